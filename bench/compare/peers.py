@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ ALWAYS = (
 )
 ETCD_DRIVER = ROOT / "target" / "compare" / "etcd-driver"
 GROUPS = 6
+# How old the figures of a worker may be where nothing happens any more, and a little more.
+FIGURES_SECONDS = 1.2
 NODE_TIMEOUT_MS = 15_000
 REDIS, REDIS_ALWAYS = "redis", "redis, log synced always"
 CLUSTER, CLUSTER_WAIT = "Redis Cluster", "Redis Cluster, WAIT 1"
@@ -66,6 +69,8 @@ class Way:
         """Commands that all nodes have carried out for clients, and entries that all leaders have proposed."""
         if self.logs is None:
             return None
+        # What nodes show of their groups is a while old.
+        time.sleep(FIGURES_SECONDS)
         commands = 0
         for node in self.logs.nodes:
             with Connection(node.port) as connection:

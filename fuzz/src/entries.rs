@@ -3,8 +3,8 @@
 use crate::node::{Node, grows_much, header};
 use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, UnixMillis, Version};
 use keyspace::{
-    BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeptResult,
-    KeyVersion, Lock, Object, Operation, Pairs, Prepare, Resolve, Resume, Step, Work,
+    BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, KeptResult, KeyVersion,
+    Lock, Object, Operation, Pairs, Prepare, QueryTxn, Resolve, Resume, Step, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use txn::{Participant, Participants, TxnId};
@@ -221,7 +221,7 @@ fn transactions() -> Vec<u8> {
         },
     ));
     entry.push(&Operation::Withdraw { txn: txn(1) });
-    entry.push(&Operation::Inquire(Inquire {
+    entry.push(&Operation::QueryTxn(QueryTxn {
         txn: txn(9),
         participants: participants.clone().into(),
     }));

@@ -2,8 +2,8 @@
 
 use crate::source::Source;
 use control::{
-    Announcement, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupSight, Member, Outcome,
-    Pace, Replica, Report, Role, RoutingMap, Sight, State, Survivor, Target, steps,
+    Announcement, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupReport, Member,
+    Observations, Outcome, Pace, Replica, Report, Role, RoutingMap, State, Survivor, Target, steps,
 };
 use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,11 @@ pub fn meta_commands(data: &[u8]) {
         let command = command(&mut source);
         run.apply(&command);
         if source.below(4) == 0 {
-            for step in steps(&run.state, &sight(&run.state, &mut source), &Pace::default()) {
+            for step in steps(
+                &run.state,
+                &observations(&run.state, &mut source),
+                &Pace::default(),
+            ) {
                 if let control::Step::Propose(command) = step {
                     run.apply(&command);
                 }
@@ -220,7 +224,7 @@ fn command(source: &mut Source<'_>) -> Command {
 }
 
 /// What could be seen of the state, and now and then what could not.
-fn sight(state: &State, source: &mut Source<'_>) -> Sight {
+fn observations(state: &State, source: &mut Source<'_>) -> Observations {
     let silence = state
         .nodes()
         .keys()
@@ -243,7 +247,7 @@ fn sight(state: &State, source: &mut Source<'_>) -> Sight {
         let caught_up = group.members.iter().map(|member| member.incarnation).collect();
         groups.insert(
             name,
-            GroupSight {
+            GroupReport {
                 report,
                 caught_up,
                 is_changing: source.below(4) == 0,
@@ -282,7 +286,7 @@ fn sight(state: &State, source: &mut Source<'_>) -> Sight {
             });
         }
     }
-    Sight {
+    Observations {
         silence,
         groups,
         survivors,

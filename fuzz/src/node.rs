@@ -70,7 +70,7 @@ impl Node {
                 Operation::Prepare(_)
                 | Operation::Lock(_)
                 | Operation::Resolve(_)
-                | Operation::Inquire(_)
+                | Operation::QueryTxn(_)
                 | Operation::Withdraw { .. }
                 | Operation::Forget(_)
                 | Operation::Received { .. }

@@ -4,10 +4,10 @@ use crate::node::{Node, header};
 use crate::program;
 use crate::source::Source;
 use ids::{Boot, Db, GatewayId, UnixMillis};
-use keyspace::{Arrival, Cut, Entry, EntryBuf, Keyspace, Operation, Transfer};
+use keyspace::{Chunk, Entry, EntryBuf, Keyspace, Operation, SnapshotReceiver, Transfer};
 use resp::{ArgsBuf, Protocol};
 
-/// Any bytes are cuts or an error, and what has come of them can be used, and sent on. A state that is sent while it
+/// Any bytes are chunks or an error, and what has come of them can be used, and sent on. A state that is sent while it
 /// changes arrives as it is in the end, and goes on alike.
 pub fn transfer(data: &[u8]) {
     match data.split_first() {
@@ -17,18 +17,18 @@ pub fn transfer(data: &[u8]) {
     }
 }
 
-/// The bytes as cuts, each behind its length.
+/// The bytes as chunks, each behind its length.
 fn hostile(mut data: &[u8]) {
-    let mut arrival = Arrival::new();
+    let mut receiver = SnapshotReceiver::new();
     while let Some((length, rest)) = data.split_first_chunk() {
         let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
-        let (cut, rest) = rest.split_at(length);
-        if arrival.take(cut).is_err() {
+        let (chunk, rest) = rest.split_at(length);
+        if receiver.take(chunk).is_err() {
             return;
         }
         data = rest;
     }
-    let Some(keyspace) = arrival.finish() else { return };
+    let Some(keyspace) = receiver.finish() else { return };
     let mut node = Node::new(1);
     node.keyspace = keyspace;
     let sent_on = send(&mut node, &mut Source(&[]), |_| {});
@@ -56,21 +56,21 @@ fn hostile(mut data: &[u8]) {
     node.apply(&entry, &mut Vec::new());
 }
 
-/// Sends the state of `node` in cuts of sizes from `source`, and lets it change after each.
+/// Sends the state of `node` in chunks of sizes from `source`, and lets it change after each.
 fn send(node: &mut Node, source: &mut Source<'_>, mut change: impl FnMut(&mut Node)) -> Keyspace {
     let mut transfer = Transfer::begin(&mut node.keyspace).expect("there is no other");
-    let mut arrival = Arrival::new();
+    let mut receiver = SnapshotReceiver::new();
     loop {
         let bytes_max = 40 + 4 * usize::from(source.byte());
-        let (cut, is_last) = match transfer.next_cut(&mut node.keyspace, bytes_max) {
-            Cut::More(cut) => (cut, false),
-            Cut::Last(cut) => (cut, true),
-            Cut::Lost => panic!("little changed"),
+        let (chunk, is_last) = match transfer.next_chunk(&mut node.keyspace, bytes_max) {
+            Chunk::More(chunk) => (chunk, false),
+            Chunk::Last(chunk) => (chunk, true),
+            Chunk::Lost => panic!("little changed"),
         };
-        let progress = arrival.take(&cut).expect("it was just made");
+        let progress = receiver.take(&chunk).expect("it was just made");
         assert_eq!(progress.is_complete, is_last);
         if is_last {
-            return arrival.finish().expect("it is complete");
+            return receiver.finish().expect("it is complete");
         }
         change(node);
     }
@@ -173,13 +173,13 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         let mut transfer = Transfer::begin(&mut node.keyspace).expect("there is no other");
         let mut seed = vec![0];
         loop {
-            let (cut, is_last) = match transfer.next_cut(&mut node.keyspace, bytes_max) {
-                Cut::More(cut) => (cut, false),
-                Cut::Last(cut) => (cut, true),
-                Cut::Lost => unreachable!("nothing changes"),
+            let (chunk, is_last) = match transfer.next_chunk(&mut node.keyspace, bytes_max) {
+                Chunk::More(chunk) => (chunk, false),
+                Chunk::Last(chunk) => (chunk, true),
+                Chunk::Lost => unreachable!("nothing changes"),
             };
-            seed.extend_from_slice(&(cut.len() as u16).to_le_bytes());
-            seed.extend_from_slice(&cut);
+            seed.extend_from_slice(&(chunk.len() as u16).to_le_bytes());
+            seed.extend_from_slice(&chunk);
             if is_last {
                 break;
             }

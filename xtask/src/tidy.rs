@@ -7,6 +7,7 @@ mod purity;
 mod source;
 mod tracked;
 mod unsafe_code;
+mod words;
 
 use std::fmt::{self, Display};
 
@@ -108,6 +109,7 @@ const CHECKS: &[Check] = &[
         "documents name no source file that is not there",
         documents::check_names,
     ),
+    ("words", "no word is used that another has replaced", words::check),
 ];
 
 /// Runs all checks and prints them. True if nothing was found.

@@ -235,15 +235,15 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_of_nodes_are_those_of_the_groups() {
+    fn the_stats_of_nodes_are_those_of_the_groups() {
         let page = cluster().to_json();
         let read = ClusterView::from_json(&page).unwrap();
-        let figures: Vec<_> = read
+        let stats: Vec<_> = read
             .nodes
             .iter()
             .map(|node| (node.groups_led, node.replicas, node.incarnations_lost))
             .collect();
-        assert_eq!(figures, [(1, 3, 0), (1, 3, 0), (0, 3, 3)]);
+        assert_eq!(stats, [(1, 3, 0), (1, 3, 0), (0, 3, 3)]);
         assert_eq!(read.groups, cluster().groups);
         assert!(page.contains("\"role\": \"voter\""), "{page}");
     }

@@ -20,8 +20,8 @@ use crate::scanner::{Malformed, Scanner};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// One of the places for requests.
-    Berth(u32),
-    /// Its write. What comes next is the reply to the `WAIT` behind it, which is the [`Sent::Berth`].
+    InFlightSlot(u32),
+    /// Its write. What comes next is the reply to the `WAIT` behind it, which is the [`Sent::InFlightSlot`].
     Write(u32),
     /// What is sent on every new connection.
     Greeting,

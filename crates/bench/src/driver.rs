@@ -1,6 +1,6 @@
 //! One thread of the tool: a loop over the sockets of its clients.
 //!
-//! A *berth* is a place for one request on its way; a client has as many as `--pipeline` says. At any time it is one of these:
+//! A *in-flight slot* is a place for one request on its way; a client has as many as `--pipeline` says. At any time it is one of these:
 //! in flight on a connection, waiting until a connection is open, resting after an error that says *come back*, or idle.
 //!
 //! ```text
@@ -14,11 +14,11 @@
 //!
 //! Invariants, which [`Driver::check`] asserts:
 //!
-//! 1. Every berth is one of these, once.
+//! 1. Every in-flight slot is one of these, once.
 //! 2. As many are active as are in flight or wait.
 //! 3. Only a connection that is open has something in flight, and only one that is not lets something wait.
 //!
-//! Nothing is allocated for a request: berths are there from the beginning, bytes go into the buffer of the connection.
+//! Nothing is allocated for a request: in-flight slots are there from the beginning, bytes go into the buffer of the connection.
 //! Times are nanoseconds from the start of the run.
 
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ const CONNECT_TIME_MAX: u64 = 2_000 * MILLISECOND;
 /// How long all connections together may take at the beginning.
 const READY_TIME_MAX: u64 = 15_000 * MILLISECOND;
 
-/// How long a berth rests after an error that says that it is of no use to ask at once.
+/// How long an in-flight slot rests after an error that says that it is of no use to ask at once.
 const REST: u64 = 10 * MILLISECOND;
 
 /// First words of such errors.
@@ -145,7 +145,7 @@ pub(crate) struct Wait {
 
 /// A place for one request.
 #[derive(Clone, Copy, Debug)]
-struct Berth {
+struct InFlightSlot {
     client: u32,
     request: Request,
     trip: u8,
@@ -171,7 +171,7 @@ pub(crate) struct Driver<'a> {
     connections: Vec<Connection>,
     /// Of each client: of a cluster, its connection to each node; otherwise its one connection.
     clients: Vec<Vec<u32>>,
-    berths: Vec<Berth>,
+    in_flight_slots: Vec<InFlightSlot>,
     /// The one that rested longest is taken first, so that all connections are used in turn.
     idle: VecDeque<u32>,
     resting: VecDeque<(u64, u32)>,
@@ -219,7 +219,7 @@ impl<'a> Driver<'a> {
             number: 0,
             seed: 0,
         };
-        let berth = |client: u32| Berth {
+        let in_flight_slot = |client: u32| InFlightSlot {
             client,
             request: idle_request,
             trip: 0,
@@ -231,9 +231,9 @@ impl<'a> Driver<'a> {
             sent: 0,
         };
         let clients = 0..homes.len() as u32;
-        let berths: Vec<Berth> = clients
+        let in_flight_slots: Vec<InFlightSlot> = clients
             .clone()
-            .flat_map(|client| (0..setup.pipeline).map(move |_| berth(client)))
+            .flat_map(|client| (0..setup.pipeline).map(move |_| in_flight_slot(client)))
             .collect();
         let mut driver = Driver {
             setup,
@@ -242,8 +242,8 @@ impl<'a> Driver<'a> {
             timer,
             connections: Vec::new(),
             clients: vec![Vec::new(); homes.len()],
-            idle: (0..berths.len() as u32).collect(),
-            berths,
+            idle: (0..in_flight_slots.len() as u32).collect(),
+            in_flight_slots,
             resting: VecDeque::new(),
             active: 0,
             dirty: Vec::new(),
@@ -352,8 +352,8 @@ impl<'a> Driver<'a> {
         self.now = self.clock();
         if self.schedule.is_none() {
             for _ in 0..self.idle.len() {
-                let berth = self.idle.pop_front().expect("as many as were counted");
-                self.next(berth);
+                let in_flight_slot = self.idle.pop_front().expect("as many as were counted");
+                self.next(in_flight_slot);
             }
             self.flush();
         }
@@ -383,7 +383,7 @@ impl<'a> Driver<'a> {
 
     /// Asserts the invariants: at the end of each run, and where the tool is built for tests, a hundred times a second.
     fn check(&self) {
-        let mut places = vec![0; self.berths.len()];
+        let mut places = vec![0; self.in_flight_slots.len()];
         let mut active = 0;
         for connection in &self.connections {
             let is_open = matches!(connection.state, State::Open(_));
@@ -393,7 +393,7 @@ impl<'a> Driver<'a> {
             );
             assert!(!is_open || connection.waiting.is_empty(), "invariant 3: waiting");
             let in_flight = connection.in_flight.iter().filter_map(|sent| match sent {
-                Sent::Berth(number) => Some(number),
+                Sent::InFlightSlot(number) => Some(number),
                 Sent::Greeting | Sent::Write(_) | Sent::Ignored(_) => None,
             });
             for number in in_flight.chain(&connection.waiting) {
@@ -454,11 +454,11 @@ impl<'a> Driver<'a> {
             self.next_tick = self.now + TICK;
             self.tick();
         }
-        while let Some((until, berth)) = self.resting.front().copied()
+        while let Some((until, in_flight_slot)) = self.resting.front().copied()
             && until <= self.now
         {
             self.resting.pop_front();
-            self.next(berth);
+            self.next(in_flight_slot);
         }
         self.begin_due();
         self.flush();
@@ -490,18 +490,18 @@ impl<'a> Driver<'a> {
 
     // --- requests
 
-    /// A berth is free: it begins the next request, or rests until one is due.
-    fn next(&mut self, berth: u32) {
+    /// An in-flight slot is free: it begins the next request, or rests until one is due.
+    fn next(&mut self, in_flight_slot: u32) {
         let may_begin =
             self.schedule.is_none() && self.is_running && self.now < self.end && self.remaining > 0;
         if may_begin {
-            self.begin(berth, self.now);
+            self.begin(in_flight_slot, self.now);
         } else {
-            self.idle.push_back(berth);
+            self.idle.push_back(in_flight_slot);
         }
     }
 
-    /// Begins what is due in an open loop, as far as there are berths.
+    /// Begins what is due in an open loop, as far as there are in-flight slots.
     fn begin_due(&mut self) {
         while let Some(schedule) = &mut self.schedule {
             let due = schedule.due();
@@ -509,11 +509,11 @@ impl<'a> Driver<'a> {
             if due > self.now || is_over {
                 return;
             }
-            let Some(berth) = self.idle.pop_front() else {
+            let Some(in_flight_slot) = self.idle.pop_front() else {
                 return;
             };
             schedule.advance();
-            self.begin(berth, due);
+            self.begin(in_flight_slot, due);
         }
     }
 
@@ -525,14 +525,14 @@ impl<'a> Driver<'a> {
         let made = setup.made.load(Ordering::Relaxed);
         let make = || setup.made.fetch_add(1, Ordering::Relaxed);
         let request = self.draw.request(&setup.shape, setup.load, made, make);
-        let berth = &mut self.berths[number as usize];
-        berth.request = request;
-        berth.trip = 0;
-        berth.redirects = 0;
-        berth.is_asking = false;
-        berth.cleanup = None;
-        berth.begun = begun;
-        berth.trip_begun = begun;
+        let in_flight_slot = &mut self.in_flight_slots[number as usize];
+        in_flight_slot.request = request;
+        in_flight_slot.trip = 0;
+        in_flight_slot.redirects = 0;
+        in_flight_slot.is_asking = false;
+        in_flight_slot.cleanup = None;
+        in_flight_slot.begun = begun;
+        in_flight_slot.trip_begun = begun;
         self.active += 1;
         let connection = self.route(number);
         self.send(connection, number);
@@ -540,29 +540,29 @@ impl<'a> Driver<'a> {
 
     /// The connection for the next round trip.
     fn route(&mut self, number: u32) -> usize {
-        let berth = self.berths[number as usize];
+        let in_flight_slot = self.in_flight_slots[number as usize];
         if self.setup.topology.is_none() {
-            return self.clients[berth.client as usize][0] as usize;
+            return self.clients[in_flight_slot.client as usize][0] as usize;
         }
-        let slot = self.setup.shape.slot(&berth.request, self.draw.keys());
+        let slot = self.setup.shape.slot(&in_flight_slot.request, self.draw.keys());
         let owner = slot.map_or(NOBODY, |slot| self.owners[usize::from(slot.number())]);
         let node = if owner == NOBODY {
             // Any of the nodes that have slots.
-            let slot = berth.request.seed as usize % self.owners.len();
+            let slot = in_flight_slot.request.seed as usize % self.owners.len();
             match self.owners[slot] {
-                NOBODY => berth.request.seed as usize % self.addresses.len(),
+                NOBODY => in_flight_slot.request.seed as usize % self.addresses.len(),
                 owner => usize::from(owner),
             }
         } else {
             usize::from(owner)
         };
-        self.connection_to(berth.client, node)
+        self.connection_to(in_flight_slot.client, node)
     }
 
-    /// Sends the next round trip of a berth, or lets it wait until the connection is open.
+    /// Sends the next round trip of an in-flight slot, or lets it wait until the connection is open.
     fn send(&mut self, index: usize, number: u32) {
-        let berth = &mut self.berths[number as usize];
-        berth.sent = self.now;
+        let in_flight_slot = &mut self.in_flight_slots[number as usize];
+        in_flight_slot.sent = self.now;
         let connection = &mut self.connections[index];
         match connection.state {
             State::Open(_) => self.write(index, number),
@@ -575,25 +575,25 @@ impl<'a> Driver<'a> {
     }
 
     fn write(&mut self, index: usize, number: u32) {
-        let berth = &mut self.berths[number as usize];
+        let in_flight_slot = &mut self.in_flight_slots[number as usize];
         let connection = &mut self.connections[index];
-        if std::mem::take(&mut berth.is_asking) {
+        if std::mem::take(&mut in_flight_slot.is_asking) {
             connection.out.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
-            connection.in_flight.push_back(Sent::Ignored(berth.sent));
+            connection.in_flight.push_back(Sent::Ignored(in_flight_slot.sent));
         }
-        match berth.cleanup {
+        match in_flight_slot.cleanup {
             Some(command) => connection.out.extend_from_slice(command),
             None => {
                 let made = self.setup.made.load(Ordering::Relaxed);
                 self.setup.shape.write(
-                    &berth.request,
-                    berth.trip,
+                    &in_flight_slot.request,
+                    in_flight_slot.trip,
                     self.draw.keys(),
                     made,
                     &mut connection.out,
                 );
                 if let Some(wait) = &self.setup.wait
-                    && berth.request.op.writes(berth.trip)
+                    && in_flight_slot.request.op.writes(in_flight_slot.trip)
                 {
                     // Sent together, the kindest that a client can be; and on one connection, since WAIT is about its writes.
                     connection.out.extend_from_slice(&wait.bytes);
@@ -601,7 +601,7 @@ impl<'a> Driver<'a> {
                 }
             }
         }
-        connection.in_flight.push_back(Sent::Berth(number));
+        connection.in_flight.push_back(Sent::InFlightSlot(number));
         self.mark(index);
     }
 
@@ -625,7 +625,7 @@ impl<'a> Driver<'a> {
 
     fn on_answer(&mut self, index: usize, answer: Answer<'_>) {
         match self.connections[index].in_flight.pop_front() {
-            Some(Sent::Berth(number)) => self.on_berth(index, number, answer),
+            Some(Sent::InFlightSlot(number)) => self.on_in_flight_slot(index, number, answer),
             Some(Sent::Write(number)) => self.on_write(index, number, answer),
             Some(Sent::Ignored(_)) => {}
             Some(Sent::Greeting) => {
@@ -651,14 +651,14 @@ impl<'a> Driver<'a> {
         }
         let next = self.connections[index].in_flight.front_mut();
         let next = next.expect("WAIT was sent behind the write");
-        *next = Sent::Ignored(self.berths[number as usize].sent);
-        self.on_berth(index, number, answer);
+        *next = Sent::Ignored(self.in_flight_slots[number as usize].sent);
+        self.on_in_flight_slot(index, number, answer);
     }
 
-    fn on_berth(&mut self, index: usize, number: u32, answer: Answer<'_>) {
+    fn on_in_flight_slot(&mut self, index: usize, number: u32, answer: Answer<'_>) {
         self.connections[index].failures = 0;
-        let berth = self.berths[number as usize];
-        if berth.cleanup.is_some() {
+        let in_flight_slot = self.in_flight_slots[number as usize];
+        if in_flight_slot.cleanup.is_some() {
             self.end(number);
             return;
         }
@@ -666,9 +666,9 @@ impl<'a> Driver<'a> {
             self.on_error(index, number, error);
             return;
         }
-        let op = berth.request.op;
+        let op = in_flight_slot.request.op;
         if let (Some(wait), Some(held)) = (&self.setup.wait, answer.integer)
-            && op.writes(berth.trip)
+            && op.writes(in_flight_slot.trip)
             && u64::try_from(held).unwrap_or(0) < wait.replicas
         {
             self.fail(number, TOO_FEW_REPLICAS);
@@ -676,20 +676,20 @@ impl<'a> Driver<'a> {
         }
         if self.counts(number) {
             let place = Slice::place(&self.setup.ops, op);
-            self.slice.trips[place][usize::from(berth.trip)]
-                .record(self.now.saturating_sub(berth.trip_begun));
-            if answer.nils > 0 && op.reads(berth.trip) {
+            self.slice.trips[place][usize::from(in_flight_slot.trip)]
+                .record(self.now.saturating_sub(in_flight_slot.trip_begun));
+            if answer.nils > 0 && op.reads(in_flight_slot.trip) {
                 self.slice.misses += u64::from(answer.nils);
             }
         }
-        if op == Op::Trans && berth.trip == 4 && answer.is_nil {
+        if op == Op::Trans && in_flight_slot.trip == 4 && answer.is_nil {
             self.fail(number, ABORTED);
             return;
         }
-        if berth.trip + 1 < op.trip_count() {
-            let berth = &mut self.berths[number as usize];
-            berth.trip += 1;
-            berth.trip_begun = self.now;
+        if in_flight_slot.trip + 1 < op.trip_count() {
+            let in_flight_slot = &mut self.in_flight_slots[number as usize];
+            in_flight_slot.trip += 1;
+            in_flight_slot.trip_begun = self.now;
             // A transaction belongs to its connection.
             let next = if op == Op::Trans {
                 index
@@ -700,7 +700,9 @@ impl<'a> Driver<'a> {
             return;
         }
         if self.counts(number) {
-            self.slice.latencies.record(self.now.saturating_sub(berth.begun));
+            self.slice
+                .latencies
+                .record(self.now.saturating_sub(in_flight_slot.begun));
             self.slice.last_end = self.now - self.from;
         }
         self.end(number);
@@ -720,13 +722,13 @@ impl<'a> Driver<'a> {
             self.slice.errors.count_reply(error);
             self.slice.last_end = self.now - self.from;
         }
-        let berth = &mut self.berths[number as usize];
-        berth.cleanup = match (berth.request.op, berth.trip) {
+        let in_flight_slot = &mut self.in_flight_slots[number as usize];
+        in_flight_slot.cleanup = match (in_flight_slot.request.op, in_flight_slot.trip) {
             (Op::Trans, 1 | 2) => Some(b"*1\r\n$7\r\nUNWATCH\r\n"),
             (Op::Trans, 3) => Some(b"*1\r\n$7\r\nDISCARD\r\n"),
             _ => None,
         };
-        if berth.cleanup.is_some() {
+        if in_flight_slot.cleanup.is_some() {
             self.send(index, number);
         } else if COME_BACK.contains(&word) {
             self.active -= 1;
@@ -746,12 +748,14 @@ impl<'a> Driver<'a> {
             return false;
         }
         topology.want();
-        let berth = &mut self.berths[number as usize];
+        let in_flight_slot = &mut self.in_flight_slots[number as usize];
         // Within a transaction there is nowhere to go but back to its beginning.
-        if berth.redirects == REDIRECTS_MAX || (berth.request.op == Op::Trans && berth.trip > 0) {
+        if in_flight_slot.redirects == REDIRECTS_MAX
+            || (in_flight_slot.request.op == Op::Trans && in_flight_slot.trip > 0)
+        {
             return false;
         }
-        berth.redirects += 1;
+        in_flight_slot.redirects += 1;
         let asked = self.addresses[self.connections[index].node].ip();
         let Some((slot, node)) = redirection(error, asked) else {
             return false;
@@ -766,8 +770,8 @@ impl<'a> Driver<'a> {
         if is_moved {
             self.owners[usize::from(slot)] = place as u16;
         }
-        self.berths[number as usize].is_asking = is_ask;
-        let client = self.berths[number as usize].client;
+        self.in_flight_slots[number as usize].is_asking = is_ask;
+        let client = self.in_flight_slots[number as usize].client;
         let elsewhere = self.connection_to(client, place);
         self.send(elsewhere, number);
         true
@@ -775,12 +779,12 @@ impl<'a> Driver<'a> {
 
     /// Whether this request is measured.
     fn counts(&self, number: u32) -> bool {
-        self.berths[number as usize].begun >= self.from
+        self.in_flight_slots[number as usize].begun >= self.from
     }
 
     /// The request has failed in a way that no reply says.
     fn fail(&mut self, number: u32, kind: &str) {
-        let is_counted = self.berths[number as usize].cleanup.is_some();
+        let is_counted = self.in_flight_slots[number as usize].cleanup.is_some();
         if self.counts(number) && !is_counted {
             self.slice.errors.count(kind);
             self.slice.last_end = self.now - self.from;
@@ -920,7 +924,7 @@ impl<'a> Driver<'a> {
         self.pause(index);
         for _ in 0..self.connections[index].in_flight.len() {
             let sent = self.connections[index].in_flight.pop_front();
-            if let Some(Sent::Berth(number)) = sent {
+            if let Some(Sent::InFlightSlot(number)) = sent {
                 self.fail(number, kind);
             }
         }
@@ -948,11 +952,11 @@ impl<'a> Driver<'a> {
         // The slots may have gone to another node meanwhile.
         for _ in 0..self.connections[index].waiting.len() {
             if let Some(number) = self.connections[index].waiting.pop_front() {
-                let sent = self.berths[number as usize].sent;
+                let sent = self.in_flight_slots[number as usize].sent;
                 let next = self.route(number);
                 self.send(next, number);
                 // It has waited since then.
-                self.berths[number as usize].sent = sent;
+                self.in_flight_slots[number as usize].sent = sent;
             }
         }
     }
@@ -973,7 +977,9 @@ impl<'a> Driver<'a> {
                 State::Open(since) => {
                     let sent = match self.connections[index].in_flight.front() {
                         None => continue,
-                        Some(Sent::Berth(number) | Sent::Write(number)) => self.berths[*number as usize].sent,
+                        Some(Sent::InFlightSlot(number) | Sent::Write(number)) => {
+                            self.in_flight_slots[*number as usize].sent
+                        }
                         Some(Sent::Greeting) => since,
                         Some(Sent::Ignored(sent)) => *sent,
                     };
@@ -984,7 +990,10 @@ impl<'a> Driver<'a> {
                 State::Pausing(_) | State::Connecting(_) => {}
             }
             while let Some(number) = self.connections[index].waiting.front().copied()
-                && self.now.saturating_sub(self.berths[number as usize].sent) > timeout
+                && self
+                    .now
+                    .saturating_sub(self.in_flight_slots[number as usize].sent)
+                    > timeout
             {
                 self.connections[index].waiting.pop_front();
                 self.fail(number, TIMEOUT);

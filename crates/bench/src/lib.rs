@@ -43,7 +43,8 @@ pub use faults::{FAULTS_MAX, Fault, Mark};
 pub use histogram::Histogram;
 pub use keys::Distribution;
 pub use plan::{
-    BATCH_MAX, BERTHS_MAX, CLIENTS_MAX, KEYS_MAX, Length, Plan, RATE_MAX, SECONDS_MAX, THREADS_MAX, WAIT_MAX,
+    BATCH_MAX, CLIENTS_MAX, IN_FLIGHT_SLOTS_MAX, KEYS_MAX, Length, Plan, RATE_MAX, SECONDS_MAX, THREADS_MAX,
+    WAIT_MAX,
 };
 pub use plot::svg;
 pub use report::{Client, Latency, Percentile, Report, RoundTrip, Row, Server, Setup, table};

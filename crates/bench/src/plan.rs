@@ -13,7 +13,7 @@ use crate::workload::{Ratio, Workload};
 pub const CLIENTS_MAX: usize = 20_000;
 
 /// Requests of one client that are on their way at a time, in all of a run.
-pub const BERTHS_MAX: usize = 1 << 20;
+pub const IN_FLIGHT_SLOTS_MAX: usize = 1 << 20;
 
 /// Keys; their names have twelve digits.
 pub const KEYS_MAX: u64 = 1_000_000_000;
@@ -148,7 +148,7 @@ impl Plan {
             Err(format!("--{name} {value}: take 1 to {most}"))
         };
         between("clients", self.clients as u64, CLIENTS_MAX as u64)?;
-        between("pipeline", self.pipeline as u64, BERTHS_MAX as u64)?;
+        between("pipeline", self.pipeline as u64, IN_FLIGHT_SLOTS_MAX as u64)?;
         between("keys", self.keys, KEYS_MAX)?;
         between("batch", self.batch, BATCH_MAX)?;
         between("threads", self.threads as u64, THREADS_MAX as u64)?;
@@ -162,9 +162,9 @@ impl Plan {
                 self.endpoints.len()
             ));
         }
-        if self.client_count() * self.pipeline > BERTHS_MAX {
+        if self.client_count() * self.pipeline > IN_FLIGHT_SLOTS_MAX {
             return Err(format!(
-                "{} clients with a pipeline of {} are more than {BERTHS_MAX} requests on their way: lower one of them",
+                "{} clients with a pipeline of {} are more than {IN_FLIGHT_SLOTS_MAX} requests on their way: lower one of them",
                 self.client_count(),
                 self.pipeline
             ));
@@ -232,7 +232,7 @@ mod tests {
             ("--clients", |plan| plan.clients = 0),
             ("lower --clients", |plan| plan.clients = CLIENTS_MAX / 2 + 1),
             ("--pipeline 0", |plan| plan.pipeline = 0),
-            ("lower one of them", |plan| plan.pipeline = BERTHS_MAX),
+            ("lower one of them", |plan| plan.pipeline = IN_FLIGHT_SLOTS_MAX),
             ("--keys", |plan| plan.keys = KEYS_MAX + 1),
             ("--wait 0", |plan| plan.wait = Some(0)),
             ("--seconds", |plan| plan.length = Length::Time(Duration::ZERO)),

@@ -19,7 +19,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
 use crate::delays::Delays;
-use crate::plan::{BERTHS_MAX, CLIENTS_MAX};
+use crate::plan::{CLIENTS_MAX, IN_FLIGHT_SLOTS_MAX};
 use crate::scanner::Scanner;
 use crate::system::Timer;
 
@@ -117,7 +117,7 @@ struct Hall {
     base: Instant,
     guests: Vec<Option<Guest>>,
     arrived: u64,
-    /// At most [`BERTHS_MAX`], as many as a run can ask for; who asks for more is closed.
+    /// At most [`IN_FLIGHT_SLOTS_MAX`], as many as a run can ask for; who asks for more is closed.
     pending: BinaryHeap<Pending>,
     buffer: Box<[u8]>,
 }
@@ -206,7 +206,7 @@ impl Hall {
                 match guest.scanner.next(&mut rest) {
                     Ok(Some(_)) => match &mut self.delays {
                         None => guest.out.extend_from_slice(OK),
-                        Some(_) if self.pending.len() == BERTHS_MAX => return false,
+                        Some(_) if self.pending.len() == IN_FLIGHT_SLOTS_MAX => return false,
                         Some(delays) => {
                             let now = self.base.elapsed().as_nanos() as u64;
                             self.pending

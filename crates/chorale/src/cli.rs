@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{bench, dev, operate};
+use crate::{admin_client, bench, dev};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use options::{Change, Effect, PARAMETERS, Parameter, Section};
 
@@ -39,7 +39,7 @@ pub(crate) fn command() -> Command {
                 .after_help(SERVER_EXAMPLES),
         )
         .subcommand(dev::command())
-        .subcommand(operate::command())
+        .subcommand(admin_client::command())
         .subcommand(bench::command())
         .subcommand(
             Command::new(OPTIONS)

@@ -33,7 +33,7 @@ use self::process::Signal;
 use self::screen::Screen;
 use self::typed::Typed;
 use crate::http::PASSWORD_VARIABLE;
-use crate::{operate, status};
+use crate::{admin_client, status};
 
 /// Name of the subcommand, and of its arguments.
 pub(crate) const DEV: &str = "dev";
@@ -383,7 +383,7 @@ impl Cluster {
         let address = self.nodes[0].admin_address();
         let started = Instant::now();
         loop {
-            if let Ok(view) = operate::cluster(&address) {
+            if let Ok(view) = admin_client::cluster(&address) {
                 let is_settled = view.nodes.len() >= self.nodes.len() && status::is_settled(&view);
                 if view.groups.is_empty() {
                     return Ok(String::new());
@@ -579,7 +579,7 @@ impl Cluster {
         match self.nodes.iter().find(|node| node.state == State::Running) {
             None => text.push_str("\nNo node runs that could be asked about the cluster."),
             Some(node) => {
-                let cluster = operate::cluster(&node.admin_address());
+                let cluster = admin_client::cluster(&node.admin_address());
                 let report = cluster.map_or_else(|problem| problem, |view| status::report(&view, false));
                 text.push_str(&format!("\n{report}"));
             }

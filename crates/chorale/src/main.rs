@@ -1,11 +1,11 @@
 //! The binary `chorale`: reads the command line, and starts what it names.
 
+mod admin_client;
 mod bench;
 mod cli;
 mod dev;
 mod http;
 mod log;
-mod operate;
 mod recover;
 mod server;
 mod status;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Some((cli::SERVER, matches)) => server::main(cli::server_flags(matches)),
         Some((dev::DEV, matches)) => dev::main(matches),
         Some((bench::BENCH, matches)) => bench::main(matches),
-        Some((operate::ADMIN, matches)) => operate::main(matches),
+        Some((admin_client::ADMIN, matches)) => admin_client::main(matches),
         Some((cli::OPTIONS, matches)) => {
             let page = if matches.get_flag(cli::MARKDOWN) {
                 options::reference()

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use admin::{CONFIRMATION, Fate, Plan, Recovered, list};
 
-use crate::{http, operate};
+use crate::{admin_client, http};
 
 /// Groups of keys: the plan, or what came of it.
 pub(crate) fn groups(address: &str, gone: &[u64], is_confirmed: bool) -> Result<String, String> {
-    let view = operate::cluster(address)?;
+    let view = admin_client::cluster(address)?;
     let plan = Plan::of(&view, gone)?;
     let mut text = in_words(&plan);
     let Some(recovery) = plan.recovery() else {

@@ -34,8 +34,8 @@ fn head(names: &[&str]) -> Vec<Vec<String>> {
     vec![names.iter().map(|name| (*name).to_owned()).collect()]
 }
 
-fn figures(node: u64, figures: &[u64]) -> Vec<String> {
-    let all = std::iter::once(&node).chain(figures);
+fn stats(node: u64, stats: &[u64]) -> Vec<String> {
+    let all = std::iter::once(&node).chain(stats);
     all.map(u64::to_string).collect()
 }
 
@@ -60,7 +60,7 @@ fn now_rows(views: &[TransactionsView]) -> Vec<Vec<String>> {
             view.ended,
             view.late_answers,
         ];
-        figures(view.node, &now)
+        stats(view.node, &now)
     }));
     rows
 }
@@ -84,7 +84,7 @@ fn total_rows(views: &[TransactionsView]) -> Vec<Vec<String>> {
             view.recovered,
             view.torn,
         ];
-        figures(view.node, &totals)
+        stats(view.node, &totals)
     }));
     rows
 }

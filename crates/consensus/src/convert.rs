@@ -17,8 +17,8 @@ const TRANSFER: &[u8] = raft::CAMPAIGN_TRANSFER;
 /// Most entries of one message that are looked at; a message with more is turned away.
 pub(crate) const ENTRIES_MAX: usize = 1 << 16;
 
-/// Whether the library may see `message`, whose receiver's log ends at `last`, and which leads in the term of `reign`.
-pub(crate) fn check(message: &Message, last: u64, reign: Option<Term>) -> bool {
+/// Whether the library may see `message`, whose receiver's log ends at `last`, and which leads in the term of `leadership`.
+pub(crate) fn check(message: &Message, last: u64, leadership: Option<Term>) -> bool {
     if message.from.0 == 0 || message.term.0 == 0 || message.from == message.to {
         return false;
     }
@@ -59,7 +59,7 @@ pub(crate) fn check(message: &Message, last: u64, reign: Option<Term>) -> bool {
         }
         // Who acknowledges more than there is takes this replica for another one. In an earlier term it may have been.
         Body::AppendAnswer { index, reject, .. } => {
-            reject.is_some() || reign != Some(message.term) || index.0 <= last
+            reject.is_some() || leadership != Some(message.term) || index.0 <= last
         }
         // A leader never says that more is committed than it knows to be here.
         Body::Heartbeat { commit, .. } => commit.0 <= last,

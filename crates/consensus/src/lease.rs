@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use planted::Bug;
+use mutations::Mutation;
 
 use crate::message::{Index, Members, Term};
 use ids::{Incarnation, Monotonic};
@@ -37,7 +37,7 @@ pub struct Lease {
 
 /// What a leader knows of its own term.
 #[derive(Clone, Debug)]
-pub(crate) struct Reign {
+pub(crate) struct Leadership {
     /// Its term.
     pub(crate) term: Term,
     /// When it was elected.
@@ -50,9 +50,9 @@ pub(crate) struct Reign {
     reached: Option<Monotonic>,
 }
 
-impl Reign {
-    pub(crate) fn new(term: Term, since: Monotonic, own_entry: Index) -> Reign {
-        Reign {
+impl Leadership {
+    pub(crate) fn new(term: Term, since: Monotonic, own_entry: Index) -> Leadership {
+        Leadership {
             term,
             since,
             own_entry,
@@ -71,7 +71,7 @@ impl Reign {
         members: &Members,
         me: Incarnation,
     ) {
-        let basis = if planted::is(Bug::LeaseFromArrival) {
+        let basis = if mutations::is(Mutation::LeaseFromArrival) {
             now
         } else {
             sent

@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use planted::Bug;
+use mutations::Mutation;
 use raft::eraftpb::{self, MessageType};
 use raft::{ProgressState, RawNode, ReadOnlyOption, SnapshotStatus, StateRole, Storage};
 
@@ -33,7 +33,7 @@ use crate::change::{self, ChangeRefused};
 use crate::config::{Config, ConfigInvalid, Durability, Saved, validate};
 use crate::convert;
 use crate::heartbeat::Claim;
-use crate::lease::{Lease, ReadPermit, Reign};
+use crate::lease::{Leadership, Lease, ReadPermit};
 use crate::log::{self, Log};
 use crate::message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
 use crate::promise::Promise;
@@ -118,7 +118,7 @@ pub struct RaftNode {
     /// Whether it was a campaign of its own.
     has_campaigned: bool,
 
-    reign: Option<Reign>,
+    leadership: Option<Leadership>,
     transfer_until: Option<Monotonic>,
     rounds: VecDeque<(u64, Monotonic)>,
     rounds_counted: u64,
@@ -162,7 +162,7 @@ impl RaftNode {
             read_only_option: ReadOnlyOption::Safe,
             skip_bcast_commit: true,
             // Glues entries to messages that do not precede them.
-            batch_append: planted::is(Bug::LibraryBatching),
+            batch_append: mutations::is(Mutation::LibraryBatching),
             ..raft::Config::default()
         };
         let members = start.members.clone();
@@ -199,7 +199,7 @@ impl RaftNode {
             went_on: now,
             patience: Duration::ZERO,
             has_campaigned: false,
-            reign: None,
+            leadership: None,
             transfer_until: None,
             rounds: VecDeque::new(),
             rounds_counted: 0,
@@ -379,11 +379,11 @@ impl RaftNode {
 
     /// Before then, `tick` does nothing.
     pub fn next_timer(&self) -> Option<Monotonic> {
-        let Some(reign) = &self.reign else {
+        let Some(leadership) = &self.leadership else {
             return self.raw.raft.promotable().then(|| self.campaign_at());
         };
-        let stands_down = reign.reached().map_or(Some(reign.since), |reached| {
-            (reached != Monotonic(u64::MAX)).then_some(reached.max(reign.since))
+        let stands_down = leadership.reached().map_or(Some(leadership.since), |reached| {
+            (reached != Monotonic(u64::MAX)).then_some(reached.max(leadership.since))
         });
         let stands_down = stands_down.map(|at| at.max(self.went_on).after(self.times.election_max));
         let resends = (!self.rounds.is_empty()).then(|| self.rounds_sent.after(self.times.heartbeat));
@@ -394,10 +394,13 @@ impl RaftNode {
     }
 
     fn tick_leader(&mut self, now: Monotonic) {
-        let Some(reign) = &self.reign else {
+        let Some(leadership) = &self.leadership else {
             return;
         };
-        let reached = reign.reached().unwrap_or(reign.since).max(reign.since);
+        let reached = leadership
+            .reached()
+            .unwrap_or(leadership.since)
+            .max(leadership.since);
         if now.since(reached.max(self.went_on)) >= self.times.election_max {
             // No majority was reached for so long: another may lead by now, and clients are better served by it.
             let term = self.raw.raft.term;
@@ -440,7 +443,7 @@ impl RaftNode {
         if self.members.is_alone(self.me) {
             return self.heard;
         }
-        let shortest = if planted::is(Bug::CampaignInsidePromise) {
+        let shortest = if mutations::is(Mutation::CampaignInsidePromise) {
             self.times.election_min / 8
         } else if self.has_campaigned {
             // The vote was split, or another's promise stood a little longer: nobody leads, and nobody is owed anything new.
@@ -455,7 +458,7 @@ impl RaftNode {
         self.heard = now;
         self.has_campaigned = true;
         self.draw_patience();
-        if self.promise.stands(now) && !planted::is(Bug::CampaignInsidePromise) {
+        if self.promise.stands(now) && !mutations::is(Mutation::CampaignInsidePromise) {
             return;
         }
         if self.raw.raft.promotable() && self.can_campaign() {
@@ -477,7 +480,7 @@ impl RaftNode {
     fn draw_patience(&mut self) {
         let span = self.times.election_max - self.times.election_min;
         // Whoever is told that the leader is gone goes first, in turn: those that only wait would come between them.
-        let may_be_short = self.has_campaigned || planted::is(Bug::CampaignInsidePromise);
+        let may_be_short = self.has_campaigned || mutations::is(Mutation::CampaignInsidePromise);
         let least = if may_be_short { Duration::ZERO } else { span / 2 };
         let nanos = u64::try_from((span - least).as_nanos()).unwrap_or(u64::MAX);
         self.patience = least + Duration::from_nanos(self.prng.below(nanos.max(1)));
@@ -488,8 +491,8 @@ impl RaftNode {
     /// A message for this replica. `now` is read after the message was received: promises are counted from it.
     pub fn step(&mut self, message: Message, now: Monotonic) {
         let (from, term) = (message.from, message.term);
-        let reign = self.reign.as_ref().map(|reign| reign.term);
-        if message.to != self.me || !convert::check(&message, self.last_index().0, reign) {
+        let leadership = self.leadership.as_ref().map(|leadership| leadership.term);
+        if message.to != self.me || !convert::check(&message, self.last_index().0, leadership) {
             self.turned_away += 1;
             return;
         }
@@ -499,7 +502,7 @@ impl RaftNode {
             } => self.on_vote(*is_transfer && !is_pre, message, now),
             Body::VoteAnswer { is_pre, .. } => {
                 // A candidate whose promise was renewed meanwhile does not go on to the real election.
-                if !is_pre || !self.promise.stands(now) || planted::is(Bug::CampaignInsidePromise) {
+                if !is_pre || !self.promise.stands(now) || mutations::is(Mutation::CampaignInsidePromise) {
                     self.deliver(message, now);
                 }
             }
@@ -545,16 +548,16 @@ impl RaftNode {
     }
 
     fn may_vote(&self, term: Term, is_transfer: bool, now: Monotonic) -> bool {
-        if planted::is(Bug::VoteInsidePromise) {
+        if mutations::is(Mutation::VoteInsidePromise) {
             return true;
         }
-        match &self.reign {
+        match &self.leadership {
             // A leader that is heard by a majority is not unseated by who does not hear it.
-            Some(reign) => {
-                let is_reached = reign
+            Some(leadership) => {
+                let is_reached = leadership
                     .reached()
                     .is_some_and(|reached| now < reached.after(self.times.election_min));
-                !is_reached || (is_transfer && reign.is_given_up && term.0 == reign.term.0 + 1)
+                !is_reached || (is_transfer && leadership.is_given_up && term.0 == leadership.term.0 + 1)
             }
             None => self.promise.allows_vote(term, is_transfer, now),
         }
@@ -633,11 +636,11 @@ impl RaftNode {
                 return;
             }
             // Who holds an entry of this term was reached by something sent since the election.
-            if let Some(reign) = &self.reign
+            if let Some(leadership) = &self.leadership
                 && !is_reject
-                && index >= reign.own_entry
+                && index >= leadership.own_entry
             {
-                let since = reign.since;
+                let since = leadership.since;
                 self.renew(from, since, now);
             }
         }
@@ -730,8 +733,8 @@ impl RaftNode {
     }
 
     fn renew(&mut self, member: Incarnation, sent: Monotonic, now: Monotonic) {
-        if let Some(reign) = &mut self.reign {
-            reign.acknowledge(member, sent, now, &self.members, self.me);
+        if let Some(leadership) = &mut self.leadership {
+            leadership.acknowledge(member, sent, now, &self.members, self.me);
         }
     }
 
@@ -799,29 +802,31 @@ impl RaftNode {
 
     /// Whether this replica leads and has applied an entry of its own term: so it has applied whatever was committed before.
     pub fn is_established(&self) -> bool {
-        let reign = self.reign.as_ref();
-        reign.is_some_and(|reign| self.applied_wanted >= reign.own_entry.0)
+        let leadership = self.leadership.as_ref();
+        leadership.is_some_and(|leadership| self.applied_wanted >= leadership.own_entry.0)
     }
 
     // ---- reads
 
     /// How a read may be answered now. `now` is read after everything else that the read depends on.
     pub fn read_permit(&self, now: Monotonic) -> ReadPermit {
-        let Some(reign) = &self.reign else {
+        let Some(leadership) = &self.leadership else {
             return ReadPermit::NotLeader;
         };
         let applied = self.applied_wanted;
-        if applied < reign.own_entry.0 && !planted::is(Bug::ReadBeforeOwnEntry) {
+        if applied < leadership.own_entry.0 && !mutations::is(Mutation::ReadBeforeOwnEntry) {
             return ReadPermit::ReadIndex;
         }
-        if reign.is_given_up && !planted::is(Bug::LeaseKeptAcrossTransfer) {
+        if leadership.is_given_up && !mutations::is(Mutation::LeaseKeptAcrossTransfer) {
             return ReadPermit::ReadIndex;
         }
-        let is_held = reign
+        let is_held = leadership
             .reached()
             .is_some_and(|reached| now < reached.after(self.times.lease()));
         if is_held {
-            ReadPermit::Lease(Lease { term: reign.term })
+            ReadPermit::Lease(Lease {
+                term: leadership.term,
+            })
         } else {
             ReadPermit::ReadIndex
         }
@@ -830,7 +835,7 @@ impl RaftNode {
     /// Whether `lease` still holds: to be asked after the value was read, with a clock that was read after it too. If not,
     /// the value must not be shown.
     pub fn holds(&self, lease: Lease, now: Monotonic) -> bool {
-        planted::is(Bug::LeaseNotChecked) || self.read_permit(now) == ReadPermit::Lease(lease)
+        mutations::is(Mutation::LeaseNotChecked) || self.read_permit(now) == ReadPermit::Lease(lease)
     }
 
     /// Begins a round that confirms leadership. Reads that arrived before may be answered when it comes out of
@@ -848,7 +853,7 @@ impl RaftNode {
         if self.rounds.len() >= READ_ROUNDS_MAX {
             return Err(ReadRefused::Busy);
         }
-        if !planted::is(Bug::ReusedReadId) || self.rounds_counted == 0 {
+        if !mutations::is(Mutation::ReusedReadId) || self.rounds_counted == 0 {
             // Never set back, also not by a new term.
             self.rounds_counted += 1;
         }
@@ -876,7 +881,7 @@ impl RaftNode {
     /// # Errors
     /// If it was not begun.
     pub fn transfer(&mut self, to: Incarnation, now: Monotonic) -> Result<(), TransferRefused> {
-        let Some(reign) = &mut self.reign else {
+        let Some(leadership) = &mut self.leadership else {
             return Err(TransferRefused::NotLeader);
         };
         if self.transfer_until.is_some() {
@@ -885,7 +890,7 @@ impl RaftNode {
         if to == self.me || !self.members.voters.contains(&to) {
             return Err(TransferRefused::NotVoter);
         }
-        reign.is_given_up = true;
+        leadership.is_given_up = true;
         self.transfer_until = Some(now.after(self.times.election_max));
         self.raw.transfer_leader(to.0);
         self.observe(now);
@@ -1023,8 +1028,8 @@ impl RaftNode {
 
     /// Whether another member has acknowledged something lately.
     fn is_there(&self, member: Incarnation) -> bool {
-        let reign = self.reign.as_ref();
-        let acknowledged = reign.and_then(|reign| reign.acknowledged(member));
+        let leadership = self.leadership.as_ref();
+        let acknowledged = leadership.and_then(|leadership| leadership.acknowledged(member));
         member == self.me || acknowledged.is_some_and(|at| self.seen.since(at) < self.times.election_max * 4)
     }
 
@@ -1052,7 +1057,7 @@ impl RaftNode {
     pub fn take_ready(&mut self, now: Monotonic) -> Ready {
         self.seen = now;
         let mut ready = Ready::default();
-        if planted::is(Bug::MinorityCommit) && self.is_leader() {
+        if mutations::is(Mutation::MinorityCommit) && self.is_leader() {
             let last = self.raw.raft.raft_log.last_index();
             self.raw.raft.raft_log.commit_to(last);
         }
@@ -1221,8 +1226,8 @@ impl RaftNode {
             self.raw.raft.become_follower(term, raft::INVALID_ID);
             self.observe(now);
         }
-        if let Some(reign) = &mut self.reign {
-            reign.count(&self.members, self.me);
+        if let Some(leadership) = &mut self.leadership {
+            leadership.count(&self.members, self.me);
         }
     }
 
@@ -1266,7 +1271,7 @@ impl RaftNode {
                     term,
                     number,
                 }));
-            self.reign = None;
+            self.leadership = None;
             self.transfer_until = None;
             self.snapshot_sends.clear();
             self.raw.mut_store().withdraw_all();
@@ -1277,9 +1282,9 @@ impl RaftNode {
         if role == Role::Leader && !goes_on {
             // The library appended the first entry of the term when it was elected, and nothing since.
             let own_entry = self.last_index();
-            let mut reign = Reign::new(status.term, now, own_entry);
-            reign.count(&self.members, self.me);
-            self.reign = Some(reign);
+            let mut leadership = Leadership::new(status.term, now, own_entry);
+            leadership.count(&self.members, self.me);
+            self.leadership = Some(leadership);
             self.claims_changed = true;
         }
         if before.term != status.term || status.role == Role::Follower {

@@ -8,7 +8,7 @@ use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
 use crate::survivor::Configuration;
 use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion, Token};
-use planted::Bug;
+use mutations::Mutation;
 use std::collections::BTreeSet;
 
 impl State {
@@ -205,7 +205,7 @@ impl State {
         // An older hand-over lacks what the node acknowledged after it. Which start was the last one is not known here where the meta
         // group has begun anew since.
         let is_last = node.start == token || left_by.contains(&node.start) || node.boot < self.refounded;
-        if !is_last && !planted::is(Bug::HandoverUsedTwice) {
+        if !is_last && !mutations::is(Mutation::HandoverUsedTwice) {
             kept.retain(|&(name, _)| name == GroupRef::Meta);
         }
         // The meta group itself is never without memory: who applies this has some.
@@ -234,7 +234,7 @@ impl State {
             let kept_before = group.former.len();
             group.former.retain(|&former| former != id);
             lose_memory(group, id, &mut self.next_incarnation, |incarnation| {
-                kept.contains(&(name, incarnation)) || planted::is(Bug::AmnesiacVote)
+                kept.contains(&(name, incarnation)) || mutations::is(Mutation::AmnesiacVote)
             });
             // Who was to keep what there was before has not.
             if group.former.len() < kept_before && group.has_nobody_left() {

@@ -5,9 +5,9 @@
 //!     ^                               |     |
 //!     |                               |     `--> RoutingMap, to every node
 //!     |                               v
-//!     `--- Step::Propose ------- steps(state, sight, pace) ---- ------- Step::Order ---> a group's leader
+//!     `--- Step::Propose ------- steps(state, group report, pace) ---- ------- Step::Order ---> a group's leader
 //!                                     ^                                                          |
-//!                                     `-------------------- Sight: what was seen <---------------'
+//!                                     `-------------------- Observations: what was seen <---------------'
 //! ```
 //!
 //! The state says what ought to be, and what was last reported to be. The reconciler compares both and says the next step;
@@ -23,10 +23,10 @@ mod group;
 mod map;
 mod meta;
 mod node;
+mod observations;
 mod placing;
 mod reconciler;
 mod settings;
-mod sight;
 mod state;
 mod step;
 mod survivor;
@@ -37,13 +37,13 @@ pub use given_up::GivenUp;
 pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{
-    Answer, Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Persist,
-    Pulse, Record, Refounded, Restored, Started,
+    Answer, Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, NodeHeartbeat, Notice,
+    Persist, Record, Refounded, Restored, Started,
 };
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node};
+pub use observations::{GroupReport, Observations};
 pub use reconciler::{Pace, steps};
 pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
-pub use sight::{GroupSight, Sight};
 pub use state::{FOUNDER, State, TARGETS_MAX};
 pub use step::{Order, Step};
 pub use survivor::{Configuration, Survivor};

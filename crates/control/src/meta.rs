@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                 a start: Create, Join, Boot                   Order, for a group that is led here
-//!   owner --> proposals, sights --> errands --Request--> who leads: log, State, reconciler --> Map, Settings
+//!   owner --> proposals, group reports --> pending requests --Request--> who leads: log, State, reconciler --> Map, Settings
 //!               |                                          |
 //!               '-- the map says: this node is to be a member --> vacant seat --> filled --> votes, may lead
 //! ```
@@ -17,16 +17,16 @@
 mod book;
 mod contact;
 mod effects;
-mod errands;
+mod leader_state;
 mod message;
+mod pending_requests;
 mod proposal;
 mod refounding;
-mod reign;
 mod seat;
 
 pub use contact::Contact;
 pub use effects::{Failure, MetaEffects, Notice, Persist, Record, Started};
-pub use message::{Answer, Instruction, MetaMessage, Pulse};
+pub use message::{Answer, Instruction, MetaMessage, NodeHeartbeat};
 pub use refounding::Refounded;
 pub use seat::Restored;
 
@@ -35,29 +35,29 @@ use crate::given_up::GivenUp;
 use crate::group::{GroupRef, Member, Role};
 use crate::map::{RoutingMap, Standing};
 use crate::node::{Announcement, NODES_MAX, Node};
+use crate::observations::GroupReport;
 use crate::reconciler::{Pace, steps};
 use crate::settings::Setting;
-use crate::sight::GroupSight;
 use crate::state::{FOUNDER, State};
 use crate::step::{Order, Step};
 use crate::survivor::Survivor;
 use consensus::{
     Beats, HardState, LOOK, Listener, Looks, Members, Message, ReadPermit, SnapshotPoint, Term, Times,
 };
-use errands::{Client, Errand, Errands};
 use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token};
+use leader_state::{LeaderState, Recipient};
+use pending_requests::{Client, PendingRequest, PendingRequests};
 use proposal::Proposal;
-use reign::{Recipient, Reign};
 use seat::{Seat, SeatEffects};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a node says that it lives.
-const PULSE: Duration = Duration::from_secs(1);
+const NODE_HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// How soon it does again, if its groups have changed or nobody answered.
-const PULSE_SOON: Duration = Duration::from_millis(100);
+const NODE_HEARTBEAT_SOON: Duration = Duration::from_millis(100);
 
 /// After so long without a word of a leader it is said that there is none.
 const LEADERLESS_AFTER: Duration = Duration::from_secs(5);
@@ -100,13 +100,13 @@ pub struct Meta {
     seated: Epoch,
     /// Counts writes.
     write: u64,
-    reign: Option<Reign>,
+    leader_state: Option<LeaderState>,
     beats: BTreeMap<NodeId, Beats>,
     listeners: BTreeMap<NodeId, Listener>,
     /// Where replicas spoke from that neither the state nor the map names.
     sites: BTreeMap<Incarnation, NodeId>,
 
-    errands: Errands,
+    pending_requests: PendingRequests,
     proposals: u64,
     /// Who leads, as far as is known.
     leader: Option<NodeId>,
@@ -119,16 +119,16 @@ pub struct Meta {
     turn: usize,
 
     looks: Looks,
-    sights: BTreeMap<GroupRef, GroupSight>,
+    group_reports: BTreeMap<GroupRef, GroupReport>,
     /// Replicas here of groups that nobody leads, and all that whoever leads the meta group last told of.
     own_survivors: Vec<Survivor>,
     told_survivors: Vec<Survivor>,
     /// Replicas that were given up, here or as leaders here say.
     given_up: Vec<GivenUp>,
     pulsed: Option<Monotonic>,
-    /// Pulses that nobody answered.
+    /// Node heartbeats that nobody answered.
     unheard: u32,
-    is_pulse_due: bool,
+    is_node_heartbeat_due: bool,
 
     map: Option<Arc<RoutingMap>>,
     settings: Arc<BTreeMap<String, Setting>>,
@@ -155,11 +155,11 @@ impl Meta {
             seat: None,
             seated: Epoch(0),
             write: 0,
-            reign: None,
+            leader_state: None,
             beats: BTreeMap::new(),
             listeners: BTreeMap::new(),
             sites: BTreeMap::new(),
-            errands: Errands::new(config.token),
+            pending_requests: PendingRequests::new(config.token),
             proposals: 0,
             leader: None,
             has_introducer: false,
@@ -168,13 +168,13 @@ impl Meta {
             peers: Vec::new(),
             turn: 0,
             looks: Looks::default(),
-            sights: BTreeMap::new(),
+            group_reports: BTreeMap::new(),
             own_survivors: Vec::new(),
             told_survivors: Vec::new(),
             given_up: Vec::new(),
             pulsed: None,
             unheard: 0,
-            is_pulse_due: false,
+            is_node_heartbeat_due: false,
             map: None,
             settings: Arc::new(BTreeMap::new()),
             settings_version: 0,
@@ -206,7 +206,7 @@ impl Meta {
             now,
             &mut meta.write,
         ));
-        meta.errands.start(Command::Create {
+        meta.pending_requests.start(Command::Create {
             cluster,
             token: meta.config.token,
             groups,
@@ -246,7 +246,7 @@ impl Meta {
                 None => meta.effects.notices.push(Notice::LogRefused),
             }
         }
-        meta.errands.start(Command::Boot {
+        meta.pending_requests.start(Command::Boot {
             node,
             token: meta.config.token,
             announcement: meta.config.announcement.clone(),
@@ -265,7 +265,7 @@ impl Meta {
     pub fn join(config: MetaConfig, now: Monotonic) -> Meta {
         let mut meta = Meta::new(config, now);
         meta.has_introducer = true;
-        meta.errands.start(Command::Join {
+        meta.pending_requests.start(Command::Join {
             token: meta.config.token,
             announcement: meta.config.announcement.clone(),
         });
@@ -282,7 +282,7 @@ impl Meta {
 
     /// Whether this node leads the meta group, as far as it knows.
     pub fn leads(&self) -> bool {
-        self.reign.is_some()
+        self.leader_state.is_some()
     }
 
     /// Whether it is a member of the meta group, or is to be.
@@ -321,16 +321,16 @@ impl Meta {
     }
 
     /// What the leader sees of the cluster, for whoever looks; none if this node does not lead.
-    pub fn sight(&mut self, now: Monotonic) -> Option<crate::sight::Sight> {
+    pub fn group_report(&mut self, now: Monotonic) -> Option<crate::observations::Observations> {
         let node = self.node?;
-        let own = self.own_sight(node);
+        let own = self.own_group_report(node);
         let state = &self.seat.as_ref()?.book()?.state;
-        let reign = self.reign.as_mut()?;
-        let mut sight = reign.sight(node, &self.linked, state, &self.config.pace, now);
-        sight.groups.extend(own.map(|own| (GroupRef::Meta, own)));
-        sight.survivors.extend(self.own_survivors.iter().cloned());
-        sight.given_up.extend(&self.given_up);
-        Some(sight)
+        let leader_state = self.leader_state.as_mut()?;
+        let mut group_report = leader_state.group_report(node, &self.linked, state, &self.config.pace, now);
+        group_report.groups.extend(own.map(|own| (GroupRef::Meta, own)));
+        group_report.survivors.extend(self.own_survivors.iter().cloned());
+        group_report.given_up.extend(&self.given_up);
+        Some(group_report)
     }
 
     fn me(&self) -> Option<Incarnation> {
@@ -381,8 +381,12 @@ impl Meta {
         let seat = self.seat.as_ref();
         let beats = self.beats.values().filter_map(Beats::due).min();
         // Before it knows who it is, it looks at nothing.
-        let look = self.reign.as_ref().zip(seat).filter(|_| self.node.is_some());
-        let look = look.and_then(|(reign, seat)| reign.next_timer(seat.applied()));
+        let look = self
+            .leader_state
+            .as_ref()
+            .zip(seat)
+            .filter(|_| self.node.is_some());
+        let look = look.and_then(|(leader_state, seat)| leader_state.next_timer(seat.applied()));
         let leaderless = (!self.is_leaderless).then(|| self.heard.after(LEADERLESS_AFTER));
         let timers = [
             seat.and_then(|seat| seat.raft.next_timer()),
@@ -391,8 +395,8 @@ impl Meta {
             beats,
             look,
             leaderless,
-            Some(self.pulse_at()),
-            self.errands.next_timer(self.boot.is_some()),
+            Some(self.node_heartbeat_at()),
+            self.pending_requests.next_timer(self.boot.is_some()),
         ];
         timers.into_iter().flatten().min()
     }
@@ -413,8 +417,8 @@ impl Meta {
                 if let Some(beats) = self.beats.get_mut(&node) {
                     beats.reconnected(now);
                 }
-                if let Some(reign) = &mut self.reign {
-                    reign.forget_told(node);
+                if let Some(leader_state) = &mut self.leader_state {
+                    leader_state.forget_told(node);
                 }
             } else {
                 self.linked.remove(&node);
@@ -427,11 +431,11 @@ impl Meta {
             }
         }
         if !is_up {
-            self.errands.newcomer_left(to);
+            self.pending_requests.newcomer_left(to);
         }
         if is_up && !matches!(to, Contact::Newcomer(_)) {
-            self.errands.hurry(now);
-            self.is_pulse_due = true;
+            self.pending_requests.hurry(now);
+            self.is_node_heartbeat_due = true;
         }
         self.work(now);
     }
@@ -440,7 +444,7 @@ impl Meta {
     pub fn propose(&mut self, command: Command) -> u64 {
         self.proposals += 1;
         let id = self.proposals;
-        if !self.errands.own(id, command) {
+        if !self.pending_requests.own(id, command) {
             self.effects.outcomes.push((id, Err(Failure::NotDone)));
         }
         id
@@ -452,16 +456,16 @@ impl Meta {
     }
 
     /// What leaders here say of their groups, in place of what they said before.
-    pub fn on_sight(&mut self, sights: Vec<GroupSight>, now: Monotonic) {
+    pub fn on_group_report(&mut self, group_reports: Vec<GroupReport>, now: Monotonic) {
         let Some(count) = self.map.as_ref().map(|map| map.groups.len()) else {
             return;
         };
-        for sight in sights {
-            let name = sight.report.group;
+        for group_report in group_reports {
+            let name = group_report.report.group;
             let is_group = matches!(name, GroupRef::Data(group) if group.index() < count);
-            if is_group && self.sights.get(&name) != Some(&sight) {
-                self.sights.insert(name, sight);
-                self.is_pulse_due = true;
+            if is_group && self.group_reports.get(&name) != Some(&group_report) {
+                self.group_reports.insert(name, group_report);
+                self.is_node_heartbeat_due = true;
             }
         }
         self.work(now);
@@ -470,7 +474,7 @@ impl Meta {
     /// These groups are not led here any more.
     pub fn on_lead_lost(&mut self, groups: &[GroupRef]) {
         for group in groups {
-            self.sights.remove(group);
+            self.group_reports.remove(group);
         }
     }
 
@@ -483,17 +487,17 @@ impl Meta {
     pub fn on_given_up(&mut self, given_up: Vec<GivenUp>) {
         if self.given_up != given_up {
             self.given_up = given_up;
-            self.is_pulse_due = true;
-            if let Some(reign) = &mut self.reign {
-                reign.on_news();
+            self.is_node_heartbeat_due = true;
+            if let Some(leader_state) = &mut self.leader_state {
+                leader_state.on_news();
             }
         }
     }
 
     /// What is left of groups that nobody leads, as whoever leads the meta group last told; what is here, if there is nobody.
     pub fn survivors(&self, now: Monotonic) -> Vec<Survivor> {
-        let mut survivors = match &self.reign {
-            Some(reign) => reign.survivors(now),
+        let mut survivors = match &self.leader_state {
+            Some(leader_state) => leader_state.survivors(now),
             None if self.is_leaderless => Vec::new(),
             None => self.told_survivors.clone(),
         };
@@ -522,12 +526,12 @@ impl Meta {
             MetaMessage::BeatAnswer(answer) => self.on_beat_answer(from, &answer, now),
             MetaMessage::Request { id, proposal } => self.on_request(from, id, proposal, now),
             MetaMessage::Answer { id, answer } => self.on_answer(from, id, answer, now),
-            MetaMessage::Pulse(pulse) => self.on_pulse(from, &pulse, now),
-            MetaMessage::Heard {
+            MetaMessage::NodeHeartbeat(node_heartbeat) => self.on_node_heartbeat(from, &node_heartbeat, now),
+            MetaMessage::NodeHeartbeatReply {
                 leader,
                 leads,
                 survivors,
-            } => self.on_heard(from, leader, leads, survivors, now),
+            } => self.on_node_heartbeat_reply(from, leader, leads, survivors, now),
             MetaMessage::Map(map) => {
                 self.adopt_map(map, now);
             }
@@ -625,7 +629,7 @@ impl Meta {
         if self.leads() {
             self.submit(Recipient::There(from), id, bytes, now);
         } else {
-            self.errands.newcomer(from, id, proposal.command, bytes);
+            self.pending_requests.newcomer(from, id, proposal.command, bytes);
             self.work(now);
         }
     }
@@ -643,8 +647,8 @@ impl Meta {
         let mut others = others.filter(|(_, node)| node.join != *token && !node.is_fenced);
         let within = self.config.pace.away_after;
         let is_there = |node: NodeId| {
-            let is_heard = |reign: &Reign| reign.is_heard(node, within, now);
-            let is_linked = self.linked.contains(&node) && self.reign.as_ref().is_some_and(is_heard);
+            let is_heard = |leader_state: &LeaderState| leader_state.is_heard(node, within, now);
+            let is_linked = self.linked.contains(&node) && self.leader_state.as_ref().is_some_and(is_heard);
             self.node == Some(node) || is_linked
         };
         others.find_map(|(&id, node)| {
@@ -663,7 +667,7 @@ impl Meta {
         let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
             return false;
         };
-        let (Some(group), Some(reign)) = (state.groups().get(name), self.reign.as_ref()) else {
+        let (Some(group), Some(leader_state)) = (state.groups().get(name), self.leader_state.as_ref()) else {
             return false;
         };
         if group.has_majority() {
@@ -671,14 +675,15 @@ impl Meta {
             return false;
         }
         let is_unclear = |(id, node): (&NodeId, &Node)| {
-            let is_there = self.linked.contains(id) && reign.is_heard(*id, self.config.pace.away_after, now);
-            let is_missed = reign.is_missed(*id, self.config.pace.away_after, now);
+            let is_there =
+                self.linked.contains(id) && leader_state.is_heard(*id, self.config.pace.away_after, now);
+            let is_missed = leader_state.is_missed(*id, self.config.pace.away_after, now);
             Some(*id) != self.node && !node.is_fenced && !is_there && !is_missed
         };
-        let own = self.sights.get(name);
+        let own = self.group_reports.get(name);
         state.nodes().iter().any(is_unclear)
             || own.is_some_and(|own| own.report.generation >= group.generation)
-            || reign.is_led(*name, group.generation, now)
+            || leader_state.is_led(*name, group.generation, now)
     }
 
     /// Whether a group that is to begin anew has a majority in a configuration that one of its replicas has applied, and nobody
@@ -687,10 +692,10 @@ impl Meta {
         let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
             return false;
         };
-        let (Some(group), Some(reign)) = (state.groups().get(name), self.reign.as_ref()) else {
+        let (Some(group), Some(leader_state)) = (state.groups().get(name), self.leader_state.as_ref()) else {
             return false;
         };
-        let told = reign.survivors(now);
+        let told = leader_state.survivors(now);
         let mut survivors = told.iter().chain(&self.own_survivors);
         survivors.any(|one| {
             let is_its = GroupRef::Data(one.group) == *name && one.generation == group.generation;
@@ -718,14 +723,14 @@ impl Meta {
                 Recipient::There(to) => self.send(to, MetaMessage::Answer { id, answer }),
             };
         }
-        let (Some(reign), Some(seat)) = (&mut self.reign, &mut self.seat) else {
+        let (Some(leader_state), Some(seat)) = (&mut self.leader_state, &mut self.seat) else {
             return;
         };
-        if reign.is_waiting(&proposal, recipient, id) || !reign.has_room() {
+        if leader_state.is_waiting(&proposal, recipient, id) || !leader_state.has_room() {
             return;
         }
         if let Some((index, term)) = seat.propose(&proposal) {
-            reign.wait(index, term, recipient, id, proposal);
+            leader_state.wait(index, term, recipient, id, proposal);
         }
     }
 
@@ -733,8 +738,8 @@ impl Meta {
         if let Answer::Elsewhere { leader } = answer {
             self.on_hint(from, leader, now);
         }
-        if let Some(errand) = self.errands.on_answer(id, &answer, now) {
-            self.finish(errand, answer, now);
+        if let Some(pending_request) = self.pending_requests.on_answer(id, &answer, now) {
+            self.finish(pending_request, answer, now);
         }
     }
 
@@ -752,14 +757,14 @@ impl Meta {
     fn set_leader(&mut self, leader: Option<NodeId>, now: Monotonic) {
         if self.leader != leader {
             self.leader = leader;
-            self.is_pulse_due = true;
-            self.errands.hurry(now);
+            self.is_node_heartbeat_due = true;
+            self.pending_requests.hurry(now);
         }
     }
 
-    fn finish(&mut self, errand: Errand, answer: Answer, now: Monotonic) {
-        match errand.client {
-            Client::Start => self.on_start_answered(&errand.command, answer, now),
+    fn finish(&mut self, pending_request: PendingRequest, answer: Answer, now: Monotonic) {
+        match pending_request.client {
+            Client::Start => self.on_start_answered(&pending_request.command, answer, now),
             Client::Owner { id } => {
                 let outcome = match answer {
                     Answer::Done { outcome } => Ok(outcome),
@@ -787,8 +792,8 @@ impl Meta {
                 // A map that came before may have named this node, which did not know that it is meant.
                 self.leader = self.leader.filter(|&leader| leader != node);
                 self.effects.started = Some(Started { node, boot, replicas });
-                self.is_pulse_due = true;
-                self.errands.hurry(now);
+                self.is_node_heartbeat_due = true;
+                self.pending_requests.hurry(now);
                 // It may have come before the answer.
                 if let Some(map) = self.map.clone() {
                     self.read_map(&map, now);
@@ -806,11 +811,11 @@ impl Meta {
         }
     }
 
-    fn on_pulse(&mut self, from: Contact, pulse: &Pulse, now: Monotonic) {
+    fn on_node_heartbeat(&mut self, from: Contact, node_heartbeat: &NodeHeartbeat, now: Monotonic) {
         let leads = self.leads();
         let leader = if leads { self.node } else { self.leader };
         let survivors = if leads { self.survivors(now) } else { Vec::new() };
-        let heard = MetaMessage::Heard {
+        let heard = MetaMessage::NodeHeartbeatReply {
             leader,
             leads,
             survivors,
@@ -821,13 +826,13 @@ impl Meta {
             .as_ref()
             .and_then(|seat| seat.book())
             .map(|book| &book.state);
-        if let (Contact::Node(node), Some(reign), Some(state)) = (from, &mut self.reign, state)
+        if let (Contact::Node(node), Some(leader_state), Some(state)) = (from, &mut self.leader_state, state)
             && state.nodes().contains_key(&node)
         {
             // What it does not know it is told when the turn ends.
-            return reign.on_pulse(node, pulse, state, now);
+            return leader_state.on_node_heartbeat(node, node_heartbeat, state, now);
         }
-        self.tell(from, (pulse.epoch, pulse.settings_version));
+        self.tell(from, (node_heartbeat.epoch, node_heartbeat.settings_version));
     }
 
     /// Sends what is newer than what the other one has.
@@ -841,7 +846,7 @@ impl Meta {
         }
     }
 
-    fn on_heard(
+    fn on_node_heartbeat_reply(
         &mut self,
         from: Contact,
         leader: Option<NodeId>,
@@ -898,13 +903,13 @@ impl Meta {
         (index, term): (consensus::Index, Term),
         now: Monotonic,
     ) {
-        let (Some(reign), Some(seat)) = (&mut self.reign, &mut self.seat) else {
+        let (Some(leader_state), Some(seat)) = (&mut self.leader_state, &mut self.seat) else {
             return;
         };
         if seat.raft.me() != to {
             return;
         }
-        if let Some(point) = reign.on_filled(member, index, term)
+        if let Some(point) = leader_state.on_filled(member, index, term)
             && !seat.raft.offer_transfer(member, point, now)
         {
             seat.raft.transfer_failed(member);
@@ -1024,7 +1029,7 @@ impl Meta {
                 record: Record::End,
             });
         }
-        self.reign = None;
+        self.leader_state = None;
         self.beats.clear();
     }
 
@@ -1034,9 +1039,9 @@ impl Meta {
     fn work(&mut self, now: Monotonic) {
         loop {
             self.work_seat(now);
-            self.work_errands(now);
-            self.work_pulse(now);
-            self.work_reign(now);
+            self.work_pending_requests(now);
+            self.work_node_heartbeat(now);
+            self.work_leader_state(now);
             if !self.seat.as_ref().is_some_and(|seat| seat.raft.has_ready()) {
                 break;
             }
@@ -1054,16 +1059,18 @@ impl Meta {
             self.on_status(now);
         }
         if !effects.applied.is_empty() || effects.was_installed {
-            if let Some(reign) = &mut self.reign {
-                reign.on_news();
+            if let Some(leader_state) = &mut self.leader_state {
+                leader_state.on_news();
             }
             if let Some(map) = self.read_book() {
                 self.adopt_map(map, now);
             }
         }
         for applied in effects.applied {
-            let Some(reign) = &mut self.reign else { break };
-            let Some(waiting) = reign.on_applied(applied.index, applied.term) else {
+            let Some(leader_state) = &mut self.leader_state else {
+                break;
+            };
+            let Some(waiting) = leader_state.on_applied(applied.index, applied.term) else {
                 continue;
             };
             let answer = match applied.result {
@@ -1093,8 +1100,8 @@ impl Meta {
     }
 
     fn on_own_answer(&mut self, id: u64, answer: Answer, now: Monotonic) {
-        if let Some(errand) = self.errands.on_answer(id, &answer, now) {
-            self.finish(errand, answer, now);
+        if let Some(pending_request) = self.pending_requests.on_answer(id, &answer, now) {
+            self.finish(pending_request, answer, now);
         }
     }
 
@@ -1103,13 +1110,13 @@ impl Meta {
         let Some(seat) = &self.seat else { return };
         let status = seat.raft.status();
         if seat.raft.is_leader() {
-            if self.reign.as_ref().map(|reign| reign.term) != Some(status.term) {
-                self.reign = Some(Reign::new(status.term, now));
-                self.errands.hurry(now);
+            if self.leader_state.as_ref().map(|leader_state| leader_state.term) != Some(status.term) {
+                self.leader_state = Some(LeaderState::new(status.term, now));
+                self.pending_requests.hurry(now);
             }
             self.leader = None;
         } else {
-            self.reign = None;
+            self.leader_state = None;
             let leader = status.leader.and_then(|leader| self.node_of(leader));
             if leader.is_some() {
                 self.set_leader(leader, now);
@@ -1151,16 +1158,16 @@ impl Meta {
     /// A member needs the state.
     fn fill(&mut self, member: Incarnation, now: Monotonic) {
         let Some(node) = self.node_of(member) else { return };
-        let (Some(reign), Some(seat)) = (&mut self.reign, &self.seat) else {
+        let (Some(leader_state), Some(seat)) = (&mut self.leader_state, &self.seat) else {
             return;
         };
         let members = seat.raft.members().all();
-        reign.retain_fills(|member| members.contains(&member));
-        if !reign.is_fill_due(member, now) {
+        leader_state.retain_fills(|member| members.contains(&member));
+        if !leader_state.is_fill_due(member, now) {
             return;
         }
         let Some((point, state)) = seat.give() else { return };
-        reign.on_fill(member, point.clone(), now);
+        leader_state.on_fill(member, point.clone(), now);
         let (from, to) = (seat.raft.me(), member);
         self.send(
             Contact::Node(node),
@@ -1173,8 +1180,8 @@ impl Meta {
         );
     }
 
-    fn work_errands(&mut self, now: Monotonic) {
-        for late in self.errands.take_late(now) {
+    fn work_pending_requests(&mut self, now: Monotonic) {
+        for late in self.pending_requests.take_late(now) {
             if let Client::Owner { id } = late.client {
                 let failure = match late.proposal {
                     Some(_) => Failure::Unknown,
@@ -1185,7 +1192,7 @@ impl Meta {
         }
         let author = self.node.filter(|_| self.boot.is_some());
         let author = author.map(|node| (node, self.config.token));
-        for due in self.errands.take_due(author, now) {
+        for due in self.pending_requests.take_due(author, now) {
             if self.leads() {
                 self.submit(Recipient::Here, due.id, due.proposal, now);
             } else if let Some(to) = self.whom_to_ask(due.tries) {
@@ -1227,20 +1234,24 @@ impl Meta {
         others.get(self.turn % others.len()).copied()
     }
 
-    fn pulse_at(&self) -> Monotonic {
+    fn node_heartbeat_at(&self) -> Monotonic {
         let Some(pulsed) = self.pulsed else {
             return Monotonic(0);
         };
-        let is_soon = self.is_pulse_due || (1..4).contains(&self.unheard);
-        pulsed.after(if is_soon { PULSE_SOON } else { PULSE })
+        let is_soon = self.is_node_heartbeat_due || (1..4).contains(&self.unheard);
+        pulsed.after(if is_soon {
+            NODE_HEARTBEAT_SOON
+        } else {
+            NODE_HEARTBEAT
+        })
     }
 
     /// Says that this node lives, and what its groups are like.
-    fn work_pulse(&mut self, now: Monotonic) {
-        if now < self.pulse_at() {
+    fn work_node_heartbeat(&mut self, now: Monotonic) {
+        if now < self.node_heartbeat_at() {
             return;
         }
-        (self.pulsed, self.is_pulse_due) = (Some(now), false);
+        (self.pulsed, self.is_node_heartbeat_due) = (Some(now), false);
         if self.boot.is_none() && self.map.is_none() && self.seat.is_none() {
             // It has nothing to say before it has started.
             return;
@@ -1250,24 +1261,24 @@ impl Meta {
             .as_ref()
             .and_then(|seat| seat.book())
             .map(|book| &book.state);
-        if let (Some(reign), Some(state), Some(node)) = (&mut self.reign, state, self.node) {
-            for sight in self.sights.values() {
-                reign.see(node, sight, state, now);
+        if let (Some(leader_state), Some(state), Some(node)) = (&mut self.leader_state, state, self.node) {
+            for group_report in self.group_reports.values() {
+                leader_state.see(node, group_report, state, now);
             }
             return;
         }
         let tries = self.unheard;
         self.unheard = self.unheard.saturating_add(1);
         if let Some(to) = self.whom_to_ask(tries) {
-            let pulse = Pulse {
+            let node_heartbeat = NodeHeartbeat {
                 boot: self.boot,
                 epoch: self.epoch(),
                 settings_version: self.settings_version,
-                sights: self.sights.values().cloned().collect(),
+                group_reports: self.group_reports.values().cloned().collect(),
                 survivors: self.own_survivors.clone(),
                 given_up: self.given_up.clone(),
             };
-            self.send(to, MetaMessage::Pulse(pulse));
+            self.send(to, MetaMessage::NodeHeartbeat(node_heartbeat));
         }
     }
 
@@ -1276,8 +1287,10 @@ impl Meta {
             self.heard = now;
         }
         self.is_leaderless = now.since(self.heard) >= LEADERLESS_AFTER;
-        let notice = match (&self.reign, self.leader) {
-            (Some(reign), _) => Some(Notice::Leads { term: reign.term.0 }),
+        let notice = match (&self.leader_state, self.leader) {
+            (Some(leader_state), _) => Some(Notice::Leads {
+                term: leader_state.term.0,
+            }),
             // Who is no member yet knows of no group that others lead or do not.
             (None, _) if self.is_leaderless && self.node.is_some() => Some(Notice::Leaderless),
             // Only one that has answered.
@@ -1292,14 +1305,15 @@ impl Meta {
 
     // ---- what the leader does
 
-    fn work_reign(&mut self, now: Monotonic) {
-        let (Some(reign), Some(seat), Some(node)) = (&mut self.reign, &self.seat, self.node) else {
+    fn work_leader_state(&mut self, now: Monotonic) {
+        let (Some(leader_state), Some(seat), Some(node)) = (&mut self.leader_state, &self.seat, self.node)
+        else {
             return;
         };
         let Some(book) = seat.book() else { return };
         // Under a lease: who has been deposed, and has not heard of it, may hear of the new leader's map first.
         let surely_leads = matches!(seat.raft.read_permit(now), ReadPermit::Lease(_));
-        if reign.is_established
+        if leader_state.is_established
             && surely_leads
             && self
                 .map
@@ -1311,8 +1325,8 @@ impl Meta {
             return self.say_of_self(Some(Notice::Fenced));
         }
         let version = (book.state.epoch(), book.state.settings_version());
-        let untold = reign.untold(node, &book.state, version);
-        let is_due = reign.is_look_due(seat.applied(), now);
+        let untold = leader_state.untold(node, &book.state, version);
+        let is_due = leader_state.is_look_due(seat.applied(), now);
         for (node, known) in untold {
             self.tell(Contact::Node(node), known);
         }
@@ -1323,14 +1337,16 @@ impl Meta {
 
     /// One look of the reconciler, and what comes of it.
     fn look(&mut self, node: NodeId, now: Monotonic) {
-        let Some(sight) = self.sight(now) else { return };
-        let (Some(reign), Some(seat)) = (&mut self.reign, &mut self.seat) else {
+        let Some(group_report) = self.group_report(now) else {
+            return;
+        };
+        let (Some(leader_state), Some(seat)) = (&mut self.leader_state, &mut self.seat) else {
             return;
         };
         let Some(book) = seat.book() else { return };
-        reign.on_look(now);
+        leader_state.on_look(now);
         let mut orders = Vec::new();
-        for step in steps(&book.state, &sight, &self.config.pace) {
+        for step in steps(&book.state, &group_report, &self.config.pace) {
             match step {
                 Step::Propose(command) => {
                     let proposal = Proposal {
@@ -1345,7 +1361,7 @@ impl Meta {
                     index,
                     order,
                 } => {
-                    let leader = sight.groups.get(&group).map(|seen| seen.report.leader);
+                    let leader = group_report.groups.get(&group).map(|seen| seen.report.leader);
                     let instruction = Instruction {
                         group,
                         generation,
@@ -1359,11 +1375,11 @@ impl Meta {
         for (leader, step) in orders {
             match (step, leader) {
                 (Err(proposal), _) => {
-                    let (Some(reign), Some(seat)) = (&mut self.reign, &mut self.seat) else {
+                    let (Some(leader_state), Some(seat)) = (&mut self.leader_state, &mut self.seat) else {
                         return;
                     };
                     if let Some((index, _)) = seat.propose(&proposal) {
-                        reign.await_entry(index);
+                        leader_state.await_entry(index);
                     }
                 }
                 (Ok(instruction), _) if instruction.group == GroupRef::Meta => self.obey(&instruction, now),
@@ -1377,7 +1393,7 @@ impl Meta {
     }
 
     /// What the leader of the meta group says of it. None while its members change.
-    fn own_sight(&self, node: NodeId) -> Option<GroupSight> {
+    fn own_group_report(&self, node: NodeId) -> Option<GroupReport> {
         let seat = self.seat.as_ref()?;
         let book = seat.book()?;
         let members = seat.raft.members();
@@ -1403,7 +1419,7 @@ impl Meta {
             let matched = seat.raft.matched(*member);
             matched.is_some_and(|matched| matched.0 > 0 && matched.0 + LAG_MAX >= last)
         };
-        Some(GroupSight {
+        Some(GroupReport {
             report: Report {
                 group: GroupRef::Meta,
                 generation: group.generation,

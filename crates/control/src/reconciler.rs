@@ -31,13 +31,13 @@
 use crate::command::{Command, Report};
 use crate::given_up::GivenUp;
 use crate::group::{Group, GroupRef, Member, Role, majority};
+use crate::observations::{GroupReport, Observations};
 use crate::placing::placing;
-use crate::sight::{GroupSight, Sight};
 use crate::state::State;
 use crate::step::{Order, Step};
 use crate::survivor::Survivor;
 use ids::{Incarnation, NodeId};
-use planted::Bug;
+use mutations::Mutation;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -72,15 +72,15 @@ impl Default for Pace {
 }
 
 /// The next steps. They may all be taken at once, in any order, or not at all.
-pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
+pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Step> {
     let mut steps = Vec::new();
     // Targets that are about to change are not worth a move.
-    let placing = placing(state, sight, pace);
+    let placing = placing(state, observations, pace);
     let is_settled = placing.is_none();
     steps.extend(placing.map(Step::Propose));
-    steps.extend(fences(state, sight, pace));
-    steps.extend(given_up(state, sight));
-    steps.extend(replaced(state, sight, pace));
+    steps.extend(fences(state, observations, pace));
+    steps.extend(given_up(state, observations));
+    steps.extend(replaced(state, observations, pace));
     // As soon as every node can follow newer rules: those that are away too, since they come back with the build they had.
     let to = state.semantics_possible();
     if to > state.semantics {
@@ -88,7 +88,7 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     }
     let mut look = Look {
         state,
-        sight,
+        observations,
         pace,
         learners: BTreeMap::new(),
         light_learners: BTreeMap::new(),
@@ -102,7 +102,7 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     order.sort_by_key(|(name, group)| (look.spare(group), **name));
     for (&name, group) in order {
         // What was seen of a leader that has lost its memory since says no more than what it reports.
-        let seen = sight.groups.get(&name).filter(|seen| {
+        let seen = observations.groups.get(&name).filter(|seen| {
             let report = &seen.report;
             group.is_unheard || report.age() > group.age() || group.member_on(report.leader).is_some()
         });
@@ -139,9 +139,9 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
 
 /// Starts of nodes that are replaced are dead: until then groups keep what their gateways have not acknowledged. A node that
 /// was only out of reach has to start again.
-fn fences(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
+fn fences(state: &State, observations: &Observations, pace: &Pace) -> Vec<Step> {
     let away = state.nodes.iter().filter(|(id, node)| {
-        let silence = sight.silence.get(id);
+        let silence = observations.silence.get(id);
         !node.is_fenced && silence.is_some_and(|&silent| silent >= pace.replace_after)
     });
     away.map(|(_, node)| Step::Propose(Command::Fence { boot: node.boot }))
@@ -152,13 +152,13 @@ fn fences(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
 /// and when no group has anything of it any more it is no node. So a machine that comes back again and again without its
 /// directory leaves no voters behind that never answer. Nor was anybody ever there who has joined at the address of a node that is
 /// heard: a request was held up, and its process had ended.
-fn replaced(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
+fn replaced(state: &State, observations: &Observations, pace: &Pace) -> Vec<Step> {
     let is_away = |id: &NodeId| {
-        let silence = sight.silence.get(id);
+        let silence = observations.silence.get(id);
         silence.is_some_and(|&silent| silent >= pace.away_after)
     };
     let is_heard = |id: &NodeId| {
-        let silence = sight.silence.get(id);
+        let silence = observations.silence.get(id);
         silence.is_some_and(|&silent| silent < pace.away_after)
     };
     let is_gone = |id: &NodeId| {
@@ -190,8 +190,8 @@ fn replaced(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
 }
 
 /// Replicas that were given up have no memory any more. Several nodes may say it of the same one.
-fn given_up(state: &State, sight: &Sight) -> Vec<Step> {
-    let mut named = sight.given_up.clone();
+fn given_up(state: &State, observations: &Observations) -> Vec<Step> {
+    let mut named = observations.given_up.clone();
     named.sort_unstable();
     named.dedup();
     let is_its = |given_up: &GivenUp| {
@@ -222,7 +222,7 @@ fn is_known(group: &Group, report: &Report) -> bool {
 
 struct Look<'a> {
     state: &'a State,
-    sight: &'a Sight,
+    observations: &'a Observations,
     pace: &'a Pace,
     /// By node, the learners of heavy groups that are being filled, and of light ones.
     learners: BTreeMap<NodeId, usize>,
@@ -240,7 +240,7 @@ impl Look<'_> {
             if self.is_stuck(group, &[], &[]) {
                 continue;
             }
-            let seen = self.sight.groups.get(name);
+            let seen = self.observations.groups.get(name);
             let (caught_up, is_light) = (
                 seen.map(|seen| &seen.caught_up),
                 seen.is_some_and(|seen| seen.is_light),
@@ -277,7 +277,7 @@ impl Look<'_> {
     }
 
     fn is_there(&self, node: NodeId) -> bool {
-        let silence = self.sight.silence.get(&node);
+        let silence = self.observations.silence.get(&node);
         silence.is_some_and(|&silence| silence < self.pace.away_after)
     }
 
@@ -295,7 +295,7 @@ impl Look<'_> {
         &mut self,
         name: GroupRef,
         group: &Group,
-        seen: &GroupSight,
+        seen: &GroupReport,
         is_settled: bool,
     ) -> Option<Vec<Step>> {
         let step = |order| {
@@ -401,7 +401,7 @@ impl Look<'_> {
         let GroupRef::Data(number) = name else {
             return None;
         };
-        let survivors = self.sight.survivors.iter();
+        let survivors = self.observations.survivors.iter();
         let of_group = survivors.filter(|survivor| {
             survivor.group == number
                 && survivor.generation == group.generation
@@ -410,7 +410,7 @@ impl Look<'_> {
         let applied = of_group.filter_map(|survivor| survivor.unreported.as_ref());
         let latest = applied.max_by_key(|configuration| configuration.index)?;
         let is_needed = latest.index > group.index && !group.has_majority_in(latest);
-        (is_needed && !planted::is(Bug::UnreportedPassedOver)).then(|| Command::Unreported {
+        (is_needed && !mutations::is(Mutation::UnreportedPassedOver)).then(|| Command::Unreported {
             group: name,
             generation: group.generation,
             configuration: latest.clone(),
@@ -440,7 +440,7 @@ impl Look<'_> {
                 && survivor.lost_voter == Some(lost.incarnation)
                 && self.is_there(survivor.node)
         };
-        let survivors = || self.sight.survivors.iter().filter(knows);
+        let survivors = || self.observations.survivors.iter().filter(knows);
         let left = group.members.iter().filter(|member| !is_lost(member));
         let said = left.map(|member| {
             survivors().find(|survivor| {
@@ -456,7 +456,7 @@ impl Look<'_> {
             true => former.collect(),
             false => said.collect(),
         };
-        if asked.iter().any(Option::is_none) && !planted::is(Bug::NotAllAsked) {
+        if asked.iter().any(Option::is_none) && !mutations::is(Mutation::NotAllAsked) {
             return None;
         }
         let said = asked.into_iter().flatten();
@@ -474,7 +474,7 @@ impl Look<'_> {
     }
 
     /// A learner for a target that has nothing. A group takes one in at a time; the replicas of several are made at once.
-    fn fill(&mut self, name: GroupRef, group: &Group, seen: &GroupSight) -> Vec<Step> {
+    fn fill(&mut self, name: GroupRef, group: &Group, seen: &GroupReport) -> Vec<Step> {
         let mut made = Vec::new();
         for &node in &group.targets {
             if group.member_on(node).is_some() || !self.is_there(node) {
@@ -501,7 +501,7 @@ impl Look<'_> {
     }
 
     /// Learners that become voters, each in the place of a superfluous one as long as there are such.
-    fn promotion(&self, group: &Group, seen: &GroupSight) -> Option<Order> {
+    fn promotion(&self, group: &Group, seen: &GroupReport) -> Option<Order> {
         let ready: Vec<&Member> = group
             .members
             .iter()
@@ -538,7 +538,7 @@ impl Look<'_> {
     }
 
     /// A voter on one of these nodes that could lead at once.
-    fn successor(&self, group: &Group, seen: &GroupSight, nodes: &[NodeId]) -> Option<Incarnation> {
+    fn successor(&self, group: &Group, seen: &GroupReport, nodes: &[NodeId]) -> Option<Incarnation> {
         let mut fit = group.voters().filter(|voter| {
             nodes.contains(&voter.node)
                 && voter.node != seen.report.leader

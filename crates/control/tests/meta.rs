@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use consensus::{Entry, HardState, Index, Payload, SnapshotPoint, Term, Times};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Contact, Factor, Failure, GivenUp, GroupRef, GroupSight,
+    Announcement, Beginning, ClusterId, Command, Contact, Factor, Failure, GivenUp, GroupRef, GroupReport,
     Instruction, Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist,
     Record, Refounded, Refusal, Report, Restored, Role, RoutingMap, Standing, State, majority,
 };
@@ -537,8 +537,8 @@ impl World {
                 continue;
             };
             let led = |group: &ModelGroup| group.leader == Some(node);
-            let sights = self.groups.iter().filter(|(_, group)| led(group));
-            let sights = sights.map(|(&name, group)| GroupSight {
+            let group_reports = self.groups.iter().filter(|(_, group)| led(group));
+            let group_reports = group_reports.map(|(&name, group)| GroupReport {
                 report: Report {
                     group: name,
                     generation: group.generation,
@@ -551,7 +551,7 @@ impl World {
                 is_changing: false,
                 is_light: true,
             });
-            meta.on_sight(sights.collect(), self.now);
+            meta.on_group_report(group_reports.collect(), self.now);
             let lost = self.groups.iter().filter(|(_, group)| !led(group));
             meta.on_lead_lost(&lost.map(|(&name, _)| name).collect::<Vec<GroupRef>>());
         }
@@ -984,8 +984,8 @@ fn a_change_of_the_meta_group_goes_on_until_a_majority_of_its_new_voters_knows_t
     let is_changing = |world: &mut World| {
         let now = world.now;
         let leader = world.leader().expect("nobody dies");
-        let sight = world.machines[leader].meta.as_mut().unwrap().sight(now);
-        let own = sight.and_then(|mut sight| sight.groups.remove(&GroupRef::Meta));
+        let group_report = world.machines[leader].meta.as_mut().unwrap().group_report(now);
+        let own = group_report.and_then(|mut group_report| group_report.groups.remove(&GroupRef::Meta));
         own.map(|own| own.is_changing)
     };
     world.run_until("it has three voters", Duration::from_secs(60), |world| {
@@ -1519,8 +1519,8 @@ fn a_node_whose_link_is_gone_is_neither_there_nor_gone_until_it_is_heard_or_miss
     let node = world.machines[other].node.expect("it has joined");
     let silence = |world: &mut World| {
         let now = world.now;
-        let sight = world.machines[leader].meta.as_mut().unwrap().sight(now);
-        sight.expect("it leads").silence.get(&node).copied()
+        let group_report = world.machines[leader].meta.as_mut().unwrap().group_report(now);
+        group_report.expect("it leads").silence.get(&node).copied()
     };
     assert!(silence(&mut world).is_some_and(|silent| silent < away_after));
     world.crash(other);
@@ -1576,7 +1576,7 @@ fn a_quiet_cluster_says_little() {
     let before = world.sent;
     world.run_for(Duration::from_secs(10));
     let each_second = (world.sent - before) / 10;
-    // Heartbeats to four members, ten times, and their answers; pulses and their answers; rarely more.
+    // Heartbeats to four members, ten times, and their answers; node heartbeats and their answers; rarely more.
     assert!(each_second <= 100, "{each_second} messages a second");
 }
 

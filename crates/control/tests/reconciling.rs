@@ -6,8 +6,8 @@
 )]
 
 use control::{
-    Announcement, Beginning, ClusterId, Command, Factor, GroupRef, GroupSight, Member, Order, Outcome, Pace,
-    Refusal, Replica, Report, Role, RoutingMap, Sight, State, Step, majority, steps,
+    Announcement, Beginning, ClusterId, Command, Factor, GroupRef, GroupReport, Member, Observations, Order,
+    Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap, State, Step, majority, steps,
 };
 use ids::{Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token};
 use std::collections::{BTreeMap, BTreeSet};
@@ -403,12 +403,12 @@ impl World {
         }
     }
 
-    fn sight(&mut self) -> Sight {
+    fn observations(&mut self) -> Observations {
         let silence = self
             .nodes
             .iter()
             .map(|(&id, node)| (id, Duration::from_secs(node.down.unwrap_or(0))));
-        let mut sight = Sight {
+        let mut observations = Observations {
             silence: silence.collect(),
             groups: BTreeMap::new(),
             survivors: Vec::new(),
@@ -427,7 +427,7 @@ impl World {
                 members: group.members.clone(),
                 leader: group.leader.expect("there is a majority"),
             };
-            let seen = GroupSight {
+            let seen = GroupReport {
                 report,
                 caught_up: group.caught_up.clone(),
                 is_changing: is_joint || (is_changing && self.is_troubled),
@@ -437,16 +437,16 @@ impl World {
                 group.change();
             }
             if !(is_unheard && self.is_troubled) {
-                sight.groups.insert(name, seen);
+                observations.groups.insert(name, seen);
             }
         }
-        sight
+        observations
     }
 
     /// One look, and what comes of it. Answers how many steps there were.
     fn reconcile(&mut self) -> usize {
-        let sight = self.sight();
-        let steps = steps(&self.state, &sight, &PACE);
+        let observations = self.observations();
+        let steps = steps(&self.state, &observations, &PACE);
         let mut groups_with_orders = BTreeSet::new();
         for step in &steps {
             if self.is_troubled && self.chance(20) {

@@ -2,12 +2,12 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupSight,
-    Member, NODES_MAX, Order, Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight,
-    Standing, State, Step, Survivor, Target, VALUE_BYTES_MAX, steps,
+    Announcement, Beginning, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupReport,
+    Member, NODES_MAX, Observations, Order, Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap,
+    SETTINGS_MAX, Standing, State, Step, Survivor, Target, VALUE_BYTES_MAX, steps,
 };
 use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
-use planted::Bug;
+use mutations::Mutation;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -532,21 +532,21 @@ fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
         let Command::Report { reports } = report(data(0), 5, members.clone()) else {
             panic!("it is a report");
         };
-        let seen = GroupSight {
+        let seen = GroupReport {
             report: reports[0].clone(),
             caught_up: members.iter().map(|member| member.incarnation).collect(),
             is_changing: false,
             is_light: true,
         };
         let silence = silence.iter();
-        let sight = Sight {
+        let group_report = Observations {
             silence: silence
                 .map(|&(node, seconds)| (NodeId(node), Duration::from_secs(seconds)))
                 .collect(),
             groups: [(data(0), seen)].into(),
-            ..Sight::default()
+            ..Observations::default()
         };
-        let orders = steps(&state, &sight, &Pace::default()).into_iter();
+        let orders = steps(&state, &group_report, &Pace::default()).into_iter();
         let removed = orders.filter_map(|step| match step {
             Step::Order {
                 order: Order::Change { remove, .. },
@@ -619,11 +619,11 @@ fn what_nodes_say_of_replicas_that_were_given_up_is_proposed_once_and_as_long_as
         incarnation: Incarnation(incarnation),
     };
     let proposed = |state: &State, given_up: &[GivenUp]| -> Vec<Command> {
-        let sight = Sight {
+        let group_report = Observations {
             given_up: given_up.to_vec(),
-            ..Sight::default()
+            ..Observations::default()
         };
-        let proposed = steps(state, &sight, &Pace::default()).into_iter();
+        let proposed = steps(state, &group_report, &Pace::default()).into_iter();
         let proposed = proposed.filter_map(|step| match step {
             Step::Propose(command @ Command::GiveUp { .. }) => Some(command),
             Step::Propose(_) | Step::Order { .. } => None,
@@ -798,13 +798,13 @@ fn survivor(incarnation: u64, node: u64, last: u64) -> Survivor {
 
 /// How the first group is to begin anew, if these are all that is left and everybody is there.
 fn beginning_anew(state: &State, survivors: &[Survivor]) -> Option<Command> {
-    let sight = Sight {
+    let group_report = Observations {
         silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
         groups: BTreeMap::new(),
         survivors: survivors.to_vec(),
-        ..Sight::default()
+        ..Observations::default()
     };
-    let mut begun = steps(state, &sight, &Pace::default())
+    let mut begun = steps(state, &group_report, &Pace::default())
         .into_iter()
         .filter_map(|step| match step {
             Step::Propose(command @ Command::Recover { .. }) => Some(command),
@@ -865,9 +865,9 @@ fn a_group_whose_only_reported_voter_died_begins_anew_with_the_best_log_when_all
     let mut of_before = all.clone();
     of_before[1].generation = 7;
     assert_eq!(beginning_anew(&state, &of_before), None);
-    planted::plant(Some(Bug::NotAllAsked));
+    mutations::plant(Some(Mutation::NotAllAsked));
     let hasty = beginning_anew(&state, &all[..1]);
-    planted::plant(None);
+    mutations::plant(None);
     assert!(hasty.is_some(), "the mistake is noticed");
     let begun = beginning_anew(&state, &all).expect("all of them have spoken");
     let expected = Command::Recover {
@@ -912,12 +912,12 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
         ..survivor(2, 1, 70)
     };
     let proposed = |state: &State, survivors: Vec<Survivor>| {
-        let sight = Sight {
+        let group_report = Observations {
             silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
             survivors,
-            ..Sight::default()
+            ..Observations::default()
         };
-        let steps = steps(state, &sight, &Pace::default());
+        let steps = steps(state, &group_report, &Pace::default());
         steps.into_iter().find_map(|step| match step {
             Step::Propose(command @ Command::Unreported { .. }) => Some(command),
             Step::Propose(_) | Step::Order { .. } => None,
@@ -1111,11 +1111,11 @@ fn nobody_waits_for_what_a_removed_node_has_kept() {
 fn taken_for_gone(state: &State, silent: &[u64]) -> Vec<NodeId> {
     let silence = |node: NodeId| Duration::from_secs(if silent.contains(&node.0) { 5 } else { 0 });
     let nodes = state.nodes().keys();
-    let sight = Sight {
+    let group_report = Observations {
         silence: nodes.map(|&node| (node, silence(node))).collect(),
-        ..Sight::default()
+        ..Observations::default()
     };
-    let steps = steps(state, &sight, &Pace::default()).into_iter();
+    let steps = steps(state, &group_report, &Pace::default()).into_iter();
     let boots = steps.filter_map(|step| match step {
         Step::Propose(Command::Gone { boot }) => Some(boot),
         Step::Propose(_) | Step::Order { .. } => None,

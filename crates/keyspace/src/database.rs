@@ -205,7 +205,7 @@ impl Database {
     }
 
     fn note_removal(&mut self, location: Location, version: Version) {
-        if !self.is_watchable || planted::is(planted::Bug::RemovalNotStamped) {
+        if !self.is_watchable || mutations::is(mutations::Mutation::RemovalNotStamped) {
             return;
         }
         if self.removed.is_empty() {

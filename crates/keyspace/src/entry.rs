@@ -36,7 +36,7 @@
 
 mod transaction;
 
-pub use transaction::{Forget, Inquire, Lock, Pairs, Prepare, Resolve, Step, Work};
+pub use transaction::{Forget, Lock, Pairs, Prepare, QueryTxn, Resolve, Step, Work};
 pub(crate) use transaction::{write_participant, write_txn};
 
 use crate::database::KeyVersion;
@@ -154,7 +154,7 @@ pub enum Operation<'a> {
     /// Transactions were decided.
     Resolve(Resolve),
     /// What has become of a transaction here; it is refused if nothing has.
-    Inquire(Inquire),
+    QueryTxn(QueryTxn),
     /// An older transaction waits for this one: it is refused if it only waits here.
     Withdraw {
         /// Which one.
@@ -510,10 +510,10 @@ impl Operations {
                 self.bytes.push(10);
                 self.resolve(resolve);
             }
-            Operation::Inquire(inquire) => {
+            Operation::QueryTxn(query_txn) => {
                 self.bytes.push(11);
-                self.txn(inquire.txn);
-                self.participants(&inquire.participants);
+                self.txn(query_txn.txn);
+                self.participants(&query_txn.participants);
             }
             Operation::Withdraw { txn } => {
                 self.bytes.push(12);
@@ -848,7 +848,7 @@ enum Part<'a> {
     Prepare(Box<transaction::PrepareView<'a>>),
     Lock(Box<Lock<'a>>),
     Resolve(Resolve),
-    Inquire(Inquire),
+    QueryTxn(QueryTxn),
     Withdraw {
         txn: TxnId,
     },
@@ -1030,7 +1030,7 @@ impl Part<'_> {
             Part::Prepare(prepare) => Operation::Prepare(Box::new(prepare.prepare(spans, source))),
             Part::Lock(lock) => Operation::Lock(lock.clone()),
             Part::Resolve(resolve) => Operation::Resolve(resolve.clone()),
-            Part::Inquire(inquire) => Operation::Inquire(inquire.clone()),
+            Part::QueryTxn(query_txn) => Operation::QueryTxn(query_txn.clone()),
             Part::Withdraw { txn } => Operation::Withdraw { txn: *txn },
             Part::Forget(forget) => Operation::Forget(forget.clone()),
             Part::Received(answers) => Operation::Received {
@@ -1170,7 +1170,7 @@ impl<'a> Cursor<'a> {
             PREPARE_TAG => Ok(Part::Prepare(Box::new(self.prepare(spans)?))),
             LOCK_TAG => Ok(Part::Lock(Box::new(self.lock()?))),
             10 => Ok(Part::Resolve(self.resolve()?)),
-            11 => Ok(Part::Inquire(Inquire {
+            11 => Ok(Part::QueryTxn(QueryTxn {
                 txn: self.txn()?,
                 participants: self.participants()?,
             })),

@@ -379,7 +379,7 @@ impl Keyspace {
             Operation::Prepare(_)
             | Operation::Lock(_)
             | Operation::Resolve(_)
-            | Operation::Inquire(_)
+            | Operation::QueryTxn(_)
             | Operation::Withdraw { .. }
             | Operation::Forget(_)
             | Operation::Received { .. }
@@ -437,7 +437,7 @@ impl Keyspace {
             Operation::Prepare(_)
             | Operation::Lock(_)
             | Operation::Resolve(_)
-            | Operation::Inquire(_)
+            | Operation::QueryTxn(_)
             | Operation::Withdraw { .. }
             | Operation::Forget(_)
             | Operation::Received { .. }

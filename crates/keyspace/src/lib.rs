@@ -75,8 +75,8 @@ pub use directory::Position;
 pub use effects::Effect;
 pub use encoded::{EncodedObject, SeenObject};
 pub use entry::{
-    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, KEPT_BYTES_MIN,
-    Lock, Operation, Operations, OperationsMark, Pairs, Prepare, Resolve, Resume, Step, WaitId, Work,
+    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, KEPT_BYTES_MIN, Lock,
+    Operation, Operations, OperationsMark, Pairs, Prepare, QueryTxn, Resolve, Resume, Step, WaitId, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
@@ -103,7 +103,7 @@ pub use staging::{Piece, STAGED_BYTES_MAX};
 pub use transactions::{
     Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen,
 };
-pub use transfer::arrival::{Arrival, Progress, TransferError};
-pub use transfer::{Cut, Transfer};
+pub use transfer::snapshot_receiver::{Progress, SnapshotReceiver, TransferError};
+pub use transfer::{Chunk, Transfer};
 pub use waiters::{awaited_kind, is_nil};
 pub use walks::walks;

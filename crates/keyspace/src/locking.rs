@@ -92,7 +92,7 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
             let keys = pairs.iter().map(|(key, _)| (key.into(), Mode::Exclusive));
             Locks::of_keys(keys.collect())
         }
-        Work::InPlace { .. } if planted::is(planted::Bug::WholeNotLocked) => Locks::Keys(Vec::new()),
+        Work::InPlace { .. } if mutations::is(mutations::Mutation::WholeNotLocked) => Locks::Keys(Vec::new()),
         Work::InPlace { .. } => Locks::WholeGroup(Mode::Exclusive),
     };
     and_conditions(and_conditions(locks, &prepare.conditions), &prepare.expects)
@@ -119,7 +119,7 @@ pub(crate) fn alone_if_mortal(locks: Locks, databases: &[Database]) -> Locks {
 /// Whether any key has a deadline.
 fn has_mortal(databases: &[Database]) -> bool {
     let has_any = databases.iter().any(|database| database.with_deadline() > 0);
-    has_any && !planted::is(planted::Bug::MortalLockedShared)
+    has_any && !mutations::is(mutations::Mutation::MortalLockedShared)
 }
 
 /// Whether what is under a key has a deadline, in any database.

@@ -16,7 +16,7 @@
 use crate::digest::Digest;
 use crate::form::{self, Rest};
 use ids::{RequestUuid, UnixMillis};
-use planted::Bug;
+use mutations::Mutation;
 use resp::Protocol;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -185,7 +185,7 @@ impl Requests {
 
     /// A request that was not known has been carried out.
     pub(crate) fn keep(&mut self, request: &ClientRequest, replies: Vec<Box<[u8]>>, now: UnixMillis) {
-        if planted::is(Bug::ResultNotKept) {
+        if mutations::is(Mutation::ResultNotKept) {
             return;
         }
         let bytes: usize = replies.iter().map(|reply| reply.len()).sum();

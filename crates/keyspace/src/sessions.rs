@@ -28,7 +28,7 @@ use crate::form::Rest;
 use crate::replies::{Answer, Replies};
 use crate::transfer::parts::{Part, PartId, Parts, SentParts};
 use ids::{Boot, GatewayId};
-use planted::Bug;
+use mutations::Mutation;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Gateways with a session: workers of nodes that live. At the limit one more is refused, deterministically.
@@ -166,7 +166,7 @@ impl Sessions {
         };
         session.acknowledge(acknowledged);
         if number <= session.last {
-            if planted::is(Bug::ForwardAppliedTwice) {
+            if mutations::is(Mutation::ForwardAppliedTwice) {
                 return Batched::Applied;
             }
             return match session.record(number) {
@@ -198,7 +198,7 @@ impl Sessions {
         }
         let session = self.sessions.entry(gateway).or_default();
         if number <= session.last {
-            // Only a planted mistake comes here.
+            // Only a mutation comes here.
             return;
         }
         session.last = number;

@@ -23,7 +23,7 @@ use crate::garbage::Garbage;
 use crate::large::Large;
 use bytes::Bytes;
 use ids::{Boot, GatewayId};
-use planted::Bug;
+use mutations::Mutation;
 use std::collections::BTreeMap;
 
 /// Bytes of all that is under way to one group.
@@ -134,7 +134,7 @@ impl Staging {
 
     /// Which operations there are, and how far each is: what a transfer ends with.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
-        if planted::is(Bug::PiecesNotMoved) {
+        if mutations::is(Mutation::PiecesNotMoved) {
             return to.extend_from_slice(&0_u32.to_le_bytes());
         }
         to.extend_from_slice(&(self.0.len() as u32).to_le_bytes());

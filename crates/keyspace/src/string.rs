@@ -11,7 +11,7 @@ use bytes::Bytes;
 use command::number::{self, LongDouble};
 use command::{ReplyError, SetCondition, SetExpiry, SetReply};
 use ids::{UnixMillis, Version};
-use planted::Bug;
+use mutations::Mutation;
 use resp::{Args, Writer};
 
 /// The longest string, in bytes: a growth beyond it is refused. Redis's default `proto-max-bulk-len`, fixed,
@@ -27,7 +27,7 @@ impl Apply<'_, '_> {
         expiry: SetExpiry,
         reply: SetReply,
     ) {
-        let now = match planted::is(Bug::DeadlineByOwnClock) {
+        let now = match mutations::is(Mutation::DeadlineByOwnClock) {
             true => self.local.now,
             false => self.time(),
         };

@@ -3,20 +3,20 @@
 //! ```text
 //!   Prepare --keys free--> judged --conditions hold--> [ Prepared ] --Resolve--> [ Committed ] or [ Aborted ]
 //!      |                      +---- they do not ----> [ Refused ]
-//!      +--else--> waits, by age --Inquire, Withdraw, Resolve--> [ Refused ]
+//!      +--else--> waits, by age --QueryTxn, Withdraw, Resolve--> [ Refused ]
 //!   Lock ----> holds without a vote; an older one may take its locks away
 //!   commands on locked keys wait like transactions, and hold nothing
 //! ```
 //!
-//! The four in brackets are the *register* of a transaction. All of it is state: every replica has the same queue, and
+//! The four in brackets are the *vote record* of a transaction. All of it is state: every replica has the same queue, and
 //! hands a key over with the same entry. What waited is answered later than its batch: the answer stays here until its
 //! gateway says that it came ([`Operation::Received`]).
 //! What is carried out only when a transaction is committed is answered to whoever commits it, and again to its coordinator:
 //! that answer stays until the transaction is forgotten.
 //!
 //! Invariants:
-//! 1. A register is written once, and only `Resolve` changes it, from `Prepared` to what was decided. A decision that
-//!    contradicts it changes nothing: a group has begun anew without its register, and the transaction is *torn*.
+//! 1. A vote record is written once, and only `Resolve` changes it, from `Prepared` to what was decided. A decision that
+//!    contradicts it changes nothing: a group has begun anew without its vote record, and the transaction is *torn*.
 //! 2. `Prepared` transactions hold their locks, and nobody else but those of `Lock` holds any.
 //! 3. Nothing touches a key that is held, except its holder when it is resolved.
 //! 4. Every waiter of the lock table is in `waiting`, and the other way round.
@@ -28,7 +28,7 @@ use crate::digest::Digest;
 use crate::effects::Effect;
 use crate::encoded::{EncodedObject, SeenObject};
 use crate::entry::{
-    Batch, BlockCommand, Condition, Entry, Forget, Inquire, Lock, Operation, Operations, Pairs, Prepare,
+    Batch, BlockCommand, Condition, Entry, Forget, Lock, Operation, Operations, Pairs, Prepare, QueryTxn,
     Step, Work,
 };
 use crate::entry::{KEPT_BYTES_MIN, LOCK_TAG, Resolve, WaitId, write_participant, write_txn};
@@ -43,12 +43,12 @@ use crate::requests::KeptResult;
 use crate::transfer::parts::{Part, PartId, Parts, SentParts};
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, GroupId, Slot, UnixMillis, Version};
-use planted::Bug;
+use mutations::Mutation;
 use resp::{Args, FrozenRope, Protocol, Rope, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{
-    Grant, LockTable, Locks, Mode, Participant, Participants, Priority, Refusal, Register, RequestId,
-    Requester, TxnId,
+    Grant, LockTable, Locks, Mode, Participant, Participants, Priority, Refusal, RequestId, Requester, TxnId,
+    VoteRecord,
 };
 
 /// Operations that may wait in one group, or whose answers may not have arrived. At the limit commands get `TRYAGAIN` and
@@ -114,7 +114,7 @@ struct Prepared {
 }
 
 pub(crate) struct Ended {
-    register: Register,
+    vote_record: VoteRecord,
     participants: Participants,
     /// What was answered to commands that were carried out when it was committed: whoever committed it need not be its
     /// coordinator, who has the client.
@@ -148,27 +148,27 @@ impl Transactions {
         self.locks.is_idle()
     }
 
-    fn register(&self, txn: TxnId) -> Register {
+    fn vote_record(&self, txn: TxnId) -> VoteRecord {
         if self.prepared.contains_key(&txn) {
-            return Register::Prepared;
+            return VoteRecord::Prepared;
         }
         if self.over.contains(&txn) {
-            return Register::Over;
+            return VoteRecord::Over;
         }
         self.ended
             .get(&txn)
-            .map_or(Register::Empty, |ended| ended.register)
+            .map_or(VoteRecord::Empty, |ended| ended.vote_record)
     }
 
     fn is_over(&self, txn: TxnId) -> bool {
         let low = self.low.get(&txn.coordinator());
         let is_below = low.is_some_and(|low| txn.seq < *low);
-        is_below && !planted::is(Bug::MarkNotConsulted)
+        is_below && !mutations::is(Mutation::MarkNotConsulted)
     }
 
-    fn end(&mut self, txn: TxnId, register: Register, participants: Participants) {
+    fn end(&mut self, txn: TxnId, vote_record: VoteRecord, participants: Participants) {
         let ended = Ended {
-            register,
+            vote_record,
             participants,
             replies: None,
         };
@@ -324,7 +324,7 @@ impl Transactions {
         count(to, self.ended.len());
         for (txn, ended) in &self.ended {
             write_txn(to, *txn);
-            to.push(ended.register.code());
+            to.push(ended.vote_record.code());
             participants_to(to, &ended.participants);
             to.push(u8::from(ended.replies.is_some()));
             if let Some(replies) = &ended.replies {
@@ -410,7 +410,7 @@ impl Transactions {
         for _ in 0..rest.number()? {
             let txn = txn_of(rest)?;
             let [code] = rest.array()?;
-            let register = Register::of_code(code)?;
+            let vote_record = VoteRecord::of_code(code)?;
             let participants = participants_of(rest)?;
             let [has_replies] = rest.array()?;
             let replies = match has_replies {
@@ -418,7 +418,7 @@ impl Transactions {
                 _ => Some(Replies::decode(parts, rest)?),
             };
             let ended = Ended {
-                register,
+                vote_record,
                 participants,
                 replies,
             };
@@ -526,7 +526,7 @@ pub(crate) fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
         | Operation::Limits { .. }
         | Operation::Fence { .. }
         | Operation::Resolve(_)
-        | Operation::Inquire(_)
+        | Operation::QueryTxn(_)
         | Operation::Withdraw { .. }
         | Operation::Forget(_)
         | Operation::Received { .. }
@@ -600,7 +600,7 @@ impl Keyspace {
     pub fn kept_for(&self) -> impl Iterator<Item = (Boot, String)> {
         let all = &self.transactions;
         let ended = all.ended.iter();
-        let ended = ended.map(|(txn, ended)| (txn.boot, format!("{txn:?} {:?}", ended.register)));
+        let ended = ended.map(|(txn, ended)| (txn.boot, format!("{txn:?} {:?}", ended.vote_record)));
         let over = all.over.iter().map(|txn| (txn.boot, format!("{txn:?} is over")));
         let late = all.late.keys();
         ended
@@ -695,7 +695,7 @@ impl Keyspace {
     #[inline]
     pub fn admits(&self, locks: impl FnOnce() -> Locks) -> bool {
         self.transactions.is_idle()
-            || planted::is(Bug::LockIgnoredByRead)
+            || mutations::is(Mutation::LockIgnoredByRead)
             || self.admits_behind(&locks(), self.transactions.locks.arrivals())
     }
 
@@ -774,7 +774,7 @@ impl Keyspace {
         replies: &mut Replies,
         answer: &mut impl FnMut(Answered<'_>),
     ) -> bool {
-        if planted::is(Bug::LockIgnoredByCommand) {
+        if mutations::is(Mutation::LockIgnoredByCommand) {
             return false;
         }
         let Some(needs) = needs_of(operation).filter(|needs| !self.transactions.locks.admits(&needs.locks))
@@ -885,16 +885,18 @@ impl Keyspace {
                     self.go_on(local, answer);
                 }
             }
-            Operation::Inquire(inquire) => {
-                let register = self.inquire(&inquire, local);
-                replies.buffer().push(register.code());
+            Operation::QueryTxn(query_txn) => {
+                let vote_record = self.query_txn(&query_txn, local);
+                replies.buffer().push(vote_record.code());
                 replies.end_reply(false);
                 self.go_on(local, answer);
             }
             Operation::Withdraw { txn } => {
-                if planted::is(Bug::PreparedRevoked) && self.transactions.prepared.remove(&txn).is_some() {
+                if mutations::is(Mutation::PreparedRevoked)
+                    && self.transactions.prepared.remove(&txn).is_some()
+                {
                     self.transactions.locks.release(txn);
-                    self.transactions.end(txn, Register::Refused, [].into());
+                    self.transactions.end(txn, VoteRecord::Refused, [].into());
                 }
                 self.refuse_waiting(txn, Refusal::Wounded, local);
                 self.go_on(local, answer);
@@ -957,8 +959,8 @@ impl Keyspace {
         let is_after_lock = after_lock(&operation);
         let is_repeated = !is_after_lock && self.transactions.held.contains_key(&txn);
         if matches!(
-            self.transactions.register(txn),
-            Register::Prepared | Register::Committed
+            self.transactions.vote_record(txn),
+            VoteRecord::Prepared | VoteRecord::Committed
         ) {
             // It has voted, and a vote is never taken back, whoever asks again.
             return vote(replies, Ok(()));
@@ -967,13 +969,13 @@ impl Keyspace {
             // Nothing is written down of it: this group had no part, or had one that is lost.
             return vote(replies, Err(Refusal::Renewed));
         }
-        if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Inquired)) {
+        if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::QueriedTxn)) {
             return vote(replies, Err(refusal));
         }
         let is_granted = if is_after_lock {
             let is_held = self.transactions.locks.prepare_held(txn);
             self.transactions.held.remove(&txn);
-            if !is_held && !planted::is(Bug::TakenLockPrepares) {
+            if !is_held && !mutations::is(Mutation::TakenLockPrepares) {
                 return self.refuse(txn, participants, Refusal::Wounded, replies);
             }
             true
@@ -1011,17 +1013,17 @@ impl Keyspace {
 
     /// Why a transaction can no longer prepare here.
     fn refuses(&self, txn: TxnId) -> Option<Refusal> {
-        if self.sessions.is_dead(txn.boot) && !planted::is(Bug::FenceIgnored) {
+        if self.sessions.is_dead(txn.boot) && !mutations::is(Mutation::FenceIgnored) {
             return Some(Refusal::Over);
         }
         // Somebody took its coordinator for lost, and asked before it came. The next attempt is another one.
-        let is_known = self.transactions.register(txn) != Register::Empty
+        let is_known = self.transactions.vote_record(txn) != VoteRecord::Empty
             || self.transactions.locks.is_waiting(txn)
             || self.transactions.is_over(txn);
-        is_known.then_some(Refusal::Inquired)
+        is_known.then_some(Refusal::QueriedTxn)
     }
 
-    /// The locks are held: conditions are judged, effects computed, the register written.
+    /// The locks are held: conditions are judged, effects computed, the vote record written.
     fn judge(&mut self, prepare: Prepare<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
         let txn = prepare.txn;
         if let Work::Install {
@@ -1035,9 +1037,9 @@ impl Keyspace {
             return self.discard_work(prepare.work);
         }
         let holds = |all: &[Condition<'_>]| all.iter().all(|condition| self.holds(condition));
-        let refusal = if !holds(&prepare.conditions) && !planted::is(Bug::ConditionsNotJudged) {
+        let refusal = if !holds(&prepare.conditions) && !mutations::is(Mutation::ConditionsNotJudged) {
             Some(Refusal::Condition)
-        } else if !holds(&prepare.expects) && !planted::is(Bug::VersionsNotChecked) {
+        } else if !holds(&prepare.expects) && !mutations::is(Mutation::VersionsNotChecked) {
             Some(Refusal::Changed)
         } else {
             None
@@ -1068,7 +1070,7 @@ impl Keyspace {
                     self.transactions.locks.release(txn);
                     return self
                         .transactions
-                        .end(txn, Register::Refused, prepare.participants.clone());
+                        .end(txn, VoteRecord::Refused, prepare.participants.clone());
                 }
                 (prepared.effects, prepared.events) = evaluated;
             }
@@ -1087,7 +1089,7 @@ impl Keyspace {
             }
         }
         local.prepared += 1;
-        if planted::is(Bug::LocksReleasedEarly) {
+        if mutations::is(Mutation::LocksReleasedEarly) {
             self.transactions.locks.release(txn);
         }
         let before = self.transactions.prepared.insert(txn, prepared);
@@ -1103,7 +1105,7 @@ impl Keyspace {
     fn refuse(&mut self, txn: TxnId, participants: &Participants, refusal: Refusal, replies: &mut Replies) {
         self.transactions.locks.release(txn);
         self.transactions
-            .end(txn, Register::Refused, participants.clone());
+            .end(txn, VoteRecord::Refused, participants.clone());
         vote(replies, Err(refusal));
     }
 
@@ -1121,12 +1123,12 @@ impl Keyspace {
 
     fn resolve(&mut self, txn: TxnId, is_committed: bool, local: &mut LeaderLocal, replies: &mut Replies) {
         let Some(prepared) = self.transactions.prepared.remove(&txn) else {
-            let register = self.transactions.register(txn);
+            let vote_record = self.transactions.vote_record(txn);
             let ended = self.transactions.ended.get(&txn);
             if let Some(kept) = ended.and_then(|ended| ended.replies.as_ref()) {
                 replies.repeat(kept);
             }
-            if is_committed && matches!(register, Register::Refused | Register::Aborted) {
+            if is_committed && matches!(vote_record, VoteRecord::Refused | VoteRecord::Aborted) {
                 // Some group has begun anew without what it knew of it. What stands here stays.
                 local.torn.push(txn);
             }
@@ -1140,13 +1142,13 @@ impl Keyspace {
         self.transactions.locks.release(txn);
         if !is_committed {
             self.discard(prepared.effects);
-            return self.transactions.end(txn, Register::Aborted, participants);
+            return self.transactions.end(txn, VoteRecord::Aborted, participants);
         }
-        self.transactions.end(txn, Register::Committed, participants);
+        self.transactions.end(txn, VoteRecord::Committed, participants);
         let start = replies.mark();
         if self.carry_out_decision(prepared, local, replies)
             && !self.sessions.is_dead(txn.boot)
-            && !planted::is(Bug::HoldRepliesNotKept)
+            && !mutations::is(Mutation::HoldRepliesNotKept)
         {
             let ended = self.transactions.ended.get_mut(&txn);
             ended.expect("it has just ended").replies = Some(replies.since(start));
@@ -1263,45 +1265,45 @@ impl Keyspace {
             return;
         };
         let (_, participants) = waiting.txn.expect("only transactions are withdrawn");
-        self.transactions.end(txn, Register::Refused, participants);
+        self.transactions.end(txn, VoteRecord::Refused, participants);
         if refusal == Refusal::Wounded {
             local.wounded += 1;
         }
         self.answer_late(waiting.origin, refused(refusal), local);
     }
 
-    fn inquire(&mut self, inquire: &Inquire, local: &mut LeaderLocal) -> Register {
-        let txn = inquire.txn;
-        let register = self.transactions.register(txn);
-        if register != Register::Empty {
-            return register;
+    fn query_txn(&mut self, query_txn: &QueryTxn, local: &mut LeaderLocal) -> VoteRecord {
+        let txn = query_txn.txn;
+        let vote_record = self.transactions.vote_record(txn);
+        if vote_record != VoteRecord::Empty {
+            return vote_record;
         }
         if self.transactions.is_over(txn) && !self.transactions.locks.is_waiting(txn) {
-            return Register::Over;
+            return VoteRecord::Over;
         }
-        if planted::is(Bug::RefusalNotRecorded) {
-            return Register::Refused;
+        if mutations::is(Mutation::RefusalNotRecorded) {
+            return VoteRecord::Refused;
         }
-        if self.has_begun_anew(&inquire.participants) {
+        if self.has_begun_anew(&query_txn.participants) {
             // What it was here is not known. It will not be prepared any more, and that is not written down as a vote.
             if let Some(waiting) = self.transactions.withdraw(txn) {
                 self.answer_late(waiting.origin, refused(Refusal::Renewed), local);
             }
             self.release_held(txn);
-            return Register::Lost;
+            return VoteRecord::Lost;
         }
         if self.transactions.locks.is_waiting(txn) {
-            self.refuse_waiting(txn, Refusal::Inquired, local);
-            return Register::Refused;
+            self.refuse_waiting(txn, Refusal::QueriedTxn, local);
+            return VoteRecord::Refused;
         }
         self.release_held(txn);
         if self.sessions.is_dead(txn.boot) {
             // Whoever is fenced cannot prepare any more: there is nothing to remember. Nor is it known whether there was.
-            return Register::Empty;
+            return VoteRecord::Empty;
         }
         self.transactions
-            .end(txn, Register::Refused, inquire.participants.clone());
-        Register::Refused
+            .end(txn, VoteRecord::Refused, query_txn.participants.clone());
+        VoteRecord::Refused
     }
 
     fn forget(&mut self, forget: &Forget) {

@@ -1,28 +1,28 @@
-//! State for a replica that has none: the sender's side. `transfer/arrival.rs` is the receiver's.
+//! State for a replica that has none: the sender's side. `transfer/snapshot_receiver.rs` is the receiver's.
 //!
 //! ```text
-//!   sender   [ cut 1 ] entries [ cut 2 ] entries [ cut 3 ] ...        [ last cut ] entries ...
+//!   sender   [ chunk 1 ] entries [ chunk 2 ] entries [ chunk 3 ] ...        [ last chunk ] entries ...
 //!               |                 |                 |                      |           |
 //!   receiver    +--- objects in scan order, and those that changed --------+ complete  +--> applied as usual
 //!                                                                          |
 //!                                                          everything of the state that is no object
 //! ```
 //!
-//! A transfer goes through the databases, partition by partition in hash order. Each cut carries what changed since the last one among the keys
+//! A transfer goes through the databases, partition by partition in hash order. Each chunk carries what changed since the last one among the keys
 //! that were sent already, and then the next of those that were not, up to about the wanted size. So the receiver holds a
-//! prefix of the order that is the sender's at the moment of the cut; but where there is more than fits, the rest lags, and
-//! is named nowhere but in the sender's [`Changes`]. The last cut is made when nothing lags. Only then does the receiver
+//! prefix of the order that is the sender's at the moment of the chunk; but where there is more than fits, the rest lags, and
+//! is named nowhere but in the sender's [`Changes`]. The last chunk is made when nothing lags. Only then does the receiver
 //! have a state, and it is the sender's of that moment.
 //!
-//! Large values are sent in pieces over as many cuts as it takes. One that changes meanwhile is begun again, when
-//! everything else was sent; one that changes again and again goes whole with the last cut. That cut is the one that can
-//! take long: its size is what changed since the cut before, and such restless values. Should more change than cuts can
-//! carry, so that after everything was sent once as much was sent again, the next cut is the last, whatever its size. Pieces of
-//! long operations, and of what is long without being an object (`transfer/parts.rs`), are never sent twice. They make no cut longer,
+//! Large values are sent in pieces over as many chunks as it takes. One that changes meanwhile is begun again, when
+//! everything else was sent; one that changes again and again goes whole with the last chunk. That chunk is the one that can
+//! take long: its size is what changed since the chunk before, and such restless values. Should more change than chunks can
+//! carry, so that after everything was sent once as much was sent again, the next chunk is the last, whatever its size. Pieces of
+//! long operations, and of what is long without being an object (`transfer/parts.rs`), are never sent twice. They make no chunk longer,
 //! unless more of the latter has gone before all of it was sent than there is of everything.
 //!
 //! ```text
-//!  cut     format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database | record*
+//!  chunk     format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database | record*
 //!  partitions  of the cluster u16 | the first here u16 | how many here u16
 //!  origin  which of the receiver's databases this one is from now on; 255 an empty one
 //!  record  1 exactly these objects have this hash   db u8 | partition u16 | hash u64 | count u32 | object*
@@ -42,10 +42,10 @@
 //!
 //! Access statistics are not sent: they are each replica's own.
 
-pub(crate) mod arrival;
 pub(crate) mod changes;
 pub(crate) mod parts;
 pub(crate) mod pieces;
+pub(crate) mod snapshot_receiver;
 
 use crate::database::Database;
 use crate::directories::Location;
@@ -55,8 +55,8 @@ use crate::object::Object;
 use crate::staging::SentStaging;
 use changes::{Changes, Open};
 use ids::Db;
+use mutations::Mutation;
 use parts::SentParts;
-use planted::Bug;
 
 /// Transfers of one keyspace at once: learners of one group. Each makes every change a little dearer.
 pub(crate) const TRANSFERS_MAX: usize = 4;
@@ -64,11 +64,11 @@ pub(crate) const TRANSFERS_MAX: usize = 4;
 /// Values up to this size are sent whole.
 const WHOLE_BYTES_MAX: usize = 64 << 10;
 
-/// Cuts that may be made when only changes are left and there are more of them than fit. The next one carries all of them.
-const LAGGING_CUTS_MAX: u32 = 16;
+/// Chunks that may be made when only changes are left and there are more of them than fit. The next one carries all of them.
+const LAGGING_CHUNKS_MAX: u32 = 16;
 
-/// Cuts full of pieces of parts that were gone before they were sent, of a group that holds less than that.
-const VAIN_CUTS_MAX: usize = 64;
+/// Chunks full of pieces of parts that were gone before they were sent, of a group that holds less than that.
+const VAIN_CHUNKS_MAX: usize = 64;
 
 const FORMAT: u8 = 5;
 const EMPTY: u8 = 255;
@@ -87,11 +87,11 @@ const GONE: u8 = 10;
 #[derive(Debug)]
 pub struct Transfer {
     id: u64,
-    /// Of the newest cut.
+    /// Of the newest chunk.
     number: u64,
-    /// Cuts since everything was covered that could not carry all changes.
+    /// Chunks since everything was covered that could not carry all changes.
     lagging: u32,
-    /// Bytes of objects in all cuts since then.
+    /// Bytes of objects in all chunks since then.
     ending_bytes: usize,
     /// Of long operations that come in pieces.
     staging: SentStaging,
@@ -100,7 +100,7 @@ pub struct Transfer {
 
 /// What a transfer sends next.
 #[derive(Debug)]
-pub enum Cut {
+pub enum Chunk {
     /// These bytes, and there is more to come.
     More(Vec<u8>),
     /// These bytes, and the receiver has the state as it is now. The transfer is over.
@@ -110,7 +110,7 @@ pub enum Cut {
 }
 
 impl Transfer {
-    /// Begins a transfer of the state. From now on changes are remembered, until the last cut or [`Transfer::end`]. `None`
+    /// Begins a transfer of the state. From now on changes are remembered, until the last chunk or [`Transfer::end`]. `None`
     /// if there are as many transfers as may be.
     pub fn begin(keyspace: &mut Keyspace) -> Option<Transfer> {
         let id = keyspace.begin_changes()?;
@@ -129,19 +129,19 @@ impl Transfer {
         keyspace.take_changes(self.id);
     }
 
-    /// Whether it has not made its last cut.
+    /// Whether it has not made its last chunk.
     pub fn is_under_way(&self, keyspace: &Keyspace) -> bool {
         keyspace.has_changes(self.id)
     }
 
-    /// The next cut, of the keyspace that it was begun with: about `bytes_max` bytes, or half as much again if many changes
-    /// wait, and one object more. The last cut may be larger: see the file's header.
-    pub fn next_cut(&mut self, keyspace: &mut Keyspace, bytes_max: usize) -> Cut {
+    /// The next chunk, of the keyspace that it was begun with: about `bytes_max` bytes, or half as much again if many changes
+    /// wait, and one object more. The last chunk may be larger: see the file's header.
+    pub fn next_chunk(&mut self, keyspace: &mut Keyspace, bytes_max: usize) -> Chunk {
         let Some(mut databases) = keyspace.take_changes(self.id) else {
-            return Cut::Lost;
+            return Chunk::Lost;
         };
         if databases.iter().any(|changes| changes.is_lost) {
-            return Cut::Lost;
+            return Chunk::Lost;
         }
         self.number += 1;
         let mut to = vec![FORMAT];
@@ -156,7 +156,7 @@ impl Transfer {
         let is_overdue = self.is_overdue(keyspace, part_min, bytes_max);
         let bytes_max = if is_overdue { usize::MAX } else { bytes_max };
         let mut sender = Sender { keyspace, to };
-        sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CUTS_MAX);
+        sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CHUNKS_MAX);
         let objects_bytes = sender.to.len();
         let limit = bytes_max.max(objects_bytes.saturating_add(bytes_max / 2));
         let all_staged = self
@@ -170,32 +170,32 @@ impl Transfer {
             sender.send_restless(&mut databases);
             sender.to.push(REST);
             keyspace.write_remainder(&self.parts, &mut sender.to);
-            return Cut::Last(sender.to);
+            return Chunk::Last(sender.to);
         }
-        let cut = sender.to;
+        let chunk = sender.to;
         if is_covered {
             self.ending_bytes += objects_bytes;
             self.lagging += u32::from(databases.iter().any(|changes| !changes.changed.is_empty()));
         }
         keyspace.put_changes(databases);
-        Cut::More(cut)
+        Chunk::More(chunk)
     }
 
-    /// Whether this is to be the last cut, whatever its size: it would go on for ever otherwise.
+    /// Whether this is to be the last chunk, whatever its size: it would go on for ever otherwise.
     fn is_overdue(&self, keyspace: &Keyspace, part_min: usize, bytes_max: usize) -> bool {
         let memory = keyspace.memory();
-        let vain_max = memory.max(bytes_max.saturating_mul(VAIN_CUTS_MAX));
+        let vain_max = memory.max(bytes_max.saturating_mul(VAIN_CHUNKS_MAX));
         let are_in_vain = self.parts.vain_bytes() > vain_max;
         if !are_in_vain && self.ending_bytes <= memory {
             return false;
         }
-        // Nothing of these is sent again: however much is left, it comes in cuts of the wanted size.
+        // Nothing of these is sent again: however much is left, it comes in chunks of the wanted size.
         self.staging.left(&keyspace.staging) <= bytes_max
             && (are_in_vain || self.parts.left(keyspace, part_min) <= bytes_max)
     }
 }
 
-/// A cut under construction.
+/// A chunk under construction.
 struct Sender<'a> {
     keyspace: &'a Keyspace,
     to: Vec<u8>,
@@ -312,7 +312,7 @@ impl Sender<'_> {
         self.to.extend_from_slice(&[PIECE, db.number()]);
         let length_at = self.to.len();
         self.to.extend_from_slice(&[0; 4]);
-        // A piece's length has 32 bits, however large the cut may be.
+        // A piece's length has 32 bits, however large the chunk may be.
         let budget = limit.saturating_sub(length_at).min(1 << 30);
         let next = pieces::write(&mut self.to, object, open.next, budget);
         let length =
@@ -384,7 +384,7 @@ fn numbered(databases: &mut [Changes]) -> impl Iterator<Item = (Db, &mut Changes
     })
 }
 
-/// A planted mistake: what the newest command changed is forgotten.
+/// A mutation: what the newest command changed is forgotten.
 fn is_lost_by_mistake(keyspace: &Keyspace, object: &Object) -> bool {
-    planted::is(Bug::EntryLostAtSnapshot) && object.version() == keyspace.applied()
+    mutations::is(Mutation::EntryLostAtSnapshot) && object.version() == keyspace.applied()
 }

@@ -18,7 +18,7 @@ use ids::{Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Incarnation, Monot
 use options::Sources;
 use peer_wire::frame::{BODY_BYTES_MAX, Decoder};
 use peer_wire::{Assembler, PeerMessage};
-use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Layout, Session, Shared};
+use server::{ClientInfo, Connection, Delivery, Endpoint, Gateway, Layout, Session, Shared};
 use std::sync::Arc;
 
 /// Between two turns, in nanoseconds.
@@ -101,11 +101,15 @@ impl World {
             };
             let group = GroupId::new(number);
             for order in [add(second, NodeId(1)), add(third, NodeId(2)), promote] {
-                let (sights, _) = self.nodes[0].gateway.sights();
-                let is_its =
-                    |sight: &&control::GroupSight| sight.report.group == control::GroupRef::Data(group);
-                let sight = sights.iter().find(is_its).expect("the first node leads all");
-                let index = sight.report.index;
+                let (group_reports, _) = self.nodes[0].gateway.group_reports();
+                let is_its = |group_report: &&control::GroupReport| {
+                    group_report.report.group == control::GroupRef::Data(group)
+                };
+                let group_report = group_reports
+                    .iter()
+                    .find(is_its)
+                    .expect("the first node leads all");
+                let index = group_report.report.index;
                 self.nodes[0].gateway.on_order(group, index, &order);
                 self.turns(2_000);
             }
@@ -171,7 +175,7 @@ impl Node {
         let shared = Arc::new(Shared::new(boot, "run".into(), 0, 6379, count, 1, settings));
         shared.clients.set_node(NodeId(boot.0));
         let address = "127.0.0.1:1".parse().expect("an address");
-        let card = Arc::new(ClientCard::new(
+        let info = Arc::new(ClientInfo::new(
             shared.clients.next_id(),
             address,
             address,
@@ -179,11 +183,11 @@ impl Node {
             0,
             0,
         ));
-        shared.clients.add(card.clone());
+        shared.clients.add(info.clone());
         Node {
             boot,
             gateway: Gateway::new(0, shared, HashSeed([boot.0, 7]), boot.0),
-            client: Connection::new(Session::new(card, 1, Endpoint::AnyNode, true)),
+            client: Connection::new(Session::new(info, 1, Endpoint::AnyNode, true)),
             has_input: true,
         }
     }
@@ -283,7 +287,7 @@ fn main() {
 
 /// Entries that the leader has proposed.
 fn proposed(world: &World) -> u64 {
-    let replicas = world.nodes[0].gateway.glimpses();
+    let replicas = world.nodes[0].gateway.replica_views();
     let members = replicas.filter_map(|replica| replica.member());
     members.map(|member| member.counts().entries_proposed).sum()
 }

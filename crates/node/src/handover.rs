@@ -1,29 +1,29 @@
 //! What a node that stops leaves to its next start: the state of its replicas, through the data directory.
 //!
 //! ```text
-//!   stop    workers end --> gateways --> Kept, group by group --> cuts --> chunks --> storage::HandoverWriter
-//!   start   storage::Handover, whose name is gone by now --> chunks --> cuts --> Kept --> the meta group is told whose
+//!   stop    workers end --> gateways --> HandoverImage, group by group --> chunks --> blocks --> storage::HandoverWriter
+//!   start   storage::Handover, whose name is gone by now --> blocks --> chunks --> HandoverImage --> the meta group is told whose
 //!           memory is still there --> gateways begin with what it confirms
 //! ```
 //!
-//! A group's state is written as one transfer to nobody: the cuts that a learner would be sent, each in as many chunks as
+//! A group's state is written as one transfer to nobody: the chunks that a learner would be sent, each in as many blocks as
 //! it takes.
 //!
 //! ```text
-//!  chunk   is the cut over? u8 | bytes
+//!  block   is the chunk over? u8 | bytes
 //! ```
 
 use consensus::{Index, Saved, Term};
 use ids::{NodeId, Token};
-use keyspace::{Arrival, Cut, Transfer};
-use server::Kept;
+use keyspace::{Chunk, SnapshotReceiver, Transfer};
+use server::HandoverImage;
 use std::time::{Duration, Instant};
 use storage::{DirectoryDisk, Handover, HandoverWriter, HardState, Item, Position, StorageError, Taken};
 
-/// Bytes of one cut, about.
-const CUT_BYTES: usize = 1024 * 1024;
-/// Bytes of one chunk. A cut with a larger element than this is written in several.
-const CHUNK_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of one chunk, about.
+const CHUNK_BYTES: usize = 1024 * 1024;
+/// Bytes of one block. A chunk with a larger element than this is written in several.
+const BLOCK_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of one entry of a log that can be written. A group with a larger one behind its state is not handed over.
 const HANDED_ENTRY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Between two words to an operator who waits.
@@ -81,9 +81,9 @@ pub(crate) fn leave(
     disk: DirectoryDisk,
     node: NodeId,
     left_by: &[Token],
-    mut all: Vec<Kept>,
+    mut all: Vec<HandoverImage>,
 ) -> Result<(), StorageError> {
-    let is_writable = |kept: &Kept| {
+    let is_writable = |kept: &HandoverImage| {
         let entries = kept.rest.iter().flat_map(|(_, saved)| &saved.entries);
         entries.map(payload_len).max().unwrap_or(0) <= HANDED_ENTRY_BYTES_MAX
     };
@@ -103,13 +103,13 @@ pub(crate) fn leave(
         writer.group(kept.group, entries)?;
         let mut transfer = Transfer::begin(&mut kept.keyspace).expect("those of learners have ended");
         loop {
-            let (cut, is_over) = match transfer.next_cut(&mut kept.keyspace, CUT_BYTES) {
-                Cut::More(cut) => (cut, false),
-                Cut::Last(cut) => (cut, true),
-                Cut::Lost => unreachable!("nothing changes any more"),
+            let (chunk, is_over) = match transfer.next_chunk(&mut kept.keyspace, CHUNK_BYTES) {
+                Chunk::More(chunk) => (chunk, false),
+                Chunk::Last(chunk) => (chunk, true),
+                Chunk::Lost => unreachable!("nothing changes any more"),
             };
-            write_cut(&mut writer, &cut)?;
-            progress.add(cut.len(), groups);
+            write_chunk(&mut writer, &chunk)?;
+            progress.add(chunk.len(), groups);
             if is_over {
                 break;
             }
@@ -129,20 +129,20 @@ fn payload_len(entry: &consensus::Entry) -> usize {
     }
 }
 
-fn write_cut(writer: &mut HandoverWriter<DirectoryDisk>, cut: &[u8]) -> Result<(), StorageError> {
-    let mut pieces = cut.chunks(CHUNK_BYTES).peekable();
-    let mut chunk = Vec::with_capacity(cut.len().min(CHUNK_BYTES) + 1);
+fn write_chunk(writer: &mut HandoverWriter<DirectoryDisk>, chunk: &[u8]) -> Result<(), StorageError> {
+    let mut pieces = chunk.chunks(BLOCK_BYTES).peekable();
+    let mut block = Vec::with_capacity(chunk.len().min(BLOCK_BYTES) + 1);
     while let Some(piece) = pieces.next() {
-        chunk.clear();
-        chunk.push(if pieces.peek().is_some() { MORE } else { OVER });
-        chunk.extend_from_slice(piece);
-        writer.chunk(&chunk)?;
+        block.clear();
+        block.push(if pieces.peek().is_some() { MORE } else { OVER });
+        block.extend_from_slice(piece);
+        writer.block(&block)?;
     }
     Ok(())
 }
 
 /// Where a replica stood. One that nobody else had a part in stands at the beginning of a log, without a term.
-fn position(kept: &Kept) -> Position {
+fn position(kept: &HandoverImage) -> Position {
     let alone = || {
         let members = consensus::Members::of_voters([kept.incarnation]);
         (consensus::Config::first(members), Saved::default())
@@ -165,7 +165,10 @@ fn position(kept: &Kept) -> Position {
 ///
 /// # Errors
 /// The node must not start: see [`Handover::take`].
-pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<(Vec<Token>, Vec<Kept>), StorageError> {
+pub(crate) fn take(
+    disk: &DirectoryDisk,
+    node: NodeId,
+) -> Result<(Vec<Token>, Vec<HandoverImage>), StorageError> {
     let mut handover = match Handover::take(disk, node)? {
         Taken::Nothing | Taken::Unusable(_) => return Ok((Vec::new(), Vec::new())),
         Taken::Found(handover) => handover,
@@ -178,9 +181,9 @@ pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<(Vec<Token>, Ve
         match handover.next_item() {
             Ok(Item::Group(_)) => reading = Reading::default(),
             Ok(Item::Entry(entry)) => reading.entries.push(entry),
-            Ok(Item::Chunk(chunk)) => {
-                reading.take(chunk);
-                progress.add(chunk.len(), of);
+            Ok(Item::Block(block)) => {
+                reading.take(block);
+                progress.add(block.len(), of);
             }
             Ok(Item::Whole(position)) => {
                 let read = std::mem::take(&mut reading);
@@ -206,30 +209,30 @@ pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<(Vec<Token>, Ve
 #[derive(Default)]
 struct Reading {
     entries: Vec<consensus::Entry>,
-    cut: Vec<u8>,
-    arrival: Arrival,
+    chunk: Vec<u8>,
+    snapshot_receiver: SnapshotReceiver,
     is_broken: bool,
 }
 
 impl Reading {
-    fn take(&mut self, chunk: &[u8]) {
-        let Some((&kind, bytes)) = chunk.split_first() else {
+    fn take(&mut self, block: &[u8]) {
+        let Some((&kind, bytes)) = block.split_first() else {
             self.is_broken = true;
             return;
         };
-        let is_whole = kind == OVER && self.cut.is_empty();
+        let is_whole = kind == OVER && self.chunk.is_empty();
         if !is_whole {
-            self.cut.extend_from_slice(bytes);
+            self.chunk.extend_from_slice(bytes);
         }
         if kind == OVER {
-            let cut = if is_whole { bytes } else { &self.cut };
-            self.is_broken |= self.arrival.take(cut).is_err();
-            self.cut.clear();
+            let chunk = if is_whole { bytes } else { &self.chunk };
+            self.is_broken |= self.snapshot_receiver.take(chunk).is_err();
+            self.chunk.clear();
         }
     }
 
-    fn finish(self, position: &Position) -> Option<Kept> {
-        if self.is_broken || !self.cut.is_empty() {
+    fn finish(self, position: &Position) -> Option<HandoverImage> {
+        if self.is_broken || !self.chunk.is_empty() {
             return None;
         }
         let hard = consensus::HardState {
@@ -242,11 +245,11 @@ impl Reading {
             hard_state: hard,
             entries: self.entries,
         };
-        let kept = Kept {
+        let kept = HandoverImage {
             group: position.group,
             incarnation: position.incarnation,
             rest: had_others.then(|| (position.applied.clone(), saved)),
-            keyspace: self.arrival.finish()?,
+            keyspace: self.snapshot_receiver.finish()?,
         };
         kept.is_sound().then_some(kept)
     }

@@ -1,25 +1,25 @@
 //! Where the pure parts meet the world: worker loops, sockets, clocks, signals.
 //!
-//! Reading order: `start.rs` (birth and death of a node), `worker.rs` (one loop, one core), `link.rs` (one
-//! socket), `mesh.rs` (queues between workers), `errands.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
+//! Reading order: `start.rs` (bootstrap and death of a node), `worker.rs` (one loop, one core), `link.rs` (one
+//! socket), `mailboxes.rs` (queues between workers), `offload_jobs.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
 //! `memory.rs`, `metrics.rs`.
 
 mod announcing;
-mod birth;
+mod bootstrap;
 mod clock;
-mod errands;
 mod handover;
-mod leaving;
 mod link;
 mod listener;
 mod lobby;
+mod mailboxes;
 mod memory;
-mod mesh;
 mod meta;
 mod metrics;
+mod offload_jobs;
 mod peers;
 mod random;
 mod recovery;
+mod shutdown;
 mod start;
 mod status;
 mod transactions;

@@ -13,7 +13,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples that [`server::MemoryFigures::lasting_overhead`] is the least of: 3.2 seconds under load.
+    /// Samples that [`server::MemoryStats::lasting_overhead`] is the least of: 3.2 seconds under load.
     const WINDOW: usize = 32;
 
     /// One that has not sampled.
@@ -144,7 +144,7 @@ pub(crate) fn describe() -> String {
     use tikv_jemalloc_ctl::{epoch, stats};
     // The figures are as of the last epoch; if it cannot be advanced, they are a little old.
     let _ = epoch::advance();
-    let figures = [
+    let stats = [
         ("allocated", stats::allocated::read()),
         ("active", stats::active::read()),
         ("metadata", stats::metadata::read()),
@@ -153,7 +153,7 @@ pub(crate) fn describe() -> String {
         ("retained", stats::retained::read()),
     ];
     let mut text = String::from("jemalloc, bytes:\n");
-    for (name, bytes) in figures {
+    for (name, bytes) in stats {
         if let Ok(bytes) = bytes {
             text.push_str(&format!("{name}: {bytes}\n"));
         }

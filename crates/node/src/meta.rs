@@ -9,13 +9,13 @@
 //! ```
 
 use crate::clock;
-use crate::mesh::Mesh;
+use crate::mailboxes::Mailboxes;
 use crate::status::Ledger;
 use crate::view::{self, Seen, View};
 use bytes::Bytes;
 use consensus::Times;
 use control::{
-    Command, Contact, Failure, GivenUp, GroupRef, GroupSight, Meta, MetaMessage, Notice, Outcome, Record,
+    Command, Contact, Failure, GivenUp, GroupRef, GroupReport, Meta, MetaMessage, Notice, Outcome, Record,
     Refusal, Restored, RoutingMap, Setting, Started, Survivor,
 };
 use ids::{Monotonic, SemanticsVersion};
@@ -46,7 +46,7 @@ pub(crate) enum Input {
     /// A link of the first worker came up, or broke.
     Link(Remote, bool),
     /// What leaders here know of their groups, and which other groups this one's workers do not lead.
-    Sights(Vec<GroupSight>, Vec<GroupRef>),
+    GroupReports(Vec<GroupReport>, Vec<GroupRef>),
     /// What a worker has of groups that nobody leads.
     Survivors(u16, Vec<Survivor>),
     /// Replicas that a worker has given up, or of which its leaders say that they are to be.
@@ -246,9 +246,14 @@ impl Driver {
         self.meta.on_link(contact(remote), is_up, now);
     }
 
-    pub(crate) fn on_sights(&mut self, sights: Vec<GroupSight>, not_led: &[GroupRef], now: Monotonic) {
+    pub(crate) fn on_group_reports(
+        &mut self,
+        group_reports: Vec<GroupReport>,
+        not_led: &[GroupRef],
+        now: Monotonic,
+    ) {
         self.meta.on_lead_lost(not_led);
-        self.meta.on_sight(sights, now);
+        self.meta.on_group_report(group_reports, now);
     }
 
     pub(crate) fn on_survivors(&mut self, worker: u16, survivors: Vec<Survivor>) {
@@ -470,7 +475,7 @@ fn remote(contact: Contact) -> Remote {
 pub(crate) struct Desk {
     pub(crate) view: Arc<View>,
     pub(crate) outbox: Arc<Outbox>,
-    pub(crate) mesh: Arc<Mesh>,
+    pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) started: Started,
     pub(crate) disk: DirectoryDisk,
@@ -499,7 +504,7 @@ impl Desk {
             addresses: view::addresses(&map, me),
             map,
         });
-        (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+        (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
     }
 
     /// Sets what is set for the whole cluster.
@@ -507,14 +512,14 @@ impl Desk {
         let all = settings.iter();
         self.shared
             .set_for_cluster(all.map(|(name, Setting { value, version })| (&**name, &**value, *version)));
-        (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+        (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
     }
 
     /// The node ends, as if it had been told to.
     fn end(&self, why: String) {
         self.view.end(why);
         self.shared.is_stopping.store(true, Ordering::Relaxed);
-        (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+        (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
     }
 
     fn hand_over(&self, happened: Happened) {
@@ -527,7 +532,7 @@ impl Desk {
         for granted in happened.outcomes {
             let worker = granted.0;
             self.view.outcome(granted);
-            self.mesh.wake(worker);
+            self.mailboxes.wake(worker);
         }
         let mut has_orders = false;
         for instruction in happened.orders {
@@ -537,11 +542,11 @@ impl Desk {
             }
         }
         if has_orders {
-            (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+            (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
         }
         if !happened.messages.is_empty() {
             self.outbox.put(happened.messages);
-            self.mesh.wake(0);
+            self.mailboxes.wake(0);
         }
     }
 }
@@ -570,7 +575,9 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
             match one {
                 Input::Message(from, bytes) => driver.on_message(from, &bytes, now),
                 Input::Link(remote, is_up) => driver.on_link(remote, is_up, now),
-                Input::Sights(sights, not_led) => driver.on_sights(sights, &not_led, now),
+                Input::GroupReports(group_reports, not_led) => {
+                    driver.on_group_reports(group_reports, &not_led, now)
+                }
                 Input::Survivors(worker, survivors) => driver.on_survivors(worker, survivors),
                 Input::GivenUp(worker, given_up) => driver.on_given_up(worker, given_up),
                 Input::Orders(commands, reply) => driver.on_orders(commands, reply),

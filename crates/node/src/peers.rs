@@ -8,7 +8,7 @@ use mio::Registry;
 use mio::event::Event as Readiness;
 use peer_wire::hello::{Nonce, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
-use server::{Gateway, LinkSight, PeerLink};
+use server::{Gateway, LinkStatus, PeerLink};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
@@ -51,7 +51,7 @@ pub(crate) struct Peers {
     dialled: BTreeSet<NodeId>,
     /// Since when nodes are missed whose part it is to dial this one.
     missed: BTreeMap<NodeId, Monotonic>,
-    sights_at: Monotonic,
+    group_reports_at: Monotonic,
     /// Since when each node is reached by this worker's link, and when it was last heard of.
     linked: BTreeMap<NodeId, (UnixMillis, UnixMillis)>,
     linked_at: Monotonic,
@@ -148,7 +148,7 @@ impl Peers {
             outbox,
             dialled: BTreeSet::new(),
             missed: BTreeMap::new(),
-            sights_at: Monotonic(0),
+            group_reports_at: Monotonic(0),
             linked: BTreeMap::new(),
             linked_at: Monotonic(0),
             has_survivors: false,
@@ -338,7 +338,7 @@ impl Peers {
                 buffer_bytes: self.transport.allocated(link) as u64,
                 waiting_bytes: waiting.iter().sum(),
             };
-            (view::name(&seen.map, node), LinkSight { heard_at, link })
+            (view::name(&seen.map, node), LinkStatus { heard_at, link })
         });
         *gateway.stats().links() = shown.collect();
     }
@@ -390,11 +390,11 @@ impl Peers {
             self.dial_missed(now);
         }
         let news = gateway.take_news();
-        if news || now >= self.sights_at {
-            let (sights, not_led) = gateway.sights();
-            self.sights_at = now.after(gateway.sights_pause());
-            if !sights.is_empty() || news {
-                drop(self.meta.send(Input::Sights(sights, not_led)));
+        if news || now >= self.group_reports_at {
+            let (group_reports, not_led) = gateway.group_reports();
+            self.group_reports_at = now.after(gateway.group_reports_pause());
+            if !group_reports.is_empty() || news {
+                drop(self.meta.send(Input::GroupReports(group_reports, not_led)));
             }
             let survivors = gateway.survivors();
             if self.has_survivors || !survivors.is_empty() {

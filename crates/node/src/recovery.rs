@@ -3,7 +3,7 @@
 
 use crate::meta::{self, Input, Results};
 use crate::random;
-use crate::status::{figures, nodes_up};
+use crate::status::{nodes_up, stats};
 use crate::view::View;
 use admin::{Recovered, Recovery};
 use control::{Command, Failure, GroupRef, Refounded, Refusal};
@@ -33,7 +33,7 @@ pub(crate) fn recover(
     if view.remains().is_leaderless {
         return Err("nobody leads the meta group, which must decide this".to_owned());
     }
-    let up = nodes_up(&figures(shared), &seen.map, me);
+    let up = nodes_up(&stats(shared), &seen.map, me);
     for node in up {
         let boot = seen.map.nodes.get(&node).map(|site| site.boot.0);
         if boot.is_some_and(|boot| recovery.gone.contains(&boot)) {

@@ -1,20 +1,20 @@
-//! Birth and death of a node, each as a list of steps.
+//! Bootstrap and death of a node, each as a list of steps.
 
 use crate::announcing;
-use crate::birth::{self, Born, Unborn};
+use crate::bootstrap::{self, Born, Unborn};
 use crate::clock;
-use crate::errands::Errands;
 use crate::handover;
-use crate::leaving::Leaving;
 use crate::listener::{self, Listener};
 use crate::lobby::Lobby;
+use crate::mailboxes::Mailboxes;
 use crate::memory;
-use crate::mesh::Mesh;
 use crate::meta::{self, Desk, Input, Outbox};
 use crate::metrics::metrics;
+use crate::offload_jobs::OffloadJobs;
 use crate::peers::{Handed, Peers};
 use crate::random;
 use crate::recovery;
+use crate::shutdown::Shutdown;
 use crate::status;
 use crate::transactions;
 use crate::view::View;
@@ -122,17 +122,17 @@ fn port_of(listeners: &[Listener]) -> Result<Option<u16>, StartError> {
 /// clients of the others would wait for these for ever.
 struct EndOfWorker {
     shared: Arc<Shared>,
-    leaving: Arc<Leaving>,
-    mesh: Arc<Mesh>,
+    shutdown: Arc<Shutdown>,
+    mailboxes: Arc<Mailboxes>,
 }
 
 impl Drop for EndOfWorker {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.leaving.abandon();
+            self.shutdown.abandon();
         }
         self.shared.is_stopping.store(true, Ordering::Relaxed);
-        (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+        (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
     }
 }
 
@@ -293,7 +293,7 @@ impl ClusterParts {
         born: Born,
         peer_address: Option<SocketAddr>,
         view: Arc<View>,
-        mesh: &Arc<Mesh>,
+        mailboxes: &Arc<Mailboxes>,
         shared: &Arc<Shared>,
         polls: &[Poll],
         (inputs, received): (mpsc::Sender<Input>, mpsc::Receiver<Input>),
@@ -334,7 +334,7 @@ impl ClusterParts {
         let desk = Desk {
             view,
             outbox,
-            mesh: mesh.clone(),
+            mailboxes: mailboxes.clone(),
             shared: shared.clone(),
             started,
             disk: directory.disk(),
@@ -372,7 +372,7 @@ impl ClusterParts {
         let (mut kept, mut lost) = (Vec::new(), Vec::new());
         let now = clock::raw();
         for gateway in gateways {
-            let (some, others) = gateway.into_kept(now);
+            let (some, others) = gateway.into_handover_images(now);
             kept.extend(some);
             lost.extend(others.iter().map(|group| group.number()));
         }
@@ -468,10 +468,10 @@ pub fn run(
         wakers.push(trying("cannot make a waker", Waker::new(poll.registry(), WAKER))?);
         polls.push(poll);
     }
-    let mesh = Mesh::new(wakers);
-    let errands = trying(
-        "cannot start the thread for errands",
-        Errands::start(mesh.clone()),
+    let mailboxes = Mailboxes::new(wakers);
+    let offload_jobs = trying(
+        "cannot start the thread for offload jobs",
+        OffloadJobs::start(mailboxes.clone()),
     )?;
     let source = Arc::new(Source {
         settings: settings.clone(),
@@ -499,7 +499,7 @@ pub fn run(
                 "cannot answer clients before the node is ready",
                 Lobby::open(listeners, &settings),
             )?;
-            let begun = birth::begin(
+            let begun = bootstrap::begin(
                 &settings,
                 (port, cluster_port),
                 new_groups,
@@ -570,7 +570,7 @@ pub fn run(
                 born,
                 peer_address,
                 view.clone(),
-                &mesh,
+                &mailboxes,
                 &shared,
                 &polls,
                 (inputs, received),
@@ -585,7 +585,7 @@ pub fn run(
             marked,
         )?;
     }
-    let leaving = Arc::new(Leaving::new(workers as u16));
+    let shutdown = Arc::new(Shutdown::new(workers as u16));
     let mut listeners = Some(listeners);
     let mut threads = Vec::new();
     for (number, poll) in (0..).zip(polls) {
@@ -597,25 +597,25 @@ pub fn run(
             number,
             poll,
             listeners,
-            mesh.clone(),
+            mailboxes.clone(),
             shared.clone(),
-            errands.clone(),
+            offload_jobs.clone(),
             gateway,
             cluster.as_mut().and_then(|cluster| cluster.peers.pop_front()),
         );
         let worker = trying("cannot watch sockets", worker)?;
         let end = EndOfWorker {
             shared: shared.clone(),
-            leaving: leaving.clone(),
-            mesh: mesh.clone(),
+            shutdown: shutdown.clone(),
+            mailboxes: mailboxes.clone(),
         };
-        let leaving = leaving.clone();
+        let shutdown = shutdown.clone();
         let thread = std::thread::Builder::new().name(format!("worker-{number}"));
         threads.push(trying(
             "cannot start a worker",
             thread.spawn(move || {
                 let _end = end;
-                worker.run(&leaving)
+                worker.run(&shutdown)
             }),
         )?);
     }
@@ -644,16 +644,16 @@ pub fn run(
     let mut signals = trying("cannot watch signals", Signals::new([SIGTERM, SIGINT]))?;
     let handle = signals.handle();
     let watcher = {
-        let (shared, mesh) = (shared.clone(), mesh.clone());
+        let (shared, mailboxes) = (shared.clone(), mailboxes.clone());
         std::thread::spawn(move || {
             if told_to_stop.load(Ordering::Relaxed) {
                 shared.is_stopping.store(true, Ordering::Relaxed);
-                (0..mesh.workers()).for_each(|worker| mesh.wake(worker));
+                (0..mailboxes.workers()).for_each(|worker| mailboxes.wake(worker));
             }
             for signal in signals.forever() {
                 tracing::info!(signal, "stopping");
                 shared.is_stopping.store(true, Ordering::Relaxed);
-                (0..mesh.workers()).for_each(|worker| mesh.wake(worker));
+                (0..mailboxes.workers()).for_each(|worker| mailboxes.wake(worker));
             }
         })
     };

@@ -4,7 +4,7 @@ use crate::view::View;
 use admin::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView, SurvivorView};
 use control::{RoutingMap, Standing, State, Stop, Survivor};
 use ids::{Incarnation, NodeId};
-use server::{ClusterFigures, GroupFigures, Shared};
+use server::{ClusterStats, GroupStats, Shared};
 use std::collections::BTreeMap;
 
 /// What only nodes with a replica of the meta group know.
@@ -43,7 +43,7 @@ impl Ledger {
 }
 
 /// What all workers have written down, in the order of the groups.
-pub(crate) fn figures(shared: &Shared) -> Vec<ClusterFigures> {
+pub(crate) fn stats(shared: &Shared) -> Vec<ClusterStats> {
     shared
         .workers
         .iter()
@@ -52,8 +52,8 @@ pub(crate) fn figures(shared: &Shared) -> Vec<ClusterFigures> {
 }
 
 /// The nodes that this one hears of: those that every worker has a link to.
-pub(crate) fn nodes_up(figures: &[ClusterFigures], map: &RoutingMap, me: NodeId) -> Vec<NodeId> {
-    let is_up = |node: &NodeId| *node == me || figures.iter().all(|figures| figures.up.contains(node));
+pub(crate) fn nodes_up(stats: &[ClusterStats], map: &RoutingMap, me: NodeId) -> Vec<NodeId> {
+    let is_up = |node: &NodeId| *node == me || stats.iter().all(|stats| stats.up.contains(node));
     map.nodes.keys().copied().filter(is_up).collect()
 }
 
@@ -63,10 +63,10 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         return ClusterView::alone();
     };
     let map = &*seen.map;
-    let figures = figures(shared);
+    let stats = stats(shared);
     let ledger = view.ledger();
     let remains = view.remains();
-    let up = nodes_up(&figures, map, me);
+    let up = nodes_up(&stats, map, me);
     let is_up = |node: &NodeId| up.contains(node);
     let nodes = map.nodes.iter().map(|(&id, site)| {
         let known = ledger.as_ref().and_then(|ledger| ledger.nodes.get(&id));
@@ -83,9 +83,9 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             ..NodeView::default()
         }
     });
-    let of_group: BTreeMap<u16, &GroupFigures> = figures
+    let of_group: BTreeMap<u16, &GroupStats> = stats
         .iter()
-        .flat_map(|figures| &figures.groups)
+        .flat_map(|stats| &stats.groups)
         .map(|group| (group.group.number(), group))
         .collect();
     let groups = (0..).zip(&map.groups).map(|(number, route)| {
@@ -138,7 +138,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
 /// says itself that it knows no leader.
 fn leader<'a>(
     route: &control::Route,
-    own: Option<&GroupFigures>,
+    own: Option<&GroupStats>,
     me: NodeId,
     mut survivors: impl Iterator<Item = &'a Survivor>,
 ) -> Option<NodeId> {
@@ -160,7 +160,7 @@ fn leader<'a>(
 fn group_view(
     number: u16,
     route: &control::Route,
-    own: Option<&GroupFigures>,
+    own: Option<&GroupStats>,
     leader: Option<NodeId>,
     lost: &[(NodeId, Incarnation)],
 ) -> GroupView {
@@ -205,7 +205,7 @@ fn survivor_view(survivor: &Survivor) -> SurvivorView {
     }
 }
 
-fn replica_view(stop: &Stop, led: Option<&GroupFigures>) -> ReplicaView {
+fn replica_view(stop: &Stop, led: Option<&GroupStats>) -> ReplicaView {
     let known = led.and_then(|led| {
         let mut replicas = led.replicas.iter();
         replicas.find(|replica| replica.incarnation == stop.incarnation)

@@ -2,32 +2,32 @@
 
 use admin::{HotKeyView, LISTED_MAX, TornView, TransactionView, TransactionsView};
 use ids::GroupId;
-use server::{HotKey, Shared, TornTransaction, TransactionSight};
+use server::{HotKey, OngoingTransaction, Shared, TornTransaction};
 use std::cmp::Reverse;
 
 /// The page of the node of this number.
 pub(crate) fn view(shared: &Shared, me: u64) -> TransactionsView {
-    let mut figures = shared.transactions();
-    figures.hottest.sort_by_key(|key| Reverse(key.waiters));
-    let hottest = figures.hottest.iter().take(LISTED_MAX).map(hot_key);
+    let mut stats = shared.transactions();
+    stats.hottest.sort_by_key(|key| Reverse(key.waiters));
+    let hottest = stats.hottest.iter().take(LISTED_MAX).map(hot_key);
     TransactionsView {
         node: me,
         begun: shared.total(|worker| worker.transactions.get()),
         retries: shared.total(|worker| worker.transaction_retries.get()),
         refused: shared.total(|worker| worker.transactions_refused.get()),
-        wounded: figures.wounded,
-        recovered: figures.recovered,
-        torn: figures.torn_count,
-        torn_newest: torn(figures.torn),
-        in_flight: figures.in_flight,
-        settling: figures.settling,
-        in_doubt: figures.in_doubt,
-        prepared: figures.groups.prepared as u64,
-        waiting: figures.groups.waiting as u64,
-        ended: figures.groups.ended as u64,
-        late_answers: figures.groups.late as u64,
+        wounded: stats.wounded,
+        recovered: stats.recovered,
+        torn: stats.torn_count,
+        torn_newest: torn(stats.torn),
+        in_flight: stats.in_flight,
+        settling: stats.settling,
+        in_doubt: stats.in_doubt,
+        prepared: stats.groups.prepared as u64,
+        waiting: stats.groups.waiting as u64,
+        ended: stats.groups.ended as u64,
+        late_answers: stats.groups.late as u64,
         hottest: hottest.collect(),
-        oldest: oldest(figures.oldest),
+        oldest: oldest(stats.oldest),
     }
 }
 
@@ -52,10 +52,10 @@ fn hot_key(key: &HotKey) -> HotKeyView {
 }
 
 /// One line for each transaction: of what its coordinator and several groups say of it, the coordinator's word goes first.
-fn oldest(mut sights: Vec<TransactionSight>) -> Vec<TransactionView> {
-    sights.sort_by_key(|sight| (sight.began, sight.txn, sight.held_in));
+fn oldest(mut ongoing: Vec<OngoingTransaction>) -> Vec<TransactionView> {
+    ongoing.sort_by_key(|ongoing| (ongoing.began, ongoing.txn, ongoing.held_in));
     let mut views: Vec<TransactionView> = Vec::new();
-    for same in sights.chunk_by(|a, b| a.txn == b.txn) {
+    for same in ongoing.chunk_by(|a, b| a.txn == b.txn) {
         if views.len() == LISTED_MAX {
             break;
         }
@@ -64,27 +64,30 @@ fn oldest(mut sights: Vec<TransactionSight>) -> Vec<TransactionView> {
     views
 }
 
-fn one(sights: &[TransactionSight]) -> TransactionView {
-    let first = &sights[0];
+fn one(ongoing: &[OngoingTransaction]) -> TransactionView {
+    let first = &ongoing[0];
     let txn = first.txn;
-    let longest = sights
+    let longest = ongoing
         .iter()
-        .map(|sight| &sight.groups)
+        .map(|ongoing| &ongoing.groups)
         .max_by_key(|groups| groups.len());
     TransactionView {
         id: txn.to_string(),
         coordinator: first.coordinator.map(|node| node.0),
         age_ms: first.age_millis,
         state: first.state.to_owned(),
-        command: sights.iter().find_map(|sight| sight.command).map(str::to_owned),
+        command: ongoing
+            .iter()
+            .find_map(|ongoing| ongoing.command)
+            .map(str::to_owned),
         groups: longest
             .into_iter()
             .flatten()
             .map(|group| group.number())
             .collect(),
-        held_in: sights
+        held_in: ongoing
             .iter()
-            .filter_map(|sight| sight.held_in)
+            .filter_map(|ongoing| ongoing.held_in)
             .map(GroupId::number)
             .collect(),
     }
@@ -96,8 +99,8 @@ mod tests {
     use ids::{Boot, NodeId, UnixMillis};
     use txn::TxnId;
 
-    fn sight(seq: u64, began: i64, held_in: Option<u16>) -> TransactionSight {
-        TransactionSight {
+    fn ongoing(seq: u64, began: i64, held_in: Option<u16>) -> OngoingTransaction {
+        OngoingTransaction {
             txn: TxnId {
                 boot: Boot(9),
                 worker: 1,
@@ -116,13 +119,13 @@ mod tests {
 
     #[test]
     fn each_transaction_has_one_line_whoever_sees_it() {
-        let sights = vec![
-            sight(7, 100, Some(5)),
-            sight(8, 50, Some(4)),
-            sight(7, 100, None),
-            sight(7, 100, Some(4)),
+        let ongoing = vec![
+            ongoing(7, 100, Some(5)),
+            ongoing(8, 50, Some(4)),
+            ongoing(7, 100, None),
+            ongoing(7, 100, Some(4)),
         ];
-        let views = oldest(sights);
+        let views = oldest(ongoing);
         let ids: Vec<_> = views.iter().map(|view| (view.id.as_str(), view.age_ms)).collect();
         assert_eq!(ids, [("9.1.8.2", 80), ("9.1.7.2", 30)]);
         assert_eq!(
@@ -138,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_page_is_bounded() {
-        let sights = (0..100).map(|seq| sight(seq, 0, None)).collect();
-        assert_eq!(oldest(sights).len(), LISTED_MAX);
+        let ongoing = (0..100).map(|seq| ongoing(seq, 0, None)).collect();
+        assert_eq!(oldest(ongoing).len(), LISTED_MAX);
     }
 }

@@ -1,26 +1,26 @@
 //! One worker: a single-threaded loop that owns connections and groups.
 //!
 //! ```text
-//!  wait --> begin turn --> read sockets, carry out commands --> take parcels, carry them out
-//!   ^                                                                   |
-//!   +---- tend groups <---- hand parcels over <---- send replies <------+
+//!  wait --> begin turn --> read sockets, carry out commands --> take mailbox batches, carry them out
+//!   ^                                                                           |
+//!   +---- tend groups <---- hand mailbox batches over <---- send replies <------+
 //! ```
 //!
 //! One turn reads every socket that is ready, and at its end writes each connection's replies with one call and
-//! hands each other worker one parcel. Nothing waits to batch: batches grow by themselves under load.
+//! hands each other worker one mailbox batch. Nothing waits to batch: batches grow by themselves under load.
 
 use crate::clock;
-use crate::errands::Errands;
-use crate::leaving::{self, Leaving};
 use crate::link::{Io, Link};
 use crate::listener::{self, Listener};
+use crate::mailboxes::Mailboxes;
 use crate::memory;
-use crate::mesh::Mesh;
+use crate::offload_jobs::OffloadJobs;
 use crate::peers::Peers;
+use crate::shutdown::{self, Shutdown};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use server::{
-    ClientCard, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Pipeline, Session, Shared,
+    ClientInfo, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Pipeline, Session, Shared,
 };
 use slab::Slab;
 use std::io::ErrorKind;
@@ -45,12 +45,12 @@ const HELD_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of messages that a connection gathers before they are sent, in the middle of a turn: one that publishes much
 /// to many must not fill the memory with what their sockets would take.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
-/// Parcels kept back for one worker above which no more is read from clients.
+/// Mailbox batches kept back for one worker above which no more is read from clients.
 const BACKLOG_MAX: usize = 8;
 /// How often figures are refreshed and connections are looked over.
 const CRON: Duration = Duration::from_millis(100);
 /// How often figures are refreshed of a worker in whose groups nothing happens.
-const FIGURES: Duration = Duration::from_secs(1);
+const STATS: Duration = Duration::from_secs(1);
 /// How soon groups are tended again when they have more to do.
 const TEND_AGAIN: Duration = Duration::from_millis(1);
 /// How long a connection that was said goodbye to may take to end.
@@ -60,7 +60,7 @@ const LINGER: Duration = Duration::from_secs(2);
 pub(crate) struct Worker {
     number: u16,
     poll: Poll,
-    mesh: Arc<Mesh>,
+    mailboxes: Arc<Mailboxes>,
     shared: Arc<Shared>,
     gateway: Gateway,
     /// On the worker that accepts.
@@ -75,11 +75,11 @@ pub(crate) struct Worker {
     unread: Vec<usize>,
     buffer: Box<[u8]>,
     cron_at: Instant,
-    figures_at: Instant,
+    stats_at: Instant,
     tend_at: Instant,
     rates: RateSample,
     memory: memory::Sampler,
-    errands: Errands,
+    offload_jobs: OffloadJobs,
     /// Links to other nodes; none if this node is never to have any.
     peers: Option<Peers>,
     /// Clients are not read any more.
@@ -102,9 +102,9 @@ impl Worker {
         number: u16,
         poll: Poll,
         mut listeners: Vec<Listener>,
-        mesh: Arc<Mesh>,
+        mailboxes: Arc<Mailboxes>,
         shared: Arc<Shared>,
-        errands: Errands,
+        offload_jobs: OffloadJobs,
         gateway: Gateway,
         peers: Option<Peers>,
     ) -> std::io::Result<Worker> {
@@ -116,7 +116,7 @@ impl Worker {
         Ok(Worker {
             number,
             poll,
-            mesh,
+            mailboxes,
             gateway,
             shared,
             accept_again: listeners.iter().any(|listener| !listener.waiting.is_empty()),
@@ -128,10 +128,10 @@ impl Worker {
             unread: Vec::new(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             cron_at: now,
-            figures_at: now,
+            stats_at: now,
             tend_at: now,
             memory: memory::Sampler::new(),
-            errands,
+            offload_jobs,
             peers,
             is_resting: false,
             is_deaf: false,
@@ -145,7 +145,7 @@ impl Worker {
     }
 
     /// Runs until the node stops, and gives back what holds the data.
-    pub(crate) fn run(mut self, leaving: &Leaving) -> Gateway {
+    pub(crate) fn run(mut self, shutdown: &Shutdown) -> Gateway {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.is_stopping.load(Ordering::Relaxed) {
             let timeout = self.timeout();
@@ -155,39 +155,39 @@ impl Worker {
                 tracing::error!(worker = self.number, %error, "cannot wait for events");
                 self.shared.is_stopping.store(true, Ordering::Relaxed);
             }
-            self.mesh.is_awake(self.number);
+            self.mailboxes.is_awake(self.number);
             self.turn(&events);
         }
         // Without a data directory there is nobody to leave anything to.
         if self.peers.is_some() && !self.shared.leaves_nothing.load(Ordering::Relaxed) {
-            self.leave(leaving, &mut events);
+            self.leave(shutdown, &mut events);
         }
         self.stop();
         self.gateway
     }
 
-    /// See `leaving.rs`.
-    fn leave(&mut self, leaving: &Leaving, events: &mut Events) {
-        let until = Instant::now() + leaving::RESIGN_MAX;
-        while self.gateway.resign() > 0 && Instant::now() < until && !leaving.is_abandoned() {
+    /// See `shutdown.rs`.
+    fn leave(&mut self, shutdown: &Shutdown, events: &mut Events) {
+        let until = Instant::now() + shutdown::RESIGN_MAX;
+        while self.gateway.resign() > 0 && Instant::now() < until && !shutdown.is_abandoned() {
             self.step(events);
         }
         self.is_resting = true;
-        let until = Instant::now() + leaving::REST_MAX;
+        let until = Instant::now() + shutdown::REST_MAX;
         let mut has_rested = false;
         loop {
-            let is_complete = leaving.is_complete();
+            let is_complete = shutdown.is_complete();
             // What the others said before they rested is heard after all of them have, and nothing else: a group that this
             // worker came to lead now might need links of workers that have ended.
             self.is_deaf = is_complete;
             self.step(events);
             let is_at_rest = self.gateway.is_at_rest();
-            if is_at_rest && is_complete || leaving.is_abandoned() {
+            if is_at_rest && is_complete || shutdown.is_abandoned() {
                 return;
             }
             match (std::mem::replace(&mut has_rested, is_at_rest), is_at_rest) {
-                (false, true) => leaving.rest(),
-                (true, false) => leaving.wake(),
+                (false, true) => shutdown.rest(),
+                (true, false) => shutdown.wake(),
                 (true, true) | (false, false) => {}
             }
             if Instant::now() >= until {
@@ -201,12 +201,12 @@ impl Worker {
     }
 
     fn step(&mut self, events: &mut Events) {
-        if let Err(error) = self.poll.poll(events, Some(leaving::STEP))
+        if let Err(error) = self.poll.poll(events, Some(shutdown::STEP))
             && error.kind() != ErrorKind::Interrupted
         {
             tracing::error!(worker = self.number, %error, "cannot wait for events");
         }
-        self.mesh.is_awake(self.number);
+        self.mailboxes.is_awake(self.number);
         self.turn(events);
     }
 
@@ -215,7 +215,10 @@ impl Worker {
         if !self.unread.is_empty() && self.gateway.backlog() <= BACKLOG_MAX {
             return Duration::ZERO;
         }
-        if !self.mesh.may_sleep(self.number, self.gateway.has_lock_waiters()) {
+        if !self
+            .mailboxes
+            .may_sleep(self.number, self.gateway.has_lock_waiters())
+        {
             return Duration::ZERO;
         }
         let now = Instant::now();
@@ -234,7 +237,7 @@ impl Worker {
             let left = until.0.saturating_sub(clock::now().0);
             due = due.min(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
         }
-        // Parcels that found a full queue are tried again soon.
+        // Mailbox batches that found a full queue are tried again soon.
         if self.gateway.backlog() > 0 {
             due.min(TEND_AGAIN)
         } else {
@@ -248,7 +251,7 @@ impl Worker {
             self.gateway.begin_cluster(clock::raw());
         }
         if let Some(peers) = self.peers.as_mut().filter(|_| !self.is_deaf) {
-            let (workers, number) = (self.mesh.workers(), self.number);
+            let (workers, number) = (self.mailboxes.workers(), self.number);
             let groups = self.shared.groups;
             peers.begin(&mut self.gateway, |group| {
                 group.index() * usize::from(workers) / usize::from(groups.get()) == usize::from(number)
@@ -289,8 +292,8 @@ impl Worker {
         }
         self.receive();
         self.gateway.end_waits();
-        while let Some(errand) = self.errands.fetch(self.number) {
-            self.gateway.on_errand(errand);
+        while let Some(offload_job) = self.offload_jobs.fetch(self.number) {
+            self.gateway.on_offload_job(offload_job);
         }
         self.deliver();
         // And before answers: a decision is on its way before its client hears of it.
@@ -301,7 +304,7 @@ impl Worker {
             self.finish_cluster();
         }
         self.post();
-        self.leave_errands();
+        self.leave_offload_jobs();
         let now = Instant::now();
         if now >= self.tend_at && !self.is_deaf {
             self.gateway.begin_turn(clock::now());
@@ -311,7 +314,7 @@ impl Worker {
             self.deliver();
             self.finish_links();
             self.post();
-            self.leave_errands();
+            self.leave_offload_jobs();
             self.tend_at = now + if more { TEND_AGAIN } else { CRON };
         }
         if now >= self.cron_at {
@@ -331,9 +334,9 @@ impl Worker {
     }
 
     /// Hands commands over that run on another thread.
-    fn leave_errands(&mut self) {
-        for errand in self.gateway.take_errands() {
-            self.errands.leave(self.number, errand);
+    fn leave_offload_jobs(&mut self) {
+        for offload_job in self.gateway.take_offload_jobs() {
+            self.offload_jobs.leave(self.number, offload_job);
         }
     }
 
@@ -386,7 +389,7 @@ impl Worker {
             self.shared.accepted.fetch_add(1, Ordering::Relaxed);
             self.shared.clients.enter();
             let worker = self.next_worker;
-            self.next_worker = (worker + 1) % self.mesh.workers();
+            self.next_worker = (worker + 1) % self.mailboxes.workers();
             if worker == self.number {
                 self.adopt(stream, endpoint);
             } else {
@@ -418,7 +421,7 @@ impl Worker {
         self.poll
             .registry()
             .register(&mut socket, Token(CONNECTIONS + key), both)?;
-        let card = Arc::new(ClientCard::new(
+        let info = Arc::new(ClientInfo::new(
             self.shared.clients.next_id(),
             address,
             local_address,
@@ -426,11 +429,11 @@ impl Worker {
             socket.as_raw_fd(),
             clock::now().0,
         ));
-        self.shared.clients.add(card.clone());
+        self.shared.clients.add(info.clone());
         self.generation = self.generation.wrapping_add(1);
         let token = u64::from(self.generation) << 32 | key as u64;
         let is_authenticated = self.gateway.settings().requirepass.is_none();
-        let session = Session::new(card, token, endpoint, is_authenticated);
+        let session = Session::new(info, token, endpoint, is_authenticated);
         entry.insert(Link::new(socket, Connection::new(session)));
         self.read(key);
         Ok(())
@@ -511,7 +514,7 @@ impl Worker {
 
     /// Closes a client whose unfinished request outgrows its limit.
     fn close_for_input(&mut self, key: usize) {
-        let id = self.links[key].connection.session.card.id;
+        let id = self.links[key].connection.session.info.id;
         let limit = self.gateway.settings().client_query_buffer_limit;
         tracing::warn!(
             client = id,
@@ -539,15 +542,15 @@ impl Worker {
         self.unread.push(key);
     }
 
-    /// Takes the parcels of the other workers.
+    /// Takes the mailbox batches of the other workers.
     fn receive(&mut self) {
-        for from in 0..self.mesh.workers() {
-            while let Some(mut parcel) = self.mesh.take(self.number, from) {
+        for from in 0..self.mailboxes.workers() {
+            while let Some(mut mailbox_batch) = self.mailboxes.take(self.number, from) {
                 let (links, listed) = (&mut self.links, &mut self.listed);
                 let mut streams = Vec::new();
                 let mut reaps = false;
                 self.gateway
-                    .receive(from, &mut parcel, &mut |incoming| match incoming {
+                    .receive(from, &mut mailbox_batch, &mut |incoming| match incoming {
                         Incoming::Answer {
                             connection,
                             sequence,
@@ -564,7 +567,7 @@ impl Worker {
                         Incoming::Adopt(stream, endpoint) => streams.push((stream, endpoint)),
                         Incoming::Reap => reaps = true,
                     });
-                self.gateway.recycle(parcel);
+                self.gateway.recycle(mailbox_batch);
                 self.deliver();
                 for (stream, endpoint) in streams {
                     self.adopt(stream, endpoint);
@@ -721,7 +724,7 @@ impl Worker {
         // Messages were dropped already: what it would read from here on has a gap.
         let has_gap = link.connection.session.is_overrun && link.connection.session.is_listening();
         if limit.passes_hard(held) || too_long || has_gap {
-            let id = link.connection.session.card.id;
+            let id = link.connection.session.info.id;
             tracing::warn!(
                 client = id,
                 held,
@@ -734,7 +737,7 @@ impl Worker {
 
     /// Closes the connections that `CLIENT KILL` marked.
     fn reap(&mut self) {
-        let is_killed = |link: &Link| link.connection.session.card.is_killed.load(Ordering::Relaxed);
+        let is_killed = |link: &Link| link.connection.session.info.is_killed.load(Ordering::Relaxed);
         let killed: Vec<usize> = self
             .links
             .iter()
@@ -760,26 +763,26 @@ impl Worker {
         self.gateway.stop_listening(&mut link.connection.session);
         // The system forgets a closed socket by itself; this keeps the poll's books.
         drop(self.poll.registry().deregister(&mut link.socket));
-        self.shared.clients.remove(link.connection.session.card.id);
+        self.shared.clients.remove(link.connection.session.info.id);
         self.shared.clients.leave();
     }
 
-    /// Hands over this turn's parcels.
+    /// Hands over this turn's mailbox batches.
     fn post(&mut self) {
-        for to in 0..self.mesh.workers() {
+        for to in 0..self.mailboxes.workers() {
             if to != self.number {
-                self.mesh.post(self.number, to, self.gateway.post(to));
+                self.mailboxes.post(self.number, to, self.gateway.post(to));
             }
         }
     }
 
     /// Ten times a second.
     fn cron(&mut self, now: Instant) {
-        let is_overdue = now >= self.figures_at;
+        let is_overdue = now >= self.stats_at;
         if is_overdue {
-            self.figures_at = now + FIGURES;
+            self.stats_at = now + STATS;
         }
-        self.gateway.keep_figures(is_overdue);
+        self.gateway.keep_stats(is_overdue);
         if std::mem::take(&mut self.accept_again) {
             (0..self.listeners.len()).for_each(|index| self.accept(index));
         }
@@ -792,12 +795,12 @@ impl Worker {
         let mut over = Vec::new();
         let mut full = Vec::new();
         for (key, link) in &self.links {
-            let card = &link.connection.session.card;
-            card.input_bytes
+            let info = &link.connection.session.info;
+            info.input_bytes
                 .store(link.connection.input_len() as u64, Ordering::Relaxed);
-            card.output_bytes
+            info.output_bytes
                 .store(link.connection.pipeline.held_bytes() as u64, Ordering::Relaxed);
-            let idle = unix_now - card.active_at.load(Ordering::Relaxed);
+            let idle = unix_now - info.active_at.load(Ordering::Relaxed);
             let session = &link.connection.session;
             let is_idle = idle_max.is_some_and(|most| idle > most)
                 && !session.is_waiting
@@ -849,8 +852,8 @@ impl Worker {
         for (_, link) in &mut self.links {
             while link.flush(&mut 0) == Io::More {}
         }
-        for to in 0..self.mesh.workers() {
-            self.mesh.wake(to);
+        for to in 0..self.mailboxes.workers() {
+            self.mailboxes.wake(to);
         }
     }
 }

@@ -48,5 +48,5 @@ pub use publish::{ChannelKind, Publish};
 pub use question::{Answer, Question};
 pub use raft::Raft;
 pub use scrub::Scrub;
-pub use transfer::{TransferAnswer, TransferCut, TransferOutcome};
+pub use transfer::{TransferAnswer, TransferChunk, TransferOutcome};
 pub use wait::{Await, Filled};

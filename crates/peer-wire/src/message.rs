@@ -1,7 +1,7 @@
 //! Messages: everything that nodes say to each other once they are introduced.
 //!
 //! ```text
-//!  16 Raft            21 transfer cut      26 publish         31 join answer
+//!  16 Raft            21 transfer chunk      26 publish         31 join answer
 //!  17 heartbeat       22 transfer answer   27 notify          32 leave
 //!  18 its answer      23 map               28 fanout
 //!  19 batch           24 meta request      29 fanout answer
@@ -19,7 +19,7 @@
 //! small waits. So short messages overtake long ones, and what belongs to nobody else's long message does not wait for it. Votes
 //! and answers do not mind. What would is of one [`Flow`], whose messages stay in order: appends of a group, since a follower
 //! refuses one with a gap before it and everything behind the gap would be sent again; batches for a group, which refuses a
-//! gap too; cuts of a group's state; publications and notifications, which their readers see in order.
+//! gap too; chunks of a group's state; publications and notifications, which their readers see in order.
 
 use crate::answers;
 use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
@@ -35,7 +35,7 @@ use crate::publish::Publish;
 use crate::question::{Answer, Question};
 use crate::raft::Raft;
 use crate::scrub::{self, Scrub};
-use crate::transfer::{TransferAnswer, TransferCut};
+use crate::transfer::{TransferAnswer, TransferChunk};
 use crate::wait::{Await, Filled};
 use crate::wall_clock;
 use bytes::Bytes;
@@ -65,7 +65,7 @@ pub enum PeerMessage {
     /// Its answer.
     Answers(BatchResponse),
     /// The state of a group, piece by piece, from its leader to a learner.
-    TransferCut(TransferCut),
+    TransferChunk(TransferChunk),
     /// Its answer.
     TransferAnswer(TransferAnswer),
     /// The cluster's map, from a node that has a newer one.
@@ -106,7 +106,7 @@ pub enum Flow {
     /// What a gateway sends to a group.
     Batches(GroupId),
     /// The state of a group.
-    Cuts(GroupId),
+    Chunks(GroupId),
     /// Messages to channels.
     Publications,
     /// What happened to keys.
@@ -127,8 +127,8 @@ pub enum Kind {
     Batch = 19,
     /// [`PeerMessage::Answers`]
     Answers = 20,
-    /// [`PeerMessage::TransferCut`]
-    TransferCut = 21,
+    /// [`PeerMessage::TransferChunk`]
+    TransferChunk = 21,
     /// [`PeerMessage::TransferAnswer`]
     TransferAnswer = 22,
     /// [`PeerMessage::Map`]
@@ -169,7 +169,7 @@ impl Kind {
         Kind::HeartbeatAnswer,
         Kind::Batch,
         Kind::Answers,
-        Kind::TransferCut,
+        Kind::TransferChunk,
         Kind::TransferAnswer,
         Kind::Map,
         Kind::MetaRequest,
@@ -222,7 +222,7 @@ impl PeerMessage {
             PeerMessage::HeartbeatAnswer(_) => Kind::HeartbeatAnswer,
             PeerMessage::Batch(_) => Kind::Batch,
             PeerMessage::Answers(_) => Kind::Answers,
-            PeerMessage::TransferCut(_) => Kind::TransferCut,
+            PeerMessage::TransferChunk(_) => Kind::TransferChunk,
             PeerMessage::TransferAnswer(_) => Kind::TransferAnswer,
             PeerMessage::Map(_) => Kind::Map,
             PeerMessage::MetaRequest(_) => Kind::MetaRequest,
@@ -249,7 +249,7 @@ impl PeerMessage {
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::answer_weight(answer),
             PeerMessage::Batch(batch) => batch.weight(),
             PeerMessage::Answers(response) => answers::weight(response),
-            PeerMessage::TransferCut(cut) => cut.weight(),
+            PeerMessage::TransferChunk(chunk) => chunk.weight(),
             PeerMessage::TransferAnswer(_) => 64,
             PeerMessage::Map(map) => map.weight(),
             PeerMessage::MetaRequest(question) | PeerMessage::Fanout(question) => question.weight(),
@@ -268,7 +268,7 @@ impl PeerMessage {
 
     /// Whether it is long, or part of a state transfer: it belongs into the bulk lane, where small messages overtake it.
     pub fn is_bulk(&self) -> bool {
-        matches!(self, PeerMessage::TransferCut(_)) || self.is_longer_than(SMALL_BYTES_MAX)
+        matches!(self, PeerMessage::TransferChunk(_)) || self.is_longer_than(SMALL_BYTES_MAX)
     }
 
     /// Whether it may have more bytes than these. Heartbeats never do: leases would end while they wait.
@@ -286,7 +286,7 @@ impl PeerMessage {
                 matches!(raft.message.body, Body::Append { .. }).then_some(Flow::Appends(raft.group))
             }
             PeerMessage::Batch(batch) => Some(Flow::Batches(batch.group)),
-            PeerMessage::TransferCut(cut) => Some(Flow::Cuts(cut.group)),
+            PeerMessage::TransferChunk(chunk) => Some(Flow::Chunks(chunk.group)),
             PeerMessage::Publish(_) => Some(Flow::Publications),
             PeerMessage::Notify(_) => Some(Flow::Notifications),
             PeerMessage::Heartbeat(_)
@@ -359,7 +359,7 @@ impl PeerMessage {
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::encode_answer(answer, out),
             PeerMessage::Batch(batch) => batch.encode(out),
             PeerMessage::Answers(response) => answers::encode(response, out),
-            PeerMessage::TransferCut(cut) => cut.encode(out),
+            PeerMessage::TransferChunk(chunk) => chunk.encode(out),
             PeerMessage::TransferAnswer(answer) => answer.encode(out),
             PeerMessage::Map(map) => map.encode(out),
             PeerMessage::MetaRequest(question) | PeerMessage::Fanout(question) => question.encode(out),
@@ -397,7 +397,7 @@ impl PeerMessage {
             Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(heartbeat::decode_answer(reader)?),
             Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
             Kind::Answers => PeerMessage::Answers(answers::decode(reader)?),
-            Kind::TransferCut => PeerMessage::TransferCut(TransferCut::decode(reader)?),
+            Kind::TransferChunk => PeerMessage::TransferChunk(TransferChunk::decode(reader)?),
             Kind::TransferAnswer => PeerMessage::TransferAnswer(TransferAnswer::decode(reader)?),
             Kind::Map => PeerMessage::Map(Map::decode(reader)?),
             Kind::MetaRequest => PeerMessage::MetaRequest(Question::decode(reader)?),

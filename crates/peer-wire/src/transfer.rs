@@ -1,7 +1,7 @@
 //! A group's state on its way to a learner.
 //!
 //! ```text
-//!  cut     group u16 | from u64 | to u64 | transfer u64 | number u64 | is_last u8 | [index u64 | term u64]
+//!  chunk     group u16 | from u64 | to u64 | transfer u64 | number u64 | is_last u8 | [index u64 | term u64]
 //!          | bytes to the end of the message
 //!  answer  group u16 | from u64 | to u64 | transfer u64 | tag u8: 1 held | number u64, 2 broken
 //! ```
@@ -11,9 +11,9 @@ use bytes::Bytes;
 use consensus::{Index, Term};
 use ids::{GroupId, Incarnation};
 
-/// One cut: what brings the learner's part of the state forward, and the next piece of it.
+/// One chunk: what brings the learner's part of the state forward, and the next piece of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TransferCut {
+pub struct TransferChunk {
     /// The group.
     pub group: GroupId,
     /// The leader.
@@ -30,7 +30,7 @@ pub struct TransferCut {
     pub bytes: Bytes,
 }
 
-/// What became of a cut.
+/// What became of a chunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransferAnswer {
     /// The group.
@@ -48,7 +48,7 @@ pub struct TransferAnswer {
 /// How a transfer stands at the learner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransferOutcome {
-    /// It holds all cuts up to this number; the leader may send more.
+    /// It holds all chunks up to this number; the leader may send more.
     Held {
         /// The last one.
         number: u64,
@@ -57,7 +57,7 @@ pub enum TransferOutcome {
     Broken,
 }
 
-impl TransferCut {
+impl TransferChunk {
     /// At least as many bytes as the body has.
     pub(crate) fn weight(&self) -> usize {
         64 + self.bytes.len()
@@ -73,8 +73,8 @@ impl TransferCut {
         out.remainder(&self.bytes);
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<TransferCut, DecodeError> {
-        Ok(TransferCut {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<TransferChunk, DecodeError> {
+        Ok(TransferChunk {
             group: GroupId::new(reader.u16()?),
             from: Incarnation(reader.u64()?),
             to: Incarnation(reader.u64()?),

@@ -22,27 +22,27 @@
 //! 1. Whoever waits in the queue of the state is among `askers`, and the other way round.
 //! 2. No operation touches a key that a prepared transaction holds exclusively, except its own when it is decided.
 
-use crate::brief::BriefLocks;
 use crate::group_client::CROWDED_OUT;
 use crate::operation::{Condition, Operation, Replies, as_conditions};
-use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, Request, Seen, Ticket};
+use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, ReplyTo, Request, Seen};
+use crate::short_locks::ShortLocks;
 use crate::state::GroupState;
 use crate::steps::steps_of;
 use crate::turn::Turn;
 use command::{Command, Walks};
 use ids::{Db, Slot};
-use keyspace::{BlockCommand, Effect, Inquire, Returned, Terms, Told};
+use keyspace::{BlockCommand, Effect, QueryTxn, Returned, Terms, Told};
 use keyspace::{Read, SeenObject, WAITING_MAX};
 use resp::Writer;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use txn::{Locks, Mode, Priority, Refusal, Register, TxnId, Vote};
+use txn::{Locks, Mode, Priority, Refusal, TxnId, Vote, VoteRecord};
 
 /// Who is answered.
 enum Asker {
-    Execute(Ticket),
-    Block(Ticket),
-    Watch(Ticket, Vec<IndexedKey>),
+    Execute(ReplyTo),
+    Block(ReplyTo),
+    Watch(ReplyTo, Vec<IndexedKey>),
     Part(TxnId, Operation),
     Vote(TxnId),
     Lock(TxnId, Vec<FullKey>),
@@ -59,7 +59,7 @@ const LOOK: keyspace::Operation<'_> = keyspace::Operation::Block {
 /// What a group keeps that is alone on its node, beside its state. See the file's header.
 #[derive(Default)]
 pub(crate) struct Alone {
-    brief: BriefLocks,
+    short: ShortLocks,
     /// Who waits, by the numbers under which they asked.
     askers: BTreeMap<u64, Asker>,
     requests: u64,
@@ -86,10 +86,10 @@ impl Alone {
         state.open();
         match request {
             // Who waits for a key to be filled is its gateway's to know.
-            Request::Execute { ticket, operation } | Request::Wait { ticket, operation } => {
+            Request::Execute { reply_to, operation } | Request::Wait { reply_to, operation } => {
                 let BlockCommand { db, protocol, args } = operation.as_state();
                 let command = keyspace::Operation::Command { db, protocol, args };
-                self.ask(state, Asker::Execute(ticket), command, Terms::default(), out);
+                self.ask(state, Asker::Execute(reply_to), command, Terms::default(), out);
             }
             Request::EndWait { .. } => {}
             Request::Part { txn, operation } => {
@@ -97,23 +97,23 @@ impl Alone {
                 self.look(state, Asker::Part(txn, operation), locks, out);
             }
             Request::Block {
-                ticket,
+                reply_to,
                 conditions,
                 operations,
-            } => self.on_block(state, ticket, &conditions, &operations, out),
+            } => self.on_block(state, reply_to, &conditions, &operations, out),
             Request::Once {
-                ticket,
+                reply_to,
                 request,
                 operations,
             } => {
                 // Whatever it takes: values that are lent to somebody else could come back without the result.
                 let commands = operations.iter().map(Operation::as_state).collect();
                 let once = keyspace::Operation::Once { request, commands };
-                self.ask(state, Asker::Block(ticket), once, Terms::default(), out);
+                self.ask(state, Asker::Block(reply_to), once, Terms::default(), out);
             }
-            Request::Watch { ticket, keys } => {
+            Request::Watch { reply_to, keys } => {
                 let locks = keyspace::shared(keys.iter().map(|(_, _, key)| &**key));
-                self.look(state, Asker::Watch(ticket, keys), locks, out);
+                self.look(state, Asker::Watch(reply_to, keys), locks, out);
             }
             Request::See {
                 txn,
@@ -156,18 +156,20 @@ impl Alone {
                     });
                 }
             }
-            Request::Inquire {
+            Request::QueryTxn {
                 txn,
                 participants,
                 worker,
             } => {
-                let inquire = keyspace::Operation::Inquire(Inquire { txn, participants });
-                let told = state.keyspace.ask(0, inquire, Terms::default(), &mut state.local);
+                let query_txn = keyspace::Operation::QueryTxn(QueryTxn { txn, participants });
+                let told = state
+                    .keyspace
+                    .ask(0, query_txn, Terms::default(), &mut state.local);
                 let code = told.and_then(|told| told.vote);
-                out.push(Output::Inquired {
+                out.push(Output::QueriedTxn {
                     txn,
                     group: state.group,
-                    register: code.and_then(Register::of_code).unwrap_or(Register::Over),
+                    vote_record: code.and_then(VoteRecord::of_code).unwrap_or(VoteRecord::Over),
                     worker,
                 });
             }
@@ -218,7 +220,7 @@ impl Alone {
         operation: keyspace::Operation<'_>,
         terms: Terms,
     ) -> Option<Told> {
-        if !self.brief.is_empty() {
+        if !self.short.is_empty() {
             self.make_ordinary(state);
         }
         self.requests += 1;
@@ -260,20 +262,20 @@ impl Alone {
             return out.push(asker.crowded_out(group));
         }
         out.push(match asker {
-            Asker::Execute(ticket) => Output::Answered {
-                ticket,
+            Asker::Execute(reply_to) => Output::Answered {
+                reply_to,
                 replies: Some(Replies::of_told(told)),
             },
-            Asker::Block(ticket) => Output::Answered {
-                ticket,
+            Asker::Block(reply_to) => Output::Answered {
+                reply_to,
                 replies: told.is_carried_out.then(|| Replies::of_told(told)),
             },
-            Asker::Watch(ticket, keys) => {
+            Asker::Watch(reply_to, keys) => {
                 let versions = keys
                     .iter()
                     .map(|(at, db, key)| (*at, state.keyspace.version(*db, key)));
                 Output::Versions {
-                    ticket,
+                    reply_to,
                     versions: versions.collect(),
                 }
             }
@@ -372,19 +374,19 @@ impl Alone {
     fn on_block(
         &mut self,
         state: &mut GroupState,
-        ticket: Ticket,
+        reply_to: ReplyTo,
         conditions: &[Condition],
         operations: &[Operation],
         out: &mut Vec<Output>,
     ) {
         if self.is_too_large(state, operations, steps(state, operations)) {
-            return out.push(Output::TooLarge { ticket });
+            return out.push(Output::TooLarge { reply_to });
         }
         let block = keyspace::Operation::Block {
             conditions: as_conditions(conditions),
             commands: operations.iter().map(Operation::as_state).collect(),
         };
-        self.ask(state, Asker::Block(ticket), block, Terms::default(), out);
+        self.ask(state, Asker::Block(reply_to), block, Terms::default(), out);
     }
 
     fn on_prepare(&mut self, state: &mut GroupState, mut part: Part, out: &mut Vec<Output>) {
@@ -483,7 +485,7 @@ impl Alone {
     pub(crate) fn is_free(&self, state: &GroupState, locks: impl FnOnce() -> Locks) -> bool {
         self.is_idle(state) || {
             let locks = locks();
-            state.keyspace.is_free(&locks) && self.brief.admits(&locks)
+            state.keyspace.is_free(&locks) && self.short.admits(&locks)
         }
     }
 
@@ -498,10 +500,10 @@ impl Alone {
         file: Option<u16>,
     ) -> bool {
         let keyspace = &state.keyspace;
-        let is_full = file.is_some() && (self.brief.is_full() || keyspace.has_lock_waiters());
+        let is_full = file.is_some() && (self.short.is_full() || keyspace.has_lock_waiters());
         let mode = file.map_or(mode, |_| keyspace.mode_of(key, mode));
         !is_full
-            && self.brief.admits_key(slot, key, mode, file)
+            && self.short.admits_key(slot, key, mode, file)
             && (keyspace.is_unlocked() || keyspace.is_free(&Locks::Keys(vec![(key.into(), mode)])))
     }
 
@@ -516,14 +518,14 @@ impl Alone {
         txn: TxnId,
         priority: Priority,
     ) {
-        self.brief.hold(slot, key, mode, file, txn, priority);
+        self.short.hold(slot, key, mode, file, txn, priority);
     }
 
     /// Lets go of all that [`Alone::hold`] held; who waits for it goes on.
     #[inline]
     pub(crate) fn let_go(&mut self, state: &mut GroupState, turn: &Turn, txn: TxnId, out: &mut Vec<Output>) {
         // Who waited for these would have made them ordinary ones.
-        if !self.brief.let_go(txn) {
+        if !self.short.let_go(txn) {
             state.begin(turn);
             state.open();
             state.keyspace.let_go(txn, &mut state.local);
@@ -531,9 +533,9 @@ impl Alone {
         }
     }
 
-    /// Somebody may have to wait for brief locks.
+    /// Somebody may have to wait for short locks.
     fn make_ordinary(&mut self, state: &mut GroupState) {
-        for (txn, priority, locks) in self.brief.take() {
+        for (txn, priority, locks) in self.short.take() {
             state.keyspace.hold(txn, priority, locks);
         }
     }
@@ -614,7 +616,7 @@ impl Alone {
     /// Whether no transaction is under way here.
     #[inline]
     pub(crate) fn is_idle(&self, state: &GroupState) -> bool {
-        state.keyspace.is_unlocked() && self.brief.is_empty()
+        state.keyspace.is_unlocked() && self.short.is_empty()
     }
 
     /// Whether another request may wait here.
@@ -625,7 +627,7 @@ impl Alone {
     /// Whether nothing is locked, lent or waited for, so that the group can get a log.
     pub(crate) fn is_quiet(&self, state: &GroupState) -> bool {
         let is_unlocked = self.inherits || state.keyspace.is_unlocked();
-        is_unlocked && self.brief.is_empty() && self.askers.is_empty() && self.lent.is_empty()
+        is_unlocked && self.short.is_empty() && self.askers.is_empty() && self.lent.is_empty()
     }
 
     /// The group is going to get a log, or is not after all: then what was kept out is handed back.
@@ -670,7 +672,7 @@ impl Alone {
                 "invariant 1 of {group:?}: {waiting} wait, {askers} are to be answered"
             ));
         }
-        match self.brief.is_empty() || !state.keyspace.has_lock_waiters() {
+        match self.short.is_empty() || !state.keyspace.has_lock_waiters() {
             true => Ok(()),
             false => Err(format!("invariant 2 of brief locks of {:?}", state.group)),
         }
@@ -725,12 +727,12 @@ impl Asker {
     fn crowded_out(self, group: ids::GroupId) -> Output {
         let error = CROWDED_OUT;
         match self {
-            Asker::Execute(ticket) | Asker::Block(ticket) => Output::Failed {
-                ticket,
+            Asker::Execute(reply_to) | Asker::Block(reply_to) => Output::Failed {
+                reply_to,
                 error,
                 journey: None,
             },
-            Asker::Watch(ticket, _) => Output::FailedWatch { ticket, error },
+            Asker::Watch(reply_to, _) => Output::FailedWatch { reply_to, error },
             Asker::Part(txn, _)
             | Asker::Vote(txn)
             | Asker::Lock(txn, _)

@@ -45,20 +45,20 @@
 
 use crate::batch::{Answer, Answers, Batch, BatchBuf, SentWords, reads};
 use crate::operation::{Condition, Operation, Replies, as_conditions};
-use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
+use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, ReplyTo, Seen};
 use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{CommandId, Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot, UnixMillis};
 use keyspace::{
-    ClientRequest, Forget, Inquire, KEPT_BYTES_MIN, KeyVersion, OperationsMark, Piece, Resolve, SeenObject,
+    ClientRequest, Forget, KEPT_BYTES_MIN, KeyVersion, OperationsMark, Piece, QueryTxn, Resolve, SeenObject,
     WaitId, read_seen,
 };
-use planted::Bug;
+use mutations::Mutation;
 use resp::{Args, FrozenRope, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::{Participants, Refusal, Register, TxnId, Vote};
+use txn::{Participants, Refusal, TxnId, Vote, VoteRecord};
 
 /// How long a client waits for a leader of its keys to be found.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -117,8 +117,8 @@ pub struct PieceSizes {
     /// Bytes of the answers to the reads of one batch: as much. A read whose answer passes it is told so instead; a message between
     /// nodes has room for more.
     pub answers_bytes_max: usize,
-    /// Bytes of one cut of a state that is transferred: what a learner is sent at once.
-    pub cut_bytes: usize,
+    /// Bytes of one chunk of a state that is transferred: what a learner is sent at once.
+    pub chunk_bytes: usize,
 }
 
 impl Default for PieceSizes {
@@ -128,7 +128,7 @@ impl Default for PieceSizes {
             piece_bytes: 128 * 1024,
             request_bytes_max: 768 * 1024 * 1024,
             answers_bytes_max: 768 * 1024 * 1024,
-            cut_bytes: 256 * 1024,
+            chunk_bytes: 256 * 1024,
         }
     }
 }
@@ -174,15 +174,15 @@ const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and wh
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Origin {
     /// A client's command.
-    Command(Ticket),
+    Command(ReplyTo),
     /// A client's command that may wait.
-    Wait(Ticket),
+    Wait(ReplyTo),
     /// Such a client does not wait any more.
-    EndWait(Ticket),
+    EndWait(ReplyTo),
     /// A client's commands that are one: `EXEC`.
-    Block(Ticket),
+    Block(ReplyTo),
     /// A client's `WATCH`: which of its keys these are, by their index in the question.
-    Versions(Ticket, Vec<usize>),
+    Versions(ReplyTo, Vec<usize>),
     /// This group's part of a command that every group carries out for itself.
     Part(TxnId),
     /// This group's part of a transaction: a vote is wanted.
@@ -194,9 +194,9 @@ enum Origin {
     /// Decisions that nobody waits for, each for a worker.
     Decisions(Vec<(TxnId, u16)>),
     /// What has become of a transaction, for this worker.
-    Inquiry(TxnId, u16),
+    TxnQuery(TxnId, u16),
     /// Commands of a transaction that only read.
-    Sight(TxnId),
+    SnapshotRead(TxnId),
     /// Objects that a transaction works on.
     Objects(TxnId),
     /// An answer that comes later.
@@ -575,9 +575,9 @@ impl GroupClient {
 
     /// Takes a command.
     #[inline]
-    pub fn command(&mut self, ticket: Ticket, asked: Asked<'_>) {
+    pub fn command(&mut self, reply_to: ReplyTo, asked: Asked<'_>) {
         let slot = first_slot(asked.spec, asked.args);
-        self.item(Origin::Command(ticket), &asked, slot);
+        self.item(Origin::Command(reply_to), &asked, slot);
     }
 
     /// Takes this group's part of a command that every group carries out for itself.
@@ -629,55 +629,55 @@ impl GroupClient {
     }
 
     /// Takes a command that waits until there is something to pop.
-    pub fn wait(&mut self, ticket: Ticket, operation: &Operation) {
+    pub fn wait(&mut self, reply_to: ReplyTo, operation: &Operation) {
         let (spec, args) = operation.words();
-        let (id, command) = (wait_id(ticket), operation.as_state());
+        let (id, command) = (wait_id(reply_to), operation.as_state());
         let wait = keyspace::Operation::Wait { id, command };
-        self.write(Origin::Wait(ticket), &wait, first_slot(spec, args));
+        self.write(Origin::Wait(reply_to), &wait, first_slot(spec, args));
     }
 
     /// The client of a command that waits does not wait any more.
-    pub fn end_wait(&mut self, ticket: Ticket) {
-        if planted::is(Bug::WaitNotEnded) {
+    pub fn end_wait(&mut self, reply_to: ReplyTo) {
+        if mutations::is(Mutation::WaitNotEnded) {
             return;
         }
-        let id = wait_id(ticket);
+        let id = wait_id(reply_to);
         self.write(
-            Origin::EndWait(ticket),
+            Origin::EndWait(reply_to),
             &keyspace::Operation::EndWait { id },
             None,
         );
     }
 
     /// Takes commands that are carried out as one, if conditions hold.
-    pub fn block(&mut self, ticket: Ticket, conditions: &[Condition], operations: &[Operation]) {
+    pub fn block(&mut self, reply_to: ReplyTo, conditions: &[Condition], operations: &[Operation]) {
         let block = keyspace::Operation::Block {
             conditions: as_conditions(conditions),
             commands: operations.iter().map(Operation::as_state).collect(),
         };
-        self.block_of(ticket, &block);
+        self.block_of(reply_to, &block);
     }
 
-    fn block_of(&mut self, ticket: Ticket, block: &keyspace::Operation<'_>) {
+    fn block_of(&mut self, reply_to: ReplyTo, block: &keyspace::Operation<'_>) {
         self.make_room(true);
         self.open.batch.writes.push(block);
         // It may write anything it names.
-        let item = self.new_item(Origin::Block(ticket), false, None);
+        let item = self.new_item(Origin::Block(reply_to), false, None);
         self.took_write(item, self.sizes.long_bytes_min);
     }
 
     /// Takes commands that are carried out as one, and at most once.
-    pub fn once(&mut self, ticket: Ticket, request: ClientRequest, operations: &[Operation]) {
+    pub fn once(&mut self, reply_to: ReplyTo, request: ClientRequest, operations: &[Operation]) {
         let commands = operations.iter().map(Operation::as_state).collect();
         let once = keyspace::Operation::Once { request, commands };
-        self.block_of(ticket, &once);
+        self.block_of(reply_to, &once);
     }
 
     /// Takes a question for the versions of keys.
-    pub fn versions(&mut self, ticket: Ticket, keys: &[IndexedKey]) {
+    pub fn versions(&mut self, reply_to: ReplyTo, keys: &[IndexedKey]) {
         let indices = keys.iter().map(|(at, ..)| *at).collect();
         let keys = keys.iter().map(|(_, db, key)| (*db, &**key));
-        self.read_apart(Origin::Versions(ticket, indices), |batch| {
+        self.read_apart(Origin::Versions(reply_to, indices), |batch| {
             batch.push_versions(keys)
         });
     }
@@ -735,9 +735,9 @@ impl GroupClient {
     }
 
     /// Takes the question of a worker what has become of a transaction.
-    pub fn inquire(&mut self, txn: TxnId, participants: Participants, worker: u16) {
-        let inquire = keyspace::Operation::Inquire(Inquire { txn, participants });
-        self.write(Origin::Inquiry(txn, worker), &inquire, None);
+    pub fn query_txn(&mut self, txn: TxnId, participants: Participants, worker: u16) {
+        let query_txn = keyspace::Operation::QueryTxn(QueryTxn { txn, participants });
+        self.write(Origin::TxnQuery(txn, worker), &query_txn, None);
     }
 
     /// Takes the hint that an older transaction waits elsewhere for this one. It may be lost, and is repeated.
@@ -751,9 +751,9 @@ impl GroupClient {
         let counts_keys = |operation: &Operation| operation.spec.id == CommandId::DbSize;
         if operations.iter().any(counts_keys) {
             // A key that a read found to be expired is counted until an entry deletes it: the count is behind that entry.
-            self.read_apart(Origin::Sight(txn), see);
+            self.read_apart(Origin::SnapshotRead(txn), see);
         } else {
-            self.read_free(Origin::Sight(txn), see);
+            self.read_free(Origin::SnapshotRead(txn), see);
         }
     }
 
@@ -1110,7 +1110,7 @@ impl GroupClient {
 
     /// Asks for an answer that comes later: what wrote is asked for, what reads is read again.
     fn ask_again(&mut self, place: Place, out: &mut Vec<Output>) {
-        if planted::is(Bug::LateAnswerTwice) && !place.is_read {
+        if mutations::is(Mutation::LateAnswerTwice) && !place.is_read {
             return self.send_again(place);
         }
         if !place.is_read {
@@ -1275,7 +1275,7 @@ impl GroupClient {
         self.ask_for(place, |batch| batch.push_parked(place.batch, place.index));
     }
 
-    /// The mistake of [`Bug::LateAnswerTwice`].
+    /// The mistake of [`Mutation::LateAnswerTwice`].
     fn send_again(&mut self, place: Place) {
         let Some(waiting) = self.late.remove(&place) else {
             return;
@@ -1418,7 +1418,7 @@ impl GroupClient {
         match outcome {
             BatchOutcome::NotLeader { .. } => return true,
             BatchOutcome::Gap { applied } => {
-                if planted::is(Bug::RenumberedWithoutLoss) {
+                if mutations::is(Mutation::RenumberedWithoutLoss) {
                     self.on_probed(*applied, out);
                     return true;
                 }
@@ -1429,9 +1429,10 @@ impl GroupClient {
             BatchOutcome::Evicted => {
                 let (waits, ends) = sent.waits();
                 sent.fail(group, |_| UNKNOWN, now, slow, out);
-                ends.into_iter().for_each(|ticket| self.lose_wait(ticket, out));
+                ends.into_iter()
+                    .for_each(|reply_to| self.lose_wait(reply_to, out));
                 // Nothing is to be popped for who was told an error.
-                waits.into_iter().for_each(|ticket| self.end_wait(ticket));
+                waits.into_iter().for_each(|reply_to| self.end_wait(reply_to));
             }
             BatchOutcome::Done(bytes) => {
                 let mut late = Vec::new();
@@ -1591,7 +1592,7 @@ impl GroupClient {
             let was_sent = sent.was_sent;
             let (begun, ended) = sent.waits();
             given_up.extend(begun);
-            ends.extend(ended.into_iter().map(|ticket| (ticket, was_sent)));
+            ends.extend(ended.into_iter().map(|reply_to| (reply_to, was_sent)));
             let error = |item: &Item| {
                 if was_sent && !item.is_read {
                     UNKNOWN
@@ -1622,11 +1623,11 @@ impl GroupClient {
             }
         }
         // They may be entered yet: nothing is to be popped for who was told an error.
-        given_up.into_iter().for_each(|ticket| self.end_wait(ticket));
-        for (ticket, was_sent) in ends {
-            self.lose_wait(ticket, out);
+        given_up.into_iter().for_each(|reply_to| self.end_wait(reply_to));
+        for (reply_to, was_sent) in ends {
+            self.lose_wait(reply_to, out);
             if !was_sent {
-                self.end_wait(ticket);
+                self.end_wait(reply_to);
             }
         }
         self.tell_held(out);
@@ -1634,11 +1635,11 @@ impl GroupClient {
 
     /// The group does not say whether it has let go of a client that is not to wait any more: the client is told so, unless
     /// its wait was answered meanwhile.
-    fn lose_wait(&mut self, ticket: Ticket, out: &mut Vec<Output>) {
+    fn lose_wait(&mut self, reply_to: ReplyTo, out: &mut Vec<Output>) {
         let sent = self.unanswered.iter_mut().flat_map(|sent| &mut sent.items);
         let late = self.late.values_mut().map(|waiting| &mut waiting.item);
         for item in sent.chain(late) {
-            let is_its = |origin: &mut Origin| matches!(origin, Origin::Wait(own) if *own == ticket);
+            let is_its = |origin: &mut Origin| matches!(origin, Origin::Wait(own) if *own == reply_to);
             if let Some(origin) = item.origin.take_if(is_its) {
                 origin.fail(self.group, UNKNOWN, None, out);
             }
@@ -1646,19 +1647,19 @@ impl GroupClient {
     }
 
     /// Refuses a command at once, because nobody leads its group.
-    pub fn refuse(&self, ticket: Ticket, out: &mut Vec<Output>) {
-        Origin::Command(ticket).fail(self.group, UNREACHABLE, None, out);
+    pub fn refuse(&self, reply_to: ReplyTo, out: &mut Vec<Output>) {
+        Origin::Command(reply_to).fail(self.group, UNREACHABLE, None, out);
     }
 }
 
 impl Sent {
     /// The clients whose commands would wait, and those of which it says that they do not wait any more.
-    fn waits(&self) -> (Vec<Ticket>, Vec<Ticket>) {
+    fn waits(&self) -> (Vec<ReplyTo>, Vec<ReplyTo>) {
         let (mut begun, mut ended) = (Vec::new(), Vec::new());
         for item in &self.items {
             match item.origin {
-                Some(Origin::Wait(ticket)) => begun.push(ticket),
-                Some(Origin::EndWait(ticket)) => ended.push(ticket),
+                Some(Origin::Wait(reply_to)) => begun.push(reply_to),
+                Some(Origin::EndWait(reply_to)) => ended.push(reply_to),
                 _ => {}
             }
         }
@@ -1712,7 +1713,7 @@ impl Sent {
         };
         let reads = if item.is_read {
             self.batch.reads.clone()
-        } else if planted::is(Bug::LateAnswerTwice) {
+        } else if mutations::is(Mutation::LateAnswerTwice) {
             self.batch.writes.clone()
         } else {
             Bytes::new()
@@ -1729,7 +1730,7 @@ impl Sent {
     /// Whether what has come for a read is not to be told yet, or not at all.
     fn must_wait(&self, index: usize, outstanding: &[Outstanding]) -> bool {
         let item = &self.items[index];
-        if planted::is(Bug::ReadToldEarly) {
+        if mutations::is(Mutation::ReadToldEarly) {
             return false;
         }
         item.is_stale || outstanding.iter().any(|other| other.is_before(item))
@@ -1780,8 +1781,8 @@ impl Sent {
                 (Some(Origin::Late(_)), Answer::Later) => {}
                 (origin, Answer::Later) => {
                     let waiting = self.waiting(index, origin, now);
-                    if let Some(Origin::Wait(ticket)) = waiting.item.origin {
-                        out.push(Output::Waits { ticket });
+                    if let Some(Origin::Wait(reply_to)) = waiting.item.origin {
+                        out.push(Output::Waits { reply_to });
                     }
                     outstanding.extend(waiting.item.outstanding(self.batch.sequence));
                     late.push(Later::Waits {
@@ -1890,7 +1891,7 @@ impl Item {
     fn is_of_transaction(&self) -> bool {
         matches!(
             self.origin,
-            Some(Origin::Vote(_) | Origin::Lock(_) | Origin::Decision(..) | Origin::Inquiry(..))
+            Some(Origin::Vote(_) | Origin::Lock(_) | Origin::Decision(..) | Origin::TxnQuery(..))
         )
     }
 }
@@ -1899,10 +1900,10 @@ impl Origin {
     /// The worker and connection of a client.
     fn connection(&self) -> Option<(u16, u64)> {
         match self {
-            Origin::Command(ticket)
-            | Origin::Wait(ticket)
-            | Origin::Block(ticket)
-            | Origin::Versions(ticket, _) => Some((ticket.worker, ticket.connection)),
+            Origin::Command(reply_to)
+            | Origin::Wait(reply_to)
+            | Origin::Block(reply_to)
+            | Origin::Versions(reply_to, _) => Some((reply_to.worker, reply_to.connection)),
             _ => None,
         }
     }
@@ -1918,7 +1919,7 @@ impl Origin {
             | Origin::Lock(_)
             | Origin::Block(_)
             | Origin::Versions(..)
-            | Origin::Sight(_)
+            | Origin::SnapshotRead(_)
             | Origin::Objects(_)
                 if matches!(answer, Answer::CrowdedOut | Answer::TooLong) =>
             {
@@ -1932,7 +1933,7 @@ impl Origin {
             Origin::Versions(_, indices) => {
                 matches!(answer, Answer::Versions(versions) if versions.len() == indices.len())
             }
-            Origin::Vote(_) | Origin::Lock(_) | Origin::Inquiry(..) => {
+            Origin::Vote(_) | Origin::Lock(_) | Origin::TxnQuery(..) => {
                 let first = match answer {
                     Answer::Reply(reply) => Some(*reply),
                     Answer::Block(replies) => replies.first().copied(),
@@ -1943,7 +1944,7 @@ impl Origin {
             Origin::Decision(..) | Origin::Decisions(_) => {
                 matches!(answer, Answer::Reply(_) | Answer::Block(_))
             }
-            Origin::Sight(_) => matches!(answer, Answer::Seen { .. }),
+            Origin::SnapshotRead(_) => matches!(answer, Answer::Seen { .. }),
             Origin::Objects(_) => matches!(answer, Answer::Seen { .. } | Answer::SeenObjects { .. }),
             Origin::Late(_) | Origin::Nobody => true,
         }
@@ -1983,26 +1984,26 @@ impl Origin {
             return;
         }
         out.push(match (self, answer) {
-            (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Reply(reply)) => Output::Replied {
-                ticket,
+            (Origin::Command(reply_to) | Origin::Wait(reply_to), Answer::Reply(reply)) => Output::Replied {
+                reply_to,
                 reply: kept_reply(bytes.bytes(), reply).into(),
                 journey,
             },
-            (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Long(reply)) => Output::Replied {
-                ticket,
+            (Origin::Command(reply_to) | Origin::Wait(reply_to), Answer::Long(reply)) => Output::Replied {
+                reply_to,
                 reply,
                 journey,
             },
-            (Origin::Block(ticket), Answer::Refused) => Output::Answered {
-                ticket,
+            (Origin::Block(reply_to), Answer::Refused) => Output::Answered {
+                reply_to,
                 replies: None,
             },
-            (Origin::Block(ticket), answer) => Output::Answered {
-                ticket,
+            (Origin::Block(reply_to), answer) => Output::Answered {
+                reply_to,
                 replies: answer.texts().map(Replies::of),
             },
-            (Origin::Versions(ticket, indices), Answer::Versions(versions)) => Output::Versions {
-                ticket,
+            (Origin::Versions(reply_to, indices), Answer::Versions(versions)) => Output::Versions {
+                reply_to,
                 versions: indices.into_iter().zip(versions).collect(),
             },
             (Origin::Part(txn), Answer::Reply(reply)) => Output::Resolved {
@@ -2061,17 +2062,17 @@ impl Origin {
                     },
                 }
             }
-            (Origin::Inquiry(txn, worker), answer) => {
+            (Origin::TxnQuery(txn, worker), answer) => {
                 let replies = answer.texts().unwrap_or_default();
-                Output::Inquired {
+                Output::QueriedTxn {
                     txn,
                     group,
-                    register: Register::of_code(replies[0][0]).unwrap_or(Register::Over),
+                    vote_record: VoteRecord::of_code(replies[0][0]).unwrap_or(VoteRecord::Over),
                     worker,
                 }
             }
             (
-                Origin::Sight(txn),
+                Origin::SnapshotRead(txn),
                 Answer::Seen {
                     age,
                     is_carried_out,
@@ -2106,16 +2107,16 @@ impl Origin {
 
     fn fail(self, group: GroupId, error: &'static str, journey: Option<Journey>, out: &mut Vec<Output>) {
         out.push(match self {
-            Origin::Command(ticket) | Origin::Wait(ticket) | Origin::Block(ticket) => Output::Failed {
-                ticket,
+            Origin::Command(reply_to) | Origin::Wait(reply_to) | Origin::Block(reply_to) => Output::Failed {
+                reply_to,
                 error,
                 journey,
             },
-            Origin::Versions(ticket, _) => Output::FailedWatch { ticket, error },
+            Origin::Versions(reply_to, _) => Output::FailedWatch { reply_to, error },
             Origin::Part(txn)
             | Origin::Vote(txn)
             | Origin::Lock(txn)
-            | Origin::Sight(txn)
+            | Origin::SnapshotRead(txn)
             | Origin::Objects(txn) => Output::FailedPart { txn, group, error },
             Origin::Decision(txn, worker) => Output::Undecided { txn, group, worker },
             Origin::Decisions(committed) => {
@@ -2123,17 +2124,17 @@ impl Origin {
                 return out.extend(committed.into_iter().map(undecided));
             }
             // Whoever recovers a transaction asks again. Of a wait that is to end, the wait itself is told.
-            Origin::Inquiry(..) | Origin::Late(_) | Origin::EndWait(_) | Origin::Nobody => return,
+            Origin::TxnQuery(..) | Origin::Late(_) | Origin::EndWait(_) | Origin::Nobody => return,
         });
     }
 }
 
 /// By which a group knows who waits.
-fn wait_id(ticket: Ticket) -> WaitId {
+fn wait_id(reply_to: ReplyTo) -> WaitId {
     WaitId {
-        worker: ticket.worker,
-        connection: ticket.connection,
-        sequence: ticket.sequence,
+        worker: reply_to.worker,
+        connection: reply_to.connection,
+        sequence: reply_to.sequence,
     }
 }
 

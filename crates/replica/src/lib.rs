@@ -8,9 +8,7 @@
 
 mod alone;
 mod batch;
-mod brief;
 mod counts;
-mod departure;
 mod group_client;
 mod member;
 mod operation;
@@ -18,6 +16,8 @@ mod parked;
 mod replica;
 mod request;
 mod response;
+mod short_locks;
+mod snapshot_sender;
 mod state;
 mod steps;
 mod turn;
@@ -28,10 +28,10 @@ pub use group_client::{
     Asked, CROWDED_OUT, GroupClient, NoCheckOut, PieceSizes, TOO_LONG, UNREACHABLE, time_of,
 };
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
-pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Sender};
+pub use member::{Chunk, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};
 pub use replica::{Input, Replica};
-pub use request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Request, Seen, Ticket};
+pub use request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, ReplyTo, Request, Seen};
 pub use response::{BatchOutcome, BatchResponse};
 pub use state::{GroupState, LocalCounts};
 pub use steps::{steps, steps_of};

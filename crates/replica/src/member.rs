@@ -8,7 +8,7 @@
 //!                      if a key has expired by the clock alone: behind an entry, by group time;
 //!                      without a lease: when a round has confirmed that nobody else leads
 //!  anybody   committed entry --> applied
-//!  learner   cuts --> arrival --the leader's snapshot message--> installed; the log goes on from there
+//!  learner   chunks --> snapshot receiver --the leader's snapshot message--> installed; the log goes on from there
 //!  anybody   entry that begins a round --> hash of a slice --> all members: whoever differs from most is given up (`consensus/scrub.rs`)
 //! ```
 //!
@@ -34,10 +34,10 @@
 
 use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
-use crate::departure::{Departure, Lost};
 use crate::parked::ReadPlace;
 use crate::replica::Input;
 use crate::response::{BatchOutcome, BatchResponse};
+use crate::snapshot_sender::{Lost, SnapshotSender};
 use crate::state::GroupState;
 use crate::turn::Turn;
 use bytes::Bytes;
@@ -46,8 +46,8 @@ use consensus::{
     Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
-use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
-use planted::Bug;
+use keyspace::{Entry, EntryBuf, Header, Operation, Operations, SnapshotReceiver};
+use mutations::Mutation;
 use resp::FrozenRope;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -87,7 +87,7 @@ pub struct Effects {
     /// What became of batches, and which nodes are to be told.
     pub responses: Vec<(NodeId, BatchResponse)>,
     /// Pieces of state for learners.
-    pub cuts: Vec<(Incarnation, Cut)>,
+    pub chunks: Vec<(Incarnation, Chunk)>,
     /// Who leads, or what this replica is, has changed.
     pub status: Option<Status>,
     /// The members are others.
@@ -115,7 +115,7 @@ pub struct Effects {
 
 /// A piece of state on its way to a learner.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cut {
+pub struct Chunk {
     /// Which transfer: never used again by this replica.
     pub transfer: u64,
     /// Which piece, from 0 on.
@@ -191,13 +191,13 @@ pub struct Member {
     /// Reads that were confirmed as of an index that is not applied yet.
     confirmed: Vec<(Index, Gathered)>,
     evaluated: Vec<Evaluated>,
-    departures: BTreeMap<Incarnation, Departure>,
+    snapshot_senders: BTreeMap<Incarnation, SnapshotSender>,
     /// Learners that have all of the state, up to a place in the log, and may not have said yet that they go on from there.
     offered: BTreeSet<Incarnation>,
-    /// Departures that are over, and that the keyspace has not been told of.
-    ended: Vec<Departure>,
+    /// Snapshot senders that are over, and that the keyspace has not been told of.
+    ended: Vec<SnapshotSender>,
     transfers: u64,
-    arrival: Option<Incoming>,
+    snapshot_receiver: Option<Incoming>,
     is_stopped: bool,
     scrub: Scrub,
     counts: MemberCounts,
@@ -243,7 +243,7 @@ struct Incoming {
     from: Incarnation,
     transfer: u64,
     next: u64,
-    arrival: Arrival,
+    snapshot_receiver: SnapshotReceiver,
     point: Option<(Index, Term)>,
 }
 
@@ -274,11 +274,11 @@ impl Member {
             unconfirmed: Vec::new(),
             confirmed: Vec::new(),
             evaluated: Vec::new(),
-            departures: BTreeMap::new(),
+            snapshot_senders: BTreeMap::new(),
             offered: BTreeSet::new(),
             ended: Vec::new(),
             transfers: 0,
-            arrival: None,
+            snapshot_receiver: None,
             is_stopped: false,
             counts: MemberCounts::default(),
             now: Monotonic(0),
@@ -402,13 +402,13 @@ impl Member {
     #[inline]
     pub fn may_read(&self, now: Monotonic) -> bool {
         let has_lease = matches!(self.raft.read_permit(now), ReadPermit::Lease(_));
-        self.role == Role::Leader && (has_lease || planted::is(Bug::LeaseIgnored))
+        self.role == Role::Leader && (has_lease || mutations::is(Mutation::LeaseIgnored))
     }
 
     /// Whether what was read under the lease this turn may be told.
     #[inline]
     pub fn still_leads(&self, now: Monotonic) -> bool {
-        self.may_read(now) || planted::is(Bug::LeaseNotChecked)
+        self.may_read(now) || mutations::is(Mutation::LeaseNotChecked)
     }
 
     /// In whose name gateways are answered.
@@ -434,13 +434,13 @@ impl Member {
             Input::Own(operation) => self.ask(operation),
             Input::Message(message) => self.raft.step(message, now),
             // What cannot be read is not taken, and its sender begins again.
-            Input::Cut { from, cut } => effects.is_taken = self.on_cut(from, &cut).unwrap_or(false),
-            Input::CutAnswer {
+            Input::Chunk { from, chunk } => effects.is_taken = self.on_chunk(from, &chunk).unwrap_or(false),
+            Input::ChunkAnswer {
                 from,
                 transfer,
                 number,
                 is_taken,
-            } => self.on_cut_answer(from, transfer, number, is_taken, now),
+            } => self.on_chunk_answer(from, transfer, number, is_taken, now),
             Input::LinkLost(to) => self.on_link_lost(to, now),
             Input::Silence(to) => self.on_silence(to, now),
             Input::StoodStill(span) => self.raft.stood_still(span, now),
@@ -498,7 +498,8 @@ impl Member {
             self.keep(now, gathered, effects);
         } else if gathered.batch.is_free {
             self.read(state, turn, now, gathered, effects);
-        } else if !self.gathered.is_empty() || !self.own.is_empty() && !planted::is(Bug::OwnNotAwaited) {
+        } else if !self.gathered.is_empty() || !self.own.is_empty() && !mutations::is(Mutation::OwnNotAwaited)
+        {
             // Behind what reads have found to be expired, too: `DBSIZE` counts a key until it is deleted.
             self.attached.push((self.gathered.len(), gathered));
         } else if let Some(flight) = self.flights.back_mut() {
@@ -536,7 +537,7 @@ impl Member {
             let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
             return self.voice().say(effects, sender, sequence, BatchOutcome::Evicted);
         }
-        if planted::is(Bug::KeptIsRecorded) {
+        if mutations::is(Mutation::KeptIsRecorded) {
             let mut answers = AnswersBuf::default();
             answers.block(std::iter::empty());
             let outcome = BatchOutcome::Done(answers.finish());
@@ -610,7 +611,7 @@ impl Member {
     ) -> Option<(Gathered, FrozenRope)> {
         let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
         let applied = state.keyspace().last_batch(sender.gateway);
-        if applied < gathered.batch.behind && !planted::is(Bug::WriteBeforeNotMissed) {
+        if applied < gathered.batch.behind && !mutations::is(Mutation::WriteBeforeNotMissed) {
             // It was lost on its way: sent again, they come in order.
             self.voice()
                 .say(effects, sender, sequence, BatchOutcome::Gap { applied });
@@ -639,7 +640,7 @@ impl Member {
                 };
                 let (now, all) = (self.now, &gathered.batch.reads);
                 let (before, start) = (answers.byte_len(), answers.mark());
-                if planted::is(Bug::KeptIgnoredByRead) && !self.kept.is_empty() {
+                if mutations::is(Mutation::KeptIgnoredByRead) && !self.kept.is_empty() {
                     state.answer_past_locks(turn, &read.question, &mut answers);
                 } else if gathered.by_group_time && state.parked.holds(place) {
                     answers.later();
@@ -691,52 +692,52 @@ impl Member {
     }
 
     /// Takes a piece of state; what is to be told the sender, if the piece was the next one.
-    fn on_cut(&mut self, from: Incarnation, cut: &Cut) -> Result<bool, String> {
-        let is_late = |incoming: &Incoming| incoming.from == from && cut.transfer < incoming.transfer;
-        if self.arrival.as_ref().is_some_and(is_late) {
+    fn on_chunk(&mut self, from: Incarnation, chunk: &Chunk) -> Result<bool, String> {
+        let is_late = |incoming: &Incoming| incoming.from == from && chunk.transfer < incoming.transfer;
+        if self.snapshot_receiver.as_ref().is_some_and(is_late) {
             // Sent before the one that is under way, and overtaken by it.
             return Ok(false);
         }
-        if cut.number == 0 {
+        if chunk.number == 0 {
             if !self.raft.hold_transfer(None) {
                 // What is held is about to be installed.
                 return Ok(false);
             }
-            self.arrival = Some(Incoming {
+            self.snapshot_receiver = Some(Incoming {
                 from,
-                transfer: cut.transfer,
+                transfer: chunk.transfer,
                 next: 0,
-                arrival: Arrival::new(),
+                snapshot_receiver: SnapshotReceiver::new(),
                 point: None,
             });
         }
-        let Some(incoming) = &mut self.arrival else {
+        let Some(incoming) = &mut self.snapshot_receiver else {
             return Ok(false);
         };
         let is_next =
-            incoming.from == from && incoming.transfer == cut.transfer && incoming.next == cut.number;
+            incoming.from == from && incoming.transfer == chunk.transfer && incoming.next == chunk.number;
         if !is_next || incoming.point.is_some() {
             return Ok(false);
         }
         incoming.next += 1;
-        match incoming.arrival.take(&cut.bytes) {
+        match incoming.snapshot_receiver.take(&chunk.bytes) {
             Ok(_) => {
-                incoming.point = cut.point;
-                if cut.point.is_some() {
+                incoming.point = chunk.point;
+                if chunk.point.is_some() {
                     // Only now may the leader's snapshot message pass: what it stands for is here, and whole.
-                    let _ = self.raft.hold_transfer(cut.point);
+                    let _ = self.raft.hold_transfer(chunk.point);
                 }
                 Ok(true)
             }
             Err(error) => {
-                self.arrival = None;
+                self.snapshot_receiver = None;
                 Err(error.to_string())
             }
         }
     }
 
     /// A learner has taken a piece, or has not: `is_taken` is `false` if the transfer is to begin again.
-    fn on_cut_answer(
+    fn on_chunk_answer(
         &mut self,
         from: Incarnation,
         transfer: u64,
@@ -744,18 +745,18 @@ impl Member {
         is_taken: bool,
         now: Monotonic,
     ) {
-        let Some(departure) = self.departures.get_mut(&from) else {
+        let Some(snapshot_sender) = self.snapshot_senders.get_mut(&from) else {
             return;
         };
-        if departure.transfer() != transfer {
+        if snapshot_sender.transfer() != transfer {
             return;
         }
         if !is_taken {
-            self.ended.extend(self.departures.remove(&from));
+            self.ended.extend(self.snapshot_senders.remove(&from));
             return self.raft.transfer_failed(from);
         }
-        if let Some(point) = departure.on_taken(number) {
-            self.ended.extend(self.departures.remove(&from));
+        if let Some(point) = snapshot_sender.on_taken(number) {
+            self.ended.extend(self.snapshot_senders.remove(&from));
             if self.raft.offer_transfer(from, point, now) {
                 self.offered.insert(from);
             } else {
@@ -771,9 +772,9 @@ impl Member {
         if members.is_voter(member) {
             return true;
         }
-        match self.departures.get(&member) {
+        match self.snapshot_senders.get(&member) {
             // What is in the last piece is not applied again.
-            Some(departure) => departure
+            Some(snapshot_sender) => snapshot_sender
                 .held()
                 .is_some_and(|held| held < self.raft.point().index),
             None => {
@@ -785,8 +786,8 @@ impl Member {
 
     /// Begins again whatever was being sent there: the link is another one.
     fn on_link_lost(&mut self, to: Incarnation, now: Monotonic) {
-        if let Some(departure) = self.departures.remove(&to) {
-            self.ended.push(departure);
+        if let Some(snapshot_sender) = self.snapshot_senders.remove(&to) {
+            self.ended.push(snapshot_sender);
             self.raft.transfer_failed(to);
         }
         self.on_silence(to, now);
@@ -801,11 +802,11 @@ impl Member {
 
     /// Time passes.
     fn tick(&mut self, now: Monotonic) {
-        for (to, departure) in self
-            .departures
-            .extract_if(.., |_, departure| departure.is_stalled(now))
+        for (to, snapshot_sender) in self
+            .snapshot_senders
+            .extract_if(.., |_, snapshot_sender| snapshot_sender.is_stalled(now))
         {
-            self.ended.push(departure);
+            self.ended.push(snapshot_sender);
             self.raft.transfer_failed(to);
         }
         self.raft.tick(now);
@@ -818,7 +819,7 @@ impl Member {
             || self.can_propose()
             || !self.unconfirmed.is_empty()
             || !self.evaluated.is_empty()
-            || !self.departures.is_empty()
+            || !self.snapshot_senders.is_empty()
             || !self.ended.is_empty()
             || state.has_late()
     }
@@ -834,7 +835,7 @@ impl Member {
             let ready = self.raft.take_ready(now);
             let is_over = is_empty(&ready);
             self.carry_out(state, turn, ready, effects);
-            if planted::is(Bug::ReplyBeforeCommit) {
+            if mutations::is(Mutation::ReplyBeforeCommit) {
                 self.answer_early(state, turn, effects);
             }
             self.is_kept_due = self.is_kept_awaited(state, now);
@@ -891,11 +892,11 @@ impl Member {
             let ready = self.raft.take_ready(now);
             self.carry_out(state, turn, ready, &mut Effects::default());
         }
-        for departure in std::mem::take(&mut self.departures)
+        for snapshot_sender in std::mem::take(&mut self.snapshot_senders)
             .into_values()
             .chain(self.ended.drain(..))
         {
-            departure.end(state.keyspace_mut());
+            snapshot_sender.end(state.keyspace_mut());
         }
         let point = self.raft.point();
         assert!(
@@ -913,9 +914,9 @@ impl Member {
             let ready = self.raft.take_ready(now);
             self.carry_out(state, turn, ready, &mut effects);
         }
-        let departures = std::mem::take(&mut self.departures).into_values();
-        for departure in departures.chain(self.ended.drain(..)) {
-            departure.end(state.keyspace_mut());
+        let snapshot_senders = std::mem::take(&mut self.snapshot_senders).into_values();
+        for snapshot_sender in snapshot_senders.chain(self.ended.drain(..)) {
+            snapshot_sender.end(state.keyspace_mut());
         }
         for entry in self.raft.entries_after(self.applied) {
             if self.is_stopped {
@@ -1082,12 +1083,12 @@ impl Member {
         self.answer_confirmed(state, turn, effects);
         for incarnation in ready.transfers_wanted {
             self.offered.remove(&incarnation);
-            if !self.departures.contains_key(&incarnation) && !self.is_stopped {
+            if !self.snapshot_senders.contains_key(&incarnation) && !self.is_stopped {
                 self.transfers += 1;
                 self.counts.transfers += 1;
-                let departure = Departure::begin(self.transfers, state.keyspace_mut());
-                self.departures
-                    .extend(departure.map(|departure| (incarnation, departure)));
+                let snapshot_sender = SnapshotSender::begin(self.transfers, state.keyspace_mut());
+                self.snapshot_senders
+                    .extend(snapshot_sender.map(|snapshot_sender| (incarnation, snapshot_sender)));
             }
         }
     }
@@ -1112,13 +1113,13 @@ impl Member {
         self.nodes.clear();
         self.own = Operations::new();
         self.ended
-            .extend(std::mem::take(&mut self.departures).into_values());
+            .extend(std::mem::take(&mut self.snapshot_senders).into_values());
     }
 
     /// The state that came in pieces becomes this replica's.
     fn install(&mut self, state: &mut GroupState, point: &SnapshotPoint, effects: &mut Effects) {
         let incoming = self
-            .arrival
+            .snapshot_receiver
             .take()
             .expect("consensus was told of it only when it was whole");
         let here = Some((point.index, point.term));
@@ -1126,7 +1127,7 @@ impl Member {
             incoming.point, here,
             "consensus was told of this state and no other"
         );
-        let keyspace = incoming.arrival.finish();
+        let keyspace = incoming.snapshot_receiver.finish();
         state.replace_keyspace(keyspace.expect("the last cut completes the state"));
         self.applied = point.index;
         self.members = point.members.clone();
@@ -1181,7 +1182,7 @@ impl Member {
     fn compare(&mut self, state: &GroupState, effects: &mut Effects) {
         let (keyspace, me) = (state.keyspace(), self.raft.me());
         let mut hash = keyspace.scrub(keyspace.scrub_round());
-        if planted::is(Bug::ScrubLies) && me == Incarnation(2) && self.members.voters.len() > 2 {
+        if mutations::is(Mutation::ScrubLies) && me == Incarnation(2) && self.members.voters.len() > 2 {
             hash ^= 1;
         }
         let at = self.applied;
@@ -1248,7 +1249,7 @@ impl Member {
             return true;
         };
         self.counts.entries_applied += 1;
-        assert!(!planted::is(Bug::ApplyPanics), "a planted mistake");
+        assert!(!mutations::is(Mutation::ApplyPanics), "a mutation");
         self.counts.batches_applied += entry.batches().len() as u64;
         let leads = self.role == Role::Leader;
         let (gathered, attached) =
@@ -1366,21 +1367,21 @@ impl Member {
     /// Sends learners the next piece of the state.
     fn depart(&mut self, state: &mut GroupState, effects: &mut Effects) {
         let mut lost = Vec::new();
-        let cut_bytes = state.turn.cut_bytes;
-        for (&to, departure) in &mut self.departures {
-            match departure.next(state.keyspace_mut(), cut_bytes, || self.raft.point()) {
-                Ok(cut) => effects.cuts.extend(cut.map(|cut| (to, cut))),
+        let chunk_bytes = state.turn.chunk_bytes;
+        for (&to, snapshot_sender) in &mut self.snapshot_senders {
+            match snapshot_sender.next(state.keyspace_mut(), chunk_bytes, || self.raft.point()) {
+                Ok(chunk) => effects.chunks.extend(chunk.map(|chunk| (to, chunk))),
                 Err(Lost) => lost.push(to),
             }
         }
         for to in lost {
-            self.ended.extend(self.departures.remove(&to));
+            self.ended.extend(self.snapshot_senders.remove(&to));
             self.raft.transfer_failed(to);
         }
-        for departure in self.ended.drain(..) {
-            departure.end(state.keyspace_mut());
+        for snapshot_sender in self.ended.drain(..) {
+            snapshot_sender.end(state.keyspace_mut());
         }
-        let held = self.departures.values().filter_map(Departure::held);
+        let held = self.snapshot_senders.values().filter_map(SnapshotSender::held);
         let state_bytes = || state.keyspace().memory() + state.keyspace().pending_bytes();
         if let Some(to) = self.raft.compactable(held, state_bytes) {
             self.raft.compact(to);
@@ -1443,7 +1444,7 @@ mod tests {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
-            cut_bytes: 256 * 1024,
+            chunk_bytes: 256 * 1024,
             semantics: SemanticsVersion::CURRENT,
         };
         let ends: [fn(&mut Replica, &Turn); 2] = [
@@ -1527,7 +1528,7 @@ mod tests {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
-            cut_bytes: 256 * 1024,
+            chunk_bytes: 256 * 1024,
             semantics: SemanticsVersion::CURRENT,
         };
         let data = Bytes::from_static(b"nothing that a leader wrote");
@@ -1537,32 +1538,35 @@ mod tests {
     }
 
     #[test]
-    fn a_late_first_cut_of_an_older_transfer_does_not_replace_a_newer_one() {
+    fn a_late_first_chunk_of_an_older_transfer_does_not_replace_a_newer_one() {
         let mut member = member();
         let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::ONE);
         let mut transfer = Transfer::begin(&mut keyspace).expect("it is the first one");
-        let bytes = match transfer.next_cut(&mut keyspace, 1024) {
-            keyspace::Cut::More(bytes) | keyspace::Cut::Last(bytes) => bytes,
-            keyspace::Cut::Lost => panic!("nothing changes meanwhile"),
+        let bytes = match transfer.next_chunk(&mut keyspace, 1024) {
+            keyspace::Chunk::More(bytes) | keyspace::Chunk::Last(bytes) => bytes,
+            keyspace::Chunk::Lost => panic!("nothing changes meanwhile"),
         };
-        let cut = |transfer, number| Cut {
+        let chunk = |transfer, number| Chunk {
             transfer,
             number,
             point: None,
             bytes: bytes.clone(),
         };
         let (leader, other) = (Incarnation(1), Incarnation(2));
-        assert_eq!(member.on_cut(leader, &cut(5, 0)), Ok(true));
-        assert_eq!(member.on_cut(leader, &cut(4, 0)), Ok(false), "it comes late");
-        let arrival = member.arrival.as_ref().expect("the newer one is under way");
-        assert_eq!((arrival.transfer, arrival.next), (5, 1));
+        assert_eq!(member.on_chunk(leader, &chunk(5, 0)), Ok(true));
+        assert_eq!(member.on_chunk(leader, &chunk(4, 0)), Ok(false), "it comes late");
+        let snapshot_receiver = member
+            .snapshot_receiver
+            .as_ref()
+            .expect("the newer one is under way");
+        assert_eq!((snapshot_receiver.transfer, snapshot_receiver.next), (5, 1));
         assert_eq!(
-            member.on_cut(leader, &cut(6, 0)),
+            member.on_chunk(leader, &chunk(6, 0)),
             Ok(true),
             "the leader has begun again"
         );
         assert_eq!(
-            member.on_cut(other, &cut(1, 0)),
+            member.on_chunk(other, &chunk(1, 0)),
             Ok(true),
             "another leader counts anew"
         );

@@ -18,7 +18,7 @@
 
 use crate::alone::Alone;
 use crate::batch::Batch;
-use crate::member::{Cut, Effects, Member, Sender};
+use crate::member::{Chunk, Effects, Member, Sender};
 use crate::request::{Output, Request};
 use crate::state::GroupState;
 use crate::turn::Turn;
@@ -58,14 +58,14 @@ pub enum Input<'a> {
     /// Another replica says something.
     Message(Message),
     /// A leader sends a piece of state. [`Effects::is_taken`] says whether it was the next one.
-    Cut {
+    Chunk {
         /// Who sends it.
         from: Incarnation,
         /// The piece.
-        cut: Cut,
+        chunk: Chunk,
     },
     /// A learner has taken a piece, or has not, and the transfer is to begin again.
-    CutAnswer {
+    ChunkAnswer {
         /// Who says so.
         from: Incarnation,
         /// Of which transfer.

@@ -11,11 +11,11 @@ use keyspace::{
 };
 use resp::FrozenRope;
 use std::time::Duration;
-use txn::{Locks, Participants, Register, TxnId, Vote};
+use txn::{Locks, Participants, TxnId, Vote, VoteRecord};
 
 /// Where an answer goes: a place in the pipeline of a connection of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ticket {
+pub struct ReplyTo {
     /// The worker that owns the connection.
     pub worker: u16,
     /// The connection, by its client id: never reused, so that an answer to a closed connection is dropped.
@@ -24,7 +24,7 @@ pub struct Ticket {
     pub sequence: u64,
 }
 
-impl Ticket {
+impl ReplyTo {
     /// The connection and the place: what is one worker's is found by it.
     pub fn place(self) -> (u64, u64) {
         (self.connection, self.sequence)
@@ -44,7 +44,7 @@ pub enum Request {
     /// Carry out one command once its keys are free.
     Execute {
         /// Where the reply goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// The command.
         operation: Operation,
     },
@@ -58,7 +58,7 @@ pub enum Request {
     /// Carry out several commands as one, if the conditions hold: `EXEC` within one group.
     Block {
         /// Where the replies go.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// What must hold.
         conditions: Vec<Condition>,
         /// The commands in order.
@@ -68,7 +68,7 @@ pub enum Request {
     /// [`keyspace::Standing`].
     Once {
         /// Where the replies go.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// What the client calls it.
         request: ClientRequest,
         /// The commands in order.
@@ -78,19 +78,19 @@ pub enum Request {
     /// answers nil: who waits there is the gateway's.
     Wait {
         /// Where the reply goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// The command.
         operation: Operation,
     },
     /// The client of a [`Request::Wait`] does not wait any more: that is answered nil, unless it was served before.
     EndWait {
         /// Where the reply goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
     },
     /// Answer with the versions of keys, once no transaction that may change them is under way: `WATCH`.
     Watch {
         /// Where the answer goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// Each with its index in the question.
         keys: Vec<IndexedKey>,
     },
@@ -134,7 +134,7 @@ pub enum Request {
         is_final: bool,
     },
     /// What has become of a transaction; it is refused if nothing has.
-    Inquire {
+    QueryTxn {
         /// The transaction.
         txn: TxnId,
         /// All groups that take part.
@@ -339,7 +339,7 @@ pub enum Output {
     /// To a command that went to its group's leader.
     Replied {
         /// Where the reply goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// Its bytes.
         reply: FrozenRope,
         /// What it took, if that is measured here.
@@ -348,24 +348,24 @@ pub enum Output {
     /// To [`Request::Execute`], [`Request::Block`] and [`Request::Once`]; `None` if a condition did not hold.
     Answered {
         /// Where the replies go.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// One for each command.
         replies: Option<Replies>,
     },
     /// To [`Request::Wait`]: its client waits from now on. It is answered once more.
     Waits {
         /// Where the reply will go.
-        ticket: Ticket,
+        reply_to: ReplyTo,
     },
     /// To [`Request::Block`]: the commands would hold the group's worker up, and were not carried out.
     TooLarge {
         /// Where the replies go.
-        ticket: Ticket,
+        reply_to: ReplyTo,
     },
     /// To [`Request::Execute`], [`Request::Block`] and [`Request::Once`]: there is no answer, and this is why.
     Failed {
         /// Where the error goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// In the client's words.
         error: &'static str,
         /// What it took, if that is measured here.
@@ -374,7 +374,7 @@ pub enum Output {
     /// The same, to [`Request::Watch`]: other groups that were asked for the same command may answer or fail too.
     FailedWatch {
         /// Where the error goes, if it is the first one.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// In the client's words.
         error: &'static str,
     },
@@ -390,7 +390,7 @@ pub enum Output {
     /// To [`Request::Watch`].
     Versions {
         /// Where the answer goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// By index in the question.
         versions: Vec<(usize, KeyVersion)>,
     },
@@ -451,14 +451,14 @@ pub enum Output {
         /// The group's time, by which they are there.
         time: UnixMillis,
     },
-    /// To [`Request::Inquire`].
-    Inquired {
+    /// To [`Request::QueryTxn`].
+    QueriedTxn {
         /// The transaction.
         txn: TxnId,
         /// This group.
         group: GroupId,
         /// What it has written down.
-        register: Register,
+        vote_record: VoteRecord,
         /// Who wanted to know.
         worker: u16,
     },

@@ -17,7 +17,7 @@ use keyspace::{
     Cursor, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Limits, Object,
     OpenTransaction, TransactionCounts, Victims,
 };
-use planted::Bug;
+use mutations::Mutation;
 use resp::{Args, FrozenRope, Writer};
 use std::time::Duration;
 use txn::{Locks, Participant, Participants, TxnId};
@@ -100,7 +100,7 @@ impl GroupState {
                 notify: EventClasses::default(),
                 steps_max: usize::MAX,
                 answers_bytes_max: usize::MAX,
-                cut_bytes: 256 * 1024,
+                chunk_bytes: 256 * 1024,
                 semantics: SemanticsVersion::CURRENT,
             },
             has_begun: false,
@@ -487,7 +487,7 @@ impl GroupState {
         crate::parked::answer(&self.keyspace, &mut self.local, question, age, answers);
     }
 
-    /// The mistake of [`planted::Bug::KeptIgnoredByRead`].
+    /// The mistake of [`mutations::Mutation::KeptIgnoredByRead`].
     pub(crate) fn answer_past_locks(
         &mut self,
         turn: &Turn,
@@ -626,7 +626,7 @@ impl GroupState {
         self.local.now = self.turn.now;
         if !std::mem::take(&mut self.local.is_ahead)
             || self.keeps_expired
-            || planted::is(Bug::ExpiredByClockTold)
+            || mutations::is(Mutation::ExpiredByClockTold)
         {
             return false;
         }

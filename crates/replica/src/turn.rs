@@ -22,8 +22,8 @@ pub struct Turn {
     /// Bytes of the answers to the reads of one batch, or to what is read at once of groups that are alone:
     /// [`crate::PieceSizes::answers_bytes_max`].
     pub answers_bytes_max: usize,
-    /// [`crate::PieceSizes::cut_bytes`].
-    pub cut_bytes: usize,
+    /// [`crate::PieceSizes::chunk_bytes`].
+    pub chunk_bytes: usize,
     /// The rules that entries made now are to follow: the newest that every node of the cluster knows.
     pub semantics: SemanticsVersion,
 }

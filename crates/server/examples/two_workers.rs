@@ -1,4 +1,4 @@
-//! Commands over groups of two workers of one node, in one thread: how many instructions each takes. Parcels are handed over at
+//! Commands over groups of two workers of one node, in one thread: how many instructions each takes. Mailbox batches are handed over at
 //! once, and there is no socket.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 
 use ids::{Boot, GroupCount, Groups, HashSeed, Slot, UnixMillis};
 use options::Sources;
-use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Parcel, Session, Shared};
+use server::{ClientInfo, Connection, Delivery, Endpoint, Gateway, MailboxBatch, Session, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ fn commands(name: &str) -> Vec<String> {
 
 struct Node {
     gateways: Vec<Gateway>,
-    mail: Vec<VecDeque<Parcel>>,
+    mail: Vec<VecDeque<MailboxBatch>>,
     client: Connection,
     answered: usize,
 }
@@ -74,7 +74,7 @@ impl Node {
         let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups(), 2, settings));
         let gateway = |worker| Gateway::new(worker, shared.clone(), HashSeed([1, 7]), 1);
         let address = "127.0.0.1:1".parse().expect("an address");
-        let card = Arc::new(ClientCard::new(
+        let info = Arc::new(ClientInfo::new(
             shared.clients.next_id(),
             address,
             address,
@@ -82,11 +82,11 @@ impl Node {
             0,
             0,
         ));
-        shared.clients.add(card.clone());
+        shared.clients.add(info.clone());
         Node {
             gateways: [0, 1].map(gateway).into(),
             mail: [(), ()].map(|()| VecDeque::new()).into(),
-            client: Connection::new(Session::new(card, 0, Endpoint::AnyNode, true)),
+            client: Connection::new(Session::new(info, 0, Endpoint::AnyNode, true)),
             answered: 0,
         }
     }
@@ -114,18 +114,18 @@ impl Node {
     }
 
     fn receive(&mut self, worker: usize) -> bool {
-        let Some(mut parcel) = self.mail[worker].pop_front() else {
+        let Some(mut mailbox_batch) = self.mail[worker].pop_front() else {
             return false;
         };
         let gateway = &mut self.gateways[worker];
         gateway.begin_turn(UnixMillis(1));
         let client = &mut self.client;
-        gateway.receive(1 - worker as u16, &mut parcel, &mut |incoming| {
+        gateway.receive(1 - worker as u16, &mut mailbox_batch, &mut |incoming| {
             if let server::Incoming::Answer { sequence, reply, .. } = incoming {
                 client.pipeline.complete(sequence, reply);
             }
         });
-        gateway.recycle(parcel);
+        gateway.recycle(mailbox_batch);
         self.end_turn(worker);
         true
     }

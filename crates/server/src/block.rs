@@ -8,7 +8,7 @@ use crate::session::{Block, Queued, Session, Watched};
 use command::{CommandId, Flags, ReplyError, Route, Spec};
 use ids::GroupId;
 use keyspace::KeyVersion;
-use replica::{Condition, IndexedKey, Operation, Request, Ticket};
+use replica::{Condition, IndexedKey, Operation, ReplyTo, Request};
 use resp::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -51,7 +51,7 @@ impl Gateway {
             args: args.to_buf(),
         });
         let queued = i32::try_from(block.commands.len()).unwrap_or(i32::MAX);
-        connection.session.card.queued.store(queued, Ordering::Relaxed);
+        connection.session.info.queued.store(queued, Ordering::Relaxed);
         connection.writer().simple("QUEUED");
         true
     }
@@ -174,34 +174,34 @@ impl Gateway {
             note_watched(&connection.session);
             return connection.writer().ok();
         }
-        let ticket = self.reserve(connection);
+        let reply_to = self.reserve(connection);
         connection.session.is_waiting = true;
-        self.watches.begin(ticket, watched, asked.len());
+        self.watches.begin(reply_to, watched, asked.len());
         for (group, keys) in asked {
-            self.request(group, Request::Watch { ticket, keys });
+            self.request(group, Request::Watch { reply_to, keys });
         }
     }
 
     /// A group has told the versions of its watched keys.
-    pub(crate) fn on_versions(&mut self, ticket: Ticket, versions: Vec<(usize, KeyVersion)>) {
-        let watched = self.watches.on_answer(ticket, |watched| {
+    pub(crate) fn on_versions(&mut self, reply_to: ReplyTo, versions: Vec<(usize, KeyVersion)>) {
+        let watched = self.watches.on_answer(reply_to, |watched| {
             for (at, version) in versions {
                 watched[at].version = version;
             }
         });
         self.deliveries
-            .extend(watched.map(|watched| Delivery::Watched { ticket, watched }));
+            .extend(watched.map(|watched| Delivery::Watched { reply_to, watched }));
     }
 }
 
 /// Ends the open block, whatever for.
 pub(crate) fn end_block(session: &mut Session) -> Option<Block> {
-    session.card.queued.store(-1, Ordering::Relaxed);
+    session.info.queued.store(-1, Ordering::Relaxed);
     session.block.take()
 }
 
 /// Shows `CLIENT LIST` how many keys are watched.
 pub(crate) fn note_watched(session: &Session) {
     let watched = session.watched.len() as u64;
-    session.card.watched.store(watched, Ordering::Relaxed);
+    session.info.watched.store(watched, Ordering::Relaxed);
 }

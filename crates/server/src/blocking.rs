@@ -38,7 +38,7 @@ use crate::program::{Program, group_of_key};
 use command::{BlockingCommand, BlockingPop, Command, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Kind, awaited_kind, is_nil};
-use replica::{Operation, Request, Ticket};
+use replica::{Operation, ReplyTo, Request};
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -70,7 +70,7 @@ pub(crate) struct Blocking {
 
 /// A blocked client of this worker.
 struct Blocked {
-    ticket: Ticket,
+    reply_to: ReplyTo,
     /// Its number, as `CLIENT ID` tells it.
     client: u64,
     operation: Operation,
@@ -98,7 +98,7 @@ struct Blocked {
 
 /// A client of any worker that waits for keys of this one.
 struct Waiter {
-    ticket: Ticket,
+    reply_to: ReplyTo,
     operation: Operation,
     kind: Kind,
     keys: Vec<(Db, Box<[u8]>)>,
@@ -160,12 +160,12 @@ impl Gateway {
             Command::Blocking(blocking) => blocking.timeout_millis,
             _ => None,
         };
-        let ticket = self.reserve(connection);
+        let reply_to = self.reserve(connection);
         connection.session.is_waiting = true;
-        connection.session.card.set_blocked(true);
+        connection.session.info.set_blocked(true);
         let nanos = timeout.map(|millis| millis.saturating_mul(NANOS_OF_MILLI));
         let deadline = nanos.map(|nanos| self.timing.now().saturating_add(nanos));
-        let token = ticket.connection;
+        let token = reply_to.connection;
         let spent = self.postpone_time();
         self.blocking
             .deadlines
@@ -173,8 +173,8 @@ impl Gateway {
         self.blocking.blocked.insert(
             token,
             Blocked {
-                ticket,
-                client: connection.session.card.id,
+                reply_to,
+                client: connection.session.info.id,
                 operation: connection.session.operation(spec, args),
                 deadline,
                 workers: Vec::new(),
@@ -201,34 +201,34 @@ impl Gateway {
             return;
         };
         blocked.is_trying = true;
-        let (ticket, operation) = (blocked.ticket, blocked.operation.clone());
+        let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
         let program = Program::single(operation.clone());
         let extent = program.extent(self.groups);
         if let [group] = extent.groups.as_slice() {
             blocked.group = Some(*group);
-            self.request(*group, Request::Wait { ticket, operation });
+            self.request(*group, Request::Wait { reply_to, operation });
         } else {
-            self.start(ticket, program, extent);
+            self.start(reply_to, program, extent);
         }
     }
 
     /// The group of a blocked client's keys lets it wait.
-    pub(crate) fn on_waits(&mut self, ticket: Ticket) {
-        let blocked = self.blocking.blocked.get_mut(&ticket.connection);
-        let Some(blocked) = blocked.filter(|blocked| blocked.ticket == ticket) else {
+    pub(crate) fn on_waits(&mut self, reply_to: ReplyTo) {
+        let blocked = self.blocking.blocked.get_mut(&reply_to.connection);
+        let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) else {
             return;
         };
         blocked.is_trying = false;
         blocked.is_in_group = true;
         let workers = std::mem::take(&mut blocked.workers);
         // It waited here while the group was on this node alone.
-        self.leave_lines(ticket, &workers);
-        let blocked = &self.blocking.blocked[&ticket.connection];
+        self.leave_lines(reply_to, &workers);
+        let blocked = &self.blocking.blocked[&reply_to.connection];
         if blocked.ending.is_some() {
-            return self.end_wait_in_group(ticket.connection);
+            return self.end_wait_in_group(reply_to.connection);
         }
         if blocked.has_hung_up {
-            let connection = ticket.connection;
+            let connection = reply_to.connection;
             self.deliveries.push_back(Delivery::HungUp { connection });
         }
     }
@@ -238,33 +238,33 @@ impl Gateway {
         let Some(blocked) = self.blocking.blocked.get(&token) else {
             return;
         };
-        let ticket = blocked.ticket;
+        let reply_to = blocked.reply_to;
         if let Some(group) = blocked.group {
-            self.request(group, Request::EndWait { ticket });
+            self.request(group, Request::EndWait { reply_to });
         }
     }
 
     /// What became of the command of a blocked client over several groups. `false` if the ticket is not one's.
-    pub(crate) fn ends_try(&mut self, ticket: Ticket, answers: &Answers) -> bool {
+    pub(crate) fn ends_try(&mut self, reply_to: ReplyTo, answers: &Answers) -> bool {
         match answers {
-            Answers::Whole(replies) => self.on_tried(ticket, replies.bytes()),
+            Answers::Whole(replies) => self.on_tried(reply_to, replies.bytes()),
             Answers::Failed(error) => {
                 let mut bytes = Vec::new();
                 Writer::new(&mut bytes, resp::Protocol::Resp2).error(error);
-                self.on_tried(ticket, &bytes)
+                self.on_tried(reply_to, &bytes)
             }
             Answers::Refused | Answers::Parts(_) | Answers::Mixed { .. } => false,
         }
     }
 
     /// What the groups answered to the command of a blocked client. `false` if the ticket is not one's.
-    pub(crate) fn on_tried(&mut self, ticket: Ticket, reply: &[u8]) -> bool {
-        let token = ticket.connection;
-        self.blocking.leaving.remove(&(token, ticket.sequence));
+    pub(crate) fn on_tried(&mut self, reply_to: ReplyTo, reply: &[u8]) -> bool {
+        let token = reply_to.connection;
+        self.blocking.leaving.remove(&(token, reply_to.sequence));
         let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
             return false;
         };
-        if blocked.ticket != ticket {
+        if blocked.reply_to != reply_to {
             return false;
         }
         blocked.is_trying = false;
@@ -291,7 +291,7 @@ impl Gateway {
         let Some(blocked) = self.blocking.blocked.get(&token) else {
             return;
         };
-        let (ticket, operation) = (blocked.ticket, blocked.operation.clone());
+        let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
         let owner_of = |key: &[u8]| self.owner(group_of_key(self.groups, key));
         let mut owners = BTreeSet::new();
         operation.keys(|key, _| {
@@ -307,7 +307,7 @@ impl Gateway {
         for worker in workers {
             let operation = Box::new(operation.clone());
             let message = WaitMessage::Await {
-                ticket,
+                reply_to,
                 operation,
                 is_served,
             };
@@ -328,13 +328,17 @@ impl Gateway {
     pub(crate) fn on_wait_message(&mut self, message: WaitMessage) {
         match message {
             WaitMessage::Await {
-                ticket,
+                reply_to,
                 operation,
                 is_served,
-            } => self.on_await(ticket, *operation, is_served),
-            WaitMessage::Forget { ticket, answer } => self.on_forget(ticket, answer),
-            WaitMessage::Served { ticket, bytes, nanos } => self.on_served(ticket, bytes, nanos),
-            WaitMessage::Woken { ticket } => self.on_woken(ticket),
+            } => self.on_await(reply_to, *operation, is_served),
+            WaitMessage::Forget { reply_to, answer } => self.on_forget(reply_to, answer),
+            WaitMessage::Served {
+                reply_to,
+                bytes,
+                nanos,
+            } => self.on_served(reply_to, bytes, nanos),
+            WaitMessage::Woken { reply_to } => self.on_woken(reply_to),
         }
     }
 
@@ -344,7 +348,7 @@ impl Gateway {
             return;
         };
         self.deliveries.push_back(Delivery::Unblocked {
-            ticket: blocked.ticket,
+            reply_to: blocked.reply_to,
             operation: blocked.operation,
             nanos: blocked.spent,
             bytes,
@@ -356,14 +360,20 @@ impl Gateway {
         if let Some(deadline) = blocked.deadline {
             self.blocking.deadlines.remove(&(deadline, token));
         }
-        self.leave_lines(blocked.ticket, &blocked.workers);
+        self.leave_lines(blocked.reply_to, &blocked.workers);
         Some(blocked)
     }
 
     /// Takes a client out of the lines of these workers.
-    fn leave_lines(&mut self, ticket: Ticket, workers: &[u16]) {
+    fn leave_lines(&mut self, reply_to: ReplyTo, workers: &[u16]) {
         for &worker in workers {
-            self.tell_worker(worker, WaitMessage::Forget { ticket, answer: None });
+            self.tell_worker(
+                worker,
+                WaitMessage::Forget {
+                    reply_to,
+                    answer: None,
+                },
+            );
         }
     }
 
@@ -374,7 +384,7 @@ impl Gateway {
             && blocked.group.is_some()
             && (blocked.is_in_group || blocked.is_trying)
         {
-            let place = (connection, blocked.ticket.sequence);
+            let place = (connection, blocked.reply_to.sequence);
             self.blocking.leaving.insert(place);
             self.end_wait_in_group(connection);
         }
@@ -422,8 +432,8 @@ impl Gateway {
         match blocked.workers.as_slice() {
             &[worker] if blocked.is_served && worker != self.worker => {
                 blocked.is_leaving = true;
-                let (ticket, answer) = (blocked.ticket, Some(ending));
-                self.tell_worker(worker, WaitMessage::Forget { ticket, answer });
+                let (reply_to, answer) = (blocked.reply_to, Some(ending));
+                self.tell_worker(worker, WaitMessage::Forget { reply_to, answer });
             }
             _ => self.unblock(token, ending),
         }
@@ -467,8 +477,8 @@ impl Gateway {
     }
 
     /// A client waits for keys of this worker.
-    pub(crate) fn on_await(&mut self, ticket: Ticket, operation: Operation, is_served: bool) {
-        let again = self.waiter_of(ticket);
+    pub(crate) fn on_await(&mut self, reply_to: ReplyTo, operation: Operation, is_served: bool) {
+        let again = self.waiter_of(reply_to);
         if let Some(arrival) = again {
             let waiter = self.blocking.waiters.get_mut(&arrival).expect("just found");
             waiter.is_woken = false;
@@ -505,7 +515,7 @@ impl Gateway {
         // It may have been filled since the client was answered.
         self.blocking.filled.extend(keys.iter().cloned());
         let waiter = Waiter {
-            ticket,
+            reply_to,
             operation,
             kind,
             keys,
@@ -515,14 +525,17 @@ impl Gateway {
             is_missed: false,
         };
         self.blocking.waiters.insert(arrival, waiter);
-        let client = (ticket.worker, ticket.connection);
+        let client = (reply_to.worker, reply_to.connection);
         self.blocking.arrived.insert(client, arrival);
         self.serve();
     }
 
-    fn waiter_of(&self, ticket: Ticket) -> Option<u64> {
-        let arrival = *self.blocking.arrived.get(&(ticket.worker, ticket.connection))?;
-        (self.blocking.waiters[&arrival].ticket == ticket).then_some(arrival)
+    fn waiter_of(&self, reply_to: ReplyTo) -> Option<u64> {
+        let arrival = *self
+            .blocking
+            .arrived
+            .get(&(reply_to.worker, reply_to.connection))?;
+        (self.blocking.waiters[&arrival].reply_to == reply_to).then_some(arrival)
     }
 
     fn note_awaited(&mut self, key: &[u8], is_awaited: bool) {
@@ -555,8 +568,8 @@ impl Gateway {
     }
 
     /// A client does not wait any more. If it is still entered and asks for it, it gets `answer`.
-    pub(crate) fn on_forget(&mut self, ticket: Ticket, answer: Option<Vec<u8>>) {
-        let Some(arrival) = self.waiter_of(ticket) else {
+    pub(crate) fn on_forget(&mut self, reply_to: ReplyTo, answer: Option<Vec<u8>>) {
+        let Some(arrival) = self.waiter_of(reply_to) else {
             return;
         };
         let waiter = self.remove_waiter(arrival);
@@ -566,14 +579,21 @@ impl Gateway {
         }
         if let Some(bytes) = answer {
             let nanos = 0;
-            self.tell_worker(ticket.worker, WaitMessage::Served { ticket, bytes, nanos });
+            self.tell_worker(
+                reply_to.worker,
+                WaitMessage::Served {
+                    reply_to,
+                    bytes,
+                    nanos,
+                },
+            );
         }
         self.serve();
     }
 
     fn remove_waiter(&mut self, arrival: u64) -> Waiter {
         let waiter = self.blocking.waiters.remove(&arrival).expect("the caller has it");
-        let client = (waiter.ticket.worker, waiter.ticket.connection);
+        let client = (waiter.reply_to.worker, waiter.reply_to.connection);
         self.blocking.arrived.remove(&client);
         for entry in &waiter.keys {
             let line = self.blocking.lines.get_mut(entry);
@@ -589,23 +609,23 @@ impl Gateway {
     }
 
     /// The worker of its keys has answered for a blocked client of this one, which took it so long.
-    pub(crate) fn on_served(&mut self, ticket: Ticket, bytes: Vec<u8>, nanos: u64) {
-        let blocked = self.blocking.blocked.get_mut(&ticket.connection);
-        if let Some(blocked) = blocked.filter(|blocked| blocked.ticket == ticket) {
+    pub(crate) fn on_served(&mut self, reply_to: ReplyTo, bytes: Vec<u8>, nanos: u64) {
+        let blocked = self.blocking.blocked.get_mut(&reply_to.connection);
+        if let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) {
             blocked.spent += nanos;
-            self.unblock(ticket.connection, bytes);
+            self.unblock(reply_to.connection, bytes);
         }
     }
 
     /// A key of a blocked client of this worker was filled at another.
-    pub(crate) fn on_woken(&mut self, ticket: Ticket) {
+    pub(crate) fn on_woken(&mut self, reply_to: ReplyTo) {
         let is_waiting = |blocked: &Blocked| {
             let is_busy = blocked.is_trying || blocked.is_leaving || blocked.is_in_group;
-            blocked.ticket == ticket && !is_busy
+            blocked.reply_to == reply_to && !is_busy
         };
-        let blocked = self.blocking.blocked.get(&ticket.connection);
+        let blocked = self.blocking.blocked.get(&reply_to.connection);
         if blocked.is_some_and(is_waiting) {
-            self.try_again(ticket.connection);
+            self.try_again(reply_to.connection);
         }
     }
 
@@ -652,8 +672,8 @@ impl Gateway {
             return;
         }
         waiter.woken_in = look;
-        let ticket = waiter.ticket;
-        self.tell_worker(ticket.worker, WaitMessage::Woken { ticket });
+        let reply_to = waiter.reply_to;
+        self.tell_worker(reply_to.worker, WaitMessage::Woken { reply_to });
     }
 
     fn is_replicated(&self, key: &[u8]) -> bool {
@@ -687,12 +707,12 @@ impl Gateway {
             if waiter.is_woken {
                 return;
             }
-            let (ticket, operation) = (waiter.ticket, waiter.operation.clone());
+            let (reply_to, operation) = (waiter.reply_to, waiter.operation.clone());
             let (spec, args) = operation.words();
             if !waiter.is_served || !self.is_one_step(spec, args, &Scope::Cluster) {
                 let waiter = self.blocking.waiters.get_mut(&arrival);
                 waiter.expect("it stands in the line").is_woken = true;
-                return self.tell_worker(ticket.worker, WaitMessage::Woken { ticket });
+                return self.tell_worker(reply_to.worker, WaitMessage::Woken { reply_to });
             }
             let began = self.timing.now();
             let mut reply = Vec::new();
@@ -706,7 +726,14 @@ impl Gateway {
             if !is_nil(&reply) {
                 self.remove_waiter(arrival);
                 let bytes = reply;
-                self.tell_worker(ticket.worker, WaitMessage::Served { ticket, bytes, nanos });
+                self.tell_worker(
+                    reply_to.worker,
+                    WaitMessage::Served {
+                        reply_to,
+                        bytes,
+                        nanos,
+                    },
+                );
             }
         }
     }

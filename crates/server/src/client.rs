@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU16, A
 use std::sync::{Arc, Mutex};
 
 /// What `CLIENT LIST` shows of one connection. Its worker writes it with plain stores; any worker reads it.
-pub struct ClientCard {
+pub struct ClientInfo {
     /// The client id: counts up and is never reused while the node runs, by no other node either.
     pub id: u64,
     /// The client's address.
@@ -70,8 +70,8 @@ pub struct Labels {
     pub library_version: Vec<u8>,
 }
 
-impl ClientCard {
-    /// The card of a new connection.
+impl ClientInfo {
+    /// The client info of a new connection.
     pub fn new(
         id: u64,
         address: SocketAddr,
@@ -79,8 +79,8 @@ impl ClientCard {
         worker: u16,
         descriptor: i32,
         now: i64,
-    ) -> ClientCard {
-        ClientCard {
+    ) -> ClientInfo {
+        ClientInfo {
             id,
             address,
             local_address,
@@ -130,7 +130,7 @@ impl ClientCard {
 /// command.
 #[derive(Default)]
 pub struct Clients {
-    cards: Mutex<BTreeMap<u64, Arc<ClientCard>>>,
+    infos: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     next_id: AtomicU64,
     /// Ids are above this one.
     base: AtomicU64,
@@ -166,36 +166,36 @@ impl Clients {
     }
 
     /// Shows a connection to the others.
-    pub fn add(&self, card: Arc<ClientCard>) {
-        self.lock().insert(card.id, card);
+    pub fn add(&self, info: Arc<ClientInfo>) {
+        self.lock().insert(info.id, info);
     }
 
     /// Hides it again: the connection has ended.
     pub fn remove(&self, id: u64) {
-        if let Some(card) = self.lock().remove(&id) {
-            card.is_gone.store(true, Ordering::Relaxed);
+        if let Some(info) = self.lock().remove(&id) {
+            info.is_gone.store(true, Ordering::Relaxed);
         }
     }
 
     /// The one with this number.
-    pub fn find(&self, id: u64) -> Option<Arc<ClientCard>> {
+    pub fn find(&self, id: u64) -> Option<Arc<ClientInfo>> {
         self.lock().get(&id).cloned()
     }
 
     /// The one with this place at a worker, unless it has ended.
-    pub(crate) fn at(&self, worker: u16, connection: u64) -> Option<Arc<ClientCard>> {
-        let is_it = |card: &&Arc<ClientCard>| {
-            card.worker == worker && card.token.load(Ordering::Relaxed) == connection
+    pub(crate) fn at(&self, worker: u16, connection: u64) -> Option<Arc<ClientInfo>> {
+        let is_it = |info: &&Arc<ClientInfo>| {
+            info.worker == worker && info.token.load(Ordering::Relaxed) == connection
         };
         self.lock().values().find(is_it).cloned()
     }
 
     /// All of them, by id.
-    pub fn all(&self) -> Vec<Arc<ClientCard>> {
+    pub fn all(&self) -> Vec<Arc<ClientInfo>> {
         self.lock().values().cloned().collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<ClientCard>>> {
-        held(&self.cards)
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<ClientInfo>>> {
+        held(&self.infos)
     }
 }

@@ -5,7 +5,7 @@
 //!                                            |                                                                     ^
 //!                                            +------- Batch ------> leader elsewhere -------- Answers -------------+
 //!
-//!   peers:  Raft, heartbeats, batches, cuts  -->  replica, or group client
+//!   peers:  Raft, heartbeats, batches, chunks  -->  replica, or group client
 //! ```
 //!
 //! Every worker has the same groups on every node, so that what a peer says comes to the right one without a hop. A group
@@ -18,18 +18,18 @@
 //! 2. A layout is never replaced by an older one.
 
 mod broken;
-mod figures;
-mod glimpse;
-mod kept;
+mod handover_image;
 mod layout;
+mod replica_view;
 mod seat;
+mod stats;
 mod wall_clock;
 mod watches;
 
-pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
-pub use glimpse::Glimpse;
-pub use kept::Kept;
+pub use handover_image::HandoverImage;
 pub use layout::{GroupLayout, Layout};
+pub use replica_view::ReplicaView;
+pub use stats::{ClusterStats, GroupStats, ReplicaStats};
 
 use crate::connection::Connection;
 use crate::gateway::Gateway;
@@ -39,14 +39,14 @@ use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, LOOK, Listener, Looks, Message, Times};
 use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use keyspace::{Operations, SCRUB_FORMAT};
+use mutations::Mutation;
 use peer_wire::{
-    ChannelKind, PeerMessage, Publish, Raft, Scrub, TransferAnswer, TransferCut, TransferOutcome,
+    ChannelKind, PeerMessage, Publish, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome,
 };
-use planted::Bug;
 use replica::locks_of;
 use replica::{
-    Asked, Batch, BatchOutcome, BatchResponse, Cut, Effects, GroupClient, Input, Member, NoCheckOut, Output,
-    Replica, Request, Sender, Ticket,
+    Asked, Batch, BatchOutcome, BatchResponse, Chunk, Effects, GroupClient, Input, Member, NoCheckOut,
+    Output, Replica, ReplyTo, Request, Sender,
 };
 use resp::Args;
 use seat::Seat;
@@ -86,13 +86,13 @@ pub(crate) struct Cluster {
     /// Whether leaders or members have changed since the driver last asked.
     is_news: bool,
     /// When the figures were last written down.
-    figures_at: Monotonic,
+    stats_at: Monotonic,
     /// Batches that went to other nodes.
     forwarded: u64,
     /// Commands that were answered from the state here, under the lease.
     reads_here: u64,
     /// What the last life of the process left, for seats that are not made yet.
-    kept: Vec<Kept>,
+    kept: Vec<HandoverImage>,
     /// What the others' wall clocks show, and when they were last told what this one does.
     wall_clock: WallClock,
     told_wall_at: Monotonic,
@@ -198,7 +198,7 @@ impl Gateway {
     pub fn begin_cluster(&mut self, now: Monotonic) {
         self.cluster.now = now;
         let own = self.turn.now;
-        if !planted::is(Bug::WallClockTrusted) {
+        if !mutations::is(Mutation::WallClockTrusted) {
             let (time, notice) = self.cluster.wall_clock.judge(own, now);
             self.turn.now = time;
             self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
@@ -296,10 +296,10 @@ impl Gateway {
 
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
     /// seats begin with it, as far as they are the same replicas.
-    pub fn keep(&mut self, all: &mut Vec<Kept>) {
+    pub fn keep(&mut self, all: &mut Vec<HandoverImage>) {
         assert!(self.cluster.layout.is_none(), "replicas begin once");
         let ours = all.extract_if(.., |kept| self.local(kept.group).is_some());
-        let ours: Vec<Kept> = ours.collect();
+        let ours: Vec<HandoverImage> = ours.collect();
         self.cluster.kept.extend(ours);
     }
 
@@ -340,16 +340,16 @@ impl Gateway {
                 .is_some_and(|layout| !layout.group(group).has_majority(is_up))
         };
         self.transactions.is_empty()
-            && self.entrusted.is_empty()
+            && self.last_agent.is_empty()
             && self.coordinator.waits_only_for(is_leaderless)
-            && self.errands.is_empty()
+            && self.offload_jobs.is_empty()
             && self.backlog() == 0
             && !self.replicas.iter().any(replica::Replica::has_transactions)
     }
 
     /// Ends here for good: what the next life of the process needs to go on with this worker's replicas, and the groups
     /// of which not everything is here that they rely on. Replicas that have no state yet are in neither.
-    pub fn into_kept(self, now: Monotonic) -> (Vec<Kept>, Vec<GroupId>) {
+    pub fn into_handover_images(self, now: Monotonic) -> (Vec<HandoverImage>, Vec<GroupId>) {
         let Some(layout) = self.cluster.layout else {
             return (Vec::new(), Vec::new());
         };
@@ -361,7 +361,7 @@ impl Gateway {
             if replica.has_transactions() {
                 lost.push(number);
             }
-            all.extend(Kept::of(seat, replica, alone, &self.turn, now));
+            all.extend(HandoverImage::of(seat, replica, alone, &self.turn, now));
         }
         (all, lost)
     }
@@ -369,7 +369,7 @@ impl Gateway {
     /// Takes over a version of the cluster. An older one than it has is let go.
     pub fn set_layout(&mut self, layout: Arc<Layout>) {
         let known = self.cluster.layout.as_ref().map(|layout| layout.epoch);
-        if known.is_some_and(|known| layout.epoch <= known) && !planted::is(Bug::StaleMapAccepted) {
+        if known.is_some_and(|known| layout.epoch <= known) && !mutations::is(Mutation::StaleMapAccepted) {
             return;
         }
         self.is_spread = !layout.peers.is_empty();
@@ -451,27 +451,31 @@ impl Gateway {
     }
 
     /// What the meta group is to be told of the groups that this worker leads, and which it does not lead.
-    pub fn sights(&self) -> (Vec<control::GroupSight>, Vec<control::GroupRef>) {
+    pub fn group_reports(&self) -> (Vec<control::GroupReport>, Vec<control::GroupRef>) {
         let (mut led, mut not_led) = (Vec::new(), Vec::new());
         for (seat, replica, layout) in self.seats() {
-            match seat.sight(self.cluster.me(), replica, layout) {
-                Some(sight) => led.push(sight),
+            match seat.group_report(self.cluster.me(), replica, layout) {
+                Some(group_report) => led.push(group_report),
                 None => not_led.push(control::GroupRef::Data(replica.group())),
             }
         }
         (led, not_led)
     }
 
-    /// How long after [`Gateway::sights`] they are asked for again, if there is no news. Soon where a leader has nothing to say yet,
+    /// How long after [`Gateway::group_reports`] they are asked for again, if there is no news. Soon where a leader has nothing to say yet,
     /// at the beginning of its term, or something else to say before long.
-    pub fn sights_pause(&self) -> std::time::Duration {
-        const SIGHTS: std::time::Duration = std::time::Duration::from_secs(1);
-        const SIGHTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
+    pub fn group_reports_pause(&self) -> std::time::Duration {
+        const GROUP_REPORTS: std::time::Duration = std::time::Duration::from_secs(1);
+        const GROUP_REPORTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
         let is_settling = self.seats().any(|(seat, replica, layout)| {
-            let sight = seat.sight(self.cluster.me(), replica, layout);
-            replica.leader().is_some() && sight.is_none_or(|sight| sight.is_settling())
+            let group_report = seat.group_report(self.cluster.me(), replica, layout);
+            replica.leader().is_some() && group_report.is_none_or(|group_report| group_report.is_settling())
         });
-        if is_settling { SIGHTS_SOON } else { SIGHTS }
+        if is_settling {
+            GROUP_REPORTS_SOON
+        } else {
+            GROUP_REPORTS
+        }
     }
 
     /// The seats with their replicas, and what the layout says of their groups.
@@ -583,8 +587,8 @@ impl Gateway {
             PeerMessage::HeartbeatAnswer(answer) => self.on_beat_answer(from, &answer),
             PeerMessage::Batch(batch) => self.on_peer_batch(from, batch),
             PeerMessage::Answers(response) => self.on_answers(from, &response),
-            PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
-            PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
+            PeerMessage::TransferChunk(chunk) => self.on_peer_chunk(from, chunk),
+            PeerMessage::TransferAnswer(answer) => self.on_chunk_answer(&answer),
             PeerMessage::Scrub(scrub) => self.on_scrub(from, &scrub),
             PeerMessage::Fanout(question) => self.on_question(from, &question),
             PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
@@ -686,7 +690,7 @@ impl Gateway {
             return;
         };
         let incarnation = self.cluster.seats[index].incarnation;
-        if planted::is(Bug::IncarnationNotChecked) {
+        if mutations::is(Mutation::IncarnationNotChecked) {
             message.to = incarnation.unwrap_or(message.to);
         }
         if incarnation == Some(message.to) && self.step(index, Input::Message(message)).is_some() {
@@ -849,21 +853,27 @@ impl Gateway {
     }
 
     /// A piece of state for the replica here.
-    fn on_peer_cut(&mut self, from: NodeId, wire: TransferCut) {
+    fn on_peer_chunk(&mut self, from: NodeId, wire: TransferChunk) {
         let Some(index) = self.seated_as(wire.group, wire.to) else {
             return;
         };
-        let cut = Cut {
+        let chunk = Chunk {
             transfer: wire.transfer,
             number: wire.number,
             point: wire.point,
             bytes: wire.bytes.into(),
         };
-        let (transfer, number) = (cut.transfer, cut.number);
+        let (transfer, number) = (chunk.transfer, chunk.number);
         if self.replicas[index].member().is_none() {
             return;
         }
-        let effects = self.step(index, Input::Cut { from: wire.from, cut });
+        let effects = self.step(
+            index,
+            Input::Chunk {
+                from: wire.from,
+                chunk,
+            },
+        );
         let outcome = if effects.is_some_and(|effects| effects.is_taken) {
             TransferOutcome::Held { number }
         } else {
@@ -882,7 +892,7 @@ impl Gateway {
             .push((from, PeerMessage::TransferAnswer(answer)));
     }
 
-    fn on_cut_answer(&mut self, answer: &TransferAnswer) {
+    fn on_chunk_answer(&mut self, answer: &TransferAnswer) {
         let Some(index) = self.seated_as(answer.group, answer.to) else {
             return;
         };
@@ -890,7 +900,7 @@ impl Gateway {
             TransferOutcome::Held { number } => (number, true),
             TransferOutcome::Broken => (0, false),
         };
-        let input = Input::CutAnswer {
+        let input = Input::ChunkAnswer {
             from: answer.from,
             transfer: answer.transfer,
             number,
@@ -1091,7 +1101,7 @@ impl Gateway {
     /// one of another node, which waits for this group. The hints may be lost, and are repeated.
     fn wound_again(&mut self, index: usize) {
         let replica = &self.replicas[index];
-        if replica.awaits_log() && !planted::is(Bug::AloneWoundsOnce) {
+        if replica.awaits_log() && !mutations::is(Mutation::AloneWoundsOnce) {
             let open = replica.keyspace().open_transactions();
             let wounds = open.map(|(txn, _)| Output::Wound { txn });
             self.transactions.outputs.extend(wounds);
@@ -1237,7 +1247,7 @@ impl Gateway {
         let clock = self.shared.hooks.monotonic;
         let replica = &mut self.replicas[index];
         if replica.leader().is_some() {
-            let marked_at = if planted::is(Bug::AgeFromBefore) {
+            let marked_at = if mutations::is(Mutation::AgeFromBefore) {
                 Monotonic(0)
             } else {
                 clock()
@@ -1268,7 +1278,7 @@ impl Gateway {
         let Effects {
             messages,
             responses,
-            cuts,
+            chunks,
             status,
             members,
             claims_changed,
@@ -1311,18 +1321,20 @@ impl Gateway {
             }
         }
         let from = self.cluster.seats[index].incarnation;
-        for (to, cut) in cuts {
+        for (to, chunk) in chunks {
             if let (Some(&node), Some(from)) = (seats.get(&to), from) {
-                let cut = TransferCut {
+                let chunk = TransferChunk {
                     group,
                     from,
                     to,
-                    transfer: cut.transfer,
-                    number: cut.number,
-                    point: cut.point,
-                    bytes: Bytes::from(cut.bytes),
+                    transfer: chunk.transfer,
+                    number: chunk.number,
+                    point: chunk.point,
+                    bytes: Bytes::from(chunk.bytes),
                 };
-                self.cluster.outbox.push((node, PeerMessage::TransferCut(cut)));
+                self.cluster
+                    .outbox
+                    .push((node, PeerMessage::TransferChunk(chunk)));
             }
         }
         let generation = layout.group(group).generation;
@@ -1450,14 +1462,14 @@ impl Gateway {
         }
         let is_free = crate::gateway::is_free(connection, spec, args);
         crate::gateway::note_sent(connection, spec, args);
-        let ticket = self.reserve_behind(connection, spec, args);
+        let reply_to = self.reserve_behind(connection, spec, args);
         // It is measured when it is answered.
         self.timing.is_ours = false;
         let frame = self.frame.clone();
         let asked = connection.session.asked(spec, args, is_free, frame.as_ref());
         let began = Some(self.cluster.now);
         let asked = Asked { began, ..asked };
-        self.group_client(index).command(ticket, asked);
+        self.group_client(index).command(reply_to, asked);
         self.cluster.touch(index);
     }
 
@@ -1549,23 +1561,24 @@ impl Gateway {
     }
 
     /// A command of another worker's connection, on a replicated group.
-    pub(crate) fn ask_for_other(&mut self, ticket: Ticket, asked: Asked<'_>, index: usize) {
+    pub(crate) fn ask_for_other(&mut self, reply_to: ReplyTo, asked: Asked<'_>, index: usize) {
         let parse = asked.spec.parse.expect("only commands on keys are forwarded");
         let mut outputs = Vec::new();
         if let Err(error) = parse(asked.args) {
             let mut replies = replica::Replies::default();
             replies.push(asked.protocol, |out| error.write(out));
             outputs.push(Output::Answered {
-                ticket,
+                reply_to,
                 replies: Some(replies),
             });
         } else if self.cluster.seats[index].group_client.is_cut_off() {
             self.cluster.seats[index]
                 .group_client
-                .refuse(ticket, &mut outputs);
+                .refuse(reply_to, &mut outputs);
         } else {
             let began = Some(self.cluster.now);
-            self.group_client(index).command(ticket, Asked { began, ..asked });
+            self.group_client(index)
+                .command(reply_to, Asked { began, ..asked });
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);
@@ -1576,39 +1589,39 @@ impl Gateway {
         let group = self.replicas[index].group();
         let group_client = self.group_client(index);
         match request {
-            Request::Execute { ticket, .. }
-            | Request::Wait { ticket, .. }
-            | Request::Block { ticket, .. }
-            | Request::Once { ticket, .. }
+            Request::Execute { reply_to, .. }
+            | Request::Wait { reply_to, .. }
+            | Request::Block { reply_to, .. }
+            | Request::Once { reply_to, .. }
                 if group_client.is_cut_off() =>
             {
-                group_client.refuse(ticket, outputs);
+                group_client.refuse(reply_to, outputs);
             }
-            Request::Watch { ticket, .. } if group_client.is_cut_off() => {
+            Request::Watch { reply_to, .. } if group_client.is_cut_off() => {
                 let error = replica::UNREACHABLE;
-                outputs.push(Output::FailedWatch { ticket, error });
+                outputs.push(Output::FailedWatch { reply_to, error });
             }
-            Request::Execute { ticket, operation } => {
-                group_client.command(ticket, Asked::of(&operation));
+            Request::Execute { reply_to, operation } => {
+                group_client.command(reply_to, Asked::of(&operation));
             }
-            Request::Wait { ticket, operation } => group_client.wait(ticket, &operation),
-            Request::EndWait { ticket } => group_client.end_wait(ticket),
+            Request::Wait { reply_to, operation } => group_client.wait(reply_to, &operation),
+            Request::EndWait { reply_to } => group_client.end_wait(reply_to),
             Request::Part { txn, .. } if group_client.is_cut_off() => {
                 let error = replica::UNREACHABLE;
                 outputs.push(Output::FailedPart { txn, group, error });
             }
             Request::Part { txn, operation } => group_client.part(txn, Asked::of(&operation)),
             Request::Block {
-                ticket,
+                reply_to,
                 conditions,
                 operations,
-            } => group_client.block(ticket, &conditions, &operations),
+            } => group_client.block(reply_to, &conditions, &operations),
             Request::Once {
-                ticket,
+                reply_to,
                 request,
                 operations,
-            } => group_client.once(ticket, request, &operations),
-            Request::Watch { ticket, keys } => group_client.versions(ticket, &keys),
+            } => group_client.once(reply_to, request, &operations),
+            Request::Watch { reply_to, keys } => group_client.versions(reply_to, &keys),
             Request::Prepare(part) | Request::Lock(part) => {
                 let txn = part.txn;
                 if let Err(NoCheckOut) = group_client.vote(*part) {
@@ -1629,11 +1642,11 @@ impl Gateway {
                 worker,
                 is_final: _,
             } => group_client.decide(txn, is_committed, worker),
-            Request::Inquire {
+            Request::QueryTxn {
                 txn,
                 participants,
                 worker,
-            } => group_client.inquire(txn, participants, worker),
+            } => group_client.query_txn(txn, participants, worker),
             Request::Wound { txn } => group_client.wound(txn),
             Request::Forget { txn, low } => group_client.forget(txn, low),
             Request::See {

@@ -25,7 +25,7 @@ use crate::gateway::Gateway;
 use crate::program::{Extent, Item, Parts, Program, group_of_key};
 use command::{CommandId, Spec};
 use ids::{GroupId, Groups};
-use replica::{Operation, Replies, Ticket};
+use replica::{Operation, Replies, ReplyTo};
 use resp::ArgsBuf;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ const USUAL_WAIT: Duration = Duration::from_millis(50);
 /// Whose command it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Combined {
-    pub(crate) ticket: Ticket,
+    pub(crate) reply_to: ReplyTo,
     /// When it came, by the clock that commands are timed by.
     pub(crate) came_at: u64,
 }
@@ -119,7 +119,7 @@ impl Gateway {
     }
 
     /// Takes a program that shares a transaction with others of this turn.
-    pub(crate) fn combine(&mut self, ticket: Ticket, mut program: Program, extent: Extent) {
+    pub(crate) fn combine(&mut self, reply_to: ReplyTo, mut program: Program, extent: Extent) {
         let command = program.items.pop().expect("the caller has looked");
         let Item::Operation(operation) = &command else {
             unreachable!("the caller has looked");
@@ -128,7 +128,7 @@ impl Gateway {
         // It is measured when it is answered.
         self.timing.is_ours = false;
         let client = Combined {
-            ticket,
+            reply_to,
             came_at: self.timing.now(),
         };
         let combinations = &mut self.combining.combinations;

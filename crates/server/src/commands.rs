@@ -93,7 +93,7 @@ impl Gateway {
             CommandId::Select => connection::select(session, args, w)?,
 
             // Other connections.
-            CommandId::ClientId => w.integer(session.card.id as i64),
+            CommandId::ClientId => w.integer(session.info.id as i64),
             CommandId::ClientInfo => self.client_info(session, args, w),
             CommandId::ClientList => self.client_list(session, args, w)?,
             CommandId::ClientKill => self.client_kill(session, args, w)?,

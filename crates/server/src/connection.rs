@@ -50,8 +50,8 @@ impl Connection {
     #[cfg(test)]
     pub(crate) fn by(endpoint: crate::endpoint::Endpoint) -> Connection {
         let address = "127.0.0.1:1".parse().expect("an address");
-        let card = crate::client::ClientCard::new(1, address, address, 0, 0, 0);
-        Connection::new(Session::new(card.into(), 1, endpoint, true))
+        let info = crate::client::ClientInfo::new(1, address, address, 0, 0, 0);
+        Connection::new(Session::new(info.into(), 1, endpoint, true))
     }
 
     /// Whether bytes are left over from earlier reads: new ones must go behind them.

@@ -36,23 +36,23 @@
 //! 8. What settles waits for some of its groups.
 //! 9. Of combined commands, each has its client: `combining.rs`.
 
-use crate::aside::{EVALUATIONS_MAX, Lent};
 use crate::combining::{self, Combined};
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
 use crate::gateway::Gateway;
 use crate::group_times::GroupTimes;
 use crate::named::error_of;
+use crate::offload::{EVALUATIONS_MAX, Lent};
 use crate::plan::Plan;
 use crate::program::{Extent, Program, group_of_key};
 use crate::timing::Caller;
-use crate::transaction_figures::TransactionSight;
+use crate::transaction_stats::OngoingTransaction;
 use ids::{GroupId, Monotonic, UnixMillis};
 use keyspace::{Effect, Garbage, KeyVersion, SeenObject};
-use planted::Bug;
+use mutations::Mutation;
 use replica::{
-    Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, Request,
-    Returned, Scratch, Seen, Step, TOO_LONG, Ticket, UNREACHABLE, locks_of, with_conditions,
+    Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, ReplyTo,
+    Request, Returned, Scratch, Seen, Step, TOO_LONG, UNREACHABLE, locks_of, with_conditions,
 };
 use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +123,7 @@ enum TxnMode {
     InPlace,
     /// Whole groups are locked and read, and carry out steps when it is decided.
     LockInPlace,
-    /// Very large values are checked out, and the commands carried out on a thread beside: `aside.rs`.
+    /// Very large values are checked out, and the commands carried out on a thread beside: `offload.rs`.
     Offload,
     /// Each group does its part by itself, at a time of its own: a scan over several nodes.
     PerGroup,
@@ -172,23 +172,23 @@ enum Doubt {
     /// Its votes are waited for.
     None,
     /// The participants were asked what has become of it.
-    Inquired,
+    QueriedTxn,
     /// They said that all have prepared: the votes, with the replies, are to come.
     FoundCommitted,
 }
 
 /// Who waits for a transaction, and for what.
 struct Client {
-    ticket: Ticket,
+    reply_to: ReplyTo,
     program: Program,
     /// If it is several clients, each with one of the commands: all of them. The ticket is the first one's.
     combined: Vec<Combined>,
 }
 
 impl Client {
-    fn alone(ticket: Ticket, program: Program) -> Client {
+    fn alone(reply_to: ReplyTo, program: Program) -> Client {
         Client {
-            ticket,
+            reply_to,
             program,
             combined: Vec::new(),
         }
@@ -370,14 +370,14 @@ impl Coordinator {
     }
 
     /// The oldest of those that are open, at most `max`.
-    pub(crate) fn sights(&self, max: usize) -> Vec<TransactionSight> {
+    pub(crate) fn ongoing(&self, max: usize) -> Vec<OngoingTransaction> {
         // Sequences grow with time.
         let oldest = self.open.values().take(max);
-        let sight = |open: &Open| {
+        let ongoing = |open: &Open| {
             let program = open.client.as_ref().map(|client| &client.program);
-            TransactionSight::coordinated(open.id, open.began, open.state(), &open.groups, program)
+            OngoingTransaction::coordinated(open.id, open.began, open.state(), &open.groups, program)
         };
-        oldest.map(sight).collect()
+        oldest.map(ongoing).collect()
     }
 
     /// Whether this worker coordinates a transaction that is not decided, or not answered.
@@ -398,7 +398,7 @@ impl Coordinator {
 
     /// An open transaction, if this is its attempt.
     fn open_of(&mut self, txn: TxnId) -> Option<&mut Open> {
-        let is_its = |open: &&mut Open| open.id == txn || planted::is(Bug::AttemptIgnored);
+        let is_its = |open: &&mut Open| open.id == txn || mutations::is(Mutation::AttemptIgnored);
         self.open.get_mut(&txn.seq).filter(is_its)
     }
 
@@ -457,7 +457,7 @@ impl Gateway {
     /// Sends a program on its way over several groups, or over one as a whole. Its number, if it was sent.
     pub(crate) fn start_transaction(
         &mut self,
-        ticket: Ticket,
+        reply_to: ReplyTo,
         program: Program,
         extent: Extent,
     ) -> Option<u64> {
@@ -473,26 +473,26 @@ impl Gateway {
             (false, true) if sees_whole => TxnMode::InPlace,
             (false, _) => TxnMode::Vote,
         };
-        self.open_transaction(Client::alone(ticket, program), extent, mode, false, true)
+        self.open_transaction(Client::alone(reply_to, program), extent, mode, false, true)
     }
 
     /// Sends a program on its way on values that are checked out for it; its number.
     pub(crate) fn start_offload(
         &mut self,
-        ticket: Ticket,
+        reply_to: ReplyTo,
         program: Program,
         extent: Extent,
         is_single: bool,
         touches: bool,
     ) -> Option<u64> {
-        let client = Client::alone(ticket, program);
+        let client = Client::alone(reply_to, program);
         self.open_transaction(client, extent, TxnMode::Offload, is_single, touches)
     }
 
     /// Sends combined commands on their way, as one transaction.
     pub(crate) fn start_combined(&mut self, combined: Vec<Combined>, program: Program, extent: Extent) {
         let client = Client {
-            ticket: combined.first().expect("there is something").ticket,
+            reply_to: combined.first().expect("there is something").reply_to,
             program,
             // One by itself needs nobody to share its answer out.
             combined: if combined.len() > 1 { combined } else { Vec::new() },
@@ -501,9 +501,15 @@ impl Gateway {
     }
 
     /// Sends a command on its way by itself that was combined with others, of which nothing was done.
-    pub(crate) fn start_alone(&mut self, ticket: Ticket, program: Program, opened_at: Monotonic) {
+    pub(crate) fn start_alone(&mut self, reply_to: ReplyTo, program: Program, opened_at: Monotonic) {
         let extent = program.extent(self.groups);
-        let begun = self.open_transaction(Client::alone(ticket, program), extent, TxnMode::Vote, false, true);
+        let begun = self.open_transaction(
+            Client::alone(reply_to, program),
+            extent,
+            TxnMode::Vote,
+            false,
+            true,
+        );
         if let Some(next) = begun.and_then(|seq| self.coordinator.open.get_mut(&seq)) {
             next.opened_at = opened_at;
         }
@@ -523,7 +529,7 @@ impl Gateway {
         let (came_at, now) = (self.timing.now(), self.cluster_now());
         if mode != TxnMode::SnapshotRead && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
             if is_single {
-                self.fail_single(client.ticket, &client.program, BEHIND);
+                self.fail_single(client.reply_to, &client.program, BEHIND);
             } else {
                 self.answer_client(client, Answers::Failed(BEHIND), Some(came_at));
             }
@@ -729,7 +735,7 @@ impl Gateway {
     }
 
     /// Sends its groups what they have to do for a transaction. Those with long parts go first, and the others when these have
-    /// voted: whoever is prepared and hears nothing for long inquires, and would be told that the long part has not come.
+    /// voted: whoever is prepared and hears nothing for long queries the others, and would be told that the long part has not come.
     fn send_parts(&mut self, txn: TxnId, requests: Vec<(GroupId, Request)>) {
         let long_bytes_min = self.shared.hooks.piece_sizes.long_bytes_min;
         let is_long = |request: &Request| matches!(request, Request::Prepare(part) if part.byte_len() >= long_bytes_min);
@@ -768,7 +774,7 @@ impl Gateway {
         if !open.has_all() {
             return;
         }
-        if open.groups.len() == 1 || open.is_together || planted::is(Bug::AgeNotChecked) {
+        if open.groups.len() == 1 || open.is_together || mutations::is(Mutation::AgeNotChecked) {
             let parts = std::mem::take(&mut open.parts);
             return self.answer_transaction(txn, Answers::Parts(parts));
         }
@@ -874,7 +880,10 @@ impl Gateway {
         if !open.refusers.is_empty() {
             return self.put_back(txn);
         }
-        let Some(Client { program, ticket, .. }) = &open.client else {
+        let Some(Client {
+            program, reply_to, ..
+        }) = &open.client
+        else {
             return;
         };
         let mut scratch: Scratch = turn.scratch(open.times.earliest());
@@ -891,7 +900,7 @@ impl Gateway {
             .iter()
             .map(|operation| open.times.of(operation, groups));
         let times = times.collect();
-        let client = shared.clients.at(ticket.worker, ticket.connection);
+        let client = shared.clients.at(reply_to.worker, reply_to.connection);
         self.set_out(Lent::new(txn, client, operations, times, scratch, clock));
     }
 
@@ -932,7 +941,7 @@ impl Gateway {
         let open = self.coordinator.open.get(&txn.seq);
         let open = open.expect("nothing ends it before its values are back");
         let client = open.client.as_ref().expect("nobody gives it up");
-        (open.groups.clone(), Caller::of(client.ticket))
+        (open.groups.clone(), Caller::of(client.reply_to))
     }
 
     /// All objects are here: the commands are carried out on a scratch, on another thread if it is much.
@@ -1064,7 +1073,7 @@ impl Gateway {
             return self.begin_again_transaction(txn);
         }
         if !open.writes && !after_lock && program.conditions.is_empty() {
-            if open.is_together || planted::is(Bug::AgeNotChecked) {
+            if open.is_together || mutations::is(Mutation::AgeNotChecked) {
                 return self.answer_transaction(txn, Answers::Whole(evaluated));
             }
             open.tries += 1;
@@ -1148,7 +1157,7 @@ impl Gateway {
         }
         let decision = open.tally.on_vote(group, vote);
         let decision = match decision {
-            None if planted::is(Bug::CommitWithoutAll) && open.tally.on_wound().len() == 1 => {
+            None if mutations::is(Mutation::CommitWithoutAll) && open.tally.on_wound().len() == 1 => {
                 Some(Decision::Commit)
             }
             decision => decision,
@@ -1212,7 +1221,7 @@ impl Gateway {
             Refusal::Busy if open.mode == TxnMode::Offload => return self.leave_offload(txn),
             Refusal::Busy => return self.answer_transaction(txn, Answers::Failed(BUSY)),
             Refusal::Over => return self.answer_transaction(txn, Answers::Failed(TAKEN_FOR_DEAD)),
-            Refusal::Inquired if open.doubt != Doubt::None => {
+            Refusal::QueriedTxn if open.doubt != Doubt::None => {
                 return self.answer_transaction(txn, Answers::Failed(TIMED_OUT));
             }
             Refusal::Changed => {
@@ -1224,7 +1233,7 @@ impl Gateway {
                 };
             }
             Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
-            Refusal::Wounded | Refusal::Inquired | Refusal::Renewed => {}
+            Refusal::Wounded | Refusal::QueriedTxn | Refusal::Renewed => {}
         }
         self.stats.transaction_retries.add(1);
         self.begin_again_transaction(txn);
@@ -1237,17 +1246,20 @@ impl Gateway {
             return;
         };
         self.coordinator.waited_for.remove(&txn.seq);
-        let Some(Client { ticket, program, .. }) = open.client.take() else {
+        let Some(Client {
+            reply_to, program, ..
+        }) = open.client.take()
+        else {
             return;
         };
         if let (true, [group], Some(operation)) =
             (open.is_single, &open.groups[..], program.operations().next())
         {
             let operation = operation.clone();
-            return self.request(*group, Request::Execute { ticket, operation });
+            return self.request(*group, Request::Execute { reply_to, operation });
         }
         let extent = program.extent(self.groups);
-        let begun = self.start(ticket, program, extent);
+        let begun = self.start(reply_to, program, extent);
         if let Some(next) = begun.and_then(|seq| self.coordinator.open.get_mut(&seq)) {
             (next.opened_at, next.long) = (open.opened_at, open.long);
         }
@@ -1315,7 +1327,7 @@ impl Gateway {
         for &group in &groups {
             self.request(group, self.decision(txn, is_committed));
         }
-        if planted::is(Bug::ForgottenEarly) {
+        if mutations::is(Mutation::ForgottenEarly) {
             self.forget_everywhere(txn, &groups);
         }
     }
@@ -1457,7 +1469,7 @@ impl Gateway {
             self.coordinator.open.remove(&txn.seq);
             return;
         }
-        if planted::is(Bug::DeadlinePerAttempt) {
+        if mutations::is(Mutation::DeadlinePerAttempt) {
             open.opened_at = now;
         }
         if open.is_ending(now) {
@@ -1482,18 +1494,18 @@ impl Gateway {
         let Some(client) = open.client.take() else {
             return;
         };
-        let (ticket, program) = (client.ticket, &client.program);
+        let (reply_to, program) = (client.reply_to, &client.program);
         if let (Some(nanos), Some(operation)) = (open.spent, program.operations().next()) {
             let (spec, args) = operation.words();
-            self.note_time(spec, nanos, args, Caller::of(ticket));
+            self.note_time(spec, nanos, args, Caller::of(reply_to));
         }
         match answers {
-            Answers::Whole(replies) if open.is_single => self.answer_single(ticket, program, replies),
-            Answers::Failed(error) if open.is_single => self.fail_single(ticket, program, error),
+            Answers::Whole(replies) if open.is_single => self.answer_single(reply_to, program, replies),
+            Answers::Failed(error) if open.is_single => self.fail_single(reply_to, program, error),
             // Nothing was done, perhaps because of a group that only one of them has named.
             Answers::Failed(UNREACHABLE | BUSY | TOO_LONG) if !client.combined.is_empty() && !is_ending => {
                 for (client, program) in combining::apart(client.combined, client.program) {
-                    self.start_alone(client.ticket, program, open.opened_at);
+                    self.start_alone(client.reply_to, program, open.opened_at);
                 }
             }
             answers => self.answer_client(client, answers, open.came_at),
@@ -1503,28 +1515,28 @@ impl Gateway {
     /// Answers whoever waits for a transaction, each for his own command.
     fn answer_client(&mut self, client: Client, answers: Answers, came_at: Option<u64>) {
         let Client {
-            ticket,
+            reply_to,
             program,
             combined,
         } = client;
         if combined.is_empty() {
-            return self.finish_program(ticket, program, answers, came_at);
+            return self.finish_program(reply_to, program, answers, came_at);
         }
         let each = combining::share_out(answers);
         for (client, program) in combining::apart(combined, program) {
-            self.finish_program(client.ticket, program, each(), Some(client.came_at));
+            self.finish_program(client.reply_to, program, each(), Some(client.came_at));
         }
     }
 
     /// The same with an error.
-    fn fail_single(&mut self, ticket: Ticket, program: &Program, error: &'static str) {
+    fn fail_single(&mut self, reply_to: ReplyTo, program: &Program, error: &'static str) {
         let mut replies = Replies::default();
         replies.push(Protocol::Resp2, |writer| writer.error(error));
-        self.answer_single(ticket, program, replies);
+        self.answer_single(reply_to, program, replies);
     }
 
     /// Answers a single command, perhaps of another worker's connection: as its group would have.
-    fn answer_single(&mut self, ticket: Ticket, program: &Program, replies: Replies) {
+    fn answer_single(&mut self, reply_to: ReplyTo, program: &Program, replies: Replies) {
         if replies.bytes().first() == Some(&b'-')
             && let Some(operation) = program.operations().next()
         {
@@ -1533,7 +1545,7 @@ impl Gateway {
         let replies = Some(replies);
         self.transactions
             .outputs
-            .push_back(Output::Answered { ticket, replies });
+            .push_back(Output::Answered { reply_to, replies });
     }
 
     /// A group could not be asked, or what came of it is not known.
@@ -1563,15 +1575,15 @@ impl Gateway {
                 self.end_attempt(txn, false);
                 self.answer_transaction(txn, Answers::Failed(error));
             }
-            Phase::Locking | Phase::Voting | Phase::Aside => self.inquire_after(txn),
+            Phase::Locking | Phase::Voting | Phase::Aside => self.query_txn_after(txn),
         }
     }
 
     /// Asks the participants what has become of a transaction of this worker.
-    fn inquire_after(&mut self, txn: TxnId) {
+    fn query_txn_after(&mut self, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
         if open.doubt == Doubt::None {
-            open.doubt = Doubt::Inquired;
+            open.doubt = Doubt::QueriedTxn;
         }
         let participants = open.participants.clone();
         self.recover(txn, participants);
@@ -1591,7 +1603,7 @@ impl Gateway {
                 self.end_attempt(txn, true);
                 self.coordinator.open.remove(&txn.seq);
             }
-            Some(Decision::Abort(_)) => self.abort_transaction(txn, Refusal::Inquired),
+            Some(Decision::Abort(_)) => self.abort_transaction(txn, Refusal::QueriedTxn),
             None => self.answer_transaction(txn, Answers::Failed(UNKNOWN)),
         }
         true
@@ -1602,7 +1614,7 @@ impl Gateway {
     pub(crate) fn tick_transaction(&mut self) {
         self.raise_marks();
         self.tell_untold();
-        self.drop_lost_inquiries();
+        self.drop_lost_txn_queries();
         let (now, is_spread) = (self.cluster_now(), self.is_spread);
         // While all groups are on this node, they answer, if not at once: a key may be held for long.
         let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
@@ -1613,7 +1625,7 @@ impl Gateway {
             .map(|open| open.id)
             .collect();
         for txn in late {
-            self.inquire_after(txn);
+            self.query_txn_after(txn);
         }
         let open = self.coordinator.open.values();
         let lost: Vec<TxnId> = open
@@ -1653,16 +1665,22 @@ impl Gateway {
         }
     }
 
-    fn finish_program(&mut self, ticket: Ticket, program: Program, replies: Answers, came_at: Option<u64>) {
-        if self.ends_try(ticket, &replies) {
+    fn finish_program(
+        &mut self,
+        reply_to: ReplyTo,
+        program: Program,
+        replies: Answers,
+        came_at: Option<u64>,
+    ) {
+        if self.ends_try(reply_to, &replies) {
             return;
         }
         if let Some(came_at) = came_at {
             let took = self.timing.now().saturating_sub(came_at);
-            self.note_program(&program, took, ticket);
+            self.note_program(&program, took, reply_to);
         }
         self.deliveries.push_back(Delivery::Answered(Box::new(Answered {
-            ticket,
+            reply_to,
             program,
             replies,
         })));
@@ -1720,7 +1738,7 @@ mod tests {
         let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
         let gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
         let client = Connection::by(Endpoint::AnyNode);
-        shared.clients.add(client.session.card.clone());
+        shared.clients.add(client.session.info.clone());
         let mut keys = (0..).map(|at| format!("k{at}"));
         let one = keys.next().expect("there are more");
         let other =
@@ -1757,10 +1775,12 @@ mod tests {
             feed(&mut gateway, &mut client, line);
         }
         gateway.pump();
-        let mut errands = gateway.take_errands();
-        assert_eq!(errands.len(), 1, "it is too large to be carried out at once");
-        errands[0].run();
-        errands.into_iter().for_each(|errand| gateway.on_errand(errand));
+        let mut offload_jobs = gateway.take_offload_jobs();
+        assert_eq!(offload_jobs.len(), 1, "it is too large to be carried out at once");
+        offload_jobs[0].run();
+        offload_jobs
+            .into_iter()
+            .for_each(|offload_job| gateway.on_offload_job(offload_job));
         let answered = reply(&mut gateway, &mut client);
         assert!(answered.ends_with(" :1 "), "the deadline is set: {answered}");
         feed(&mut gateway, &mut client, &format!("PTTL {other}"));
@@ -1812,10 +1832,12 @@ mod tests {
             }
         }
         assert_eq!(refused, 1, "the values were asked for");
-        let mut errands = gateway.take_errands();
-        assert_eq!(errands.len(), 1, "it is tried again");
-        errands[0].run();
-        errands.into_iter().for_each(|errand| gateway.on_errand(errand));
+        let mut offload_jobs = gateway.take_offload_jobs();
+        assert_eq!(offload_jobs.len(), 1, "it is tried again");
+        offload_jobs[0].run();
+        offload_jobs
+            .into_iter()
+            .for_each(|offload_job| gateway.on_offload_job(offload_job));
         assert!(reply(&mut gateway, &mut client).starts_with("*50 "));
         assert!(gateway.is_at_rest(), "nothing is left of the first attempt");
         for key in [&one, &other] {

@@ -22,7 +22,7 @@ impl Gateway {
         let now = (self.shared.hooks.monotonic)();
         if let Some(left_out) = self.shared.http_notices.may(now) {
             tracing::warn!(
-                client = %session.card.address,
+                client = %session.info.address,
                 left_out,
                 "closing a client: it sends HTTP to a port for clients, which may be a web page that attacks this node by somebody's browser"
             );

@@ -13,7 +13,7 @@ use crate::session::{Session, Watched};
 use crate::timing::Caller;
 use command::{Command, CommandId, ReplyError};
 use ids::{GroupId, Slot};
-use replica::{Journey, Operation, Replies, Ticket};
+use replica::{Journey, Operation, Replies, ReplyTo};
 use resp::{ArgsBuf, FrozenRope, Protocol, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub enum Delivery {
     /// The reply to a command that went to its group's leader.
     Replied {
         /// Where it goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// Its bytes.
         reply: FrozenRope,
         /// What it took, if that was not noted elsewhere.
@@ -32,7 +32,7 @@ pub enum Delivery {
     /// A finished reply.
     Reply {
         /// Where it goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// Its bytes.
         bytes: Vec<u8>,
     },
@@ -41,7 +41,7 @@ pub enum Delivery {
     /// The answer of a client that waited for a key to be filled.
     Unblocked {
         /// Where it goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// What it waited for.
         operation: Operation,
         /// Nanoseconds of work for it.
@@ -52,14 +52,14 @@ pub enum Delivery {
     /// A finished reply that the connection waits for before it goes on.
     Awaited {
         /// Where it goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// Its bytes.
         bytes: Vec<u8>,
     },
     /// The reply to a command that another worker has decided: the connection is not waiting for it.
-    Entrusted {
+    LastAgent {
         /// Where it goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// The slots of its keys.
         slots: Vec<Slot>,
         /// Its bytes.
@@ -68,14 +68,14 @@ pub enum Delivery {
     /// The versions of `WATCH`.
     Watched {
         /// Where the reply goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// To be remembered.
         watched: Vec<Watched>,
     },
     /// Every worker has refreshed its figures: `INFO` can be written.
     Info {
         /// Where the reply goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// The command.
         args: ArgsBuf,
         /// How many keys there are.
@@ -99,7 +99,7 @@ pub enum Delivery {
 
 /// See [`Delivery::Answered`].
 pub struct Answered {
-    pub(crate) ticket: Ticket,
+    pub(crate) reply_to: ReplyTo,
     pub(crate) program: Program,
     pub(crate) replies: Answers,
 }
@@ -127,14 +127,14 @@ impl Delivery {
     /// The connection it is for; `None` for all.
     pub fn connection(&self) -> Option<u64> {
         match self {
-            Delivery::Replied { ticket, .. }
-            | Delivery::Reply { ticket, .. }
-            | Delivery::Unblocked { ticket, .. }
-            | Delivery::Awaited { ticket, .. }
-            | Delivery::Entrusted { ticket, .. }
-            | Delivery::Watched { ticket, .. }
-            | Delivery::Info { ticket, .. } => Some(ticket.connection),
-            Delivery::Answered(answered) => Some(answered.ticket.connection),
+            Delivery::Replied { reply_to, .. }
+            | Delivery::Reply { reply_to, .. }
+            | Delivery::Unblocked { reply_to, .. }
+            | Delivery::Awaited { reply_to, .. }
+            | Delivery::LastAgent { reply_to, .. }
+            | Delivery::Watched { reply_to, .. }
+            | Delivery::Info { reply_to, .. } => Some(reply_to.connection),
+            Delivery::Answered(answered) => Some(answered.reply_to.connection),
             Delivery::HungUp { connection } => Some(*connection),
             Delivery::Message { .. } | Delivery::Reap => None,
         }
@@ -170,45 +170,49 @@ impl Gateway {
     pub fn deliver(&mut self, connection: &mut Connection, delivery: Delivery) {
         let session = &mut connection.session;
         let mut bytes = Vec::new();
-        let ticket = match delivery {
+        let reply_to = match delivery {
             Delivery::Replied {
-                ticket,
+                reply_to,
                 reply,
                 journey,
             } => {
                 // A reply begins with bytes of its own.
                 self.look_at_reply(None, reply.bytes());
                 if let Some(journey) = journey {
-                    self.note_journey(&journey, reply.bytes(), &session.card);
+                    self.note_journey(&journey, reply.bytes(), &session.info);
                 }
-                return connection.pipeline.complete_shared(ticket.sequence, reply);
+                return connection.pipeline.complete_shared(reply_to.sequence, reply);
             }
-            Delivery::Reply { ticket, bytes } => {
+            Delivery::Reply { reply_to, bytes } => {
                 self.look_at_reply(None, &bytes);
-                return connection.pipeline.complete_with(ticket.sequence, bytes);
+                return connection.pipeline.complete_with(reply_to.sequence, bytes);
             }
-            Delivery::Entrusted { ticket, slots, bytes } => {
+            Delivery::LastAgent {
+                reply_to,
+                slots,
+                bytes,
+            } => {
                 self.look_at_reply(None, &bytes);
                 // What waits for its keys may go on.
                 session.busy.end(slots.into_iter());
-                return connection.pipeline.complete_with(ticket.sequence, bytes);
+                return connection.pipeline.complete_with(reply_to.sequence, bytes);
             }
             Delivery::Unblocked {
-                ticket,
+                reply_to,
                 operation,
                 nanos,
                 bytes: mut reply,
             } => {
-                session.card.set_blocked(false);
+                session.info.set_blocked(false);
                 let (spec, args) = operation.words();
                 self.look_at_reply(Some(spec), &reply);
-                self.note_time(spec, nanos, args, Caller::Here(&session.card));
+                self.note_time(spec, nanos, args, Caller::Here(&session.info));
                 bytes.append(&mut reply);
-                ticket
+                reply_to
             }
             Delivery::Answered(answered) => {
                 let Answered {
-                    ticket,
+                    reply_to,
                     program,
                     replies,
                 } = *answered;
@@ -230,33 +234,40 @@ impl Gateway {
                     // One of several: what waits for its keys may go on.
                     session.busy.end(program.slots());
                 }
-                ticket
+                reply_to
             }
             Delivery::Awaited {
-                ticket,
+                reply_to,
                 bytes: mut reply,
             } => {
                 self.look_at_reply(None, &reply);
                 bytes.append(&mut reply);
-                ticket
+                reply_to
             }
-            Delivery::Watched { ticket, mut watched } => {
+            Delivery::Watched {
+                reply_to,
+                mut watched,
+            } => {
                 session.watched.append(&mut watched);
                 note_watched(session);
                 Writer::new(&mut bytes, session.protocol).ok();
-                ticket
+                reply_to
             }
-            Delivery::Info { ticket, args, counts } => {
+            Delivery::Info {
+                reply_to,
+                args,
+                counts,
+            } => {
                 let mut w = Writer::new(&mut bytes, session.protocol);
                 self.info(session.endpoint, args.as_args(), Some(&counts), &mut w);
-                ticket
+                reply_to
             }
             // The driver asks again whether to close it.
             Delivery::HungUp { .. } => return,
             Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
         };
         session.is_waiting = false;
-        connection.pipeline.complete_with(ticket.sequence, bytes);
+        connection.pipeline.complete_with(reply_to.sequence, bytes);
     }
 
     fn write_answer(

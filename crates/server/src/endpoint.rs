@@ -116,7 +116,7 @@ impl Gateway {
         if reads_here || has_place || has_name {
             return None;
         }
-        let here = session.card.local_address.ip().to_canonical().to_string();
+        let here = session.info.local_address.ip().to_canonical().to_string();
         Some(self.topology.seen_at(&here).moved(slot, leader))
     }
 

@@ -1,33 +1,36 @@
-//! Parcels to and from the other workers.
+//! Mailbox batches to and from the other workers.
 
 use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
-use crate::message::{Message, Parcel};
+use crate::message::{MailboxBatch, Message};
 use crate::program::group_of_key;
 use crate::stats::WorkerStats;
 use crate::timing::Caller;
 use command::{Flags, ReplyError, Route};
 use ids::GroupId;
-use replica::{Asked, Output, Ticket, locks_of};
+use replica::{Asked, Output, ReplyTo, locks_of};
 use resp::{Rope, Writer};
 use std::collections::VecDeque;
 
 impl Gateway {
-    /// The parcel for `worker` that is being filled.
-    pub(crate) fn parcel(&mut self, worker: u16) -> &mut Parcel {
-        parcel(&mut self.posts[usize::from(worker)], &mut self.spare_parcels)
+    /// The mailbox batch for `worker` that is being filled.
+    pub(crate) fn mailbox_batch(&mut self, worker: u16) -> &mut MailboxBatch {
+        mailbox_batch(
+            &mut self.posts[usize::from(worker)],
+            &mut self.spare_mailbox_batches,
+        )
     }
 
-    /// The parcel that [`Gateway::parcel`] gave last.
-    pub(crate) fn parcel_being_filled(&mut self, worker: u16) -> &mut Parcel {
+    /// The mailbox batch that [`Gateway::mailbox_batch`] gave last.
+    pub(crate) fn mailbox_batch_being_filled(&mut self, worker: u16) -> &mut MailboxBatch {
         self.posts[usize::from(worker)]
             .back_mut()
             .expect("the caller was given one")
     }
 
-    /// Puts a message into the parcel for `worker`.
+    /// Puts a message into the mailbox batch for `worker`.
     pub fn send(&mut self, worker: u16, message: Message) {
-        self.parcel(worker).push(message);
+        self.mailbox_batch(worker).push(message);
     }
 
     /// The other workers.
@@ -39,45 +42,54 @@ impl Gateway {
     /// Sends all other workers a message.
     pub(crate) fn send_to_others(&mut self, message: impl Fn() -> Message) {
         for worker in (0..self.posts.len() as u16).filter(|worker| *worker != self.worker) {
-            parcel(&mut self.posts[usize::from(worker)], &mut self.spare_parcels).push(message());
+            mailbox_batch(
+                &mut self.posts[usize::from(worker)],
+                &mut self.spare_mailbox_batches,
+            )
+            .push(message());
         }
     }
 
-    /// The parcels for `worker`, oldest first; the driver takes what the queue has room for.
-    pub fn post(&mut self, worker: u16) -> &mut VecDeque<Parcel> {
+    /// The mailbox batches for `worker`, oldest first; the driver takes what the queue has room for.
+    pub fn post(&mut self, worker: u16) -> &mut VecDeque<MailboxBatch> {
         &mut self.posts[usize::from(worker)]
     }
 
-    /// Parcels that did not fit into queues yet. While there are many, the driver reads no more from clients.
+    /// Mailbox batches that did not fit into queues yet. While there are many, the driver reads no more from clients.
     pub fn backlog(&self) -> usize {
         self.posts.iter().map(VecDeque::len).max().unwrap_or(0)
     }
 
-    /// Takes an emptied parcel back, to be used again.
-    pub fn recycle(&mut self, mut parcel: Parcel) {
+    /// Takes an emptied mailbox batch back, to be used again.
+    pub fn recycle(&mut self, mut mailbox_batch: MailboxBatch) {
         // One on its way to each worker, and one being filled. Each keeps some hundred kilobytes.
-        if self.spare_parcels.len() < 2 * self.posts.len() {
-            parcel.clear();
-            self.spare_parcels.push(parcel);
+        if self.spare_mailbox_batches.len() < 2 * self.posts.len() {
+            mailbox_batch.clear();
+            self.spare_mailbox_batches.push(mailbox_batch);
         }
     }
 
-    /// Handles a parcel's messages; answers to connections and connections to adopt are handed to `driver`.
-    pub fn receive(&mut self, from: u16, parcel: &mut Parcel, driver: &mut dyn FnMut(Incoming<'_>)) {
+    /// Handles a mailbox batch's messages; answers to connections and connections to adopt are handed to `driver`.
+    pub fn receive(
+        &mut self,
+        from: u16,
+        mailbox_batch: &mut MailboxBatch,
+        driver: &mut dyn FnMut(Incoming<'_>),
+    ) {
         self.follow_settings();
-        let messages = std::mem::take(&mut parcel.messages);
+        let messages = std::mem::take(&mut mailbox_batch.messages);
         self.stats.hops.add(messages.len() as u64);
         self.open_span();
         for message in messages {
             match message {
-                Message::Execute { ticket, command } => {
-                    let asked = parcel.asked(&command);
+                Message::Execute { reply_to, command } => {
+                    let asked = mailbox_batch.asked(&command);
                     self.before_command(asked.spec);
                     self.timing.is_ours = true;
-                    self.on_forwarded(from, ticket, asked);
+                    self.on_forwarded(from, reply_to, asked);
                     let caller = Caller::There {
                         worker: from,
-                        connection: ticket.connection,
+                        connection: reply_to.connection,
                     };
                     if self.timing.is_ours {
                         self.after_command(asked.spec, asked.args, caller);
@@ -88,13 +100,13 @@ impl Gateway {
                     sequence,
                     reply,
                 } if self.awaits_scan(connection, sequence) => {
-                    let ticket = Ticket {
+                    let reply_to = ReplyTo {
                         worker: self.worker,
                         connection,
                         sequence,
                     };
-                    let bytes = parcel.reply(reply).to_vec();
-                    self.deliveries.push_back(Delivery::Reply { ticket, bytes });
+                    let bytes = mailbox_batch.reply(reply).to_vec();
+                    self.deliveries.push_back(Delivery::Reply { reply_to, bytes });
                 }
                 Message::Answer {
                     connection,
@@ -103,31 +115,35 @@ impl Gateway {
                 } => driver(Incoming::Answer {
                     connection,
                     sequence,
-                    reply: parcel.reply(reply),
+                    reply: mailbox_batch.reply(reply),
                 }),
-                Message::Entrust { seq, command } => {
+                Message::LastAgent { seq, command } => {
                     let began = self.timing.now();
-                    self.on_entrusted(from, seq, &parcel.asked(&command));
+                    self.on_last_agent(from, seq, &mailbox_batch.asked(&command));
                     self.timing.leave_out(self.timing.now().saturating_sub(began));
                 }
                 Message::Decided { seq, reply } => {
                     let began = self.timing.now();
-                    self.on_entrusted_decided(from, seq, reply.map(|reply| parcel.reply(reply)));
+                    self.on_last_agent_decided(from, seq, reply.map(|reply| mailbox_batch.reply(reply)));
                     self.timing.leave_out(self.timing.now().saturating_sub(began));
                 }
                 Message::Request { group, request } => self.request(group, *request),
                 Message::Output(output) => self.on_output(*output),
-                Message::Broadcast { ticket, kind, words } => {
-                    self.on_broadcast(from, ticket, kind, parcel.args(&words));
+                Message::Broadcast {
+                    reply_to,
+                    kind,
+                    words,
+                } => {
+                    self.on_broadcast(from, reply_to, kind, mailbox_batch.args(&words));
                 }
-                Message::Received { ticket, receivers } => self.on_received(ticket, receivers),
+                Message::Received { reply_to, receivers } => self.on_received(reply_to, receivers),
                 Message::Shown(line) => self.on_shown(line),
-                Message::Refresh { ticket } => {
-                    self.refresh_figures();
+                Message::Refresh { reply_to } => {
+                    self.refresh_stats();
                     let counts = Box::new(self.key_counts());
-                    self.send(from, Message::Refreshed { ticket, counts });
+                    self.send(from, Message::Refreshed { reply_to, counts });
                 }
-                Message::Refreshed { ticket, counts } => self.on_counted(ticket, Some(*counts)),
+                Message::Refreshed { reply_to, counts } => self.on_counted(reply_to, Some(*counts)),
                 Message::Wait(message) => self.on_wait_message(message),
                 Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
                 Message::ResetCounters => {
@@ -147,7 +163,7 @@ impl Gateway {
     }
 
     /// A command from another worker, for a group that lives here.
-    pub(crate) fn on_forwarded(&mut self, from: u16, ticket: Ticket, asked: Asked<'_>) {
+    pub(crate) fn on_forwarded(&mut self, from: u16, reply_to: ReplyTo, asked: Asked<'_>) {
         let (spec, db, args) = (asked.spec, asked.db, asked.args);
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
         let mut group = GroupId::new(0);
@@ -161,22 +177,22 @@ impl Gateway {
         };
         if let Some(index) = index.filter(|&index| !denied && self.replicas[index].has_log()) {
             self.timing.is_ours = false;
-            return self.ask_for_other(ticket, asked, index);
+            return self.ask_for_other(reply_to, asked, index);
         }
         let waits = index.is_some_and(|index| {
             !denied && !self.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
         });
         if waits && index.is_some_and(|index| self.replicas[index].has_room_to_wait()) {
-            return self.wait_for_keys(group, ticket, asked.to_operation(), asked.touches);
+            return self.wait_for_keys(group, reply_to, asked.to_operation(), asked.touches);
         }
         let may_run = index.is_some() && !denied && !waits;
         let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
         if let Some(Ok(command)) = &parsed
             && self.is_heavy(db, spec, args, command)
         {
-            return self.run_aside(ticket, asked.to_operation(), asked.touches);
+            return self.run_aside(reply_to, asked.to_operation(), asked.touches);
         }
-        let mut answer = Rope::over(self.parcel(from).take_bytes());
+        let mut answer = Rope::over(self.mailbox_batch(from).take_bytes());
         let start = answer.mark();
         let mut out = Writer::sharing(&mut answer, asked.protocol);
         match (index, parsed) {
@@ -195,14 +211,17 @@ impl Gateway {
         self.look_at_reply(Some(spec), &answer.bytes_mut()[start..]);
         let (bytes, long) = answer.into_bytes_and_long(start);
         match long {
-            None => self.parcel_being_filled(from).push_answer(ticket, bytes, start),
+            None => self
+                .mailbox_batch_being_filled(from)
+                .push_answer(reply_to, bytes, start),
             Some(reply) => {
                 let output = Output::Replied {
-                    ticket,
+                    reply_to,
                     reply,
                     journey: None,
                 };
-                self.parcel_being_filled(from).push_long_answer(bytes, output);
+                self.mailbox_batch_being_filled(from)
+                    .push_long_answer(bytes, output);
             }
         }
         if let Some(index) = index {
@@ -211,10 +230,13 @@ impl Gateway {
     }
 }
 
-/// The parcel of a post that is being filled.
-pub(crate) fn parcel<'p>(post: &'p mut VecDeque<Parcel>, spare_parcels: &mut Vec<Parcel>) -> &'p mut Parcel {
-    if post.back().is_none_or(|parcel| parcel.is_full()) {
-        post.push_back(spare_parcels.pop().unwrap_or_default());
+/// The mailbox batch of a post that is being filled.
+pub(crate) fn mailbox_batch<'p>(
+    post: &'p mut VecDeque<MailboxBatch>,
+    spare_mailbox_batches: &mut Vec<MailboxBatch>,
+) -> &'p mut MailboxBatch {
+    if post.back().is_none_or(|mailbox_batch| mailbox_batch.is_full()) {
+        post.push_back(spare_mailbox_batches.pop().unwrap_or_default());
     }
     post.back_mut().expect("one was pushed")
 }

@@ -17,7 +17,7 @@
 //! A node that is out of reach, or does not answer in time, is left out. Where that means that something may not have happened, the client is
 //! told so (`UNKNOWN`); where something is listed or counted, the log is. Inside `MULTI` a command concerns this node only.
 
-use crate::client::ClientCard;
+use crate::client::ClientInfo;
 use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
@@ -30,7 +30,7 @@ use command::{CommandId, ReplyError, Spec};
 use ids::{Monotonic, NodeId};
 use options::{Change, Parameter};
 use peer_wire::{Answer, PeerMessage, Question};
-use replica::Ticket;
+use replica::ReplyTo;
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -103,7 +103,7 @@ pub(crate) enum Purpose {
 struct Asking {
     whom: Whom,
     until: Monotonic,
-    ticket: Ticket,
+    reply_to: ReplyTo,
     purpose: Purpose,
     /// What is asked as soon as there is a link.
     unsent: Option<Bytes>,
@@ -352,8 +352,8 @@ impl Gateway {
             connection.pipeline.target().extend(reply);
             return true;
         };
-        let ticket = self.reserve(connection);
-        let (asked, silent) = self.ask_nodes(ticket, Purpose::Part, args);
+        let reply_to = self.reserve(connection);
+        let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, args);
         let gathered = Gathered {
             join,
             protocol,
@@ -366,9 +366,9 @@ impl Gateway {
                 .map(Whom::Node)
                 .collect(),
         };
-        self.fanout.gathered.insert(ticket.place(), gathered);
+        self.fanout.gathered.insert(reply_to.place(), gathered);
         if asked == 0 {
-            self.finish_gathered(ticket);
+            self.finish_gathered(reply_to);
         }
         true
     }
@@ -384,9 +384,9 @@ impl Gateway {
             // All of them have these values already.
             return connection.writer().ok();
         }
-        let ticket = self.reserve(connection);
+        let reply_to = self.reserve(connection);
         connection.session.is_waiting = true;
-        let id = self.note_question(Whom::Meta, ticket, Purpose::Part);
+        let id = self.note_question(Whom::Meta, reply_to, Purpose::Part);
         let gathered = Gathered {
             join: Join::Kept,
             protocol: connection.session.protocol,
@@ -395,14 +395,14 @@ impl Gateway {
             wished: settings.clone(),
             silent: Vec::new(),
         };
-        self.fanout.gathered.insert(ticket.place(), gathered);
+        self.fanout.gathered.insert(reply_to.place(), gathered);
         self.fanout.wishes.push(Wish { id, settings });
     }
 
     /// The meta group has spoken, or has not in time: what was wished is set, here and on the other nodes. Without a version
     /// it holds until the meta group sets something else.
-    fn set_on_nodes(&mut self, ticket: Ticket, versions: Option<&[u64]>) {
-        let gathered = self.fanout.gathered.get_mut(&ticket.place());
+    fn set_on_nodes(&mut self, reply_to: ReplyTo, versions: Option<&[u64]>) {
+        let gathered = self.fanout.gathered.get_mut(&reply_to.place());
         let gathered = gathered.expect("a command waits as long as its questions do");
         let wished = std::mem::take(&mut gathered.wished);
         let versions = versions.unwrap_or_default().iter().copied();
@@ -414,16 +414,16 @@ impl Gateway {
         let words = ["CONFIG", "SET"].into_iter().map(str::to_owned).chain(words);
         let words = ArgsBuf::from_slices(words.collect::<Vec<_>>());
         self.set_for_cluster(words.as_args());
-        let (asked, silent) = self.ask_nodes(ticket, Purpose::Part, words.as_args());
+        let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, words.as_args());
         // A node that has just become a member may serve clients already, and its link to this worker be on its way.
         let down = self.nodes_down();
         let bytes = question_of(words.as_args());
         for &node in &down {
-            let id = self.note_question(Whom::Node(node), ticket, Purpose::Part);
+            let id = self.note_question(Whom::Node(node), reply_to, Purpose::Part);
             let asking = self.fanout.questions.get_mut(&id).expect("it was just noted");
             asking.unsent = Some(bytes.clone());
         }
-        let gathered = self.fanout.gathered.get_mut(&ticket.place());
+        let gathered = self.fanout.gathered.get_mut(&reply_to.place());
         let gathered = gathered.expect("it was just there");
         gathered.left += asked + down.len();
         gathered.silent.extend(silent.into_iter().map(Whom::Node));
@@ -495,7 +495,7 @@ impl Gateway {
     /// Asks every node that is up. How many were asked, and who could not be.
     pub(crate) fn ask_nodes(
         &mut self,
-        ticket: Ticket,
+        reply_to: ReplyTo,
         purpose: Purpose,
         args: Args<'_>,
     ) -> (usize, Vec<NodeId>) {
@@ -505,20 +505,20 @@ impl Gateway {
         }
         let bytes = question_of(args);
         for &node in &nodes {
-            let id = self.note_question(Whom::Node(node), ticket, purpose);
+            let id = self.note_question(Whom::Node(node), reply_to, purpose);
             let bytes = bytes.clone();
             self.send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
         }
         (nodes.len(), Vec::new())
     }
 
-    fn note_question(&mut self, whom: Whom, ticket: Ticket, purpose: Purpose) -> u64 {
+    fn note_question(&mut self, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
         let until = self.cluster_now().after(PATIENCE);
         self.fanout.asked += 1;
         let asking = Asking {
             whom,
             until,
-            ticket,
+            reply_to,
             purpose,
             unsent: None,
         };
@@ -537,7 +537,7 @@ impl Gateway {
         if let Some(asking) = self.fanout.questions.get(&id)
             && asking.whom == Whom::Meta
         {
-            self.set_on_nodes(asking.ticket, versions.as_deref());
+            self.set_on_nodes(asking.reply_to, versions.as_deref());
             self.end_question(id, versions.map(|_| Vec::new()));
         }
     }
@@ -573,7 +573,7 @@ impl Gateway {
             // Whoever asks has a connection there, and none here: no client has this number. Whether `DEBUG` is for it, if
             // it is for clients of this machine, was asked there.
             let nowhere = ([127, 0, 0, 1], 0).into();
-            let card = Arc::new(ClientCard::new(
+            let info = Arc::new(ClientInfo::new(
                 0,
                 nowhere,
                 nowhere,
@@ -581,7 +581,7 @@ impl Gateway {
                 0,
                 self.turn.now.0,
             ));
-            let mut session = Session::new(card, u64::MAX, Endpoint::AnyNode, true);
+            let mut session = Session::new(info, u64::MAX, Endpoint::AnyNode, true);
             self.carry_out_part(&mut session, spec, args, &mut reply);
         } else {
             return;
@@ -639,16 +639,16 @@ impl Gateway {
                     Some(&[Item::Number(receivers)]) => u64::try_from(receivers).unwrap_or(0),
                     _ => 0,
                 };
-                return self.on_received(asking.ticket, receivers);
+                return self.on_received(asking.reply_to, receivers);
             }
             Purpose::KeyCounts => {
                 let numbers = answer.unwrap_or_default().into_iter();
                 let numbers: Option<Vec<i64>> = numbers.map(Item::into_number).collect();
                 let counts = numbers.and_then(|numbers| KeyCounts::from_numbers(&numbers));
-                return self.on_counted(asking.ticket, counts);
+                return self.on_counted(asking.reply_to, counts);
             }
         }
-        let gathered = self.fanout.gathered.get_mut(&asking.ticket.place());
+        let gathered = self.fanout.gathered.get_mut(&asking.reply_to.place());
         let gathered = gathered.expect("a command waits as long as its questions do");
         match answer {
             Some(items) => gathered.join.join(&mut gathered.items, items),
@@ -656,12 +656,12 @@ impl Gateway {
         }
         gathered.left -= 1;
         if gathered.left == 0 {
-            self.finish_gathered(asking.ticket);
+            self.finish_gathered(asking.reply_to);
         }
     }
 
-    fn finish_gathered(&mut self, ticket: Ticket) {
-        let gathered = self.fanout.gathered.remove(&ticket.place());
+    fn finish_gathered(&mut self, reply_to: ReplyTo) {
+        let gathered = self.fanout.gathered.remove(&reply_to.place());
         let gathered = gathered.expect("the caller has it");
         for whom in &gathered.silent {
             tracing::warn!(%whom, "no answer in time to what concerns the whole cluster: it is left out");
@@ -671,8 +671,8 @@ impl Gateway {
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
         self.deliveries.push_back(match gathered.join {
             // Its next commands are carried out under what was set.
-            Join::Kept => Delivery::Awaited { ticket, bytes },
-            _ => Delivery::Reply { ticket, bytes },
+            Join::Kept => Delivery::Awaited { reply_to, bytes },
+            _ => Delivery::Reply { reply_to, bytes },
         });
     }
 }

@@ -3,14 +3,13 @@
 //! ```text
 //!  feed --> decode --> dispatch --+-- the gateway's own commands (`commands/`)
 //!                                 +-- one group, here: applied at once, reply written in place
-//!                                 +-- one group, elsewhere: into the worker's parcel, a place in the pipeline
+//!                                 +-- one group, elsewhere: into the worker's mailbox batch, a place in the pipeline
 //!                                 +-- several groups: `transaction.rs`, `coordinator.rs`
 //! ```
 //!
-//! Everything a turn has for another worker goes into one parcel, handed over by the driver at the turn's end.
+//! Everything a turn has for another worker goes into one mailbox batch, handed over by the driver at the turn's end.
 //! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`].
 
-use crate::aside::Errand;
 use crate::asked::Asked;
 use crate::blocking::Blocking;
 use crate::cluster::Cluster;
@@ -20,13 +19,14 @@ use crate::coordinator::Coordinator;
 use crate::cross_protocol::is_http;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
-use crate::entrusted::Entrusted;
-use crate::exchange::parcel;
+use crate::exchange::mailbox_batch;
 use crate::fanout::Fanout;
-use crate::key_counts::Inquiry;
-use crate::message::Parcel;
+use crate::key_counts::TxnQuery;
+use crate::last_agent::LastAgent;
+use crate::message::MailboxBatch;
 use crate::named::Naming;
 use crate::notify::Notify;
+use crate::offload::OffloadJob;
 use crate::pause::Pause;
 use crate::program::{Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
@@ -44,7 +44,7 @@ use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread
 use ids::{Db, GroupId, Groups, HashSeed, Prng, Slot};
 use keyspace::{EvictionPolicy, KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
-use replica::{Condition, Operation, Replica, Request, Scratch, Ticket, Turn, locks_of};
+use replica::{Condition, Operation, Replica, ReplyTo, Request, Scratch, Turn, locks_of};
 use resp::{Args, Decoded, Limits, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -68,12 +68,12 @@ pub struct Gateway {
     pub(crate) frame: Option<Bytes>,
     pub(crate) turn: Turn,
     pub(crate) prng: Prng,
-    /// One for each worker: what leaves at the end of the turn. A new parcel is begun when one is full.
-    pub(crate) posts: Vec<VecDeque<Parcel>>,
-    pub(crate) spare_parcels: Vec<Parcel>,
+    /// One for each worker: what leaves at the end of the turn. A new mailbox batch is begun when one is full.
+    pub(crate) posts: Vec<VecDeque<MailboxBatch>>,
+    pub(crate) spare_mailbox_batches: Vec<MailboxBatch>,
     pub(crate) transactions: Transactions,
     /// Commands that another worker decides.
-    pub(crate) entrusted: Entrusted,
+    pub(crate) last_agent: LastAgent,
     /// Transactions over several groups.
     pub(crate) coordinator: Coordinator,
     /// Commands over several groups that this turn has brought, and that share one transaction.
@@ -82,11 +82,11 @@ pub struct Gateway {
     /// `WATCH` of keys whose groups were asked for versions.
     pub(crate) watches: Asked<Vec<Watched>>,
     /// `INFO` for which the other workers were asked to refresh their figures.
-    pub(crate) infos: Asked<Inquiry>,
+    pub(crate) infos: Asked<TxnQuery>,
     pub(crate) blocking: Blocking,
     pub(crate) replica_waits: ReplicaWaits,
     /// Commands to be carried out on another thread.
-    pub(crate) errands: Vec<Errand>,
+    pub(crate) offload_jobs: Vec<OffloadJob>,
     /// Of all that are away, those that evaluate what groups have sent.
     pub(crate) evaluations: usize,
     pub(crate) pubsub: PubSub,
@@ -181,16 +181,16 @@ impl Gateway {
                 seed: 0,
                 lfu: None,
                 notify: keyspace::EventClasses::default(),
-                steps_max: crate::aside::STEPS_MAX,
+                steps_max: crate::offload::STEPS_MAX,
                 answers_bytes_max: shared.hooks.piece_sizes.answers_bytes_max,
-                cut_bytes: shared.hooks.piece_sizes.cut_bytes,
+                chunk_bytes: shared.hooks.piece_sizes.chunk_bytes,
                 semantics: shared.semantics,
             },
             prng: Prng::new(seed),
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
-            spare_parcels: Vec::new(),
+            spare_mailbox_batches: Vec::new(),
             transactions: Transactions::default(),
-            entrusted: Entrusted::new(workers),
+            last_agent: LastAgent::new(workers),
             coordinator: Coordinator::default(),
             combining: Combining::default(),
             recoveries: Recoveries::default(),
@@ -198,7 +198,7 @@ impl Gateway {
             infos: Asked::default(),
             blocking: Blocking::default(),
             replica_waits: ReplicaWaits::default(),
-            errands: Vec::new(),
+            offload_jobs: Vec::new(),
             evaluations: 0,
             pubsub: PubSub::default(),
             notify: Notify::default(),
@@ -436,8 +436,8 @@ impl Gateway {
         if !self.may_tell() {
             // Somebody else may lead by now, and have written what was just read. Nothing of it is told.
             connection.session.is_void = true;
-            let card = &connection.session.card;
-            card.is_killed.store(true, std::sync::atomic::Ordering::Relaxed);
+            let info = &connection.session.info;
+            info.is_killed.store(true, std::sync::atomic::Ordering::Relaxed);
             self.reap_soon();
         }
         if !is_incomplete {
@@ -478,8 +478,8 @@ impl Gateway {
         match resolved {
             Ok(spec) => {
                 is_push = changes_subscriptions(spec.id);
-                let card = &connection.session.card;
-                card.note_command(spec.id.index() as u16, self.turn.now.0);
+                let info = &connection.session.info;
+                info.note_command(spec.id.index() as u16, self.turn.now.0);
                 self.before_command(spec);
                 if connection.session.no_touch {
                     self.touch(touches(&connection.session, spec));
@@ -490,7 +490,7 @@ impl Gateway {
                     self.touch(true);
                 }
                 if self.timing.is_ours {
-                    self.after_command(spec, args, Caller::Here(&connection.session.card));
+                    self.after_command(spec, args, Caller::Here(&connection.session.info));
                 }
                 if connection.pipeline.reserved() == slots {
                     let is_failure = !self.timing.is_refused;
@@ -655,9 +655,9 @@ impl Gateway {
         };
         if self.is_heavy(connection.session.db, spec, args, &command) {
             note_sent(connection, spec, args);
-            let ticket = self.reserve(connection);
+            let reply_to = self.reserve(connection);
             let operation = connection.session.operation(spec, args);
-            return self.run_aside(ticket, operation, touches(&connection.session, spec));
+            return self.run_aside(reply_to, operation, touches(&connection.session, spec));
         }
         let db = connection.session.db;
         self.replicas[index].execute(&self.turn, db, &command, &mut connection.writer());
@@ -665,9 +665,9 @@ impl Gateway {
     }
 
     /// Reserves the place of an answer that comes later.
-    pub(crate) fn reserve(&self, connection: &mut Connection) -> Ticket {
+    pub(crate) fn reserve(&self, connection: &mut Connection) -> ReplyTo {
         let sequence = connection.pipeline.reserve(connection.session.is_silent());
-        Ticket {
+        ReplyTo {
             worker: self.worker,
             connection: connection.session.token,
             sequence,
@@ -675,12 +675,12 @@ impl Gateway {
     }
 
     /// The same of a command that is sent to its group. One that goes there in pieces is not to be overtaken.
-    pub(crate) fn reserve_behind(&self, connection: &mut Connection, spec: &Spec, args: Args<'_>) -> Ticket {
-        let ticket = self.reserve(connection);
+    pub(crate) fn reserve_behind(&self, connection: &mut Connection, spec: &Spec, args: Args<'_>) -> ReplyTo {
+        let reply_to = self.reserve(connection);
         if self.shared.hooks.piece_sizes.is_long(spec, args) {
-            connection.pipeline.hold_behind(ticket.sequence);
+            connection.pipeline.hold_behind(reply_to.sequence);
         }
-        ticket
+        reply_to
     }
 
     /// Sends a command to the worker of its group.
@@ -693,13 +693,13 @@ impl Gateway {
     ) {
         let is_free = is_free(connection, spec, args);
         note_sent(connection, spec, args);
-        let ticket = self.reserve_behind(connection, spec, args);
+        let reply_to = self.reserve_behind(connection, spec, args);
         // It is measured where it is carried out.
         self.timing.is_ours = false;
         let post = &mut self.posts[usize::from(self.owners[group.index()])];
         let frame = self.frame.as_ref();
         let asked = connection.session.asked(spec, args, is_free, frame);
-        parcel(post, &mut self.spare_parcels).push_command(ticket, &asked);
+        mailbox_batch(post, &mut self.spare_mailbox_batches).push_command(reply_to, &asked);
     }
 
     /// Lets a command wait for locks in its group, here.
@@ -715,26 +715,26 @@ impl Gateway {
             return busy(&mut connection.writer());
         }
         note_sent(connection, spec, args);
-        let ticket = self.reserve(connection);
+        let reply_to = self.reserve(connection);
         let operation = connection.session.operation(spec, args);
-        self.wait_for_keys(group, ticket, operation, touches(&connection.session, spec));
+        self.wait_for_keys(group, reply_to, operation, touches(&connection.session, spec));
     }
 
     /// Lets a command wait for the locks of its keys, which are all in this group of this worker.
     pub(crate) fn wait_for_keys(
         &mut self,
         group: GroupId,
-        ticket: Ticket,
+        reply_to: ReplyTo,
         operation: Operation,
         touches: bool,
     ) {
         let index = self.local(group).expect("its keys live here");
         // Nothing more is lent of a group that is to get a log.
         if operation.spec.walks == Walks::Little || self.replicas[index].awaits_log() {
-            return self.request(group, Request::Execute { ticket, operation });
+            return self.request(group, Request::Execute { reply_to, operation });
         }
         // How far it will walk cannot be told yet: what it wants may be lent.
-        self.run_aside(ticket, operation, touches);
+        self.run_aside(reply_to, operation, touches);
     }
 
     /// Makes room for a command on keys, if it needs any, and parses it. `None`: the error is written.
@@ -758,7 +758,7 @@ impl Gateway {
         let Some(command) = self.accept(connection, spec, args) else {
             return;
         };
-        if self.entrust(connection, spec, args, &command) {
+        if self.send_to_last_agent(connection, spec, args, &command) {
             return;
         }
         let scope = self.scope(&connection.session);
@@ -777,7 +777,7 @@ impl Gateway {
     /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
     /// other keys than theirs, and on keys alone.
     fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-        let is_busy = self.is_spread || self.entrusted.is_busy() || self.coordinator.counts().0 > 0;
+        let is_busy = self.is_spread || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
         // What shares a transaction locks for as long as one does.
         let is_busy = is_busy && !(self.is_spread && combining::is_combined(spec));
         let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
@@ -798,7 +798,7 @@ impl Gateway {
     }
 }
 
-/// What a parcel holds for the driver.
+/// What a mailbox batch holds for the driver.
 pub enum Incoming<'a> {
     /// An answer for a connection of this worker.
     Answer {
@@ -850,7 +850,7 @@ pub(crate) fn is_free(connection: &Connection, spec: &Spec, args: Args<'_>) -> b
     let sent = &connection.session.sent;
     !spec.flags.contains(Flags::WRITE)
         && (connection.pipeline.is_settled()
-            || planted::is(planted::Bug::OwnWriteNotAwaited)
+            || mutations::is(mutations::Mutation::OwnWriteNotAwaited)
             || !any_slot(spec, args, |slot| sent.may_order(slot)))
 }
 

@@ -21,7 +21,7 @@ use crate::shared::Shared;
 use ids::{Db, GroupId, NodeId, UnixMillis};
 use keyspace::Keyspace;
 use peer_wire::{Answer, PeerMessage};
-use replica::Ticket;
+use replica::ReplyTo;
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use std::collections::BTreeMap;
 
@@ -163,7 +163,7 @@ impl KeyCounts {
 }
 
 /// Who wants to know.
-pub(crate) struct Inquiry {
+pub(crate) struct TxnQuery {
     whom: Whom,
     counts: KeyCounts,
 }
@@ -215,53 +215,57 @@ impl Gateway {
     }
 
     /// Has the other workers count, and a worker of each other node if `is_for_all` groups.
-    pub(crate) fn count_keys(&mut self, ticket: Ticket, args: Args<'_>, is_for_all: bool) {
+    pub(crate) fn count_keys(&mut self, reply_to: ReplyTo, args: Args<'_>, is_for_all: bool) {
         let asked = if is_for_all && self.is_spread {
             let words = ArgsBuf::from_slices(["INFO", "KEYSPACE"]);
-            self.ask_nodes(ticket, Purpose::KeyCounts, words.as_args()).0
+            self.ask_nodes(reply_to, Purpose::KeyCounts, words.as_args()).0
         } else {
             0
         };
-        self.begin_inquiry(ticket, Whom::Client(args.to_buf()), asked);
+        self.begin_txn_query(reply_to, Whom::Client(args.to_buf()), asked);
     }
 
     /// Another node asks for what is led here.
     pub(crate) fn count_keys_for(&mut self, node: NodeId, id: u64) {
-        let ticket = Ticket {
+        let reply_to = ReplyTo {
             worker: self.worker,
             // No client has this number.
             connection: u64::MAX - node.0,
             sequence: id,
         };
-        self.begin_inquiry(ticket, Whom::Node(node), 0);
+        self.begin_txn_query(reply_to, Whom::Node(node), 0);
     }
 
-    fn begin_inquiry(&mut self, ticket: Ticket, whom: Whom, nodes: usize) {
-        let inquiry = Inquiry {
+    fn begin_txn_query(&mut self, reply_to: ReplyTo, whom: Whom, nodes: usize) {
+        let txn_query = TxnQuery {
             whom,
             counts: self.key_counts(),
         };
         let others = self.shared.workers.len() - 1 + nodes;
         if others == 0 {
-            return self.end_inquiry(ticket, inquiry);
+            return self.end_txn_query(reply_to, txn_query);
         }
-        self.infos.begin(ticket, inquiry, others);
-        self.send_to_others(|| Message::Refresh { ticket });
+        self.infos.begin(reply_to, txn_query, others);
+        self.send_to_others(|| Message::Refresh { reply_to });
     }
 
     /// Somebody has counted, or will not.
-    pub(crate) fn on_counted(&mut self, ticket: Ticket, counts: Option<KeyCounts>) {
-        let join = |inquiry: &mut Inquiry| inquiry.counts.join(counts.unwrap_or_default());
-        if let Some(inquiry) = self.infos.on_answer(ticket, join) {
-            self.end_inquiry(ticket, inquiry);
+    pub(crate) fn on_counted(&mut self, reply_to: ReplyTo, counts: Option<KeyCounts>) {
+        let join = |txn_query: &mut TxnQuery| txn_query.counts.join(counts.unwrap_or_default());
+        if let Some(txn_query) = self.infos.on_answer(reply_to, join) {
+            self.end_txn_query(reply_to, txn_query);
         }
     }
 
-    fn end_inquiry(&mut self, ticket: Ticket, inquiry: Inquiry) {
-        let counts = inquiry.counts;
-        match inquiry.whom {
+    fn end_txn_query(&mut self, reply_to: ReplyTo, txn_query: TxnQuery) {
+        let counts = txn_query.counts;
+        match txn_query.whom {
             Whom::Client(args) => {
-                self.deliveries.push_back(Delivery::Info { ticket, args, counts });
+                self.deliveries.push_back(Delivery::Info {
+                    reply_to,
+                    args,
+                    counts,
+                });
             }
             Whom::Node(node) => {
                 let mut bytes = Vec::new();
@@ -270,7 +274,7 @@ impl Gateway {
                 w.array(numbers.len());
                 numbers.into_iter().for_each(|number| w.integer(number));
                 let answer = Answer {
-                    id: ticket.sequence,
+                    id: reply_to.sequence,
                     bytes: bytes.into(),
                 };
                 self.send_to_node(node, PeerMessage::FanoutAnswer(answer));

@@ -2,15 +2,14 @@
 //!
 //! What it is: everything a worker does with a client's bytes except moving them. What it is not: it owns no
 //! socket, starts no thread and reads no clock but the one it is handed ([`Hooks`]); `node` drives it. The workers of a
-//! node share [`Shared`], which nothing touches per command, and talk in [`Parcel`]s.
+//! node share [`Shared`], which nothing touches per command, and talk in [`MailboxBatch`]s.
 //!
-//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs`, `entrusted.rs` and
-//! `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `aside.rs` and `evaluation.rs`
+//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs`, `last_agent.rs` and
+//! `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `offload.rs` and `evaluation.rs`
 //! (commands that another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers
 //! itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how
 //! long commands take).
 
-mod aside;
 mod asked;
 mod block;
 mod blocking;
@@ -23,7 +22,6 @@ mod coordinator;
 mod cross_protocol;
 mod delivery;
 mod endpoint;
-mod entrusted;
 mod error_counts;
 mod evaluation;
 mod exchange;
@@ -31,12 +29,14 @@ mod fanout;
 mod gateway;
 mod group_times;
 mod key_counts;
+mod last_agent;
 mod latency;
 mod message;
 mod monitor;
 mod named;
 mod notices;
 mod notify;
+mod offload;
 mod one_step;
 mod patterns;
 mod pause;
@@ -56,12 +56,11 @@ mod tend;
 mod timing;
 mod topology;
 mod transaction;
-mod transaction_figures;
+mod transaction_stats;
 mod wait;
 
-pub use aside::Errand;
-pub use client::{ClientCard, Clients, Labels};
-pub use cluster::{ClusterFigures, Glimpse, GroupFigures, GroupLayout, Kept, Layout, ReplicaFigures};
+pub use client::{ClientInfo, Clients, Labels};
+pub use cluster::{ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView};
 pub use connection::Connection;
 pub use delivery::{Answered, Delivery};
 pub use endpoint::Endpoint;
@@ -69,19 +68,20 @@ pub use error_counts::ErrorCounts;
 pub use fanout::Wish;
 pub use gateway::{Gateway, Incoming};
 pub use latency::{LatencyMonitor, Sample, Series};
-pub use message::{Carried, Message, Parcel, WaitMessage, Words};
+pub use message::{Carried, MailboxBatch, Message, WaitMessage, Words};
 pub use notices::Notices;
+pub use offload::OffloadJob;
 pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;
 pub use pubsub::{Kind, Subscriptions};
 pub use replica::{MemberCounts, PieceSizes, TransactionCounts};
 pub use secret::is_same_secret;
 pub use session::{Block, Queued, ReplyMode, Session, Watched};
-pub use shared::{Baseline, Hooks, MemoryFigures, Rates, Shared};
+pub use shared::{Baseline, Hooks, MemoryStats, Rates, Shared};
 pub use slow_log::{SlowEntry, SlowLog};
 pub use stats::{CommandCounter, CommandCounters, Counter, WorkerStats};
 pub use timing::{Counts, Distribution};
 pub use topology::{
-    Health, LinkSight, Links, Node, NodeIndex, NodeName, PeerLink, Placement, Topology, View,
+    Health, LinkStatus, Links, Node, NodeIndex, NodeName, PeerLink, Placement, Topology, View,
 };
-pub use transaction_figures::{HotKey, TornTransaction, TransactionFigures, TransactionSight};
+pub use transaction_stats::{HotKey, OngoingTransaction, TornTransaction, TransactionStats};

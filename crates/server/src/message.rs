@@ -6,7 +6,7 @@ use crate::pubsub::Kind;
 use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId};
-use replica::{Asked, Operation, Output, Request, Ticket};
+use replica::{Asked, Operation, Output, ReplyTo, Request};
 use resp::{Args, Protocol, Span};
 use std::net::TcpStream;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Forwarded commands and their answers lie side by side in `bytes`, so that a hop costs a copy and no
 /// allocation of its own.
 #[derive(Default)]
-pub struct Parcel {
+pub struct MailboxBatch {
     /// In the order they are to be handled.
     pub(crate) messages: Vec<Message>,
     /// Whether the receiver is to be woken even if nobody waits for locks there. Decisions need not: whoever comes
@@ -32,7 +32,7 @@ pub enum Message {
     /// A command on keys of one group.
     Execute {
         /// Where the answer goes.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// Which one.
         command: Carried,
     },
@@ -42,22 +42,22 @@ pub enum Message {
         connection: u64,
         /// Its place in the pipeline.
         sequence: u64,
-        /// Where the reply lies: [`Parcel::reply`].
+        /// Where the reply lies: [`MailboxBatch::reply`].
         reply: Range<usize>,
     },
     /// This worker's part of a command on keys of two workers, to be carried out here and now if they are free: see
-    /// `entrusted.rs`.
-    Entrust {
+    /// `last_agent.rs`.
+    LastAgent {
         /// The transaction, among those of its coordinator.
         seq: u64,
         /// Which one, with the keys of this worker alone.
         command: Carried,
     },
-    /// The answer to `Entrust`.
+    /// The answer to `LastAgent`.
     Decided {
         /// Which transaction.
         seq: u64,
-        /// Where the reply lies ([`Parcel::reply`]), if it was carried out; if not, nothing was done.
+        /// Where the reply lies ([`MailboxBatch::reply`]), if it was carried out; if not, nothing was done.
         reply: Option<Range<usize>>,
     },
     /// Anything else for a group.
@@ -72,16 +72,16 @@ pub enum Message {
     /// A message to a channel, for the connections that listen.
     Broadcast {
         /// Who wants to know how many there were.
-        ticket: Option<Ticket>,
+        reply_to: Option<ReplyTo>,
         /// Which space of names the channel is of.
         kind: Kind,
-        /// The channel and the message: [`Parcel::args`].
+        /// The channel and the message: [`MailboxBatch::args`].
         words: Words,
     },
     /// The answer to `Broadcast`.
     Received {
         /// Who asked.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// Connections that the message was handed to.
         receivers: u64,
     },
@@ -90,12 +90,12 @@ pub enum Message {
     /// Refresh your figures: somebody wants to read them.
     Refresh {
         /// Who asks.
-        ticket: Ticket,
+        reply_to: ReplyTo,
     },
     /// The answer to `Refresh`.
     Refreshed {
         /// Who asked.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// How many keys there are.
         counts: Box<KeyCounts>,
     },
@@ -123,7 +123,7 @@ pub enum WaitMessage {
     /// It waits for keys of the receiver, or goes on waiting.
     Await {
         /// Its place.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// The command.
         operation: Box<Operation>,
         /// Whether all its keys are the receiver's, which then pops for it.
@@ -132,14 +132,14 @@ pub enum WaitMessage {
     /// It does not wait any more.
     Forget {
         /// Its place.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// What it is to be answered if it was not yet.
         answer: Option<Vec<u8>>,
     },
     /// Its answer.
     Served {
         /// Its place.
-        ticket: Ticket,
+        reply_to: ReplyTo,
         /// The reply.
         bytes: Vec<u8>,
         /// How long that took, in nanoseconds.
@@ -148,11 +148,11 @@ pub enum WaitMessage {
     /// A key that it waits for was filled: its worker is to try.
     Woken {
         /// Its place.
-        ticket: Ticket,
+        reply_to: ReplyTo,
     },
 }
 
-/// A command in a parcel: what [`Asked`] says of it, and its words, that the parcel owns.
+/// A command in a mailbox batch: what [`Asked`] says of it, and its words, that the mailbox batch owns.
 pub struct Carried {
     spec: &'static Spec,
     db: Db,
@@ -175,11 +175,11 @@ impl Carried {
     }
 }
 
-/// Where a command's words lie in a parcel.
+/// Where a command's words lie in a mailbox batch.
 pub struct Words {
     first: u32,
     count: u32,
-    /// What they lie in, if not among the bytes of the parcel: a long frame is not copied.
+    /// What they lie in, if not among the bytes of the mailbox batch: a long frame is not copied.
     frame: Option<Box<Bytes>>,
 }
 
@@ -200,11 +200,11 @@ impl Message {
     }
 }
 
-impl Parcel {
-    /// Bytes after which a parcel is closed and the next begun: spans count in 32 bits, and a huge parcel
+impl MailboxBatch {
+    /// Bytes after which a mailbox batch is closed and the next begun: spans count in 32 bits, and a huge mailbox batch
     /// would be a stall for its receiver.
     const BYTES_MAX: usize = 4 * 1024 * 1024;
-    /// Messages after which a parcel is closed.
+    /// Messages after which a mailbox batch is closed.
     const MESSAGES_MAX: usize = 4_096;
 
     /// Puts a message in.
@@ -223,30 +223,30 @@ impl Parcel {
         self.messages.is_empty()
     }
 
-    /// Whether another parcel is to be begun.
+    /// Whether another mailbox batch is to be begun.
     pub fn is_full(&self) -> bool {
-        self.bytes.len() >= Parcel::BYTES_MAX || self.messages.len() >= Parcel::MESSAGES_MAX
+        self.bytes.len() >= MailboxBatch::BYTES_MAX || self.messages.len() >= MailboxBatch::MESSAGES_MAX
     }
 
     /// Puts a command in.
-    pub fn push_command(&mut self, ticket: Ticket, asked: &Asked<'_>) {
+    pub fn push_command(&mut self, reply_to: ReplyTo, asked: &Asked<'_>) {
         let words = match asked.frame {
             Some(frame) => self.push_framed(asked.args, frame),
             None => self.push_words(asked.args.iter()),
         };
         let command = Carried::new(asked, words);
-        self.push(Message::Execute { ticket, command });
+        self.push(Message::Execute { reply_to, command });
     }
 
-    /// Puts a part of a command in that is entrusted to the receiver: these of its words.
-    pub(crate) fn push_entrusted<'a>(
+    /// Puts in a part of a command that the receiver decides as last agent: these of its words.
+    pub(crate) fn push_last_agent<'a>(
         &mut self,
         seq: u64,
         asked: &Asked<'_>,
         words: impl Iterator<Item = &'a [u8]>,
     ) {
         let command = Carried::new(asked, self.push_words(words));
-        self.push(Message::Entrust { seq, command });
+        self.push(Message::LastAgent { seq, command });
     }
 
     /// Puts an answer to such a part in.
@@ -260,19 +260,23 @@ impl Parcel {
     /// Puts a message to a channel in.
     pub(crate) fn push_broadcast(
         &mut self,
-        ticket: Option<Ticket>,
+        reply_to: Option<ReplyTo>,
         kind: Kind,
         channel: &[u8],
         message: &[u8],
     ) {
         let words = self.push_words([channel, message].into_iter());
-        self.push(Message::Broadcast { ticket, kind, words });
+        self.push(Message::Broadcast {
+            reply_to,
+            kind,
+            words,
+        });
     }
 
     fn push_words<'a>(&mut self, all: impl Iterator<Item = &'a [u8]>) -> Words {
         let first = self.spans.len() as u32;
         for word in all {
-            // A frame is below 4 GiB and a parcel holds one that passes BYTES_MAX at most.
+            // A frame is below 4 GiB and a mailbox batch holds one that passes BYTES_MAX at most.
             self.spans.push(Span {
                 start: self.bytes.len() as u32,
                 len: word.len() as u32,
@@ -300,7 +304,7 @@ impl Parcel {
         }
     }
 
-    /// A command of this parcel.
+    /// A command of this mailbox batch.
     pub(crate) fn asked<'a>(&'a self, command: &'a Carried) -> Asked<'a> {
         Asked {
             spec: command.spec,
@@ -314,24 +318,24 @@ impl Parcel {
         }
     }
 
-    /// The words of a message in this parcel.
+    /// The words of a message in this mailbox batch.
     pub fn args<'a>(&'a self, words: &'a Words) -> Args<'a> {
         let first = words.first as usize;
         let bytes = words.frame.as_deref().map_or(&self.bytes[..], |frame| &frame[..]);
         Args::new(bytes, &self.spans[first..first + words.count as usize])
     }
 
-    /// Takes the bytes out, for an answer to be written behind them; [`Parcel::push_answer`] puts them back.
+    /// Takes the bytes out, for an answer to be written behind them; [`MailboxBatch::push_answer`] puts them back.
     pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 
     /// Puts an answer in: what stands in `bytes` from `start` on.
-    pub(crate) fn push_answer(&mut self, ticket: Ticket, bytes: Vec<u8>, start: usize) {
+    pub(crate) fn push_answer(&mut self, reply_to: ReplyTo, bytes: Vec<u8>, start: usize) {
         self.bytes = bytes;
         self.push(Message::Answer {
-            connection: ticket.connection,
-            sequence: ticket.sequence,
+            connection: reply_to.connection,
+            sequence: reply_to.sequence,
             reply: start..self.bytes.len(),
         });
     }
@@ -342,12 +346,12 @@ impl Parcel {
         self.push(Message::Output(Box::new(output)));
     }
 
-    /// The bytes of an answer in this parcel.
+    /// The bytes of an answer in this mailbox batch.
     pub fn reply(&self, lies: Range<usize>) -> &[u8] {
         &self.bytes[lies]
     }
 
-    /// Empties the parcel, to be used again; a large one gives its memory back.
+    /// Empties the mailbox batch, to be used again; a large one gives its memory back.
     pub fn clear(&mut self) {
         self.messages.clear();
         self.is_urgent = false;

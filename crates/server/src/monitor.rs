@@ -28,7 +28,7 @@ impl Gateway {
         if hides(Flags::ADMIN) || hides(Flags::SKIP_MONITOR) {
             return;
         }
-        let text: Arc<[u8]> = line(self.turn.now.0, db, session.card.address, spec, args).into();
+        let text: Arc<[u8]> = line(self.turn.now.0, db, session.info.address, spec, args).into();
         let watching = (0..)
             .zip(&self.shared.workers)
             .filter(|(_, stats)| stats.monitors.get() > 0)

@@ -134,7 +134,7 @@ impl Gateway {
                 spec,
                 ended.saturating_sub(began),
                 args,
-                Caller::Here(&session.card),
+                Caller::Here(&session.info),
             );
             began = ended;
         }

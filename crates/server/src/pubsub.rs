@@ -1,7 +1,7 @@
 //! Who listens to what, and how messages reach them.
 //!
 //! Each worker knows the subscriptions of its own connections, and nobody else looks at them: a message goes once to
-//! every worker that has any, in a parcel, and each hands it to its own connections. So the messages of one publisher
+//! every worker that has any, in a mailbox batch, and each hands it to its own connections. So the messages of one publisher
 //! to one channel keep their order. What must be known of the whole node at once (`PUBSUB`, `PUBLISH` inside `EXEC`)
 //! stands in [`Subscriptions`], which is touched when subscriptions change and by those who ask, never by a message.
 //!
@@ -25,7 +25,7 @@ use crate::shared::held;
 use command::glob::Glob;
 use command::{CommandId, ReplyError, Spec};
 use options::{OutputLimit, Settings};
-use replica::Ticket;
+use replica::ReplyTo;
 use resp::{Args, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
@@ -260,12 +260,12 @@ impl Session {
             self.listening = None;
         }
         let listening = self.listening.as_deref();
-        for (index, count) in self.card.subscriptions.iter().enumerate() {
+        for (index, count) in self.info.subscriptions.iter().enumerate() {
             let len = listening.map_or(0, |listening| listening.names[index].len());
             count.store(len as u64, Ordering::Relaxed);
         }
         let is_monitor = listening.is_some_and(|listening| listening.is_monitor);
-        self.card.is_monitor.store(is_monitor, Ordering::Relaxed);
+        self.info.is_monitor.store(is_monitor, Ordering::Relaxed);
     }
 }
 
@@ -435,16 +435,16 @@ impl Gateway {
         if workers == 0 && !self.has_nodes() {
             return connection.writer().integer(here as i64);
         }
-        let ticket = self.reserve(connection);
-        let (nodes, not_asked) = self.ask_nodes(ticket, Purpose::Receivers, args);
+        let reply_to = self.reserve(connection);
+        let (nodes, not_asked) = self.ask_nodes(reply_to, Purpose::Receivers, args);
         if !not_asked.is_empty() {
             self.broadcast_to_nodes(kind, channel, message);
         }
         if workers + nodes == 0 {
-            return self.publish_done(ticket, here);
+            return self.publish_done(reply_to, here);
         }
-        self.pubsub.published.begin(ticket, here, workers + nodes);
-        self.broadcast_elsewhere(Some(ticket), kind, channel, message);
+        self.pubsub.published.begin(reply_to, here, workers + nodes);
+        self.broadcast_elsewhere(Some(reply_to), kind, channel, message);
     }
 
     /// `PUBLISH`, `SPUBLISH` inside `EXEC`, whose reply cannot wait: the receivers are counted by who listens now.
@@ -474,9 +474,10 @@ impl Gateway {
         listening.map(|(worker, _)| worker)
     }
 
-    fn broadcast_elsewhere(&mut self, ticket: Option<Ticket>, kind: Kind, channel: &[u8], message: &[u8]) {
+    fn broadcast_elsewhere(&mut self, reply_to: Option<ReplyTo>, kind: Kind, channel: &[u8], message: &[u8]) {
         for worker in self.listening_workers().collect::<Vec<_>>() {
-            self.parcel(worker).push_broadcast(ticket, kind, channel, message);
+            self.mailbox_batch(worker)
+                .push_broadcast(reply_to, kind, channel, message);
         }
     }
 
@@ -512,25 +513,25 @@ impl Gateway {
     }
 
     /// A message from another worker.
-    pub(crate) fn on_broadcast(&mut self, from: u16, ticket: Option<Ticket>, kind: Kind, words: Args<'_>) {
+    pub(crate) fn on_broadcast(&mut self, from: u16, reply_to: Option<ReplyTo>, kind: Kind, words: Args<'_>) {
         let receivers = self.broadcast_here(kind, words.arg(0), words.arg(1));
-        if let Some(ticket) = ticket {
-            self.send(from, Message::Received { ticket, receivers });
+        if let Some(reply_to) = reply_to {
+            self.send(from, Message::Received { reply_to, receivers });
         }
     }
 
     /// Another worker says how many of its connections a message reached; the last answer completes `PUBLISH`.
-    pub(crate) fn on_received(&mut self, ticket: Ticket, receivers: u64) {
-        let Some(sum) = self.pubsub.published.on_answer(ticket, |sum| *sum += receivers) else {
+    pub(crate) fn on_received(&mut self, reply_to: ReplyTo, receivers: u64) {
+        let Some(sum) = self.pubsub.published.on_answer(reply_to, |sum| *sum += receivers) else {
             return;
         };
-        self.publish_done(ticket, sum);
+        self.publish_done(reply_to, sum);
     }
 
-    fn publish_done(&mut self, ticket: Ticket, receivers: u64) {
+    fn publish_done(&mut self, reply_to: ReplyTo, receivers: u64) {
         let mut bytes = Vec::new();
         Writer::new(&mut bytes, Protocol::Resp2).integer(receivers as i64);
-        self.deliveries.push_back(Delivery::Reply { ticket, bytes });
+        self.deliveries.push_back(Delivery::Reply { reply_to, bytes });
     }
 
     /// `PUBSUB CHANNELS`, `PUBSUB SHARDCHANNELS`.

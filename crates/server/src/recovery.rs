@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a group led here holds Prepared --> the coordinator's link is down, its boot is dead, or it is quiet for long
-//!        --> Inquire to all participants --> the registers decide --> Resolve to all
+//!        --> QueryTxn to all participants --> the vote records decide --> Resolve to all
 //!        --> some have lost theirs, the others are prepared, and the coordinator is gone --> abort, first at the lowest
 //!   an older transaction waits here for a younger one --> Wound to the younger one's other participants
 //! ```
@@ -12,25 +12,25 @@
 
 use crate::gateway::Gateway;
 use crate::shared::Shared;
-use crate::transaction_figures::TornTransaction;
+use crate::transaction_stats::TornTransaction;
 use ids::{Boot, GroupId, Monotonic};
-use planted::Bug;
+use mutations::Mutation;
 use replica::Request;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::{Decision, Finding, Participant, Participants, Recovery, Refusal, Register, TxnId};
+use txn::{Decision, Finding, Participant, Participants, Recovery, Refusal, TxnId, VoteRecord};
 
 /// How long a coordinator that can be reached is left to end its transaction.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long the answers to an inquiry are waited for before everybody is asked again.
+/// How long the answers to a query are waited for before everybody is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// After how long an inquiry that nobody has repeated is dropped: answers got lost, and it is wanted no more. Longer than
+/// After how long a query that nobody has repeated is dropped: answers got lost, and it is wanted no more. Longer than
 /// a group is waited for.
 const LOST_AFTER: Duration = Duration::from_secs(10);
 
-/// Inquiries of one worker at a time; others wait for these to end.
+/// Txn queries of one worker at a time; others wait for these to end.
 const RECOVERIES_MAX: usize = 1_024;
 
 /// After how long a coordinator that can be reached is taken to know nothing of a transaction: all its groups answer, and one of
@@ -40,10 +40,10 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(30);
 /// Torn transactions that a worker remembers; the oldest go.
 const TORN_MAX: usize = 32;
 
-/// The transactions that one worker inquires after.
+/// The transactions that one worker queries.
 #[derive(Default)]
 pub(crate) struct Recoveries {
-    open: BTreeMap<TxnId, Inquiry>,
+    open: BTreeMap<TxnId, TxnQuery>,
     /// Since when a transaction holds locks in a group led here.
     since: BTreeMap<(GroupId, TxnId), Monotonic>,
     /// How many were decided here.
@@ -54,7 +54,7 @@ pub(crate) struct Recoveries {
     pub(crate) torn_count: u64,
 }
 
-struct Inquiry {
+struct TxnQuery {
     recovery: Recovery,
     participants: Participants,
     asked_at: Monotonic,
@@ -69,7 +69,7 @@ impl Recoveries {
     /// What is under way, for traces.
     pub(crate) fn in_words(&self) -> Vec<String> {
         let open = self.open.iter();
-        open.map(|(txn, inquiry)| format!("inquires after {txn:?} of {:?}", inquiry.participants))
+        open.map(|(txn, txn_query)| format!("queries {txn:?} of {:?}", txn_query.participants))
             .collect()
     }
 }
@@ -82,12 +82,12 @@ impl Gateway {
             // It cannot be found out before that group is back, and must not take the place of what can.
             return;
         }
-        if let Some(inquiry) = self.recoveries.open.get_mut(&txn) {
-            if now.since(inquiry.asked_at) < AGAIN {
+        if let Some(txn_query) = self.recoveries.open.get_mut(&txn) {
+            if now.since(txn_query.asked_at) < AGAIN {
                 return;
             }
-            inquiry.asked_at = now;
-            if planted::is(Bug::AbortOnTimeout) {
+            txn_query.asked_at = now;
+            if mutations::is(Mutation::AbortOnTimeout) {
                 self.recoveries.open.remove(&txn);
                 self.settle(txn, groups_of(&participants), false, false);
                 return;
@@ -95,25 +95,25 @@ impl Gateway {
         } else if self.recoveries.open.len() >= RECOVERIES_MAX {
             return;
         } else {
-            let inquiry = Inquiry {
+            let txn_query = TxnQuery {
                 recovery: Recovery::new(groups_of(&participants)),
                 participants: participants.clone(),
                 asked_at: now,
             };
-            self.recoveries.open.insert(txn, inquiry);
+            self.recoveries.open.insert(txn, txn_query);
         }
         let groups = groups_of(&participants);
-        self.inquire(txn, &participants, &groups);
+        self.query_txn(txn, &participants, &groups);
     }
 
     /// Asks some of the participants.
-    fn inquire(&mut self, txn: TxnId, participants: &Participants, groups: &[GroupId]) {
+    fn query_txn(&mut self, txn: TxnId, participants: &Participants, groups: &[GroupId]) {
         let worker = self.worker;
         for &group in groups {
             let participants = participants.clone();
             self.request(
                 group,
-                Request::Inquire {
+                Request::QueryTxn {
                     txn,
                     participants,
                     worker,
@@ -122,28 +122,28 @@ impl Gateway {
         }
     }
 
-    /// Drops inquiries whose answers were lost, or cannot come. Whoever still wants to know asks again.
-    pub(crate) fn drop_lost_inquiries(&mut self) {
+    /// Drops txn queries whose answers were lost, or cannot come. Whoever still wants to know asks again.
+    pub(crate) fn drop_lost_txn_queries(&mut self) {
         let now = self.cluster_now();
         let shared = &self.shared;
-        self.recoveries.open.retain(|_, inquiry| {
-            now.since(inquiry.asked_at) < LOST_AFTER && !is_any_cut_off(shared, &inquiry.participants)
+        self.recoveries.open.retain(|_, txn_query| {
+            now.since(txn_query.asked_at) < LOST_AFTER && !is_any_cut_off(shared, &txn_query.participants)
         });
     }
 
     /// A participant has answered.
-    pub(crate) fn on_inquired(&mut self, txn: TxnId, group: GroupId, register: Register) {
-        let Some(inquiry) = self.recoveries.open.get_mut(&txn) else {
+    pub(crate) fn on_queried_txn(&mut self, txn: TxnId, group: GroupId, vote_record: VoteRecord) {
+        let Some(txn_query) = self.recoveries.open.get_mut(&txn) else {
             return;
         };
-        let Some(finding) = inquiry.recovery.on_register(group, register) else {
+        let Some(finding) = txn_query.recovery.on_vote_record(group, vote_record) else {
             return;
         };
         if let Finding::AskAgain(groups) = finding {
-            let participants = inquiry.participants.clone();
-            return self.inquire(txn, &participants, &groups);
+            let participants = txn_query.participants.clone();
+            return self.query_txn(txn, &participants, &groups);
         }
-        let inquiry = self.recoveries.open.remove(&txn).expect("looked at a moment ago");
+        let txn_query = self.recoveries.open.remove(&txn).expect("looked at a moment ago");
         self.recoveries.decided += 1;
         let is_open = self.coordinator.is_open(txn);
         match finding {
@@ -152,16 +152,16 @@ impl Gateway {
                 if !self.on_recovered(txn, Some(decision)) {
                     let is_committed = decision == Decision::Commit;
                     let forgets = self.is_dead(txn.boot);
-                    self.settle(txn, groups_of(&inquiry.participants), is_committed, forgets);
+                    self.settle(txn, groups_of(&txn_query.participants), is_committed, forgets);
                 }
             }
             // This is the word of its coordinator, who has not committed it. Of what no client waits for, the mark may say that it
             // is over before it is: who goes by that has never heard of it.
             Finding::Orphaned(_) if is_open => {
-                self.on_recovered(txn, Some(Decision::Abort(Refusal::Inquired)));
+                self.on_recovered(txn, Some(Decision::Abort(Refusal::QueriedTxn)));
             }
             Finding::Over | Finding::Torn(_) if is_open && !self.coordinator.is_waited_for(txn) => {
-                self.on_recovered(txn, Some(Decision::Abort(Refusal::Inquired)));
+                self.on_recovered(txn, Some(Decision::Abort(Refusal::QueriedTxn)));
             }
             Finding::Over => {
                 self.on_recovered(txn, None);
@@ -177,8 +177,8 @@ impl Gateway {
             }
             Finding::Torn(prepared) => {
                 if prepared.iter().all(|group| self.is_abandoned(txn, *group)) {
-                    if inquiry.participants.iter().any(|one| self.has_begun_anew(*one)) {
-                        self.note_torn(txn, &groups_of(&inquiry.participants));
+                    if txn_query.participants.iter().any(|one| self.has_begun_anew(*one)) {
+                        self.note_torn(txn, &groups_of(&txn_query.participants));
                     }
                     self.settle(txn, prepared, false, true);
                 }

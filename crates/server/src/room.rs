@@ -81,10 +81,10 @@ impl Gateway {
     /// hears of it with the next entry, is known a moment later.
     fn has_just_flushed(&self) -> bool {
         /// How old the figures may be.
-        const FIGURES_AGE: std::time::Duration = std::time::Duration::from_secs(1);
+        const STATS_AGE: std::time::Duration = std::time::Duration::from_secs(1);
         let flushed = self.shared.memory.flushed_at.load(Ordering::Relaxed);
         let now = (self.shared.hooks.monotonic)();
-        flushed > 0 && now.since(Monotonic(flushed)) < FIGURES_AGE
+        flushed > 0 && now.since(Monotonic(flushed)) < STATS_AGE
     }
 
     /// Notes that a program was carried out which may have emptied databases.

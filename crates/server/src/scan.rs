@@ -175,13 +175,13 @@ impl Gateway {
 
     /// What is for a connection, unless it is an answer for a `SCAN` that asks somebody else now.
     pub(crate) fn on_scanned(&mut self, delivery: Delivery) -> Option<Delivery> {
-        let (ticket, reply) = match &delivery {
-            Delivery::Reply { ticket, bytes } => (*ticket, Some(bytes.as_slice())),
-            Delivery::Replied { ticket, .. } => (*ticket, None),
-            Delivery::Answered(answered) => (answered.ticket, only_part(&answered.replies)),
+        let (reply_to, reply) = match &delivery {
+            Delivery::Reply { reply_to, bytes } => (*reply_to, Some(bytes.as_slice())),
+            Delivery::Replied { reply_to, .. } => (*reply_to, None),
+            Delivery::Answered(answered) => (answered.reply_to, only_part(&answered.replies)),
             _ => return Some(delivery),
         };
-        let place = ticket.place();
+        let place = reply_to.place();
         let Some(mut scanning) = self.scans.remove(&place) else {
             return Some(delivery);
         };
@@ -202,13 +202,13 @@ impl Gateway {
                     continue;
                 }
                 Asked::Worker(worker) if !is_program => {
-                    self.parcel(worker)
-                        .push_command(ticket, &replica::Asked::of(&part));
+                    self.mailbox_batch(worker)
+                        .push_command(reply_to, &replica::Asked::of(&part));
                 }
                 Asked::Leader(_) if is_program => {
                     let program = Program::single(part);
                     let extent = program.extent(self.groups);
-                    self.start(ticket, program, extent);
+                    self.start(reply_to, program, extent);
                 }
                 // Groups have come to have replicas meanwhile: the client's next call goes on there.
                 Asked::Worker(_) | Asked::Leader(_) => break,
@@ -220,12 +220,12 @@ impl Gateway {
         let bytes = scanning.reply(cursor);
         Some(if is_program {
             Delivery::Answered(Box::new(Answered {
-                ticket,
+                reply_to,
                 program: Program::single(scanning.operation),
                 replies: Answers::Whole(Replies::of([bytes.as_slice()])),
             }))
         } else {
-            Delivery::Reply { ticket, bytes }
+            Delivery::Reply { reply_to, bytes }
         })
     }
 

@@ -1,6 +1,6 @@
 //! One client's state: what the protocol makes a connection remember.
 
-use crate::client::ClientCard;
+use crate::client::ClientInfo;
 use crate::endpoint::Endpoint;
 use crate::gateway::touches;
 use crate::named::Naming;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A connection as the gateway knows it.
 pub struct Session {
     /// What other clients may see of it, shared with `CLIENT LIST`.
-    pub card: Arc<ClientCard>,
+    pub info: Arc<ClientInfo>,
     /// The place of the connection in its worker's table; never reused for another connection.
     pub token: u64,
     /// Which way it came in.
@@ -193,10 +193,10 @@ impl Session {
     pub const WATCHED_MAX: usize = 1 << 20;
 
     /// A new connection.
-    pub fn new(card: Arc<ClientCard>, token: u64, endpoint: Endpoint, is_authenticated: bool) -> Session {
-        card.token.store(token, std::sync::atomic::Ordering::Relaxed);
+    pub fn new(info: Arc<ClientInfo>, token: u64, endpoint: Endpoint, is_authenticated: bool) -> Session {
+        info.token.store(token, std::sync::atomic::Ordering::Relaxed);
         Session {
-            card,
+            info,
             token,
             endpoint,
             reads_at_replicas: false,
@@ -288,7 +288,7 @@ impl BusySlots {
 
     /// The same while the worker has little under way but what other workers of the node decide: what goes there together is
     /// paid for once, and the locks are held for as long as a message and its answer take.
-    const ENTRUSTED_MAX: usize = 32;
+    const LAST_AGENT_MAX: usize = 32;
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -299,7 +299,7 @@ impl BusySlots {
     pub(crate) fn is_full(&self, is_worker_busy: bool) -> bool {
         let most = match is_worker_busy {
             true => BusySlots::TRANSACTIONS_MAX,
-            false => BusySlots::ENTRUSTED_MAX,
+            false => BusySlots::LAST_AGENT_MAX,
         };
         self.transactions >= most
     }

@@ -7,7 +7,7 @@ use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
 use crate::topology::{Links, NodeName, Topology};
-use crate::transaction_figures::TransactionFigures;
+use crate::transaction_stats::TransactionStats;
 use ids::{Boot, GroupId, Groups, SemanticsVersion};
 use options::{SetError, Settings};
 use replica::PieceSizes;
@@ -56,7 +56,7 @@ pub struct Shared {
     /// And its data are not wanted any more: `SHUTDOWN NOSAVE`.
     pub leaves_nothing: AtomicBool,
     /// Bytes the allocator has given out, as last sampled; the most so far; and the process's resident bytes.
-    pub memory: MemoryFigures,
+    pub memory: MemoryStats,
     /// Operations per second and bytes per second, as last sampled.
     pub rates: Rates,
     settings: Mutex<Held>,
@@ -127,7 +127,7 @@ impl Default for Hooks {
 
 /// Memory figures in bytes, refreshed by the node.
 #[derive(Default)]
-pub struct MemoryFigures {
+pub struct MemoryStats {
     /// Allocated by the program.
     pub allocated: AtomicU64,
     /// The largest sample of `allocated`.
@@ -193,10 +193,10 @@ impl Shared {
             http_notices: Notices::default(),
             workers: (0..workers).map(|_| Arc::default()).collect(),
             active_expiry: AtomicBool::new(true),
-            steps_max: AtomicUsize::new(crate::aside::STEPS_MAX),
+            steps_max: AtomicUsize::new(crate::offload::STEPS_MAX),
             is_stopping: AtomicBool::new(false),
             leaves_nothing: AtomicBool::new(false),
-            memory: MemoryFigures::default(),
+            memory: MemoryStats::default(),
             rates: Rates::default(),
             settings: Mutex::new(Held {
                 settings: Arc::new(settings),
@@ -324,26 +324,26 @@ impl Shared {
     pub fn links(&self) -> Links {
         let mut all = Links::new();
         for worker in &self.workers {
-            for (&name, &sight) in worker.links().iter() {
+            for (&name, &status) in worker.links().iter() {
                 all.entry(name)
                     .and_modify(|known| {
-                        known.heard_at = known.heard_at.max(sight.heard_at);
+                        known.heard_at = known.heard_at.max(status.heard_at);
                         // All of them are there since the last one came.
-                        known.link.connected_at = known.link.connected_at.max(sight.link.connected_at);
-                        known.link.buffer_bytes += sight.link.buffer_bytes;
-                        known.link.waiting_bytes += sight.link.waiting_bytes;
+                        known.link.connected_at = known.link.connected_at.max(status.link.connected_at);
+                        known.link.buffer_bytes += status.link.buffer_bytes;
+                        known.link.waiting_bytes += status.link.waiting_bytes;
                     })
-                    .or_insert(sight);
+                    .or_insert(status);
             }
         }
         all
     }
 
     /// What all workers have written down of transactions: counts summed up, lists one behind the other.
-    pub fn transactions(&self) -> TransactionFigures {
-        let mut sum = TransactionFigures::default();
+    pub fn transactions(&self) -> TransactionStats {
+        let mut sum = TransactionStats::default();
         for worker in &self.workers {
-            sum.add(&worker.transaction_figures());
+            sum.add(&worker.transaction_stats());
         }
         sum
     }

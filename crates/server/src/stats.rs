@@ -1,6 +1,6 @@
 //! What workers count.
 
-use crate::cluster::ClusterFigures;
+use crate::cluster::ClusterStats;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::{Changed, Gateway};
 use crate::key_counts::Count;
@@ -8,7 +8,7 @@ use crate::shared::held;
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
 use crate::topology::Links;
-use crate::transaction_figures::TransactionFigures;
+use crate::transaction_stats::TransactionStats;
 use command::{CommandId, Spec};
 use ids::Db;
 use replica::Replica;
@@ -85,11 +85,11 @@ pub struct WorkerStats {
     /// Commands that took long. Locked when there is one.
     slow_log: Mutex<SlowLog>,
     /// The groups and peers of the worker. Locked twice a second, and when somebody looks.
-    cluster: Mutex<ClusterFigures>,
+    cluster: Mutex<ClusterStats>,
     /// The worker's connections to other nodes. Locked twice a second, and when somebody looks.
     links: Mutex<Links>,
     /// The worker's part in transactions over several groups. Locked ten times a second, and when somebody looks.
-    transaction_figures: Mutex<TransactionFigures>,
+    transaction_stats: Mutex<TransactionStats>,
     /// Connections that `CLIENT PAUSE` holds back.
     pub paused: Counter,
 
@@ -143,7 +143,7 @@ impl WorkerStats {
     }
 
     /// The groups and peers of the worker, as it last wrote them down.
-    pub fn cluster(&self) -> MutexGuard<'_, ClusterFigures> {
+    pub fn cluster(&self) -> MutexGuard<'_, ClusterStats> {
         held(&self.cluster)
     }
 
@@ -153,8 +153,8 @@ impl WorkerStats {
     }
 
     /// The worker's part in transactions over several groups, as it last wrote it down.
-    pub fn transaction_figures(&self) -> MutexGuard<'_, TransactionFigures> {
-        held(&self.transaction_figures)
+    pub fn transaction_stats(&self) -> MutexGuard<'_, TransactionStats> {
+        held(&self.transaction_stats)
     }
 
     /// Forgets what `CONFIG RESETSTAT` forgets and no baseline is kept of. See [`Distribution::clear`].
@@ -235,7 +235,7 @@ impl Gateway {
 
     /// Writes down what the worker's groups hold and count, if anything has happened in them since it was last called, or if
     /// `is_overdue`: groups that nobody uses cost next to nothing.
-    pub fn keep_figures(&mut self, is_overdue: bool) {
+    pub fn keep_stats(&mut self, is_overdue: bool) {
         let happened = |replica: &Replica| {
             let local = replica.local();
             replica.keyspace().applied().0 + local.hits + local.misses + local.changes + local.waited
@@ -243,12 +243,12 @@ impl Gateway {
         let activity = self.replicas.iter().map(happened).sum();
         let is_idle = std::mem::replace(&mut self.activity, activity) == activity;
         if is_overdue || !is_idle {
-            self.refresh_figures();
+            self.refresh_stats();
         }
     }
 
     /// Writes down what the worker's groups hold and count, for those who read [`WorkerStats`].
-    pub fn refresh_figures(&mut self) {
+    pub fn refresh_stats(&mut self) {
         self.changed = Changed::Any;
         self.refresh_memory();
         self.refresh_cluster();

@@ -12,18 +12,18 @@
 //! higher threshold a command of constant time cannot reach it by itself, so a span that does leaves no entry in the
 //! slow log; the latency monitor hears of it as `fast-command`.
 //!
-//! What is measured is the work of the worker, or of the thread for errands, that carries a command out: not the way to
+//! What is measured is the work of the worker, or of the thread for offload jobs, that carries a command out: not the way to
 //! another worker, not the wait for a transaction or for a key to be filled. Of a command over several workers it is what
 //! its own worker did at once. A command that waits for a key is measured when it has its answer. So is a command, or an
 //! `EXEC`, on groups with replicas on other nodes: what its client waits for are leaders, majorities, other transactions.
 
-use crate::client::ClientCard;
+use crate::client::ClientInfo;
 use crate::gateway::Gateway;
 use crate::program::Program;
 use crate::slow_log::SlowEntry;
 use crate::stats::Counter;
 use command::{Access, CommandId, Flags, Route, Spec};
-use replica::{Journey, Operation, Ticket};
+use replica::{Journey, Operation, ReplyTo};
 use resp::Args;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -57,7 +57,7 @@ pub(crate) struct Timing {
 #[derive(Clone, Copy)]
 pub(crate) enum Caller<'a> {
     /// A client of this worker.
-    Here(&'a ClientCard),
+    Here(&'a ClientInfo),
     /// A client of another one, or one that is to be looked up.
     There {
         /// Its worker.
@@ -69,10 +69,10 @@ pub(crate) enum Caller<'a> {
 
 impl Caller<'_> {
     /// Whoever waits for an answer.
-    pub(crate) fn of(ticket: Ticket) -> Caller<'static> {
+    pub(crate) fn of(reply_to: ReplyTo) -> Caller<'static> {
         Caller::There {
-            worker: ticket.worker,
-            connection: ticket.connection,
+            worker: reply_to.worker,
+            connection: reply_to.connection,
         }
     }
 }
@@ -116,7 +116,7 @@ impl Timing {
     }
 
     /// Whether a command's time does not depend on how much there is.
-    fn is_brief(&self, spec: &Spec) -> bool {
+    fn is_short(&self, spec: &Spec) -> bool {
         let overwrites = spec.route == Route::Keys && spec.access == Access::Overwrites;
         let may_wait = spec.flags.contains(Flags::BLOCKING);
         !self.is_exact && !may_wait && (spec.flags.contains(Flags::FAST) || overwrites)
@@ -154,7 +154,7 @@ impl Gateway {
     #[inline]
     pub(crate) fn before_command(&mut self, spec: &Spec) {
         (self.timing.is_ours, self.timing.is_refused) = (false, false);
-        if !self.timing.is_brief(spec) {
+        if !self.timing.is_short(spec) {
             self.close_span();
         }
     }
@@ -162,7 +162,7 @@ impl Gateway {
     /// A command was carried out.
     #[inline]
     pub(crate) fn after_command(&mut self, spec: &'static Spec, args: Args<'_>, caller: Caller<'_>) {
-        if !self.timing.is_brief(spec) {
+        if !self.timing.is_short(spec) {
             let now = self.timing.now();
             let elapsed = now.saturating_sub(self.timing.since);
             self.timing.since = now;
@@ -196,8 +196,8 @@ impl Gateway {
 
     /// Notes the time of a command or an `EXEC` over groups whose logs decide, from its arrival to its answer. The entry of
     /// an `EXEC` in the slow log has the words of its commands.
-    pub(crate) fn note_program(&mut self, program: &Program, nanos: u64, ticket: Ticket) {
-        let caller = Caller::of(ticket);
+    pub(crate) fn note_program(&mut self, program: &Program, nanos: u64, reply_to: ReplyTo) {
+        let caller = Caller::of(reply_to);
         if !program.is_exec {
             if let Some(operation) = program.operations().next() {
                 let (spec, args) = operation.words();
@@ -222,7 +222,7 @@ impl Gateway {
     }
 
     /// A command was answered by its group's leader, wherever that is: it took as long as it waited for the answer.
-    pub(crate) fn note_journey(&mut self, journey: &Journey, reply: &[u8], card: &ClientCard) {
+    pub(crate) fn note_journey(&mut self, journey: &Journey, reply: &[u8], info: &ClientInfo) {
         let Journey { spec, took, words } = journey;
         if reply.first().is_none_or(|&first| first == b'-') {
             self.stats.by_command[spec.id].failed.add(1);
@@ -232,20 +232,20 @@ impl Gateway {
         let is_told = !spec.flags.contains(Flags::SKIP_SLOWLOG);
         let words = words.as_ref().filter(|_| is_told);
         if let Some(words) = words.and_then(|words| words.look(|args| SlowEntry::words(spec, args))) {
-            self.log_slow(nanos / 1_000, words, Caller::Here(card));
+            self.log_slow(nanos / 1_000, words, Caller::Here(info));
         }
         let is_fast = spec.flags.contains(Flags::FAST);
         self.note_event(if is_fast { "fast-command" } else { "command" }, nanos);
     }
 
     fn log_slow(&mut self, micros: u64, words: Vec<Vec<u8>>, caller: Caller<'_>) {
-        let describe = |card: &ClientCard| (card.address.to_string(), card.labels().name.clone());
+        let describe = |info: &ClientInfo| (info.address.to_string(), info.labels().name.clone());
         let (address, name) = match caller {
-            Caller::Here(card) => describe(card),
+            Caller::Here(info) => describe(info),
             Caller::There { worker, connection } => {
                 // It may have ended meanwhile.
                 let found = self.shared.clients.at(worker, connection);
-                found.map_or_else(Default::default, |card| describe(&card))
+                found.map_or_else(Default::default, |info| describe(&info))
             }
         };
         let entry = SlowEntry {

@@ -77,7 +77,7 @@ pub struct PeerLink {
 
 /// What a node knows of its connections to another, while there are any.
 #[derive(Clone, Copy, Debug)]
-pub struct LinkSight {
+pub struct LinkStatus {
     /// When it last heard of it.
     pub heard_at: UnixMillis,
     /// The connections, as if they were one.
@@ -85,7 +85,7 @@ pub struct LinkSight {
 }
 
 /// The connections of a node, by the names of those at their other ends.
-pub type Links = BTreeMap<NodeName, LinkSight>;
+pub type Links = BTreeMap<NodeName, LinkStatus>;
 
 /// Who has a group.
 #[derive(Clone, Debug)]
@@ -133,9 +133,9 @@ impl Topology {
     pub(crate) fn linked(&self, links: &Links) -> Topology {
         let mut linked = self.clone();
         for node in &mut linked.nodes {
-            let sight = links.get(&node.name);
-            node.link = sight.map(|sight| sight.link);
-            node.heard_at = sight.map_or(node.heard_at, |sight| sight.heard_at);
+            let status = links.get(&node.name);
+            node.link = status.map(|status| status.link);
+            node.heard_at = status.map_or(node.heard_at, |status| status.heard_at);
         }
         linked
     }

@@ -1,7 +1,7 @@
 //! What groups are asked and answer: of commands within one group that wait, or are one, and of transactions.
 //!
 //! A program over groups that all live here and are free is one step (`one_step.rs`); one on keys of this worker and one other
-//! is decided there (`entrusted.rs`); one within one group is sent there whole. Of any other the gateway is the coordinator:
+//! is decided there (`last_agent.rs`); one within one group is sent there whole. Of any other the gateway is the coordinator:
 //! `coordinator.rs`.
 //!
 //! What a connection sends behind a command over several groups may pass it, unless it names one of its keys:
@@ -16,7 +16,7 @@ use crate::message::Message;
 use crate::named::error_of;
 use crate::program::{Extent, Item, Program};
 use ids::GroupId;
-use replica::{Journey, Operation, Output, Replies, Request, Ticket};
+use replica::{Journey, Operation, Output, Replies, ReplyTo, Request};
 use resp::FrozenRope;
 use resp::{Protocol, Writer};
 use std::collections::{BTreeMap, VecDeque};
@@ -55,21 +55,21 @@ impl Gateway {
         if can_run_here && !is_heavy {
             return self.run_program_here(connection, &program);
         }
-        let ticket = self.reserve(connection);
+        let reply_to = self.reserve(connection);
         if program.is_exec || extent.is_whole {
             connection.session.is_waiting = true;
         } else {
             connection.session.busy.begin(program.slots());
         }
         if !is_heavy && self.may_combine(&program, &extent) {
-            return self.combine(ticket, program, extent);
+            return self.combine(reply_to, program, extent);
         }
         let is_exec = program.is_exec;
         let touches = touches(&connection.session, command::CommandId::Exec.spec());
         let opened = if is_heavy {
-            self.start_offload(ticket, program, extent, false, touches)
+            self.start_offload(reply_to, program, extent, false, touches)
         } else {
-            self.start(ticket, program, extent)
+            self.start(reply_to, program, extent)
         };
         if !is_exec && let Some(seq) = opened {
             // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
@@ -81,9 +81,9 @@ impl Gateway {
 
     /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
     /// if it is one.
-    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
+    pub(crate) fn start(&mut self, reply_to: ReplyTo, program: Program, extent: Extent) -> Option<u64> {
         if program.request.is_some() {
-            return self.start_named(ticket, program, extent);
+            return self.start_named(reply_to, program, extent);
         }
         // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
         let is_all = self.is_spread && self.groups.get() == 1;
@@ -92,33 +92,33 @@ impl Gateway {
         if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
-            self.transactions.blocks.insert(ticket.place(), program);
+            self.transactions.blocks.insert(reply_to.place(), program);
             let block = Request::Block {
-                ticket,
+                reply_to,
                 conditions,
                 operations,
             };
             self.request(*group, block);
             return None;
         }
-        self.start_transaction(ticket, program, extent)
+        self.start_transaction(reply_to, program, extent)
     }
 
     /// The same, of what its client has named.
-    fn start_named(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
+    fn start_named(&mut self, reply_to: ReplyTo, program: Program, extent: Extent) -> Option<u64> {
         let request = program.request.expect("the caller looked");
         if let ([group], false) = (&extent.groups[..], extent.wants) {
             let operations = program.operations().cloned().collect();
-            self.transactions.blocks.insert(ticket.place(), program);
+            self.transactions.blocks.insert(reply_to.place(), program);
             let once = Request::Once {
-                ticket,
+                reply_to,
                 request,
                 operations,
             };
             self.request(*group, once);
             return None;
         }
-        self.start_transaction(ticket, program, extent)
+        self.start_transaction(reply_to, program, extent)
     }
 
     /// The name and age of a new transaction.
@@ -170,13 +170,13 @@ impl Gateway {
     pub fn pump(&mut self) {
         while let Some(output) = self.transactions.outputs.pop_front() {
             let worker = match &output {
-                Output::Replied { ticket, .. }
-                | Output::Answered { ticket, .. }
-                | Output::Waits { ticket }
-                | Output::TooLarge { ticket, .. }
-                | Output::Failed { ticket, .. }
-                | Output::FailedWatch { ticket, .. }
-                | Output::Versions { ticket, .. } => ticket.worker,
+                Output::Replied { reply_to, .. }
+                | Output::Answered { reply_to, .. }
+                | Output::Waits { reply_to }
+                | Output::TooLarge { reply_to, .. }
+                | Output::Failed { reply_to, .. }
+                | Output::FailedWatch { reply_to, .. }
+                | Output::Versions { reply_to, .. } => reply_to.worker,
                 Output::Locked { txn, .. }
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
@@ -184,7 +184,7 @@ impl Gateway {
                 | Output::Seen { txn, .. }
                 | Output::Fetched { txn, .. }
                 | Output::Wound { txn } => txn.worker,
-                Output::Inquired { worker, .. }
+                Output::QueriedTxn { worker, .. }
                 | Output::Decided { worker, .. }
                 | Output::Undecided { worker, .. } => *worker,
             };
@@ -201,14 +201,14 @@ impl Gateway {
     pub(crate) fn on_output(&mut self, output: Output) {
         match output {
             Output::Replied {
-                ticket,
+                reply_to,
                 reply,
                 journey,
-            } => self.on_replied(ticket, reply, journey),
-            Output::Answered { ticket, replies } => self.on_answered(ticket, replies),
-            Output::Versions { ticket, versions } => self.on_versions(ticket, versions),
-            Output::Waits { ticket } => self.on_waits(ticket),
-            Output::TooLarge { ticket } => self.on_too_large(ticket),
+            } => self.on_replied(reply_to, reply, journey),
+            Output::Answered { reply_to, replies } => self.on_answered(reply_to, replies),
+            Output::Versions { reply_to, versions } => self.on_versions(reply_to, versions),
+            Output::Waits { reply_to } => self.on_waits(reply_to),
+            Output::TooLarge { reply_to } => self.on_too_large(reply_to),
             Output::Locked {
                 txn,
                 group,
@@ -231,72 +231,75 @@ impl Gateway {
                 age,
                 time,
             } => self.on_fetched(txn, group, objects, age, time),
-            Output::Inquired {
-                txn, group, register, ..
-            } => self.on_inquired(txn, group, register),
+            Output::QueriedTxn {
+                txn,
+                group,
+                vote_record,
+                ..
+            } => self.on_queried_txn(txn, group, vote_record),
             Output::Decided {
                 txn, group, replies, ..
             } => self.on_decided(txn, group, replies),
             Output::Undecided { txn, group, .. } => self.on_undecided(txn, group),
             Output::Resolved { txn, group, replies } => self.on_part_done(txn, group, replies),
             Output::Failed {
-                ticket,
+                reply_to,
                 error,
                 journey,
-            } => self.on_failed(ticket, error, journey),
-            Output::FailedWatch { ticket, error } => self.on_failed_watch(ticket, error),
+            } => self.on_failed(reply_to, error, journey),
+            Output::FailedWatch { reply_to, error } => self.on_failed_watch(reply_to, error),
             Output::FailedPart { txn, error, .. } => self.on_failed_transaction(txn, error),
             Output::Wound { txn } => self.on_wound(txn),
         }
     }
 
     /// A group could not be asked, or what came of it is not known.
-    fn on_failed(&mut self, ticket: Ticket, error: &'static str, journey: Option<Journey>) {
+    fn on_failed(&mut self, reply_to: ReplyTo, error: &'static str, journey: Option<Journey>) {
         let mut bytes = Vec::new();
         Writer::new(&mut bytes, Protocol::Resp2).error(error);
-        if self.on_tried(ticket, &bytes) {
+        if self.on_tried(reply_to, &bytes) {
             return;
         }
-        let Some(program) = self.transactions.blocks.remove(&ticket.place()) else {
+        let Some(program) = self.transactions.blocks.remove(&reply_to.place()) else {
             let reply = bytes.into();
             return self.deliveries.push_back(Delivery::Replied {
-                ticket,
+                reply_to,
                 reply,
                 journey,
             });
         };
-        self.finish(ticket, program, Answers::Failed(error));
+        self.finish(reply_to, program, Answers::Failed(error));
     }
 
     /// A group could not be asked for the versions of keys. The client is told of the first one.
-    fn on_failed_watch(&mut self, ticket: Ticket, error: &'static str) {
-        if self.watches.forget(ticket) {
+    fn on_failed_watch(&mut self, reply_to: ReplyTo, error: &'static str) {
+        if self.watches.forget(reply_to) {
             let mut bytes = Vec::new();
             Writer::new(&mut bytes, Protocol::Resp2).error(error);
-            self.deliveries.push_back(Delivery::Awaited { ticket, bytes });
+            self.deliveries.push_back(Delivery::Awaited { reply_to, bytes });
         }
     }
 
     /// The leader of a command's group has answered it.
-    fn on_replied(&mut self, ticket: Ticket, reply: FrozenRope, journey: Option<Journey>) {
+    fn on_replied(&mut self, reply_to: ReplyTo, reply: FrozenRope, journey: Option<Journey>) {
         // Nothing is shared with the reply of a command that was only tried: those pop.
-        if !self.on_tried(ticket, reply.bytes()) {
+        if !self.on_tried(reply_to, reply.bytes()) {
             self.deliveries.push_back(Delivery::Replied {
-                ticket,
+                reply_to,
                 reply,
                 journey,
             });
         }
     }
 
-    fn on_answered(&mut self, ticket: Ticket, replies: Option<Replies>) {
-        let Some(program) = self.transactions.blocks.remove(&ticket.place()) else {
+    fn on_answered(&mut self, reply_to: ReplyTo, replies: Option<Replies>) {
+        let Some(program) = self.transactions.blocks.remove(&reply_to.place()) else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();
-            if self.on_tried(ticket, &bytes) {
+            if self.on_tried(reply_to, &bytes) {
                 return;
             }
-            return self.deliveries.push_back(Delivery::Reply { ticket, bytes });
+            return self.deliveries.push_back(Delivery::Reply { reply_to, bytes });
         };
         let sees_whole = |operation: &Operation| operation.spec.route != command::Route::Keys;
         let replies = match replies {
@@ -314,7 +317,7 @@ impl Gateway {
             Some(replies) => Answers::Whole(replies),
         };
         let answered = Answered {
-            ticket,
+            reply_to,
             program,
             replies,
         };
@@ -322,19 +325,19 @@ impl Gateway {
     }
 
     /// Commands within one group would hold its worker up there.
-    fn on_too_large(&mut self, ticket: Ticket) {
-        let program = self.transactions.blocks.remove(&ticket.place());
+    fn on_too_large(&mut self, reply_to: ReplyTo) {
+        let program = self.transactions.blocks.remove(&reply_to.place());
         let program = program.expect("it waits for its group");
         let extent = program.extent(self.groups);
-        self.start_offload(ticket, program, extent, false, true);
+        self.start_offload(reply_to, program, extent, false, true);
     }
 
-    fn finish(&mut self, ticket: Ticket, program: Program, replies: Answers) {
-        if self.ends_try(ticket, &replies) {
+    fn finish(&mut self, reply_to: ReplyTo, program: Program, replies: Answers) {
+        if self.ends_try(reply_to, &replies) {
             return;
         }
         self.deliveries.push_back(Delivery::Answered(Box::new(Answered {
-            ticket,
+            reply_to,
             program,
             replies,
         })));

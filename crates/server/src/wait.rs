@@ -9,7 +9,7 @@ use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::gateway::Gateway;
 use command::{ReplyError, Spec, number};
-use replica::{Operation, Ticket};
+use replica::{Operation, ReplyTo};
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(crate) struct ReplicaWaits {
 }
 
 struct ReplicaWait {
-    ticket: Ticket,
+    reply_to: ReplyTo,
     /// Its number, as `CLIENT ID` tells it.
     client: u64,
     /// How many replicas it waits for.
@@ -72,19 +72,19 @@ impl Gateway {
             Ok(_) => return connection.writer().integer(beside.into()),
             Err(error) => return error.write(&mut connection.writer()),
         };
-        let ticket = self.reserve(connection);
+        let reply_to = self.reserve(connection);
         connection.session.is_waiting = true;
-        connection.session.card.set_blocked(true);
+        connection.session.info.set_blocked(true);
         let spent = self.postpone_time();
         let nanos = timeout.saturating_mul(NANOS_OF_MILLI);
         let deadline = (timeout > 0).then(|| self.timing.now().saturating_add(nanos));
-        let token = ticket.connection;
+        let token = reply_to.connection;
         self.replica_waits
             .deadlines
             .extend(deadline.map(|deadline| (deadline, token)));
         let wait = ReplicaWait {
-            ticket,
-            client: connection.session.card.id,
+            reply_to,
+            client: connection.session.info.id,
             replicas,
             deadline,
             operation: connection.session.operation(spec, args),
@@ -156,7 +156,7 @@ impl Gateway {
             reply
         });
         self.deliveries.push_back(Delivery::Unblocked {
-            ticket: wait.ticket,
+            reply_to: wait.reply_to,
             operation: wait.operation,
             nanos: wait.spent,
             bytes,

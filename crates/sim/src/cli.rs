@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command, value_parser};
-use planted::Bug;
+use mutations::Mutation;
 use sim::{NODES_MAX, Options, WORKERS_MAX};
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -40,14 +40,14 @@ simulated.
   sim --seeds 500                     500 seeds; the first failure is explained, with the command that repeats it
   sim --seed 4711                     this one alone, with the last events if it fails
   sim --seed 4711 --history f.txt     the same, and what the clients saw as text
-  sim --bug AmnesiacVote --seeds 200  plants a mistake; succeeds if somebody notices
+  sim --mutation AmnesiacVote --seeds 200  plants a mistake; succeeds if somebody notices
   sim --seeds 100000 --minutes 30     as many as half an hour allows
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes and
 --workers, and with or without --no-ruins.";
 
 fn command() -> Command {
-    let bugs = Bug::ALL.iter().map(|bug| format!("{bug:?}"));
+    let mutations = Mutation::ALL.iter().map(|mutation| format!("{mutation:?}"));
     Command::new("sim")
         .about("Simulates clusters from seeds, and says what no single machine could have shown to clients.")
         .after_help(AFTER_HELP)
@@ -90,11 +90,11 @@ fn command() -> Command {
                 .default_value("1..3"),
         )
         .arg(
-            Arg::new("bug")
-                .long("bug")
+            Arg::new("mutation")
+                .long("mutation")
                 .value_name("NAME")
                 .help("Plants a mistake, and succeeds if it is caught")
-                .value_parser(PossibleValuesParser::new(bugs)),
+                .value_parser(PossibleValuesParser::new(mutations)),
         )
         .arg(
             Arg::new("no-ruins")
@@ -142,8 +142,13 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
     };
     let nodes = range("nodes", NODES_MAX)?;
     let workers = range("workers", WORKERS_MAX)?;
-    let bug = matches.get_one::<String>("bug");
-    let bug = bug.and_then(|name| Bug::ALL.iter().copied().find(|bug| format!("{bug:?}") == *name));
+    let mutation = matches.get_one::<String>("mutation");
+    let mutation = mutation.and_then(|name| {
+        Mutation::ALL
+            .iter()
+            .copied()
+            .find(|mutation| format!("{mutation:?}") == *name)
+    });
     let seeds = match number("seed") {
         Some(seed) => Seeds::One(seed),
         None => Seeds::Many {
@@ -156,7 +161,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
         options: Options {
             nodes,
             workers,
-            bug,
+            mutation,
             ruins: !matches.get_flag("no-ruins"),
         },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),
@@ -181,12 +186,12 @@ mod tests {
 
     #[test]
     fn the_command_that_repeats_a_failure_is_understood() {
-        let plan =
-            parse("sim --nodes 3..5 --workers 2..2 --seed 17 --bug AmnesiacVote").expect("its options exist");
+        let plan = parse("sim --nodes 3..5 --workers 2..2 --seed 17 --mutation AmnesiacVote")
+            .expect("its options exist");
         assert!(matches!(plan.seeds, Seeds::One(17)));
         assert_eq!(plan.options.nodes, 3..=5);
         assert_eq!(plan.options.workers, 2..=2);
-        assert_eq!(plan.options.bug, Some(Bug::AmnesiacVote));
+        assert_eq!(plan.options.mutation, Some(Mutation::AmnesiacVote));
         assert_eq!(parse("sim --nodes 4").unwrap().options.nodes, 4..=4);
     }
 
@@ -197,7 +202,7 @@ mod tests {
             "sim --nodes 0",
             "sim --nodes x",
             "sim --workers 5",
-            "sim --bug None",
+            "sim --mutation None",
             "sim --seed 1 --seeds 2",
         ] {
             assert!(parse(line).is_err(), "{line}");

@@ -30,7 +30,7 @@ pub(crate) struct Client {
     pub(crate) waits_since: u64,
     received: Vec<u8>,
     /// What it still has to ask before it is done; `None` as long as the storm lasts.
-    pub(crate) errands: Option<VecDeque<(String, Call)>>,
+    pub(crate) requests: Option<VecDeque<(String, Call)>>,
     /// The transactions among it.
     tasks: Tasks,
     /// It was refused something, and goes elsewhere with it.
@@ -75,7 +75,7 @@ impl Clients {
                 is_in_step: false,
                 waits_since: 0,
                 received: Vec::new(),
-                errands: None,
+                requests: None,
                 tasks: Tasks::new(),
                 is_turned_away: false,
             })
@@ -93,14 +93,14 @@ impl Clients {
 
     /// The storm is over: each client has a few more requests, together they write to everything, and then each reads
     /// everything.
-    pub(crate) fn give_errands(&mut self, count: usize) {
+    pub(crate) fn give_requests(&mut self, count: usize) {
         let all = self.clients.len();
         let writes = self.workload.writes();
         for (number, client) in self.clients.iter_mut().enumerate() {
-            let mut errands: VecDeque<(String, Call)> = (0..count).map(|_| self.workload.next()).collect();
-            errands.extend(writes.iter().skip(number).step_by(all).cloned());
-            errands.extend(self.workload.reads());
-            client.errands = Some(errands);
+            let mut requests: VecDeque<(String, Call)> = (0..count).map(|_| self.workload.next()).collect();
+            requests.extend(writes.iter().skip(number).step_by(all).cloned());
+            requests.extend(self.workload.reads());
+            client.requests = Some(requests);
             if self.mix.share > 0 {
                 let (books, mix, prng) = (&mut self.books, &self.mix, &mut self.prng);
                 client.tasks.extend((0..count / 2).map(|_| books.next(mix, prng)));
@@ -120,7 +120,7 @@ impl Clients {
             client.waiting.is_empty()
                 && client.running.is_none()
                 && client.tasks.is_empty()
-                && client.errands.as_ref().is_some_and(VecDeque::is_empty)
+                && client.requests.as_ref().is_some_and(VecDeque::is_empty)
         })
     }
 
@@ -134,9 +134,9 @@ impl Clients {
         let count = 1 + self.prng.below(pipeline);
         for _ in 0..count {
             let client = &mut self.clients[index];
-            let next = match &mut client.errands {
+            let next = match &mut client.requests {
                 None => Some(self.workload.next()),
-                Some(errands) => errands.pop_front(),
+                Some(requests) => requests.pop_front(),
             };
             let Some((key, call)) = next else {
                 break;
@@ -153,10 +153,12 @@ impl Clients {
     fn ask_program(&mut self, index: usize, now: u64) -> Option<Vec<u8>> {
         let client = &mut self.clients[index];
         if client.running.is_none() {
-            let is_calm = client.errands.is_some();
-            let begins = match &client.errands {
+            let is_calm = client.requests.is_some();
+            let begins = match &client.requests {
                 None => self.mix.share > 0 && self.prng.below(100) < self.mix.share,
-                Some(errands) => !client.tasks.is_empty() && (errands.is_empty() || self.prng.below(3) == 0),
+                Some(requests) => {
+                    !client.tasks.is_empty() && (requests.is_empty() || self.prng.below(3) == 0)
+                }
             };
             if !begins {
                 return None;
@@ -203,7 +205,7 @@ impl Clients {
                     self.processes += 1;
                 }
                 let running = client.running.take().expect("looked at a moment ago");
-                if is_passing && client.errands.is_some() {
+                if is_passing && client.requests.is_some() {
                     client.tasks.extend(self.books.tried(running.task()));
                     client.is_turned_away = true;
                 }
@@ -228,8 +230,8 @@ impl Clients {
             client.received.drain(..length);
             let asked = client.waiting.pop_front().map(|(_, key, _)| key);
             // In the calm nothing stays undone.
-            if let (Answer::Unknown | Answer::Refused, Some(errands)) = (&answer, &mut client.errands) {
-                errands.extend(asked.map(|key| (key, self.workload.again(call))));
+            if let (Answer::Unknown | Answer::Refused, Some(requests)) = (&answer, &mut client.requests) {
+                requests.extend(asked.map(|key| (key, self.workload.again(call))));
                 client.is_turned_away = true;
             }
             client.waits_since = now;
@@ -255,7 +257,7 @@ impl Clients {
         if let Some(running) = client.running.take() {
             self.books.lose(&running, &self.mix);
             lost += 1;
-            if client.errands.is_some() {
+            if client.requests.is_some() {
                 client.tasks.extend(self.books.tried(running.task()));
             }
         }

@@ -55,8 +55,8 @@ fn main() -> ExitCode {
     let failure = failure.into_inner().expect("nobody panics while he holds it");
     let Some(failure) = failure else {
         println!("{}", progress.summary(started.elapsed()));
-        if let Some(bug) = plan.options.bug {
-            println!("{bug:?} was planted, and nobody noticed");
+        if let Some(mutation) = plan.options.mutation {
+            println!("{mutation:?} was planted, and nobody noticed");
             return ExitCode::FAILURE;
         }
         return ExitCode::SUCCESS;
@@ -69,10 +69,10 @@ fn main() -> ExitCode {
             Err(error) => println!("the history could not be written to {}: {error}", path.display()),
         }
     }
-    match plan.options.bug {
+    match plan.options.mutation {
         // It was to be caught.
-        Some(bug) => {
-            println!("{bug:?} was caught");
+        Some(mutation) => {
+            println!("{mutation:?} was caught");
             ExitCode::SUCCESS
         }
         None => ExitCode::FAILURE,

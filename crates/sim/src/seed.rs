@@ -3,7 +3,7 @@
 use crate::swarm::Swarm;
 use crate::trace::Trace;
 use crate::world::{self, Summary, World};
-use planted::Bug;
+use mutations::Mutation;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -18,7 +18,7 @@ pub struct Options {
     /// How many workers a node may have.
     pub workers: RangeInclusive<usize>,
     /// A mistake to be planted.
-    pub bug: Option<Bug>,
+    pub mutation: Option<Mutation>,
     /// Whether a seed may draw losses of majorities, which an operator mends.
     pub ruins: bool,
 }
@@ -28,7 +28,7 @@ impl Default for Options {
         Options {
             nodes: 3..=5,
             workers: 1..=3,
-            bug: None,
+            mutation: None,
             ruins: true,
         }
     }
@@ -56,13 +56,13 @@ impl Failure {
     pub fn command(&self) -> String {
         let Options { nodes, workers, .. } = &self.options;
         let ruins = if self.options.ruins { "" } else { " --no-ruins" };
-        let bug = self
+        let mutation = self
             .options
-            .bug
-            .map(|bug| format!(" --bug {bug:?}"))
+            .mutation
+            .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{} --seed {}{ruins}{bug}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{} --seed {}{ruins}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),
@@ -111,12 +111,12 @@ pub fn run(seed: u64, options: &Options) -> Result<Summary, Box<Failure>> {
 type Attempt = (Result<Summary, String>, Vec<String>, String);
 
 fn attempt(seed: u64, swarm: &Swarm, options: &Options, is_traced: bool) -> Attempt {
-    planted::plant(options.bug);
+    mutations::plant(options.mutation);
     let mut trace = Trace::new(is_traced);
     let mut clients = world::clients(seed, swarm);
     let run = || World::new(seed, swarm, &mut clients, &mut trace).run();
     let result = catch_panic(run).unwrap_or_else(Err);
-    planted::plant(None);
+    mutations::plant(None);
     let history = clients.take_history();
     let (judged, transactions) = clients.judge_transactions();
     let result = result.and_then(|summary| world::judge(&history).map(|()| summary));

@@ -8,7 +8,7 @@ use crate::node::Shape;
 use crate::programs::Mix;
 use crate::seed::Options;
 use ids::Prng;
-use planted::Bug;
+use mutations::Mutation;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -111,29 +111,29 @@ impl Swarm {
         // Several groups for each worker: some commands are over groups of one, and some of two.
         swarm.shape.groups = swarm.shape.groups.max(2 * swarm.shape.workers as u16);
         swarm.late = late(swarm.shape.nodes, &mut prng);
-        let bug = options.bug;
-        let is_of_ruins = bug == Some(Bug::UnreportedPassedOver);
+        let mutation = options.mutation;
+        let is_of_ruins = mutation == Some(Mutation::UnreportedPassedOver);
         // Whatever is lost is allowed to be lost then: no place for other mistakes. What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x5255_494e_5345_0005);
-        let may_ruin = options.ruins && swarm.shape.nodes >= 3 && (bug.is_none() || is_of_ruins);
+        let may_ruin = options.ruins && swarm.shape.nodes >= 3 && (mutation.is_none() || is_of_ruins);
         if may_ruin && (is_of_ruins || prng.below(8) == 0) {
             swarm.ruins = 6 + prng.below(40);
             swarm.mix.share = 0;
             // A disk that is lost beside would leave the meta group without its majority too.
             swarm.disks = 0;
         }
-        match bug {
-            Some(Bug::AmnesiacVote) => {
+        match mutation {
+            Some(Mutation::AmnesiacVote) => {
                 swarm.kills = swarm.kills.max(40);
                 swarm.partitions = swarm.partitions.max(40);
             }
             // Groups that grow from one replica while several processes are killed at once.
-            Some(Bug::UnreportedPassedOver) => {
+            Some(Mutation::UnreportedPassedOver) => {
                 swarm.late = swarm.shape.nodes - 1;
                 swarm.ruins = 60;
             }
             // Leaders that come and go.
-            Some(Bug::ReadBeforeOwnEntry) => {
+            Some(Mutation::ReadBeforeOwnEntry) => {
                 swarm.latency.1 = swarm.latency.0 + 10 * MILLIS;
                 swarm.transfers = 600;
                 swarm.storm = 10 * SECONDS;
@@ -142,36 +142,40 @@ impl Swarm {
                 swarm.reads = 70;
             }
             // Heartbeats and refusals in one turn, again and again.
-            Some(Bug::LibraryBatching) => {
+            Some(Mutation::LibraryBatching) => {
                 swarm.turn = 20 * MILLIS;
                 swarm.think = MILLIS;
                 swarm.reads = 30;
             }
             // Members that vote and write, and lose their power.
-            Some(Bug::MetaLogNotSynced | Bug::MetaVoteNotWritten) => {
+            Some(Mutation::MetaLogNotSynced | Mutation::MetaVoteNotWritten) => {
                 swarm.kills = swarm.kills.max(120);
                 swarm.partitions = swarm.partitions.max(60);
                 swarm.storm = 20 * SECONDS;
             }
             // Replicas that come and go while commands are under way.
-            Some(Bug::PiecesNotMoved) => {
+            Some(Mutation::PiecesNotMoved) => {
                 swarm.moves = swarm.moves.max(120);
                 swarm.clients = 10;
                 swarm.reads = 30;
                 swarm.think = MILLIS;
             }
             // It is one replica less for a while: no other one is to be lost.
-            Some(Bug::ScrubLies) => {
+            Some(Mutation::ScrubLies) => {
                 (swarm.kills, swarm.hand_overs, swarm.moves, swarm.disks) = (0, 0, 0, 0);
                 swarm.storm = 10 * SECONDS;
                 swarm.think = 20 * MILLIS;
             }
             // A file that is left, and a start that finds it although it was not written for it.
-            Some(Bug::HandoverUsedTwice) => {
+            Some(Mutation::HandoverUsedTwice) => {
                 swarm.hand_overs = 120;
                 swarm.kills = 120;
             }
-            Some(Bug::VoteInsidePromise | Bug::CampaignInsidePromise | Bug::LeaseKeptAcrossTransfer) => {
+            Some(
+                Mutation::VoteInsidePromise
+                | Mutation::CampaignInsidePromise
+                | Mutation::LeaseKeptAcrossTransfer,
+            ) => {
                 swarm.reads = 97;
                 swarm.partitions = swarm.partitions.max(60);
                 swarm.transfers = swarm.transfers.max(60);
@@ -179,16 +183,16 @@ impl Swarm {
             }
             // Coordinators and leaders that are lost in the middle of transactions.
             Some(
-                Bug::MarkNotConsulted
-                | Bug::RefusalNotRecorded
-                | Bug::CommitWithoutAll
-                | Bug::AbortOnTimeout
-                | Bug::ForgottenEarly
-                | Bug::KeptIsRecorded
-                | Bug::AttemptIgnored
-                | Bug::LateAnswerTwice
-                | Bug::PreparedRevoked
-                | Bug::FenceIgnored,
+                Mutation::MarkNotConsulted
+                | Mutation::RefusalNotRecorded
+                | Mutation::CommitWithoutAll
+                | Mutation::AbortOnTimeout
+                | Mutation::ForgottenEarly
+                | Mutation::KeptIsRecorded
+                | Mutation::AttemptIgnored
+                | Mutation::LateAnswerTwice
+                | Mutation::PreparedRevoked
+                | Mutation::FenceIgnored,
             ) => {
                 swarm.mix = Mix::busy(20);
                 swarm.partitions = swarm.partitions.max(60);
@@ -197,7 +201,7 @@ impl Swarm {
                 swarm.think = 20 * MILLIS;
             }
             // Attempts that end one after the other, and then groups that are out of reach for longer than a deadline.
-            Some(Bug::DeadlinePerAttempt) => {
+            Some(Mutation::DeadlinePerAttempt) => {
                 swarm.mix = Mix::busy(50);
                 swarm.storm = 30 * SECONDS;
                 swarm.partitions = 600;
@@ -205,21 +209,21 @@ impl Swarm {
             }
             // Many transactions on the same few keys.
             Some(
-                Bug::LockIgnoredByRead
-                | Bug::KeptIgnoredByRead
-                | Bug::LockIgnoredByCommand
-                | Bug::LocksReleasedEarly
-                | Bug::ConditionsNotJudged
-                | Bug::VersionsNotChecked
-                | Bug::TakenLockPrepares
-                | Bug::AgeNotChecked
-                | Bug::AgeFromBefore,
+                Mutation::LockIgnoredByRead
+                | Mutation::KeptIgnoredByRead
+                | Mutation::LockIgnoredByCommand
+                | Mutation::LocksReleasedEarly
+                | Mutation::ConditionsNotJudged
+                | Mutation::VersionsNotChecked
+                | Mutation::TakenLockPrepares
+                | Mutation::AgeNotChecked
+                | Mutation::AgeFromBefore,
             ) => {
                 swarm.mix = Mix::busy(50);
                 swarm.clients = 10;
                 swarm.think = MILLIS;
             }
-            Some(Bug::RemovalNotStamped) => {
+            Some(Mutation::RemovalNotStamped) => {
                 swarm.mix = Mix::elements(50);
                 swarm.clients = 10;
                 swarm.delay = (200_000, 20 * MILLIS);
@@ -227,11 +231,11 @@ impl Swarm {
                 swarm.latency.1 = swarm.latency.0 + MILLIS;
                 swarm.think = MILLIS;
             }
-            Some(Bug::ResultNotKept) => {
+            Some(Mutation::ResultNotKept) => {
                 swarm.mix = Mix::named();
                 swarm.think = MILLIS;
             }
-            Some(Bug::WholeNotLocked) => {
+            Some(Mutation::WholeNotLocked) => {
                 swarm.mix = Mix::whole(30);
                 swarm.clients = 10;
                 swarm.think = MILLIS;

@@ -5,7 +5,7 @@
 //!   starting:  Meta --Create, Join, Boot--> started, and on the map          clients are not let in
 //!   serving:   client bytes --> workers <--PeerMessage--> workers of the same number of other nodes
 //!                                 ^  |
-//!                   layouts, orders  sights
+//!                   layouts, orders  group reports
 //!                                 |  v
 //!                               Meta <--MetaMessage--> meta groups' parts of other nodes
 //!                                 |
@@ -37,9 +37,9 @@ use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
 use ids::{GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
 use links::{Event, Known, Links};
+use mutations::Mutation;
 use peer_wire::hello::Secret;
-use planted::Bug;
-use server::{Glimpse, Kept};
+use server::{HandoverImage, ReplicaView};
 use serving::{Making, Report, Serving, Work};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -64,7 +64,7 @@ thread_local! {
 }
 
 /// How often nodes said, in all simulations of this thread so far, that a replica differs from the others which does not
-/// ([`Bug::ScrubLies`]). Said without that mistake, it is a failure.
+/// ([`Mutation::ScrubLies`]). Said without that mistake, it is a failure.
 pub fn given_up() -> u64 {
     GIVEN_UP.get()
 }
@@ -117,7 +117,7 @@ pub(crate) enum Fate {
 }
 
 enum Stage {
-    Starting(Vec<Kept>, Links),
+    Starting(Vec<HandoverImage>, Links),
     Serving(Box<Serving>),
 }
 
@@ -250,9 +250,9 @@ impl Whole {
         match report {
             Report::Link(contact, is_up) => self.meta.on_link(contact, is_up, lent()),
             Report::Message(contact, bytes) => self.on_meta(contact, &bytes),
-            Report::Sights(sights, not_led) => {
+            Report::GroupReports(group_reports, not_led) => {
                 self.meta.on_lead_lost(&not_led);
-                self.meta.on_sight(sights, lent());
+                self.meta.on_group_report(group_reports, lent());
             }
             Report::Survivors(worker, survivors) => {
                 self.survivors.insert(worker, survivors);
@@ -264,7 +264,7 @@ impl Whole {
                 let all = self.given_up.values().flatten().copied();
                 self.meta.on_given_up(all.collect());
             }
-            Report::Notice(notice) if planted::is(Bug::ScrubLies) && notice.contains(DIFFERS) => {
+            Report::Notice(notice) if mutations::is(Mutation::ScrubLies) && notice.contains(DIFFERS) => {
                 GIVEN_UP.set(GIVEN_UP.get() + 1);
             }
             Report::Notice(notice) => {
@@ -457,9 +457,9 @@ impl Whole {
     }
 
     /// The replicas of all workers.
-    fn glimpses(&self) -> impl Iterator<Item = Glimpse<'_>> {
+    fn replica_views(&self) -> impl Iterator<Item = ReplicaView<'_>> {
         let workers = self.serving().into_iter().flat_map(|serving| &serving.workers);
-        workers.flat_map(|worker| worker.gateway.glimpses())
+        workers.flat_map(|worker| worker.gateway.replica_views())
     }
 
     /// The replicas whose memory this process has, and will leave if it ends in good order.
@@ -468,11 +468,11 @@ impl Whole {
             _ if self.store.disk().is_full() => Vec::new(),
             Stage::Starting(kept, _) => kept.iter().map(holding).collect(),
             Stage::Serving(_) => {
-                let holdings = self.glimpses().map(|glimpse| Holding {
-                    group: GroupRef::Data(glimpse.group),
-                    incarnation: glimpse.incarnation,
-                    members: glimpse.members().cloned(),
-                    has_change_ahead: glimpse
+                let holdings = self.replica_views().map(|replica_view| Holding {
+                    group: GroupRef::Data(replica_view.group),
+                    incarnation: replica_view.incarnation,
+                    members: replica_view.members().cloned(),
+                    has_change_ahead: replica_view
                         .member()
                         .is_some_and(|member| member.raft().has_change_ahead()),
                 });
@@ -506,7 +506,7 @@ impl Whole {
     }
 }
 
-fn holding(kept: &Kept) -> Holding {
+fn holding(kept: &HandoverImage) -> Holding {
     Holding {
         group: GroupRef::Data(kept.group),
         incarnation: kept.incarnation,
@@ -552,7 +552,7 @@ fn serve(serving: &mut Serving, input: Input) {
 }
 
 /// Whether the cluster counts on what was kept.
-fn is_confirmed(started: &Started, kept: &Kept) -> bool {
+fn is_confirmed(started: &Started, kept: &HandoverImage) -> bool {
     started.replicas.iter().any(|replica| {
         let is_same = match replica.beginning {
             Beginning::Kept => replica.incarnation == kept.incarnation,
@@ -576,9 +576,9 @@ fn announcement(machine: usize) -> Announcement {
 }
 
 /// A replica, for the trace of a failure.
-fn describe(glimpse: &Glimpse<'_>) -> String {
-    let (group, me) = (glimpse.group.number(), glimpse.incarnation.0);
-    let Some(member) = glimpse.member() else {
+fn describe(replica_view: &ReplicaView<'_>) -> String {
+    let (group, me) = (replica_view.group.number(), replica_view.incarnation.0);
+    let Some(member) = replica_view.member() else {
         return format!("{me} is all of group {group}");
     };
     let list = |all: &[Incarnation]| {
@@ -862,7 +862,10 @@ impl Whole {
         match &self.stage {
             Stage::Starting(kept, _) => format!("starting, with {} replicas", kept.len()),
             Stage::Serving(serving) => {
-                let groups: Vec<String> = self.glimpses().map(|glimpse| describe(&glimpse)).collect();
+                let groups: Vec<String> = self
+                    .replica_views()
+                    .map(|replica_view| describe(&replica_view))
+                    .collect();
                 let (node, boot) = (serving.node.0, serving.boot.0);
                 format!("node {node}, boot {boot}: {}", groups.join("; "))
             }

@@ -1007,7 +1007,7 @@ impl<'a> World<'a> {
             }
         }
         self.machines.iter_mut().for_each(Machine::heal_disk);
-        self.clients.give_errands(CALM_REQUESTS);
+        self.clients.give_requests(CALM_REQUESTS);
         for index in 0..self.clients.clients.len() {
             if self.clients.waits(index) {
                 self.clients.clients[index].waits_since = self.now;

@@ -11,7 +11,7 @@
 //! removed ends the start. It names the start that left it, so that the cluster can tell a copy that was put back later.
 //!
 //! It is a sequence of frames: a table of all groups with their places, then for each group the end of its log and its
-//! state in chunks, then an end. A file whose end or table is not right is as good as none. Damage further inside costs
+//! state in blocks, then an end. A file whose end or table is not right is as good as none. Damage further inside costs
 //! its group and those behind it, since each group is checked to its end before it counts.
 //!
 //! Whoever writes it must have stopped for good before: a group may not vote or acknowledge after its state was taken.
@@ -24,7 +24,7 @@ use crate::meta_log::HardState;
 use crate::replace;
 use consensus::{Entry, Index, SnapshotPoint, Term};
 use ids::{GroupCount, GroupId, Incarnation, NodeId, Token};
-use planted::Bug;
+use mutations::Mutation;
 
 const NAME: &str = "handover";
 /// Bytes 0..8 of the file; the format's version is among them.
@@ -77,8 +77,8 @@ pub struct HandoverWriter<D: Disk> {
 }
 
 impl<D: Disk> HandoverWriter<D> {
-    /// Longest chunk that [`HandoverWriter::chunk`] takes.
-    pub const CHUNK_BYTES_MAX: usize = FRAME_BYTES_MAX as usize - 1;
+    /// Longest block that [`HandoverWriter::block`] takes.
+    pub const BLOCK_BYTES_MAX: usize = FRAME_BYTES_MAX as usize - 1;
 
     /// Begins the file. All groups that will be in it are named here, in their order. `left_by` is the start of `node` whose memory
     /// it is; behind it are those that took it up and ended before they said anything in its name, the present one last.
@@ -175,11 +175,11 @@ impl<D: Disk> HandoverWriter<D> {
     /// Writes a piece of the open group's state.
     ///
     /// # Panics
-    /// If it is longer than [`HandoverWriter::CHUNK_BYTES_MAX`], or no group is open.
-    pub fn chunk(&mut self, chunk: &[u8]) -> Result<(), StorageError> {
+    /// If it is longer than [`HandoverWriter::BLOCK_BYTES_MAX`], or no group is open.
+    pub fn block(&mut self, block: &[u8]) -> Result<(), StorageError> {
         assert!(self.open.is_some(), "state belongs to a group");
-        assert!(chunk.len() <= Self::CHUNK_BYTES_MAX, "a chunk is short");
-        self.frame(CHUNK, |payload| payload.0.extend_from_slice(chunk))
+        assert!(block.len() <= Self::BLOCK_BYTES_MAX, "a block is short");
+        self.frame(CHUNK, |payload| payload.0.extend_from_slice(block))
     }
 
     /// Says that the open group is whole.
@@ -271,7 +271,7 @@ pub struct Handover<F> {
 struct OpenGroup {
     last: Index,
     /// Its log comes before its state.
-    has_chunks: bool,
+    has_blocks: bool,
 }
 
 /// The next thing in a hand-over file.
@@ -282,7 +282,7 @@ pub enum Item<'a> {
     /// The next entry of its log.
     Entry(Entry),
     /// The next piece of its state.
-    Chunk(&'a [u8]),
+    Block(&'a [u8]),
     /// It is whole. Before this nothing of it may be used.
     Whole(&'a Position),
     /// That was all.
@@ -305,7 +305,7 @@ impl<F: DiskFile> Handover<F> {
         if let Err(error @ StorageError::Io { .. }) = begun {
             return Err(error);
         }
-        if !planted::is(Bug::HandoverUsedTwice) {
+        if !mutations::is(Mutation::HandoverUsedTwice) {
             disk.remove(NAME).map_err(StorageError::io("remove", NAME))?;
             disk.sync_names()
                 .map_err(StorageError::io("sync the directory of", NAME))?;
@@ -446,7 +446,7 @@ impl<F: DiskFile> Handover<F> {
         Ok(match kind {
             Kind::Group => Item::Group(&self.positions[self.whole]),
             Kind::Entry(entry) => Item::Entry(entry),
-            Kind::Chunk => Item::Chunk(&self.payload[1..]),
+            Kind::Block => Item::Block(&self.payload[1..]),
             Kind::Whole => Item::Whole(&self.positions[self.whole - 1]),
             Kind::End => Item::End,
         })
@@ -477,11 +477,11 @@ impl<F: DiskFile> Handover<F> {
             (Some(GROUP), open @ None, Some(next)) if payload.u16() == Some(next.group.number()) => {
                 *open = Some(OpenGroup {
                     last: next.applied.index,
-                    has_chunks: false,
+                    has_blocks: false,
                 });
                 payload.is_at_end().then_some(Kind::Group)
             }
-            (Some(LOG), Some(open), _) if !open.has_chunks => payload
+            (Some(LOG), Some(open), _) if !open.has_blocks => payload
                 .entry()
                 .filter(|entry| payload.is_at_end() && entry.index.0.checked_sub(1) == Some(open.last.0))
                 .map(|entry| {
@@ -489,8 +489,8 @@ impl<F: DiskFile> Handover<F> {
                     Kind::Entry(entry)
                 }),
             (Some(CHUNK), Some(open), _) => {
-                open.has_chunks = true;
-                Some(Kind::Chunk)
+                open.has_blocks = true;
+                Some(Kind::Block)
             }
             (Some(WHOLE), open @ Some(_), Some(next)) if payload.u16() == Some(next.group.number()) => {
                 *open = None;
@@ -518,7 +518,7 @@ impl<F: DiskFile> Handover<F> {
 enum Kind {
     Group,
     Entry(Entry),
-    Chunk,
+    Block,
     Whole,
     End,
 }

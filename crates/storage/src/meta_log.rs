@@ -25,7 +25,7 @@ use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::replace::Replacement;
 use consensus::{Entry, Index, SnapshotPoint, Term};
 use ids::Incarnation;
-use planted::Bug;
+use mutations::Mutation;
 
 const NAME: &str = "meta-log";
 /// Bytes 0..8 of the file; the format's version is among them.
@@ -339,7 +339,7 @@ impl<D: Disk> MetaLog<D> {
         self.file
             .append(&bytes)
             .map_err(StorageError::io("write", NAME))?;
-        if !planted::is(Bug::MetaLogNotSynced) {
+        if !mutations::is(Mutation::MetaLogNotSynced) {
             self.file.sync().map_err(StorageError::io("sync", NAME))?;
         }
         self.has_failed = false;

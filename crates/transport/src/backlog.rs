@@ -9,8 +9,8 @@
 
 use crate::lanes::{Lane, Lanes, Mark};
 use crate::outgoing::Limits;
+use mutations::Mutation;
 use peer_wire::{Flow, Kind, PeerMessage};
-use planted::Bug;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
@@ -97,7 +97,7 @@ impl Backlog {
 }
 
 fn flow_of(message: &PeerMessage) -> Option<Flow> {
-    message.flow().filter(|_| !planted::is(Bug::OrderNotKept))
+    message.flow().filter(|_| !mutations::is(Mutation::OrderNotKept))
 }
 
 fn queue_of(message: &PeerMessage) -> Queue {

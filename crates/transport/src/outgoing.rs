@@ -249,11 +249,11 @@ mod tests {
     #[test]
     fn a_link_that_keeps_no_order_is_noticed() {
         let mut link = Link::new(Limits::default());
-        planted::plant(Some(planted::Bug::OrderNotKept));
+        mutations::plant(Some(mutations::Mutation::OrderNotKept));
         link.outgoing.send(batch(1, 1, BULK));
         link.outgoing.send(batch(1, 2, SMALL));
         link.pass_all();
-        planted::plant(None);
+        mutations::plant(None);
         assert_eq!(link.heard, [(1, 2), (1, 1)]);
     }
 

@@ -21,12 +21,12 @@ mod id;
 mod locks;
 mod participant;
 mod recovery;
-mod register;
 mod tally;
+mod vote_record;
 
 pub use id::{Priority, TxnId};
 pub use locks::{Grant, LockTable, Locks, Mode, RequestId, Requester};
 pub use participant::{Participant, Participants};
 pub use recovery::{Finding, Recovery};
-pub use register::Register;
 pub use tally::{Decision, Refusal, Vote, VoteTally};
+pub use vote_record::VoteRecord;

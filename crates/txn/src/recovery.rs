@@ -12,8 +12,8 @@
 //! does only when all have its end, or it was never asked, and never will be. So Empty stands against it, unless another
 //! one has committed.
 //!
-//! Whoever is asked refuses if he has not voted, so that the answers are final: the decision is a function of registers that
-//! are written once, and all who ask come to the same. A group that has begun anew without its register (*Lost*) is the one
+//! Whoever is asked refuses if he has not voted, so that the answers are final: the decision is a function of vote records that
+//! are written once, and all who ask come to the same. A group that has begun anew without its vote record (*Lost*) is the one
 //! exception. It may have voted for a transaction that others committed, so that *Committed* goes before *Refused*; and where
 //! nobody knows, the decision is written down by the lowest that is left before any other is told, and whoever asks later
 //! finds it there.
@@ -22,19 +22,19 @@
 //! 1. As long as no group has lost anything, commit is found only if no participant has refused or aborted; abort only if one
 //!    has, or never will prepare.
 
-use crate::{Decision, Refusal, Register};
+use crate::{Decision, Refusal, VoteRecord};
 use ids::GroupId;
 use std::collections::BTreeMap;
 
 /// What was found out so far about one transaction.
 #[derive(Clone, Debug)]
 pub struct Recovery {
-    registers: BTreeMap<GroupId, Option<Register>>,
+    vote_records: BTreeMap<GroupId, Option<VoteRecord>>,
     /// Whether those that are prepared were asked again after another one had said that it is over.
     is_confirmed: bool,
 }
 
-/// What the registers say.
+/// What the vote records say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// How it ended, or has to end.
@@ -56,49 +56,49 @@ impl Recovery {
     pub fn new(participants: impl IntoIterator<Item = GroupId>) -> Recovery {
         let empty = |group| (group, None);
         Recovery {
-            registers: participants.into_iter().map(empty).collect(),
+            vote_records: participants.into_iter().map(empty).collect(),
             is_confirmed: false,
         }
     }
 
     /// The participants.
     pub fn groups(&self) -> impl Iterator<Item = GroupId> {
-        self.registers.keys().copied()
+        self.vote_records.keys().copied()
     }
 
     /// Takes what a participant answered. What was found, once all have answered.
-    pub fn on_register(&mut self, group: GroupId, register: Register) -> Option<Finding> {
-        if let Some(known) = self.registers.get_mut(&group) {
-            *known = Some(register);
+    pub fn on_vote_record(&mut self, group: GroupId, vote_record: VoteRecord) -> Option<Finding> {
+        if let Some(known) = self.vote_records.get_mut(&group) {
+            *known = Some(vote_record);
         }
-        let answers: Option<Vec<Register>> = self.registers.values().copied().collect();
+        let answers: Option<Vec<VoteRecord>> = self.vote_records.values().copied().collect();
         let answers = answers?;
-        let any = |wanted: Register| answers.contains(&wanted);
-        let prepared = self.registers.iter();
-        let prepared = prepared.filter(|(_, register)| **register == Some(Register::Prepared));
+        let any = |wanted: VoteRecord| answers.contains(&wanted);
+        let prepared = self.vote_records.iter();
+        let prepared = prepared.filter(|(_, vote_record)| **vote_record == Some(VoteRecord::Prepared));
         let prepared: Vec<GroupId> = prepared.map(|(group, _)| *group).collect();
-        let abort = Some(Finding::Decided(Decision::Abort(Refusal::Inquired)));
-        if any(Register::Over) && prepared.is_empty() {
+        let abort = Some(Finding::Decided(Decision::Abort(Refusal::QueriedTxn)));
+        if any(VoteRecord::Over) && prepared.is_empty() {
             // Every participant has recorded the end: what one that was asked too late has written means nothing.
             return Some(Finding::Over);
         }
-        if any(Register::Committed) {
+        if any(VoteRecord::Committed) {
             return Some(Finding::Decided(Decision::Commit));
         }
-        if any(Register::Over) {
+        if any(VoteRecord::Over) {
             if self.is_confirmed {
                 return Some(Finding::Torn(prepared));
             }
             self.is_confirmed = true;
             for group in &prepared {
-                self.registers.insert(*group, None);
+                self.vote_records.insert(*group, None);
             }
             return Some(Finding::AskAgain(prepared));
         }
-        if any(Register::Refused) || any(Register::Aborted) || any(Register::Empty) {
+        if any(VoteRecord::Refused) || any(VoteRecord::Aborted) || any(VoteRecord::Empty) {
             return abort;
         }
-        if any(Register::Lost) {
+        if any(VoteRecord::Lost) {
             return prepared
                 .first()
                 .map_or(abort, |lowest| Some(Finding::Orphaned(*lowest)));
@@ -110,25 +110,25 @@ impl Recovery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Register::{Aborted, Committed, Empty, Lost, Over, Prepared, Refused};
+    use VoteRecord::{Aborted, Committed, Empty, Lost, Over, Prepared, Refused};
 
     fn asking(count: u16) -> Recovery {
         Recovery::new((0..count).map(GroupId::new))
     }
 
-    fn found(registers: &[Register]) -> Finding {
-        let mut recovery = asking(registers.len() as u16);
+    fn found(vote_records: &[VoteRecord]) -> Finding {
+        let mut recovery = asking(vote_records.len() as u16);
         let mut found = None;
-        for (group, register) in (0..).zip(registers) {
+        for (group, vote_record) in (0..).zip(vote_records) {
             assert_eq!(found, None, "nothing is found before all have answered");
-            found = recovery.on_register(GroupId::new(group), *register);
+            found = recovery.on_vote_record(GroupId::new(group), *vote_record);
         }
         found.expect("all have answered")
     }
 
     #[test]
-    fn registers_that_were_written_once_decide() {
-        let abort = Finding::Decided(Decision::Abort(Refusal::Inquired));
+    fn vote_records_that_were_written_once_decide() {
+        let abort = Finding::Decided(Decision::Abort(Refusal::QueriedTxn));
         assert_eq!(found(&[Prepared, Prepared]), Finding::Decided(Decision::Commit));
         assert_eq!(found(&[Prepared, Committed]), Finding::Decided(Decision::Commit));
         for against in [Refused, Aborted, Empty] {
@@ -140,8 +140,12 @@ mod tests {
     #[test]
     fn what_one_group_committed_is_committed_whatever_another_one_that_began_anew_has_written() {
         for other in [Lost, Refused, Aborted, Empty, Prepared] {
-            for registers in [[Committed, other], [other, Committed]] {
-                assert_eq!(found(&registers), Finding::Decided(Decision::Commit), "{other:?}");
+            for vote_records in [[Committed, other], [other, Committed]] {
+                assert_eq!(
+                    found(&vote_records),
+                    Finding::Decided(Decision::Commit),
+                    "{other:?}"
+                );
             }
         }
         assert_eq!(
@@ -156,7 +160,7 @@ mod tests {
             found(&[Lost, Prepared, Prepared]),
             Finding::Orphaned(GroupId::new(1))
         );
-        let abort = Finding::Decided(Decision::Abort(Refusal::Inquired));
+        let abort = Finding::Decided(Decision::Abort(Refusal::QueriedTxn));
         assert_eq!(found(&[Lost, Prepared, Aborted]), abort);
         assert_eq!(found(&[Lost, Lost]), abort, "nobody holds anything");
     }
@@ -164,16 +168,16 @@ mod tests {
     #[test]
     fn who_is_prepared_where_others_have_forgotten_is_asked_twice() {
         let mut recovery = asking(2);
-        recovery.on_register(GroupId::new(0), Prepared);
-        let first = recovery.on_register(GroupId::new(1), Over);
+        recovery.on_vote_record(GroupId::new(0), Prepared);
+        let first = recovery.on_vote_record(GroupId::new(1), Over);
         assert_eq!(first, Some(Finding::AskAgain(vec![GroupId::new(0)])));
         let mut other = recovery.clone();
         assert_eq!(
-            recovery.on_register(GroupId::new(0), Over),
+            recovery.on_vote_record(GroupId::new(0), Over),
             Some(Finding::Over),
             "the first answer was from before"
         );
         let torn = Finding::Torn(vec![GroupId::new(0)]);
-        assert_eq!(other.on_register(GroupId::new(0), Prepared), Some(torn));
+        assert_eq!(other.on_vote_record(GroupId::new(0), Prepared), Some(torn));
     }
 }

@@ -47,7 +47,7 @@ pub enum Refusal {
     /// Too much waits there. The client is told to try again.
     Busy,
     /// Somebody asked what has become of it, when it had not voted: try again.
-    Inquired,
+    QueriedTxn,
     /// It was decided before, or whoever coordinates it is taken for dead.
     Over,
     /// The client has named the request, and it was carried out before or is out of time: the client is told what is known.
@@ -64,7 +64,7 @@ impl Refusal {
         Refusal::Changed,
         Refusal::Failed,
         Refusal::Busy,
-        Refusal::Inquired,
+        Refusal::QueriedTxn,
         Refusal::Over,
         Refusal::Known,
         Refusal::Renewed,
@@ -140,7 +140,7 @@ impl VoteTally {
     }
 
     /// An older transaction waits for this one: the participants that have not voted, where it is to be
-    /// withdrawn if it only waits. A Prepared participant is left alone: its register never changes.
+    /// withdrawn if it only waits. A Prepared participant is left alone: its vote record never changes.
     pub fn on_wound(&self) -> Vec<GroupId> {
         if self.decision.is_some() {
             return Vec::new();

@@ -7,7 +7,7 @@ use crate::tree::Tree;
 
 const PURE: &[&str] = &[
     "ids",
-    "planted",
+    "mutations",
     "resp",
     "command",
     "keyspace",

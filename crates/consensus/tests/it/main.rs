@@ -2,8 +2,8 @@
 //!
 //! `CHORALE_SEEDS=from..to cargo test -p consensus` runs other seeds; the seed of a failure is in its message.
 
-mod bugs;
 mod checks;
+mod mutations;
 mod network;
 mod node;
 mod safety;

@@ -1,4 +1,4 @@
-//! Single scenes, played by hand: three replicas, and every message in sight.
+//! Single scenes, played by hand: three replicas, and every message is seen.
 
 use bytes::Bytes;
 use consensus::{
@@ -6,7 +6,7 @@ use consensus::{
     Saved, Term, Times,
 };
 use ids::{GroupId, Incarnation, Monotonic};
-use planted::Bug;
+use mutations::Mutation;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
@@ -181,9 +181,9 @@ fn a_late_answer_to_an_earlier_round_confirms_nothing() {
 
 #[test]
 fn a_read_id_used_twice_is_noticed() {
-    planted::plant(Some(Bug::ReusedReadId));
+    mutations::plant(Some(Mutation::ReusedReadId));
     let confirms = late_answer_confirms();
-    planted::plant(None);
+    mutations::plant(None);
     assert!(confirms);
 }
 
@@ -232,9 +232,9 @@ fn entries_always_follow_the_place_that_their_message_names() {
 
 #[test]
 fn the_librarys_own_batching_is_noticed() {
-    planted::plant(Some(Bug::LibraryBatching));
+    mutations::plant(Some(Mutation::LibraryBatching));
     let follow = appends_follow_their_place();
-    planted::plant(None);
+    mutations::plant(None);
     assert!(!follow);
 }
 

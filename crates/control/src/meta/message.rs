@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   any node --Request--> who leads the meta group: a proposal     --Answer--> what became of it, or who leads
-//!   any node --Pulse----> who leads: I live, I know this much, my groups look so  --Heard--> so do I, or who leads
+//!   any node --NodeHeartbeat----> who leads: I live, I know this much, my groups look so  --NodeHeartbeatReply--> so do I, or who leads
 //!   who leads --Map, Settings--> every node          who leads --Order--> the node that leads a group
 //!   members   --Raft, Beat, BeatAnswer--> members    who leads --State--> a new member --StateHeld--> who leads
 //! ```
@@ -13,8 +13,8 @@ use crate::command::{Beginning, Outcome, Refusal, Replica};
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
+use crate::observations::GroupReport;
 use crate::settings::Setting;
-use crate::sight::GroupSight;
 use crate::step::Order;
 use crate::survivor::Survivor;
 use crate::wire::{self, DecodeError, Input, Wire, wire_enum, wire_newtype, wire_struct};
@@ -56,9 +56,9 @@ pub enum MetaMessage {
         answer: Answer,
     },
     /// A node lives. Every second, and when its groups changed.
-    Pulse(Pulse),
-    /// The answer to a pulse.
-    Heard {
+    NodeHeartbeat(NodeHeartbeat),
+    /// The answer to a node heartbeat.
+    NodeHeartbeatReply {
         /// Who leads the meta group, as far as the sender knows; itself, if it leads.
         leader: Option<NodeId>,
         /// Whether the sender leads.
@@ -123,7 +123,7 @@ pub enum Answer {
 
 /// What a node says of itself every second.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Pulse {
+pub struct NodeHeartbeat {
     /// Its start; none before it has been given one.
     pub boot: Option<Boot>,
     /// Of the map that it has; 0 if it has none.
@@ -131,7 +131,7 @@ pub struct Pulse {
     /// How often anything was set, as far as it knows.
     pub settings_version: u64,
     /// The groups that are led there.
-    pub sights: Vec<GroupSight>,
+    pub group_reports: Vec<GroupReport>,
     /// Its replicas of groups that it knows no leader of.
     pub survivors: Vec<Survivor>,
     /// Replicas that it has given up, or of which the leaders there have found that they are to be.
@@ -210,11 +210,11 @@ impl Wire for MetaMessage {
                 id.put(out);
                 answer.put(out);
             }
-            MetaMessage::Pulse(pulse) => {
+            MetaMessage::NodeHeartbeat(node_heartbeat) => {
                 out.push(6);
-                pulse.put(out);
+                node_heartbeat.put(out);
             }
-            MetaMessage::Heard {
+            MetaMessage::NodeHeartbeatReply {
                 leader,
                 leads,
                 survivors,
@@ -277,8 +277,8 @@ impl Wire for MetaMessage {
                 id: Wire::take(input)?,
                 answer: Wire::take(input)?,
             },
-            6 => MetaMessage::Pulse(Wire::take(input)?),
-            7 => MetaMessage::Heard {
+            6 => MetaMessage::NodeHeartbeat(Wire::take(input)?),
+            7 => MetaMessage::NodeHeartbeatReply {
                 leader: Wire::take(input)?,
                 leads: Wire::take(input)?,
                 survivors: Wire::take(input)?,
@@ -376,15 +376,15 @@ impl Wire for Outcome {
     }
 }
 
-wire_struct!(Pulse {
+wire_struct!(NodeHeartbeat {
     boot,
     epoch,
     settings_version,
-    sights,
+    group_reports,
     survivors,
     given_up
 });
-wire_struct!(GroupSight {
+wire_struct!(GroupReport {
     report,
     caught_up,
     is_changing,

@@ -22,7 +22,7 @@ use consensus::{
     Term, Times,
 };
 use ids::{GroupId, Incarnation, Monotonic};
-use planted::Bug;
+use mutations::Mutation;
 use std::collections::VecDeque;
 
 /// The meta group's number where data groups have theirs: beyond all of them.
@@ -291,7 +291,7 @@ impl Seat {
             return self.raft.persisted(persist.number, now);
         }
         let mut hard_state = persist.hard_state;
-        if planted::is(Bug::MetaVoteNotWritten) {
+        if mutations::is(Mutation::MetaVoteNotWritten) {
             hard_state.vote = None;
         }
         let record = Record::Append {

@@ -10,7 +10,7 @@
 //!   9 lock      head | whole group u8 | keys (count u32 | (db u8 | alone u8 | key)*)
 //!     head      txn | began i64 | participants
 //!  10 resolve   count u32 | (txn | committed u8)*
-//!  11 inquire   txn | participants
+//!  11 query     txn | participants
 //!  12 withdraw  txn
 //!  13 forget    boot u64 | worker u16 | low u64 | count u32 | (seq u64 | attempt u32)*
 //!  14 received  count u32 | (number u64 | index u32)*
@@ -143,7 +143,7 @@ pub struct Resolve {
 
 /// A question that is a refusal if nothing has happened yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Inquire {
+pub struct QueryTxn {
     /// Which transaction.
     pub txn: TxnId,
     /// All groups that take part.

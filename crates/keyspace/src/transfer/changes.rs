@@ -10,7 +10,7 @@
 //! known by partition and hash alone, and two keys of one hash are sent together.
 //!
 //! Invariants:
-//! 1. The receiver holds exactly the objects of the covered hashes as they were at the last cut, but for the hashes in
+//! 1. The receiver holds exactly the objects of the covered hashes as they were at the last chunk, but for the hashes in
 //!    `changed`, `waiting`, `later` and `restless`, and the one that is `open`.
 //! 2. No hash is in two of these places.
 //! 3. All of them are covered.
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Hashes that a transfer remembers of one database. At the limit it forgets all of them, and has to start again.
 pub(crate) const TRACKED_MAX: usize = 262_144;
 
-/// How often a large value is begun before it is left for the last cut, which carries it whole: one that changes faster
+/// How often a large value is begun before it is left for the last chunk, which carries it whole: one that changes faster
 /// than it can be sent would be begun for ever.
 const TRIES_MAX: u8 = 3;
 
@@ -30,12 +30,12 @@ const TRIES_MAX: u8 = 3;
 pub(crate) struct Changes {
     /// Whose they are.
     pub(crate) transfer: u64,
-    /// Which of the receiver's databases, as it has them since the last cut, holds what was sent of this one. `None` if the
+    /// Which of the receiver's databases, as it has them since the last chunk, holds what was sent of this one. `None` if the
     /// database was emptied.
     pub(crate) origin: Option<u8>,
     /// Hashes below it are covered; all of them if `None`.
     pub(crate) covered_to: Option<Location>,
-    /// To be looked at and sent with the next cut.
+    /// To be looked at and sent with the next chunk.
     pub(crate) changed: BTreeSet<Location>,
     /// Of large values that were never begun.
     pub(crate) waiting: BTreeSet<Location>,
@@ -117,7 +117,7 @@ impl Changes {
         self.covered_to.is_none()
     }
 
-    /// Whether nothing is left but what goes with the last cut.
+    /// Whether nothing is left but what goes with the last chunk.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_covered()
             && self.open.is_none()

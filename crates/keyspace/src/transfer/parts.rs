@@ -1,8 +1,8 @@
 //! Long parts of a state that are no objects: an operation that waits for locks, what a transaction has prepared, replies that may not
 //! have arrived.
 //!
-//! What is no object goes with the last cut (`keyspace/remainder.rs`), which would take long if any of it were long. So that goes
-//! before, in pieces, and the last cut only says which part it is.
+//! What is no object goes with the last chunk (`keyspace/remainder.rs`), which would take long if any of it were long. So that goes
+//! before, in pieces, and the last chunk only says which part it is.
 //!
 //! ```text
 //!   sender   [ begin 4, piece ] [ piece ] [ piece, begin 5, piece ] [ gone 4, begin 6, piece | rest: ... 5 ... 6 ... ]
@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! 1. A part never changes while it is there, and another one has another name or length: what was sent of it stays right.
-//! 2. The last cut names only what was sent to its end.
+//! 2. The last chunk names only what was sent to its end.
 
 use super::pieces::{self, Partial, Place};
 use super::{GONE, PART, PART_BEGINS};
@@ -20,7 +20,7 @@ use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::transactions::Origin;
 use ids::GatewayId;
-use planted::Bug;
+use mutations::Mutation;
 use std::collections::BTreeMap;
 use txn::{RequestId, TxnId};
 
@@ -77,7 +77,7 @@ pub(crate) struct SentParts {
     sent: BTreeMap<PartId, Sent>,
     /// Parts that were begun.
     begun: u32,
-    /// Bytes of those that went before the last cut named them.
+    /// Bytes of those that went before the last chunk named them.
     vain_bytes: usize,
 }
 
@@ -124,7 +124,7 @@ impl SentParts {
         let all_gone: Vec<Sent> = self.sent.extract_if(.., has_gone).map(|(_, gone)| gone).collect();
         for gone in all_gone {
             let is_new = |(id, len): &(&PartId, &usize)| **len == gone.len && !self.sent.contains_key(id);
-            if planted::is(Bug::PartTakenForAnother)
+            if mutations::is(Mutation::PartTakenForAnother)
                 && let Some((id, _)) = there.iter().find(is_new)
             {
                 self.sent.insert(*id, gone);
@@ -162,7 +162,7 @@ impl SentParts {
         to.extend_from_slice(&sent.number.to_le_bytes());
         let length_at = to.len();
         to.extend_from_slice(&[0; 4]);
-        // A piece's length has 32 bits, however large the cut may be.
+        // A piece's length has 32 bits, however large the chunk may be.
         let budget = limit.saturating_sub(length_at).clamp(1, 1 << 30);
         sent.next = match part {
             Part::Run(bytes) => {

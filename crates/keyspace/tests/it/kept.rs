@@ -237,8 +237,12 @@ fn a_transaction_takes_it_to_another_place_without_a_copy() {
     assert_eq!(long.runs()[0].1.as_ptr(), value.as_ptr(), "it is shared");
     let whole = long.to_bytes();
     assert_eq!(Operations::check(&whole), Ok(1));
-    for cut in [1, KEPT_BYTES_MIN / 2, whole.len() - 1] {
-        assert_eq!(Operations::check(&whole[..cut]), Err(EntryError::Short), "{cut}");
+    for chunk in [1, KEPT_BYTES_MIN / 2, whole.len() - 1] {
+        assert_eq!(
+            Operations::check(&whole[..chunk]),
+            Err(EntryError::Short),
+            "{chunk}"
+        );
     }
     let [mut node, mut plain] = [Node::new(1), Node::new(1)];
     apply_staged(&mut node, 1, &long);

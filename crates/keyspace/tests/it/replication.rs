@@ -42,7 +42,7 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                 Operation::Prepare(_)
                 | Operation::Lock(_)
                 | Operation::Resolve(_)
-                | Operation::Inquire(_)
+                | Operation::QueryTxn(_)
                 | Operation::Withdraw { .. }
                 | Operation::Forget(_)
                 | Operation::Received { .. }

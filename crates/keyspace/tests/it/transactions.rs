@@ -3,13 +3,13 @@
 use crate::node::{Node, db, gateway, header};
 use ids::{Boot, GatewayId, GroupId, Prng, RequestUuid, UnixMillis};
 use keyspace::{
-    Answered, Arrival, Batched, BlockCommand, ClientRequest, Condition, Cut, Effect, Entry, EntryBuf, Fence,
-    Forget, Inquire, KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Pairs, Prepare, Resolve,
-    Resume, Step, Transfer, UnknownOrigin, WaitId, Work,
+    Answered, Batched, BlockCommand, Chunk, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget,
+    KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Pairs, Prepare, QueryTxn, Resolve, Resume,
+    SnapshotReceiver, Step, Transfer, UnknownOrigin, WaitId, Work,
 };
-use planted::Bug;
+use mutations::Mutation;
 use resp::{ArgsBuf, Protocol};
-use txn::{Participant, Participants, Refusal, Register, TxnId};
+use txn::{Participant, Participants, Refusal, TxnId, VoteRecord};
 
 const OURS: GatewayId = GatewayId {
     boot: Boot(3),
@@ -253,13 +253,13 @@ impl Group {
         }));
     }
 
-    fn inquire(&mut self, txn: TxnId) -> Register {
-        let inquire = Inquire {
+    fn query_txn(&mut self, txn: TxnId) -> VoteRecord {
+        let query_txn = QueryTxn {
             txn,
             participants: participants(),
         };
-        let answers = self.apply(&Operation::Inquire(inquire));
-        Register::of_code(answers[0][0]).expect("a register")
+        let answers = self.apply(&Operation::QueryTxn(query_txn));
+        VoteRecord::of_code(answers[0][0]).expect("a register")
     }
 
     fn forget(&mut self, low: u64, over: &[TxnId]) {
@@ -333,22 +333,22 @@ fn moved(from: &mut Node) -> Node {
     moved_in_cuts(from, 1_000, |_| {}).0
 }
 
-/// The same in cuts of about so many bytes, between which something happens; and how long the longest cut was.
+/// The same in chunks of about so many bytes, between which something happens; and how long the longest chunk was.
 fn moved_in_cuts(from: &mut Node, bytes_max: usize, mut between: impl FnMut(&mut Node)) -> (Node, usize) {
     let mut node = Node::new(9);
     let mut transfer = Transfer::begin(&mut from.keyspace).expect("it is the first");
-    let mut arrival = Arrival::new();
+    let mut snapshot_receiver = SnapshotReceiver::new();
     let mut longest = 0;
     loop {
-        let (cut, is_last) = match transfer.next_cut(&mut from.keyspace, bytes_max) {
-            Cut::More(cut) => (cut, false),
-            Cut::Last(cut) => (cut, true),
-            Cut::Lost => panic!("little changes meanwhile"),
+        let (chunk, is_last) = match transfer.next_chunk(&mut from.keyspace, bytes_max) {
+            Chunk::More(chunk) => (chunk, false),
+            Chunk::Last(chunk) => (chunk, true),
+            Chunk::Lost => panic!("little changes meanwhile"),
         };
-        longest = longest.max(cut.len());
-        arrival.take(&cut).expect("what was sent is a cut");
+        longest = longest.max(chunk.len());
+        snapshot_receiver.take(&chunk).expect("what was sent is a chunk");
         if is_last {
-            node.keyspace = arrival.finish().expect("all of it has come");
+            node.keyspace = snapshot_receiver.finish().expect("all of it has come");
             return (node, longest);
         }
         between(from);
@@ -363,11 +363,11 @@ fn refused(refusal: Refusal) -> Vec<u8> {
 }
 
 /// Runs a scene with a mistake, which must break it.
-fn breaks(bug: Bug, scene: fn()) {
-    planted::plant(Some(bug));
+fn breaks(mutation: Mutation, scene: fn()) {
+    mutations::plant(Some(mutation));
     let result = std::panic::catch_unwind(scene);
-    planted::plant(None);
-    assert!(result.is_err(), "the scene does not notice {bug:?}");
+    mutations::plant(None);
+    assert!(result.is_err(), "the scene does not notice {mutation:?}");
 }
 
 fn commands_wait_and_go_on() {
@@ -405,28 +405,32 @@ fn an_abort_leaves_everything_as_it_was() {
     group.prepare(txn(1, 0), "SET k new");
     group.resolve(txn(1, 0), false);
     assert_eq!(group.run("GETRANGE k 0 -1"), "$3\r\nold\r\n");
-    assert_eq!(group.inquire(txn(1, 0)), Register::Aborted);
+    assert_eq!(group.query_txn(txn(1, 0)), VoteRecord::Aborted);
 }
 
-fn a_register_is_written_once() {
+fn a_vote_record_is_written_once() {
     let mut group = Group::new();
-    assert_eq!(group.inquire(txn(1, 0)), Register::Refused);
-    assert_eq!(group.prepare(txn(1, 0), "SET k v"), refused(Refusal::Inquired));
+    assert_eq!(group.query_txn(txn(1, 0)), VoteRecord::Refused);
+    assert_eq!(group.prepare(txn(1, 0), "SET k v"), refused(Refusal::QueriedTxn));
     assert_eq!(group.prepare(txn(2, 0), "SET k v")[0], PREPARED);
-    assert_eq!(group.inquire(txn(2, 0)), Register::Prepared);
+    assert_eq!(group.query_txn(txn(2, 0)), VoteRecord::Prepared);
     assert_eq!(group.prepare(txn(2, 0), "SET k w"), [PREPARED], "it has voted");
     group.apply(&Operation::Withdraw { txn: txn(2, 0) });
-    assert_eq!(group.inquire(txn(2, 0)), Register::Prepared, "a vote is final");
+    assert_eq!(
+        group.query_txn(txn(2, 0)),
+        VoteRecord::Prepared,
+        "a vote is final"
+    );
     group.resolve(txn(2, 0), true);
-    assert_eq!(group.inquire(txn(2, 0)), Register::Committed);
+    assert_eq!(group.query_txn(txn(2, 0)), VoteRecord::Committed);
     assert_eq!(group.run("GETRANGE k 0 -1"), "$1\r\nv\r\n");
 }
 
 #[test]
-fn registers_are_written_once() {
-    a_register_is_written_once();
-    breaks(Bug::RefusalNotRecorded, a_register_is_written_once);
-    breaks(Bug::PreparedRevoked, a_register_is_written_once);
+fn vote_records_are_written_once() {
+    a_vote_record_is_written_once();
+    breaks(Mutation::RefusalNotRecorded, a_vote_record_is_written_once);
+    breaks(Mutation::PreparedRevoked, a_vote_record_is_written_once);
 }
 
 fn what_is_over_stays_over() {
@@ -438,17 +442,20 @@ fn what_is_over_stays_over() {
     // An earlier one is still under way: only by its number is this one known to be over.
     group.forget(4, &[txn(5, 0)]);
     assert_eq!(
-        group.inquire(txn(5, 0)),
-        Register::Over,
+        group.query_txn(txn(5, 0)),
+        VoteRecord::Over,
         "not as if it had never been"
     );
-    assert_eq!(group.prepare(txn(5, 0), "SET k v"), refused(Refusal::Inquired));
-    assert_eq!(group.inquire(txn(4, 0)), Register::Committed);
+    assert_eq!(group.prepare(txn(5, 0), "SET k v"), refused(Refusal::QueriedTxn));
+    assert_eq!(group.query_txn(txn(4, 0)), VoteRecord::Committed);
     group.forget(6, &[txn(4, 0)]);
     assert_eq!(group.counts(), (0, 0, 0, 0));
     for seq in [4, 5] {
-        assert_eq!(group.inquire(txn(seq, 0)), Register::Over);
-        assert_eq!(group.prepare(txn(seq, 1), "SET k v"), refused(Refusal::Inquired));
+        assert_eq!(group.query_txn(txn(seq, 0)), VoteRecord::Over);
+        assert_eq!(
+            group.prepare(txn(seq, 1), "SET k v"),
+            refused(Refusal::QueriedTxn)
+        );
     }
     assert_eq!(group.counts(), (0, 0, 0, 0));
 }
@@ -456,7 +463,7 @@ fn what_is_over_stays_over() {
 #[test]
 fn what_is_forgotten_is_over_and_nothing_else() {
     what_is_over_stays_over();
-    breaks(Bug::MarkNotConsulted, what_is_over_stays_over);
+    breaks(Mutation::MarkNotConsulted, what_is_over_stays_over);
 }
 
 fn the_dead_do_not_prepare() {
@@ -497,7 +504,7 @@ fn the_dead_do_not_prepare() {
 #[test]
 fn who_is_fenced_cannot_prepare() {
     the_dead_do_not_prepare();
-    breaks(Bug::FenceIgnored, the_dead_do_not_prepare);
+    breaks(Mutation::FenceIgnored, the_dead_do_not_prepare);
 }
 
 #[test]
@@ -516,12 +523,12 @@ fn of_the_dead_nothing_is_written_and_what_never_was_is_empty() {
         let mut entry = EntryBuf::new(&header(1_000, 7));
         entry.begin_batch(theirs, 1, 0);
         for seq in [1, 2] {
-            entry.push(&Operation::Inquire(Inquire {
+            entry.push(&Operation::QueryTxn(QueryTxn {
                 txn: txn(seq, 0),
                 participants: participants(),
             }));
         }
-        let empty = vec![Register::Empty.code()];
+        let empty = vec![VoteRecord::Empty.code()];
         assert_eq!(apply(node, &entry.finish()), [empty.clone(), empty]);
         assert_eq!(
             node.keyspace.transaction_counts(),
@@ -563,8 +570,14 @@ fn conditions_are_judged_under_the_locks() {
 #[test]
 fn conditions_hold_when_a_transaction_prepares_or_it_is_refused() {
     conditions_are_judged_under_the_locks();
-    breaks(Bug::ConditionsNotJudged, conditions_are_judged_under_the_locks);
-    breaks(Bug::VersionsNotChecked, conditions_are_judged_under_the_locks);
+    breaks(
+        Mutation::ConditionsNotJudged,
+        conditions_are_judged_under_the_locks,
+    );
+    breaks(
+        Mutation::VersionsNotChecked,
+        conditions_are_judged_under_the_locks,
+    );
 }
 
 #[test]
@@ -575,13 +588,13 @@ fn a_strict_transaction_of_which_a_command_fails_is_refused_with_the_error() {
     let vote = group.prepare_with(txn(1, 0), &lines, true, vec![], vec![]);
     assert_eq!(vote[0], Refusal::Failed.code());
     assert!(vote[1..].starts_with(b"-WRONGTYPE"), "the client is told it");
-    assert_eq!(group.inquire(txn(1, 0)), Register::Refused);
+    assert_eq!(group.query_txn(txn(1, 0)), VoteRecord::Refused);
     let vote = group.prepare_with(txn(2, 0), &lines, false, vec![], vec![]);
     assert_eq!(vote[0], PREPARED, "in a block an error is a result");
 }
 
 #[test]
-fn who_only_waits_is_refused_by_a_wound_or_an_inquiry() {
+fn who_only_waits_is_refused_by_a_wound_or_an_txn_query() {
     let mut group = Group::new();
     group.prepare(txn(1, 0), "SET k a");
     assert_eq!(group.prepare(txn(2, 0), "SET k b"), LATER);
@@ -590,8 +603,8 @@ fn who_only_waits_is_refused_by_a_wound_or_an_inquiry() {
     let third = group.number;
     group.apply(&Operation::Withdraw { txn: txn(2, 0) });
     assert_eq!(group.late(second), Ok(Some(refused(Refusal::Wounded))));
-    assert_eq!(group.inquire(txn(3, 0)), Register::Refused);
-    assert_eq!(group.late(third), Ok(Some(refused(Refusal::Inquired))));
+    assert_eq!(group.query_txn(txn(3, 0)), VoteRecord::Refused);
+    assert_eq!(group.late(third), Ok(Some(refused(Refusal::QueriedTxn))));
     assert_eq!(group.counts(), (1, 0, 2, 2));
 }
 
@@ -612,7 +625,10 @@ fn locks_without_a_vote_can_be_taken_away() {
 #[test]
 fn an_older_transaction_takes_the_locks_of_one_that_has_no_vote() {
     locks_without_a_vote_can_be_taken_away();
-    breaks(Bug::TakenLockPrepares, locks_without_a_vote_can_be_taken_away);
+    breaks(
+        Mutation::TakenLockPrepares,
+        locks_without_a_vote_can_be_taken_away,
+    );
 }
 
 fn mortal_keys_are_locked_alone() {
@@ -632,7 +648,7 @@ fn mortal_keys_are_locked_alone() {
 #[test]
 fn a_key_with_a_deadline_is_locked_by_one_transaction_at_a_time() {
     mortal_keys_are_locked_alone();
-    breaks(Bug::MortalLockedShared, mortal_keys_are_locked_alone);
+    breaks(Mutation::MortalLockedShared, mortal_keys_are_locked_alone);
 }
 
 fn locks_last_until_the_decision() {
@@ -644,8 +660,8 @@ fn locks_last_until_the_decision() {
 #[test]
 fn a_vote_keeps_its_locks() {
     locks_last_until_the_decision();
-    breaks(Bug::LocksReleasedEarly, locks_last_until_the_decision);
-    breaks(Bug::LockIgnoredByCommand, commands_wait_and_go_on);
+    breaks(Mutation::LocksReleasedEarly, locks_last_until_the_decision);
+    breaks(Mutation::LockIgnoredByCommand, commands_wait_and_go_on);
 }
 
 #[test]
@@ -718,7 +734,7 @@ fn in_place_is_answered_to_everybody() {
 #[test]
 fn what_is_carried_out_in_place_is_answered_to_whoever_asks_until_it_is_forgotten() {
     in_place_is_answered_to_everybody();
-    breaks(Bug::HoldRepliesNotKept, in_place_is_answered_to_everybody);
+    breaks(Mutation::HoldRepliesNotKept, in_place_is_answered_to_everybody);
 }
 
 #[test]
@@ -757,7 +773,7 @@ fn a_whole_group_is_held() {
 #[test]
 fn who_writes_to_the_whole_keyspace_holds_all_of_the_group() {
     a_whole_group_is_held();
-    breaks(Bug::WholeNotLocked, a_whole_group_is_held);
+    breaks(Mutation::WholeNotLocked, a_whole_group_is_held);
 }
 
 /// A group with everything in it that a group can have of transactions.
@@ -775,7 +791,7 @@ fn full() -> Group {
     group.prepare(txn(4, 0), "INCR b");
     group.run("INCR b");
     group.resolve(txn(4, 0), true);
-    group.inquire(txn(5, 0));
+    group.query_txn(txn(5, 0));
     group.prepare(txn(7, 0), "INCR c");
     group.resolve(txn(7, 0), false);
     group.forget(1, &[txn(7, 0)]);
@@ -796,7 +812,7 @@ fn a_state_that_was_transferred_has_the_same_transactions() {
     // From here on all of them are compared after every entry.
     group.resolve(txn(1, 0), true);
     group.run("INCR a");
-    assert_eq!(group.inquire(txn(2, 0)), Register::Prepared);
+    assert_eq!(group.query_txn(txn(2, 0)), VoteRecord::Prepared);
     group.resolve(txn(2, 0), true);
     assert_eq!(group.run("GETRANGE a 0 -1"), "$1\r\n5\r\n");
     assert_eq!(group.commit(txn(6, 0)), ":4\r\n");
@@ -806,15 +822,15 @@ fn a_state_that_was_transferred_has_the_same_transactions() {
     group.resolve(txn(10, 0), true);
     assert_eq!(group.install_after_lock(txn(3, 0))[0], PREPARED);
     group.resolve(txn(3, 0), true);
-    assert_eq!(group.inquire(txn(5, 0)), Register::Refused);
-    assert_eq!(group.inquire(txn(7, 0)), Register::Over);
+    assert_eq!(group.query_txn(txn(5, 0)), VoteRecord::Refused);
+    assert_eq!(group.query_txn(txn(7, 0)), VoteRecord::Over);
     group.forget(11, &[]);
     assert_eq!(
-        group.inquire(txn(5, 0)),
-        Register::Refused,
+        group.query_txn(txn(5, 0)),
+        VoteRecord::Refused,
         "it may not be over everywhere"
     );
-    assert_eq!(group.inquire(txn(7, 0)), Register::Over);
+    assert_eq!(group.query_txn(txn(7, 0)), VoteRecord::Over);
     let all: Vec<TxnId> = (1..11).map(|seq| txn(seq, 0)).collect();
     group.forget(11, &all);
     assert_eq!(group.counts().2, 0);
@@ -850,7 +866,7 @@ fn with_long_parts() -> Group {
 fn what_is_long_and_no_object_makes_no_cut_longer() {
     let mut group = with_long_parts();
     let (node, longest) = moved_in_cuts(&mut group.nodes[0], 4_000, |_| {});
-    assert!(longest < 8_000, "a cut of {longest} bytes");
+    assert!(longest < 8_000, "a chunk of {longest} bytes");
     assert_eq!(node.keyspace.state_hash(), group.nodes[0].keyspace.state_hash());
     group.nodes.push(node);
     // From here on all of them are compared after every entry.
@@ -865,7 +881,7 @@ fn what_is_long_and_no_object_makes_no_cut_longer() {
     let run = format!("SET run {}", "r".repeat(70_000));
     assert_eq!(group.prepare_in_place(txn(7, 0), &[&run])[0], PREPARED);
     let (node, longest) = moved_in_cuts(&mut group.nodes[0], 4_000, |_| {});
-    assert!(longest < 8_000, "a cut of {longest} bytes");
+    assert!(longest < 8_000, "a chunk of {longest} bytes");
     group.nodes.push(node);
     group.resolve(txn(7, 0), true);
     assert_eq!(group.run("STRLEN run"), ":70000\r\n");
@@ -893,7 +909,7 @@ fn what_is_long_goes_and_comes_while_it_is_sent() {
                 *node = group.nodes.remove(0);
             }
         });
-        assert!(longest < 8_000, "a cut of {longest} bytes");
+        assert!(longest < 8_000, "a chunk of {longest} bytes");
         assert_eq!(node.keyspace.state_hash(), sender.keyspace.state_hash());
         drop(others);
     }
@@ -903,7 +919,7 @@ fn what_is_long_goes_and_comes_while_it_is_sent() {
 fn what_is_long_is_never_taken_for_what_went_before() {
     what_is_long_goes_and_comes_while_it_is_sent();
     breaks(
-        Bug::PartTakenForAnother,
+        Mutation::PartTakenForAnother,
         what_is_long_goes_and_comes_while_it_is_sent,
     );
 }
@@ -920,7 +936,7 @@ fn a_transfer_ends_although_something_long_goes_and_comes_all_the_time() {
         steps += 1;
         assert!(steps < 1_000, "it goes on and on");
         if steps % 3 == 0 {
-            // No part of five cuts is ever sent to its end.
+            // No part of five chunks is ever sent to its end.
             group.nodes.insert(0, std::mem::replace(node, Node::new(5)));
             group.resolve(txn(seq, 0), false);
             seq += 1;
@@ -937,28 +953,28 @@ fn damaged_state_is_refused_or_taken_and_never_a_panic() {
     damage(&mut with_long_parts().nodes[0], 4_000, 1_000, 200);
 }
 
-/// So many transfers that are damaged on their way, in cuts of about so many bytes, of which so many are noticed at least.
+/// So many transfers that are damaged on their way, in chunks of about so many bytes, of which so many are noticed at least.
 fn damage(from: &mut Node, bytes_max: usize, transfers: u32, refusals_min: u32) {
     let mut transfer = Transfer::begin(&mut from.keyspace).expect("it is the first");
-    let mut cuts = Vec::new();
+    let mut chunks = Vec::new();
     loop {
-        match transfer.next_cut(&mut from.keyspace, bytes_max) {
-            Cut::More(cut) => cuts.push(cut),
-            Cut::Last(cut) => {
-                cuts.push(cut);
+        match transfer.next_chunk(&mut from.keyspace, bytes_max) {
+            Chunk::More(chunk) => chunks.push(chunk),
+            Chunk::Last(chunk) => {
+                chunks.push(chunk);
                 break;
             }
-            Cut::Lost => panic!("nothing changes meanwhile"),
+            Chunk::Lost => panic!("nothing changes meanwhile"),
         }
     }
     let mut prng = Prng::new(11);
     let mut refusals = 0;
     for _ in 0..transfers {
-        let mut arrival = Arrival::new();
+        let mut snapshot_receiver = SnapshotReceiver::new();
         let mut is_taken = true;
-        let damaged = prng.below(cuts.len() as u64) as usize;
-        for (number, cut) in cuts.iter().enumerate() {
-            let mut bytes = cut.clone();
+        let damaged = prng.below(chunks.len() as u64) as usize;
+        for (number, chunk) in chunks.iter().enumerate() {
+            let mut bytes = chunk.clone();
             if number == damaged && prng.below(8) == 0 {
                 bytes.truncate(prng.below(bytes.len() as u64) as usize);
             }
@@ -971,9 +987,9 @@ fn damage(from: &mut Node, bytes_max: usize, transfers: u32, refusals_min: u32) 
                 let at = prng.below(far.min(bytes.len() as u64)) as usize;
                 bytes[at] = [0, 1, 0xff, prng.next_u64() as u8][prng.below(4) as usize];
             }
-            is_taken = is_taken && arrival.take(&bytes).is_ok();
+            is_taken = is_taken && snapshot_receiver.take(&bytes).is_ok();
         }
-        if !is_taken || arrival.finish().is_none() {
+        if !is_taken || snapshot_receiver.finish().is_none() {
             refusals += 1;
         }
     }
@@ -1030,7 +1046,7 @@ fn the_same_request_waits_for_the_end_of_the_first_though_they_have_no_key_in_co
 #[test]
 fn a_named_request_is_refused_with_its_result_once_it_is_committed() {
     a_named_request_is_carried_out_once();
-    breaks(Bug::ResultNotKept, a_named_request_is_carried_out_once);
+    breaks(Mutation::ResultNotKept, a_named_request_is_carried_out_once);
 }
 
 /// What a group answers whose state is gone, or is from before, to those who knew it in its first generation.
@@ -1047,9 +1063,13 @@ fn a_group_that_began_anew_says_that_what_it_does_not_know_is_lost_and_writes_no
     for node in &mut group.nodes {
         node.keyspace.set_place(place);
     }
-    assert_eq!(group.inquire(txn(1, 0)), Register::Prepared, "that it knows");
+    assert_eq!(group.query_txn(txn(1, 0)), VoteRecord::Prepared, "that it knows");
     for seq in [2, 3, 4, 4] {
-        assert_eq!(group.inquire(txn(seq, 0)), Register::Lost, "transaction {seq}");
+        assert_eq!(
+            group.query_txn(txn(seq, 0)),
+            VoteRecord::Lost,
+            "transaction {seq}"
+        );
     }
     assert_eq!(group.prepare(txn(5, 0), "SET k v"), refused(Refusal::Renewed));
     assert_eq!(group.counts(), (1, 0, 0, 1), "only what waited has an answer");
@@ -1062,7 +1082,7 @@ fn a_decision_that_comes_too_late_changes_nothing_and_stops_no_group() {
     let mut group = Group::new();
     group.prepare(txn(1, 0), "SET k v");
     group.resolve(txn(1, 0), false);
-    group.inquire(txn(2, 0));
+    group.query_txn(txn(2, 0));
     for seq in [1, 2] {
         // Another group has lost that it voted, and so its coordinator goes by what nobody else knows.
         group.resolve(txn(seq, 0), true);
@@ -1070,8 +1090,8 @@ fn a_decision_that_comes_too_late_changes_nothing_and_stops_no_group() {
             assert_eq!(std::mem::take(&mut node.local.torn), [txn(seq, 0)], "it is told");
         }
     }
-    assert_eq!(group.inquire(txn(1, 0)), Register::Aborted);
-    assert_eq!(group.inquire(txn(2, 0)), Register::Refused);
+    assert_eq!(group.query_txn(txn(1, 0)), VoteRecord::Aborted);
+    assert_eq!(group.query_txn(txn(2, 0)), VoteRecord::Refused);
     assert_eq!(
         group.run("GETRANGE k 0 -1"),
         "$0\r\n\r\n",

@@ -4,8 +4,8 @@ use crate::entries::push_random;
 use crate::node::{Node, db, gateway, header};
 use ids::{Prng, SemanticsVersion, UnixMillis};
 use keyspace::{
-    Arrival, BlockCommand, Condition, Cut, EntryBuf, Keyspace, Operation, Operations, Piece, Transfer,
-    TransferError,
+    BlockCommand, Chunk, Condition, EntryBuf, Keyspace, Operation, Operations, Piece, SnapshotReceiver,
+    Transfer, TransferError,
 };
 use resp::{ArgsBuf, Protocol};
 
@@ -156,10 +156,10 @@ fn push_large(entry: &mut EntryBuf, prng: &mut Prng) {
 /// A transfer and what has come of it.
 struct Way {
     transfer: Transfer,
-    arrival: Arrival,
+    snapshot_receiver: SnapshotReceiver,
     /// The replica at its end, once it is complete.
     node: Option<Node>,
-    cuts: usize,
+    chunks: usize,
     /// Bytes of the longest one.
     longest: usize,
 }
@@ -168,32 +168,35 @@ impl Way {
     fn new(sender: &mut Node) -> Way {
         Way {
             transfer: Transfer::begin(&mut sender.keyspace).expect("few are under way"),
-            arrival: Arrival::new(),
+            snapshot_receiver: SnapshotReceiver::new(),
             node: None,
-            cuts: 0,
+            chunks: 0,
             longest: 0,
         }
     }
 
-    /// `true` with the last cut, whose state must be the sender's.
+    /// `true` with the last chunk, whose state must be the sender's.
     fn step(&mut self, sender: &mut Node, bytes_max: usize) -> bool {
         if self.node.is_some() {
             return true;
         }
-        self.cuts += 1;
-        let (bytes, is_last) = match self.transfer.next_cut(&mut sender.keyspace, bytes_max) {
-            Cut::More(bytes) => (bytes, false),
-            Cut::Last(bytes) => (bytes, true),
-            Cut::Lost => panic!("little changed"),
+        self.chunks += 1;
+        let (bytes, is_last) = match self.transfer.next_chunk(&mut sender.keyspace, bytes_max) {
+            Chunk::More(bytes) => (bytes, false),
+            Chunk::Last(bytes) => (bytes, true),
+            Chunk::Lost => panic!("little changed"),
         };
         self.longest = self.longest.max(bytes.len());
-        let progress = self.arrival.take(&bytes).expect("what was sent is a cut");
+        let progress = self
+            .snapshot_receiver
+            .take(&bytes)
+            .expect("what was sent is a cut");
         assert_eq!(progress.is_complete, is_last);
-        self.arrival.collect_garbage(&mut 100);
+        self.snapshot_receiver.collect_garbage(&mut 100);
         if is_last {
-            let arrival = std::mem::take(&mut self.arrival);
+            let snapshot_receiver = std::mem::take(&mut self.snapshot_receiver);
             let mut node = Node::new(77);
-            node.keyspace = arrival.finish().expect("it is complete");
+            node.keyspace = snapshot_receiver.finish().expect("it is complete");
             assert_eq!(node.keyspace.state_hash(), sender.keyspace.state_hash());
             assert_eq!(scrubbed(&node), scrubbed(sender));
             for number in 0..16 {
@@ -211,7 +214,7 @@ fn scrubbed(node: &Node) -> u64 {
     node.keyspace.scrub(node.keyspace.scrub_round())
 }
 
-/// Runs entries and cuts by turns until `ways` transfers are complete, and some entries beyond.
+/// Runs entries and chunks by turns until `ways` transfers are complete, and some entries beyond.
 fn run(seed: u64, large: u64, ways: usize, sizes: &[usize]) -> usize {
     let mut prng = Prng::new(seed ^ 0x5eed);
     let mut log = Log::new(seed, large);
@@ -251,11 +254,11 @@ fn run(seed: u64, large: u64, ways: usize, sizes: &[usize]) -> usize {
         }
         left -= i32::from(are_complete);
     }
-    all.iter().map(|way| way.cuts).sum()
+    all.iter().map(|way| way.chunks).sum()
 }
 
 #[test]
-fn the_receiver_of_the_last_cut_is_equal_and_stays_equal_whatever_happened_meanwhile() {
+fn the_receiver_of_the_last_chunk_is_equal_and_stays_equal_whatever_happened_meanwhile() {
     for seed in 0..25 {
         run(seed, u64::MAX, 1, &[1, 50, 400, 3_000]);
     }
@@ -319,7 +322,7 @@ fn databases_that_are_emptied_and_exchanged_arrive_where_they_are() {
         &[(1, "DEL key:0 key:1 key:2"), (1, "SWAPDB 1 0"), (1, "SWAPDB 1 0")],
     ];
     for (at, lines) in lines.iter().enumerate() {
-        // Before the first cut, in the first database, in the second, and when all was sent but the last cut.
+        // Before the first chunk, in the first database, in the second, and when all was sent but the last chunk.
         for before in [0, 3, 9, 14] {
             let mut sender = furnished();
             let mut way = Way::new(&mut sender);
@@ -327,10 +330,10 @@ fn databases_that_are_emptied_and_exchanged_arrive_where_they_are() {
             for (number, line) in *lines {
                 assert!(!sender.run_in(*number, line).starts_with('-'), "{line}");
             }
-            let mut cuts = 0;
+            let mut chunks = 0;
             while !way.step(&mut sender, 2_000) {
-                cuts += 1;
-                assert!(cuts < 200, "lines {at}");
+                chunks += 1;
+                assert!(chunks < 200, "lines {at}");
             }
         }
     }
@@ -416,12 +419,12 @@ fn a_value_that_changes_all_the_time_does_not_keep_a_transfer_from_its_end() {
             n += 1;
             assert!(n < 1_000, "{kind}");
         }
-        assert!(way.cuts < 60, "{kind}: {} cuts", way.cuts);
+        assert!(way.chunks < 60, "{kind}: {} cuts", way.chunks);
     }
 }
 
 #[test]
-fn more_changes_than_cuts_can_carry_do_not_keep_a_transfer_from_its_end() {
+fn more_changes_than_chunks_can_carry_do_not_keep_a_transfer_from_its_end() {
     let mut sender = Node::new(1);
     let value = "v".repeat(100);
     for n in 0..2_000 {
@@ -434,34 +437,34 @@ fn more_changes_than_cuts_can_carry_do_not_keep_a_transfer_from_its_end() {
             n += 7;
             sender.run(&format!("SET key:{} {n}{value}", n % 2_000));
         }
-        assert!(way.cuts < 1_000);
+        assert!(way.chunks < 1_000);
     }
 }
 
 #[test]
-fn cuts_have_about_the_size_that_was_asked_for() {
+fn chunks_have_about_the_size_that_was_asked_for() {
     let mut sender = furnished();
     for n in 0..400 {
         sender.run_in(3, &format!("RPUSH list {n}:{}", "x".repeat(1_000)));
     }
     let mut transfer = Transfer::begin(&mut sender.keyspace).expect("it is the first");
-    let mut cuts = 0;
+    let mut chunks = 0;
     loop {
         for n in 0..20 {
             sender.run(&format!("SET key:{} x", n * 7));
         }
-        match transfer.next_cut(&mut sender.keyspace, 10_000) {
-            Cut::More(bytes) => assert!(bytes.len() < 16_500, "{}", bytes.len()),
-            Cut::Last(_) => break,
-            Cut::Lost => panic!("little changed"),
+        match transfer.next_chunk(&mut sender.keyspace, 10_000) {
+            Chunk::More(bytes) => assert!(bytes.len() < 16_500, "{}", bytes.len()),
+            Chunk::Last(_) => break,
+            Chunk::Lost => panic!("little changed"),
         }
-        cuts += 1;
+        chunks += 1;
     }
-    assert!((45..80).contains(&cuts), "{cuts}");
+    assert!((45..80).contains(&chunks), "{chunks}");
 }
 
 #[test]
-fn a_long_operation_under_way_makes_no_cut_longer_however_small_the_state_is() {
+fn a_long_operation_under_way_makes_no_chunk_longer_however_small_the_state_is() {
     let mut sender = Node::new(1);
     sender.run("SET key v");
     let piece = vec![b'v'; 10_000];
@@ -485,7 +488,7 @@ fn a_long_operation_under_way_makes_no_cut_longer_however_small_the_state_is() {
         at += 1;
     }
     assert!(way.longest < 31_000, "a cut of {} bytes", way.longest);
-    assert!(way.cuts > 200, "{} cuts", way.cuts);
+    assert!(way.chunks > 200, "{} cuts", way.chunks);
 }
 
 #[test]
@@ -496,15 +499,18 @@ fn a_transfer_that_has_to_remember_too_much_is_lost_and_another_can_begin() {
     }
     let mut lost = Transfer::begin(&mut sender.keyspace).expect("it is the first");
     // All of database 0, which is empty, and a part of the next.
-    assert!(matches!(lost.next_cut(&mut sender.keyspace, 200), Cut::More(_)));
+    assert!(matches!(
+        lost.next_chunk(&mut sender.keyspace, 200),
+        Chunk::More(_)
+    ));
     for n in 0..263 {
         let pairs: String = (0..1_000).map(|m| format!(" key:{n}:{m} v")).collect();
         sender.run(&format!("MSET{pairs}"));
     }
     assert!(lost.is_under_way(&sender.keyspace));
-    assert!(matches!(lost.next_cut(&mut sender.keyspace, 100), Cut::Lost));
+    assert!(matches!(lost.next_chunk(&mut sender.keyspace, 100), Chunk::Lost));
     assert!(!lost.is_under_way(&sender.keyspace));
-    assert!(matches!(lost.next_cut(&mut sender.keyspace, 100), Cut::Lost));
+    assert!(matches!(lost.next_chunk(&mut sender.keyspace, 100), Chunk::Lost));
     let mut way = Way::new(&mut sender);
     while !way.step(&mut sender, 1 << 20) {}
 }
@@ -524,7 +530,7 @@ fn transfers_are_few_and_ended_ones_leave_room() {
 }
 
 #[test]
-fn cuts_are_taken_in_their_order_and_only_by_whoever_knows_their_rules() {
+fn chunks_are_taken_in_their_order_and_only_by_whoever_knows_their_rules() {
     let newer = SemanticsVersion(SemanticsVersion::CURRENT.0 + 1);
     let mut sender = furnished();
     sender.keyspace = std::mem::replace(
@@ -532,56 +538,56 @@ fn cuts_are_taken_in_their_order_and_only_by_whoever_knows_their_rules() {
         Keyspace::new(crate::node::SEED, crate::node::PARTITIONS),
     )
     .knows(newer);
-    let cuts = |sender: &mut Node| {
+    let chunks = |sender: &mut Node| {
         let mut transfer = Transfer::begin(&mut sender.keyspace).expect("it is the only one");
-        let mut cuts = Vec::new();
+        let mut chunks = Vec::new();
         loop {
-            match transfer.next_cut(&mut sender.keyspace, 20_000) {
-                Cut::More(bytes) => cuts.push(bytes),
-                Cut::Last(bytes) => {
-                    cuts.push(bytes);
-                    return cuts;
+            match transfer.next_chunk(&mut sender.keyspace, 20_000) {
+                Chunk::More(bytes) => chunks.push(bytes),
+                Chunk::Last(bytes) => {
+                    chunks.push(bytes);
+                    return chunks;
                 }
-                Cut::Lost => panic!("nothing changed"),
+                Chunk::Lost => panic!("nothing changed"),
             }
         }
     };
-    let all = cuts(&mut sender);
+    let all = chunks(&mut sender);
     assert!(all.len() > 2);
-    let mut arrival = Arrival::new();
-    assert_eq!(arrival.take(&all[1]), Err(TransferError::OutOfOrder));
+    let mut snapshot_receiver = SnapshotReceiver::new();
+    assert_eq!(snapshot_receiver.take(&all[1]), Err(TransferError::OutOfOrder));
     assert_eq!(
-        arrival.take(&all[0]),
+        snapshot_receiver.take(&all[0]),
         Err(TransferError::OutOfOrder),
         "it is broken"
     );
-    let mut arrival = Arrival::new();
-    arrival.take(&all[0]).expect("the first");
-    assert!(arrival.finish().is_none(), "it is not complete");
-    let mut arrival = Arrival::new();
-    arrival.take(&all[0]).expect("the first");
-    assert_eq!(arrival.take(&all[0]), Err(TransferError::OutOfOrder));
+    let mut snapshot_receiver = SnapshotReceiver::new();
+    snapshot_receiver.take(&all[0]).expect("the first");
+    assert!(snapshot_receiver.finish().is_none(), "it is not complete");
+    let mut snapshot_receiver = SnapshotReceiver::new();
+    snapshot_receiver.take(&all[0]).expect("the first");
+    assert_eq!(snapshot_receiver.take(&all[0]), Err(TransferError::OutOfOrder));
     // From now on the state is of rules that a build of today does not know.
     let newest = keyspace::Header {
         semantics: newer,
         ..header(2_000, 1)
     };
     sender.keyspace.open(&newest).expect("it knows them");
-    let all = cuts(&mut sender);
+    let all = chunks(&mut sender);
     for (known, expected) in [
         (SemanticsVersion::CURRENT, Err(TransferError::Semantics)),
         (newer, Ok(true)),
     ] {
-        let mut arrival = Arrival::new().knows(known);
-        let taken: Vec<_> = all.iter().map(|cut| arrival.take(cut)).collect();
+        let mut snapshot_receiver = SnapshotReceiver::new().knows(known);
+        let taken: Vec<_> = all.iter().map(|chunk| snapshot_receiver.take(chunk)).collect();
         let last = taken.last().expect("some").map(|progress| progress.is_complete);
         assert_eq!(last, expected);
-        assert_eq!(arrival.finish().is_some(), expected.is_ok());
+        assert_eq!(snapshot_receiver.finish().is_some(), expected.is_ok());
     }
 }
 
 #[test]
-fn bytes_that_are_no_cuts_are_refused_and_never_panic() {
+fn bytes_that_are_no_chunks_are_refused_and_never_panic() {
     let mut prng = Prng::new(9);
     let mut sender = furnished();
     for n in 0..100 {
@@ -593,37 +599,37 @@ fn bytes_that_are_no_cuts_are_refused_and_never_panic() {
     }
     sender.run(&format!("SET string {}", "x".repeat(90_000)));
     let mut transfer = Transfer::begin(&mut sender.keyspace).expect("it is the first");
-    let mut cuts = Vec::new();
+    let mut chunks = Vec::new();
     loop {
-        match transfer.next_cut(&mut sender.keyspace, 60_000) {
-            Cut::More(bytes) => cuts.push(bytes),
-            Cut::Last(bytes) => {
-                cuts.push(bytes);
+        match transfer.next_chunk(&mut sender.keyspace, 60_000) {
+            Chunk::More(bytes) => chunks.push(bytes),
+            Chunk::Last(bytes) => {
+                chunks.push(bytes);
                 break;
             }
-            Cut::Lost => panic!("nothing changed"),
+            Chunk::Lost => panic!("nothing changed"),
         }
     }
     for round in 0..400 {
-        let mut arrival = Arrival::new();
-        for cut in &cuts {
-            let mut cut = cut.clone();
+        let mut snapshot_receiver = SnapshotReceiver::new();
+        for chunk in &chunks {
+            let mut chunk = chunk.clone();
             if prng.below(4) == 0 {
                 match prng.below(2) {
-                    0 => cut.truncate(prng.below(cut.len() as u64) as usize),
+                    0 => chunk.truncate(prng.below(chunk.len() as u64) as usize),
                     _ => {
-                        let at = prng.below(if round % 2 == 0 { 300 } else { cut.len() as u64 }) as usize;
-                        if let Some(byte) = cut.get_mut(at) {
+                        let at = prng.below(if round % 2 == 0 { 300 } else { chunk.len() as u64 }) as usize;
+                        if let Some(byte) = chunk.get_mut(at) {
                             *byte = prng.next_u64() as u8;
                         }
                     }
                 }
             }
-            if arrival.take(&cut).is_err() {
+            if snapshot_receiver.take(&chunk).is_err() {
                 break;
             }
         }
-        if let Some(keyspace) = arrival.finish() {
+        if let Some(keyspace) = snapshot_receiver.finish() {
             let mut node = Node::new(1);
             node.keyspace = keyspace;
             node.local.now = UnixMillis(5_000);
@@ -642,24 +648,24 @@ fn bytes_that_are_no_cuts_are_refused_and_never_panic() {
 }
 
 #[test]
-fn planted_mistakes_make_a_difference() {
-    let transferred = |bug| {
-        planted::plant(bug);
+fn mutations_make_a_difference() {
+    let transferred = |mutation| {
+        mutations::plant(mutation);
         let mut sender = furnished();
         sender.run("SET key:1 changed");
         let mut transfer = Transfer::begin(&mut sender.keyspace).expect("it is the first");
-        let mut arrival = Arrival::new();
+        let mut snapshot_receiver = SnapshotReceiver::new();
         loop {
-            match transfer.next_cut(&mut sender.keyspace, 10_000) {
-                Cut::More(bytes) => drop(arrival.take(&bytes).expect("a cut")),
-                Cut::Last(bytes) => {
-                    arrival.take(&bytes).expect("a cut");
+            match transfer.next_chunk(&mut sender.keyspace, 10_000) {
+                Chunk::More(bytes) => drop(snapshot_receiver.take(&bytes).expect("a cut")),
+                Chunk::Last(bytes) => {
+                    snapshot_receiver.take(&bytes).expect("a cut");
                     break;
                 }
-                Cut::Lost => panic!("nothing changed"),
+                Chunk::Lost => panic!("nothing changed"),
             }
         }
-        let keyspace = arrival.finish().expect("complete");
+        let keyspace = snapshot_receiver.finish().expect("complete");
         let mut repeated = EntryBuf::new(&header(1_000, 1));
         for _ in 0..2 {
             repeated.begin_batch(gateway(1, 1), 1, 0);
@@ -667,11 +673,14 @@ fn planted_mistakes_make_a_difference() {
         }
         let is_equal = keyspace.state_hash() == sender.keyspace.state_hash();
         sender.apply_entry(&repeated.finish());
-        planted::plant(None);
+        mutations::plant(None);
         (is_equal, sender.run("GET counter"))
     };
     let right = (true, "$1\r\n1\r\n".to_owned());
     assert_eq!(transferred(None), right);
-    assert!(!transferred(Some(planted::Bug::EntryLostAtSnapshot)).0);
-    assert_ne!(transferred(Some(planted::Bug::ForwardAppliedTwice)).1, right.1);
+    assert!(!transferred(Some(mutations::Mutation::EntryLostAtSnapshot)).0);
+    assert_ne!(
+        transferred(Some(mutations::Mutation::ForwardAppliedTwice)).1,
+        right.1
+    );
 }

@@ -4,15 +4,15 @@ use crate::status;
 use crate::view::View;
 use admin::metrics::{Exposition, MetricKind};
 use ids::NodeId;
-use server::{ClusterFigures, Counter, MemberCounts, Shared, WorkerStats};
+use server::{ClusterStats, Counter, MemberCounts, Shared, WorkerStats};
 
 /// Writes them.
 pub(crate) fn cluster(shared: &Shared, view: &View, me: NodeId, page: &mut Exposition) {
     let Some(seen) = view.seen() else {
         return;
     };
-    let figures = status::figures(shared);
-    let groups = || figures.iter().flat_map(|figures| &figures.groups);
+    let stats = status::stats(shared);
+    let groups = || stats.iter().flat_map(|stats| &stats.groups);
     let own = me.0.to_string();
     page.family(
         "chorale_node_info",
@@ -74,7 +74,7 @@ pub(crate) fn cluster(shared: &Shared, view: &View, me: NodeId, page: &mut Expos
         (
             "chorale_wall_clock_off",
             "Whether this node's wall clock is more than a second from most nodes' clocks, so that theirs is used.",
-            u64::from(figures.iter().any(|figures| figures.is_wall_clock_off)),
+            u64::from(stats.iter().any(|stats| stats.is_wall_clock_off)),
         ),
         (
             "chorale_follower_lag_entries_max",
@@ -89,15 +89,15 @@ pub(crate) fn cluster(shared: &Shared, view: &View, me: NodeId, page: &mut Expos
     ] {
         page.single(name, MetricKind::Gauge, help, figure);
     }
-    counts(&figures, page);
-    peers(shared, &figures, &seen.map, me, page);
+    counts(&stats, page);
+    peers(shared, &stats, &seen.map, me, page);
 }
 
 /// What replicas and gateways have done.
-fn counts(figures: &[ClusterFigures], page: &mut Exposition) {
+fn counts(stats: &[ClusterStats], page: &mut Exposition) {
     let mut counts = MemberCounts::default();
-    figures.iter().for_each(|figures| counts += figures.counts);
-    let sum = |of: fn(&ClusterFigures) -> u64| figures.iter().map(of).sum::<u64>();
+    stats.iter().for_each(|stats| counts += stats.counts);
+    let sum = |of: fn(&ClusterStats) -> u64| stats.iter().map(of).sum::<u64>();
     for (name, help, figure) in [
         (
             "chorale_term_changes_total",
@@ -167,17 +167,17 @@ fn counts(figures: &[ClusterFigures], page: &mut Exposition) {
         (
             "chorale_gateway_batches_total",
             "Batches that this node's gateways handed to leaders, here or elsewhere.",
-            sum(|figures| figures.batches),
+            sum(|stats| stats.batches),
         ),
         (
             "chorale_gateway_batches_forwarded_total",
             "Of these, the ones that went to other nodes.",
-            sum(|figures| figures.forwarded),
+            sum(|stats| stats.forwarded),
         ),
         (
             "chorale_gateway_batches_resent_total",
             "Of these, the ones that had been handed to a leader before.",
-            sum(|figures| figures.resent),
+            sum(|stats| stats.resent),
         ),
     ] {
         page.single(name, MetricKind::Counter, help, figure);
@@ -187,7 +187,7 @@ fn counts(figures: &[ClusterFigures], page: &mut Exposition) {
         MetricKind::Counter,
         "Reads of replicated groups that leaders here answered: commands at once, batches of them of other gateways, by what made sure that nobody else led.",
     );
-    reads.sample(&[("way", "lease_here")], sum(|figures| figures.reads_here));
+    reads.sample(&[("way", "lease_here")], sum(|stats| stats.reads_here));
     reads.sample(&[("way", "lease_batch")], counts.reads_leased);
     reads.sample(&[("way", "read_index_batch")], counts.reads_confirmed);
 }
@@ -195,12 +195,12 @@ fn counts(figures: &[ClusterFigures], page: &mut Exposition) {
 /// Links to other nodes.
 fn peers(
     shared: &Shared,
-    figures: &[ClusterFigures],
+    stats: &[ClusterStats],
     map: &control::RoutingMap,
     me: NodeId,
     page: &mut Exposition,
 ) {
-    let up = status::nodes_up(figures, map, me);
+    let up = status::nodes_up(stats, map, me);
     let mut family = page.family(
         "chorale_peer_up",
         MetricKind::Gauge,

@@ -7,7 +7,7 @@ use consensus::{
 use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, UnixMillis};
 use peer_wire::{
     Answer, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerMessage, Publish,
-    Question, Raft, Scrub, TransferAnswer, TransferCut, TransferOutcome,
+    Question, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option;
@@ -25,8 +25,8 @@ pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
         1 => beat_answer().prop_map(PeerMessage::HeartbeatAnswer),
         2 => batch().prop_map(PeerMessage::Batch),
         2 => answers().prop_map(PeerMessage::Answers),
-        1 => cut().prop_map(PeerMessage::TransferCut),
-        1 => cut_answer().prop_map(PeerMessage::TransferAnswer),
+        1 => chunk().prop_map(PeerMessage::TransferChunk),
+        1 => chunk_answer().prop_map(PeerMessage::TransferAnswer),
         5 => question(),
         1 => publish().prop_map(PeerMessage::Publish),
         1 => notify().prop_map(PeerMessage::Notify),
@@ -184,11 +184,11 @@ fn answers() -> impl Strategy<Value = BatchResponse> {
     )
 }
 
-fn cut() -> impl Strategy<Value = TransferCut> {
+fn chunk() -> impl Strategy<Value = TransferChunk> {
     let numbers = (any::<u64>(), any::<u64>());
     let point = option::of((index(), term()));
     (group(), incarnation(), incarnation(), numbers, point, bytes(200)).prop_map(
-        |(group, from, to, (transfer, number), point, bytes)| TransferCut {
+        |(group, from, to, (transfer, number), point, bytes)| TransferChunk {
             group,
             from,
             to,
@@ -216,7 +216,7 @@ fn scrub() -> impl Strategy<Value = PeerMessage> {
     )
 }
 
-fn cut_answer() -> impl Strategy<Value = TransferAnswer> {
+fn chunk_answer() -> impl Strategy<Value = TransferAnswer> {
     let outcome = prop_oneof![
         any::<u64>().prop_map(|number| TransferOutcome::Held { number }),
         Just(TransferOutcome::Broken),

@@ -371,7 +371,7 @@ fn a_start_that_is_not_counted_yet_can_vote_for_the_meta_group_but_write_nothing
     let who = answerer.unwrap().unwrap().unwrap().who;
     assert_eq!(who, starting);
     assert!(who.may_say(Kind::Raft) && who.may_say(Kind::MetaRequest));
-    assert!(!who.may_say(Kind::Batch) && !who.may_say(Kind::TransferCut) && !who.may_say(Kind::Publish));
+    assert!(!who.may_say(Kind::Batch) && !who.may_say(Kind::TransferChunk) && !who.may_say(Kind::Publish));
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn run(seed: u64, fault: Fault) -> Result<Outcome, String> {
         }
         steps += 1;
         if steps > 200_000 {
-            return Err("no end in sight".into());
+            return Err("it does not end".into());
         }
     }
     if outcome.answered != cluster.asked() {

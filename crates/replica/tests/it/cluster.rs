@@ -5,8 +5,8 @@ use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, Groups, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object, SeenObject};
 use replica::{
-    Assignment, Condition, LocalCounts, Operation, Output, Part, Replica, Replies, Request, Returned, Step,
-    Ticket, Turn, locks_of,
+    Assignment, Condition, LocalCounts, Operation, Output, Part, Replica, Replies, ReplyTo, Request,
+    Returned, Step, Turn, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};
@@ -137,7 +137,7 @@ impl Cluster {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
-            cut_bytes: 256 * 1024,
+            chunk_bytes: 256 * 1024,
             semantics: ids::SemanticsVersion::CURRENT,
         };
         Cluster {
@@ -227,7 +227,7 @@ impl Cluster {
         let number = self.asked;
         let group = self.first_group(&operations[0]);
         let gateway = self.gateway(number);
-        let ticket = Ticket {
+        let reply_to = ReplyTo {
             worker: gateway,
             connection: number,
             sequence: 0,
@@ -235,11 +235,11 @@ impl Cluster {
         self.plain.insert(number, group);
         let request = match (operations.len(), conditions.is_empty()) {
             (1, true) => Request::Execute {
-                ticket,
+                reply_to,
                 operation: operations.remove(0),
             },
             _ => Request::Block {
-                ticket,
+                reply_to,
                 conditions,
                 operations,
             },
@@ -423,13 +423,13 @@ impl Cluster {
                 self.replicas[group.index()].handle(&turn, *request, &mut outputs);
                 for output in outputs {
                     let gateway = match &output {
-                        Output::Replied { ticket, .. }
-                        | Output::Answered { ticket, .. }
-                        | Output::Waits { ticket }
-                        | Output::TooLarge { ticket }
-                        | Output::Failed { ticket, .. }
-                        | Output::FailedWatch { ticket, .. }
-                        | Output::Versions { ticket, .. } => ticket.worker,
+                        Output::Replied { reply_to, .. }
+                        | Output::Answered { reply_to, .. }
+                        | Output::Waits { reply_to }
+                        | Output::TooLarge { reply_to }
+                        | Output::Failed { reply_to, .. }
+                        | Output::FailedWatch { reply_to, .. }
+                        | Output::Versions { reply_to, .. } => reply_to.worker,
                         Output::Locked { txn, .. }
                         | Output::Seen { txn, .. }
                         | Output::Decided { txn, .. }
@@ -437,7 +437,7 @@ impl Cluster {
                         | Output::Resolved { txn, .. }
                         | Output::FailedPart { txn, .. }
                         | Output::Wound { txn } => txn.worker,
-                        Output::Fetched { .. } | Output::Inquired { .. } | Output::Undecided { .. } => {
+                        Output::Fetched { .. } | Output::QueriedTxn { .. } | Output::Undecided { .. } => {
                             unreachable!("nobody asks for these")
                         }
                     };
@@ -462,20 +462,20 @@ impl Cluster {
             | Output::FailedWatch { .. }
             | Output::FailedPart { .. }
             | Output::Fetched { .. }
-            | Output::Inquired { .. }
+            | Output::QueriedTxn { .. }
             | Output::Resolved { .. }
             | Output::Undecided { .. } => {
                 unreachable!("every group has one replica")
             }
             Output::Seen { txn, group, seen } => self.on_seen(txn, group, seen.replies),
             Output::TooLarge { .. } => unreachable!("values here are small"),
-            Output::Answered { ticket, replies } => {
+            Output::Answered { reply_to, replies } => {
                 let group = self
                     .plain
-                    .remove(&ticket.connection)
+                    .remove(&reply_to.connection)
                     .expect("an answer to an open request, once");
                 self.answers.push((
-                    ticket.connection,
+                    reply_to.connection,
                     match replies {
                         Some(replies) => Answer::Done(BTreeMap::from([(group, replies.into_bytes())])),
                         None => Answer::Refused,
@@ -573,7 +573,7 @@ impl Cluster {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
-            cut_bytes: 256 * 1024,
+            chunk_bytes: 256 * 1024,
             semantics: ids::SemanticsVersion::CURRENT,
         };
         let mut scratch = turn.scratch(now);
@@ -644,7 +644,7 @@ impl Cluster {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
-            cut_bytes: 256 * 1024,
+            chunk_bytes: 256 * 1024,
             semantics: ids::SemanticsVersion::CURRENT,
         };
         let mut scratch = turn.scratch(now);

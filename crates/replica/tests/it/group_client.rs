@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, GroupId, Monotonic};
-use planted::Bug;
-use replica::{Asked, BatchOutcome, GroupClient, Operation, Output, PieceSizes, Ticket};
+use mutations::Mutation;
+use replica::{Asked, BatchOutcome, GroupClient, Operation, Output, PieceSizes, ReplyTo};
 use resp::{ArgsBuf, FrozenRope, Protocol};
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ struct Asking {
     resuming: Vec<u64>,
 }
 
-fn ticket(sequence: u64) -> Ticket {
-    Ticket {
+fn reply_to(sequence: u64) -> ReplyTo {
+    ReplyTo {
         worker: 0,
         connection: 1,
         sequence,
@@ -82,7 +82,7 @@ impl Asking {
 
     fn ask(&mut self, number: u64, words: &str) {
         self.group_client
-            .command(ticket(number), Asked::of(&operation(words)));
+            .command(reply_to(number), Asked::of(&operation(words)));
     }
 
     /// The generations and numbers of the batches that are due.
@@ -135,12 +135,12 @@ impl Asking {
     #[track_caller]
     fn expect_told(&mut self, all: &[(u64, &str)]) {
         let told = self.out.drain(..).map(|output| match output {
-            Output::Replied { ticket, reply, .. } => (
-                ticket.sequence,
+            Output::Replied { reply_to, reply, .. } => (
+                reply_to.sequence,
                 String::from_utf8(reply.to_bytes().to_vec()).expect("it is text"),
             ),
-            Output::Failed { ticket, error, .. } => (
-                ticket.sequence,
+            Output::Failed { reply_to, error, .. } => (
+                reply_to.sequence,
                 error.split(' ').next().unwrap_or_default().to_owned(),
             ),
             other => panic!("{other:?} tells no client anything"),
@@ -165,7 +165,7 @@ fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
             began: Some(Monotonic(0)),
             ..Asked::of(&operation)
         };
-        group_client.command(ticket(number as u64), asked);
+        group_client.command(reply_to(number as u64), asked);
     }
     let mut sent = Vec::new();
     group_client.dispatch(|batch| sent.push(batch.sequence));
@@ -214,9 +214,9 @@ fn a_late_gap_answer_leaves_the_numbers_of_batches_as_they_are() {
 
 #[test]
 fn batches_that_are_numbered_anew_though_nothing_was_lost_are_noticed() {
-    planted::plant(Some(Bug::RenumberedWithoutLoss));
+    mutations::plant(Some(Mutation::RenumberedWithoutLoss));
     let sent = sent_after_a_late_gap();
-    planted::plant(None);
+    mutations::plant(None);
     assert_eq!(sent, [(0, 1), (0, 2)]);
 }
 
@@ -256,7 +256,9 @@ fn a_group_that_began_anew_is_asked_what_it_knows_before_numbers_are_given_again
 fn a_group_that_began_anew_is_told_what_is_awaited() {
     let mut client = Asking::new();
     for number in 1..=3 {
-        client.group_client.wait(ticket(number), &operation("BLPOP k 0"));
+        client
+            .group_client
+            .wait(reply_to(number), &operation("BLPOP k 0"));
         assert_eq!(client.sent().len(), 1);
     }
     client.ask(4, "INCR k");
@@ -390,7 +392,7 @@ fn a_read_says_which_write_it_stands_behind() {
         is_free: true,
         ..Asked::of(&other)
     };
-    client.group_client.command(ticket(3), free);
+    client.group_client.command(reply_to(3), free);
     assert_eq!(behind(&mut client), [(3, 0)], "it waits for nothing");
     // The write was lost on its way.
     client.hear(2, &BatchOutcome::Gap { applied: 0 });
@@ -402,13 +404,13 @@ fn a_read_says_which_write_it_stands_behind() {
 
 #[test]
 fn a_read_that_is_told_early_is_noticed() {
-    planted::plant(Some(Bug::ReadToldEarly));
+    mutations::plant(Some(Mutation::ReadToldEarly));
     let mut client = Asking::new();
     client.ask(1, "GET k");
     client.ask(2, "STRLEN k");
     assert_eq!(client.sent().len(), 1);
     client.answer(1, &["later", ":2\r\n"]);
-    planted::plant(None);
+    mutations::plant(None);
     client.expect_told(&[(2, ":2\r\n")]);
 }
 
@@ -485,11 +487,11 @@ fn a_read_is_not_asked_again_behind_a_write_of_its_connection_that_was_carried_o
 /// A client waits whose end of waiting nobody hears of for so long that it is given up.
 fn give_up_wait(is_served: bool) -> Asking {
     let mut client = Asking::new();
-    client.group_client.wait(ticket(1), &operation("BLPOP k 0.1"));
+    client.group_client.wait(reply_to(1), &operation("BLPOP k 0.1"));
     assert_eq!(client.sent().len(), 1);
     client.answer(1, &["later"]);
     assert!(matches!(client.out.drain(..).as_slice(), [Output::Waits { .. }]));
-    client.group_client.end_wait(ticket(1));
+    client.group_client.end_wait(reply_to(1));
     assert_eq!(client.sent().len(), 1);
     if is_served {
         client.answer_late(1, false, "$1\r\nv\r\n");

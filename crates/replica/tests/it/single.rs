@@ -3,8 +3,8 @@
 use crate::cluster::operation;
 use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, UnixMillis};
 use keyspace::EventClasses;
-use replica::{Assignment, Output, Part, Replica, Request, Ticket, Turn};
-use txn::{Locks, Mode, Participant, Refusal, Register, TxnId, Vote};
+use replica::{Assignment, Output, Part, Replica, ReplyTo, Request, Turn};
+use txn::{Locks, Mode, Participant, Refusal, TxnId, Vote, VoteRecord};
 
 fn replica() -> Replica {
     Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE)
@@ -19,7 +19,7 @@ fn turn(number: u64, now: i64) -> Turn {
         notify: EventClasses::default(),
         steps_max: usize::MAX,
         answers_bytes_max: usize::MAX,
-        cut_bytes: 256 * 1024,
+        chunk_bytes: 256 * 1024,
         semantics: ids::SemanticsVersion::CURRENT,
     }
 }
@@ -165,7 +165,7 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
         "nobody else may ask yet"
     );
 
-    let ticket = Ticket {
+    let reply_to = ReplyTo {
         worker: 0,
         connection: 7,
         sequence: 8,
@@ -173,7 +173,7 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
     replica.handle(
         &turn(2, 2),
         Request::Execute {
-            ticket,
+            reply_to,
             operation: operation(0, "GET k"),
         },
         &mut out,
@@ -182,13 +182,13 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
     assert_eq!(replica.state().lock_counts(), (1, 1));
     replica.handle(&turn(3, 3), decide(1, true), &mut out);
     let Some(Output::Answered {
-        ticket: answered,
+        reply_to: answered,
         replies: Some(replies),
     }) = out.pop()
     else {
         panic!("{out:?}")
     };
-    assert_eq!((answered, replies.bytes()), (ticket, &b"$5\r\nnewer\r\n"[..]));
+    assert_eq!((answered, replies.bytes()), (reply_to, &b"$5\r\nnewer\r\n"[..]));
     assert_eq!(replica.state().lock_counts(), (0, 0));
 }
 
@@ -235,8 +235,8 @@ fn an_error_is_a_refusal_for_who_is_strict_and_a_result_for_who_is_not() {
 
 #[test]
 fn the_end_of_a_transaction_is_kept_until_it_is_forgotten_unless_nobody_can_ask_for_it() {
-    let inquire = |replica: &mut Replica, seq: u64| {
-        let request = Request::Inquire {
+    let query_txn = |replica: &mut Replica, seq: u64| {
+        let request = Request::QueryTxn {
             txn: txn(seq),
             participants: [Participant::first(GroupId::new(0))].into(),
             worker: 0,
@@ -244,7 +244,7 @@ fn the_end_of_a_transaction_is_kept_until_it_is_forgotten_unless_nobody_can_ask_
         let mut out = Vec::new();
         replica.handle(&turn(9, 9), request, &mut out);
         match out.pop() {
-            Some(Output::Inquired { register, .. }) => register,
+            Some(Output::QueriedTxn { vote_record, .. }) => vote_record,
             other => panic!("{other:?}"),
         }
     };
@@ -263,11 +263,11 @@ fn the_end_of_a_transaction_is_kept_until_it_is_forgotten_unless_nobody_can_ask_
         assert_eq!(out.is_empty(), is_final, "{out:?}");
         assert_eq!(replica.state().transaction_counts().ended, usize::from(!is_final));
     }
-    assert_eq!(inquire(&mut replica, 2), Register::Committed);
+    assert_eq!(query_txn(&mut replica, 2), VoteRecord::Committed);
     let forget = Request::Forget { txn: txn(2), low: 3 };
     replica.handle(&turn(9, 9), forget, &mut Vec::new());
     assert_eq!(replica.state().transaction_counts().ended, 0);
-    assert_eq!(inquire(&mut replica, 2), Register::Over);
+    assert_eq!(query_txn(&mut replica, 2), VoteRecord::Over);
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
     assert!(replica.expire_due(&turn(3, 2_000), 1_000));
     assert_eq!(replica.keyspace().counts(Db::default()), (1, 1));
     let request = Request::Execute {
-        ticket: Ticket {
+        reply_to: ReplyTo {
             worker: 0,
             connection: 1,
             sequence: 1,

@@ -1,11 +1,11 @@
 //! One group, as this node has it beside its replica: which one that is, who leads, and the way there.
 
 use super::watches::Watches;
-use super::{GroupLayout, Kept, Layout};
+use super::{GroupLayout, HandoverImage, Layout};
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
-use control::{Configuration, GroupRef, GroupSight, Order, Report, Role, Survivor};
+use control::{Configuration, GroupRef, GroupReport, Order, Report, Role, Survivor};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
-use planted::Bug;
+use mutations::Mutation;
 use replica::{
     BatchOutcome, BatchResponse, Effects, GroupClient, Input, Member, MemberCounts, Output, PieceSizes,
     Replica, Request, Turn,
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(super) const QUIET_MAX: Duration = Duration::from_millis(400);
 
 /// A learner that the map does not name for so long is not wanted any more: a map that does is under way for no longer than a
-/// node's pulses take to ask for it.
+/// node's node heartbeats take to ask for it.
 const STRANGER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// See the file's header.
@@ -110,7 +110,7 @@ impl Seat {
     #[expect(clippy::too_many_arguments, reason = "what a replica begins with")]
     pub(super) fn go_on(
         &mut self,
-        kept: Kept,
+        kept: HandoverImage,
         generation: Option<u64>,
         layout: &Layout,
         replica: &mut Replica,
@@ -248,7 +248,9 @@ impl Seat {
         let Some(me) = incarnation else {
             return;
         };
-        if let Some(until) = waits_until.filter(|until| now < *until && !planted::is(Bug::HeirDoesNotWait)) {
+        if let Some(until) =
+            waits_until.filter(|until| now < *until && !mutations::is(Mutation::HeirDoesNotWait))
+        {
             // Whoever leads those of before may still answer reads, for as long as he was promised.
             self.heir = Some((me, until));
             return;
@@ -284,10 +286,10 @@ impl Seat {
         let generation = replica.state().generation();
         let is_wanted = group.generation > generation && group.former.contains(&me);
         let raft = replica.member().map(|member| (member.raft(), member.applied()));
-        let figures = raft.map(|(raft, applied)| (raft.last_term(), raft.last_index(), applied));
+        let stats = raft.map(|(raft, applied)| (raft.last_term(), raft.last_index(), applied));
         if is_wanted
-            && !planted::is(Bug::MapForgets)
-            && let (Some(incarnation), Some((term, last, applied))) = (self.incarnation, figures)
+            && !mutations::is(Mutation::MapForgets)
+            && let (Some(incarnation), Some((term, last, applied))) = (self.incarnation, stats)
             && let Some(rest) = replica.set_aside(turn, now)
         {
             self.former = Some(Former {
@@ -320,7 +322,7 @@ impl Seat {
             let keyspace = replica.take_aside();
             self.remember(replica);
             self.part(group, layout.me, replica, turn, now);
-            let kept = Kept {
+            let kept = HandoverImage {
                 group: replica.group(),
                 incarnation: former.incarnation,
                 rest: Some(former.rest),
@@ -503,11 +505,16 @@ impl Seat {
     }
 
     /// What the meta group is told of the group, if it is led here.
-    pub(super) fn sight(&self, me: NodeId, replica: &Replica, layout: &GroupLayout) -> Option<GroupSight> {
+    pub(super) fn group_report(
+        &self,
+        me: NodeId,
+        replica: &Replica,
+        layout: &GroupLayout,
+    ) -> Option<GroupReport> {
         /// Entries by which a learner may lag and still count as caught up. One that has nothing never does, however short
         /// the log is: as a voter it would be counted on, and its node may be gone already.
         const LAG_MAX: u64 = 64;
-        /// Bytes of data up to which a group is light: its state is sent in four cuts.
+        /// Bytes of data up to which a group is light: its state is sent in four chunks.
         const LIGHT_BYTES_MAX: usize = 1 << 20;
         let member = replica.leader()?;
         // Before that it may know older members than a leader before it has reported.
@@ -536,7 +543,7 @@ impl Seat {
                     .matched(*incarnation)
                     .is_some_and(|index| index.0 > 0 && index.0 + LAG_MAX >= last)
         };
-        Some(GroupSight {
+        Some(GroupReport {
             report: Report {
                 group: GroupRef::Data(replica.group()),
                 generation: layout.generation,

@@ -1,7 +1,7 @@
 //! `CLIENT`: what connections may know of, and do to, each other.
 
 use super::connection::USER;
-use crate::client::ClientCard;
+use crate::client::ClientInfo;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::session::{ReplyMode, Session};
@@ -38,9 +38,9 @@ impl ClientType {
         }
     }
 
-    fn of(card: &ClientCard) -> ClientType {
+    fn of(info: &ClientInfo) -> ClientType {
         let is_set = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed) > 0;
-        if card.subscriptions.iter().any(is_set) {
+        if info.subscriptions.iter().any(is_set) {
             ClientType::PubSub
         } else {
             ClientType::Normal
@@ -99,17 +99,17 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    fn fits(&self, card: &ClientCard, asker: u64, now: UnixMillis) -> bool {
+    fn fits(&self, info: &ClientInfo, asker: u64, now: UnixMillis) -> bool {
         let is_at = |wanted: Option<&[u8]>, address: SocketAddr| {
             wanted.is_none_or(|wanted| wanted == address.to_string().as_bytes())
         };
-        let age_secs = now.0.saturating_sub(card.connected_at) / 1_000;
-        self.id.is_none_or(|id| id == card.id)
-            && is_at(self.address, card.address)
-            && is_at(self.local_address, card.local_address)
-            && self.kind.is_none_or(|kind| kind == ClientType::of(card))
+        let age_secs = now.0.saturating_sub(info.connected_at) / 1_000;
+        self.id.is_none_or(|id| id == info.id)
+            && is_at(self.address, info.address)
+            && is_at(self.local_address, info.local_address)
+            && self.kind.is_none_or(|kind| kind == ClientType::of(info))
             && self.age_secs.is_none_or(|least| age_secs >= least)
-            && (self.includes_self || card.id != asker)
+            && (self.includes_self || info.id != asker)
     }
 }
 
@@ -140,22 +140,22 @@ impl Current {
 ///
 /// Of another connection it is not known how much memory its `MULTI` block takes, nor which reply buffers it
 /// keeps: those are 0.
-fn line(card: &ClientCard, now: UnixMillis, current: Option<&Current>) -> Vec<u8> {
+fn line(info: &ClientInfo, now: UnixMillis, current: Option<&Current>) -> Vec<u8> {
     let seconds_since = |then: i64| now.0.saturating_sub(then).max(0) / 1_000;
     let load = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
-    let queued = card.queued.load(Ordering::Relaxed);
-    let input = current.map_or(load(&card.input_bytes), |current| current.frame_len as u64);
+    let queued = info.queued.load(Ordering::Relaxed);
+    let input = current.map_or(load(&info.input_bytes), |current| current.frame_len as u64);
     let words = current.map_or(0, |current| current.words_len as u64);
-    let output = load(&card.output_bytes);
+    let output = load(&info.output_bytes);
     let mut flags = String::new();
-    let [channels, patterns, shard_channels] = [0, 1, 2].map(|index| load(&card.subscriptions[index]));
+    let [channels, patterns, shard_channels] = [0, 1, 2].map(|index| load(&info.subscriptions[index]));
     for (is_set, flag) in [
-        (card.is_monitor.load(Ordering::Relaxed), 'O'),
+        (info.is_monitor.load(Ordering::Relaxed), 'O'),
         (channels + patterns + shard_channels > 0, 'P'),
         (queued >= 0, 'x'),
-        (card.reads_at_replicas.load(Ordering::Relaxed), 'r'),
-        (card.no_evict.load(Ordering::Relaxed), 'e'),
-        (card.no_touch.load(Ordering::Relaxed), 'T'),
+        (info.reads_at_replicas.load(Ordering::Relaxed), 'r'),
+        (info.no_evict.load(Ordering::Relaxed), 'e'),
+        (info.no_touch.load(Ordering::Relaxed), 'T'),
     ] {
         if is_set {
             flags.push(flag);
@@ -164,12 +164,12 @@ fn line(card: &ClientCard, now: UnixMillis, current: Option<&Current>) -> Vec<u8
     if flags.is_empty() {
         flags.push('N');
     }
-    let command = CommandId::ALL.get(usize::from(card.last_command.load(Ordering::Relaxed)));
-    let labels = card.labels().clone();
+    let command = CommandId::ALL.get(usize::from(info.last_command.load(Ordering::Relaxed)));
+    let labels = info.labels().clone();
 
     let mut text = format!(
         "id={} addr={} laddr={} fd={} name=",
-        card.id, card.address, card.local_address, card.descriptor
+        info.id, info.address, info.local_address, info.descriptor
     )
     .into_bytes();
     text.extend_from_slice(&labels.name);
@@ -179,14 +179,14 @@ fn line(card: &ClientCard, now: UnixMillis, current: Option<&Current>) -> Vec<u8
         " age={} idle={} flags={flags} db={} sub={channels} psub={patterns} ssub={shard_channels} multi={queued} qbuf={input} qbuf-free=0 \
          argv-mem={words} multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={} events=r{} cmd={} \
          user=default redir=-1 resp={} lib-name=",
-        seconds_since(card.connected_at),
-        seconds_since(card.active_at.load(Ordering::Relaxed)),
-        card.db.load(Ordering::Relaxed),
+        seconds_since(info.connected_at),
+        seconds_since(info.active_at.load(Ordering::Relaxed)),
+        info.db.load(Ordering::Relaxed),
         u8::from(output > 0),
-        (size_of::<Session>() + size_of::<ClientCard>()) as u64 + input + words + output,
+        (size_of::<Session>() + size_of::<ClientInfo>()) as u64 + input + words + output,
         if output > 0 { "w" } else { "" },
         command.map_or("NULL", |id| id.spec().name),
-        card.protocol.load(Ordering::Relaxed),
+        info.protocol.load(Ordering::Relaxed),
     );
     text.extend_from_slice(rest.as_bytes());
     text.extend_from_slice(&labels.library);
@@ -210,17 +210,17 @@ impl Gateway {
             }
         };
         let id = command::number::parse_i64(args.arg(2)).ok_or(ReplyError::NotAnInteger)?;
-        let card = u64::try_from(id).ok().and_then(|id| self.shared.clients.find(id));
+        let info = u64::try_from(id).ok().and_then(|id| self.shared.clients.find(id));
         // Whoever sees it first unblocks it: two `UNBLOCK`s of one wait answer 1 and 0.
-        let Some(card) = card.filter(|card| card.is_blocked.swap(false, Ordering::Relaxed)) else {
+        let Some(info) = info.filter(|info| info.is_blocked.swap(false, Ordering::Relaxed)) else {
             w.integer(0);
             return Ok(());
         };
-        if card.worker == self.worker {
-            self.on_unblock(card.id, is_error);
+        if info.worker == self.worker {
+            self.on_unblock(info.id, is_error);
         } else {
-            let client = card.id;
-            self.send(card.worker, Message::Unblock { client, is_error });
+            let client = info.id;
+            self.send(info.worker, Message::Unblock { client, is_error });
         }
         w.integer(1);
         Ok(())
@@ -229,7 +229,7 @@ impl Gateway {
     pub(super) fn client_info(&mut self, session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) {
         w.verbatim(
             "txt",
-            &line(&session.card, self.turn.now, Some(&Current::new(args))),
+            &line(&session.info, self.turn.now, Some(&Current::new(args))),
         );
     }
 
@@ -239,28 +239,28 @@ impl Gateway {
         args: Args<'_>,
         w: &mut Writer<'_>,
     ) -> Result<(), ReplyError> {
-        let mut cards = self.living_clients();
+        let mut infos = self.living_clients();
         match (args.len(), args.get(2)) {
             (2, _) => {}
             (4, Some(option)) if option.eq_ignore_ascii_case(b"type") => {
                 let kind = ClientType::parse(args.arg(3))?;
-                cards.retain(|card| ClientType::of(card) == kind);
+                infos.retain(|info| ClientType::of(info) == kind);
             }
             (4.., Some(option)) if option.eq_ignore_ascii_case(b"id") => {
                 let mut wanted = Vec::new();
                 for word in args.from(3).iter() {
                     let id = number::parse_i64(word).ok_or(ReplyError::ClientId)?;
-                    wanted.extend(cards.iter().find(|card| card.id as i64 == id).cloned());
+                    wanted.extend(infos.iter().find(|info| info.id as i64 == id).cloned());
                 }
-                cards = wanted;
+                infos = wanted;
             }
             _ => return Err(ReplyError::Syntax),
         }
         let current = Current::new(args);
         let mut text = Vec::new();
-        for card in &cards {
-            let current = (card.id == session.card.id).then_some(&current);
-            text.append(&mut line(card, self.turn.now, current));
+        for info in &infos {
+            let current = (info.id == session.info.id).then_some(&current);
+            text.append(&mut line(info, self.turn.now, current));
         }
         w.verbatim("txt", &text);
         Ok(())
@@ -295,17 +295,17 @@ impl Gateway {
     fn kill(&mut self, session: &mut Session, filter: &Filter<'_>) -> i64 {
         let mut workers = BTreeSet::new();
         let mut killed = 0;
-        for card in self.living_clients() {
-            if !filter.fits(&card, session.card.id, self.turn.now) {
+        for info in self.living_clients() {
+            if !filter.fits(&info, session.info.id, self.turn.now) {
                 continue;
             }
             killed += 1;
-            if card.id == session.card.id {
+            if info.id == session.info.id {
                 // It is still told what it did.
                 session.is_closing = true;
             } else {
-                card.is_killed.store(true, Ordering::Relaxed);
-                workers.insert(card.worker);
+                info.is_killed.store(true, Ordering::Relaxed);
+                workers.insert(info.worker);
             }
         }
         for worker in workers {
@@ -319,15 +319,15 @@ impl Gateway {
     }
 
     /// All connections but those that were killed and are not closed yet: for clients they are gone.
-    fn living_clients(&self) -> Vec<Arc<ClientCard>> {
-        let mut cards = self.shared.clients.all();
-        cards.retain(|card| !card.is_killed.load(Ordering::Relaxed));
-        cards
+    fn living_clients(&self) -> Vec<Arc<ClientInfo>> {
+        let mut infos = self.shared.clients.all();
+        infos.retain(|info| !info.is_killed.load(Ordering::Relaxed));
+        infos
     }
 }
 
 pub(super) fn get_name(session: &Session, w: &mut Writer<'_>) {
-    let labels = session.card.labels();
+    let labels = session.info.labels();
     if labels.name.is_empty() {
         w.null()
     } else {
@@ -340,7 +340,7 @@ pub(super) fn set_name(session: &Session, args: Args<'_>, w: &mut Writer<'_>) ->
     if !is_label(name) {
         return Err(ReplyError::ClientName);
     }
-    session.card.labels().name = name.to_vec();
+    session.info.labels().name = name.to_vec();
     w.ok();
     Ok(())
 }
@@ -352,7 +352,7 @@ pub(super) fn is_label(name: &[u8]) -> bool {
 
 pub(super) fn set_info(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
     let (attribute, value) = (args.arg(2), args.arg(3));
-    let mut labels = session.card.labels();
+    let mut labels = session.info.labels();
     let label = if attribute.eq_ignore_ascii_case(b"lib-name") {
         &mut labels.library
     } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
@@ -390,7 +390,7 @@ pub(super) fn reply(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -
 
 pub(super) fn no_evict(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
     let is_on = is_on(args)?;
-    session.card.no_evict.store(is_on, Ordering::Relaxed);
+    session.info.no_evict.store(is_on, Ordering::Relaxed);
     w.ok();
     Ok(())
 }
@@ -405,7 +405,7 @@ fn is_on(args: Args<'_>) -> Result<bool, ReplyError> {
 
 pub(super) fn no_touch(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
     session.no_touch = is_on(args)?;
-    session.card.no_touch.store(session.no_touch, Ordering::Relaxed);
+    session.info.no_touch.store(session.no_touch, Ordering::Relaxed);
     w.ok();
     Ok(())
 }
@@ -427,19 +427,19 @@ mod tests {
     use super::*;
     use resp::ArgsBuf;
 
-    fn card(id: u64, address: &str) -> ClientCard {
+    fn info(id: u64, address: &str) -> ClientInfo {
         let address = address.parse().unwrap();
-        ClientCard::new(id, address, "127.0.0.1:6379".parse().unwrap(), 0, 8, 1_000)
+        ClientInfo::new(id, address, "127.0.0.1:6379".parse().unwrap(), 0, 8, 1_000)
     }
 
     #[test]
     fn a_line_has_the_fields_of_redis_in_their_order() {
-        let card = card(3, "127.0.0.1:59280");
-        card.last_command
+        let info = info(3, "127.0.0.1:59280");
+        info.last_command
             .store(CommandId::ClientList.index() as u16, Ordering::Relaxed);
-        card.labels().name = b"me".to_vec();
+        info.labels().name = b"me".to_vec();
         let words = ArgsBuf::from_slices(["client", "list"]);
-        let text = line(&card, UnixMillis(6_500), Some(&Current::new(words.as_args())));
+        let text = line(&info, UnixMillis(6_500), Some(&Current::new(words.as_args())));
         let text = String::from_utf8(text).unwrap();
         let (start, end) = text.split_once(" tot-mem=").unwrap();
         assert_eq!(
@@ -456,13 +456,13 @@ mod tests {
 
     #[test]
     fn a_line_tells_of_a_transaction_and_of_protection() {
-        let card = card(3, "[::1]:1");
-        card.queued.store(2, Ordering::Relaxed);
-        card.no_evict.store(true, Ordering::Relaxed);
-        card.output_bytes.store(7, Ordering::Relaxed);
-        card.is_monitor.store(true, Ordering::Relaxed);
-        card.subscriptions[1].store(4, Ordering::Relaxed);
-        let text = String::from_utf8(line(&card, UnixMillis(0), None)).unwrap();
+        let info = info(3, "[::1]:1");
+        info.queued.store(2, Ordering::Relaxed);
+        info.no_evict.store(true, Ordering::Relaxed);
+        info.output_bytes.store(7, Ordering::Relaxed);
+        info.is_monitor.store(true, Ordering::Relaxed);
+        info.subscriptions[1].store(4, Ordering::Relaxed);
+        let text = String::from_utf8(line(&info, UnixMillis(0), None)).unwrap();
         for field in [
             "addr=[::1]:1",
             "age=0",
@@ -482,12 +482,12 @@ mod tests {
 
     #[test]
     fn filters_of_kill_must_all_fit() {
-        let card = card(7, "10.0.0.1:5");
+        let info = info(7, "10.0.0.1:5");
         let fits = |words: &str, asker: u64| {
             let words = ArgsBuf::from_slices(words.split(' '));
             Filter::parse(words.as_args())
                 .unwrap()
-                .fits(&card, asker, UnixMillis(11_000))
+                .fits(&info, asker, UnixMillis(11_000))
         };
         assert!(fits("ID 7", 1));
         assert!(!fits("ID 8", 1));

@@ -18,7 +18,7 @@ impl Gateway {
         args: Args<'_>,
         w: &mut Writer<'_>,
     ) -> Result<(), ReplyError> {
-        let here = session.card.local_address.ip().to_canonical().to_string();
+        let here = session.info.local_address.ip().to_canonical().to_string();
         let view = self.topology.seen_at(&here);
         match spec.id {
             // Messages between nodes are not those of Redis Cluster, and are counted in bytes, by the metrics.
@@ -61,7 +61,7 @@ fn by_itself(spec: &Spec) -> ReplyError {
 pub(super) fn read_at_replicas(session: &mut Session, reads_at_replicas: bool, w: &mut Writer<'_>) {
     session.reads_at_replicas = reads_at_replicas;
     session
-        .card
+        .info
         .reads_at_replicas
         .store(reads_at_replicas, Ordering::Relaxed);
     w.ok();

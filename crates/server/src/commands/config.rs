@@ -65,7 +65,7 @@ impl Gateway {
         self.replicas
             .iter_mut()
             .for_each(|replica| replica.state_mut().reset_counters());
-        self.refresh_figures();
+        self.refresh_stats();
         // What other workers count meanwhile may undo it there: they follow when they hear of it.
         self.shared.workers.iter().for_each(|worker| worker.clear());
         self.send_to_others(|| Message::ResetCounters);

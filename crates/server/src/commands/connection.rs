@@ -73,7 +73,7 @@ impl Gateway {
             return Err(ReplyError::HelloNoAuth);
         }
         if let Some(name) = greeting.name {
-            session.card.labels().name = name.to_vec();
+            session.info.labels().name = name.to_vec();
         }
         if let Some(protocol) = greeting.protocol {
             set_protocol(session, protocol);
@@ -87,7 +87,7 @@ impl Gateway {
         w.bulk(b"proto");
         w.integer(protocol_number(session.protocol).into());
         w.bulk(b"id");
-        w.integer(session.card.id as i64);
+        w.integer(session.info.id as i64);
         w.bulk(b"mode");
         w.bulk(session.endpoint.mode().as_bytes());
         w.bulk(b"role");
@@ -144,13 +144,13 @@ impl Gateway {
         self.stop_listening(session);
         session.reply_mode = ReplyMode::On;
         session.is_authenticated = self.settings.requirepass.is_none();
-        session.card.labels().name.clear();
-        session.card.no_evict.store(false, Ordering::Relaxed);
-        session.card.no_touch.store(false, Ordering::Relaxed);
+        session.info.labels().name.clear();
+        session.info.no_evict.store(false, Ordering::Relaxed);
+        session.info.no_touch.store(false, Ordering::Relaxed);
         session.no_touch = false;
         session.naming = Naming::Nothing;
         session.reads_at_replicas = false;
-        session.card.reads_at_replicas.store(false, Ordering::Relaxed);
+        session.info.reads_at_replicas.store(false, Ordering::Relaxed);
         set_db(session, Db::default());
         set_protocol(session, Protocol::Resp2);
         Writer::new(out, session.protocol).simple("RESET");
@@ -185,13 +185,13 @@ pub(super) fn select(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) 
 
 fn set_db(session: &mut Session, db: Db) {
     session.db = db;
-    session.card.db.store(db.number(), Ordering::Relaxed);
+    session.info.db.store(db.number(), Ordering::Relaxed);
 }
 
 fn set_protocol(session: &mut Session, protocol: Protocol) {
     session.protocol = protocol;
     session
-        .card
+        .info
         .protocol
         .store(protocol_number(protocol), Ordering::Relaxed);
 }

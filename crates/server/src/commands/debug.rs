@@ -20,7 +20,7 @@ impl Gateway {
         let is_allowed = match self.settings.enable_debug_command {
             DebugCommand::No => false,
             DebugCommand::Yes => true,
-            DebugCommand::Local => session.card.address.ip().to_canonical().is_loopback(),
+            DebugCommand::Local => session.info.address.ip().to_canonical().is_loopback(),
         };
         if is_allowed { Ok(()) } else { Err(NOT_ALLOWED) }
     }

@@ -24,13 +24,13 @@ use std::sync::atomic::Ordering;
 impl Gateway {
     /// `INFO` outside of `MULTI`: other workers refresh their figures first, and other nodes count what they lead.
     pub(super) fn on_info(&mut self, connection: &mut Connection, args: Args<'_>) {
-        let ticket = self.reserve(connection);
+        let reply_to = self.reserve(connection);
         connection.session.is_waiting = true;
         let mut sections = wanted(args.from(1)).into_iter();
         let counts_keys = sections.any(|section| section.title == Section::KEYSPACE);
         // Clients of the cluster endpoint ask every node themselves.
         let is_for_all = counts_keys && connection.session.endpoint == Endpoint::AnyNode;
-        self.count_keys(ticket, args, is_for_all);
+        self.count_keys(reply_to, args, is_for_all);
     }
 
     /// Without counts where there is nobody else to ask, and inside `EXEC`, which waits for nobody: there what others hold is a
@@ -42,7 +42,7 @@ impl Gateway {
         counts: Option<&KeyCounts>,
         w: &mut Writer<'_>,
     ) {
-        self.refresh_figures();
+        self.refresh_stats();
         let sections = wanted(args.from(1));
         let report = Report::new(&self.shared, &self.settings, endpoint, self.turn.now, counts);
         w.verbatim("txt", report.text(&sections).as_bytes());
@@ -342,7 +342,7 @@ impl<'a> Report<'a> {
         let buffers = self.buffers().input + self.buffers().output;
         self.field("mem_clients_normal", buffers);
         let links = self.shared.links();
-        let allocated = links.values().map(|sight| sight.link.buffer_bytes);
+        let allocated = links.values().map(|group_report| group_report.link.buffer_bytes);
         self.field("mem_cluster_links", allocated.sum::<u64>());
         self.field("mem_aof_buffer", 0);
         self.field("mem_allocator", "jemalloc-5.3.0");
@@ -417,9 +417,9 @@ impl<'a> Report<'a> {
     /// What connections hold of requests and replies.
     fn buffers(&self) -> Buffers {
         let mut buffers = Buffers::default();
-        for card in self.shared.clients.all() {
-            let input = card.input_bytes.load(Ordering::Relaxed);
-            let output = card.output_bytes.load(Ordering::Relaxed);
+        for info in self.shared.clients.all() {
+            let input = info.input_bytes.load(Ordering::Relaxed);
+            let output = info.output_bytes.load(Ordering::Relaxed);
             buffers.input += input;
             buffers.output += output;
             buffers.largest_input = buffers.largest_input.max(input);
@@ -489,13 +489,13 @@ impl<'a> Report<'a> {
             if counts.total() == 0 || self.settings.latency_percentiles.is_empty() {
                 continue;
             }
-            let figures = self.settings.latency_percentiles.iter().map(|percent| {
+            let stats = self.settings.latency_percentiles.iter().map(|percent| {
                 let micros = counts.percentile(*percent) as f64 / 1_000.0;
                 format!("p{percent}={micros:.3}")
             });
-            let figures: Vec<String> = figures.collect();
+            let stats: Vec<String> = stats.collect();
             let name = id.spec().name;
-            self.field(&format!("latency_percentiles_usec_{name}"), figures.join(","));
+            self.field(&format!("latency_percentiles_usec_{name}"), stats.join(","));
         }
     }
 
@@ -513,17 +513,17 @@ impl<'a> Report<'a> {
         self.sum("transactions_prepared", |worker| &worker.locked);
         self.sum("lock_waiters", |worker| &worker.lock_waiters);
         self.total("transactions_refused");
-        let figures = self.shared.transactions();
-        self.field("transactions_in_flight", figures.in_flight);
-        self.field("transactions_settling", figures.settling);
-        self.field("transactions_in_doubt", figures.in_doubt);
-        self.field("transactions_recovered", figures.recovered);
-        self.field("transactions_wounded", figures.wounded);
-        self.field("transactions_torn", figures.torn_count);
-        self.field("transactions_ended", figures.groups.ended);
-        self.field("transaction_late_answers", figures.groups.late);
-        self.field("request_results", figures.groups.results);
-        self.field("request_results_bytes", figures.groups.result_bytes);
+        let stats = self.shared.transactions();
+        self.field("transactions_in_flight", stats.in_flight);
+        self.field("transactions_settling", stats.settling);
+        self.field("transactions_in_doubt", stats.in_doubt);
+        self.field("transactions_recovered", stats.recovered);
+        self.field("transactions_wounded", stats.wounded);
+        self.field("transactions_torn", stats.torn_count);
+        self.field("transactions_ended", stats.groups.ended);
+        self.field("transaction_late_answers", stats.groups.late);
+        self.field("request_results", stats.groups.results);
+        self.field("request_results_bytes", stats.groups.result_bytes);
         let counts = self.shared.replica_counts();
         self.field("scrub_rounds", counts.scrubs);
         self.field("scrub_rounds_undecided", counts.undecided);
@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_summed_over_workers_and_empty_databases_left_out() {
+    fn stats_are_summed_over_workers_and_empty_databases_left_out() {
         let shared = shared();
         shared.workers[0].keys[3].set(2);
         shared.workers[1].keys[3].set(5);

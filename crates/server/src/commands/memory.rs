@@ -34,13 +34,13 @@ impl Gateway {
     /// Keys and tables of a database are not told apart, so the overheads of a database are 0; all that is not data is
     /// overhead.
     pub(super) fn memory_stats(&mut self, w: &mut Writer<'_>) {
-        self.refresh_figures();
+        self.refresh_stats();
         let memory = Memory::of(&self.shared);
         let overhead = memory.allocated.saturating_sub(memory.data);
         let number = |bytes: u64| Figure::Number(bytes as i64);
         let percent = |part, whole| Figure::Share(ratio(part, whole) * 100.0);
         let fragmented = memory.resident as i64 - memory.allocated as i64;
-        let mut figures = vec![
+        let mut stats = vec![
             ("peak.allocated", number(memory.peak)),
             ("total.allocated", number(memory.allocated)),
             ("startup.allocated", number(0)),
@@ -55,10 +55,10 @@ impl Gateway {
         let names: Vec<String> = (0..Db::COUNT).map(|db| format!("db.{db}")).collect();
         for (db, name) in names.iter().enumerate() {
             if self.shared.total(|worker| worker.keys[db].get()) > 0 {
-                figures.push((name, Figure::Database));
+                stats.push((name, Figure::Database));
             }
         }
-        figures.extend([
+        stats.extend([
             ("overhead.total", number(overhead)),
             ("keys.count", number(memory.keys)),
             ("keys.bytes-per-key", number(memory.data / memory.keys.max(1))),
@@ -83,8 +83,8 @@ impl Gateway {
             ),
             ("fragmentation.bytes", Figure::Number(fragmented)),
         ]);
-        w.map(figures.len());
-        for (name, figure) in figures {
+        w.map(stats.len());
+        for (name, figure) in stats {
             w.bulk(name.as_bytes());
             match figure {
                 Figure::Number(number) => w.integer(number),
@@ -103,15 +103,15 @@ impl Gateway {
 
     /// Bytes that wait to be read as commands or to be sent, as last counted.
     fn clients_bytes(&self) -> u64 {
-        let cards = self.shared.clients.all();
-        let bytes = |card: &crate::client::ClientCard| {
-            card.input_bytes.load(Ordering::Relaxed) + card.output_bytes.load(Ordering::Relaxed)
+        let infos = self.shared.clients.all();
+        let bytes = |info: &crate::client::ClientInfo| {
+            info.input_bytes.load(Ordering::Relaxed) + info.output_bytes.load(Ordering::Relaxed)
         };
-        cards.iter().map(|card| bytes(card)).sum()
+        infos.iter().map(|info| bytes(info)).sum()
     }
 
     pub(super) fn memory_doctor(&mut self, w: &mut Writer<'_>) {
-        self.refresh_figures();
+        self.refresh_stats();
         let maxmemory = self.settings.maxmemory;
         let text = diagnosis(&Memory::of(&self.shared), self.shared.counted_memory(), maxmemory);
         w.verbatim("txt", text.as_bytes());

@@ -14,7 +14,7 @@ pub(super) fn multi(session: &mut Session, w: &mut Writer<'_>) -> Result<(), Rep
         request: session.naming.take(),
         ..Block::default()
     });
-    session.card.queued.store(0, Ordering::Relaxed);
+    session.info.queued.store(0, Ordering::Relaxed);
     w.ok();
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::cluster::replicated;
 use crate::out_of_reach::{figure, key, one_each, seconds};
 use crate::world::World;
 use ids::{GroupId, Incarnation, NodeId};
-use planted::Bug;
+use mutations::Mutation;
 
 /// The group of this number, on the node of the same number, has lost everything.
 fn begin_anew(world: &mut World, number: u16) {
@@ -210,7 +210,7 @@ fn kept(world: &World) -> Vec<(NodeId, u64)> {
 
 /// A group has begun anew with what the second node has, which dies before anybody else has anything of it. What the third one
 /// answers that the group begins anew with then.
-fn chosen_twice(mistake: Option<Bug>) -> String {
+fn chosen_twice(mistake: Option<Mutation>) -> String {
     let mut world = replicated(1);
     for key in 0..50 {
         assert_eq!(world.run(0, 1, &format!("SET k{key} {key}")), "+OK");
@@ -218,9 +218,9 @@ fn chosen_twice(mistake: Option<Bug>) -> String {
     seconds(&mut world, 1);
     is_lost(&mut world, 0);
     seconds(&mut world, 2);
-    planted::plant(mistake);
+    mutations::plant(mistake);
     inherit(&mut world, Incarnation(1_000), 1, 5_000);
-    planted::plant(None);
+    mutations::plant(None);
     world.turns(20);
     is_lost(&mut world, 1);
     world.turns(20);
@@ -233,7 +233,7 @@ fn chosen_twice(mistake: Option<Bug>) -> String {
 fn what_was_not_chosen_is_kept_and_can_be_chosen_when_the_chosen_one_is_lost() {
     assert_eq!(chosen_twice(None), ":50");
     assert_eq!(
-        chosen_twice(Some(Bug::MapForgets)),
+        chosen_twice(Some(Mutation::MapForgets)),
         ":0",
         "the mistake is noticed"
     );
@@ -275,8 +275,8 @@ fn a_map_of_a_meta_group_that_has_not_heard_of_a_group_changes_nothing_of_it() {
     seconds(&mut world, 3);
     assert_eq!(world.run(2, 2, "GET a"), "$1 1");
     assert_eq!(world.run(2, 2, "SET a 2"), "+OK");
-    let (sights, _) = world.nodes[0].gateway.sights();
-    let members: Vec<Incarnation> = sights[0]
+    let (group_reports, _) = world.nodes[0].gateway.group_reports();
+    let members: Vec<Incarnation> = group_reports[0]
         .report
         .members
         .iter()
@@ -293,13 +293,13 @@ fn a_map_of_a_meta_group_that_has_not_heard_of_a_group_changes_nothing_of_it() {
 }
 
 /// Whether two replicas have a lease at once, where a group begins anew while the leader of before lives and has not heard of it.
-fn leads_twice(mistake: Option<Bug>) -> bool {
+fn leads_twice(mistake: Option<Mutation>) -> bool {
     let mut world = replicated(1);
-    world.mistake = mistake.map(|bug| (1, bug));
+    world.mistake = mistake.map(|mutation| (1, mutation));
     assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
     world.turns(100);
     world.dead[0] = true;
-    planted::plant(mistake);
+    mutations::plant(mistake);
     world.lay_out_for(1, |layout| {
         let group = &mut layout.groups[0];
         group.generation += 1;
@@ -307,7 +307,7 @@ fn leads_twice(mistake: Option<Bug>) -> bool {
         group.seats = [(Incarnation(5_000), NodeId(1))].into();
         group.founder = Some(Incarnation(5_000));
     });
-    planted::plant(None);
+    mutations::plant(None);
     (0..5_000).any(|_| {
         world.turn();
         world.has_lease(0) && world.has_lease(1)
@@ -317,5 +317,8 @@ fn leads_twice(mistake: Option<Bug>) -> bool {
 #[test]
 fn whom_a_group_begins_anew_with_waits_until_its_promise_has_ended() {
     assert!(!leads_twice(None));
-    assert!(leads_twice(Some(Bug::HeirDoesNotWait)), "the mistake is noticed");
+    assert!(
+        leads_twice(Some(Mutation::HeirDoesNotWait)),
+        "the mistake is noticed"
+    );
 }

@@ -70,8 +70,8 @@ fn dies_while_it_waits(program: usize, reader_dies: bool) {
     world.turn();
     let reader = OTHER + 1;
     world.send(0, reader, &format!("LRANGE {list} 0 -1"));
-    let errands = world.nodes[0].gateway.take_errands();
-    assert_eq!(errands.len(), 1, "it is read on another thread");
+    let offload_jobs = world.nodes[0].gateway.take_offload_jobs();
+    assert_eq!(offload_jobs.len(), 1, "it is read on another thread");
     ask(&mut world, DYING, program);
     world.turns(10);
     assert_eq!(
@@ -85,15 +85,15 @@ fn dies_while_it_waits(program: usize, reader_dies: bool) {
         world.nodes[0].hang_up(reader);
     }
     world.turns(10);
-    for mut errand in errands {
-        errand.run();
-        world.nodes[0].gateway.on_errand(errand);
+    for mut offload_job in offload_jobs {
+        offload_job.run();
+        world.nodes[0].gateway.on_offload_job(offload_job);
     }
     for _ in 0..10 {
         world.turn();
-        for mut errand in world.nodes[0].gateway.take_errands() {
-            errand.run();
-            world.nodes[0].gateway.on_errand(errand);
+        for mut offload_job in world.nodes[0].gateway.take_offload_jobs() {
+            offload_job.run();
+            world.nodes[0].gateway.on_offload_job(offload_job);
         }
     }
     rest(&mut world, &format!("{program:?}"));
@@ -112,7 +112,7 @@ fn a_client_that_ends_while_its_transaction_waits_on_one_worker_leaves_nothing()
 }
 
 /// A client asks for what takes another thread, and ends at some moment. Answers how many elements of fifty are left of the list.
-fn ends_beside_an_errand(command: &str, ends_before: &str) -> String {
+fn ends_beside_an_offload_job(command: &str, ends_before: &str) -> String {
     let mut world = World::new(1, 4);
     world.lay_out(|_| {});
     let list = key(4, 0, "list");
@@ -124,27 +124,27 @@ fn ends_beside_an_errand(command: &str, ends_before: &str) -> String {
     if is_waiting {
         world.send(0, OTHER + 1, &format!("LRANGE {list} 0 -1"));
     }
-    let mut errands = world.nodes[0].gateway.take_errands();
+    let mut offload_jobs = world.nodes[0].gateway.take_offload_jobs();
     world.send(0, DYING, &command.replace("LIST", &list));
-    errands.extend(world.nodes[0].gateway.take_errands());
-    assert_eq!(errands.len(), 1, "before {ends_before}");
+    offload_jobs.extend(world.nodes[0].gateway.take_offload_jobs());
+    assert_eq!(offload_jobs.len(), 1, "before {ends_before}");
     if ends_before != "never" {
         world.nodes[0].hang_up(DYING);
     }
-    for mut errand in errands {
-        errand.run();
-        world.nodes[0].gateway.on_errand(errand);
+    for mut offload_job in offload_jobs {
+        offload_job.run();
+        world.nodes[0].gateway.on_offload_job(offload_job);
     }
-    let further = world.nodes[0].gateway.take_errands();
+    let further = world.nodes[0].gateway.take_offload_jobs();
     let sets_out = is_waiting && command.starts_with("LREM");
     assert_eq!(
         further.len(),
         usize::from(sets_out),
         "{command} before {ends_before}"
     );
-    for mut errand in further {
-        errand.run();
-        world.nodes[0].gateway.on_errand(errand);
+    for mut offload_job in further {
+        offload_job.run();
+        world.nodes[0].gateway.on_offload_job(offload_job);
     }
     rest(&mut world, "a command for nobody");
     world.send(0, OTHER, &format!("LLEN {list}"));
@@ -155,8 +155,8 @@ fn ends_beside_an_errand(command: &str, ends_before: &str) -> String {
 fn what_only_reads_and_waits_for_another_thread_is_not_carried_out_for_a_client_that_has_ended() {
     for ends_before in ["never", "it runs", "its values are lent"] {
         // What else was sent on the connection is carried out behind it.
-        assert_eq!(ends_beside_an_errand("LREM LIST 0 1", ends_before), ":0");
-        assert_eq!(ends_beside_an_errand("LRANGE LIST 0 -1", ends_before), ":50");
+        assert_eq!(ends_beside_an_offload_job("LREM LIST 0 1", ends_before), ":0");
+        assert_eq!(ends_beside_an_offload_job("LRANGE LIST 0 -1", ends_before), ":50");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::cluster::replicated;
 use crate::out_of_reach::key;
 use crate::world::World;
-use planted::Bug;
+use mutations::Mutation;
 
 const HOUR_MILLIS: i64 = 3_600_000;
 
@@ -41,9 +41,9 @@ fn a_leader_whose_clock_is_an_hour_ahead_for_a_moment_neither_keeps_keys_nor_del
 
 #[test]
 fn a_wall_clock_that_is_trusted_whatever_it_shows_is_noticed() {
-    planted::plant(Some(Bug::WallClockTrusted));
+    mutations::plant(Some(Mutation::WallClockTrusted));
     let seen = after_an_hour_ahead();
-    planted::plant(None);
+    mutations::plant(None);
     assert_ne!(seen, ("$-1".to_owned(), "$1 1".to_owned()));
 }
 
@@ -70,9 +70,9 @@ fn after_a_leader_that_was_ahead(command: &str, told: &str) -> String {
 fn a_key_that_a_leader_has_said_to_have_expired_does_not_come_back_with_the_next_one() {
     for (command, told) in [("GET k", "$-1"), ("EXISTS k", ":0")] {
         assert_eq!(after_a_leader_that_was_ahead(command, told), told);
-        planted::plant(Some(Bug::ExpiredByClockTold));
+        mutations::plant(Some(Mutation::ExpiredByClockTold));
         let found = after_a_leader_that_was_ahead(command, told);
-        planted::plant(None);
+        mutations::plant(None);
         assert_ne!(found, told, "{command} shows it again");
     }
 }

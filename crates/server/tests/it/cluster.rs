@@ -5,8 +5,8 @@ use crate::world::World;
 use consensus::{Body, Index, Message, Term};
 use control::Order;
 use ids::{Boot, GroupId, Incarnation, NodeId, SemanticsVersion};
+use mutations::Mutation;
 use peer_wire::{PeerMessage, Raft};
-use planted::Bug;
 
 /// Every group has its one replica on the first node.
 fn spread(nodes: u64, groups: u16) -> World {
@@ -35,11 +35,11 @@ pub(crate) fn grow(world: &mut World) {
     let groups = world.layout.groups.len() as u16;
     let mut order = |number: u16, order: Order| {
         let group = GroupId::new(number);
-        let (sights, _) = world.nodes[0].gateway.sights();
-        let sight = sights
+        let (group_reports, _) = world.nodes[0].gateway.group_reports();
+        let group_report = group_reports
             .iter()
-            .find(|sight| sight.report.group == control::GroupRef::Data(group));
-        let index = sight.expect("the first node leads it").report.index;
+            .find(|group_report| group_report.report.group == control::GroupRef::Data(group));
+        let index = group_report.expect("the first node leads it").report.index;
         world.nodes[0].gateway.on_order(group, index, &order);
         world.turns(200);
     };
@@ -240,9 +240,9 @@ fn is_void_behind_a_standstill() -> bool {
 #[test]
 fn what_was_read_before_the_process_stood_still_is_not_told() {
     assert!(is_void_behind_a_standstill());
-    planted::plant(Some(planted::Bug::LeaseNotChecked));
+    mutations::plant(Some(mutations::Mutation::LeaseNotChecked));
     let is_void = is_void_behind_a_standstill();
-    planted::plant(None);
+    mutations::plant(None);
     assert!(!is_void, "the lease is looked at again");
 }
 
@@ -261,17 +261,19 @@ fn term_told_to_an_earlier_incarnation() -> Term {
     let group = GroupId::new(0);
     let node = &mut world.nodes[1].gateway;
     node.on_peer(NodeId(2), PeerMessage::Raft(Raft { group, message }));
-    let mut glimpses = node.glimpses();
-    let member = glimpses.next().and_then(|glimpse| glimpse.member());
+    let mut replica_views = node.replica_views();
+    let member = replica_views
+        .next()
+        .and_then(|replica_view| replica_view.member());
     member.expect("it is a follower").raft().status().term
 }
 
 #[test]
 fn a_frame_for_an_earlier_incarnation_of_a_replica_is_not_for_the_present_one() {
     assert!(term_told_to_an_earlier_incarnation() < Term(99));
-    planted::plant(Some(planted::Bug::IncarnationNotChecked));
+    mutations::plant(Some(mutations::Mutation::IncarnationNotChecked));
     let term = term_told_to_an_earlier_incarnation();
-    planted::plant(None);
+    mutations::plant(None);
     assert_eq!(term, Term(99), "the check is what keeps it out");
 }
 
@@ -282,12 +284,12 @@ fn a_replica_that_panics_ends_and_its_node_goes_on() {
         assert_eq!(world.run(2, 1, "SET a 1"), "+OK");
         world.turns(50);
         let of = |world: &World, node: usize| {
-            let glimpses = world.nodes[node].gateway.glimpses();
-            let replicas = glimpses.map(|glimpse| (glimpse.group, glimpse.incarnation));
+            let replica_views = world.nodes[node].gateway.replica_views();
+            let replicas = replica_views.map(|replica_view| (replica_view.group, replica_view.incarnation));
             replicas.collect::<Vec<_>>()
         };
         let before = of(&world, broken);
-        world.mistake = Some((broken, Bug::ApplyPanics));
+        world.mistake = Some((broken, Mutation::ApplyPanics));
         world.send(2, 1, "SET a 2");
         for _ in 0..100 {
             world.turn();
@@ -324,9 +326,11 @@ fn a_replica_that_panics_ends_and_its_node_goes_on() {
             .0;
         world.turns(3_000);
         let leads = |node: usize| {
-            let (sights, _) = world.nodes[node].gateway.sights();
+            let (group_reports, _) = world.nodes[node].gateway.group_reports();
             let named = control::GroupRef::Data(group);
-            sights.iter().any(|sight| sight.report.group == named)
+            group_reports
+                .iter()
+                .any(|group_report| group_report.report.group == named)
         };
         assert!(!world.has_lease_of(2, group), "nobody has granted it anything");
         assert!(!leads(broken));
@@ -347,7 +351,7 @@ fn a_node_that_stands_still_is_waited_for_no_longer_than_one_that_is_gone() {
         // The promise to the leader, the rest of a heartbeat's interval, and the turns of an election.
         world.turns(600);
         let led: usize = [1, 2]
-            .map(|node| world.nodes[node].gateway.sights().0.len())
+            .map(|node| world.nodes[node].gateway.group_reports().0.len())
             .iter()
             .sum();
         assert_eq!(led, 16);
@@ -379,9 +383,11 @@ fn a_learner_that_the_map_has_let_go_of_is_reported_all_the_same() {
         layout.groups[0].seats.insert(learner, NodeId(1));
     });
     let members = |world: &World| {
-        let (sights, _) = world.nodes[0].gateway.sights();
-        let sight = sights.first().expect("the first node leads it, and says so");
-        (sight.report.index, sight.report.members.len())
+        let (group_reports, _) = world.nodes[0].gateway.group_reports();
+        let group_report = group_reports
+            .first()
+            .expect("the first node leads it, and says so");
+        (group_report.report.index, group_report.report.members.len())
     };
     let (index, _) = members(&world);
     let order = Order::AddLearner {
@@ -403,25 +409,28 @@ fn a_learner_that_the_map_has_let_go_of_is_reported_all_the_same() {
 fn a_new_leader_lets_go_of_a_learner_of_which_nobody_knows_where_it_is() {
     let mut world = replicated(1);
     let learner = Incarnation(1_500);
-    let index = world.nodes[0].gateway.sights().0[0].report.index;
+    let index = world.nodes[0].gateway.group_reports().0[0].report.index;
     let order = Order::AddLearner {
         node: NodeId(1),
         incarnation: learner,
     };
     world.nodes[0].gateway.on_order(GroupId::new(0), index, &order);
     world.turns(200);
-    assert_eq!(world.nodes[0].gateway.sights().0[0].report.members.len(), 4);
+    assert_eq!(
+        world.nodes[0].gateway.group_reports().0[0].report.members.len(),
+        4
+    );
     world.dead[0] = true;
     assert_eq!(world.run(1, 1, "SET a 1"), "+OK");
-    let sights = |world: &World| {
-        let sights = [1, 2].map(|node| world.nodes[node].gateway.sights().0);
-        sights.concat()
+    let group_reports = |world: &World| {
+        let group_reports = [1, 2].map(|node| world.nodes[node].gateway.group_reports().0);
+        group_reports.concat()
     };
-    assert_eq!(sights(&world), [], "it cannot say where the learner is");
+    assert_eq!(group_reports(&world), [], "it cannot say where the learner is");
     for _ in 0..10_000 {
         world.turn();
-        if let [sight] = sights(&world).as_slice() {
-            assert_eq!(sight.report.members.len(), 3);
+        if let [group_report] = group_reports(&world).as_slice() {
+            assert_eq!(group_report.report.members.len(), 3);
             return;
         }
     }
@@ -437,8 +446,8 @@ fn a_voter_does_not_leave_when_too_many_of_those_who_stay_are_gone() {
         remove: vec![leaves],
     };
     let members = |world: &World| {
-        let sights = world.nodes[0].gateway.sights().0;
-        let report = &sights.first().expect("the first node leads").report;
+        let group_reports = world.nodes[0].gateway.group_reports().0;
+        let report = &group_reports.first().expect("the first node leads").report;
         (report.index, report.members.len())
     };
     // The meta group has not noticed that another one is gone, and of two voters none can be spared.
@@ -462,7 +471,7 @@ fn a_learner_whose_leader_has_lost_its_memory_says_what_it_holds() {
     world.lay_out(|layout| {
         layout.groups[0].seats.insert(learner, NodeId(1));
     });
-    let index = world.nodes[0].gateway.sights().0[0].report.index;
+    let index = world.nodes[0].gateway.group_reports().0[0].report.index;
     let order = Order::AddLearner {
         node: NodeId(1),
         incarnation: learner,
@@ -703,9 +712,9 @@ fn counts_behind_reads_of_expired_keys() -> Vec<String> {
 #[test]
 fn what_a_read_found_to_be_expired_is_counted_no_longer() {
     assert_eq!(counts_behind_reads_of_expired_keys(), [":1"; 9]);
-    planted::plant(Some(planted::Bug::OwnNotAwaited));
+    mutations::plant(Some(mutations::Mutation::OwnNotAwaited));
     let counts = counts_behind_reads_of_expired_keys();
-    planted::plant(None);
+    mutations::plant(None);
     assert!(counts.contains(&":4".to_owned()), "{counts:?}");
 }
 
@@ -723,9 +732,9 @@ fn read_behind_what_is_lost() -> String {
 #[test]
 fn a_read_sees_the_write_before_it_though_that_was_lost_and_sent_again() {
     assert_eq!(read_behind_what_is_lost(), ":2 $1 2");
-    planted::plant(Some(planted::Bug::WriteBeforeNotMissed));
+    mutations::plant(Some(mutations::Mutation::WriteBeforeNotMissed));
     let seen = read_behind_what_is_lost();
-    planted::plant(None);
+    mutations::plant(None);
     assert_eq!(seen, ":2 $1 1");
 }
 
@@ -880,14 +889,14 @@ fn nodes_that_are_restarted_one_by_one_or_together_are_the_same_replicas() {
 #[test]
 fn leadership_goes_elsewhere_before_a_node_stops() {
     let mut world = replicated(4);
-    assert_eq!(world.nodes[0].gateway.sights().0.len(), 4);
+    assert_eq!(world.nodes[0].gateway.group_reports().0.len(), 4);
     let mut rounds = 0;
     while world.nodes[0].gateway.resign() > 0 {
         world.turn();
         rounds += 1;
         assert!(rounds < 200, "a few rounds are enough");
     }
-    assert_eq!(world.nodes[0].gateway.sights().0.len(), 0);
+    assert_eq!(world.nodes[0].gateway.group_reports().0.len(), 0);
     world.dead[0] = true;
     assert_eq!(world.run(1, 1, "SET a 1"), "+OK");
 }
@@ -912,9 +921,9 @@ fn leadership_goes_to_the_next_node_if_the_one_that_it_was_offered_to_dies() {
         rounds += 1;
         assert!(rounds < 1_000, "it is not offered to a dead node for ever");
     }
-    assert_eq!(world.nodes[0].gateway.sights().0.len(), 0);
+    assert_eq!(world.nodes[0].gateway.group_reports().0.len(), 0);
     world.turns(50);
-    assert_eq!(world.nodes[1].gateway.sights().0.len(), 4);
+    assert_eq!(world.nodes[1].gateway.group_reports().0.len(), 4);
 }
 
 #[test]
@@ -1202,16 +1211,16 @@ fn a_node_hears_of_each_event_once_while_its_replica_is_filled() {
         layout.groups[0].seats.insert(learner, node);
     });
     write(&mut world, 20);
-    let (sights, _) = world.nodes[0].gateway.sights();
-    let index = sights[0].report.index;
+    let (group_reports, _) = world.nodes[0].gateway.group_reports();
+    let index = group_reports[0].report.index;
     let order = Order::AddLearner {
         node,
         incarnation: learner,
     };
     world.nodes[0].gateway.on_order(GroupId::new(0), index, &order);
     write(&mut world, 300);
-    let (sights, _) = world.nodes[0].gateway.sights();
-    assert!(!sights[0].caught_up.is_empty(), "it has been filled");
+    let (group_reports, _) = world.nodes[0].gateway.group_reports();
+    assert!(!group_reports[0].caught_up.is_empty(), "it has been filled");
     world.turns(100);
     for (number, node) in world.nodes.iter().enumerate() {
         let key = |message: &String| message.trim().rsplit(' ').next().map(str::to_owned);
@@ -1274,7 +1283,7 @@ fn a_change_of_members_goes_on_until_a_majority_of_the_new_voters_knows_that_it_
     let learners = [(Incarnation(1_000), NodeId(1)), (Incarnation(1_001), NodeId(2))];
     world.lay_out(|layout| layout.groups[0].seats.extend(learners));
     let order = |world: &mut World, order: &Order| {
-        let index = world.nodes[0].gateway.sights().0[0].report.index;
+        let index = world.nodes[0].gateway.group_reports().0[0].report.index;
         world.nodes[0].gateway.on_order(GroupId::new(0), index, order);
     };
     for (incarnation, node) in learners {
@@ -1290,11 +1299,15 @@ fn a_change_of_members_goes_on_until_a_majority_of_the_new_voters_knows_that_it_
         },
     );
     let is_ended = |world: &World, node: usize| {
-        let glimpse = world.nodes[node].gateway.glimpses().next().expect("one group");
-        let members = glimpse.member().expect("it has a replica").members();
+        let replica_view = world.nodes[node]
+            .gateway
+            .replica_views()
+            .next()
+            .expect("one group");
+        let members = replica_view.member().expect("it has a replica").members();
         members.voters.len() == 3 && !members.is_joint()
     };
-    let is_changing = |world: &World| world.nodes[0].gateway.sights().0[0].is_changing;
+    let is_changing = |world: &World| world.nodes[0].gateway.group_reports().0[0].is_changing;
     while !is_ended(&world, 0) {
         world.turn();
     }
@@ -1306,7 +1319,7 @@ fn a_change_of_members_goes_on_until_a_majority_of_the_new_voters_knows_that_it_
         is_changing(&world),
         "nobody else would know, were the leader to die now"
     );
-    let pause = |world: &World| world.nodes[0].gateway.sights_pause();
+    let pause = |world: &World| world.nodes[0].gateway.group_reports_pause();
     let while_changing = pause(&world);
     // What told them is lost, and nothing else happens in the group.
     (world.dead[1], world.dead[2]) = (true, true);

@@ -3,7 +3,7 @@
 use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Slot, UnixMillis};
 use options::Settings;
 use server::{
-    ClientCard, Connection, Endpoint, Gateway, Health, Node, NodeIndex, NodeName, Placement, Session, Shared,
+    ClientInfo, Connection, Endpoint, Gateway, Health, Node, NodeIndex, NodeName, Placement, Session, Shared,
     Topology,
 };
 use std::sync::Arc;
@@ -84,8 +84,8 @@ impl Fixture {
 /// One that came in this way.
 fn connection(endpoint: Endpoint) -> Connection {
     let address = "127.0.0.1:1".parse().expect("an address");
-    let card = ClientCard::new(1, address, address, 0, 0, 0);
-    Connection::new(Session::new(card.into(), 1, endpoint, true))
+    let info = ClientInfo::new(1, address, address, 0, 0, 0);
+    Connection::new(Session::new(info.into(), 1, endpoint, true))
 }
 
 /// What a client is answered through the any-node endpoint.

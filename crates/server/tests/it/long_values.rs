@@ -15,8 +15,10 @@ fn long(letter: &str) -> String {
 fn agree(world: &mut World) {
     world.turns(500);
     let hashes = |world: &World, node: usize| -> Vec<u64> {
-        let glimpses = world.nodes[node].gateway.glimpses();
-        glimpses.map(|glimpse| glimpse.state_hash()).collect()
+        let replica_views = world.nodes[node].gateway.replica_views();
+        replica_views
+            .map(|replica_view| replica_view.state_hash())
+            .collect()
     };
     let alive = (0..3).filter(|node| !world.dead[*node]);
     let seen: BTreeSet<Vec<u64>> = alive.map(|node| hashes(world, node)).collect();
@@ -72,8 +74,8 @@ fn a_long_value_is_read_at_any_node_between_other_replies() {
         for (lines, expected) in &cases {
             lines.iter().for_each(|line| world.send(node, 1, line));
             let replies = world.reply(node, 1);
-            let brief = |text: &str| text.replace(&"l".repeat(1 << 20), "L");
-            assert_eq!(brief(&replies), brief(expected), "{lines:?} at {node}");
+            let short = |text: &str| text.replace(&"l".repeat(1 << 20), "L");
+            assert_eq!(short(&replies), short(expected), "{lines:?} at {node}");
         }
     }
     assert!(world.run(2, 1, "GETDEL long") == value);
@@ -202,9 +204,9 @@ fn ask_alone(world: &mut World, lines: &[&str]) -> String {
         world.run(0, 1, line);
     }
     world.send(0, 1, last);
-    for mut errand in world.nodes[0].gateway.take_errands() {
-        errand.run();
-        world.nodes[0].gateway.on_errand(errand);
+    for mut offload_job in world.nodes[0].gateway.take_offload_jobs() {
+        offload_job.run();
+        world.nodes[0].gateway.on_offload_job(offload_job);
     }
     world.reply(0, 1)
 }

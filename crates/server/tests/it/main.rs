@@ -1,6 +1,5 @@
 //! Gateways of several nodes in one thread: commands go in, replies come out.
 
-mod aside;
 mod begun_anew;
 mod client_deaths;
 mod clocks;
@@ -9,6 +8,7 @@ mod combining;
 mod endpoint;
 mod fanout;
 mod long_values;
+mod offload;
 mod out_of_reach;
 mod pipeline;
 mod scrub;

@@ -6,8 +6,8 @@ use crate::world::World;
 use consensus::Scrubbed;
 use control::{GroupRef, Order};
 use ids::{GroupId, Incarnation, NodeId};
+use mutations::Mutation;
 use peer_wire::{PeerMessage, Scrub};
-use planted::Bug;
 
 fn group() -> GroupId {
     GroupId::new(0)
@@ -15,17 +15,18 @@ fn group() -> GroupId {
 
 /// The replica of the first group on a node, if it has a part in the group's log, and the hash of its state.
 fn replica_on(world: &World, node: usize) -> Option<(Incarnation, u64)> {
-    let mut glimpses = world.nodes[node].gateway.glimpses();
-    let found = glimpses.find(|glimpse| glimpse.group == group() && glimpse.member().is_some());
-    found.map(|glimpse| (glimpse.incarnation, glimpse.state_hash()))
+    let mut replica_views = world.nodes[node].gateway.replica_views();
+    let found =
+        replica_views.find(|replica_view| replica_view.group == group() && replica_view.member().is_some());
+    found.map(|replica_view| (replica_view.incarnation, replica_view.state_hash()))
 }
 
 /// Whether all replicas of the first group have applied as many entries.
 fn applied_by_all(world: &World) -> bool {
     let applied = |node: &crate::world::Node| {
-        let mut glimpses = node.gateway.glimpses();
-        let found = glimpses.find(|glimpse| glimpse.group == group());
-        found.and_then(|glimpse| Some(glimpse.member()?.applied()))
+        let mut replica_views = node.gateway.replica_views();
+        let found = replica_views.find(|replica_view| replica_view.group == group());
+        found.and_then(|replica_view| Some(replica_view.member()?.applied()))
     };
     let first = applied(&world.nodes[0]);
     first.is_some() && world.nodes.iter().all(|node| applied(node) == first)
@@ -53,11 +54,11 @@ fn notices(world: &mut World) -> Vec<String> {
 /// The leader of the first group carries an order out.
 fn order(world: &mut World, order: &Order) {
     let led = |world: &World, node: usize| {
-        let (sights, _) = world.nodes[node].gateway.sights();
-        let sight = sights
+        let (group_reports, _) = world.nodes[node].gateway.group_reports();
+        let group_report = group_reports
             .into_iter()
-            .find(|sight| sight.report.group == GroupRef::Data(group()));
-        sight.map(|sight| sight.report.index)
+            .find(|group_report| group_report.report.group == GroupRef::Data(group()));
+        group_report.map(|group_report| group_report.report.index)
     };
     let found = (0..3).find_map(|node| Some((node, led(world, node)?)));
     let (leader, index) = found.expect("the group is led");
@@ -71,7 +72,7 @@ fn given_up(wrong: usize) -> (World, Incarnation) {
     let mut world = replicated(2);
     world.nodes[2].wall_ahead = 300;
     let (before, _) = replica_on(&world, wrong).expect("it has one");
-    world.mistake = Some((wrong, Bug::DeadlineByOwnClock));
+    world.mistake = Some((wrong, Mutation::DeadlineByOwnClock));
     let mortal = key(2, 0, "mortal");
     assert_eq!(world.run(1, 1, &format!("SET {mortal} 1 PX 100000000")), "+OK");
     let differs =
@@ -165,10 +166,10 @@ fn a_node_speaks_for_its_own_replicas_and_for_no_others() {
     let replicas: Vec<_> = (0..3).filter_map(|node| replica_on(&world, node)).collect();
     let seats = world.nodes[0]
         .gateway
-        .glimpses()
-        .find(|glimpse| glimpse.group == group());
+        .replica_views()
+        .find(|replica_view| replica_view.group == group());
     let at = seats
-        .and_then(|glimpse| Some(glimpse.member()?.applied()))
+        .and_then(|replica_view| Some(replica_view.member()?.applied()))
         .expect("it is a member");
     let scrub = |from: usize| {
         PeerMessage::Scrub(Scrub {

@@ -5,8 +5,8 @@ use crate::world::World;
 
 /// The largest term that a node knows of.
 fn term(world: &World, node: usize) -> u64 {
-    let members = world.nodes[node].gateway.glimpses();
-    let members = members.filter_map(|glimpse| glimpse.member());
+    let members = world.nodes[node].gateway.replica_views();
+    let members = members.filter_map(|replica_view| replica_view.member());
     let terms = members.map(|member| member.raft().status().term.0);
     terms.max().expect("there is a group")
 }

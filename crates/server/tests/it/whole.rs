@@ -3,7 +3,7 @@
 use crate::cluster::replicated;
 use crate::world::World;
 use ids::Prng;
-use planted::Bug;
+use mutations::Mutation;
 
 /// As [`World::exec`], with the replies to `KEYS` in order.
 fn exec(world: &mut World, node: usize, lines: &[String]) -> String {
@@ -152,7 +152,7 @@ fn answer_of_a_recovered_transaction(lines: &[&str]) -> String {
     }
     world.send(1, 1, "EXEC");
     let has_voted = |world: &World| {
-        let mut groups = world.nodes[0].gateway.glimpses();
+        let mut groups = world.nodes[0].gateway.replica_views();
         groups.all(|group| group.has_prepared())
     };
     let mut turns = 0;
@@ -199,8 +199,8 @@ fn what_others_have_committed_is_answered_all_the_same() {
 
 #[test]
 fn answers_that_are_not_kept_are_never_made_up() {
-    planted::plant(Some(Bug::HoldRepliesNotKept));
+    mutations::plant(Some(Mutation::HoldRepliesNotKept));
     let reply = answer_of_a_recovered_transaction(HOLD);
-    planted::plant(None);
+    mutations::plant(None);
     assert!(reply.starts_with("-UNKNOWN "), "{reply}");
 }

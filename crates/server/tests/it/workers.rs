@@ -1,10 +1,12 @@
-//! Two workers of one node, whose parcels take their time: what several clients of both see has an order.
+//! Two workers of one node, whose mailbox batches take their time: what several clients of both see has an order.
 
 use crate::world::SIZES;
 use ids::{Boot, Epoch, GroupCount, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
+use mutations::Mutation;
 use options::Sources;
-use planted::Bug;
-use server::{ClientCard, Connection, Delivery, Endpoint, Errand, Gateway, Layout, Parcel, Session, Shared};
+use server::{
+    ClientInfo, Connection, Delivery, Endpoint, Gateway, Layout, MailboxBatch, OffloadJob, Session, Shared,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,7 +36,7 @@ struct Workers {
     gateways: Vec<Gateway>,
     shared: Arc<Shared>,
     /// On their way to each worker from the other one.
-    mail: Vec<VecDeque<Parcel>>,
+    mail: Vec<VecDeque<MailboxBatch>>,
     clients: Vec<Connection>,
     /// Commands of each client that are not answered, by their place among `seen`.
     asked: Vec<Vec<usize>>,
@@ -57,10 +59,10 @@ impl Workers {
         let address = "127.0.0.1:1".parse().expect("an address");
         let client = |token: usize| {
             let worker = (token % 2) as u16;
-            let card = ClientCard::new(shared.clients.next_id(), address, address, worker, 0, 0);
-            let card = Arc::new(card);
-            shared.clients.add(card.clone());
-            Connection::new(Session::new(card, token as u64, Endpoint::AnyNode, true))
+            let info = ClientInfo::new(shared.clients.next_id(), address, address, worker, 0, 0);
+            let info = Arc::new(info);
+            shared.clients.add(info.clone());
+            Connection::new(Session::new(info, token as u64, Endpoint::AnyNode, true))
         };
         Workers {
             gateways: [0, 1].map(gateway).into(),
@@ -94,17 +96,17 @@ impl Workers {
     }
 
     /// A client of `worker` asks for all of a large value, which goes to another thread and stays there.
-    fn take_away(&mut self, client: usize, line: &str) -> Errand {
+    fn take_away(&mut self, client: usize, line: &str) -> OffloadJob {
         self.send(client, vec![command(line)]);
-        let mut errands = self.gateways[client % 2].take_errands();
-        assert_eq!(errands.len(), 1, "{line}");
-        errands.remove(0)
+        let mut offload_jobs = self.gateways[client % 2].take_offload_jobs();
+        assert_eq!(offload_jobs.len(), 1, "{line}");
+        offload_jobs.remove(0)
     }
 
     /// What was on another thread is back.
-    fn bring_back(&mut self, worker: usize, mut errand: Errand) {
-        errand.run();
-        self.gateways[worker].on_errand(errand);
+    fn bring_back(&mut self, worker: usize, mut offload_job: OffloadJob) {
+        offload_job.run();
+        self.gateways[worker].on_offload_job(offload_job);
         self.end_turn(worker);
     }
 
@@ -152,15 +154,15 @@ impl Workers {
         self.end_turn(client % 2);
     }
 
-    /// A worker takes the next parcel that has come, if there is one.
+    /// A worker takes the next mailbox batch that has come, if there is one.
     fn receive(&mut self, worker: usize) -> bool {
-        let Some(mut parcel) = self.mail[worker].pop_front() else {
+        let Some(mut mailbox_batch) = self.mail[worker].pop_front() else {
             return false;
         };
         let gateway = &mut self.gateways[worker];
         gateway.begin_turn(UnixMillis(self.wall));
         let clients = &mut self.clients;
-        gateway.receive(1 - worker as u16, &mut parcel, &mut |incoming| {
+        gateway.receive(1 - worker as u16, &mut mailbox_batch, &mut |incoming| {
             if let server::Incoming::Answer {
                 connection,
                 sequence,
@@ -170,7 +172,7 @@ impl Workers {
                 clients[connection as usize].pipeline.complete(sequence, reply);
             }
         });
-        gateway.recycle(parcel);
+        gateway.recycle(mailbox_batch);
         self.end_turn(worker);
         true
     }
@@ -452,28 +454,28 @@ fn what_clients_of_two_workers_see_has_an_order() {
 }
 
 /// Whether a mistake shows.
-fn shows(bug: Bug) -> bool {
-    planted::plant(Some(bug));
+fn shows(mutation: Mutation) -> bool {
+    mutations::plant(Some(mutation));
     let shows = (0..400).any(|seed| anomaly(seed).is_some());
-    planted::plant(None);
+    mutations::plant(None);
     shows
 }
 
 #[test]
 fn keys_that_are_not_held_while_another_worker_decides_are_noticed() {
-    assert!(shows(Bug::EntrustedNotHeld));
+    assert!(shows(Mutation::LastAgentNotHeld));
 }
 
 #[test]
 fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
-    assert!(shows(Bug::EntrustedNotFree));
+    assert!(shows(Mutation::LastAgentNotFree));
 }
 
 #[test]
 fn wounds_of_a_group_without_a_log_that_are_lost_on_their_way_to_one_with_a_log_are_noticed() {
-    planted::plant(Some(Bug::AloneWoundsOnce));
+    mutations::plant(Some(Mutation::AloneWoundsOnce));
     let shows = anomaly_in_growth(373).is_some();
-    planted::plant(None);
+    mutations::plant(None);
     assert!(shows);
 }
 
@@ -548,9 +550,9 @@ fn a_key_that_expires_between_the_halves_of_a_read_was_gone_for_all_before() {
 
 #[test]
 fn a_key_with_a_deadline_that_is_held_together_with_others_is_noticed() {
-    planted::plant(Some(Bug::MortalLockedShared));
+    mutations::plant(Some(Mutation::MortalLockedShared));
     let (read, then) = read_while_a_key_expires();
-    planted::plant(None);
+    mutations::plant(None);
     assert_eq!((read.as_str(), then.as_str()), ("*2 $-1 $3 old", "$1 1"));
 }
 
@@ -630,9 +632,9 @@ fn a_transaction_within_a_node_has_one_deadline_whatever_it_waits_for() {
 
 #[test]
 fn a_deadline_that_each_attempt_sets_anew_is_noticed() {
-    planted::plant(Some(Bug::DeadlinePerAttempt));
+    mutations::plant(Some(Mutation::DeadlinePerAttempt));
     let reply = answer_by_the_deadline();
-    planted::plant(None);
+    mutations::plant(None);
     assert_eq!(reply, "", "its second attempt waits as long again");
 }
 

@@ -3,10 +3,10 @@
 use ids::{
     Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis,
 };
+use mutations::Mutation;
 use options::Sources;
 use peer_wire::PeerMessage;
-use planted::Bug;
-use server::{ClientCard, Connection, Delivery, Gateway, Layout, PieceSizes, Session, Shared};
+use server::{ClientInfo, Connection, Delivery, Gateway, Layout, PieceSizes, Session, Shared};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct World {
     /// Nodes that neither run nor hear.
     pub(crate) dead: Vec<bool>,
     /// On this node alone a mistake is made.
-    pub(crate) mistake: Option<(usize, Bug)>,
+    pub(crate) mistake: Option<(usize, Mutation)>,
 }
 
 pub(crate) struct Node {
@@ -86,9 +86,9 @@ impl World {
 
     /// Whether a node would answer a read of a group from its own state.
     pub(crate) fn has_lease_of(&self, number: usize, group: GroupId) -> bool {
-        let mut glimpses = self.nodes[number].gateway.glimpses();
-        let found = glimpses.find(|glimpse| glimpse.group == group);
-        found.is_some_and(|glimpse| glimpse.has_lease(Monotonic(self.now)))
+        let mut replica_views = self.nodes[number].gateway.replica_views();
+        let found = replica_views.find(|replica_view| replica_view.group == group);
+        found.is_some_and(|replica_view| replica_view.has_lease(Monotonic(self.now)))
     }
 
     /// Tells a node of the layout as it is.
@@ -113,7 +113,7 @@ impl World {
         let boot = Boot(self.nodes[number].boot.0 + 100);
         let new = Node::new(boot, groups, self.nodes[number].knows);
         let old = std::mem::replace(&mut self.nodes[number], new);
-        let (mut kept, lost) = old.gateway.into_kept(Monotonic(self.now));
+        let (mut kept, lost) = old.gateway.into_handover_images(Monotonic(self.now));
         assert_eq!(lost, Vec::new());
         self.wire.retain(|(from, to, _)| *from != number && *to != number);
         self.nodes[number].gateway.keep(&mut kept);
@@ -153,8 +153,8 @@ impl World {
             }
             let node = &mut self.nodes[number];
             let mistake = self.mistake.filter(|(node, _)| *node == number);
-            if let Some((_, bug)) = mistake {
-                planted::plant(Some(bug));
+            if let Some((_, mutation)) = mistake {
+                mutations::plant(Some(mutation));
             }
             let wall = (self.now / 1_000_000) as i64 + node.wall_ahead;
             node.gateway.begin_turn(UnixMillis(wall));
@@ -167,7 +167,7 @@ impl World {
                 self.wire.push_back((number, to.0 as usize, message));
             }
             if mistake.is_some() {
-                planted::plant(None);
+                mutations::plant(None);
             }
             assert_eq!(node.gateway.check_coordinator(), Ok(()), "node {number}");
             assert_eq!(node.gateway.check_replicas(), Ok(()), "node {number}");
@@ -192,23 +192,23 @@ impl World {
 
     /// Entries that the leaders on a node have proposed.
     pub(crate) fn proposed(&self, node: usize) -> u64 {
-        let members = self.nodes[node].gateway.glimpses();
-        let members = members.filter_map(|glimpse| glimpse.member());
+        let members = self.nodes[node].gateway.replica_views();
+        let members = members.filter_map(|replica_view| replica_view.member());
         members.map(|member| member.counts().entries_proposed).sum()
     }
 
     /// How many transactions hold locks in the groups that a node has replicas of.
     pub(crate) fn transactions_held(&self, node: usize) -> usize {
-        let glimpses = self.nodes[node].gateway.glimpses();
-        glimpses
-            .map(|glimpse| glimpse.transaction_counts().prepared)
+        let replica_views = self.nodes[node].gateway.replica_views();
+        replica_views
+            .map(|replica_view| replica_view.transaction_counts().prepared)
             .sum()
     }
 
     /// How much of transactions is in the replicas of a node: held, waited for, ended and not forgotten, not acknowledged.
     pub(crate) fn transactions_left(&self, node: usize) -> usize {
-        let glimpses = self.nodes[node].gateway.glimpses();
-        let counts = glimpses.map(|glimpse| glimpse.transaction_counts());
+        let replica_views = self.nodes[node].gateway.replica_views();
+        let counts = replica_views.map(|replica_view| replica_view.transaction_counts());
         counts
             .map(|counts| counts.prepared + counts.waiting + counts.ended + counts.late)
             .sum()
@@ -288,15 +288,15 @@ impl Node {
         let address = "127.0.0.1:1".parse().expect("an address");
         let shared = &self.shared;
         let connection = self.clients.entry(client).or_insert_with(|| {
-            let card = ClientCard::new(shared.clients.next_id(), address, address, 0, 0, 0);
-            let card = Arc::new(card);
-            shared.clients.add(card.clone());
+            let info = ClientInfo::new(shared.clients.next_id(), address, address, 0, 0, 0);
+            let info = Arc::new(info);
+            shared.clients.add(info.clone());
             let endpoint = if self.by_cluster.contains(&client) {
                 server::Endpoint::Cluster
             } else {
                 server::Endpoint::AnyNode
             };
-            Connection::new(Session::new(card, client, endpoint, true))
+            Connection::new(Session::new(info, client, endpoint, true))
         });
         // As much at a time as a worker reads from a socket.
         for piece in bytes.chunks(64 * 1024) {
@@ -311,7 +311,7 @@ impl Node {
         self.gateway.forget_connection(client);
         self.gateway.go_on(&mut gone.session);
         self.gateway.stop_listening(&mut gone.session);
-        self.shared.clients.remove(gone.session.card.id);
+        self.shared.clients.remove(gone.session.info.id);
     }
 
     fn deliver(&mut self) {

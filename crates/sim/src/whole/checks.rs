@@ -16,7 +16,7 @@ use crate::node::Shape;
 use consensus::{HardState, Members};
 use control::{Factor, GroupRef, RoutingMap};
 use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
-use server::{Gateway, Glimpse, Health, Node, NodeIndex, NodeName, Placement, Topology};
+use server::{Gateway, Health, Node, NodeIndex, NodeName, Placement, ReplicaView, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -67,16 +67,18 @@ impl Checks {
             _ => 1,
         };
         let is_led = |group: u16| {
-            all.iter().flat_map(|node| node.glimpses()).any(|glimpse| {
-                let is_whole = |members: &Members| {
-                    members.voters.len() == wanted && members.learners.is_empty() && !members.is_joint()
-                };
-                let leads = |glimpse: &Glimpse<'_>| match glimpse.member() {
-                    Some(member) => member.leads() && is_whole(member.members()),
-                    None => nodes == 1,
-                };
-                glimpse.group.number() == group && leads(&glimpse)
-            })
+            all.iter()
+                .flat_map(|node| node.replica_views())
+                .any(|replica_view| {
+                    let is_whole = |members: &Members| {
+                        members.voters.len() == wanted && members.learners.is_empty() && !members.is_joint()
+                    };
+                    let leads = |replica_view: &ReplicaView<'_>| match replica_view.member() {
+                        Some(member) => member.leads() && is_whole(member.members()),
+                        None => nodes == 1,
+                    };
+                    replica_view.group.number() == group && leads(&replica_view)
+                })
         };
         nodes > 0 && all.iter().all(|node| node.serving().is_some()) && (0..self.shape.groups).all(is_led)
     }
@@ -171,15 +173,15 @@ impl Checks {
                 ));
             }
         }
-        for glimpse in node.glimpses() {
-            self.check_replica(machine, &glimpse)?;
-            let group = glimpse.group;
+        for replica_view in node.replica_views() {
+            self.check_replica(machine, &replica_view)?;
+            let group = replica_view.group;
             let is_leased = |node: &&Whole| {
                 let now = clocks(NodeId(node.machine as u64));
-                let mut glimpses = node.glimpses();
-                glimpses.any(|other| other.group == group && other.has_lease(now))
+                let mut replica_views = node.replica_views();
+                replica_views.any(|other| other.group == group && other.has_lease(now))
             };
-            if glimpse.has_lease(clocks(stepped)) {
+            if replica_view.has_lease(clocks(stepped)) {
                 let leased = running.iter().flatten().copied().filter(is_leased);
                 let leased: Vec<usize> = leased.map(|node| node.machine).collect();
                 if leased.len() > 1 {
@@ -244,11 +246,11 @@ impl Checks {
         Ok(())
     }
 
-    fn check_replica(&mut self, machine: usize, glimpse: &Glimpse<'_>) -> Result<(), String> {
-        let Some(member) = glimpse.member() else {
+    fn check_replica(&mut self, machine: usize, replica_view: &ReplicaView<'_>) -> Result<(), String> {
+        let Some(member) = replica_view.member() else {
             return Ok(());
         };
-        let (group, me) = (glimpse.group.number(), glimpse.incarnation);
+        let (group, me) = (replica_view.group.number(), replica_view.incarnation);
         let (term, applied) = (member.raft().status().term.0, member.applied().0);
         let known = self.replicas.insert((group, me), (machine, term, applied));
         let known = known.unwrap_or((machine, 0, 0));
@@ -264,14 +266,14 @@ impl Checks {
                 me.0, known.1, known.2
             ));
         }
-        let place = (glimpse.generation, member.members_at().0);
+        let place = (replica_view.generation, member.members_at().0);
         let newest = self.newest.get(&group);
         if newest.map(|(generation, at, _)| (*generation, *at)) < Some(place) {
             let members = member.members().clone();
             self.newest.insert(group, (place.0, place.1, members));
         }
         if member.leads() {
-            let key = (group, glimpse.generation, member.term().0);
+            let key = (group, replica_view.generation, member.term().0);
             let leader = *self.leaders.entry(key).or_insert(me);
             if leader != me {
                 return Err(format!(
@@ -281,8 +283,8 @@ impl Checks {
             }
         }
         if applied > known.2 {
-            let hash = glimpse.state_hash();
-            let known = self.states.entry((group, glimpse.generation, applied));
+            let hash = replica_view.state_hash();
+            let known = self.states.entry((group, replica_view.generation, applied));
             if *known.or_insert(hash) != hash {
                 return Err(format!("group {group}: two states after entry {applied}"));
             }
@@ -293,7 +295,7 @@ impl Checks {
 
 /// What must be so when everything has come to rest.
 pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
-    let glimpses = || running.iter().flatten().flat_map(|node| node.glimpses());
+    let replica_views = || running.iter().flatten().flat_map(|node| node.replica_views());
     for node in running.iter().flatten() {
         let Some(serving) = node.serving() else { continue };
         for worker in &serving.workers {
@@ -306,15 +308,16 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
             }
         }
     }
-    for leader in glimpses() {
+    for leader in replica_views() {
         let Some(member) = leader.member().filter(|member| member.leads()) else {
             continue;
         };
         let voters = &member.members().voters;
-        let is_its =
-            |glimpse: &Glimpse<'_>| glimpse.group == leader.group && voters.contains(&glimpse.incarnation);
+        let is_its = |replica_view: &ReplicaView<'_>| {
+            replica_view.group == leader.group && voters.contains(&replica_view.incarnation)
+        };
         let number = leader.group.number();
-        for other in glimpses().filter(is_its) {
+        for other in replica_views().filter(is_its) {
             let applied = other.member().map(|member| member.applied().0);
             if applied != Some(member.applied().0) {
                 return Err(format!(
@@ -348,9 +351,9 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
 pub(crate) fn transfer(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order)> {
     let mut found = Vec::new();
     for node in all {
-        for glimpse in node.glimpses() {
-            if let Some(member) = glimpse.member().filter(|member| member.leads()) {
-                found.push((node.machine, glimpse.group, member));
+        for replica_view in node.replica_views() {
+            if let Some(member) = replica_view.member().filter(|member| member.leads()) {
+                found.push((node.machine, replica_view.group, member));
             }
         }
     }

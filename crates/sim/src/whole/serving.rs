@@ -1,13 +1,13 @@
-//! The workers of a node that serves, and what lies between them: queues of parcels, and the thread for errands.
+//! The workers of a node that serves, and what lies between them: queues of mailbox batches, and the thread for offload jobs.
 //!
 //! ```text
-//!   worker 0 --parcels--> queue --> worker 1          each queue has a limit, and each parcel takes its own time
-//!      |  ^-- queue <--parcels-- |
-//!      '---- errands ---> thread ---> back, each in its time
+//!   worker 0 --batches--> mailbox --> worker 1        each mailbox has a limit, and each batch takes its own time
+//!      |  ^-- mailbox <--batches-- |
+//!      '---- offload jobs ---> thread ---> back, each in its time
 //! ```
 //!
 //! A worker has its turn when it has something to do and is not at something else. The order among those that have it at one
-//! moment is random. A parcel that is not urgent wakes nobody who sleeps, unless requests wait for locks there.
+//! moment is random. A mailbox batch that is not urgent wakes nobody who sleeps, unless requests wait for locks there.
 
 use super::frame::{Frame, Who};
 use super::links::{Known, Links};
@@ -16,19 +16,19 @@ use super::worker::{Way, Worker};
 use super::{book, checks};
 use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
-use control::{Contact, GivenUp, GroupRef, GroupSight, Order, RoutingMap, Survivor};
+use control::{Contact, GivenUp, GroupRef, GroupReport, Order, RoutingMap, Survivor};
 use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Settings;
-use server::{Errand, Gateway, Hooks, Kept, Layout, Parcel, PieceSizes, Shared};
+use server::{Gateway, HandoverImage, Hooks, Layout, MailboxBatch, OffloadJob, PieceSizes, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use storage::PeerBook;
 
-/// Parcels that may wait between two workers, as in production.
-const PARCELS_MAX: usize = 256;
-/// Parcels kept back for one worker above which no more is read from clients, as in production.
+/// Mailbox batches that may wait between two workers, as in production.
+const MAILBOX_BATCHES_MAX: usize = 256;
+/// Mailbox batches kept back for one worker above which no more is read from clients, as in production.
 const BACKLOG_MAX: usize = 8;
 /// How long leadership may take to go elsewhere when the node stops, as in production.
 const RESIGN_MAX: Duration = Duration::from_secs(2);
@@ -51,7 +51,7 @@ pub(crate) enum Work {
 pub(crate) enum Report {
     Link(Contact, bool),
     Message(Contact, Vec<u8>),
-    Sights(Vec<GroupSight>, Vec<GroupRef>),
+    GroupReports(Vec<GroupReport>, Vec<GroupRef>),
     Survivors(u16, Vec<Survivor>),
     GivenUp(u16, Vec<GivenUp>),
     /// A replica has stopped.
@@ -94,15 +94,15 @@ pub(crate) struct Serving {
     shared: Arc<Shared>,
     groups: Groups,
     pub(crate) workers: Vec<Worker>,
-    /// `mail[to][from]`, each parcel with the time at which it is there.
-    mail: Vec<Vec<VecDeque<(Monotonic, Parcel)>>>,
-    /// Errands on their way back, each with its worker.
-    errands: VecDeque<(Monotonic, u16, Errand)>,
-    /// How long parcels and errands take at most, in nanoseconds.
+    /// `mail[to][from]`, each mailbox batch with the time at which it is there.
+    mail: Vec<Vec<VecDeque<(Monotonic, MailboxBatch)>>>,
+    /// Offload jobs on their way back, each with its worker.
+    offload_jobs: VecDeque<(Monotonic, u16, OffloadJob)>,
+    /// How long mailbox batches and offload jobs take at most, in nanoseconds.
     slowness: u64,
     /// One turn in so many is followed by a time in which the worker is at something else; 0 if none is.
     stalls: u64,
-    parcels_max: usize,
+    mailbox_batches_max: usize,
     backlog_max: usize,
     prng: Prng,
 }
@@ -133,7 +133,7 @@ impl Serving {
             shared.hooks.piece_sizes = PieceSizes {
                 long_bytes_min: 16,
                 piece_bytes: 10,
-                cut_bytes: 400,
+                chunk_bytes: 400,
                 ..PieceSizes::default()
             };
         }
@@ -158,10 +158,10 @@ impl Serving {
             groups,
             mail: (0..workers.len()).map(|_| mail()).collect(),
             workers,
-            errands: VecDeque::new(),
+            offload_jobs: VecDeque::new(),
             slowness: [20 * MICROS, 500 * MICROS, 5 * MILLIS][prng.below(3) as usize],
             stalls: [0, 0, 1_000, 50][prng.below(4) as usize],
-            parcels_max: [1, 2, PARCELS_MAX][prng.below(3) as usize],
+            mailbox_batches_max: [1, 2, MAILBOX_BATCHES_MAX][prng.below(3) as usize],
             backlog_max: [0, BACKLOG_MAX][prng.below(2) as usize],
             prng: Prng::new(prng.next_u64()),
         }
@@ -176,7 +176,7 @@ impl Serving {
     }
 
     /// What the next process is left of the last one.
-    pub(crate) fn keep(&mut self, mut kept: Vec<Kept>) {
+    pub(crate) fn keep(&mut self, mut kept: Vec<HandoverImage>) {
         for worker in &mut self.workers {
             worker.gateway.keep(&mut kept);
         }
@@ -223,13 +223,14 @@ impl Serving {
         let mut due = worker.next_due(now);
         let has_waiters = worker.gateway.has_lock_waiters();
         for queue in &self.mail[number] {
-            let wakes = |(_, parcel): &&(Monotonic, Parcel)| has_waiters || parcel.is_urgent();
+            let wakes =
+                |(_, mailbox_batch): &&(Monotonic, MailboxBatch)| has_waiters || mailbox_batch.is_urgent();
             if let Some((at, _)) = queue.iter().find(wakes) {
                 due = due.min(*at);
             }
         }
-        let own = |(_, whose, _): &&(Monotonic, u16, Errand)| usize::from(*whose) == number;
-        if let Some((at, ..)) = self.errands.iter().find(own) {
+        let own = |(_, whose, _): &&(Monotonic, u16, OffloadJob)| usize::from(*whose) == number;
+        if let Some((at, ..)) = self.offload_jobs.iter().find(own) {
             due = due.min(*at);
         }
         due.max(worker.stalled_until)
@@ -270,7 +271,7 @@ impl Serving {
         let worker = &mut self.workers[number];
         worker.list_unread();
         worker.gateway.end_waits();
-        self.fetch_errands(number);
+        self.fetch_offload_jobs(number);
         let worker = &mut self.workers[number];
         worker.deliver(talk);
         worker.finish_cluster(talk);
@@ -282,7 +283,7 @@ impl Serving {
         self.workers[number].finish_clients(talk);
         self.workers[number].tend(talk);
         self.post(number);
-        self.leave_errands(number);
+        self.leave_offload_jobs(number);
         let worker = &mut self.workers[number];
         if let Way::Rests(since, _) = worker.way {
             worker.way = Way::Rests(since, worker.gateway.is_at_rest());
@@ -320,7 +321,7 @@ impl Serving {
     /// Whether no worker answers for anything any more, and nothing is on its way between them.
     pub(crate) fn has_ended(&self) -> bool {
         let is_at_rest = |worker: &Worker| matches!(worker.way, Way::Rests(_, true));
-        self.errands.is_empty()
+        self.offload_jobs.is_empty()
             && self.mail.iter().flatten().all(VecDeque::is_empty)
             && self.workers.iter().all(is_at_rest)
     }
@@ -334,60 +335,62 @@ impl Serving {
         self.workers.iter().any(is_overdue)
     }
 
-    /// Gives a worker the parcels that are there.
+    /// Gives a worker the mailbox batches that are there.
     fn receive(&mut self, number: usize, talk: &mut Talk<'_>) {
         let now = lent();
         for from in 0..self.workers.len() {
             loop {
                 let queue = &mut self.mail[number][from];
-                let Some((_, parcel)) = queue.pop_front_if(|(at, _)| *at <= now) else {
+                let Some((_, mailbox_batch)) = queue.pop_front_if(|(at, _)| *at <= now) else {
                     break;
                 };
-                self.workers[number].take(from as u16, parcel, talk);
+                self.workers[number].take(from as u16, mailbox_batch, talk);
             }
         }
     }
 
-    /// Hands over this turn's parcels, as many as the queues have room for.
+    /// Hands over this turn's mailbox batches, as many as the queues have room for.
     fn post(&mut self, number: usize) {
         let now = lent();
         for to in (0..self.workers.len()).filter(|to| *to != number) {
             let post = self.workers[number].gateway.post(to as u16);
             let queue = &mut self.mail[to][number];
-            while queue.len() < self.parcels_max
-                && let Some(parcel) = post.pop_front()
+            while queue.len() < self.mailbox_batches_max
+                && let Some(mailbox_batch) = post.pop_front()
             {
                 let takes = Duration::from_nanos(self.prng.below(self.slowness));
                 let after = queue.back().map_or(now, |(at, _)| (*at).max(now));
-                queue.push_back((after.after(takes), parcel));
+                queue.push_back((after.after(takes), mailbox_batch));
             }
         }
     }
 
-    fn leave_errands(&mut self, number: usize) {
-        for mut errand in self.workers[number].gateway.take_errands() {
-            errand.run();
+    fn leave_offload_jobs(&mut self, number: usize) {
+        for mut offload_job in self.workers[number].gateway.take_offload_jobs() {
+            offload_job.run();
             let takes = Duration::from_nanos(self.prng.below(4 * self.slowness));
-            let last = self.errands.back().map(|(at, ..)| *at);
+            let last = self.offload_jobs.back().map(|(at, ..)| *at);
             let after = last.map_or(lent(), |last| last.max(lent()));
-            self.errands
-                .push_back((after.after(takes), number as u16, errand));
+            self.offload_jobs
+                .push_back((after.after(takes), number as u16, offload_job));
         }
     }
 
-    fn fetch_errands(&mut self, number: usize) {
+    fn fetch_offload_jobs(&mut self, number: usize) {
         let now = lent();
         let is_back =
-            |(at, whose, _): &mut (Monotonic, u16, Errand)| usize::from(*whose) == number && *at <= now;
-        while let Some(at) = self.errands.iter_mut().position(is_back) {
-            let (_, _, errand) = self.errands.remove(at).expect("it was found there");
-            self.workers[number].gateway.on_errand(errand);
+            |(at, whose, _): &mut (Monotonic, u16, OffloadJob)| usize::from(*whose) == number && *at <= now;
+        while let Some(at) = self.offload_jobs.iter_mut().position(is_back) {
+            let (_, _, offload_job) = self.offload_jobs.remove(at).expect("it was found there");
+            self.workers[number].gateway.on_offload_job(offload_job);
         }
     }
 
     /// What its workers leave behind. Of groups in which something has not ended it is nothing.
-    pub(crate) fn leave(self) -> Vec<Kept> {
+    pub(crate) fn leave(self) -> Vec<HandoverImage> {
         let gateways = self.workers.into_iter().map(|worker| worker.gateway);
-        gateways.flat_map(|gateway| gateway.into_kept(lent()).0).collect()
+        gateways
+            .flat_map(|gateway| gateway.into_handover_images(lent()).0)
+            .collect()
     }
 }

@@ -4,8 +4,8 @@
 
 use control::{Record, Restored};
 use ids::{NodeId, Token};
-use keyspace::{Arrival, Cut, Transfer};
-use server::Kept;
+use keyspace::{Chunk, SnapshotReceiver, Transfer};
+use server::HandoverImage;
 use storage::{
     Handover, HandoverWriter, HardState, Identity, Item, MetaLog, MetaState, PeerBook, Position, SimDisk,
     Snapshot, StorageError, Taken,
@@ -13,8 +13,8 @@ use storage::{
 
 type Stored<T> = Result<T, StorageError>;
 
-/// Bytes of one cut: a chunk holds a whole one.
-const CUT_BYTES: usize = 64 * 1024;
+/// Bytes of one chunk: a block holds a whole one.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// See the file's header.
 pub(crate) struct Store {
@@ -27,7 +27,7 @@ pub(crate) struct Store {
 pub(crate) struct Found {
     pub(crate) identity: Option<Identity>,
     pub(crate) restored: Option<Restored>,
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<HandoverImage>,
     /// By which starts.
     pub(crate) left_by: Vec<Token>,
     pub(crate) peers: Vec<NodeId>,
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Leaves replicas to the next start.
-    pub(crate) fn leave(&self, node: NodeId, left_by: &[Token], mut all: Vec<Kept>) -> Stored<()> {
+    pub(crate) fn leave(&self, node: NodeId, left_by: &[Token], mut all: Vec<HandoverImage>) -> Stored<()> {
         all.sort_unstable_by_key(|kept| kept.group);
         let positions: Vec<Position> = all.iter().map(position).collect();
         let mut writer = HandoverWriter::begin(self.disk.clone(), node, left_by, &positions)?;
@@ -123,12 +123,12 @@ impl Store {
             writer.group(kept.group, entries)?;
             let mut transfer = Transfer::begin(&mut kept.keyspace).expect("those of learners have ended");
             loop {
-                let (cut, is_over) = match transfer.next_cut(&mut kept.keyspace, CUT_BYTES) {
-                    Cut::More(cut) => (cut, false),
-                    Cut::Last(cut) => (cut, true),
-                    Cut::Lost => unreachable!("nothing changes any more"),
+                let (chunk, is_over) = match transfer.next_chunk(&mut kept.keyspace, CHUNK_BYTES) {
+                    Chunk::More(chunk) => (chunk, false),
+                    Chunk::Last(chunk) => (chunk, true),
+                    Chunk::Lost => unreachable!("nothing changes any more"),
                 };
-                writer.chunk(&cut)?;
+                writer.block(&chunk)?;
                 if is_over {
                     break;
                 }
@@ -152,7 +152,7 @@ fn as_restored(state: MetaState) -> Restored {
 }
 
 /// Where a replica stood.
-fn position(kept: &Kept) -> Position {
+fn position(kept: &HandoverImage) -> Position {
     let alone = || {
         let members = consensus::Members::of_voters([kept.incarnation]);
         (consensus::Config::first(members), consensus::Saved::default())
@@ -171,20 +171,20 @@ fn position(kept: &Kept) -> Position {
 }
 
 /// What the last stop left, and by which starts: it is not found again.
-fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<Kept>)> {
+fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<HandoverImage>)> {
     let mut handover = match Handover::take(disk, node)? {
         Taken::Nothing => return Ok((Vec::new(), Vec::new())),
         Taken::Unusable(damage) => panic!("the file got its name when it was whole: {damage}"),
         Taken::Found(handover) => handover,
     };
     let mut all = Vec::new();
-    let (mut entries, mut arrival) = (Vec::new(), Arrival::new());
+    let (mut entries, mut snapshot_receiver) = (Vec::new(), SnapshotReceiver::new());
     loop {
         match handover.next_item()? {
-            Item::Group(_) => (entries, arrival) = (Vec::new(), Arrival::new()),
+            Item::Group(_) => (entries, snapshot_receiver) = (Vec::new(), SnapshotReceiver::new()),
             Item::Entry(entry) => entries.push(entry),
-            Item::Chunk(chunk) => {
-                arrival.take(chunk).expect("it is what was written");
+            Item::Block(block) => {
+                snapshot_receiver.take(block).expect("it is what was written");
             }
             Item::Whole(position) => {
                 let hard_state = consensus::HardState {
@@ -197,11 +197,11 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<Kept>)> {
                     hard_state,
                     entries: std::mem::take(&mut entries),
                 };
-                let kept = Kept {
+                let kept = HandoverImage {
                     group: position.group,
                     incarnation: position.incarnation,
                     rest: had_others.then(|| (position.applied.clone(), saved)),
-                    keyspace: std::mem::take(&mut arrival)
+                    keyspace: std::mem::take(&mut snapshot_receiver)
                         .finish()
                         .expect("it is what was written"),
                 };

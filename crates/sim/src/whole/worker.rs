@@ -8,7 +8,7 @@ use crate::clock::lent;
 use crate::node::{Connection, Output};
 use control::{Contact, Instruction, RoutingMap};
 use ids::Monotonic;
-use server::{ClientCard, Delivery, Endpoint, Gateway, Incoming, Parcel, Session, Shared};
+use server::{ClientInfo, Delivery, Endpoint, Gateway, Incoming, MailboxBatch, Session, Shared};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,10 +20,10 @@ const BY_CLUSTER: u64 = 5;
 const TEND: Duration = Duration::from_millis(100);
 /// How long a worker waits for events on its way out, as in production.
 const LEAVING_STEP: Duration = Duration::from_millis(2);
-/// How soon parcels are tried again that found a full queue.
+/// How soon mailbox batches are tried again that found a full queue.
 const TRY_AGAIN: Duration = Duration::from_millis(1);
 
-/// How far a worker is on its way out, as in production (`node/leaving.rs`).
+/// How far a worker is on its way out, as in production (`node/shutdown.rs`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     Serves,
@@ -59,7 +59,7 @@ pub(crate) struct Worker {
     pub(crate) meta_outbox: Vec<(Contact, Vec<u8>)>,
     /// Until then it is at something else.
     pub(crate) stalled_until: Monotonic,
-    sights_at: Monotonic,
+    group_reports_at: Monotonic,
     tend_at: Monotonic,
     /// When it has a turn on its way out, whatever comes.
     step_at: Monotonic,
@@ -85,7 +85,7 @@ impl Worker {
             orders: Vec::new(),
             meta_outbox: Vec::new(),
             stalled_until: Monotonic(0),
-            sights_at: Monotonic(0),
+            group_reports_at: Monotonic(0),
             tend_at: Monotonic(0),
             step_at: Monotonic(0),
             is_begun: false,
@@ -97,7 +97,7 @@ impl Worker {
         matches!(self.way, Way::Rests(..))
     }
 
-    /// When it has something to do, apart from what other workers and errands bring.
+    /// When it has something to do, apart from what other workers and offload jobs bring.
     pub(crate) fn next_due(&self, now: Monotonic) -> Monotonic {
         let has_work = !self.inbox.is_empty()
             || !self.unread.is_empty()
@@ -112,7 +112,7 @@ impl Worker {
             wait.map(|nanos| now.after(Duration::from_nanos(nanos))),
             self.views.front().map(|(at, _)| *at),
             self.links.next_due(),
-            Some(self.sights_at),
+            Some(self.group_reports_at),
             self.slow.values().filter_map(SlowReader::reads_on).min(),
             (self.way != Way::Serves).then_some(self.step_at),
         ];
@@ -195,12 +195,12 @@ impl Worker {
         }
     }
 
-    /// A parcel of another worker.
-    pub(crate) fn take(&mut self, from: u16, mut parcel: Parcel, talk: &mut Talk<'_>) {
+    /// A mailbox batch of another worker.
+    pub(crate) fn take(&mut self, from: u16, mut mailbox_batch: MailboxBatch, talk: &mut Talk<'_>) {
         let (clients, listed) = (&mut self.clients, &mut self.listed);
         let mut reaps = false;
         self.gateway
-            .receive(from, &mut parcel, &mut |incoming| match incoming {
+            .receive(from, &mut mailbox_batch, &mut |incoming| match incoming {
                 Incoming::Answer {
                     connection,
                     sequence,
@@ -217,7 +217,7 @@ impl Worker {
                     unreachable!("connections here are with the worker that is to have them")
                 }
             });
-        self.gateway.recycle(parcel);
+        self.gateway.recycle(mailbox_batch);
         self.deliver(talk);
         if reaps {
             self.reap(talk);
@@ -258,10 +258,10 @@ impl Worker {
             self.finish_clients(talk);
         }
         let news = self.gateway.take_news();
-        if news || now >= self.sights_at {
-            self.sights_at = now.after(self.gateway.sights_pause());
-            let (sights, not_led) = self.gateway.sights();
-            talk.reports.push(Report::Sights(sights, not_led));
+        if news || now >= self.group_reports_at {
+            self.group_reports_at = now.after(self.gateway.group_reports_pause());
+            let (group_reports, not_led) = self.gateway.group_reports();
+            talk.reports.push(Report::GroupReports(group_reports, not_led));
             let survivors = self.gateway.survivors();
             talk.reports.push(Report::Survivors(self.number, survivors));
             let given_up = self.gateway.given_up();
@@ -283,14 +283,14 @@ impl Worker {
         let connection = self.clients.entry(from).or_insert_with(|| {
             slow.extend(SlowReader::of(from).map(|reader| (from, reader)));
             let address = ([127, 0, 0, 1], 1).into();
-            let card = ClientCard::new(shared.clients.next_id(), address, address, number, 0, 0);
-            let card = Arc::new(card);
-            shared.clients.add(card.clone());
+            let info = ClientInfo::new(shared.clients.next_id(), address, address, number, 0, 0);
+            let info = Arc::new(info);
+            shared.clients.add(info.clone());
             let endpoint = match from.0 % BY_CLUSTER {
                 0 => Endpoint::Cluster,
                 _ => Endpoint::AnyNode,
             };
-            server::Connection::new(Session::new(card, from.0, endpoint, true))
+            server::Connection::new(Session::new(info, from.0, endpoint, true))
         });
         self.gateway.feed(connection, bytes);
         self.listed.insert(from);
@@ -304,7 +304,7 @@ impl Worker {
             self.gateway.forget_connection(connection.0);
             self.gateway.go_on(&mut gone.session);
             self.gateway.stop_listening(&mut gone.session);
-            shared.clients.remove(gone.session.card.id);
+            shared.clients.remove(gone.session.info.id);
             self.ended.insert(connection);
         }
         self.listed.remove(&connection);
@@ -334,7 +334,7 @@ impl Worker {
 
     /// Closes the connections that the gateway marked.
     fn reap(&mut self, talk: &mut Talk<'_>) {
-        let is_killed = |client: &server::Connection| client.session.card.is_killed.load(Ordering::Relaxed);
+        let is_killed = |client: &server::Connection| client.session.info.is_killed.load(Ordering::Relaxed);
         let clients = self.clients.iter();
         let killed: Vec<Connection> = clients
             .filter(|(_, client)| is_killed(client))

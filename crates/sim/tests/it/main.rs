@@ -1,4 +1,4 @@
 //! Simulations by the dozen; by the hundred they run from the command line.
 
-mod planted_mistakes;
+mod mutations;
 mod seeds;

@@ -1,6 +1,6 @@
 //! Seeds that find nothing.
 
-use planted::Bug;
+use mutations::Mutation;
 use sim::Options;
 
 /// As these seeds were drawn when they found something: without losses of majorities.
@@ -43,7 +43,7 @@ fn a_handful_of_seeds_finds_nothing() {
 fn seeds_that_found_mistakes_in_transactions_find_nothing_any_more() {
     // A register that was forgotten above the mark was written again.
     find_nothing([12, 14], &of_any());
-    // Votes and inquiries that got lost kept a transaction open for ever.
+    // Votes and txn queries that got lost kept a transaction open for ever.
     find_nothing([56, 65], &of_any());
     // `WATCH` of several groups that are out of reach was answered twice.
     find_nothing([474], &of_any());
@@ -119,7 +119,7 @@ fn who_was_away_when_another_joined_is_dialled_by_it() {
 }
 
 #[test]
-fn who_waits_and_needs_a_key_alone_at_last_finds_no_brief_lock_on_it() {
+fn who_waits_and_needs_a_key_alone_at_last_finds_no_short_lock_on_it() {
     // Another worker's command shared the key meanwhile; the group's locks could not be made ordinary ones, and the node ended.
     find_nothing([10407], &of_workers(2));
 }
@@ -163,7 +163,7 @@ fn a_group_that_is_led_does_not_begin_anew_because_nobody_has_heard_so() {
 #[test]
 fn a_replica_that_is_given_up_is_filled_anew_and_clients_do_not_notice() {
     let options = Options {
-        bug: Some(Bug::ScrubLies),
+        mutation: Some(Mutation::ScrubLies),
         ..Options::default()
     };
     let before = sim::given_up();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use consensus::{Entry, Index, Members, Payload, SnapshotPoint, Term};
 use ids::{GroupId, Incarnation, NodeId, Token};
-use planted::Bug;
+use mutations::Mutation;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use storage::{
@@ -12,7 +12,7 @@ use storage::{
 
 const NODE: NodeId = NodeId(3);
 
-/// What a replica leaves: the end of its log, and its state in chunks.
+/// What a replica leaves: the end of its log, and its state in blocks.
 type Left = (Vec<Entry>, Vec<Vec<u8>>);
 
 fn positions() -> Vec<Position> {
@@ -44,17 +44,17 @@ fn left(position: &Position) -> Left {
         index: Index(100 + above),
         payload: Payload::Data(Bytes::from_static(b"SET")),
     });
-    let chunks = (0..number).map(|length| vec![number as u8; usize::from(length) * 300]);
-    (log.collect(), chunks.collect())
+    let blocks = (0..number).map(|length| vec![number as u8; usize::from(length) * 300]);
+    (log.collect(), blocks.collect())
 }
 
 fn write(disk: &SimDisk) -> Result<(), StorageError> {
     let positions = positions();
     let mut writer = HandoverWriter::begin(disk.clone(), NODE, &[Token(8)], &positions)?;
     for position in &positions {
-        let (log, chunks) = left(position);
+        let (log, blocks) = left(position);
         writer.group(position.group, &log)?;
-        chunks.iter().try_for_each(|chunk| writer.chunk(chunk))?;
+        blocks.iter().try_for_each(|block| writer.block(block))?;
         writer.end_group()?;
     }
     writer.finish()
@@ -68,7 +68,7 @@ fn read<F: DiskFile>(mut handover: Handover<F>) -> (BTreeMap<GroupId, Left>, Vec
         match handover.next_item() {
             Ok(Item::Group(_)) => open = Default::default(),
             Ok(Item::Entry(entry)) => open.0.push(entry),
-            Ok(Item::Chunk(chunk)) => open.1.push(chunk.to_vec()),
+            Ok(Item::Block(block)) => open.1.push(block.to_vec()),
             Ok(Item::Whole(position)) => drop(whole.insert(position.group, std::mem::take(&mut open))),
             Ok(Item::End) => break,
             Err(_) => {
@@ -151,9 +151,9 @@ fn it_is_used_at_most_once_whenever_the_power_goes() {
 
 #[test]
 fn a_planted_second_use_is_noticed() {
-    planted::plant(Some(Bug::HandoverUsedTwice));
+    mutations::plant(Some(Mutation::HandoverUsedTwice));
     let is_noticed = (0..50).any(|seed| uses(seed, u64::MAX) > 1);
-    planted::plant(None);
+    mutations::plant(None);
     assert!(is_noticed);
 }
 

@@ -1,4 +1,4 @@
-//! Votes in write-once registers: who may decide what.
+//! Votes in write-once vote records: who may decide what.
 
 use crate::explore::{holds, is_large, is_stuck, violates};
 use crate::order::Disorder;
@@ -65,7 +65,7 @@ fn a_refusal_that_is_not_written_is_no_refusal() {
 #[test]
 fn what_waits_is_taken_out_of_the_queue_when_it_is_refused() {
     violates(
-        &faulty(pair()).with(Mutant::InquireLeavesWaiting),
+        &faulty(pair()).with(Mutant::QueryTxnLeavesWaiting),
         Wrong::Disagreement,
     );
 }

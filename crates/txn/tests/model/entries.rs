@@ -1,10 +1,10 @@
 //! The entries of a group's log, applied.
 //!
-//! The queue is the product's `LockTable`. It is built anew for each entry from the registers, which say all that it
+//! The queue is the product's `LockTable`. It is built anew for each entry from the vote records, which say all that it
 //! holds; so every state that can be reached tries it, and its own invariants are checked each time.
 
 use crate::scenario::{ATTEMPTS, Mutant, Scenario, Way};
-use crate::world::{Phase, Register, World};
+use crate::world::{Phase, VoteRecord, World};
 use txn::{Grant, LockTable, Mode, Requester, TxnId};
 
 /// One entry's turn.
@@ -14,8 +14,8 @@ pub(crate) struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    fn set(&mut self, group: usize, op: usize, attempt: usize, register: Register) {
-        self.world.groups[group].registers[op][attempt] = register;
+    fn set(&mut self, group: usize, op: usize, attempt: usize, vote_record: VoteRecord) {
+        self.world.groups[group].vote_records[op][attempt] = vote_record;
     }
 
     fn id(op: usize, attempt: usize) -> u64 {
@@ -24,17 +24,17 @@ impl Entries<'_> {
 
     fn requester(&self, group: usize, op: usize, attempt: usize) -> Requester {
         let txn = self.scenario.txn(op, attempt);
-        match self.world.register(group, op, attempt) {
+        match self.world.vote_record(group, op, attempt) {
             _ if self.scenario.is_plain(op) => Requester::Plain,
-            Register::QueuedLock | Register::Locked => Requester::Reading(txn),
+            VoteRecord::QueuedLock | VoteRecord::Locked => Requester::Reading(txn),
             _ => Requester::Preparing(txn),
         }
     }
 
-    /// Those in a group whose register is such.
-    fn those(&self, group: usize, is: impl Fn(Register) -> bool) -> Vec<(usize, usize)> {
+    /// Those in a group whose vote record is such.
+    fn those(&self, group: usize, is: impl Fn(VoteRecord) -> bool) -> Vec<(usize, usize)> {
         let all = (0..self.scenario.operations.len()).flat_map(|op| (0..ATTEMPTS).map(move |at| (op, at)));
-        all.filter(|&(op, attempt)| is(self.world.register(group, op, attempt)))
+        all.filter(|&(op, attempt)| is(self.world.vote_record(group, op, attempt)))
             .collect()
     }
 
@@ -47,11 +47,11 @@ impl Entries<'_> {
     /// The locks of a group: who holds, and who waits.
     fn table(&self, group: usize) -> LockTable {
         let mut table = LockTable::default();
-        for (op, attempt) in self.those(group, Register::is_holder) {
+        for (op, attempt) in self.those(group, VoteRecord::is_holder) {
             let grant = self.enter(&mut table, group, op, attempt);
             assert_eq!(grant, Grant::Granted, "holders do not conflict");
         }
-        for (op, attempt) in self.those(group, Register::is_queued) {
+        for (op, attempt) in self.those(group, VoteRecord::is_queued) {
             let grant = self.enter(&mut table, group, op, attempt);
             assert_ne!(grant, Grant::Granted, "who waits, waits for somebody");
         }
@@ -65,7 +65,7 @@ impl Entries<'_> {
             return Vec::new();
         }
         let mut table = LockTable::default();
-        for (op, attempt) in self.those(group, Register::is_holder) {
+        for (op, attempt) in self.those(group, VoteRecord::is_holder) {
             self.enter(&mut table, group, op, attempt);
         }
         match self.enter(&mut table, group, op, attempt) {
@@ -74,13 +74,13 @@ impl Entries<'_> {
         }
     }
 
-    fn request(&mut self, group: usize, op: usize, attempt: usize, queued: Register) {
+    fn request(&mut self, group: usize, op: usize, attempt: usize, queued: VoteRecord) {
         let mut table = self.table(group);
         self.set(group, op, attempt, queued);
         let grant = self.enter(&mut table, group, op, attempt);
-        for (other, at) in self.those(group, |register| register == Register::Locked) {
+        for (other, at) in self.those(group, |vote_record| vote_record == VoteRecord::Locked) {
             if !table.prepare_held(self.scenario.txn(other, at)) {
-                self.set(group, other, at, Register::Empty);
+                self.set(group, other, at, VoteRecord::Empty);
             }
         }
         match grant {
@@ -111,8 +111,8 @@ impl Entries<'_> {
             self.run_plain(group, op);
             return;
         }
-        if self.world.register(group, op, attempt) == Register::QueuedLock {
-            self.set(group, op, attempt, Register::Locked);
+        if self.world.vote_record(group, op, attempt) == VoteRecord::QueuedLock {
+            self.set(group, op, attempt, VoteRecord::Locked);
             self.answer_values(group, op, attempt);
         } else if !self.judge(group, op, attempt) {
             table.release(self.scenario.txn(op, attempt));
@@ -157,7 +157,7 @@ impl Entries<'_> {
     fn run_plain(&mut self, group: usize, op: usize) {
         self.see(group, op, 0);
         self.install(group, op, 0);
-        self.set(group, op, 0, Register::Done);
+        self.set(group, op, 0, VoteRecord::Done);
         let client = &mut self.world.clients[op];
         if client.phase == Phase::Running {
             client.phase = Phase::Committed;
@@ -184,18 +184,18 @@ impl Entries<'_> {
         if self.scenario.way(op, attempt) == Way::OneShot {
             self.see(group, op, attempt);
         }
-        self.set(group, op, attempt, Register::Prepared);
+        self.set(group, op, attempt, VoteRecord::Prepared);
         self.world.attempts[op][attempt].yes |= 1 << group;
         true
     }
 
     fn say_no(&mut self, group: usize, op: usize, attempt: usize) {
         self.world.attempts[op][attempt].no |= 1 << group;
-        let register = match self.scenario.mutant {
-            Some(Mutant::VolatileNo) => Register::Empty,
-            _ => Register::Refused,
+        let vote_record = match self.scenario.mutant {
+            Some(Mutant::VolatileNo) => VoteRecord::Empty,
+            _ => VoteRecord::Refused,
         };
-        self.set(group, op, attempt, register);
+        self.set(group, op, attempt, vote_record);
     }
 
     /// *Refused*, if there is no vote yet.
@@ -228,19 +228,19 @@ impl Entries<'_> {
         if self.scenario.is(Mutant::ReadThrough) {
             self.run_plain(group, op);
         } else {
-            self.request(group, op, 0, Register::Queued);
+            self.request(group, op, 0, VoteRecord::Queued);
         }
     }
 
     pub(crate) fn lock(&mut self, group: usize, op: usize, attempt: usize) {
         self.world.attempts[op][attempt].locked |= 1 << group;
-        if self.world.register(group, op, attempt) != Register::Empty || self.is_over(group, op) {
+        if self.world.vote_record(group, op, attempt) != VoteRecord::Empty || self.is_over(group, op) {
             return;
         }
         if self.is_fenced(group, op) {
             self.world.attempts[op][attempt].no |= 1 << group;
         } else {
-            self.request(group, op, attempt, Register::QueuedLock);
+            self.request(group, op, attempt, VoteRecord::QueuedLock);
         }
     }
 
@@ -252,36 +252,36 @@ impl Entries<'_> {
             return;
         }
         let again = self.scenario.is(Mutant::AttemptNotNamed) && self.world.clients[op].attempt > 0;
-        match self.world.register(group, op, attempt) {
-            Register::Locked => {
+        match self.world.vote_record(group, op, attempt) {
+            VoteRecord::Locked => {
                 let mut table = self.table(group);
                 assert!(table.prepare_held(self.scenario.txn(op, attempt)));
                 self.judge(group, op, attempt);
                 self.drain(&mut table, group);
             }
-            // The fence is as lasting as the register would be.
-            Register::Empty if self.is_fenced(group, op) => {
+            // The fence is as lasting as the vote record would be.
+            VoteRecord::Empty if self.is_fenced(group, op) => {
                 self.world.attempts[op][attempt].no |= 1 << group;
             }
-            Register::Empty
+            VoteRecord::Empty
                 if self.scenario.way(op, attempt) == Way::Locked
                     && !self.scenario.is(Mutant::PrepareWithoutLock) =>
             {
                 self.say_no(group, op, attempt);
             }
-            Register::Empty
+            VoteRecord::Empty
                 if self.scenario.is(Mutant::JudgesOnArrival) && !self.is_unchanged(group, op, attempt) =>
             {
                 self.say_no(group, op, attempt);
             }
-            Register::Empty => self.request(group, op, attempt, Register::Queued),
-            Register::Refused | Register::Aborted if again => {
-                self.request(group, op, attempt, Register::Queued);
+            VoteRecord::Empty => self.request(group, op, attempt, VoteRecord::Queued),
+            VoteRecord::Refused | VoteRecord::Aborted if again => {
+                self.request(group, op, attempt, VoteRecord::Queued);
             }
-            Register::Prepared if self.scenario.is(Mutant::TwiceIsRefused) => {
+            VoteRecord::Prepared if self.scenario.is(Mutant::TwiceIsRefused) => {
                 self.world.attempts[op][attempt].no |= 1 << group;
             }
-            // What the register holds is answered again: nobody learns anything new.
+            // What the vote record holds is answered again: nobody learns anything new.
             _ => {}
         }
     }
@@ -289,56 +289,59 @@ impl Entries<'_> {
     /// An older one waits elsewhere for this one.
     pub(crate) fn wound(&mut self, group: usize, op: usize, attempt: usize) {
         self.world.attempts[op][attempt].wound_at &= !(1 << group);
-        let register = self.world.register(group, op, attempt);
-        let is_revoked = register == Register::Prepared && self.scenario.is(Mutant::Revoke);
-        if register.is_queued() || is_revoked {
+        let vote_record = self.world.vote_record(group, op, attempt);
+        let is_revoked = vote_record == VoteRecord::Prepared && self.scenario.is(Mutant::Revoke);
+        if vote_record.is_queued() || is_revoked {
             self.refuse(group, op, attempt);
         }
     }
 
-    pub(crate) fn inquire(&mut self, group: usize, op: usize, attempt: usize) {
-        let register = self.world.register(group, op, attempt);
+    pub(crate) fn query_txn(&mut self, group: usize, op: usize, attempt: usize) {
+        let vote_record = self.world.vote_record(group, op, attempt);
         let is_gone = self.is_over(group, op) || self.is_buried(group, op);
-        match register {
-            Register::Empty if is_gone => {}
-            Register::Queued if self.scenario.is(Mutant::InquireLeavesWaiting) => {
+        match vote_record {
+            VoteRecord::Empty if is_gone => {}
+            VoteRecord::Queued if self.scenario.is(Mutant::QueryTxnLeavesWaiting) => {
                 self.world.attempts[op][attempt].no |= 1 << group;
             }
-            Register::Empty | Register::Queued | Register::QueuedLock | Register::Locked => {
+            VoteRecord::Empty | VoteRecord::Queued | VoteRecord::QueuedLock | VoteRecord::Locked => {
                 self.refuse(group, op, attempt);
             }
-            Register::Prepared | Register::Unguarded => self.world.attempts[op][attempt].yes |= 1 << group,
-            Register::Refused => self.world.attempts[op][attempt].no |= 1 << group,
-            Register::Committed => self.world.attempts[op][attempt].commits = true,
-            Register::Aborted => self.world.attempts[op][attempt].aborts = true,
-            Register::Done => unreachable!("nobody asks after a plain command"),
+            VoteRecord::Prepared | VoteRecord::Unguarded => {
+                self.world.attempts[op][attempt].yes |= 1 << group
+            }
+            VoteRecord::Refused => self.world.attempts[op][attempt].no |= 1 << group,
+            VoteRecord::Committed => self.world.attempts[op][attempt].commits = true,
+            VoteRecord::Aborted => self.world.attempts[op][attempt].aborts = true,
+            VoteRecord::Done => unreachable!("nobody asks after a plain command"),
         }
     }
 
     pub(crate) fn resolve(&mut self, group: usize, op: usize, attempt: usize, commits: bool) {
-        let register = self.world.register(group, op, attempt);
+        let vote_record = self.world.vote_record(group, op, attempt);
         // Without a vote, this is by mistake only.
-        let is_locked = register == Register::Locked && commits;
-        if register.is_prepared() || is_locked {
+        let is_locked = vote_record == VoteRecord::Locked && commits;
+        if vote_record.is_prepared() || is_locked {
             let mut table = self.table(group);
             if commits {
                 self.install(group, op, attempt);
             }
             let outcome = if commits {
-                Register::Committed
+                VoteRecord::Committed
             } else {
-                Register::Aborted
+                VoteRecord::Aborted
             };
             self.set(group, op, attempt, outcome);
-            if register.is_holder() {
+            if vote_record.is_holder() {
                 table.release(self.scenario.txn(op, attempt));
             }
             self.drain(&mut table, group);
             return;
         }
         let is_gone = self.is_over(group, op) || self.is_buried(group, op);
-        let is_open =
-            register.is_queued() || register == Register::Locked || register == Register::Empty && !is_gone;
+        let is_open = vote_record.is_queued()
+            || vote_record == VoteRecord::Locked
+            || vote_record == VoteRecord::Empty && !is_gone;
         if is_open && !commits {
             self.refuse(group, op, attempt);
         }
@@ -367,8 +370,8 @@ impl Entries<'_> {
 
     pub(crate) fn forget_one(&mut self, group: usize, op: usize) {
         for attempt in 0..ATTEMPTS {
-            if self.world.register(group, op, attempt).is_final() {
-                self.set(group, op, attempt, Register::Empty);
+            if self.world.vote_record(group, op, attempt).is_final() {
+                self.set(group, op, attempt, VoteRecord::Empty);
             }
         }
     }
@@ -376,8 +379,8 @@ impl Entries<'_> {
     /// The mistake of a lock table that is not part of the state.
     pub(crate) fn lose_locks(&mut self, group: usize) {
         let mut table = self.table(group);
-        for (op, attempt) in self.those(group, Register::is_prepared) {
-            self.set(group, op, attempt, Register::Unguarded);
+        for (op, attempt) in self.those(group, VoteRecord::is_prepared) {
+            self.set(group, op, attempt, VoteRecord::Unguarded);
             table.release(self.scenario.txn(op, attempt));
         }
         self.drain(&mut table, group);

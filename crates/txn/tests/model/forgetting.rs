@@ -1,4 +1,4 @@
-//! Registers that are not needed any more, and the mark below which everything is over.
+//! Vote records that are not needed any more, and the mark below which everything is over.
 
 use crate::explore::{holds, is_large, is_stuck, violates};
 use crate::protocol::Wrong;
@@ -55,12 +55,12 @@ fn what_is_over_everywhere_is_forgotten() {
 }
 
 #[test]
-fn an_inquiry_below_the_mark_writes_nothing() {
+fn an_txn_query_below_the_mark_writes_nothing() {
     violates(&alone().with(Mutant::MarkIgnored), Wrong::LostAnswered);
 }
 
 #[test]
-fn a_register_above_the_mark_is_not_forgotten() {
+fn a_vote_record_above_the_mark_is_not_forgotten() {
     violates(&pair().with(Mutant::ForgetsAboveMark), Wrong::LostAnswered);
 }
 

@@ -9,18 +9,18 @@
 //!
 //! | file | rule | mutants |
 //! | --- | --- | --- |
-//! | `commit.rs` | a vote is written once, and decides only when written | `VolatileNo`, `InquireLeavesWaiting`, `TwiceIsRefused` |
+//! | `commit.rs` | a vote is written once, and decides only when written | `VolatileNo`, `QueryTxnLeavesWaiting`, `TwiceIsRefused` |
 //! | | who waits for a younger one wounds it, again and again | `NoWound`, `WoundToldOnce` |
 //! | | what is prepared is not taken back; silence is no vote | `Revoke`, `TimeoutAborts` |
 //! | | locks last until `Resolve`, for readers and new leaders too | `ReadThrough`, `LeaderForgetsLocks` |
-//! | `attempts.rs` | each attempt has registers of its own | `AttemptNotNamed` |
+//! | `attempts.rs` | each attempt has vote records of its own | `AttemptNotNamed` |
 //! | `locking.rs` | who lost a lock does not prepare; locks of the dead are taken back | `PrepareWithoutLock`, `LocksOfDeadStay` |
 //! | | groups that were only read vote too; `Lock` arrives once | `OnlyWritersVote`, `LockTwice` |
 //! | `validation.rs` | all that was read is compared, under the locks | `ValidatesOnlyWrites`, `JudgesOnArrival` |
 //! | | also where there is nothing to write | `NothingToWriteAnswers` |
-//! | `forgetting.rs` | registers go when all are final, below a mark that is looked at | `ForgetsEarly`, `ForgetsAboveMark`, `MarkIgnored` |
+//! | `forgetting.rs` | vote records go when all are final, below a mark that is looked at | `ForgetsEarly`, `ForgetsAboveMark`, `MarkIgnored` |
 //! | | an acknowledged `Resolve` is durable | `ResolveForgotten` |
-//! | `fencing.rs` | a dead boot prepares nothing once its registers may go | `FenceIgnored` |
+//! | `fencing.rs` | a dead boot prepares nothing once its vote records may go | `FenceIgnored` |
 //! | `plain.rs` | plain commands queue, wound, and are carried out once | `PlainDoesNotWound`, `PlainTwice` |
 //! | | ages of one gateway do not go back | a pipeline that does |
 //! | `reads.rs` | ages and locks are looked at; what is read again is all read again | `AgeUnchecked`, `LocksUnseen`, `RereadsOne` |

@@ -39,7 +39,7 @@ impl Writers {
 
 /// An operation saw this many writers of a key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct View {
     pub(crate) operation: usize,
     pub(crate) key: usize,
     pub(crate) version: u8,
@@ -55,7 +55,7 @@ pub(crate) enum Disorder {
 }
 
 /// `after[b]` has the bit of each `a` that was answered before `b` began.
-pub(crate) fn disorder(keys: &[Writers], sights: &[Sight], after: &[u8]) -> Option<Disorder> {
+pub(crate) fn disorder(keys: &[Writers], views: &[View], after: &[u8]) -> Option<Disorder> {
     let mut before = [0_u8; OPERATIONS];
     for writers in keys {
         for (at, &later) in writers.list().iter().enumerate() {
@@ -64,16 +64,16 @@ pub(crate) fn disorder(keys: &[Writers], sights: &[Sight], after: &[u8]) -> Opti
             }
         }
     }
-    for sight in sights {
-        for (at, &writer) in keys[sight.key].list().iter().enumerate() {
+    for view in views {
+        for (at, &writer) in keys[view.key].list().iter().enumerate() {
             let writer = usize::from(writer);
-            if writer == sight.operation {
+            if writer == view.operation {
                 continue;
             }
-            if at < usize::from(sight.version) {
-                before[sight.operation] |= 1 << writer;
+            if at < usize::from(view.version) {
+                before[view.operation] |= 1 << writer;
             } else {
-                before[writer] |= 1 << sight.operation;
+                before[writer] |= 1 << view.operation;
             }
         }
     }
@@ -102,7 +102,7 @@ fn has_cycle(before: [u8; OPERATIONS]) -> bool {
 
 #[test]
 fn a_lost_update_a_torn_read_and_a_stale_read_are_told_apart() {
-    let sight = |operation, key, version| Sight {
+    let view = |operation, key, version| View {
         operation,
         key,
         version,
@@ -111,14 +111,11 @@ fn a_lost_update_a_torn_read_and_a_stale_read_are_told_apart() {
     one.push(0);
     let mut both = one;
     both.push(1);
-    assert_eq!(
-        disorder(&[both], &[sight(0, 0, 0), sight(1, 0, 1)], &[0, 1]),
-        None
-    );
-    let lost = disorder(&[both], &[sight(0, 0, 0), sight(1, 0, 0)], &[0, 0]);
+    assert_eq!(disorder(&[both], &[view(0, 0, 0), view(1, 0, 1)], &[0, 1]), None);
+    let lost = disorder(&[both], &[view(0, 0, 0), view(1, 0, 0)], &[0, 0]);
     assert_eq!(lost, Some(Disorder::NotSerializable));
-    let torn = disorder(&[one, one], &[sight(2, 0, 1), sight(2, 1, 0)], &[]);
+    let torn = disorder(&[one, one], &[view(2, 0, 1), view(2, 1, 0)], &[]);
     assert_eq!(torn, Some(Disorder::NotSerializable));
-    let stale = disorder(&[one, one], &[sight(2, 0, 0), sight(2, 1, 0)], &[0, 0, 1]);
+    let stale = disorder(&[one, one], &[view(2, 0, 0), view(2, 1, 0)], &[0, 0, 1]);
     assert_eq!(stale, Some(Disorder::RealTime));
 }

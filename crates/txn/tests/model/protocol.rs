@@ -2,9 +2,9 @@
 
 use crate::entries::Entries;
 use crate::explore::Model;
-use crate::order::{Disorder, Sight, disorder};
+use crate::order::{Disorder, View, disorder};
 use crate::scenario::{ATTEMPTS, GROUPS, KEYS, Mutant, OPERATIONS, Scenario, Way};
-use crate::world::{Attempt, Client, Phase, Register, World};
+use crate::world::{Attempt, Client, Phase, VoteRecord, World};
 use ids::GroupId;
 use txn::{Decision, Refusal, Vote, VoteTally};
 
@@ -23,7 +23,7 @@ pub(crate) enum Step {
     TimeIsUp(usize),
     Retry(usize, usize),
     Ask(usize, usize),
-    Inquire(usize, usize, usize),
+    QueryTxn(usize, usize, usize),
     Decide(usize, usize, bool),
     Commit(usize, usize, usize),
     Abort(usize, usize, usize),
@@ -78,7 +78,7 @@ impl Scenario {
         decision(self.participants(op), 0, about.no).is_some()
     }
 
-    /// The place of an attempt's registers and messages: its own, if attempts have names.
+    /// The place of an attempt's vote records and messages: its own, if attempts have names.
     fn place(&self, client: &Client) -> usize {
         match self.mutant {
             Some(Mutant::AttemptNotNamed) => 0,
@@ -193,8 +193,8 @@ impl Steps<'_> {
     fn of_plain(&mut self, op: usize) {
         let (scenario, about) = (self.scenario, self.from.attempts[op][0]);
         for group in groups(scenario.participants(op)) {
-            let register = self.from.register(group, op, 0);
-            let again = scenario.is(Mutant::PlainTwice) && register == Register::Done;
+            let vote_record = self.from.vote_record(group, op, 0);
+            let again = scenario.is(Mutant::PlainTwice) && vote_record == VoteRecord::Done;
             let is_early = scenario.pipeline.is_some_and(|(first, second)| {
                 second == op && self.from.attempts[first][0].locked & 1 << group == 0
             });
@@ -206,7 +206,7 @@ impl Steps<'_> {
 
     /// What an older one that waits tells the participants of a younger one.
     fn of_waiting(&mut self, group: usize, op: usize, at: usize) {
-        if self.scenario.is(Mutant::WoundToldOnce) || !self.from.register(group, op, at).is_queued() {
+        if self.scenario.is(Mutant::WoundToldOnce) || !self.from.vote_record(group, op, at).is_queued() {
             return;
         }
         let (scenario, world) = (self.scenario, *self.from);
@@ -218,7 +218,7 @@ impl Steps<'_> {
 
     fn of_participant(&mut self, group: usize, op: usize, at: usize) {
         let (scenario, client) = (self.scenario, self.from.clients[op]);
-        let (about, register) = (self.from.attempts[op][at], self.from.register(group, op, at));
+        let (about, vote_record) = (self.from.attempts[op][at], self.from.vote_record(group, op, at));
         let bit = 1 << group;
         let is_current = client.phase == Phase::Running && scenario.place(&client) == at;
         let way = scenario.way(op, at);
@@ -227,7 +227,7 @@ impl Steps<'_> {
                 entries.answer_values(group, op, at)
             });
         }
-        let again = scenario.is(Mutant::LockTwice) && register == Register::Empty;
+        let again = scenario.is(Mutant::LockTwice) && vote_record == VoteRecord::Empty;
         if way == Way::Locked && about.begun && (about.locked & bit == 0 || again) {
             self.entry(Step::Lock(op, at, group), |entries| entries.lock(group, op, at));
         }
@@ -241,9 +241,9 @@ impl Steps<'_> {
                 entries.wound(group, op, at)
             });
         }
-        if about.inquired {
-            self.entry(Step::Inquire(op, at, group), |entries| {
-                entries.inquire(group, op, at)
+        if about.queried_txn {
+            self.entry(Step::QueryTxn(op, at, group), |entries| {
+                entries.query_txn(group, op, at)
             });
         }
         if about.commits {
@@ -266,9 +266,9 @@ impl Steps<'_> {
     /// Recovery, by whoever asks: the coordinator, or a group that holds what was prepared.
     fn of_recovery(&mut self, op: usize, at: usize) {
         let (scenario, client, about) = (self.scenario, self.from.clients[op], self.from.attempts[op][at]);
-        let holds = |group| match self.from.register(group, op, at) {
-            Register::Locked => !scenario.is(Mutant::LocksOfDeadStay),
-            register => register.is_prepared(),
+        let holds = |group| match self.from.vote_record(group, op, at) {
+            VoteRecord::Locked => !scenario.is(Mutant::LocksOfDeadStay),
+            vote_record => vote_record.is_prepared(),
         };
         let is_held = groups(scenario.participants(op)).any(holds);
         let is_dead = self.is_dead(scenario.operations[op].boot);
@@ -276,9 +276,11 @@ impl Steps<'_> {
         let is_impatient =
             client.phase == Phase::Running && scenario.place(&client) == at && is_asked || is_held;
         if is_dead && is_held || scenario.gives_up && is_impatient {
-            self.add(Step::Ask(op, at), |world| world.attempts[op][at].inquired = true);
+            self.add(Step::Ask(op, at), |world| {
+                world.attempts[op][at].queried_txn = true
+            });
         }
-        if !about.inquired {
+        if !about.queried_txn {
             return;
         }
         if scenario.may_commit(op, at, &about) {
@@ -429,7 +431,7 @@ impl Model for Scenario {
     }
 
     fn violation(&self, world: &World) -> Option<Wrong> {
-        let mut sights = Vec::new();
+        let mut views = Vec::new();
         for op in 0..self.operations.len() {
             if let Some(wrong) = self.wrong_with(world, op) {
                 return Some(wrong);
@@ -440,7 +442,7 @@ impl Model for Scenario {
                     .keys
                     .iter()
                     .filter(|(key, _)| about.has_committed || about.installed & 1 << self.homes[*key] != 0);
-                sights.extend(seen.map(|&(key, _)| Sight {
+                views.extend(seen.map(|&(key, _)| View {
                     operation: op,
                     key,
                     version: about.saw[key],
@@ -451,7 +453,7 @@ impl Model for Scenario {
             return Some(Wrong::DoneTwice);
         }
         let after = world.clients.map(|client| client.after);
-        disorder(&world.keys[..KEYS], &sights, &after).map(Wrong::Order)
+        disorder(&world.keys[..KEYS], &views, &after).map(Wrong::Order)
     }
 
     fn is_goal(&self, world: &World) -> bool {
@@ -468,14 +470,14 @@ impl Scenario {
             if about.has_committed && about.has_aborted {
                 return Some(Wrong::Disagreement);
             }
-            let has = |is: fn(Register) -> bool| {
-                groups(self.participants(op)).any(|group| is(world.register(group, op, at)))
+            let has = |is: fn(VoteRecord) -> bool| {
+                groups(self.participants(op)).any(|group| is(world.vote_record(group, op, at)))
             };
-            let is_lost = has(|register| matches!(register, Register::Refused | Register::Aborted));
+            let is_lost = has(|vote_record| matches!(vote_record, VoteRecord::Refused | VoteRecord::Aborted));
             if is_lost && client.phase == Phase::Committed && self.place(client) == at {
                 return Some(Wrong::LostAnswered);
             }
-            let is_done = about.installed != 0 || has(|register| register == Register::Committed);
+            let is_done = about.installed != 0 || has(|vote_record| vote_record == VoteRecord::Committed);
             if is_lost && is_done {
                 return Some(Wrong::NotAtomic);
             }

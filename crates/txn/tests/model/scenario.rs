@@ -42,11 +42,11 @@ pub(crate) enum Mutant {
     WoundToldOnce,
     /// Refusals are answered and not written.
     VolatileNo,
-    /// `Inquire` writes *Refused* over a `Prepare` that waits, and leaves it in the queue.
-    InquireLeavesWaiting,
+    /// `QueryTxn` writes *Refused* over a `Prepare` that waits, and leaves it in the queue.
+    QueryTxnLeavesWaiting,
     /// A wound takes back what was prepared.
     Revoke,
-    /// A `Prepare` that comes twice is refused because the register is not empty.
+    /// A `Prepare` that comes twice is refused because the vote record is not empty.
     TwiceIsRefused,
     /// The client is told *aborted* when time is up.
     TimeoutAborts,
@@ -74,7 +74,7 @@ pub(crate) enum Mutant {
     JudgesOnArrival,
     /// Forgotten when one participant has acknowledged.
     ForgetsEarly,
-    /// Registers are forgotten one by one, also above the mark.
+    /// Vote records are forgotten one by one, also above the mark.
     ForgetsAboveMark,
     /// Groups do not look at the mark.
     MarkIgnored,
@@ -100,7 +100,7 @@ pub(crate) struct Scenario {
     pub(crate) loses: bool,
     /// Anybody may lose patience, at any time.
     pub(crate) gives_up: bool,
-    /// Gateways let registers be forgotten.
+    /// Gateways let vote records be forgotten.
     pub(crate) forgets: bool,
     /// Dead boots are fenced, and forgotten in the end.
     pub(crate) fences: bool,

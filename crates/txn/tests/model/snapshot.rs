@@ -7,7 +7,7 @@
 //! one plain write. An answer arrives when it is given: one that is longer under way only makes the reader stricter.
 
 use crate::explore::Model;
-use crate::order::{Disorder, Sight, Writers, disorder};
+use crate::order::{Disorder, View, Writers, disorder};
 
 const WRITERS: usize = 3;
 const READERS: usize = 2;
@@ -456,7 +456,7 @@ impl Model for Snapshot {
                 }
             }
         }
-        let mut sights = Vec::new();
+        let mut views = Vec::new();
         let mut after = [0; WRITERS + READERS];
         for (at, writer) in world.writers.iter().enumerate() {
             after[at] = writer.after;
@@ -464,14 +464,14 @@ impl Model for Snapshot {
         for (at, reader) in world.readers.iter().enumerate() {
             after[WRITERS + at] = reader.after;
             if reader.phase == Phase::Done {
-                sights.extend(reader.saw.iter().enumerate().map(|(key, &version)| Sight {
+                views.extend(reader.saw.iter().enumerate().map(|(key, &version)| View {
                     operation: WRITERS + at,
                     key,
                     version,
                 }));
             }
         }
-        disorder(&keys, &sights, &after)
+        disorder(&keys, &views, &after)
     }
 
     fn is_goal(&self, world: &World) -> bool {

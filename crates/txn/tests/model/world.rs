@@ -8,9 +8,9 @@
 use crate::order::Writers;
 use crate::scenario::{ATTEMPTS, GROUPS, KEYS, OPERATIONS, Scenario};
 
-/// A participant's write-once register, and whether the transaction waits or holds locks without a vote.
+/// A participant's write-once vote record, and whether the transaction waits or holds locks without a vote.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) enum Register {
+pub(crate) enum VoteRecord {
     #[default]
     Empty,
     /// A `Lock` in the queue.
@@ -29,21 +29,24 @@ pub(crate) enum Register {
     Done,
 }
 
-impl Register {
+impl VoteRecord {
     pub(crate) fn is_final(self) -> bool {
-        matches!(self, Register::Refused | Register::Committed | Register::Aborted)
+        matches!(
+            self,
+            VoteRecord::Refused | VoteRecord::Committed | VoteRecord::Aborted
+        )
     }
 
     pub(crate) fn is_queued(self) -> bool {
-        matches!(self, Register::Queued | Register::QueuedLock)
+        matches!(self, VoteRecord::Queued | VoteRecord::QueuedLock)
     }
 
     pub(crate) fn is_holder(self) -> bool {
-        matches!(self, Register::Locked | Register::Prepared)
+        matches!(self, VoteRecord::Locked | VoteRecord::Prepared)
     }
 
     pub(crate) fn is_prepared(self) -> bool {
-        matches!(self, Register::Prepared | Register::Unguarded)
+        matches!(self, VoteRecord::Prepared | VoteRecord::Unguarded)
     }
 }
 
@@ -82,8 +85,8 @@ pub(crate) struct Attempt {
     pub(crate) values: u8,
     pub(crate) yes: u8,
     pub(crate) no: u8,
-    /// `Inquire` was sent to all.
-    pub(crate) inquired: bool,
+    /// `QueryTxn` was sent to all.
+    pub(crate) queried_txn: bool,
     /// An older one waits for it.
     pub(crate) wounded: bool,
     /// Where a wound that is told once is still to arrive.
@@ -105,12 +108,12 @@ pub(crate) struct Attempt {
 /// One group's replicated state; the data are in [`World::keys`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Group {
-    pub(crate) registers: [[Register; ATTEMPTS]; OPERATIONS],
+    pub(crate) vote_records: [[VoteRecord; ATTEMPTS]; OPERATIONS],
     /// By boot: numbers below are over.
     pub(crate) mark: [u8; OPERATIONS],
     /// Boots that prepare nothing any more, as bits.
     pub(crate) fenced: u8,
-    /// Of those, the ones whose registers are gone.
+    /// Of those, the ones whose vote records are gone.
     pub(crate) buried: u8,
 }
 
@@ -125,19 +128,21 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn register(&self, group: usize, op: usize, attempt: usize) -> Register {
-        self.groups[group].registers[op][attempt]
+    pub(crate) fn vote_record(&self, group: usize, op: usize, attempt: usize) -> VoteRecord {
+        self.groups[group].vote_records[op][attempt]
     }
 
-    /// Whether any register of a boot is in use in a group.
+    /// Whether any vote record of a boot is in use in a group.
     pub(crate) fn is_open(&self, scenario: &Scenario, boot: usize, group: usize) -> bool {
         let of_boot = (0..scenario.operations.len()).filter(|&op| scenario.operations[op].boot == boot);
         of_boot
-            .flat_map(|op| self.groups[group].registers[op])
-            .any(|register| register.is_prepared() || register.is_holder() || register.is_queued())
+            .flat_map(|op| self.groups[group].vote_records[op])
+            .any(|vote_record| {
+                vote_record.is_prepared() || vote_record.is_holder() || vote_record.is_queued()
+            })
     }
 
-    /// Whether nothing of an operation can come any more: it was answered, and each participant has a final register
+    /// Whether nothing of an operation can come any more: it was answered, and each participant has a final vote record
     /// of each of its attempts, or had one.
     pub(crate) fn is_settled(
         &self,
@@ -151,7 +156,7 @@ impl World {
         matches!(client.phase, Phase::Committed | Phase::Refused)
             && (0..=usize::from(client.attempt)).all(|attempt| {
                 let is_final = |group: &usize| {
-                    self.register(*group, op, attempt).is_final()
+                    self.vote_record(*group, op, attempt).is_final()
                         || operation.seq < self.groups[*group].mark[operation.boot]
                         || self.attempts[op][attempt].pretended & 1 << group != 0
                 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// One replica, between two turns.
 #[derive(Clone, Copy)]
-pub struct Glimpse<'a> {
+pub struct ReplicaView<'a> {
     /// Its group.
     pub group: GroupId,
     /// The generation of the group that it belongs to.
@@ -19,7 +19,7 @@ pub struct Glimpse<'a> {
     replica: &'a Replica,
 }
 
-impl<'a> Glimpse<'a> {
+impl<'a> ReplicaView<'a> {
     /// Its part in consensus; none in a group that nobody else has a part in.
     pub fn member(&self) -> Option<&'a Member> {
         self.replica.member()
@@ -63,7 +63,7 @@ impl<'a> Glimpse<'a> {
 
 impl Gateway {
     /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
-    pub fn glimpses(&self) -> impl Iterator<Item = Glimpse<'_>> {
+    pub fn replica_views(&self) -> impl Iterator<Item = ReplicaView<'_>> {
         let layout = self.cluster.layout.as_deref();
         let seats = self.cluster.seats.iter().zip(&self.replicas);
         seats.filter_map(move |(seat, replica)| {
@@ -74,7 +74,7 @@ impl Gateway {
                 None if replica.has_log() => return None,
                 None => alone()?,
             };
-            Some(Glimpse {
+            Some(ReplicaView {
                 group: replica.group(),
                 generation: group.generation,
                 incarnation,

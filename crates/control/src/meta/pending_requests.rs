@@ -47,7 +47,7 @@ pub(crate) enum Client {
     },
 }
 
-pub(crate) struct Errand {
+pub(crate) struct PendingRequest {
     pub(crate) id: u64,
     pub(crate) client: Client,
     pub(crate) command: Command,
@@ -59,8 +59,8 @@ pub(crate) struct Errand {
 }
 
 /// See the file's header.
-pub(crate) struct Errands {
-    list: Vec<Errand>,
+pub(crate) struct PendingRequests {
+    list: Vec<PendingRequest>,
     last_id: u64,
     last_number: u64,
 }
@@ -73,11 +73,11 @@ pub(crate) struct Due {
     pub(crate) tries: u32,
 }
 
-impl Errands {
+impl PendingRequests {
     /// None. Numbers begin anywhere: whoever leads may answer what an earlier life of this node asked, and that must not be
     /// taken for an answer to this one. It says which replicas have kept their memory, and they would be other ones.
-    pub(crate) fn new(token: Token) -> Errands {
-        Errands {
+    pub(crate) fn new(token: Token) -> PendingRequests {
+        PendingRequests {
             list: Vec::new(),
             last_id: (token.0 >> 65) as u64,
             last_number: 0,
@@ -86,7 +86,7 @@ impl Errands {
 
     fn add(&mut self, client: Client, command: Command, proposal: Option<Vec<u8>>) {
         self.last_id += 1;
-        self.list.push(Errand {
+        self.list.push(PendingRequest {
             id: self.last_id,
             client,
             command,
@@ -109,7 +109,7 @@ impl Errands {
     /// `false` if too much is waiting.
     pub(crate) fn own(&mut self, id: u64, command: Command) -> bool {
         let own = self.list.iter();
-        let waiting = own.filter(|errand| matches!(errand.client, Client::Owner { .. }));
+        let waiting = own.filter(|pending_request| matches!(pending_request.client, Client::Owner { .. }));
         if waiting.count() >= OWN_MAX {
             return false;
         }
@@ -119,10 +119,12 @@ impl Errands {
 
     pub(crate) fn newcomer(&mut self, contact: Contact, id: u64, command: Command, proposal: Vec<u8>) {
         let newcomers = || {
-            let is_newcomers = |errand: &&Errand| matches!(errand.client, Client::Newcomer { .. });
+            let is_newcomers =
+                |pending_request: &&PendingRequest| matches!(pending_request.client, Client::Newcomer { .. });
             self.list.iter().filter(is_newcomers)
         };
-        let is_known = newcomers().any(|errand| errand.client == Client::Newcomer { contact, id });
+        let is_known =
+            newcomers().any(|pending_request| pending_request.client == Client::Newcomer { contact, id });
         if !is_known && newcomers().count() < NEWCOMERS_MAX {
             self.add(Client::Newcomer { contact, id }, command, Some(proposal));
         }
@@ -131,9 +133,8 @@ impl Errands {
     /// A newcomer is gone: whoever comes there next asks for itself, and what its forerunner asked for would add a node that is not
     /// there, at the address of one that is.
     pub(crate) fn newcomer_left(&mut self, gone: Contact) {
-        let is_its =
-            |errand: &Errand| matches!(errand.client, Client::Newcomer { contact, .. } if contact == gone);
-        self.list.retain(|errand| !is_its(errand));
+        let is_its = |pending_request: &PendingRequest| matches!(pending_request.client, Client::Newcomer { contact, .. } if contact == gone);
+        self.list.retain(|pending_request| !is_its(pending_request));
     }
 
     /// Those whose time has come. A node's own proposals go one at a time, and once it has started: then each has a number
@@ -141,17 +142,17 @@ impl Errands {
     pub(crate) fn take_due(&mut self, author: Option<(NodeId, Token)>, now: Monotonic) -> Vec<Due> {
         let mut due = Vec::new();
         let mut is_first_own = true;
-        for errand in &mut self.list {
-            if !matches!(errand.client, Client::Start) {
-                errand.until.get_or_insert(now.after(PATIENCE));
+        for pending_request in &mut self.list {
+            if !matches!(pending_request.client, Client::Start) {
+                pending_request.until.get_or_insert(now.after(PATIENCE));
             }
-            if matches!(errand.client, Client::Owner { .. }) && !std::mem::take(&mut is_first_own) {
+            if matches!(pending_request.client, Client::Owner { .. }) && !std::mem::take(&mut is_first_own) {
                 continue;
             }
-            if now < errand.due {
+            if now < pending_request.due {
                 continue;
             }
-            let proposal = match (&errand.proposal, author) {
+            let proposal = match (&pending_request.proposal, author) {
                 (Some(proposal), _) => proposal.clone(),
                 (None, None) => continue,
                 (None, Some((node, start))) => {
@@ -161,36 +162,40 @@ impl Errands {
                         start,
                         number: self.last_number,
                     });
-                    let command = errand.command.clone();
+                    let command = pending_request.command.clone();
                     let proposal = Proposal { author, command }.encode();
-                    errand.proposal.insert(proposal).clone()
+                    pending_request.proposal.insert(proposal).clone()
                 }
             };
             due.push(Due {
-                id: errand.id,
+                id: pending_request.id,
                 proposal,
-                tries: errand.tries,
+                tries: pending_request.tries,
             });
-            errand.tries = errand.tries.saturating_add(1);
-            errand.due = now.after(RETRY);
+            pending_request.tries = pending_request.tries.saturating_add(1);
+            pending_request.due = now.after(RETRY);
         }
         due
     }
 
     /// Those that nobody waits for any more.
-    pub(crate) fn take_late(&mut self, now: Monotonic) -> Vec<Errand> {
-        let is_late = |errand: &mut Errand| errand.until.is_some_and(|until| now >= until);
+    pub(crate) fn take_late(&mut self, now: Monotonic) -> Vec<PendingRequest> {
+        let is_late =
+            |pending_request: &mut PendingRequest| pending_request.until.is_some_and(|until| now >= until);
         self.list.extract_if(.., is_late).collect()
     }
 
     /// The one that was answered, if it is at an end.
-    pub(crate) fn on_answer(&mut self, id: u64, answer: &Answer, now: Monotonic) -> Option<Errand> {
-        let place = self.list.iter().position(|errand| errand.id == id)?;
+    pub(crate) fn on_answer(&mut self, id: u64, answer: &Answer, now: Monotonic) -> Option<PendingRequest> {
+        let place = self
+            .list
+            .iter()
+            .position(|pending_request| pending_request.id == id)?;
         match answer {
             Answer::Done { .. } | Answer::Refused { .. } => Some(self.list.remove(place)),
             Answer::Elsewhere { .. } => {
-                let errand = &mut self.list[place];
-                errand.due = errand.due.min(now.after(DETOUR));
+                let pending_request = &mut self.list[place];
+                pending_request.due = pending_request.due.min(now.after(DETOUR));
                 None
             }
         }
@@ -198,19 +203,22 @@ impl Errands {
 
     /// Somebody new leads, or can be reached.
     pub(crate) fn hurry(&mut self, now: Monotonic) {
-        for errand in &mut self.list {
-            errand.due = errand.due.min(now);
+        for pending_request in &mut self.list {
+            pending_request.due = pending_request.due.min(now);
         }
     }
 
     pub(crate) fn next_timer(&self, is_started: bool) -> Option<Monotonic> {
         let mut is_first_own = true;
-        let dues = self.list.iter().filter_map(|errand| {
-            let is_own = matches!(errand.client, Client::Owner { .. });
+        let dues = self.list.iter().filter_map(|pending_request| {
+            let is_own = matches!(pending_request.client, Client::Owner { .. });
             let is_next = !is_own || (std::mem::take(&mut is_first_own) && is_started);
-            is_next.then_some(errand.due)
+            is_next.then_some(pending_request.due)
         });
-        let lates = self.list.iter().filter_map(|errand| errand.until);
+        let lates = self
+            .list
+            .iter()
+            .filter_map(|pending_request| pending_request.until);
         dues.chain(lates).min()
     }
 }
@@ -224,33 +232,33 @@ mod tests {
         let now = Monotonic(0);
         let remove = Command::Remove { node: NodeId(3) };
         let life = |token: u128| {
-            let mut errands = Errands::new(Token(token));
-            errands.start(remove.clone());
-            let due = errands
+            let mut pending_requests = PendingRequests::new(Token(token));
+            pending_requests.start(remove.clone());
+            let due = pending_requests
                 .take_due(None, now)
                 .into_iter()
                 .map(|due| due.id)
                 .collect::<Vec<_>>();
-            (errands, due)
+            (pending_requests, due)
         };
-        let ((_, before), (mut errands, after)) = (life(7 << 100), life(9 << 100));
+        let ((_, before), (mut pending_requests, after)) = (life(7 << 100), life(9 << 100));
         let answer = Answer::Refused {
             refusal: crate::command::Refusal::Malformed,
         };
-        assert!(errands.on_answer(before[0], &answer, now).is_none());
-        assert!(errands.on_answer(after[0], &answer, now).is_some());
+        assert!(pending_requests.on_answer(before[0], &answer, now).is_none());
+        assert!(pending_requests.on_answer(after[0], &answer, now).is_some());
     }
 
     #[test]
     fn nothing_is_asked_any_more_for_a_newcomer_that_is_gone() {
-        let mut errands = Errands::new(Token(1));
+        let mut pending_requests = PendingRequests::new(Token(1));
         let remove = Command::Remove { node: NodeId(3) };
         for contact in [Contact::Newcomer(4), Contact::Newcomer(5)] {
-            errands.newcomer(contact, 1, remove.clone(), vec![1]);
+            pending_requests.newcomer(contact, 1, remove.clone(), vec![1]);
         }
-        errands.newcomer_left(Contact::Newcomer(4));
-        assert_eq!(errands.take_due(None, Monotonic(0)).len(), 1);
-        errands.newcomer_left(Contact::Newcomer(5));
-        assert_eq!(errands.take_due(None, Monotonic(1 << 40)).len(), 0);
+        pending_requests.newcomer_left(Contact::Newcomer(4));
+        assert_eq!(pending_requests.take_due(None, Monotonic(0)).len(), 1);
+        pending_requests.newcomer_left(Contact::Newcomer(5));
+        assert_eq!(pending_requests.take_due(None, Monotonic(1 << 40)).len(), 0);
     }
 }

@@ -1,41 +1,41 @@
 //! A suite that cannot fail proves nothing: each mistake that a node contains is caught.
 
-use planted::Bug;
+use mutations::Mutation;
 use sim::Options;
 
 /// Seeds that a mistake may survive. Most are caught by one of the first ten.
 const SEEDS_MAX: u64 = 150;
 
-fn is_caught(bug: Bug) {
+fn is_caught(mutation: Mutation) {
     let options = Options {
         workers: 2..=2,
         ..Options::default()
     };
-    is_caught_with(bug, options);
+    is_caught_with(mutation, options);
 }
 
 /// In a node that is alone, whose workers decide for each other.
-fn is_caught_between_workers(bug: Bug) {
+fn is_caught_between_workers(mutation: Mutation) {
     let options = Options {
         nodes: 1..=1,
         workers: 2..=2,
         ..Options::default()
     };
-    is_caught_with(bug, options);
+    is_caught_with(mutation, options);
 }
 
-fn is_caught_with(bug: Bug, options: Options) {
+fn is_caught_with(mutation: Mutation, options: Options) {
     let options = Options {
-        bug: Some(bug),
+        mutation: Some(mutation),
         ..options
     };
     let caught = (1..=SEEDS_MAX).find_map(|seed| sim::run(seed, &options).err());
-    let failure = caught.unwrap_or_else(|| panic!("nobody noticed {bug:?} in {SEEDS_MAX} seeds"));
-    println!("{bug:?}: seed {}: {}", failure.seed, failure.what);
+    let failure = caught.unwrap_or_else(|| panic!("nobody noticed {mutation:?} in {SEEDS_MAX} seeds"));
+    println!("{mutation:?}: seed {}: {}", failure.seed, failure.what);
     assert!(
         failure
             .command()
-            .ends_with(&format!("--seed {} --bug {bug:?}", failure.seed))
+            .ends_with(&format!("--seed {} --mutation {mutation:?}", failure.seed))
     );
     assert!(
         !failure.trace.is_empty() && !failure.history.is_empty(),
@@ -44,15 +44,15 @@ fn is_caught_with(bug: Bug, options: Options) {
 }
 
 macro_rules! caught {
-    ($($name:ident: $bug:ident;)*) => {
+    ($($name:ident: $mutation:ident;)*) => {
         $(
             #[test]
             fn $name() {
-                is_caught(Bug::$bug);
+                is_caught(Mutation::$mutation);
             }
         )*
 
-        const IN_CLUSTERS: &[Bug] = &[$(Bug::$bug),*];
+        const IN_CLUSTERS: &[Mutation] = &[$(Mutation::$mutation),*];
     };
 }
 
@@ -105,70 +105,74 @@ caught! {
 
 #[test]
 fn keys_that_are_not_held_while_another_worker_decides_are_noticed() {
-    is_caught_between_workers(Bug::EntrustedNotHeld);
+    is_caught_between_workers(Mutation::LastAgentNotHeld);
 }
 
 #[test]
 fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
-    is_caught_between_workers(Bug::EntrustedNotFree);
+    is_caught_between_workers(Mutation::LastAgentNotFree);
 }
 
 /// Mistakes between workers of one node, which a cluster covers with its log.
-const BETWEEN_WORKERS: &[Bug] = &[Bug::EntrustedNotHeld, Bug::EntrustedNotFree];
+const BETWEEN_WORKERS: &[Mutation] = &[Mutation::LastAgentNotHeld, Mutation::LastAgentNotFree];
 
 /// Mistakes that need what clients here do not do, or a coincidence that is rare. Scenes show them, each a test of its own.
-const BY_SCENES: &[Bug] = &[
+const BY_SCENES: &[Mutation] = &[
     // A process that is stopped between two readings of its clock in one turn, for longer than a lease, while a client is
-    // patient enough to hear of it: `crates/server/tests/it/cluster.rs`, and seeds of `crates/consensus/tests/it/bugs.rs`.
-    Bug::LeaseNotChecked,
+    // patient enough to hear of it: `crates/server/tests/it/cluster.rs`, and seeds of `crates/consensus/tests/it/mutations.rs`.
+    Mutation::LeaseNotChecked,
     // An answer to one round that arrives in the next, of a leader that has no lease in either and was replaced between them:
     // `crates/consensus/tests/it/scenario.rs`.
-    Bug::ReusedReadId,
+    Mutation::ReusedReadId,
     // What a replica says bears its own name, and whoever asked the earlier one turns it away: it is a second lock on one door.
     // `crates/server/tests/it/cluster.rs`.
-    Bug::IncarnationNotChecked,
+    Mutation::IncarnationNotChecked,
     // A decision that arrives after its coordinator's boot was called dead by the same entry:
     // `crates/keyspace/tests/it/transactions.rs`.
-    Bug::FenceIgnored,
+    Mutation::FenceIgnored,
     // A part as long as one that went, of a replica that leads afterwards, about one seed in a hundred: the same file.
-    Bug::PartTakenForAnother,
+    Mutation::PartTakenForAnother,
     // Commands with deadlines of their own beside others on one key: the same file.
-    Bug::MortalLockedShared,
+    Mutation::MortalLockedShared,
     // A commit whose first answer is lost, and whose client still listens: `crates/server/tests/it/whole.rs`.
-    Bug::HoldRepliesNotKept,
+    Mutation::HoldRepliesNotKept,
     // Clocks that are set by more than clocks are set here: `crates/server/tests/it/clocks.rs`.
-    Bug::WallClockTrusted,
+    Mutation::WallClockTrusted,
     // A leader that dies between an answer and the next entry, and is ahead of the others: the same file.
-    Bug::ExpiredByClockTold,
+    Mutation::ExpiredByClockTold,
     // Groups of one node that get their logs each at a moment of its own: `crates/server/tests/it/workers.rs`.
-    Bug::AloneWoundsOnce,
+    Mutation::AloneWoundsOnce,
     // `DBSIZE` right behind the read that found a key expired: `crates/server/tests/it/cluster.rs`.
-    Bug::OwnNotAwaited,
+    Mutation::OwnNotAwaited,
     // A link that is lost between two batches of one pipeline: `crates/server/tests/it/cluster.rs`, and `seeds.rs`.
-    Bug::WriteBeforeNotMissed,
+    Mutation::WriteBeforeNotMissed,
     // A lost answer beside one that came, to two reads that were sent together: `crates/replica/src/group_client.rs`.
-    Bug::ReadToldEarly,
+    Mutation::ReadToldEarly,
     // A group turns away what overtook, and its gateway sends it again: `crates/transport/src/outgoing.rs`.
-    Bug::OrderNotKept,
+    Mutation::OrderNotKept,
     // A leader's word that comes when a later one has answered already: `crates/replica/src/group_client.rs`.
-    Bug::RenumberedWithoutLoss,
+    Mutation::RenumberedWithoutLoss,
     // It does no harm, and that is what is looked at: `seeds.rs`.
-    Bug::ScrubLies,
+    Mutation::ScrubLies,
     // A second loss, before anybody else has what a group has begun anew with: `crates/server/tests/it/begun_anew.rs`. Here such a
     // loss is allowed to lose what was acknowledged.
-    Bug::MapForgets,
+    Mutation::MapForgets,
     // A leader of before that lives and is not heard when its group begins anew: the same file.
-    Bug::HeirDoesNotWait,
+    Mutation::HeirDoesNotWait,
     // A learner that votes and does not know it, and a leader that dies just then: `crates/control/tests/state.rs`.
-    Bug::NotAllAsked,
+    Mutation::NotAllAsked,
 ];
 
 #[test]
 fn every_mistake_has_its_test() {
     let all = [IN_CLUSTERS, BETWEEN_WORKERS, BY_SCENES];
-    for bug in Bug::ALL {
-        let tests = all.iter().flat_map(|bugs| bugs.iter());
-        assert_eq!(tests.filter(|tested| *tested == bug).count(), 1, "{bug:?}");
+    for mutation in Mutation::ALL {
+        let tests = all.iter().flat_map(|mutations| mutations.iter());
+        assert_eq!(
+            tests.filter(|tested| *tested == mutation).count(),
+            1,
+            "{mutation:?}"
+        );
     }
-    assert!(Bug::ALL.len() >= 45);
+    assert!(Mutation::ALL.len() >= 45);
 }

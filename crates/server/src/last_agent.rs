@@ -16,27 +16,27 @@
 //! What is read here is read when the answer has come, by a later clock than there. A key with a deadline may have expired by then, so
 //! it is held alone, even to read: nobody has seen it after what was read there may have changed.
 //!
-//! The parcels between two workers keep their order, and each part is answered at once: answers come in the order of the parts,
+//! The mailbox batches between two workers keep their order, and each part is answered at once: answers come in the order of the parts,
 //! and what was decided is carried out here in the order in which it was decided there. So two commands that the same worker
 //! decides may hold the same key.
 
 use crate::connection::Connection;
 use crate::delivery::Delivery;
-use crate::exchange::parcel;
+use crate::exchange::mailbox_batch;
 use crate::gateway::{Changed, Gateway, touches};
 use crate::pipeline::Pipeline;
 use crate::program::{Program, key_step};
 use command::{Command, Flags, Route, Spec, Spread};
 use ids::Slot;
-use planted::Bug;
-use replica::{Asked, Operation, Ticket};
+use mutations::Mutation;
+use replica::{Asked, Operation, ReplyTo};
 use resp::{Args, Writer};
 use std::collections::VecDeque;
 use txn::{Mode, Priority, TxnId};
 
-/// What other workers were entrusted with and have not decided. Bounded by the connections: each has a bounded number of
+/// What other workers are to decide as last agents, and have not. Bounded by the connections: each has a bounded number of
 /// commands over several groups under way.
-pub(crate) struct Entrusted {
+pub(crate) struct LastAgent {
     /// By worker, in the order in which they were sent.
     sent: Vec<VecDeque<Sent>>,
     /// Reused for replies.
@@ -45,7 +45,7 @@ pub(crate) struct Entrusted {
 
 struct Sent {
     txn: TxnId,
-    ticket: Ticket,
+    reply_to: ReplyTo,
     operation: Operation,
     /// Of its keys, in the order of its words.
     slots: Vec<Slot>,
@@ -63,7 +63,7 @@ impl Sent {
     }
 }
 
-impl Entrusted {
+impl LastAgent {
     /// How often a command is sent, before it begins as a transaction: a key is mostly held by one that is over sooner than
     /// a transaction would begin.
     const TRIES_MAX: u8 = 3;
@@ -75,8 +75,8 @@ impl Entrusted {
     /// list.
     const KEYS_MAX: usize = 256;
 
-    pub(crate) fn new(workers: usize) -> Entrusted {
-        Entrusted {
+    pub(crate) fn new(workers: usize) -> LastAgent {
+        LastAgent {
             sent: (0..workers).map(|_| VecDeque::new()).collect(),
             reply: Vec::new(),
         }
@@ -84,7 +84,7 @@ impl Entrusted {
 
     /// Whether there are so many that more of them would mostly meet each other.
     pub(crate) fn is_busy(&self) -> bool {
-        self.len() >= Entrusted::FEW
+        self.len() >= LastAgent::FEW
     }
 
     /// How many are under way.
@@ -99,7 +99,7 @@ impl Entrusted {
 }
 
 /// Whether a command is split by keys, and its parts cannot fail.
-fn can_be_entrusted(spec: &Spec, command: &Command<'_>) -> bool {
+fn can_be_last_agent(spec: &Spec, command: &Command<'_>) -> bool {
     let is_split = matches!(
         command,
         Command::MGet { .. }
@@ -123,19 +123,19 @@ fn mode_of(spec: &Spec) -> Mode {
 impl Gateway {
     /// Sends a command on its way if the keys that do not live here are all another worker's, and those that do are free.
     /// `false`: nothing was done.
-    pub(crate) fn entrust(
+    pub(crate) fn send_to_last_agent(
         &mut self,
         connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
         command: &Command<'_>,
     ) -> bool {
-        if self.posts.len() == 1 || self.is_spread || !can_be_entrusted(spec, command) {
+        if self.posts.len() == 1 || self.is_spread || !can_be_last_agent(spec, command) {
             return false;
         }
         let step = key_step(spec);
         let words = (args.len() - 1) / step;
-        if words > Entrusted::KEYS_MAX {
+        if words > LastAgent::KEYS_MAX {
             return false;
         }
         let mut slots = Vec::with_capacity(words);
@@ -147,13 +147,13 @@ impl Gateway {
         let (txn, priority) = self.new_transaction();
         let sent = Sent {
             txn,
-            ticket: self.reserve(connection),
+            reply_to: self.reserve(connection),
             operation: connection.session.operation(spec, args),
             slots,
             touches: touches(&connection.session, spec),
-            tries: Entrusted::TRIES_MAX,
+            tries: LastAgent::TRIES_MAX,
         };
-        self.send_entrusted(worker, sent, priority);
+        self.send_last_agent(worker, sent, priority);
         true
     }
 
@@ -174,13 +174,13 @@ impl Gateway {
         keys.into_iter().all(is_free).then_some(other)
     }
 
-    fn send_entrusted(&mut self, worker: u16, mut sent: Sent, priority: Priority) {
+    fn send_last_agent(&mut self, worker: u16, mut sent: Sent, priority: Priority) {
         let (spec, args) = sent.operation.words();
         let (step, mode) = (key_step(spec), mode_of(spec));
         let keys = || (1..args.len()).step_by(step).zip(&sent.slots);
         for (at, &slot) in keys() {
             let index = self.local(self.groups.group_of(slot));
-            if let Some(index) = index.filter(|_| !planted::is(Bug::EntrustedNotHeld)) {
+            if let Some(index) = index.filter(|_| !mutations::is(Mutation::LastAgentNotHeld)) {
                 self.replicas[index].hold(slot, args.arg(at), mode, worker, sent.txn, priority);
             }
         }
@@ -190,14 +190,17 @@ impl Gateway {
             .filter(|(_, slot)| is_theirs(**slot))
             .flat_map(|(at, _)| at..at + step);
         let words = std::iter::once(0).chain(theirs).map(|at| args.arg(at));
-        let parcel = parcel(&mut self.posts[usize::from(worker)], &mut self.spare_parcels);
-        parcel.push_entrusted(sent.txn.seq, &sent.asked(), words);
+        let mailbox_batch = mailbox_batch(
+            &mut self.posts[usize::from(worker)],
+            &mut self.spare_mailbox_batches,
+        );
+        mailbox_batch.push_last_agent(sent.txn.seq, &sent.asked(), words);
         sent.tries -= 1;
-        self.entrusted.sent[usize::from(worker)].push_back(sent);
+        self.last_agent.sent[usize::from(worker)].push_back(sent);
     }
 
     /// A part of another worker's command, whose keys all live here.
-    pub(crate) fn on_entrusted(&mut self, from: u16, seq: u64, asked: &Asked<'_>) {
+    pub(crate) fn on_last_agent(&mut self, from: u16, seq: u64, asked: &Asked<'_>) {
         let (spec, args) = (asked.spec, asked.args);
         let (step, mode) = (key_step(spec), mode_of(spec));
         let is_free = (1..args.len()).step_by(step).all(|at| {
@@ -205,24 +208,24 @@ impl Gateway {
             let index = self.local(self.groups.group_of(slot));
             index.is_some_and(|index| self.replicas[index].is_key_free(slot, args.arg(at), mode, None))
         });
-        if !is_free && !planted::is(Bug::EntrustedNotFree) {
-            return self.parcel(from).push_decided(seq, None);
+        if !is_free && !mutations::is(Mutation::LastAgentNotFree) {
+            return self.mailbox_batch(from).push_decided(seq, None);
         }
-        let mut reply = std::mem::take(&mut self.entrusted.reply);
+        let mut reply = std::mem::take(&mut self.last_agent.reply);
         reply.clear();
-        self.run_entrusted(asked, &[], &mut Writer::new(&mut reply, asked.protocol));
-        self.parcel(from).push_decided(seq, Some(&reply));
+        self.run_last_agent(asked, &[], &mut Writer::new(&mut reply, asked.protocol));
+        self.mailbox_batch(from).push_decided(seq, Some(&reply));
         reply.shrink_to(Pipeline::LARGE_BYTES);
-        self.entrusted.reply = reply;
+        self.last_agent.reply = reply;
     }
 
     /// Carries out what of a command is here; `elsewhere` is what the other worker has answered.
-    fn run_entrusted(&mut self, asked: &Asked<'_>, elsewhere: &[u8], out: &mut Writer<'_>) {
+    fn run_last_agent(&mut self, asked: &Asked<'_>, elsewhere: &[u8], out: &mut Writer<'_>) {
         let (spec, args) = (asked.spec, asked.args);
         let parse = spec.parse.expect("a command on keys has a parser");
         let command = parse(args).expect("it was parsed as a whole, and any keys of it will do");
         let Spread::Split(merge) = spec.spread else {
-            unreachable!("only what can be split is entrusted");
+            unreachable!("only what can be split has a last agent");
         };
         if !asked.touches {
             self.touch(false);
@@ -235,14 +238,14 @@ impl Gateway {
     }
 
     /// The other worker has carried out its part, and answers it, or has not.
-    pub(crate) fn on_entrusted_decided(&mut self, from: u16, seq: u64, reply: Option<&[u8]>) {
-        let sent = self.entrusted.sent[usize::from(from)].pop_front();
+    pub(crate) fn on_last_agent_decided(&mut self, from: u16, seq: u64, reply: Option<&[u8]>) {
+        let sent = self.last_agent.sent[usize::from(from)].pop_front();
         let sent = sent.filter(|sent| sent.txn.seq == seq);
         let mut sent = sent.expect("parts are answered once, in their order");
         let mut bytes = Vec::new();
         if let Some(reply) = reply {
             let mut out = Writer::new(&mut bytes, sent.operation.protocol);
-            self.run_entrusted(&sent.asked(), reply, &mut out);
+            self.run_last_agent(&sent.asked(), reply, &mut out);
         }
         let mut outputs = Vec::new();
         let here = sent.slots.iter().map(|slot| self.groups.group_of(*slot));
@@ -254,10 +257,14 @@ impl Gateway {
             self.tell(index);
         }
         self.transactions.outputs.extend(outputs);
-        let (ticket, slots) = (sent.ticket, std::mem::take(&mut sent.slots));
+        let (reply_to, slots) = (sent.reply_to, std::mem::take(&mut sent.slots));
         if reply.is_some() {
             self.stats.transactions.add(1);
-            let answer = Delivery::Entrusted { ticket, slots, bytes };
+            let answer = Delivery::LastAgent {
+                reply_to,
+                slots,
+                bytes,
+            };
             return self.deliveries.push_back(answer);
         }
         self.stats.transaction_retries.add(1);
@@ -268,10 +275,10 @@ impl Gateway {
         {
             let (txn, priority) = self.new_transaction();
             (sent.txn, sent.slots) = (txn, slots);
-            return self.send_entrusted(worker, sent, priority);
+            return self.send_last_agent(worker, sent, priority);
         }
         let program = Program::single(sent.operation);
         let extent = program.extent(self.groups);
-        self.start(ticket, program, extent);
+        self.start(reply_to, program, extent);
     }
 }

@@ -1,8 +1,8 @@
 //! What a participant has written down of a transaction.
 
-/// The register of one transaction in one group: written once, then changed once, by the decision.
+/// The vote record of one transaction in one group: written once, then changed once, by the decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Register {
+pub enum VoteRecord {
     /// Nothing.
     Empty,
     /// The vote is for it: locks are held, effects are computed.
@@ -19,25 +19,25 @@ pub enum Register {
     Lost,
 }
 
-impl Register {
-    const ALL: [Register; 7] = [
-        Register::Empty,
-        Register::Prepared,
-        Register::Refused,
-        Register::Committed,
-        Register::Aborted,
-        Register::Over,
-        Register::Lost,
+impl VoteRecord {
+    const ALL: [VoteRecord; 7] = [
+        VoteRecord::Empty,
+        VoteRecord::Prepared,
+        VoteRecord::Refused,
+        VoteRecord::Committed,
+        VoteRecord::Aborted,
+        VoteRecord::Over,
+        VoteRecord::Lost,
     ];
 
     /// A number for messages and logs.
     pub fn code(self) -> u8 {
-        let at = Register::ALL.iter().position(|other| *other == self);
+        let at = VoteRecord::ALL.iter().position(|other| *other == self);
         at.map_or(0, |at| at as u8)
     }
 
-    /// The register of this number.
-    pub fn of_code(code: u8) -> Option<Register> {
-        Register::ALL.get(usize::from(code)).copied()
+    /// The vote record of this number.
+    pub fn of_code(code: u8) -> Option<VoteRecord> {
+        VoteRecord::ALL.get(usize::from(code)).copied()
     }
 }

@@ -25,7 +25,7 @@ use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
 use peer_wire::hello::{NotIntroduced, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
-use server::Kept;
+use server::HandoverImage;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -46,7 +46,7 @@ pub(crate) struct Born {
     pub(crate) driver: Driver,
     pub(crate) map: Arc<RoutingMap>,
     /// What the last stop left of the replicas that this node still has.
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<HandoverImage>,
     /// Where the others were at the last stop.
     pub(crate) book: PeerBook,
     /// What it says of itself.
@@ -224,8 +224,8 @@ pub(crate) fn begin(
 }
 
 /// Drops what the cluster does not count on any more, and tells what is there and what is not.
-fn look_at(started: &Started, kept: &mut Vec<Kept>, is_unready: bool) {
-    let is_confirmed = |kept: &Kept| {
+fn look_at(started: &Started, kept: &mut Vec<HandoverImage>, is_unready: bool) {
+    let is_confirmed = |kept: &HandoverImage| {
         started.replicas.iter().any(|replica| {
             let is_same = match replica.beginning {
                 Beginning::Kept => replica.incarnation == kept.incarnation,
@@ -235,11 +235,11 @@ fn look_at(started: &Started, kept: &mut Vec<Kept>, is_unready: bool) {
             is_same && replica.group == GroupRef::Data(kept.group)
         })
     };
-    let is_still_here = |kept: &Kept| {
+    let is_still_here = |kept: &HandoverImage| {
         let mut replicas = started.replicas.iter();
         replicas.any(|replica| replica.group == GroupRef::Data(kept.group))
     };
-    let unconfirmed: Vec<Kept> = kept.extract_if(.., |kept| !is_confirmed(kept)).collect();
+    let unconfirmed: Vec<HandoverImage> = kept.extract_if(.., |kept| !is_confirmed(kept)).collect();
     let outdated = unconfirmed.iter().filter(|kept| is_still_here(kept)).count();
     let dropped = unconfirmed.len() - outdated;
     let begin = |beginning: Beginning| {

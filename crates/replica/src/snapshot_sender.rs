@@ -1,46 +1,46 @@
 //! The state of a group on its way to a learner, piece by piece.
 //!
 //! ```text
-//!  cut 0 | cut 1 | cut 2 | ...            | last cut, with its point
-//!        at most CUTS_MAX not yet taken     then the leader's snapshot message
+//!  chunk 0 | chunk 1 | chunk 2 | ...            | last chunk, with its point
+//!        at most CHUNKS_MAX not yet taken     then the leader's snapshot message
 //! ```
 //!
-//! Each cut makes what the learner holds consistent as of the leader's state when it was cut; what is written meanwhile comes
+//! Each chunk makes what the learner holds consistent as of the leader's state when it was chunk; what is written meanwhile comes
 //! with the next ([`keyspace::Transfer`]). The last one carries the place in the log from which the learner goes on.
 
-use crate::member::Cut;
+use crate::member::Chunk;
 use consensus::{Index, SnapshotPoint};
 use ids::Monotonic;
 use keyspace::{Keyspace, Transfer};
 use std::time::Duration;
 
-/// Cuts that were sent and not yet taken. At the limit the transfer waits.
-const CUTS_MAX: u64 = 4;
+/// Chunks that were sent and not yet taken. At the limit the transfer waits.
+const CHUNKS_MAX: u64 = 4;
 
-/// How long a learner may leave all cuts untaken. Cuts and their answers may be lost without a word: the link was down for a
+/// How long a learner may leave all chunks untaken. Chunks and their answers may be lost without a word: the link was down for a
 /// moment, or the learner's node had not yet heard of its replica. Then the transfer begins again. Much longer than a slow link
-/// takes for the cuts of all learners that are filled at a time: one that began again too soon would never end.
+/// takes for the chunks of all learners that are filled at a time: one that began again too soon would never end.
 const STALL: Duration = Duration::from_secs(10);
 
 /// A transfer that is to begin again.
 pub(crate) struct Lost;
 
 /// One transfer. See the file's header.
-pub(crate) struct Departure {
+pub(crate) struct SnapshotSender {
     number: u64,
     transfer: Transfer,
     sent: u64,
     taken: u64,
-    /// Set with the last cut.
+    /// Set with the last chunk.
     point: Option<SnapshotPoint>,
-    /// How many cuts were taken when that was last seen to have grown, and when that was.
+    /// How many chunks were taken when that was last seen to have grown, and when that was.
     progress: Option<(u64, Monotonic)>,
 }
 
-impl Departure {
+impl SnapshotSender {
     /// `None` if there are as many as may be.
-    pub(crate) fn begin(number: u64, keyspace: &mut Keyspace) -> Option<Departure> {
-        Some(Departure {
+    pub(crate) fn begin(number: u64, keyspace: &mut Keyspace) -> Option<SnapshotSender> {
+        Some(SnapshotSender {
             number,
             transfer: Transfer::begin(keyspace)?,
             sent: 0,
@@ -60,28 +60,28 @@ impl Departure {
         self.number
     }
 
-    /// The next cut, of about `cut_bytes`, if the learner keeps up. `now` is what the state reflects. An error if the transfer is to begin again:
+    /// The next chunk, of about `chunk_bytes`, if the learner keeps up. `now` is what the state reflects. An error if the transfer is to begin again:
     /// more has changed than could be remembered.
     pub(crate) fn next(
         &mut self,
         keyspace: &mut Keyspace,
-        cut_bytes: usize,
+        chunk_bytes: usize,
         now: impl FnOnce() -> SnapshotPoint,
-    ) -> Result<Option<Cut>, Lost> {
-        if self.point.is_some() || self.sent - self.taken >= CUTS_MAX {
+    ) -> Result<Option<Chunk>, Lost> {
+        if self.point.is_some() || self.sent - self.taken >= CHUNKS_MAX {
             return Ok(None);
         }
-        let bytes = match self.transfer.next_cut(keyspace, cut_bytes) {
-            keyspace::Cut::More(bytes) => bytes,
-            keyspace::Cut::Last(bytes) => {
+        let bytes = match self.transfer.next_chunk(keyspace, chunk_bytes) {
+            keyspace::Chunk::More(bytes) => bytes,
+            keyspace::Chunk::Last(bytes) => {
                 self.point = Some(now());
                 bytes
             }
-            keyspace::Cut::Lost => return Err(Lost),
+            keyspace::Chunk::Lost => return Err(Lost),
         };
         let number = self.sent;
         self.sent += 1;
-        Ok(Some(Cut {
+        Ok(Some(Chunk {
             transfer: self.number,
             number,
             point: self.point.as_ref().map(|point| (point.index, point.term)),
@@ -89,7 +89,7 @@ impl Departure {
         }))
     }
 
-    /// The learner has taken a cut. With the last one: what its state reflects.
+    /// The learner has taken a chunk. With the last one: what its state reflects.
     pub(crate) fn on_taken(&mut self, number: u64) -> Option<SnapshotPoint> {
         if number != self.taken {
             return None;
@@ -123,23 +123,23 @@ mod tests {
     #[test]
     fn a_transfer_of_which_nothing_is_taken_for_long_is_to_begin_again() {
         let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::all(PartitionCount::DEFAULT));
-        let mut departure = Departure::begin(1, &mut keyspace).expect("it is the first one");
+        let mut snapshot_sender = SnapshotSender::begin(1, &mut keyspace).expect("it is the first one");
         let begin = Monotonic(1_000_000_000);
         let later = |since: Monotonic| since.after(STALL);
-        assert!(!departure.is_stalled(begin));
+        assert!(!snapshot_sender.is_stalled(begin));
         let point = || SnapshotPoint {
             index: Index(7),
             term: consensus::Term(1),
             members: consensus::Members::of_voters([ids::Incarnation(1)]),
         };
-        let cut = departure.next(&mut keyspace, 1_000, point);
-        assert!(matches!(cut, Ok(Some(cut)) if cut.number == 0));
-        assert!(departure.is_stalled(later(begin)));
-        departure.on_taken(0);
+        let chunk = snapshot_sender.next(&mut keyspace, 1_000, point);
+        assert!(matches!(chunk, Ok(Some(chunk)) if chunk.number == 0));
+        assert!(snapshot_sender.is_stalled(later(begin)));
+        snapshot_sender.on_taken(0);
         assert!(
-            !departure.is_stalled(later(begin)),
+            !snapshot_sender.is_stalled(later(begin)),
             "something was taken meanwhile"
         );
-        assert!(departure.is_stalled(later(later(begin))));
+        assert!(snapshot_sender.is_stalled(later(later(begin))));
     }
 }

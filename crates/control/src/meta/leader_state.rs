@@ -2,11 +2,11 @@
 //! what, and who waits for an answer. Nothing of it outlives the leadership.
 
 use super::contact::Contact;
-use super::message::Pulse;
+use super::message::NodeHeartbeat;
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
+use crate::observations::{GroupReport, Observations};
 use crate::reconciler::Pace;
-use crate::sight::{GroupSight, Sight};
 use crate::state::State;
 use crate::survivor::{SURVIVORS_MAX, Survivor};
 use consensus::{Index, SnapshotPoint, Term};
@@ -18,7 +18,7 @@ use std::time::Duration;
 const WAITING_MAX: usize = 256;
 
 /// What was seen of a group is not believed for longer: its leader may be gone.
-const SIGHT_LASTS: Duration = Duration::from_secs(3);
+const GROUP_REPORT_LASTS: Duration = Duration::from_secs(3);
 
 /// Between two looks, if something has changed.
 const LOOK_SOON: Duration = Duration::from_millis(50);
@@ -32,7 +32,7 @@ const FILL_AGAIN: Duration = Duration::from_secs(1);
 /// Who is to be answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Recipient {
-    /// This node's own errand.
+    /// This node's own pending request.
     Here,
     /// Another node.
     There(Contact),
@@ -46,7 +46,7 @@ pub(crate) struct Waiting {
 }
 
 /// See the file's header.
-pub(crate) struct Reign {
+pub(crate) struct LeaderState {
     since: Monotonic,
     pub(crate) term: Term,
     /// Whether an entry of its own term is applied: the state is not an old one.
@@ -56,7 +56,7 @@ pub(crate) struct Reign {
     heard: BTreeMap<NodeId, (Boot, Monotonic)>,
     /// Since when this one knows of each node.
     known: BTreeMap<NodeId, Monotonic>,
-    sights: BTreeMap<GroupRef, (Monotonic, GroupSight)>,
+    group_reports: BTreeMap<GroupRef, (Monotonic, GroupReport)>,
     /// What each node has of groups that nobody leads.
     survivors: BTreeMap<NodeId, (Monotonic, Vec<Survivor>)>,
     /// The replicas of which each node says that they were given up.
@@ -71,15 +71,15 @@ pub(crate) struct Reign {
     fills: BTreeMap<Incarnation, (Monotonic, SnapshotPoint)>,
 }
 
-impl Reign {
-    pub(crate) fn new(term: Term, now: Monotonic) -> Reign {
-        Reign {
+impl LeaderState {
+    pub(crate) fn new(term: Term, now: Monotonic) -> LeaderState {
+        LeaderState {
             since: now,
             term,
             is_established: false,
             heard: BTreeMap::new(),
             known: BTreeMap::new(),
-            sights: BTreeMap::new(),
+            group_reports: BTreeMap::new(),
             survivors: BTreeMap::new(),
             given_up: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -94,37 +94,44 @@ impl Reign {
     // ---- what is seen
 
     /// A node lives.
-    pub(crate) fn on_pulse(&mut self, node: NodeId, pulse: &Pulse, state: &State, now: Monotonic) {
+    pub(crate) fn on_node_heartbeat(
+        &mut self,
+        node: NodeId,
+        node_heartbeat: &NodeHeartbeat,
+        state: &State,
+        now: Monotonic,
+    ) {
         let Some(known) = state.nodes().get(&node) else {
             return;
         };
-        self.told.insert(node, (pulse.epoch, pulse.settings_version));
-        if pulse.boot != Some(known.boot) {
+        self.told
+            .insert(node, (node_heartbeat.epoch, node_heartbeat.settings_version));
+        if node_heartbeat.boot != Some(known.boot) {
             return;
         }
         if self.heard.insert(node, (known.boot, now)).is_none() {
             self.has_news = true;
         }
-        for sight in &pulse.sights {
-            self.see(node, sight, state, now);
+        for group_report in &node_heartbeat.group_reports {
+            self.see(node, group_report, state, now);
         }
         self.survivors.remove(&node);
-        let mut own = pulse.survivors.clone();
+        let mut own = node_heartbeat.survivors.clone();
         own.retain(|survivor| survivor.node == node);
         if !own.is_empty() {
             self.survivors.insert(node, (now, own));
         }
         let known = self.given_up.remove(&node).map(|(_, known)| known);
-        if !pulse.given_up.is_empty() {
-            self.has_news |= known.as_ref() != Some(&pulse.given_up);
-            self.given_up.insert(node, (now, pulse.given_up.clone()));
+        if !node_heartbeat.given_up.is_empty() {
+            self.has_news |= known.as_ref() != Some(&node_heartbeat.given_up);
+            self.given_up.insert(node, (now, node_heartbeat.given_up.clone()));
         }
     }
 
     /// What nodes have said of groups that nobody leads, in the order of the nodes.
     pub(crate) fn survivors(&self, now: Monotonic) -> Vec<Survivor> {
         let said = self.survivors.values();
-        let lasting = said.filter(|(said, _)| now.since(*said) < SIGHT_LASTS);
+        let lasting = said.filter(|(said, _)| now.since(*said) < GROUP_REPORT_LASTS);
         let all = lasting.flat_map(|(_, survivors)| survivors).cloned();
         all.take(SURVIVORS_MAX).collect()
     }
@@ -132,30 +139,30 @@ impl Reign {
     /// The replicas of which nodes have said that they were given up.
     fn given_up(&self, now: Monotonic) -> Vec<GivenUp> {
         let said = self.given_up.values();
-        let lasting = said.filter(|(said, _)| now.since(*said) < SIGHT_LASTS);
+        let lasting = said.filter(|(said, _)| now.since(*said) < GROUP_REPORT_LASTS);
         lasting.flat_map(|(_, given_up)| given_up).copied().collect()
     }
 
     /// A group's leader has said this.
-    pub(crate) fn see(&mut self, node: NodeId, sight: &GroupSight, state: &State, now: Monotonic) {
-        let name = sight.report.group;
-        if sight.report.leader != node || !state.groups().contains_key(&name) {
+    pub(crate) fn see(&mut self, node: NodeId, group_report: &GroupReport, state: &State, now: Monotonic) {
+        let name = group_report.report.group;
+        if group_report.report.leader != node || !state.groups().contains_key(&name) {
             return;
         }
-        let age = |sight: &GroupSight| {
-            let report = &sight.report;
+        let age = |group_report: &GroupReport| {
+            let report = &group_report.report;
             (report.generation, report.term, report.index)
         };
-        if let Some((_, known)) = self.sights.get(&name) {
+        if let Some((_, known)) = self.group_reports.get(&name) {
             // Two may believe that they lead: the later one does.
-            if age(known) > age(sight) {
+            if age(known) > age(group_report) {
                 return;
             }
-            self.has_news |= known != sight;
+            self.has_news |= known != group_report;
         } else {
             self.has_news = true;
         }
-        self.sights.insert(name, (now, sight.clone()));
+        self.group_reports.insert(name, (now, group_report.clone()));
     }
 
     /// Whether a node was heard within this time.
@@ -172,21 +179,21 @@ impl Reign {
 
     /// Whether somebody says that it leads a group, in this generation or a later one.
     pub(crate) fn is_led(&self, group: GroupRef, generation: u64, now: Monotonic) -> bool {
-        let seen = self.sights.get(&group);
-        seen.is_some_and(|(seen, sight)| {
-            sight.report.generation >= generation && now.since(*seen) < SIGHT_LASTS
+        let seen = self.group_reports.get(&group);
+        seen.is_some_and(|(seen, group_report)| {
+            group_report.report.generation >= generation && now.since(*seen) < GROUP_REPORT_LASTS
         })
     }
 
     /// What the reconciler is shown. A node that was just heard and has no link any more is neither there nor gone: it may have died.
-    pub(crate) fn sight(
+    pub(crate) fn group_report(
         &mut self,
         me: NodeId,
         linked: &BTreeSet<NodeId>,
         state: &State,
         pace: &Pace,
         now: Monotonic,
-    ) -> Sight {
+    ) -> Observations {
         let nodes = state.nodes();
         self.heard.retain(|node, _| nodes.contains_key(node));
         for (node, heard) in &mut self.heard {
@@ -195,7 +202,8 @@ impl Reign {
                 *heard = (boot, now);
             }
         }
-        self.sights.retain(|_, (seen, _)| now.since(*seen) < SIGHT_LASTS);
+        self.group_reports
+            .retain(|_, (seen, _)| now.since(*seen) < GROUP_REPORT_LASTS);
         // One that has just joined was not silent before.
         let since = if self.known.is_empty() { self.since } else { now };
         self.known.retain(|node, _| nodes.contains_key(node));
@@ -217,10 +225,12 @@ impl Reign {
             }
         });
         let silence = silence.collect();
-        let groups = self.sights.iter();
-        Sight {
+        let groups = self.group_reports.iter();
+        Observations {
             silence,
-            groups: groups.map(|(&name, (_, sight))| (name, sight.clone())).collect(),
+            groups: groups
+                .map(|(&name, (_, group_report))| (name, group_report.clone()))
+                .collect(),
             survivors: self.survivors(now),
             given_up: self.given_up(now),
         }

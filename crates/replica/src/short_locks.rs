@@ -1,8 +1,8 @@
-//! Keys that transactions of this worker hold while one other worker decides them: see `server/entrusted.rs`.
+//! Keys that transactions of this worker hold while one other worker decides them: see `server/last_agent.rs`.
 //!
 //! Such a lock lasts for one message and its answer, and hardly ever does anybody meet it. It is a line in a list, which costs a
 //! tenth of an entry in the lock table. Whoever would have to wait for it makes the group's locks of this kind ordinary ones first
-//! ([`BriefLocks::take`]), and waits in the table.
+//! ([`ShortLocks::take`]), and waits in the table.
 //!
 //! One worker decides in the order in which it was asked. So those that one worker decides, its *file*, may hold the same key: they
 //! are carried out here in that order too. In the table the last of them holds the keys of all.
@@ -21,12 +21,12 @@ const HELD_MAX: usize = 256;
 
 /// See the file's header.
 #[derive(Default)]
-pub(crate) struct BriefLocks {
+pub(crate) struct ShortLocks {
     /// At most [`HELD_MAX`], and the keys of one command more.
-    held: Vec<BriefLock>,
+    held: Vec<ShortLock>,
 }
 
-struct BriefLock {
+struct ShortLock {
     slot: Slot,
     mode: Mode,
     /// The worker that decides.
@@ -42,7 +42,7 @@ struct File {
     keys: Vec<(Box<[u8]>, Mode)>,
 }
 
-impl BriefLocks {
+impl ShortLocks {
     /// Whether there are none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -88,7 +88,7 @@ impl BriefLocks {
         txn: TxnId,
         priority: Priority,
     ) {
-        self.held.push(BriefLock {
+        self.held.push(ShortLock {
             slot,
             mode,
             file,

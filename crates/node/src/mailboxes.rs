@@ -1,27 +1,27 @@
 //! Queues between workers.
 //!
-//! One bounded queue for each ordered pair of workers, holding whole parcels: one for each turn in which one had
-//! something for the other. At the limit the sender keeps its parcels and reads no more from clients until the
+//! One bounded queue for each ordered pair of workers, holding whole mailbox batches: one for each turn in which one had
+//! something for the other. At the limit the sender keeps its mailbox batches and reads no more from clients until the
 //! receiver catches up; receivers always drain, so two full queues cannot block each other for ever.
 //!
 //! A worker that is about to sleep says so, looks at its queues once more, and sleeps; a sender pushes, then looks
-//! whether the receiver sleeps. Either the receiver sees the parcel or the sender sees the sleeper: the two
+//! whether the receiver sleeps. Either the receiver sees the mailbox batch or the sender sees the sleeper: the two
 //! sequentially consistent operations on its state exclude that both miss.
 
 use crossbeam_queue::ArrayQueue;
 use mio::Waker;
-use server::Parcel;
+use server::MailboxBatch;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, fence};
 
-/// Parcels that may wait between two workers.
-const PARCELS_MAX: usize = 256;
+/// Mailbox batches that may wait between two workers.
+const MAILBOX_BATCHES_MAX: usize = 256;
 
 /// All queues, shared by the workers.
-pub(crate) struct Mesh {
+pub(crate) struct Mailboxes {
     /// `queues[to][from]`.
-    queues: Vec<Vec<ArrayQueue<Parcel>>>,
+    queues: Vec<Vec<ArrayQueue<MailboxBatch>>>,
     sleepers: Vec<Sleeper>,
 }
 
@@ -32,17 +32,17 @@ struct Sleeper {
 
 /// Not waiting for anything.
 const AWAKE: u8 = 0;
-/// Asleep, and nothing is lost if a parcel that is not urgent lies until something else wakes it.
+/// Asleep, and nothing is lost if a mailbox batch that is not urgent lies until something else wakes it.
 const ASLEEP: u8 = 1;
-/// Asleep, with requests that wait for locks: any parcel may let them go on.
+/// Asleep, with requests that wait for locks: any mailbox batch may let them go on.
 const ASLEEP_WITH_WAITERS: u8 = 2;
 
-impl Mesh {
+impl Mailboxes {
     /// Queues between as many workers as there are wakers.
-    pub(crate) fn new(wakers: Vec<Waker>) -> Arc<Mesh> {
+    pub(crate) fn new(wakers: Vec<Waker>) -> Arc<Mailboxes> {
         let count = wakers.len();
         let queues = (0..count)
-            .map(|_| (0..count).map(|_| ArrayQueue::new(PARCELS_MAX)).collect())
+            .map(|_| (0..count).map(|_| ArrayQueue::new(MAILBOX_BATCHES_MAX)).collect())
             .collect();
         let sleepers = wakers
             .into_iter()
@@ -51,7 +51,7 @@ impl Mesh {
                 waker,
             })
             .collect();
-        Arc::new(Mesh { queues, sleepers })
+        Arc::new(Mailboxes { queues, sleepers })
     }
 
     pub(crate) fn workers(&self) -> u16 {
@@ -59,17 +59,17 @@ impl Mesh {
     }
 
     /// Hands over what the queue has room for, and wakes the receiver if it sleeps and there is something urgent.
-    pub(crate) fn post(&self, from: u16, to: u16, parcels: &mut VecDeque<Parcel>) {
+    pub(crate) fn post(&self, from: u16, to: u16, mailbox_batches: &mut VecDeque<MailboxBatch>) {
         let (mut pushed, mut is_urgent) = (false, false);
-        while let Some(parcel) = parcels.pop_front() {
-            let wakes = parcel.is_urgent();
-            match self.queues[usize::from(to)][usize::from(from)].push(parcel) {
+        while let Some(mailbox_batch) = mailbox_batches.pop_front() {
+            let wakes = mailbox_batch.is_urgent();
+            match self.queues[usize::from(to)][usize::from(from)].push(mailbox_batch) {
                 Ok(()) => {
                     pushed = true;
                     is_urgent |= wakes;
                 }
-                Err(parcel) => {
-                    parcels.push_front(parcel);
+                Err(mailbox_batch) => {
+                    mailbox_batches.push_front(mailbox_batch);
                     break;
                 }
             }
@@ -96,8 +96,8 @@ impl Mesh {
         }
     }
 
-    /// The next parcel from `from`.
-    pub(crate) fn take(&self, to: u16, from: u16) -> Option<Parcel> {
+    /// The next mailbox batch from `from`.
+    pub(crate) fn take(&self, to: u16, from: u16) -> Option<MailboxBatch> {
         self.queues[usize::from(to)][usize::from(from)].pop()
     }
 

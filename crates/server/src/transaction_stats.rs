@@ -26,7 +26,7 @@ const KEY_BYTES_MAX: usize = 64;
 
 /// One worker's part in transactions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TransactionFigures {
+pub struct TransactionStats {
     /// Transactions that it coordinates and that are not answered.
     pub in_flight: u64,
     /// Transactions that it has decided and that some group has not recorded the end of.
@@ -46,14 +46,14 @@ pub struct TransactionFigures {
     /// Keys that most wait for.
     pub hottest: Vec<HotKey>,
     /// The oldest that it coordinates, and the oldest that hold locks in its groups.
-    pub oldest: Vec<TransactionSight>,
+    pub oldest: Vec<OngoingTransaction>,
     /// When the lists were made, by the clock that commands are timed by.
     listed_at: Option<u64>,
 }
 
-impl TransactionFigures {
+impl TransactionStats {
     /// Adds those of another worker.
-    pub(crate) fn add(&mut self, other: &TransactionFigures) {
+    pub(crate) fn add(&mut self, other: &TransactionStats) {
         self.in_flight += other.in_flight;
         self.settling += other.settling;
         self.groups += other.groups;
@@ -92,7 +92,7 @@ pub struct HotKey {
 
 /// One transaction, as its coordinator or one of its groups sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TransactionSight {
+pub struct OngoingTransaction {
     /// Its name.
     pub txn: TxnId,
     /// Where it is coordinated, if that node is known.
@@ -111,7 +111,7 @@ pub struct TransactionSight {
     pub command: Option<&'static str>,
 }
 
-impl TransactionSight {
+impl OngoingTransaction {
     /// One as its coordinator sees it.
     pub(crate) fn coordinated(
         txn: TxnId,
@@ -119,8 +119,8 @@ impl TransactionSight {
         state: &'static str,
         groups: &[GroupId],
         program: Option<&Program>,
-    ) -> TransactionSight {
-        TransactionSight {
+    ) -> OngoingTransaction {
+        OngoingTransaction {
             txn,
             coordinator: None,
             began,
@@ -132,11 +132,11 @@ impl TransactionSight {
         }
     }
 
-    fn held(open: OpenTransaction, group: GroupId) -> TransactionSight {
+    fn held(open: OpenTransaction, group: GroupId) -> OngoingTransaction {
         let state = if open.is_prepared { "prepared" } else { "locked" };
-        TransactionSight {
+        OngoingTransaction {
             held_in: Some(group),
-            ..TransactionSight::coordinated(open.txn, open.began, state, &open.participants, None)
+            ..OngoingTransaction::coordinated(open.txn, open.began, state, &open.participants, None)
         }
     }
 }
@@ -154,64 +154,64 @@ impl Gateway {
     /// Writes down what there is to know of transactions.
     pub(crate) fn refresh_transactions(&mut self) {
         let now = self.timing.now();
-        let mut figures = TransactionFigures {
-            in_flight: (self.coordinator.counts().0 + self.entrusted.len()) as u64,
+        let mut stats = TransactionStats {
+            in_flight: (self.coordinator.counts().0 + self.last_agent.len()) as u64,
             settling: self.coordinator.counts().1 as u64,
             in_doubt: self.recoveries.len() as u64,
             recovered: self.recoveries.decided,
             torn_count: self.recoveries.torn_count,
             torn: self.recoveries.torn.iter().cloned().collect(),
-            ..TransactionFigures::default()
+            ..TransactionStats::default()
         };
         let mut led: Vec<&Replica> = Vec::new();
         for replica in &self.replicas {
-            figures.wounded += replica.state().wounded();
+            stats.wounded += replica.state().wounded();
             if replica.member().is_none_or(replica::Member::leads) {
                 let counts = replica.state().transaction_counts();
-                figures.groups += counts;
+                stats.groups += counts;
                 if counts.prepared + counts.waiting > 0 {
                     led.push(replica);
                 }
             }
         }
-        self.stats.locked.set(figures.groups.prepared as u64);
-        self.stats.lock_waiters.set(figures.groups.waiting as u64);
-        let mut written = self.stats.transaction_figures();
+        self.stats.locked.set(stats.groups.prepared as u64);
+        self.stats.lock_waiters.set(stats.groups.waiting as u64);
+        let mut written = self.stats.transaction_stats();
         let is_due = |at: u64| now.saturating_sub(at) >= LISTS_EVERY_NANOS;
         if written.listed_at.is_none_or(is_due) {
-            figures.hottest = hottest(&led);
-            let mut oldest = self.coordinator.sights(OLDEST_MAX);
+            stats.hottest = hottest(&led);
+            let mut oldest = self.coordinator.ongoing(OLDEST_MAX);
             keep_oldest(&mut oldest);
             let mut held = led.iter().flat_map(|replica| {
                 let open = replica.state().oldest_transactions(OLDEST_MAX);
                 open.into_iter()
-                    .map(|open| TransactionSight::held(open, replica.group()))
+                    .map(|open| OngoingTransaction::held(open, replica.group()))
             });
-            let mut held: Vec<TransactionSight> = held.by_ref().collect();
+            let mut held: Vec<OngoingTransaction> = held.by_ref().collect();
             keep_oldest(&mut held);
             oldest.append(&mut held);
             let clock = self.turn.now.0;
-            for sight in &mut oldest {
-                sight.age_millis = clock.saturating_sub(sight.began.0).max(0).unsigned_abs();
-                sight.coordinator = self
+            for ongoing in &mut oldest {
+                ongoing.age_millis = clock.saturating_sub(ongoing.began.0).max(0).unsigned_abs();
+                ongoing.coordinator = self
                     .cluster
                     .layout()
-                    .and_then(|layout| layout.node_of(sight.txn.boot));
+                    .and_then(|layout| layout.node_of(ongoing.txn.boot));
             }
-            figures.oldest = oldest;
-            figures.listed_at = Some(now);
+            stats.oldest = oldest;
+            stats.listed_at = Some(now);
         } else {
-            figures.hottest = std::mem::take(&mut written.hottest);
-            figures.oldest = std::mem::take(&mut written.oldest);
-            figures.listed_at = written.listed_at;
+            stats.hottest = std::mem::take(&mut written.hottest);
+            stats.oldest = std::mem::take(&mut written.oldest);
+            stats.listed_at = written.listed_at;
         }
-        *written = figures;
+        *written = stats;
     }
 }
 
-fn keep_oldest(sights: &mut Vec<TransactionSight>) {
-    sights.sort_by_key(|sight| (sight.began, sight.txn));
-    sights.truncate(OLDEST_MAX);
+fn keep_oldest(ongoing: &mut Vec<OngoingTransaction>) {
+    ongoing.sort_by_key(|ongoing| (ongoing.began, ongoing.txn));
+    ongoing.truncate(OLDEST_MAX);
 }
 
 fn hottest(led: &[&Replica]) -> Vec<HotKey> {
@@ -258,18 +258,18 @@ mod tests {
 
     #[test]
     fn the_oldest_are_kept() {
-        let sight = |seq: u64, began: i64| {
+        let ongoing = |seq: u64, began: i64| {
             let txn = TxnId {
                 boot: Boot(1),
                 worker: 0,
                 seq,
                 attempt: 1,
             };
-            TransactionSight::coordinated(txn, UnixMillis(began), "votes", &[], None)
+            OngoingTransaction::coordinated(txn, UnixMillis(began), "votes", &[], None)
         };
-        let mut sights: Vec<_> = (0..30).map(|n| sight(n, 100 - n as i64)).collect();
-        keep_oldest(&mut sights);
-        let began: Vec<i64> = sights.iter().map(|sight| sight.began.0).collect();
+        let mut ongoing: Vec<_> = (0..30).map(|n| ongoing(n, 100 - n as i64)).collect();
+        keep_oldest(&mut ongoing);
+        let began: Vec<i64> = ongoing.iter().map(|ongoing| ongoing.began.0).collect();
         assert_eq!(began, (71..81).collect::<Vec<i64>>());
     }
 }

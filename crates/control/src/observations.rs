@@ -10,12 +10,12 @@ use std::time::Duration;
 
 /// What was seen.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Sight {
+pub struct Observations {
     /// For how long nothing was heard of a node; of the observer's own, no time. One that is missing here was not heard of
     /// since the observer began, or a moment ago and has no link any more: it is neither there nor gone.
     pub silence: BTreeMap<NodeId, Duration>,
     /// What groups' leaders say.
-    pub groups: BTreeMap<GroupRef, GroupSight>,
+    pub groups: BTreeMap<GroupRef, GroupReport>,
     /// What is left of groups that nobody leads.
     pub survivors: Vec<Survivor>,
     /// Replicas that were given up although their nodes go on.
@@ -24,7 +24,7 @@ pub struct Sight {
 
 /// What one group's leader says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GroupSight {
+pub struct GroupReport {
     /// Members and leader.
     pub report: Report,
     /// The members that have all, or nearly all, of the log. The leader is one of them.
@@ -35,7 +35,7 @@ pub struct GroupSight {
     pub is_light: bool,
 }
 
-impl GroupSight {
+impl GroupReport {
     /// Whether something about its members is soon to be otherwise: one is on its way to a vote, or a change is not known to
     /// have ended.
     pub fn is_settling(&self) -> bool {

@@ -1,7 +1,7 @@
 //! A replica between two lives of its node's process: all that the next one needs to go on as the same.
 //!
 //! ```text
-//!   seats --Gateway::into_kept--> Kept --> file --> next start --> Kept --Gateway::keep--> seats
+//!   seats --Gateway::into_handover_images--> HandoverImage --> file --> next start --> HandoverImage --Gateway::keep--> seats
 //! ```
 //!
 //! Nothing may be said in its name between: whoever makes one has no gateway any more that could.
@@ -13,7 +13,7 @@ use keyspace::Keyspace;
 use replica::{Replica, Turn};
 
 /// See the file's header.
-pub struct Kept {
+pub struct HandoverImage {
     /// Its group.
     pub group: GroupId,
     /// Whose memory.
@@ -24,7 +24,7 @@ pub struct Kept {
     pub keyspace: Keyspace,
 }
 
-impl Kept {
+impl HandoverImage {
     /// What consensus begins with, if the replica has a part in it.
     pub(super) fn config(&self, seed: u64) -> Option<Config> {
         let (start, saved) = self.rest.clone()?;
@@ -52,7 +52,7 @@ impl Kept {
         alone: Option<Incarnation>,
         turn: &Turn,
         now: Monotonic,
-    ) -> Option<Kept> {
+    ) -> Option<HandoverImage> {
         let group = replica.group();
         if replica.has_transactions() {
             return None;
@@ -67,7 +67,7 @@ impl Kept {
         } else {
             (alone?, None)
         };
-        Some(Kept {
+        Some(HandoverImage {
             group,
             incarnation,
             rest,

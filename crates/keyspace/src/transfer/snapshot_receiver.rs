@@ -1,12 +1,12 @@
 //! State that comes from another replica: the receiver's side of a transfer (`transfer.rs`).
 //!
 //! ```text
-//!   new --take(cut 1)--> under way --take(cut n)--> ... --take(last cut)--> complete --finish--> Keyspace
+//!   new --take(chunk 1)--> under way --take(chunk n)--> ... --take(last chunk)--> complete --finish--> Keyspace
 //!                            |
-//!                            +-- a cut that is none, or out of order: an error, and the arrival is good for nothing
+//!                            +-- a chunk that is none, or out of order: an error, and the snapshot receiver is good for nothing
 //! ```
 //!
-//! It is total on any bytes: cuts come from another machine. What it makes of bytes that only look like cuts is some
+//! It is total on any bytes: chunks come from another machine. What it makes of bytes that only look like chunks is some
 //! state or an error, never a panic, and it writes on no more memory than the bytes say.
 
 use super::parts::Parts;
@@ -20,14 +20,14 @@ use crate::staging;
 use ids::{Db, KeyHash, SemanticsVersion, Version};
 
 /// A state under way to this replica. See the file's header.
-pub struct Arrival {
-    /// There is one as soon as the first cut has told the seed and the partitions.
+pub struct SnapshotReceiver {
+    /// There is one as soon as the first chunk has told the seed and the partitions.
     keyspace: Option<Keyspace>,
     /// For each database, the large object of which pieces have come.
     partials: Vec<Option<Partial>>,
     /// Long parts of what is no object.
     parts: Parts,
-    /// Of the newest cut.
+    /// Of the newest chunk.
     number: u64,
     known: SemanticsVersion,
     is_complete: bool,
@@ -39,16 +39,16 @@ pub struct Arrival {
 pub struct Progress {
     /// Objects that are here.
     pub objects: usize,
-    /// Whether this was the last cut.
+    /// Whether this was the last chunk.
     pub is_complete: bool,
 }
 
-/// Why bytes are not the next cut.
+/// Why bytes are not the next chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransferError {
-    /// They are no cut at all.
+    /// They are no chunk at all.
     Malformed,
-    /// They are not the cut behind the last one.
+    /// They are not the chunk behind the last one.
     OutOfOrder,
     /// The state was made by rules that this build does not know.
     Semantics,
@@ -66,16 +66,16 @@ impl std::fmt::Display for TransferError {
 
 impl std::error::Error for TransferError {}
 
-impl Default for Arrival {
-    fn default() -> Arrival {
-        Arrival::new()
+impl Default for SnapshotReceiver {
+    fn default() -> SnapshotReceiver {
+        SnapshotReceiver::new()
     }
 }
 
-impl Arrival {
+impl SnapshotReceiver {
     /// Nothing has come.
-    pub fn new() -> Arrival {
-        Arrival {
+    pub fn new() -> SnapshotReceiver {
+        SnapshotReceiver {
             keyspace: None,
             partials: (0..Db::COUNT).map(|_| None).collect(),
             parts: Parts::default(),
@@ -87,21 +87,21 @@ impl Arrival {
     }
 
     /// See [`Keyspace::knows`].
-    pub fn knows(mut self, newest: SemanticsVersion) -> Arrival {
+    pub fn knows(mut self, newest: SemanticsVersion) -> SnapshotReceiver {
         self.known = newest;
         self
     }
 
-    /// Takes the next cut.
+    /// Takes the next chunk.
     ///
     /// # Errors
     /// If the bytes are something else. Nothing more can be taken then: the transfer must start again.
-    pub fn take(&mut self, cut: &[u8]) -> Result<Progress, TransferError> {
+    pub fn take(&mut self, chunk: &[u8]) -> Result<Progress, TransferError> {
         if self.is_broken || self.is_complete {
             return Err(TransferError::OutOfOrder);
         }
         self.is_broken = true;
-        self.read(&mut Rest(cut))?;
+        self.read(&mut Rest(chunk))?;
         self.is_broken = false;
         Ok(Progress {
             objects: self.keyspace.as_ref().map_or(0, Keyspace::key_count),

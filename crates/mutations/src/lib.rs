@@ -1,16 +1,16 @@
 //! Deliberate mistakes.
 //!
-//! A suite that cannot fail proves nothing. Each variant of [`Bug`] is one mistake that somebody could make, at the one
-//! place in the product where it would be made: `if planted::is(Bug::ReusedReadId)`. A simulation plants one and must
-//! notice. Without the feature `plantable`, which only simulations turn on, every question is the constant `false` and
+//! A suite that cannot fail proves nothing. Each variant of [`Mutation`] is one mistake that somebody could make, at the one
+//! place in the product where it would be made: `if mutations::is(Mutation::ReusedReadId)`. A simulation plants one and must
+//! notice. Without the feature `mutable`, which only simulations turn on, every question is the constant `false` and
 //! nothing of this is in the binary.
 
-#[cfg(feature = "plantable")]
+#[cfg(feature = "mutable")]
 use std::cell::Cell;
 
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Bug {
+pub enum Mutation {
     /// A replica that lost its memory votes as if it had not.
     AmnesiacVote,
     /// An entry counts as committed when fewer than a majority hold it.
@@ -93,10 +93,10 @@ pub enum Bug {
     KeptIgnoredByRead,
     /// What was answered when a transaction was committed is not kept for its coordinator.
     HoldRepliesNotKept,
-    /// A worker that entrusts another one with a decision does not hold its own keys meanwhile.
-    EntrustedNotHeld,
-    /// A worker that is entrusted with a decision does not look whether somebody holds its keys.
-    EntrustedNotFree,
+    /// A worker that leaves a decision to a last agent does not hold its own keys meanwhile.
+    LastAgentNotHeld,
+    /// A worker that decides as last agent does not look whether somebody holds its keys.
+    LastAgentNotFree,
     /// While some groups have logs and others are alone, the latter tell only once that an older transaction waits there.
     AloneWoundsOnce,
     /// Applying an entry panics.
@@ -143,98 +143,98 @@ pub enum Bug {
     UnreportedPassedOver,
 }
 
-impl Bug {
+impl Mutation {
     /// All of them.
-    pub const ALL: &[Bug] = &[
-        Bug::AmnesiacVote,
-        Bug::MinorityCommit,
-        Bug::LeaseKeptAcrossTransfer,
-        Bug::CampaignInsidePromise,
-        Bug::VoteInsidePromise,
-        Bug::ReadBeforeOwnEntry,
-        Bug::ReusedReadId,
-        Bug::ForwardAppliedTwice,
-        Bug::EntryLostAtSnapshot,
-        Bug::StaleMapAccepted,
-        Bug::IncarnationNotChecked,
-        Bug::HandoverUsedTwice,
-        Bug::ReplyBeforeCommit,
-        Bug::LibraryBatching,
-        Bug::LeaseFromArrival,
-        Bug::LeaseNotChecked,
-        Bug::LockIgnoredByRead,
-        Bug::LockIgnoredByCommand,
-        Bug::MarkNotConsulted,
-        Bug::PreparedRevoked,
-        Bug::FenceIgnored,
-        Bug::ConditionsNotJudged,
-        Bug::VersionsNotChecked,
-        Bug::TakenLockPrepares,
-        Bug::RefusalNotRecorded,
-        Bug::LocksReleasedEarly,
-        Bug::MortalLockedShared,
-        Bug::AgeNotChecked,
-        Bug::AgeFromBefore,
-        Bug::CommitWithoutAll,
-        Bug::AbortOnTimeout,
-        Bug::ForgottenEarly,
-        Bug::AttemptIgnored,
-        Bug::DeadlinePerAttempt,
-        Bug::LateAnswerTwice,
-        Bug::ResultNotKept,
-        Bug::RemovalNotStamped,
-        Bug::WholeNotLocked,
-        Bug::KeptIsRecorded,
-        Bug::KeptIgnoredByRead,
-        Bug::HoldRepliesNotKept,
-        Bug::EntrustedNotHeld,
-        Bug::EntrustedNotFree,
-        Bug::AloneWoundsOnce,
-        Bug::ApplyPanics,
-        Bug::WallClockTrusted,
-        Bug::LeaseIgnored,
-        Bug::ReadToldEarly,
-        Bug::OwnWriteNotAwaited,
-        Bug::WaitNotEnded,
-        Bug::OwnNotAwaited,
-        Bug::WriteBeforeNotMissed,
-        Bug::PiecesNotMoved,
-        Bug::PartTakenForAnother,
-        Bug::MetaLogNotSynced,
-        Bug::MetaVoteNotWritten,
-        Bug::DeadlineByOwnClock,
-        Bug::OrderNotKept,
-        Bug::RenumberedWithoutLoss,
-        Bug::ScrubLies,
-        Bug::MapForgets,
-        Bug::NotAllAsked,
-        Bug::HeirDoesNotWait,
-        Bug::ExpiredByClockTold,
-        Bug::UnreportedPassedOver,
+    pub const ALL: &[Mutation] = &[
+        Mutation::AmnesiacVote,
+        Mutation::MinorityCommit,
+        Mutation::LeaseKeptAcrossTransfer,
+        Mutation::CampaignInsidePromise,
+        Mutation::VoteInsidePromise,
+        Mutation::ReadBeforeOwnEntry,
+        Mutation::ReusedReadId,
+        Mutation::ForwardAppliedTwice,
+        Mutation::EntryLostAtSnapshot,
+        Mutation::StaleMapAccepted,
+        Mutation::IncarnationNotChecked,
+        Mutation::HandoverUsedTwice,
+        Mutation::ReplyBeforeCommit,
+        Mutation::LibraryBatching,
+        Mutation::LeaseFromArrival,
+        Mutation::LeaseNotChecked,
+        Mutation::LockIgnoredByRead,
+        Mutation::LockIgnoredByCommand,
+        Mutation::MarkNotConsulted,
+        Mutation::PreparedRevoked,
+        Mutation::FenceIgnored,
+        Mutation::ConditionsNotJudged,
+        Mutation::VersionsNotChecked,
+        Mutation::TakenLockPrepares,
+        Mutation::RefusalNotRecorded,
+        Mutation::LocksReleasedEarly,
+        Mutation::MortalLockedShared,
+        Mutation::AgeNotChecked,
+        Mutation::AgeFromBefore,
+        Mutation::CommitWithoutAll,
+        Mutation::AbortOnTimeout,
+        Mutation::ForgottenEarly,
+        Mutation::AttemptIgnored,
+        Mutation::DeadlinePerAttempt,
+        Mutation::LateAnswerTwice,
+        Mutation::ResultNotKept,
+        Mutation::RemovalNotStamped,
+        Mutation::WholeNotLocked,
+        Mutation::KeptIsRecorded,
+        Mutation::KeptIgnoredByRead,
+        Mutation::HoldRepliesNotKept,
+        Mutation::LastAgentNotHeld,
+        Mutation::LastAgentNotFree,
+        Mutation::AloneWoundsOnce,
+        Mutation::ApplyPanics,
+        Mutation::WallClockTrusted,
+        Mutation::LeaseIgnored,
+        Mutation::ReadToldEarly,
+        Mutation::OwnWriteNotAwaited,
+        Mutation::WaitNotEnded,
+        Mutation::OwnNotAwaited,
+        Mutation::WriteBeforeNotMissed,
+        Mutation::PiecesNotMoved,
+        Mutation::PartTakenForAnother,
+        Mutation::MetaLogNotSynced,
+        Mutation::MetaVoteNotWritten,
+        Mutation::DeadlineByOwnClock,
+        Mutation::OrderNotKept,
+        Mutation::RenumberedWithoutLoss,
+        Mutation::ScrubLies,
+        Mutation::MapForgets,
+        Mutation::NotAllAsked,
+        Mutation::HeirDoesNotWait,
+        Mutation::ExpiredByClockTold,
+        Mutation::UnreportedPassedOver,
     ];
 }
 
-#[cfg(feature = "plantable")]
+#[cfg(feature = "mutable")]
 thread_local! {
-    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    static PLANTED: Cell<Option<Mutation>> = const { Cell::new(None) };
 }
 
 /// Whether this mistake is to be made, on this thread.
-#[cfg(feature = "plantable")]
+#[cfg(feature = "mutable")]
 #[inline]
-pub fn is(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
+pub fn is(mutation: Mutation) -> bool {
+    PLANTED.get() == Some(mutation)
 }
 
 /// Whether this mistake is to be made: never.
-#[cfg(not(feature = "plantable"))]
+#[cfg(not(feature = "mutable"))]
 #[inline(always)]
-pub const fn is(_: Bug) -> bool {
+pub const fn is(_: Mutation) -> bool {
     false
 }
 
 /// Plants a mistake on this thread, or with `None` takes it out.
-#[cfg(feature = "plantable")]
-pub fn plant(bug: Option<Bug>) {
-    PLANTED.set(bug);
+#[cfg(feature = "mutable")]
+pub fn plant(mutation: Option<Mutation>) {
+    PLANTED.set(mutation);
 }

@@ -11,9 +11,9 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// One worker's groups and peers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ClusterFigures {
+pub struct ClusterStats {
     /// Its groups, in order. Empty before the worker knows of a cluster.
-    pub groups: Vec<GroupFigures>,
+    pub groups: Vec<GroupStats>,
     /// Other nodes that the worker has a link to.
     pub up: Vec<NodeId>,
     /// What its replicas have done.
@@ -32,7 +32,7 @@ pub struct ClusterFigures {
 
 /// One group, as a worker that may have a replica of it knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GroupFigures {
+pub struct GroupStats {
     /// Which.
     pub group: GroupId,
     /// Whether the worker carries its commands out, alone or as the leader of others.
@@ -44,14 +44,14 @@ pub struct GroupFigures {
     /// Entries, or turns of a group without others, that the state here reflects.
     pub applied: Option<u64>,
     /// The replicas, where this one leads others.
-    pub replicas: Vec<ReplicaFigures>,
+    pub replicas: Vec<ReplicaStats>,
     /// Why the replica here has stopped, if it has.
     pub stopped: Option<String>,
 }
 
 /// One replica, as its leader knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReplicaFigures {
+pub struct ReplicaStats {
     /// Which.
     pub incarnation: Incarnation,
     /// Whether it votes.
@@ -67,34 +67,34 @@ impl Gateway {
         let Some(layout) = &self.cluster.layout else {
             return;
         };
-        if now < self.cluster.figures_at.after(EVERY) && self.cluster.figures_at.0 > 0 {
+        if now < self.cluster.stats_at.after(EVERY) && self.cluster.stats_at.0 > 0 {
             return;
         }
-        let mut figures = ClusterFigures {
+        let mut stats = ClusterStats {
             up: self.cluster.nodes_up().collect(),
             forwarded: self.cluster.forwarded,
             reads_here: self.cluster.reads_here,
             is_wall_clock_off: self.is_wall_clock_off(),
-            ..ClusterFigures::default()
+            ..ClusterStats::default()
         };
         for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
-            figures.counts += seat.counts(replica);
+            stats.counts += seat.counts(replica);
             let (handed, resent) = seat.group_client.handed();
-            figures.batches += handed;
-            figures.resent += resent;
+            stats.batches += handed;
+            stats.resent += resent;
             let leader = seat.known_leader(replica, layout.group(replica.group()));
-            figures.groups.push(figures_of(seat, replica, layout.me, leader));
+            stats.groups.push(stats_of(seat, replica, layout.me, leader));
         }
-        self.cluster.figures_at = now;
-        *self.stats.cluster() = figures;
+        self.cluster.stats_at = now;
+        *self.stats.cluster() = stats;
     }
 }
 
-fn figures_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>) -> GroupFigures {
+fn stats_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>) -> GroupStats {
     let group = replica.group();
     let Some(member) = replica.member() else {
         let is_alone = !replica.has_log();
-        return GroupFigures {
+        return GroupStats {
             group,
             leads: is_alone,
             leader: is_alone.then_some(me),
@@ -105,7 +105,7 @@ fn figures_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>
         };
     };
     let applied = member.applied().0;
-    let of = |incarnation: Incarnation| ReplicaFigures {
+    let of = |incarnation: Incarnation| ReplicaStats {
         incarnation,
         is_voter: member.members().is_voter(incarnation),
         lag: match member.raft().matched(incarnation) {
@@ -117,7 +117,7 @@ fn figures_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>
     let replicas = member
         .leads()
         .then(|| member.members().all().into_iter().map(of).collect());
-    GroupFigures {
+    GroupStats {
         group,
         leads: member.leads(),
         leader: if member.leads() { Some(me) } else { leader },

@@ -3,7 +3,7 @@
 use crate::cluster::replicated;
 use crate::out_of_reach::{key, seconds};
 use crate::world::World;
-use server::Errand;
+use server::OffloadJob;
 
 /// The node that is asked, which leads nothing.
 const NODE: usize = 1;
@@ -33,21 +33,21 @@ fn two_sets() -> (World, String, String) {
 }
 
 /// What is left for another thread, as soon as there is something.
-fn taken(world: &mut World) -> Errand {
+fn taken(world: &mut World) -> OffloadJob {
     for _ in 0..1_000 {
-        let mut errands = world.nodes[NODE].gateway.take_errands();
-        if let Some(errand) = errands.pop() {
-            assert!(errands.is_empty(), "one was asked for");
-            return errand;
+        let mut offload_jobs = world.nodes[NODE].gateway.take_offload_jobs();
+        if let Some(offload_job) = offload_jobs.pop() {
+            assert!(offload_jobs.is_empty(), "one was asked for");
+            return offload_job;
         }
         world.turn();
     }
     panic!("the worker does it itself");
 }
 
-fn bring_back(world: &mut World, mut errand: Errand) {
-    errand.run();
-    world.nodes[NODE].gateway.on_errand(errand);
+fn bring_back(world: &mut World, mut offload_job: OffloadJob) {
+    offload_job.run();
+    world.nodes[NODE].gateway.on_offload_job(offload_job);
 }
 
 /// Nothing is left of any transaction.
@@ -71,11 +71,11 @@ fn others_go_on_while_another_thread_works_on_what_groups_have_sent() {
         (format!("RENAME {a} {out}"), "+OK", ":400"),
     ] {
         world.send(NODE, FIRST, &words);
-        let errand = taken(&mut world);
+        let offload_job = taken(&mut world);
         assert_eq!(world.run(NODE, OTHER, &format!("SET {b}:other 1")), "+OK");
         assert_eq!(world.run(NODE, OTHER, &format!("SCARD {b}")), ":400", "{words}");
         assert_eq!(world.nodes[NODE].take_reply(FIRST), "", "{words}");
-        bring_back(&mut world, errand);
+        bring_back(&mut world, offload_job);
         assert_eq!(world.reply(NODE, FIRST), answer, "{words}");
         for node in 0..3 {
             let found = world.run(node, OTHER, &format!("SCARD {out}"));
@@ -89,9 +89,9 @@ fn others_go_on_while_another_thread_works_on_what_groups_have_sent() {
 fn what_changed_while_it_was_worked_on_is_read_again() {
     let (mut world, a, b) = two_sets();
     world.send(NODE, FIRST, &format!("SUNIONSTORE {b} {a} {b}"));
-    let errand = taken(&mut world);
+    let offload_job = taken(&mut world);
     assert_eq!(world.run(0, OTHER, &format!("SADD {a} new")), ":1");
-    bring_back(&mut world, errand);
+    bring_back(&mut world, offload_job);
     let again = taken(&mut world);
     assert_eq!(world.nodes[NODE].take_reply(FIRST), "");
     bring_back(&mut world, again);
@@ -103,13 +103,13 @@ fn what_changed_while_it_was_worked_on_is_read_again() {
 fn a_leader_that_is_lost_meanwhile_does_not_undo_it() {
     let (mut world, a, b) = two_sets();
     world.send(NODE, FIRST, &format!("SUNIONSTORE {b} {a} {b}"));
-    let errand = taken(&mut world);
+    let offload_job = taken(&mut world);
     world.dead[0] = true;
     for node in [1, 2] {
         world.nodes[node].gateway.on_link(ids::NodeId(0), false);
     }
     seconds(&mut world, 5);
-    bring_back(&mut world, errand);
+    bring_back(&mut world, offload_job);
     assert_eq!(world.reply(NODE, FIRST), ":600");
     assert_eq!(world.run(2, OTHER, &format!("SCARD {b}")), ":600");
     rest(&mut world);
@@ -121,11 +121,11 @@ fn what_stays_away_for_too_long_is_given_up_without_its_locks() {
     world.send(NODE, FIRST, &format!("SUNIONSTORE {b} {a} {b}"));
     // When it has been read in vain three times, its keys are locked first.
     for number in 0..3 {
-        let errand = taken(&mut world);
+        let offload_job = taken(&mut world);
         assert_eq!(world.run(0, OTHER, &format!("SADD {a} new:{number}")), ":1");
-        bring_back(&mut world, errand);
+        bring_back(&mut world, offload_job);
     }
-    let errand = taken(&mut world);
+    let offload_job = taken(&mut world);
     world.send(0, OTHER, &format!("SREM {a} new:0"));
     world.turns(1_000);
     assert_eq!(world.nodes[0].take_reply(OTHER), "", "its key is locked");
@@ -133,7 +133,7 @@ fn what_stays_away_for_too_long_is_given_up_without_its_locks() {
     let answer = world.nodes[NODE].take_reply(FIRST);
     assert!(answer.starts_with("-TRYAGAIN"), "{answer}");
     assert_eq!(world.nodes[0].take_reply(OTHER), ":1");
-    bring_back(&mut world, errand);
+    bring_back(&mut world, offload_job);
     rest(&mut world);
     assert_eq!(
         world.run(2, OTHER, &format!("SCARD {b}")),
@@ -146,11 +146,11 @@ fn what_stays_away_for_too_long_is_given_up_without_its_locks() {
 fn what_only_reads_and_stays_away_for_too_long_is_given_up() {
     let (mut world, a, b) = two_sets();
     world.send(NODE, FIRST, &format!("SUNION {a} {b}"));
-    let errand = taken(&mut world);
+    let offload_job = taken(&mut world);
     seconds(&mut world, 11);
     let answer = world.nodes[NODE].take_reply(FIRST);
     assert!(answer.starts_with("-TRYAGAIN"), "{answer}");
-    bring_back(&mut world, errand);
+    bring_back(&mut world, offload_job);
     rest(&mut world);
 }
 
@@ -162,21 +162,21 @@ fn no_more_are_away_than_may_be() {
         world.send(NODE, client, &format!("SINTERCARD 2 {a} {b}"));
     }
     world.turns(200);
-    let errands = world.nodes[NODE].gateway.take_errands();
-    assert_eq!(errands.len(), AWAY_MAX);
+    let offload_jobs = world.nodes[NODE].gateway.take_offload_jobs();
+    assert_eq!(offload_jobs.len(), AWAY_MAX);
     let answered = |world: &mut World| {
         let answers = clients.clone().map(|client| world.nodes[NODE].take_reply(client));
         answers.filter(|answer| answer == ":200").count()
     };
     assert_eq!(answered(&mut world), 6, "the worker did these itself");
-    for errand in errands {
-        bring_back(&mut world, errand);
+    for offload_job in offload_jobs {
+        bring_back(&mut world, offload_job);
     }
     world.turns(200);
     assert_eq!(answered(&mut world), AWAY_MAX);
     world.send(NODE, FIRST, &format!("SINTERCARD 2 {a} {b}"));
-    let errand = taken(&mut world);
-    bring_back(&mut world, errand);
+    let offload_job = taken(&mut world);
+    bring_back(&mut world, offload_job);
     assert_eq!(world.reply(NODE, FIRST), ":200", "there is room again");
     rest(&mut world);
 }

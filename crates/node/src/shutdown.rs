@@ -24,16 +24,16 @@ pub(crate) const REST_MAX: Duration = Duration::from_secs(10);
 pub(crate) const STEP: Duration = Duration::from_millis(2);
 
 /// See the file's header.
-pub(crate) struct Leaving {
+pub(crate) struct Shutdown {
     workers: u16,
     /// How many are at rest, or have ended.
     rested: AtomicU16,
     is_abandoned: AtomicBool,
 }
 
-impl Leaving {
-    pub(crate) fn new(workers: u16) -> Leaving {
-        Leaving {
+impl Shutdown {
+    pub(crate) fn new(workers: u16) -> Shutdown {
+        Shutdown {
             workers,
             rested: AtomicU16::new(0),
             is_abandoned: AtomicBool::new(false),
@@ -71,15 +71,15 @@ mod tests {
 
     #[test]
     fn a_worker_that_has_something_to_do_again_is_waited_for() {
-        let leaving = Leaving::new(2);
-        leaving.rest();
-        leaving.wake();
-        leaving.rest();
+        let shutdown = Shutdown::new(2);
+        shutdown.rest();
+        shutdown.wake();
+        shutdown.rest();
         assert!(
-            !leaving.is_complete(),
+            !shutdown.is_complete(),
             "one has rested twice, and the other never"
         );
-        leaving.rest();
-        assert!(leaving.is_complete());
+        shutdown.rest();
+        assert!(shutdown.is_complete());
     }
 }

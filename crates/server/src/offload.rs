@@ -2,12 +2,12 @@
 //!
 //! A command that walks over very large collections (`SMEMBERS` of a million, `SINTERSTORE` of two) takes longer than other
 //! clients should wait. So its keys are locked, their values are *lent*: moved, not copied, to a scratch keyspace; the
-//! command runs there, on a thread that the driver keeps for such *errands*; and when it comes back, the values are
+//! command runs there, on a thread that the driver keeps for such *offload jobs*; and when it comes back, the values are
 //! returned, what changed is installed, and the locks are released. Whoever wants the same keys waits meanwhile, as he
 //! would have anyway; everybody else goes on.
 //!
 //! ```text
-//!  steps > max --> locks, alone --> CheckOut --> Locked by all --> Errand --> run --> on_errand --> CheckIn, answer
+//!  steps > max --> locks, alone --> CheckOut --> Locked by all --> Offload job --> run --> on_offload_job --> CheckIn, answer
 //!                       |                         |
 //!                       +-- waits for its keys    +-- little after all, or only too large to copy: run here
 //! ```
@@ -20,21 +20,21 @@
 //! nobody can tell yet how far. A command of very many words is carried out aside too, whatever it finds.
 //!
 //! Where groups have logs, nothing can be lent: their values are sent. The coordinator leaves them as they came if they are much, and
-//! the errand decodes them, carries the commands out, and encodes what each group is to install (`evaluation.rs`).
+//! the offload job decodes them, carries the commands out, and encodes what each group is to install (`evaluation.rs`).
 //!
 //! What still runs on the worker, however long it takes: commands on very many keys (`DEL`, `MGET`, `MSET`), `KEYS`; a
 //! `SORT` with patterns, which would take longer still to fetch key by key what they name, and an `EXEC` that has one; an
 //! `EXEC` that has a command on the whole keyspace; the pops of clients that waited; and whatever works on the bytes of
 //! one long string.
 
-use crate::client::ClientCard;
+use crate::client::ClientInfo;
 use crate::delivery::Answers;
 use crate::evaluation::Evaluation;
 use crate::gateway::Gateway;
 use crate::program::{Program, by_group, group_of_key, names_more};
 use command::{Command, Flags, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId, UnixMillis};
-use replica::{LocalCounts, Operation, Replies, Request, Returned, Scratch, Ticket};
+use replica::{LocalCounts, Operation, Replies, ReplyTo, Request, Returned, Scratch};
 use resp::Args;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(crate) const EVALUATIONS_MAX: usize = 64;
 const WORDS_MIN: usize = 1_024;
 
 /// Commands on their way, with all that they need.
-pub struct Errand(Work);
+pub struct OffloadJob(Work);
 
 enum Work {
     /// On values that are lent.
@@ -64,7 +64,7 @@ enum Work {
 pub(crate) struct Lent {
     txn: TxnId,
     /// Whoever waits for it; `None` if the connection has ended already.
-    client: Option<Arc<ClientCard>>,
+    client: Option<Arc<ClientInfo>>,
     operations: Vec<Operation>,
     /// By which each of them is judged.
     times: Vec<UnixMillis>,
@@ -75,7 +75,7 @@ pub(crate) struct Lent {
     took: Vec<u64>,
 }
 
-impl Errand {
+impl OffloadJob {
     /// Carries the commands out.
     pub fn run(&mut self) {
         match &mut self.0 {
@@ -88,7 +88,7 @@ impl Errand {
 impl Lent {
     pub(crate) fn new(
         txn: TxnId,
-        client: Option<Arc<ClientCard>>,
+        client: Option<Arc<ClientInfo>>,
         operations: Vec<Operation>,
         times: Vec<UnixMillis>,
         scratch: Scratch,
@@ -113,7 +113,7 @@ impl Lent {
 
     /// Whether it only reads, and nobody is left to be answered. What writes is carried out: what its client sent behind it is, too.
     fn is_vain(&self) -> bool {
-        let is_gone = |client: &Arc<ClientCard>| client.is_gone.load(Ordering::Relaxed);
+        let is_gone = |client: &Arc<ClientInfo>| client.is_gone.load(Ordering::Relaxed);
         let writes = |operation: &Operation| operation.spec.flags.contains(Flags::WRITE);
         self.client.as_ref().is_none_or(is_gone) && !self.operations.iter().any(writes)
     }
@@ -187,18 +187,18 @@ impl Gateway {
 
     /// Sends a single command aside, which is all within one group of this worker, perhaps for another worker's connection.
     /// `touches` as for [`Scratch::touch`].
-    pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation, touches: bool) {
+    pub(crate) fn run_aside(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {
         self.timing.is_ours = false;
         let program = Program::single(operation);
         let extent = program.extent(self.groups);
         // Its keys are locked now or waited for, and nothing was checked out yet.
-        self.start_offload(ticket, program, extent, true, touches);
+        self.start_offload(reply_to, program, extent, true, touches);
     }
 
     /// Every group has lent its values.
     pub(crate) fn set_out(&mut self, mut lent: Lent) {
         if !lent.is_vain() && lent.steps() > self.turn.steps_max {
-            return self.errands.push(Errand(Work::Lent(Box::new(lent))));
+            return self.offload_jobs.push(OffloadJob(Work::Lent(Box::new(lent))));
         }
         lent.run();
         self.give_back(lent);
@@ -207,18 +207,19 @@ impl Gateway {
     /// What groups have sent is too much to be worked on here.
     pub(crate) fn evaluate_aside(&mut self, evaluation: Evaluation) {
         self.evaluations += 1;
-        self.errands.push(Errand(Work::Fetched(Box::new(evaluation))));
+        self.offload_jobs
+            .push(OffloadJob(Work::Fetched(Box::new(evaluation))));
     }
 
-    /// The errands that are to be run, for the driver.
+    /// The offload jobs that are to be run, for the driver.
     #[inline]
-    pub fn take_errands(&mut self) -> Vec<Errand> {
-        std::mem::take(&mut self.errands)
+    pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
+        std::mem::take(&mut self.offload_jobs)
     }
 
-    /// An errand was run.
-    pub fn on_errand(&mut self, errand: Errand) {
-        match errand.0 {
+    /// An offload job was run.
+    pub fn on_offload_job(&mut self, offload_job: OffloadJob) {
+        match offload_job.0 {
             Work::Lent(lent) => self.give_back(*lent),
             Work::Fetched(evaluation) => self.on_evaluated(*evaluation),
         }
