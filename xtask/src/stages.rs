@@ -9,7 +9,11 @@ use crate::tidy;
 use crate::tree::Tree;
 
 /// The reference of options, made by the binary from its own table.
-const OPTIONS_PAGE: &str = "docs/operating/options.md";
+/// Pages that the server prints: each with what is asked for, and what it is made from.
+const PAGES: &[(&str, &str, &str)] = &[
+    ("docs/operating/options.md", "options", "the table of options"),
+    ("docs/command-table.md", "commands", "the table of commands"),
+];
 
 /// How long each fuzz target runs; long campaigns are for people.
 const CAMPAIGN: &str = "5s";
@@ -90,8 +94,8 @@ pub(crate) const TEST: &[&Stage] = &[
         needs: &["packages", "build"],
         steps: |_| {
             vec![Step::Own(
-                "compare docs/operating/options.md with chorale options --markdown",
-                is_options_page_fresh,
+                "compare docs/operating/options.md and docs/command-table.md with what chorale prints",
+                are_pages_fresh,
             )]
         },
     },
@@ -237,7 +241,9 @@ pub(crate) fn fix(tree: &Tree) -> bool {
         && run("cargo fmt --manifest-path tests/clients/redis-rs/Cargo.toml")
         && report(code_map::page(tree).and_then(|page| write(&place, code_map::PATH, &page)))
         && run("cargo build --release")
-        && report(options_page(&place).and_then(|page| write(&place, OPTIONS_PAGE, &page)))
+        && PAGES.iter().all(|(path, name, _)| {
+            report(printed_page(&place, name).and_then(|page| write(&place, path, &page)))
+        })
 }
 
 fn write(place: &Place, page: &str, text: &str) -> Result<(), String> {
@@ -248,9 +254,15 @@ fn write(place: &Place, page: &str, text: &str) -> Result<(), String> {
         .map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn is_options_page_fresh(place: &Place) -> bool {
-    report(options_page(place).and_then(|page| {
-        let kept = fs::read_to_string(place.root.join(OPTIONS_PAGE)).unwrap_or_default();
+fn are_pages_fresh(place: &Place) -> bool {
+    // All of them, whatever one is like.
+    let stale = PAGES.iter().filter(|page| !is_page_fresh(place, page));
+    stale.count() == 0
+}
+
+fn is_page_fresh(place: &Place, (path, name, source): &(&str, &str, &str)) -> bool {
+    report(printed_page(place, name).and_then(|page| {
+        let kept = fs::read_to_string(place.root.join(path)).unwrap_or_default();
         if kept == page {
             return Ok(());
         }
@@ -260,21 +272,21 @@ fn is_options_page_fresh(place: &Place) -> bool {
             .take_while(|(kept, page)| kept == page)
             .count();
         Err(format!(
-            "{OPTIONS_PAGE}:{line}: not what the table of options says; run `cargo xtask fix`"
+            "{path}:{line}: not what {source} says; run `cargo xtask fix`"
         ))
     }))
 }
 
-fn options_page(place: &Place) -> Result<String, String> {
+fn printed_page(place: &Place, name: &str) -> Result<String, String> {
     let binary = place.chorale();
     let output = Command::new(&binary)
-        .args(["options", "--markdown"])
+        .args([name, "--markdown"])
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
     if !output.status.success() {
         return Err(format!(
-            "{} options --markdown: {}",
+            "{} {name} --markdown: {}",
             binary.display(),
             output.status
         ));

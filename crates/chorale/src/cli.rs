@@ -9,6 +9,7 @@ use options::{Change, Effect, PARAMETERS, Parameter, Section};
 /// Names of the subcommands, and of their own flags.
 pub(crate) const SERVER: &str = "server";
 pub(crate) const OPTIONS: &str = "options";
+pub(crate) const COMMANDS: &str = "commands";
 pub(crate) const MARKDOWN: &str = "markdown";
 
 const SERVER_EXAMPLES: &str = "\
@@ -49,6 +50,16 @@ pub(crate) fn command() -> Command {
                         .long(MARKDOWN)
                         .action(ArgAction::SetTrue)
                         .help("Print the reference page docs/operating/options.md"),
+                ),
+        )
+        .subcommand(
+            Command::new(COMMANDS)
+                .about("List every command: since when, what it does, what it does over several groups, and what is not there")
+                .arg(
+                    Arg::new(MARKDOWN)
+                        .long(MARKDOWN)
+                        .action(ArgAction::SetTrue)
+                        .help("Print the reference page docs/command-table.md"),
                 ),
         )
 }

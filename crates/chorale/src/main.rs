@@ -33,6 +33,14 @@ fn main() -> ExitCode {
             };
             print(&page)
         }
+        Some((cli::COMMANDS, matches)) => {
+            let page = if matches.get_flag(cli::MARKDOWN) {
+                command::reference()
+            } else {
+                command::listing()
+            };
+            print(&page)
+        }
         _ => unreachable!("clap requires one of the subcommands above"),
     }
 }
