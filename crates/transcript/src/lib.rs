@@ -112,6 +112,23 @@ where
     if report.is_empty() { Ok(()) } else { Err(report) }
 }
 
+/// Whether one story goes as it is told: for tests that plant a mistake in a machine and want its story to notice. A panic
+/// of the machine is noticed too.
+///
+/// # Panics
+///
+/// If the file cannot be read.
+pub fn goes_as_told(
+    path: impl AsRef<Path>,
+    interpreter: impl FnMut(&Command) -> Result<String, String>,
+) -> bool {
+    let path = path.as_ref();
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    // What a panic leaves half done is dropped with the interpreter.
+    let play = std::panic::AssertUnwindSafe(|| Story::read(&text).and_then(|story| story.play(interpreter)));
+    std::panic::catch_unwind(play).is_ok_and(|played| played.is_ok_and(|played| played.mismatches.is_empty()))
+}
+
 /// Says where a story was when the machine panicked: an assertion of its own knows no file.
 struct Place<'a> {
     name: &'a str,

@@ -1,7 +1,7 @@
 //! The runner itself: what it accepts, refuses, and writes.
 
 use std::path::PathBuf;
-use transcript::{Command, Malformed, Story, play_files};
+use transcript::{Command, Malformed, Story, goes_as_told, play_files};
 
 const STORY: &str = "\
 # A number is kept.
@@ -190,4 +190,13 @@ fn a_folder_without_a_story_is_an_error() {
             .unwrap_err()
             .ends_with("there is no story")
     );
+}
+
+#[test]
+fn a_story_notices_a_machine_that_errs_or_panics() {
+    let path = folder("notices", &story()).join("story.txt");
+    assert!(goes_as_told(&path, adder()));
+    assert!(!goes_as_told(&path, |_| Ok("1".into())));
+    assert!(!goes_as_told(&path, |command| Err(command.unknown())));
+    assert!(!goes_as_told(&path, |_| panic!("as it is meant to")));
 }
