@@ -62,8 +62,8 @@ fn at(line: usize, what: &str) -> Malformed {
 /// A folder of its own with one story in it.
 fn folder(name: &str, text: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("story.txt"), text).unwrap();
+    std::fs::create_dir_all(&folder).expect("it can be made");
+    std::fs::write(folder.join("story.txt"), text).expect("it can be written");
     folder
 }
 
