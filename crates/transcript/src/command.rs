@@ -1,4 +1,4 @@
-//! One command of a story: a name, words, and words of the form `key=value`.
+//! One command of a transcript: a name, words, and words of the form `key=value`.
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,30 +1,30 @@
-//! Tests as data: stories that a newcomer reads as documentation, and that a machine has to play as they stand.
+//! Tests as data: transcripts that a newcomer reads as documentation, and that a machine has to play as they stand.
 //!
 //! ```text
-//!   # What the story shows, and why it is so.        a paragraph for the reader
+//!   # What the transcript shows, and why it is so.     a paragraph for the reader
 //!
-//!   # Node 1 waits longest.                          more of it, anywhere between sections
-//!   wait 2 ms=300                                    a command: its name, words, key=value
+//!   # The second replica looks first.                  more of it, anywhere between sections
+//!   tick 2 ms=300                                      a command: its name, words, key=value
 //!   ----
-//!   2 campaigns in term 1                            what the machine answers, up to a blank line
+//!   2 is a candidate in term 1                         what the machine answers, up to a blank line
 //! ```
 //!
 //! A test hands [`play_folder`] a folder and an *interpreter* for each file: a closure that carries a [`Command`] out on
 //! the machine of its crate and answers in the words of the field. With `CHORALE_REWRITE=1` in the environment what was
-//! answered is written into the files instead, and everything else in them stays as it is: the change of a story is then
+//! answered is written into the files instead, and everything else in them stays as it is: the change of a transcript is then
 //! read in the diff of the commit, like any other change.
 //!
-//! What is absent: a language. There are no variables, no loops and no conditions; a story that wants one is two stories,
+//! What is absent: a language. There are no variables, no loops and no conditions; a transcript that wants one is two transcripts,
 //! or a test in Rust. An answer holds no blank line, because a blank line ends it.
 //!
 //! Only tests use this crate.
 
 mod command;
 mod diff;
-mod story;
+mod transcript;
 
 pub use command::Command;
-pub use story::{Malformed, Mismatch, Played, Story};
+pub use transcript::{Malformed, Mismatch, Played, Transcript};
 
 use std::fmt::Write;
 use std::path::Path;
@@ -33,7 +33,7 @@ use std::path::Path;
 pub const REWRITE: &str = "CHORALE_REWRITE";
 
 /// Plays every `.txt` file of a folder, each to an interpreter of its own, in the order of their names. An interpreter
-/// answers what a command does; an error says that the command itself is wrong, and ends the story.
+/// answers what a command does; an error says that the command itself is wrong, and ends the transcript.
 ///
 /// # Panics
 ///
@@ -70,7 +70,7 @@ where
         }
     }
     if paths.is_empty() {
-        return Err(format!("{}: there is no story", folder.display()));
+        return Err(format!("{}: there is no transcript", folder.display()));
     }
     // The order of a directory is that of the file system.
     paths.sort();
@@ -79,9 +79,9 @@ where
     for path in paths {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
-        let played = Story::read(&text).and_then(|story| {
+        let played = Transcript::read(&text).and_then(|transcript| {
             let mut interpreter = begin();
-            story.play(|command| {
+            transcript.play(|command| {
                 let _place = Place { name: &name, command };
                 interpreter(command)
             })
@@ -112,24 +112,26 @@ where
     if report.is_empty() { Ok(()) } else { Err(report) }
 }
 
-/// Whether one story goes as it is told: for tests that plant a mistake in a machine and want its story to notice. A panic
+/// Whether one transcript goes as it is written: for tests that plant a mistake in a machine and want its transcript to notice. A panic
 /// of the machine is noticed too.
 ///
 /// # Panics
 ///
 /// If the file cannot be read.
-pub fn goes_as_told(
+pub fn goes_as_written(
     path: impl AsRef<Path>,
     interpreter: impl FnMut(&Command) -> Result<String, String>,
 ) -> bool {
     let path = path.as_ref();
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     // What a panic leaves half done is dropped with the interpreter.
-    let play = std::panic::AssertUnwindSafe(|| Story::read(&text).and_then(|story| story.play(interpreter)));
+    let play = std::panic::AssertUnwindSafe(|| {
+        Transcript::read(&text).and_then(|transcript| transcript.play(interpreter))
+    });
     std::panic::catch_unwind(play).is_ok_and(|played| played.is_ok_and(|played| played.mismatches.is_empty()))
 }
 
-/// Says where a story was when the machine panicked: an assertion of its own knows no file.
+/// Says where a transcript was when the machine panicked: an assertion of its own knows no file.
 struct Place<'a> {
     name: &'a str,
     command: &'a Command,

@@ -1,9 +1,9 @@
 //! The runner itself: what it accepts, refuses, and writes.
 
 use std::path::PathBuf;
-use transcript::{Command, Malformed, Story, goes_as_told, play_files};
+use transcript::{Command, Malformed, Transcript, goes_as_written, play_files};
 
-const STORY: &str = "\
+const TRANSCRIPT: &str = "\
 # A number is kept.
 
 # One is added.
@@ -16,15 +16,11 @@ add 2 twice=yes
 ----
 doubled
 5
+
 # Nothing is said at the end.
 quiet
 ----
 ";
-
-/// The same, with the blank line that ends an answer.
-fn story() -> String {
-    STORY.replace("5\n#", "5\n\n#")
-}
 
 /// Adds numbers.
 fn adder() -> impl FnMut(&Command) -> Result<String, String> {
@@ -48,7 +44,7 @@ fn adder() -> impl FnMut(&Command) -> Result<String, String> {
 }
 
 fn malformed(text: &str) -> Malformed {
-    let played = Story::read(text).and_then(|story| story.play(adder()));
+    let played = Transcript::read(text).and_then(|transcript| transcript.play(adder()));
     played.expect_err("it is malformed")
 }
 
@@ -59,29 +55,31 @@ fn at(line: usize, what: &str) -> Malformed {
     }
 }
 
-/// A folder of its own with one story in it.
+/// A folder of its own with one transcript in it.
 fn folder(name: &str, text: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // An earlier run may have left other files.
+    let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("it can be made");
-    std::fs::write(folder.join("story.txt"), text).expect("it can be written");
+    std::fs::write(folder.join("transcript.txt"), text).expect("it can be written");
     folder
 }
 
 #[test]
-fn a_story_that_goes_as_it_stands_says_nothing_and_is_not_touched() {
-    let folder = folder("as_it_stands", &story());
+fn a_transcript_that_goes_as_it_stands_says_nothing_and_is_not_touched() {
+    let folder = folder("as_it_stands", TRANSCRIPT);
     assert_eq!(play_files(&folder, false, adder), Ok(()));
     assert_eq!(
-        std::fs::read_to_string(folder.join("story.txt")).unwrap(),
-        story()
+        std::fs::read_to_string(folder.join("transcript.txt")).unwrap(),
+        TRANSCRIPT
     );
 }
 
 #[test]
 fn a_mismatch_fails_with_file_line_and_what_differs_and_says_how_to_rewrite() {
-    let folder = folder("mismatch", &story().replace("doubled\n5", "doubled\n6"));
+    let folder = folder("mismatch", &TRANSCRIPT.replace("doubled\n5", "doubled\n6"));
     let report = play_files(&folder, false, adder).unwrap_err();
-    let name = folder.join("story.txt").display().to_string();
+    let name = folder.join("transcript.txt").display().to_string();
     assert_eq!(
         report,
         format!(
@@ -94,49 +92,52 @@ fn a_mismatch_fails_with_file_line_and_what_differs_and_says_how_to_rewrite() {
 #[test]
 fn every_line_of_an_answer_counts() {
     for wrong in [
-        story().replace("doubled\n", ""),
-        story().replace("5\n", "5\n6\n"),
-        story().replace("doubled\n5\n", ""),
-        story() + "something\n",
+        TRANSCRIPT.replace("doubled\n", ""),
+        TRANSCRIPT.replace("5\n", "5\n6\n"),
+        TRANSCRIPT.replace("doubled\n5\n", ""),
+        TRANSCRIPT.to_owned() + "something\n",
     ] {
-        let story = Story::read(&wrong).unwrap();
-        assert_eq!(story.play(adder()).unwrap().mismatches.len(), 1, "{wrong}");
+        let transcript = Transcript::read(&wrong).unwrap();
+        assert_eq!(transcript.play(adder()).unwrap().mismatches.len(), 1, "{wrong}");
     }
 }
 
 #[test]
 fn rewriting_replaces_answers_and_nothing_else_and_a_second_time_changes_nothing() {
-    let wrong = story()
+    let wrong = TRANSCRIPT
         .replace("doubled\n5", "7")
         .replace("1\n\nadd 2", "\nadd 2")
         + "noise\n";
     let folder = folder("rewriting", &wrong);
-    let path = folder.join("story.txt");
+    let path = folder.join("transcript.txt");
     for _ in 0..2 {
         assert_eq!(play_files(&folder, true, adder), Ok(()));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), story());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), TRANSCRIPT);
     }
     assert_eq!(play_files(&folder, false, adder), Ok(()));
 }
 
 #[test]
 fn rewriting_does_not_mend_what_is_malformed() {
-    let wrong = story().replace("add 1", "ad 1");
+    let wrong = TRANSCRIPT.replace("add 1", "ad 1");
     let folder = folder("not_mended", &wrong);
     let report = play_files(&folder, true, adder).unwrap_err();
-    let name = folder.join("story.txt").display().to_string();
+    let name = folder.join("transcript.txt").display().to_string();
     assert_eq!(report, format!("{name}:5: there is no command `ad`\n"));
-    assert_eq!(std::fs::read_to_string(folder.join("story.txt")).unwrap(), wrong);
+    assert_eq!(
+        std::fs::read_to_string(folder.join("transcript.txt")).unwrap(),
+        wrong
+    );
 }
 
 #[test]
 fn a_malformed_file_is_an_error_with_its_line() {
-    let opening = "a story begins with a `#` paragraph: what it shows, and why";
+    let opening = "a transcript begins with a `#` paragraph: what it shows, and why";
     assert_eq!(malformed(""), at(1, opening));
     assert_eq!(malformed("add 1\n----\n1\n"), at(1, opening));
     assert_eq!(
         malformed("# Nothing.\n\n# At all.\n"),
-        at(3, "a story without a command")
+        at(3, "a transcript without a command")
     );
     assert_eq!(
         malformed("# No rule.\n\nadd 1\n1\n"),
@@ -172,7 +173,7 @@ fn a_command_that_is_wrong_is_an_error_with_its_line() {
 #[test]
 fn a_quoted_word_holds_spaces_and_the_ends_of_lines() {
     let text = "# Words.\nsay \"a b\" c=d \"e=\\\"f\\\\\" \"\"\n----\na b|c=d|e=\"f\\|\n";
-    let played = Story::read(text).unwrap().play(adder()).unwrap();
+    let played = Transcript::read(text).unwrap().play(adder()).unwrap();
     assert_eq!(played.mismatches, []);
     assert_eq!(
         malformed("# Both.\nsay \"a\\r\\n\\r\\nb\"\n----\n").line,
@@ -182,21 +183,21 @@ fn a_quoted_word_holds_spaces_and_the_ends_of_lines() {
 }
 
 #[test]
-fn a_folder_without_a_story_is_an_error() {
+fn a_folder_without_a_transcript_is_an_error() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("empty");
     std::fs::create_dir_all(&folder).unwrap();
     assert!(
         play_files(&folder, false, adder)
             .unwrap_err()
-            .ends_with("there is no story")
+            .ends_with("there is no transcript")
     );
 }
 
 #[test]
-fn a_story_notices_a_machine_that_errs_or_panics() {
-    let path = folder("notices", &story()).join("story.txt");
-    assert!(goes_as_told(&path, adder()));
-    assert!(!goes_as_told(&path, |_| Ok("1".into())));
-    assert!(!goes_as_told(&path, |command| Err(command.unknown())));
-    assert!(!goes_as_told(&path, |_| panic!("as it is meant to")));
+fn a_transcript_notices_a_machine_that_errs_or_panics() {
+    let path = folder("notices", TRANSCRIPT).join("transcript.txt");
+    assert!(goes_as_written(&path, adder()));
+    assert!(!goes_as_written(&path, |_| Ok("1".into())));
+    assert!(!goes_as_written(&path, |command| Err(command.unknown())));
+    assert!(!goes_as_written(&path, |_| panic!("as it is meant to")));
 }

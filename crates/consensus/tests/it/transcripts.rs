@@ -1,7 +1,7 @@
-//! Stories of one group, in `testdata`: replicas in one thread, and every message in sight.
+//! Transcripts of one group, in `testdata`: replicas in one thread, and every message in sight.
 //!
 //! A replica acts when a command says so: there is no time but `wait`, and no message arrives but by `deliver` and
-//! `settle`. Times are counted from the start of the story.
+//! `settle`. Times are counted from the start of the transcript.
 
 use bytes::Bytes;
 use consensus::{
@@ -16,7 +16,7 @@ use transcript::Command;
 
 const MS: u64 = 1_000_000;
 
-/// When a story begins: later than any span that something is subtracted from.
+/// When a transcript begins: later than any span that something is subtracted from.
 const BEGINNING: Monotonic = Monotonic(1_000 * MS);
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
@@ -27,22 +27,22 @@ fn interpreter() -> impl FnMut(&Command) -> Result<String, String> {
 }
 
 #[test]
-fn the_stories_of_a_group_go_as_they_are_told() {
+fn the_transcripts_of_a_group_go_as_they_are_written() {
     transcript::play_folder(FOLDER, interpreter);
 }
 
 #[test]
-fn a_mistake_in_a_group_is_noticed_by_its_story() {
-    for (story, bug) in [
+fn a_mistake_in_a_group_is_noticed_by_its_transcript() {
+    for (file, bug) in [
         ("election", Bug::CampaignInsidePromise),
         ("election", Bug::MinorityCommit),
         ("lease_loss", Bug::CampaignInsidePromise),
         ("lease_loss", Bug::LeaseKeptAcrossTransfer),
     ] {
         planted::plant(Some(bug));
-        let goes = transcript::goes_as_told(format!("{FOLDER}/{story}.txt"), interpreter());
+        let goes = transcript::goes_as_written(format!("{FOLDER}/{file}.txt"), interpreter());
         planted::plant(None);
-        assert!(!goes, "{story}: {bug:?}");
+        assert!(!goes, "{file}: {bug:?}");
     }
 }
 

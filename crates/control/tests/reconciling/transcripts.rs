@@ -1,4 +1,4 @@
-//! Stories of the reconciler, in `testdata`: what it does about nodes that come and go, look by look.
+//! Transcripts of the reconciler, in `testdata`: what it does about nodes that come and go, look by look.
 
 use crate::World;
 use control::{Command as Proposal, Factor, GroupRef, Order, Outcome, Role, Step};
@@ -6,11 +6,11 @@ use ids::NodeId;
 use std::fmt::Write;
 use transcript::Command;
 
-/// A story that is not over after so many looks is not going anywhere.
+/// A transcript that is not over after so many looks is not going anywhere.
 const LOOKS_MAX: usize = 200;
 
 #[test]
-fn the_stories_of_the_reconciler_go_as_they_are_told() {
+fn the_transcripts_of_the_reconciler_go_as_they_are_written() {
     transcript::play_folder(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"), || {
         let mut world = None;
         move |command: &Command| carry_out(&mut world, command)
@@ -27,7 +27,7 @@ fn carry_out(world: &mut Option<World>, command: &Command) -> Result<String, Str
         *world = Some(created);
         return Ok(out);
     }
-    let world = world.as_mut().ok_or("a story begins with `create`")?;
+    let world = world.as_mut().ok_or("a transcript begins with `create`")?;
     let node = || command.parsed(0, "a node").map(NodeId);
     match command.name() {
         "join" => {

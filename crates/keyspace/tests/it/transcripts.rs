@@ -1,4 +1,4 @@
-//! Stories of a state that is sent, in `testdata`: a leader that goes on serving, and a learner that has nothing yet.
+//! Transcripts of a state that is sent, in `testdata`: a leader that goes on serving, and a learner that has nothing yet.
 
 use crate::node::{Node, db, gateway, header};
 use keyspace::{Arrival, Cut, EntryBuf, Operation, Transfer};
@@ -10,14 +10,14 @@ use transcript::Command;
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
 
 #[test]
-fn the_stories_of_a_state_go_as_they_are_told() {
+fn the_transcripts_of_a_state_go_as_they_are_written() {
     transcript::play_folder(FOLDER, interpreter);
 }
 
 #[test]
-fn a_state_that_lacks_an_entry_is_noticed_by_its_story() {
+fn a_state_that_lacks_an_entry_is_noticed_by_its_transcript() {
     planted::plant(Some(Bug::EntryLostAtSnapshot));
-    let goes = transcript::goes_as_told(format!("{FOLDER}/chunked_snapshot.txt"), interpreter());
+    let goes = transcript::goes_as_written(format!("{FOLDER}/chunked_snapshot.txt"), interpreter());
     planted::plant(None);
     assert!(!goes);
 }

@@ -1,6 +1,6 @@
-//! Stories of transactions, in `testdata`: three groups, each with one replica, and a coordinator that is the story itself.
+//! Transcripts of transactions, in `testdata`: three groups, each with one replica, and a coordinator that is the transcript itself.
 //!
-//! A request reaches its group when the story says so, and what the group says to it is the answer. Which group a key is of
+//! A request reaches its group when the transcript says so, and what the group says to it is the answer. Which group a key is of
 //! follows from the key, as everywhere.
 
 use crate::cluster::{GROUPS, group_of, operation};
@@ -16,22 +16,22 @@ use txn::{Participant, Refusal, Register, TxnId, Vote};
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
 
 #[test]
-fn the_stories_of_transactions_go_as_they_are_told() {
+fn the_transcripts_of_transactions_go_as_they_are_written() {
     transcript::play_folder(FOLDER, interpreter);
 }
 
 #[test]
-fn a_mistake_in_a_group_is_noticed_by_its_story() {
-    for (story, bug) in [
+fn a_mistake_in_a_group_is_noticed_by_its_transcript() {
+    for (file, bug) in [
         ("vote", Bug::ConditionsNotJudged),
         ("vote", Bug::LocksReleasedEarly),
         ("wound", Bug::PreparedRevoked),
         ("recover", Bug::RefusalNotRecorded),
     ] {
         planted::plant(Some(bug));
-        let goes = transcript::goes_as_told(format!("{FOLDER}/{story}.txt"), interpreter());
+        let goes = transcript::goes_as_written(format!("{FOLDER}/{file}.txt"), interpreter());
         planted::plant(None);
-        assert!(!goes, "{story}: {bug:?}");
+        assert!(!goes, "{file}: {bug:?}");
     }
 }
 
@@ -229,7 +229,7 @@ impl Stage {
         let name = |txn: &TxnId| {
             let named = |(_, transaction): &(&String, &Transaction)| transaction.id.seq == txn.seq;
             let found = self.transactions.iter().find(named);
-            let (name, transaction) = found.expect("groups know of those that the story has begun");
+            let (name, transaction) = found.expect("groups know of those that the transcript has begun");
             match transaction.id.attempt == txn.attempt {
                 true => name.clone(),
                 false => format!("attempt {} of {name}", txn.attempt),

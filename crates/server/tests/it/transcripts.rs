@@ -1,4 +1,4 @@
-//! Stories of clients, in `testdata`: what they send to whichever node, what the nodes tell each other, what is answered.
+//! Transcripts of clients, in `testdata`: what they send to whichever node, what the nodes tell each other, what is answered.
 //!
 //! A turn takes a millisecond, in which every node hears what was sent to it in the turn before. Nodes are called A, B and
 //! C; replies are written as `redis-cli` writes them.
@@ -23,13 +23,13 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
 const TURNS_MAX: usize = 100;
 
 #[test]
-fn the_stories_of_clients_go_as_they_are_told() {
+fn the_transcripts_of_clients_go_as_they_are_written() {
     transcript::play_folder(FOLDER, interpreter);
 }
 
 #[test]
-fn a_mistake_in_a_node_is_noticed_by_its_story() {
-    for (story, bug) in [
+fn a_mistake_in_a_node_is_noticed_by_its_transcript() {
+    for (file, bug) in [
         ("waiting_read", Bug::LockIgnoredByRead),
         ("expiry_under_a_lock", Bug::LockIgnoredByRead),
         ("msetnx_refused", Bug::ConditionsNotJudged),
@@ -39,9 +39,9 @@ fn a_mistake_in_a_node_is_noticed_by_its_story() {
         ("gap_and_resend", Bug::WriteBeforeNotMissed),
     ] {
         planted::plant(Some(bug));
-        let goes = transcript::goes_as_told(format!("{FOLDER}/{story}.txt"), interpreter());
+        let goes = transcript::goes_as_written(format!("{FOLDER}/{file}.txt"), interpreter());
         planted::plant(None);
-        assert!(!goes, "{story}: {bug:?}");
+        assert!(!goes, "{file}: {bug:?}");
     }
 }
 
@@ -54,7 +54,7 @@ fn interpreter() -> impl FnMut(&Command) -> Result<String, String> {
             stage = Some(new);
             Ok(out)
         }
-        (_, None) => Err("a story begins with `nodes`".into()),
+        (_, None) => Err("a transcript begins with `nodes`".into()),
         (_, Some(stage)) => stage.carry_out(command),
     }
 }

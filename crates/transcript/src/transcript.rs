@@ -8,9 +8,9 @@ use std::ops::Range;
 /// What stands between a command and its answer.
 const RULE: &str = "----";
 
-/// A story as it was read.
+/// A transcript as it was read.
 #[derive(Debug)]
-pub struct Story {
+pub struct Transcript {
     lines: Vec<String>,
     sections: Vec<Section>,
 }
@@ -42,7 +42,7 @@ pub struct Mismatch {
     pub diff: String,
 }
 
-/// What became of a story.
+/// What became of a transcript.
 #[derive(Debug)]
 pub struct Played {
     /// Where it went otherwise.
@@ -61,13 +61,13 @@ impl fmt::Display for Mismatch {
     }
 }
 
-impl Story {
+impl Transcript {
     /// Finds the sections of a file.
     ///
     /// # Errors
     ///
     /// If it does not begin with a paragraph of comment, holds no command, or a command and its rule do not stand together.
-    pub fn read(text: &str) -> Result<Story, Malformed> {
+    pub fn read(text: &str) -> Result<Transcript, Malformed> {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let malformed = |at: usize, what: &str| Malformed {
             line: at + 1,
@@ -76,7 +76,7 @@ impl Story {
         if !lines.first().is_some_and(|line| line.starts_with('#')) {
             return Err(malformed(
                 0,
-                "a story begins with a `#` paragraph: what it shows, and why",
+                "a transcript begins with a `#` paragraph: what it shows, and why",
             ));
         }
         let mut sections = Vec::new();
@@ -111,9 +111,9 @@ impl Story {
             sections.push(Section { command, answer });
         }
         if sections.is_empty() {
-            return Err(malformed(lines.len() - 1, "a story without a command"));
+            return Err(malformed(lines.len() - 1, "a transcript without a command"));
         }
-        Ok(Story { lines, sections })
+        Ok(Transcript { lines, sections })
     }
 
     /// Plays all commands in order. Those behind a mismatch are played too.
