@@ -107,7 +107,7 @@ impl TransferAnswer {
         let from = Incarnation(reader.u64()?);
         let to = Incarnation(reader.u64()?);
         let transfer = reader.u64()?;
-        let unknown = reader.error("an unknown answer to a cut");
+        let unknown = reader.error("an unknown answer to a chunk");
         let outcome = match reader.u8()? {
             1 => TransferOutcome::Held {
                 number: reader.u64()?,

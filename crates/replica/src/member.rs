@@ -1128,7 +1128,7 @@ impl Member {
             "consensus was told of this state and no other"
         );
         let keyspace = incoming.snapshot_receiver.finish();
-        state.replace_keyspace(keyspace.expect("the last cut completes the state"));
+        state.replace_keyspace(keyspace.expect("the last chunk completes the state"));
         self.applied = point.index;
         self.members = point.members.clone();
         self.members_at = point.index;

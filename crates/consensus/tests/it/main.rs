@@ -8,4 +8,5 @@ mod network;
 mod node;
 mod safety;
 mod scenario;
+mod transcripts;
 mod world;

@@ -57,8 +57,8 @@ pub enum TransferError {
 impl std::fmt::Display for TransferError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            TransferError::Malformed => "the bytes are no cut of a transfer",
-            TransferError::OutOfOrder => "the cut is not the one behind the last",
+            TransferError::Malformed => "the bytes are no chunk of a transfer",
+            TransferError::OutOfOrder => "the chunk is not the one behind the last",
             TransferError::Semantics => "the state was made by rules that this build does not know",
         })
     }
@@ -151,7 +151,7 @@ impl SnapshotReceiver {
 
     fn record(&mut self, rest: &mut Rest<'_>) -> Result<(), TransferError> {
         use TransferError::Malformed;
-        let keyspace = self.keyspace.as_mut().expect("the head of a cut makes one");
+        let keyspace = self.keyspace.as_mut().expect("the head of a chunk makes one");
         let [tag] = rest.array().ok_or(Malformed)?;
         if tag == REST {
             let semantics = keyspace.read_remainder(&mut self.parts, rest).ok_or(Malformed)?;

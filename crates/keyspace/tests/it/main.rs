@@ -15,6 +15,7 @@ mod sets;
 mod sort;
 mod strings;
 mod transactions;
+mod transcripts;
 mod transfers;
 mod walks;
 mod watch;

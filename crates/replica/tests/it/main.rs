@@ -4,6 +4,7 @@ mod bank;
 mod cluster;
 mod group_client;
 mod single;
+mod transcripts;
 
 use replica::{Operation, Replica, Turn};
 use resp::{Protocol, Writer};

@@ -14,6 +14,7 @@ mod pipeline;
 mod scrub;
 mod standstill;
 mod topology;
+mod transcripts;
 mod waiters;
 mod whole;
 mod workers;

@@ -178,6 +178,11 @@ impl World {
         (0..count).for_each(|_| self.turn());
     }
 
+    /// What is on its way: from, to, and what.
+    pub(crate) fn on_the_wire(&self) -> impl Iterator<Item = (usize, usize, &PeerMessage)> {
+        self.wire.iter().map(|(from, to, message)| (*from, *to, message))
+    }
+
     /// Whatever is on its way is lost.
     pub(crate) fn lose(&mut self) {
         self.wire.clear();
@@ -285,6 +290,11 @@ impl Node {
         for word in words {
             bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
         }
+        self.send_bytes(client, &bytes);
+    }
+
+    /// The same as bytes, which need be no whole command.
+    pub(crate) fn send_bytes(&mut self, client: u64, bytes: &[u8]) {
         let address = "127.0.0.1:1".parse().expect("an address");
         let shared = &self.shared;
         let connection = self.clients.entry(client).or_insert_with(|| {
@@ -347,15 +357,24 @@ impl Node {
         if !connection.pipeline.is_settled() {
             return String::new();
         }
+        let reply = self.take_ready(client);
+        String::from_utf8_lossy(&reply)
+            .replace("\r\n", " ")
+            .trim()
+            .to_owned()
+    }
+
+    /// What may leave for a client by now, though more may follow.
+    pub(crate) fn take_ready(&mut self, client: u64) -> Vec<u8> {
+        let Some(connection) = self.clients.get_mut(&client) else {
+            return Vec::new();
+        };
         let mut reply = Vec::new();
         while connection.pipeline.ready_bytes() > 0 {
             let ready = connection.pipeline.ready().to_vec();
             connection.pipeline.sent(ready.len());
             reply.extend(ready);
         }
-        String::from_utf8_lossy(&reply)
-            .replace("\r\n", " ")
-            .trim()
-            .to_owned()
+        reply
     }
 }

@@ -5,6 +5,8 @@
     reason = "the helpers of tests are tests, which clippy does not see"
 )]
 
+mod transcripts;
+
 use control::{
     Announcement, Beginning, ClusterId, Command, Factor, GroupRef, GroupReport, Member, Observations, Order,
     Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap, State, Step, majority, steps,
@@ -292,11 +294,16 @@ impl World {
 
     /// A node goes down, unless some group would lose its majority.
     fn crash(&mut self, node: NodeId) {
+        let is_graceful = self.chance(30);
+        self.go_down(node, is_graceful);
+    }
+
+    /// The same, with or without handing its memory over.
+    fn go_down(&mut self, node: NodeId, is_graceful: bool) {
         let is_borne = self
             .groups
             .iter()
             .all(|(&name, group)| self.has_majority(name, &group.members, Some(node)));
-        let is_graceful = self.chance(30);
         let model = self.nodes.get_mut(&node).expect("it is one of them");
         if is_borne && model.down.is_none() {
             model.down = Some(0);
@@ -445,6 +452,11 @@ impl World {
 
     /// One look, and what comes of it. Answers how many steps there were.
     fn reconcile(&mut self) -> usize {
+        self.look().len()
+    }
+
+    /// The same. Answers the steps.
+    fn look(&mut self) -> Vec<Step> {
         let observations = self.observations();
         let steps = steps(&self.state, &observations, &PACE);
         let mut groups_with_orders = BTreeSet::new();
@@ -478,7 +490,7 @@ impl World {
                 }
             }
         }
-        steps.len()
+        steps
     }
 
     fn obey(&mut self, name: GroupRef, order: &Order) {
