@@ -1,7 +1,8 @@
 //! One thread of the tool: a loop over the sockets of its clients.
 //!
-//! A *in-flight slot* is a place for one request on its way; a client has as many as `--pipeline` says. At any time it is one of these:
-//! in flight on a connection, waiting until a connection is open, resting after an error that says *come back*, or idle.
+//! An *in-flight slot* is a place for one request on its way; a client has as many as `--pipeline` says. At any time it is
+//! one of these: in flight on a connection, waiting until a connection is open, resting after an error that says *come back*,
+//! or idle.
 //!
 //! ```text
 //!            due, or at once (closed loop)             reply, last round trip

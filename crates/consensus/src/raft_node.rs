@@ -653,7 +653,7 @@ impl RaftNode {
         self.observe(now);
     }
 
-    // ---- node heartbeats
+    // ---- heartbeats between nodes
 
     /// What this replica claims, to each of the other members, if it leads.
     pub fn claims(&self) -> Vec<Claim> {

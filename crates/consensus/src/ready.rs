@@ -92,7 +92,7 @@ pub struct Persist {
 pub struct Ready {
     /// A change of role, term or leader.
     pub status: Option<Status>,
-    /// What the node heartbeats claim about this group is not true any more: gather it again.
+    /// What the heartbeats between nodes claim about this group is not true any more: gather it again.
     pub claims_changed: bool,
     /// To be written; of a durable group only.
     pub persist: Option<Persist>,

@@ -5,9 +5,9 @@
 //!     ^                               |     |
 //!     |                               |     `--> RoutingMap, to every node
 //!     |                               v
-//!     `--- Step::Propose ------- steps(state, group report, pace) ---- ------- Step::Order ---> a group's leader
+//!     `--- Step::Propose --- steps(state, observations, pace) ---------- Step::Order ---> a group's leader
 //!                                     ^                                                          |
-//!                                     `-------------------- Observations: what was seen <---------------'
+//!                                     `------------- Observations: what was seen <---------------'
 //! ```
 //!
 //! The state says what ought to be, and what was last reported to be. The reconciler compares both and says the next step;

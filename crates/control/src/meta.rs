@@ -1,10 +1,10 @@
 //! One node's part in the meta group: every node has one, whether it is a member of the group or not.
 //!
 //! ```text
-//!                 a start: Create, Join, Boot                   Order, for a group that is led here
+//!                 a start: Create, Join, Boot                            Order, for a group that is led here
 //!   owner --> proposals, group reports --> pending requests --Request--> who leads: log, State, reconciler --> Map, Settings
-//!               |                                          |
-//!               '-- the map says: this node is to be a member --> vacant seat --> filled --> votes, may lead
+//!               |                                                         |
+//!               '-- the map says: this node is to be a member --------------> vacant seat --> filled --> votes, may lead
 //! ```
 //!
 //! What a node learns from the map, besides where everything is: that it is to take a seat in the group, that it has none
@@ -125,7 +125,7 @@ pub struct Meta {
     told_survivors: Vec<Survivor>,
     /// Replicas that were given up, here or as leaders here say.
     given_up: Vec<GivenUp>,
-    pulsed: Option<Monotonic>,
+    node_heartbeat_sent: Option<Monotonic>,
     /// Node heartbeats that nobody answered.
     unheard: u32,
     is_node_heartbeat_due: bool,
@@ -172,7 +172,7 @@ impl Meta {
             own_survivors: Vec::new(),
             told_survivors: Vec::new(),
             given_up: Vec::new(),
-            pulsed: None,
+            node_heartbeat_sent: None,
             unheard: 0,
             is_node_heartbeat_due: false,
             map: None,
@@ -321,16 +321,16 @@ impl Meta {
     }
 
     /// What the leader sees of the cluster, for whoever looks; none if this node does not lead.
-    pub fn group_report(&mut self, now: Monotonic) -> Option<crate::observations::Observations> {
+    pub fn observations(&mut self, now: Monotonic) -> Option<crate::observations::Observations> {
         let node = self.node?;
         let own = self.own_group_report(node);
         let state = &self.seat.as_ref()?.book()?.state;
         let leader_state = self.leader_state.as_mut()?;
-        let mut group_report = leader_state.group_report(node, &self.linked, state, &self.config.pace, now);
-        group_report.groups.extend(own.map(|own| (GroupRef::Meta, own)));
-        group_report.survivors.extend(self.own_survivors.iter().cloned());
-        group_report.given_up.extend(&self.given_up);
-        Some(group_report)
+        let mut observations = leader_state.observations(node, &self.linked, state, &self.config.pace, now);
+        observations.groups.extend(own.map(|own| (GroupRef::Meta, own)));
+        observations.survivors.extend(self.own_survivors.iter().cloned());
+        observations.given_up.extend(&self.given_up);
+        Some(observations)
     }
 
     fn me(&self) -> Option<Incarnation> {
@@ -456,7 +456,7 @@ impl Meta {
     }
 
     /// What leaders here say of their groups, in place of what they said before.
-    pub fn on_group_report(&mut self, group_reports: Vec<GroupReport>, now: Monotonic) {
+    pub fn on_group_reports(&mut self, group_reports: Vec<GroupReport>, now: Monotonic) {
         let Some(count) = self.map.as_ref().map(|map| map.groups.len()) else {
             return;
         };
@@ -1235,11 +1235,11 @@ impl Meta {
     }
 
     fn node_heartbeat_at(&self) -> Monotonic {
-        let Some(pulsed) = self.pulsed else {
+        let Some(node_heartbeat_sent) = self.node_heartbeat_sent else {
             return Monotonic(0);
         };
         let is_soon = self.is_node_heartbeat_due || (1..4).contains(&self.unheard);
-        pulsed.after(if is_soon {
+        node_heartbeat_sent.after(if is_soon {
             NODE_HEARTBEAT_SOON
         } else {
             NODE_HEARTBEAT
@@ -1251,7 +1251,7 @@ impl Meta {
         if now < self.node_heartbeat_at() {
             return;
         }
-        (self.pulsed, self.is_node_heartbeat_due) = (Some(now), false);
+        (self.node_heartbeat_sent, self.is_node_heartbeat_due) = (Some(now), false);
         if self.boot.is_none() && self.map.is_none() && self.seat.is_none() {
             // It has nothing to say before it has started.
             return;
@@ -1337,7 +1337,7 @@ impl Meta {
 
     /// One look of the reconciler, and what comes of it.
     fn look(&mut self, node: NodeId, now: Monotonic) {
-        let Some(group_report) = self.group_report(now) else {
+        let Some(observations) = self.observations(now) else {
             return;
         };
         let (Some(leader_state), Some(seat)) = (&mut self.leader_state, &mut self.seat) else {
@@ -1346,7 +1346,7 @@ impl Meta {
         let Some(book) = seat.book() else { return };
         leader_state.on_look(now);
         let mut orders = Vec::new();
-        for step in steps(&book.state, &group_report, &self.config.pace) {
+        for step in steps(&book.state, &observations, &self.config.pace) {
             match step {
                 Step::Propose(command) => {
                     let proposal = Proposal {
@@ -1361,7 +1361,7 @@ impl Meta {
                     index,
                     order,
                 } => {
-                    let leader = group_report.groups.get(&group).map(|seen| seen.report.leader);
+                    let leader = observations.groups.get(&group).map(|seen| seen.report.leader);
                     let instruction = Instruction {
                         group,
                         generation,

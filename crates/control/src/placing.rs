@@ -16,10 +16,10 @@ const META_THREE: usize = 3;
 const META_FIVE: usize = 5;
 
 /// The command that places the groups anew, if the nodes are others than those for which they were placed.
-pub(crate) fn placing(state: &State, group_report: &Observations, pace: &Pace) -> Option<Command> {
+pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -> Option<Command> {
     let count = state.group_count()?;
     let wanted = state.replicas_wanted();
-    let nodes = fit(state, group_report, pace);
+    let nodes = fit(state, observations, pace);
     if nodes == state.placed_for && wanted == state.placed_factor {
         return None;
     }
@@ -47,12 +47,12 @@ pub(crate) fn placing(state: &State, group_report: &Observations, pace: &Pace) -
 /// few would be left, they stay. A group, the meta group too, is not made smaller because a node is away, since it may come
 /// back. Nor is a group of keys because nodes leave: of the two voters that three would become none can be spared. Who
 /// leaves keeps replicas until another node has come, or fewer are wanted; but for one that is away nobody waits.
-fn fit(state: &State, group_report: &Observations, pace: &Pace) -> BTreeSet<NodeId> {
+fn fit(state: &State, observations: &Observations, pace: &Pace) -> BTreeSet<NodeId> {
     let wanted = usize::from(state.replicas_wanted());
     let is_leaving = |id: &NodeId| state.nodes[id].is_leaving;
     let (gone, there): (Vec<NodeId>, Vec<NodeId>) = state.nodes.keys().partition(|&id| {
         let is_silent = |&silent: &std::time::Duration| silent >= pace.replace_after;
-        state.nodes[id].is_fenced || group_report.silence.get(id).is_some_and(is_silent)
+        state.nodes[id].is_fenced || observations.silence.get(id).is_some_and(is_silent)
     });
     let (leaving, staying): (Vec<NodeId>, Vec<NodeId>) = there.into_iter().partition(is_leaving);
     let mut fit = BTreeSet::from_iter(staying);

@@ -1,9 +1,9 @@
 //! What is left of groups that nobody leads: one replica, as its own node knows it.
 //!
-//! Nothing of it is replicated. Nodes say it with their node heartbeats, and whoever leads the meta group tells all of them, so that an
-//! operator can be shown, at any node, with what a group could begin anew; and so that it begins anew by itself where nothing
-//! can be lost by that (`reconciler.rs`). Of a group that is led only that is spoken of which nodes keep from before it began
-//! anew.
+//! Nothing of it is replicated. Nodes say it with their node heartbeats, and whoever leads the meta group tells all of them,
+//! so that an operator can be shown, at any node, with what a group could begin anew; and so that it begins anew by itself
+//! where nothing can be lost by that (`reconciler.rs`). Of a group that is led only that is spoken of which nodes keep from
+//! before it began anew.
 
 use crate::group::Member;
 use crate::wire::wire_struct;

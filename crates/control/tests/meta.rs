@@ -551,7 +551,7 @@ impl World {
                 is_changing: false,
                 is_light: true,
             });
-            meta.on_group_report(group_reports.collect(), self.now);
+            meta.on_group_reports(group_reports.collect(), self.now);
             let lost = self.groups.iter().filter(|(_, group)| !led(group));
             meta.on_lead_lost(&lost.map(|(&name, _)| name).collect::<Vec<GroupRef>>());
         }
@@ -984,8 +984,8 @@ fn a_change_of_the_meta_group_goes_on_until_a_majority_of_its_new_voters_knows_t
     let is_changing = |world: &mut World| {
         let now = world.now;
         let leader = world.leader().expect("nobody dies");
-        let group_report = world.machines[leader].meta.as_mut().unwrap().group_report(now);
-        let own = group_report.and_then(|mut group_report| group_report.groups.remove(&GroupRef::Meta));
+        let observations = world.machines[leader].meta.as_mut().unwrap().observations(now);
+        let own = observations.and_then(|mut observations| observations.groups.remove(&GroupRef::Meta));
         own.map(|own| own.is_changing)
     };
     world.run_until("it has three voters", Duration::from_secs(60), |world| {
@@ -1519,8 +1519,8 @@ fn a_node_whose_link_is_gone_is_neither_there_nor_gone_until_it_is_heard_or_miss
     let node = world.machines[other].node.expect("it has joined");
     let silence = |world: &mut World| {
         let now = world.now;
-        let group_report = world.machines[leader].meta.as_mut().unwrap().group_report(now);
-        group_report.expect("it leads").silence.get(&node).copied()
+        let observations = world.machines[leader].meta.as_mut().unwrap().observations(now);
+        observations.expect("it leads").silence.get(&node).copied()
     };
     assert!(silence(&mut world).is_some_and(|silent| silent < away_after));
     world.crash(other);

@@ -539,14 +539,14 @@ fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
             is_light: true,
         };
         let silence = silence.iter();
-        let group_report = Observations {
+        let observations = Observations {
             silence: silence
                 .map(|&(node, seconds)| (NodeId(node), Duration::from_secs(seconds)))
                 .collect(),
             groups: [(data(0), seen)].into(),
             ..Observations::default()
         };
-        let orders = steps(&state, &group_report, &Pace::default()).into_iter();
+        let orders = steps(&state, &observations, &Pace::default()).into_iter();
         let removed = orders.filter_map(|step| match step {
             Step::Order {
                 order: Order::Change { remove, .. },
@@ -619,11 +619,11 @@ fn what_nodes_say_of_replicas_that_were_given_up_is_proposed_once_and_as_long_as
         incarnation: Incarnation(incarnation),
     };
     let proposed = |state: &State, given_up: &[GivenUp]| -> Vec<Command> {
-        let group_report = Observations {
+        let observations = Observations {
             given_up: given_up.to_vec(),
             ..Observations::default()
         };
-        let proposed = steps(state, &group_report, &Pace::default()).into_iter();
+        let proposed = steps(state, &observations, &Pace::default()).into_iter();
         let proposed = proposed.filter_map(|step| match step {
             Step::Propose(command @ Command::GiveUp { .. }) => Some(command),
             Step::Propose(_) | Step::Order { .. } => None,
@@ -798,13 +798,13 @@ fn survivor(incarnation: u64, node: u64, last: u64) -> Survivor {
 
 /// How the first group is to begin anew, if these are all that is left and everybody is there.
 fn beginning_anew(state: &State, survivors: &[Survivor]) -> Option<Command> {
-    let group_report = Observations {
+    let observations = Observations {
         silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
         groups: BTreeMap::new(),
         survivors: survivors.to_vec(),
         ..Observations::default()
     };
-    let mut begun = steps(state, &group_report, &Pace::default())
+    let mut begun = steps(state, &observations, &Pace::default())
         .into_iter()
         .filter_map(|step| match step {
             Step::Propose(command @ Command::Recover { .. }) => Some(command),
@@ -912,12 +912,12 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
         ..survivor(2, 1, 70)
     };
     let proposed = |state: &State, survivors: Vec<Survivor>| {
-        let group_report = Observations {
+        let observations = Observations {
             silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
             survivors,
             ..Observations::default()
         };
-        let steps = steps(state, &group_report, &Pace::default());
+        let steps = steps(state, &observations, &Pace::default());
         steps.into_iter().find_map(|step| match step {
             Step::Propose(command @ Command::Unreported { .. }) => Some(command),
             Step::Propose(_) | Step::Order { .. } => None,
@@ -1111,11 +1111,11 @@ fn nobody_waits_for_what_a_removed_node_has_kept() {
 fn taken_for_gone(state: &State, silent: &[u64]) -> Vec<NodeId> {
     let silence = |node: NodeId| Duration::from_secs(if silent.contains(&node.0) { 5 } else { 0 });
     let nodes = state.nodes().keys();
-    let group_report = Observations {
+    let observations = Observations {
         silence: nodes.map(|&node| (node, silence(node))).collect(),
         ..Observations::default()
     };
-    let steps = steps(state, &group_report, &Pace::default()).into_iter();
+    let steps = steps(state, &observations, &Pace::default()).into_iter();
     let boots = steps.filter_map(|step| match step {
         Step::Propose(Command::Gone { boot }) => Some(boot),
         Step::Propose(_) | Step::Order { .. } => None,

@@ -969,7 +969,7 @@ impl Keyspace {
             // Nothing is written down of it: this group had no part, or had one that is lost.
             return vote(replies, Err(Refusal::Renewed));
         }
-        if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::QueriedTxn)) {
+        if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Queried)) {
             return vote(replies, Err(refusal));
         }
         let is_granted = if is_after_lock {
@@ -1020,7 +1020,7 @@ impl Keyspace {
         let is_known = self.transactions.vote_record(txn) != VoteRecord::Empty
             || self.transactions.locks.is_waiting(txn)
             || self.transactions.is_over(txn);
-        is_known.then_some(Refusal::QueriedTxn)
+        is_known.then_some(Refusal::Queried)
     }
 
     /// The locks are held: conditions are judged, effects computed, the vote record written.
@@ -1293,7 +1293,7 @@ impl Keyspace {
             return VoteRecord::Lost;
         }
         if self.transactions.locks.is_waiting(txn) {
-            self.refuse_waiting(txn, Refusal::QueriedTxn, local);
+            self.refuse_waiting(txn, Refusal::Queried, local);
             return VoteRecord::Refused;
         }
         self.release_held(txn);

@@ -1,28 +1,28 @@
 //! State for a replica that has none: the sender's side. `transfer/snapshot_receiver.rs` is the receiver's.
 //!
 //! ```text
-//!   sender   [ chunk 1 ] entries [ chunk 2 ] entries [ chunk 3 ] ...        [ last chunk ] entries ...
-//!               |                 |                 |                      |           |
-//!   receiver    +--- objects in scan order, and those that changed --------+ complete  +--> applied as usual
-//!                                                                          |
-//!                                                          everything of the state that is no object
+//!   sender   [ chunk 1 ] entries [ chunk 2 ] entries [ chunk 3 ] ...    [ last chunk ] entries ...
+//!               |                   |                   |                     |           |
+//!   receiver    +--- objects in scan order, and those that changed -----------+ complete  +--> applied as usual
+//!                                                                             |
+//!                                                             everything of the state that is no object
 //! ```
 //!
-//! A transfer goes through the databases, partition by partition in hash order. Each chunk carries what changed since the last one among the keys
-//! that were sent already, and then the next of those that were not, up to about the wanted size. So the receiver holds a
-//! prefix of the order that is the sender's at the moment of the chunk; but where there is more than fits, the rest lags, and
-//! is named nowhere but in the sender's [`Changes`]. The last chunk is made when nothing lags. Only then does the receiver
-//! have a state, and it is the sender's of that moment.
+//! A transfer goes through the databases, partition by partition in hash order. Each chunk carries what changed since the
+//! last one among the keys that were sent already, and then the next of those that were not, up to about the wanted size. So
+//! the receiver holds a prefix of the order that is the sender's at the moment of the chunk; but where there is more than
+//! fits, the rest lags, and is named nowhere but in the sender's [`Changes`]. The last chunk is made when nothing lags. Only
+//! then does the receiver have a state, and it is the sender's of that moment.
 //!
 //! Large values are sent in pieces over as many chunks as it takes. One that changes meanwhile is begun again, when
 //! everything else was sent; one that changes again and again goes whole with the last chunk. That chunk is the one that can
 //! take long: its size is what changed since the chunk before, and such restless values. Should more change than chunks can
 //! carry, so that after everything was sent once as much was sent again, the next chunk is the last, whatever its size. Pieces of
-//! long operations, and of what is long without being an object (`transfer/parts.rs`), are never sent twice. They make no chunk longer,
-//! unless more of the latter has gone before all of it was sent than there is of everything.
+//! long operations, and of what is long without being an object (`transfer/parts.rs`), are never sent twice. They make no
+//! chunk longer, unless more of the latter has gone before all of it was sent than there is of everything.
 //!
 //! ```text
-//!  chunk     format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database | record*
+//!  chunk   format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database | record*
 //!  partitions  of the cluster u16 | the first here u16 | how many here u16
 //!  origin  which of the receiver's databases this one is from now on; 255 an empty one
 //!  record  1 exactly these objects have this hash   db u8 | partition u16 | hash u64 | count u32 | object*

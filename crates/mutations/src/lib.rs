@@ -27,7 +27,7 @@ pub enum Mutation {
     ReusedReadId,
     /// A batch that was sent twice is applied twice.
     ForwardAppliedTwice,
-    /// The state that a learner is given lacks the last entry before the cut.
+    /// The state that a learner is given lacks the last entry before a chunk was made.
     EntryLostAtSnapshot,
     /// A group serves a batch that was routed by an old map.
     StaleMapAccepted,

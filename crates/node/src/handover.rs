@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   stop    workers end --> gateways --> HandoverImage, group by group --> chunks --> blocks --> storage::HandoverWriter
-//!   start   storage::Handover, whose name is gone by now --> blocks --> chunks --> HandoverImage --> the meta group is told whose
-//!           memory is still there --> gateways begin with what it confirms
+//!   start   storage::Handover, whose name is gone by now --> blocks --> chunks --> HandoverImage --> the meta group is told
+//!           whose memory is still there --> gateways begin with what it confirms
 //! ```
 //!
 //! A group's state is written as one transfer to nobody: the chunks that a learner would be sent, each in as many blocks as

@@ -1,6 +1,6 @@
 //! Where the pure parts meet the world: worker loops, sockets, clocks, signals.
 //!
-//! Reading order: `start.rs` (bootstrap and death of a node), `worker.rs` (one loop, one core), `link.rs` (one
+//! Reading order: `start.rs` (start and end of a node), `worker.rs` (one loop, one core), `link.rs` (one
 //! socket), `mailboxes.rs` (queues between workers), `offload_jobs.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
 //! `memory.rs`, `metrics.rs`.
 

@@ -253,7 +253,7 @@ impl Driver {
         now: Monotonic,
     ) {
         self.meta.on_lead_lost(not_led);
-        self.meta.on_group_report(group_reports, now);
+        self.meta.on_group_reports(group_reports, now);
     }
 
     pub(crate) fn on_survivors(&mut self, worker: u16, survivors: Vec<Survivor>) {

@@ -1,8 +1,8 @@
 //! The thread that runs offload jobs: commands that would hold a worker up.
 //!
-//! One thread for the node. Offload jobs wait in its queue in the order in which they came; each client has a bounded number of
-//! commands under way, and each worker of evaluations, so the queue is bounded. Results lie in a queue for each worker, and the worker is
-//! woken for each.
+//! One thread for the node. Offload jobs wait in its queue in the order in which they came; each client has a bounded number
+//! of commands under way, and each worker of evaluations, so the queue is bounded. Results lie in a queue for each worker, and
+//! the worker is woken for each.
 
 use crate::mailboxes::Mailboxes;
 use crossbeam_queue::SegQueue;

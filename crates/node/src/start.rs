@@ -1,4 +1,4 @@
-//! Bootstrap and death of a node, each as a list of steps.
+//! Start and end of a node, each as a list of steps.
 
 use crate::announcing;
 use crate::bootstrap::{self, Born, Unborn};

@@ -1,7 +1,7 @@
 //! Messages: everything that nodes say to each other once they are introduced.
 //!
 //! ```text
-//!  16 Raft            21 transfer chunk      26 publish         31 join answer
+//!  16 Raft            21 transfer chunk    26 publish         31 join answer
 //!  17 heartbeat       22 transfer answer   27 notify          32 leave
 //!  18 its answer      23 map               28 fanout
 //!  19 batch           24 meta request      29 fanout answer

@@ -1,7 +1,7 @@
 //! A group's state on its way to a learner.
 //!
 //! ```text
-//!  chunk     group u16 | from u64 | to u64 | transfer u64 | number u64 | is_last u8 | [index u64 | term u64]
+//!  chunk   group u16 | from u64 | to u64 | transfer u64 | number u64 | is_last u8 | [index u64 | term u64]
 //!          | bytes to the end of the message
 //!  answer  group u16 | from u64 | to u64 | transfer u64 | tag u8: 1 held | number u64, 2 broken
 //! ```

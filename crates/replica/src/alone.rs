@@ -674,7 +674,7 @@ impl Alone {
         }
         match self.short.is_empty() || !state.keyspace.has_lock_waiters() {
             true => Ok(()),
-            false => Err(format!("invariant 2 of brief locks of {:?}", state.group)),
+            false => Err(format!("invariant 2 of short locks of {:?}", state.group)),
         }
     }
 }

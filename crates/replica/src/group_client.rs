@@ -95,7 +95,7 @@ const TELL_AFTER: Duration = Duration::from_millis(50);
 const EACH_BELOW: Duration = Duration::from_millis(1);
 
 /// Batches that are on their way to the leader. At the limit what comes gathers in the open one: the group remembers the
-/// answers of so many and no more ([`keyspace::UNACKNOWLEDGED_MAX`]).
+/// answers of twice as many and no more ([`keyspace::UNACKNOWLEDGED_MAX`]).
 const WINDOW: usize = 32;
 
 /// Bytes after which a batch is closed and the next begun: what is sent as one frame must not hold others up.

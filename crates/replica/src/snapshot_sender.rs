@@ -1,12 +1,12 @@
 //! The state of a group on its way to a learner, piece by piece.
 //!
 //! ```text
-//!  chunk 0 | chunk 1 | chunk 2 | ...            | last chunk, with its point
+//!  chunk 0 | chunk 1 | chunk 2 | ...        | last chunk, with its point
 //!        at most CHUNKS_MAX not yet taken     then the leader's snapshot message
 //! ```
 //!
-//! Each chunk makes what the learner holds consistent as of the leader's state when it was chunk; what is written meanwhile comes
-//! with the next ([`keyspace::Transfer`]). The last one carries the place in the log from which the learner goes on.
+//! Each chunk makes what the learner holds consistent as of the leader's state when it was made; what is written meanwhile
+//! comes with the next ([`keyspace::Transfer`]). The last one carries the place in the log from which the learner goes on.
 
 use crate::member::Chunk;
 use consensus::{Index, SnapshotPoint};
@@ -60,8 +60,8 @@ impl SnapshotSender {
         self.number
     }
 
-    /// The next chunk, of about `chunk_bytes`, if the learner keeps up. `now` is what the state reflects. An error if the transfer is to begin again:
-    /// more has changed than could be remembered.
+    /// The next chunk, of about `chunk_bytes`, if the learner keeps up. `now` is what the state reflects. An error if the
+    /// transfer is to begin again: more has changed than could be remembered.
     pub(crate) fn next(
         &mut self,
         keyspace: &mut Keyspace,

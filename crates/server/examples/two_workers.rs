@@ -1,5 +1,5 @@
-//! Commands over groups of two workers of one node, in one thread: how many instructions each takes. Mailbox batches are handed over at
-//! once, and there is no socket.
+//! Commands over groups of two workers of one node, in one thread: how many instructions each takes. Mailbox batches are
+//! handed over at once, and there is no socket.
 //!
 //! ```text
 //! cargo build --release -p server --example two_workers

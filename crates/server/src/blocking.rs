@@ -244,7 +244,7 @@ impl Gateway {
         }
     }
 
-    /// What became of the command of a blocked client over several groups. `false` if the ticket is not one's.
+    /// What became of the command of a blocked client over several groups. `false` if `reply_to` is not one's.
     pub(crate) fn ends_try(&mut self, reply_to: ReplyTo, answers: &Answers) -> bool {
         match answers {
             Answers::Whole(replies) => self.on_tried(reply_to, replies.bytes()),
@@ -257,7 +257,7 @@ impl Gateway {
         }
     }
 
-    /// What the groups answered to the command of a blocked client. `false` if the ticket is not one's.
+    /// What the groups answered to the command of a blocked client. `false` if `reply_to` is not one's.
     pub(crate) fn on_tried(&mut self, reply_to: ReplyTo, reply: &[u8]) -> bool {
         let token = reply_to.connection;
         self.blocking.leaving.remove(&(token, reply_to.sequence));

@@ -462,8 +462,8 @@ impl Gateway {
         (led, not_led)
     }
 
-    /// How long after [`Gateway::group_reports`] they are asked for again, if there is no news. Soon where a leader has nothing to say yet,
-    /// at the beginning of its term, or something else to say before long.
+    /// How long after [`Gateway::group_reports`] they are asked for again, if there is no news. Soon where a leader has nothing
+    /// to say yet, at the beginning of its term, or something else to say before long.
     pub fn group_reports_pause(&self) -> std::time::Duration {
         const GROUP_REPORTS: std::time::Duration = std::time::Duration::from_secs(1);
         const GROUP_REPORTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);

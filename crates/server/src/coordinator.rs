@@ -172,7 +172,7 @@ enum Doubt {
     /// Its votes are waited for.
     None,
     /// The participants were asked what has become of it.
-    QueriedTxn,
+    Queried,
     /// They said that all have prepared: the votes, with the replies, are to come.
     FoundCommitted,
 }
@@ -181,7 +181,7 @@ enum Doubt {
 struct Client {
     reply_to: ReplyTo,
     program: Program,
-    /// If it is several clients, each with one of the commands: all of them. The ticket is the first one's.
+    /// If it is several clients, each with one of the commands: all of them. `reply_to` is the first one's.
     combined: Vec<Combined>,
 }
 
@@ -735,7 +735,7 @@ impl Gateway {
     }
 
     /// Sends its groups what they have to do for a transaction. Those with long parts go first, and the others when these have
-    /// voted: whoever is prepared and hears nothing for long queries the others, and would be told that the long part has not come.
+    /// voted: whoever is prepared and hears nothing for long asks the others, and would be told that the long part has not come.
     fn send_parts(&mut self, txn: TxnId, requests: Vec<(GroupId, Request)>) {
         let long_bytes_min = self.shared.hooks.piece_sizes.long_bytes_min;
         let is_long = |request: &Request| matches!(request, Request::Prepare(part) if part.byte_len() >= long_bytes_min);
@@ -1221,7 +1221,7 @@ impl Gateway {
             Refusal::Busy if open.mode == TxnMode::Offload => return self.leave_offload(txn),
             Refusal::Busy => return self.answer_transaction(txn, Answers::Failed(BUSY)),
             Refusal::Over => return self.answer_transaction(txn, Answers::Failed(TAKEN_FOR_DEAD)),
-            Refusal::QueriedTxn if open.doubt != Doubt::None => {
+            Refusal::Queried if open.doubt != Doubt::None => {
                 return self.answer_transaction(txn, Answers::Failed(TIMED_OUT));
             }
             Refusal::Changed => {
@@ -1233,7 +1233,7 @@ impl Gateway {
                 };
             }
             Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
-            Refusal::Wounded | Refusal::QueriedTxn | Refusal::Renewed => {}
+            Refusal::Wounded | Refusal::Queried | Refusal::Renewed => {}
         }
         self.stats.transaction_retries.add(1);
         self.begin_again_transaction(txn);
@@ -1575,15 +1575,15 @@ impl Gateway {
                 self.end_attempt(txn, false);
                 self.answer_transaction(txn, Answers::Failed(error));
             }
-            Phase::Locking | Phase::Voting | Phase::Aside => self.query_txn_after(txn),
+            Phase::Locking | Phase::Voting | Phase::Aside => self.ask_participants(txn),
         }
     }
 
     /// Asks the participants what has become of a transaction of this worker.
-    fn query_txn_after(&mut self, txn: TxnId) {
+    fn ask_participants(&mut self, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
         if open.doubt == Doubt::None {
-            open.doubt = Doubt::QueriedTxn;
+            open.doubt = Doubt::Queried;
         }
         let participants = open.participants.clone();
         self.recover(txn, participants);
@@ -1603,7 +1603,7 @@ impl Gateway {
                 self.end_attempt(txn, true);
                 self.coordinator.open.remove(&txn.seq);
             }
-            Some(Decision::Abort(_)) => self.abort_transaction(txn, Refusal::QueriedTxn),
+            Some(Decision::Abort(_)) => self.abort_transaction(txn, Refusal::Queried),
             None => self.answer_transaction(txn, Answers::Failed(UNKNOWN)),
         }
         true
@@ -1625,7 +1625,7 @@ impl Gateway {
             .map(|open| open.id)
             .collect();
         for txn in late {
-            self.query_txn_after(txn);
+            self.ask_participants(txn);
         }
         let open = self.coordinator.open.values();
         let lost: Vec<TxnId> = open

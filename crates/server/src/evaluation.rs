@@ -1,7 +1,7 @@
 //! Carrying out commands on what several groups have sent, to find out what each of them is to install.
 //!
-//! The coordinator does so itself if it is little. What is much it leaves to another thread (`offload.rs`), as it came: to decode a
-//! set of a million members, and to drop it, takes as long as most commands on it.
+//! The coordinator does so itself if it is little. What is much it leaves to another thread (`offload.rs`), as it came: to decode
+//! a set of a million members, and to drop it, takes as long as most commands on it.
 
 use crate::program::by_group;
 use ids::{GroupId, Groups, UnixMillis};

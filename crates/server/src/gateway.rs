@@ -21,7 +21,7 @@ use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::exchange::mailbox_batch;
 use crate::fanout::Fanout;
-use crate::key_counts::TxnQuery;
+use crate::key_counts::KeyCountQuery;
 use crate::last_agent::LastAgent;
 use crate::message::MailboxBatch;
 use crate::named::Naming;
@@ -82,7 +82,7 @@ pub struct Gateway {
     /// `WATCH` of keys whose groups were asked for versions.
     pub(crate) watches: Asked<Vec<Watched>>,
     /// `INFO` for which the other workers were asked to refresh their figures.
-    pub(crate) infos: Asked<TxnQuery>,
+    pub(crate) infos: Asked<KeyCountQuery>,
     pub(crate) blocking: Blocking,
     pub(crate) replica_waits: ReplicaWaits,
     /// Commands to be carried out on another thread.

@@ -163,7 +163,7 @@ impl KeyCounts {
 }
 
 /// Who wants to know.
-pub(crate) struct TxnQuery {
+pub(crate) struct KeyCountQuery {
     whom: Whom,
     counts: KeyCounts,
 }
@@ -222,7 +222,7 @@ impl Gateway {
         } else {
             0
         };
-        self.begin_txn_query(reply_to, Whom::Client(args.to_buf()), asked);
+        self.begin_key_count(reply_to, Whom::Client(args.to_buf()), asked);
     }
 
     /// Another node asks for what is led here.
@@ -233,33 +233,33 @@ impl Gateway {
             connection: u64::MAX - node.0,
             sequence: id,
         };
-        self.begin_txn_query(reply_to, Whom::Node(node), 0);
+        self.begin_key_count(reply_to, Whom::Node(node), 0);
     }
 
-    fn begin_txn_query(&mut self, reply_to: ReplyTo, whom: Whom, nodes: usize) {
-        let txn_query = TxnQuery {
+    fn begin_key_count(&mut self, reply_to: ReplyTo, whom: Whom, nodes: usize) {
+        let query = KeyCountQuery {
             whom,
             counts: self.key_counts(),
         };
         let others = self.shared.workers.len() - 1 + nodes;
         if others == 0 {
-            return self.end_txn_query(reply_to, txn_query);
+            return self.end_key_count(reply_to, query);
         }
-        self.infos.begin(reply_to, txn_query, others);
+        self.infos.begin(reply_to, query, others);
         self.send_to_others(|| Message::Refresh { reply_to });
     }
 
     /// Somebody has counted, or will not.
     pub(crate) fn on_counted(&mut self, reply_to: ReplyTo, counts: Option<KeyCounts>) {
-        let join = |txn_query: &mut TxnQuery| txn_query.counts.join(counts.unwrap_or_default());
-        if let Some(txn_query) = self.infos.on_answer(reply_to, join) {
-            self.end_txn_query(reply_to, txn_query);
+        let join = |query: &mut KeyCountQuery| query.counts.join(counts.unwrap_or_default());
+        if let Some(query) = self.infos.on_answer(reply_to, join) {
+            self.end_key_count(reply_to, query);
         }
     }
 
-    fn end_txn_query(&mut self, reply_to: ReplyTo, txn_query: TxnQuery) {
-        let counts = txn_query.counts;
-        match txn_query.whom {
+    fn end_key_count(&mut self, reply_to: ReplyTo, query: KeyCountQuery) {
+        let counts = query.counts;
+        match query.whom {
             Whom::Client(args) => {
                 self.deliveries.push_back(Delivery::Info {
                     reply_to,

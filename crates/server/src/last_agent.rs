@@ -1,9 +1,9 @@
 //! Commands on keys of this worker and one other, which can be split by keys: the other one decides.
 //!
 //! ```text
-//!  entrust: own keys free? hold them --Entrust: its part--> keys free? carry it out, at once
-//!                                    <--Decided: the reply--       else: nothing is done
-//!  carry out one's own part, let go, answer                  or: let go, begin as a transaction
+//!  own keys free? hold them --LastAgent: its part--> keys free? carry it out, at once
+//!                           <--Decided: the reply---       else: nothing is done
+//!  carry out one's own part, let go, answer          or: let go, begin as a transaction
 //! ```
 //!
 //! A transaction over two groups costs each of them a scratch, a vote and a decision ([decision
@@ -16,9 +16,9 @@
 //! What is read here is read when the answer has come, by a later clock than there. A key with a deadline may have expired by then, so
 //! it is held alone, even to read: nobody has seen it after what was read there may have changed.
 //!
-//! The mailbox batches between two workers keep their order, and each part is answered at once: answers come in the order of the parts,
-//! and what was decided is carried out here in the order in which it was decided there. So two commands that the same worker
-//! decides may hold the same key.
+//! The mailbox batches between two workers keep their order, and each part is answered at once: answers come in the order of
+//! the parts, and what was decided is carried out here in the order in which it was decided there. So two commands that the
+//! same worker decides may hold the same key.
 
 use crate::connection::Connection;
 use crate::delivery::Delivery;
@@ -99,7 +99,7 @@ impl LastAgent {
 }
 
 /// Whether a command is split by keys, and its parts cannot fail.
-fn can_be_last_agent(spec: &Spec, command: &Command<'_>) -> bool {
+fn suits_last_agent(spec: &Spec, command: &Command<'_>) -> bool {
     let is_split = matches!(
         command,
         Command::MGet { .. }
@@ -130,7 +130,7 @@ impl Gateway {
         args: Args<'_>,
         command: &Command<'_>,
     ) -> bool {
-        if self.posts.len() == 1 || self.is_spread || !can_be_last_agent(spec, command) {
+        if self.posts.len() == 1 || self.is_spread || !suits_last_agent(spec, command) {
             return false;
         }
         let step = key_step(spec);
@@ -153,7 +153,7 @@ impl Gateway {
             touches: touches(&connection.session, spec),
             tries: LastAgent::TRIES_MAX,
         };
-        self.send_last_agent(worker, sent, priority);
+        self.send_part(worker, sent, priority);
         true
     }
 
@@ -174,7 +174,7 @@ impl Gateway {
         keys.into_iter().all(is_free).then_some(other)
     }
 
-    fn send_last_agent(&mut self, worker: u16, mut sent: Sent, priority: Priority) {
+    fn send_part(&mut self, worker: u16, mut sent: Sent, priority: Priority) {
         let (spec, args) = sent.operation.words();
         let (step, mode) = (key_step(spec), mode_of(spec));
         let keys = || (1..args.len()).step_by(step).zip(&sent.slots);
@@ -213,14 +213,14 @@ impl Gateway {
         }
         let mut reply = std::mem::take(&mut self.last_agent.reply);
         reply.clear();
-        self.run_last_agent(asked, &[], &mut Writer::new(&mut reply, asked.protocol));
+        self.run_part(asked, &[], &mut Writer::new(&mut reply, asked.protocol));
         self.mailbox_batch(from).push_decided(seq, Some(&reply));
         reply.shrink_to(Pipeline::LARGE_BYTES);
         self.last_agent.reply = reply;
     }
 
     /// Carries out what of a command is here; `elsewhere` is what the other worker has answered.
-    fn run_last_agent(&mut self, asked: &Asked<'_>, elsewhere: &[u8], out: &mut Writer<'_>) {
+    fn run_part(&mut self, asked: &Asked<'_>, elsewhere: &[u8], out: &mut Writer<'_>) {
         let (spec, args) = (asked.spec, asked.args);
         let parse = spec.parse.expect("a command on keys has a parser");
         let command = parse(args).expect("it was parsed as a whole, and any keys of it will do");
@@ -245,7 +245,7 @@ impl Gateway {
         let mut bytes = Vec::new();
         if let Some(reply) = reply {
             let mut out = Writer::new(&mut bytes, sent.operation.protocol);
-            self.run_last_agent(&sent.asked(), reply, &mut out);
+            self.run_part(&sent.asked(), reply, &mut out);
         }
         let mut outputs = Vec::new();
         let here = sent.slots.iter().map(|slot| self.groups.group_of(*slot));
@@ -275,7 +275,7 @@ impl Gateway {
         {
             let (txn, priority) = self.new_transaction();
             (sent.txn, sent.slots) = (txn, slots);
-            return self.send_last_agent(worker, sent, priority);
+            return self.send_part(worker, sent, priority);
         }
         let program = Program::single(sent.operation);
         let extent = program.extent(self.groups);

@@ -2,13 +2,14 @@
 //!
 //! What it is: everything a worker does with a client's bytes except moving them. What it is not: it owns no
 //! socket, starts no thread and reads no clock but the one it is handed ([`Hooks`]); `node` drives it. The workers of a
-//! node share [`Shared`], which nothing touches per command, and talk in [`MailboxBatch`]s.
+//! node share [`Shared`], which nothing touches per command, and talk in [`MailboxBatch`]es.
 //!
-//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs`, `last_agent.rs` and
-//! `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `offload.rs` and `evaluation.rs`
-//! (commands that another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers
-//! itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how
-//! long commands take).
+//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs`,
+//! `last_agent.rs` and `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`),
+//! `blocking.rs` (clients that wait for keys), `offload.rs` and `evaluation.rs` (commands that another thread carries out),
+//! `exchange.rs` (other workers), `commands.rs` (what the gateway answers itself), `endpoint.rs` and `topology.rs` (the two
+//! endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told
+//! without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how long commands take).
 
 mod asked;
 mod block;

@@ -7,7 +7,7 @@
 //! would have anyway; everybody else goes on.
 //!
 //! ```text
-//!  steps > max --> locks, alone --> CheckOut --> Locked by all --> Offload job --> run --> on_offload_job --> CheckIn, answer
+//!  steps > max --> locks, alone --> CheckOut --> Locked by all --> OffloadJob --> run --> on_offload_job --> CheckIn, answer
 //!                       |                         |
 //!                       +-- waits for its keys    +-- little after all, or only too large to copy: run here
 //! ```

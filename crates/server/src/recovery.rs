@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// a group is waited for.
 const LOST_AFTER: Duration = Duration::from_secs(10);
 
-/// Txn queries of one worker at a time; others wait for these to end.
+/// Queries of one worker at a time; others wait for these to end.
 const RECOVERIES_MAX: usize = 1_024;
 
 /// After how long a coordinator that can be reached is taken to know nothing of a transaction: all its groups answer, and one of
@@ -122,7 +122,7 @@ impl Gateway {
         }
     }
 
-    /// Drops txn queries whose answers were lost, or cannot come. Whoever still wants to know asks again.
+    /// Drops queries whose answers were lost, or cannot come. Whoever still wants to know asks again.
     pub(crate) fn drop_lost_txn_queries(&mut self) {
         let now = self.cluster_now();
         let shared = &self.shared;
@@ -158,10 +158,10 @@ impl Gateway {
             // This is the word of its coordinator, who has not committed it. Of what no client waits for, the mark may say that it
             // is over before it is: who goes by that has never heard of it.
             Finding::Orphaned(_) if is_open => {
-                self.on_recovered(txn, Some(Decision::Abort(Refusal::QueriedTxn)));
+                self.on_recovered(txn, Some(Decision::Abort(Refusal::Queried)));
             }
             Finding::Over | Finding::Torn(_) if is_open && !self.coordinator.is_waited_for(txn) => {
-                self.on_recovered(txn, Some(Decision::Abort(Refusal::QueriedTxn)));
+                self.on_recovered(txn, Some(Decision::Abort(Refusal::Queried)));
             }
             Finding::Over => {
                 self.on_recovered(txn, None);

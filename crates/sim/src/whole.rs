@@ -252,7 +252,7 @@ impl Whole {
             Report::Message(contact, bytes) => self.on_meta(contact, &bytes),
             Report::GroupReports(group_reports, not_led) => {
                 self.meta.on_lead_lost(&not_led);
-                self.meta.on_group_report(group_reports, lent());
+                self.meta.on_group_reports(group_reports, lent());
             }
             Report::Survivors(worker, survivors) => {
                 self.survivors.insert(worker, survivors);

@@ -43,7 +43,7 @@ const STARTS_MAX: usize = 64;
 const TABLE: u8 = 1;
 const GROUP: u8 = 2;
 const LOG: u8 = 3;
-const CHUNK: u8 = 4;
+const BLOCK: u8 = 4;
 const WHOLE: u8 = 5;
 const END: u8 = 6;
 
@@ -179,7 +179,7 @@ impl<D: Disk> HandoverWriter<D> {
     pub fn block(&mut self, block: &[u8]) -> Result<(), StorageError> {
         assert!(self.open.is_some(), "state belongs to a group");
         assert!(block.len() <= Self::BLOCK_BYTES_MAX, "a block is short");
-        self.frame(CHUNK, |payload| payload.0.extend_from_slice(block))
+        self.frame(BLOCK, |payload| payload.0.extend_from_slice(block))
     }
 
     /// Says that the open group is whole.
@@ -488,7 +488,7 @@ impl<F: DiskFile> Handover<F> {
                     open.last = entry.index;
                     Kind::Entry(entry)
                 }),
-            (Some(CHUNK), Some(open), _) => {
+            (Some(BLOCK), Some(open), _) => {
                 open.has_blocks = true;
                 Some(Kind::Block)
             }

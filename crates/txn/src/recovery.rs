@@ -77,7 +77,7 @@ impl Recovery {
         let prepared = self.vote_records.iter();
         let prepared = prepared.filter(|(_, vote_record)| **vote_record == Some(VoteRecord::Prepared));
         let prepared: Vec<GroupId> = prepared.map(|(group, _)| *group).collect();
-        let abort = Some(Finding::Decided(Decision::Abort(Refusal::QueriedTxn)));
+        let abort = Some(Finding::Decided(Decision::Abort(Refusal::Queried)));
         if any(VoteRecord::Over) && prepared.is_empty() {
             // Every participant has recorded the end: what one that was asked too late has written means nothing.
             return Some(Finding::Over);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn vote_records_that_were_written_once_decide() {
-        let abort = Finding::Decided(Decision::Abort(Refusal::QueriedTxn));
+        let abort = Finding::Decided(Decision::Abort(Refusal::Queried));
         assert_eq!(found(&[Prepared, Prepared]), Finding::Decided(Decision::Commit));
         assert_eq!(found(&[Prepared, Committed]), Finding::Decided(Decision::Commit));
         for against in [Refused, Aborted, Empty] {
@@ -160,7 +160,7 @@ mod tests {
             found(&[Lost, Prepared, Prepared]),
             Finding::Orphaned(GroupId::new(1))
         );
-        let abort = Finding::Decided(Decision::Abort(Refusal::QueriedTxn));
+        let abort = Finding::Decided(Decision::Abort(Refusal::Queried));
         assert_eq!(found(&[Lost, Prepared, Aborted]), abort);
         assert_eq!(found(&[Lost, Lost]), abort, "nobody holds anything");
     }

@@ -47,7 +47,7 @@ pub enum Refusal {
     /// Too much waits there. The client is told to try again.
     Busy,
     /// Somebody asked what has become of it, when it had not voted: try again.
-    QueriedTxn,
+    Queried,
     /// It was decided before, or whoever coordinates it is taken for dead.
     Over,
     /// The client has named the request, and it was carried out before or is out of time: the client is told what is known.
@@ -64,7 +64,7 @@ impl Refusal {
         Refusal::Changed,
         Refusal::Failed,
         Refusal::Busy,
-        Refusal::QueriedTxn,
+        Refusal::Queried,
         Refusal::Over,
         Refusal::Known,
         Refusal::Renewed,

@@ -1,7 +1,7 @@
 //! Words that have gone: for each idea there is one, and it is the field's ([glossary](../../../docs/glossary.md)).
 //!
 //! They are looked for in every part of an identifier (`take_errands`, `GroupSight`), in comments, strings and documents. What is a
-//! record of its time keeps the words of its time.
+//! record of its time keeps its words.
 
 use super::{Finding, Outcome};
 use crate::tree::Tree;

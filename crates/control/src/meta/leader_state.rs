@@ -186,7 +186,7 @@ impl LeaderState {
     }
 
     /// What the reconciler is shown. A node that was just heard and has no link any more is neither there nor gone: it may have died.
-    pub(crate) fn group_report(
+    pub(crate) fn observations(
         &mut self,
         me: NodeId,
         linked: &BTreeSet<NodeId>,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   any node --Request--> who leads the meta group: a proposal     --Answer--> what became of it, or who leads
-//!   any node --NodeHeartbeat----> who leads: I live, I know this much, my groups look so  --NodeHeartbeatReply--> so do I, or who leads
+//!   any node --NodeHeartbeat--> who leads: I live, I know this much, my groups look so
+//!                                                    --NodeHeartbeatReply--> so do I, or who leads
 //!   who leads --Map, Settings--> every node          who leads --Order--> the node that leads a group
 //!   members   --Raft, Beat, BeatAnswer--> members    who leads --State--> a new member --StateHeld--> who leads
 //! ```

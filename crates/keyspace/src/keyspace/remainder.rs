@@ -4,7 +4,7 @@
 //! ```text
 //!  rest      semantics u16 | now i64 | applied u64 | limits, nine u32 | stamps of each database | sessions | transactions
 //!            | requests | waiters | staging
-//!  waiters   arrivals u64 | count u32 | (snapshot receiver u64 | origin | length u32 | a wait, as entries hold it)*
+//!  waiters   arrivals u64 | count u32 | (arrival u64 | origin | length u32 | a wait, as entries hold it)*
 //!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
 //!  requests  floor UUID | count u32 | (UUID | digest u64 | protocol u8 | 0 u8, or 1 u8 and count u32 | (length u32 | bytes)*)*
 //!  staging   count u32 | (boot u64 | worker u16 | number u64 | bytes that are there u64)*

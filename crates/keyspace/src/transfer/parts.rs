@@ -1,8 +1,8 @@
 //! Long parts of a state that are no objects: an operation that waits for locks, what a transaction has prepared, replies that may not
 //! have arrived.
 //!
-//! What is no object goes with the last chunk (`keyspace/remainder.rs`), which would take long if any of it were long. So that goes
-//! before, in pieces, and the last chunk only says which part it is.
+//! What is no object goes with the last chunk (`keyspace/remainder.rs`), which would take long if any of it were long. So
+//! that goes before, in pieces, and the last chunk only says which part it is.
 //!
 //! ```text
 //!   sender   [ begin 4, piece ] [ piece ] [ piece, begin 5, piece ] [ gone 4, begin 6, piece | rest: ... 5 ... 6 ... ]

@@ -1,4 +1,4 @@
-//! Large values in pieces, as they are chunk and as they are put together.
+//! Large values in pieces, as they are cut and as they are put together.
 //!
 //! A piece is a part of what `form.rs` would write of the whole value: bytes of a flat one, whole elements of others. While
 //! a value is being sent it does not change (if it does, it is begun again), so a place in it stays what it is.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   new --take(chunk 1)--> under way --take(chunk n)--> ... --take(last chunk)--> complete --finish--> Keyspace
-//!                            |
-//!                            +-- a chunk that is none, or out of order: an error, and the snapshot receiver is good for nothing
+//!                              |
+//!                              +-- a chunk that is none, or out of order: an error, and the receiver is good for nothing
 //! ```
 //!
 //! It is total on any bytes: chunks come from another machine. What it makes of bytes that only look like chunks is some

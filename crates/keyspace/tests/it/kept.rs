@@ -237,11 +237,11 @@ fn a_transaction_takes_it_to_another_place_without_a_copy() {
     assert_eq!(long.runs()[0].1.as_ptr(), value.as_ptr(), "it is shared");
     let whole = long.to_bytes();
     assert_eq!(Operations::check(&whole), Ok(1));
-    for chunk in [1, KEPT_BYTES_MIN / 2, whole.len() - 1] {
+    for length in [1, KEPT_BYTES_MIN / 2, whole.len() - 1] {
         assert_eq!(
-            Operations::check(&whole[..chunk]),
+            Operations::check(&whole[..length]),
             Err(EntryError::Short),
-            "{chunk}"
+            "{length}"
         );
     }
     let [mut node, mut plain] = [Node::new(1), Node::new(1)];

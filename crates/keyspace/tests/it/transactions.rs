@@ -259,7 +259,7 @@ impl Group {
             participants: participants(),
         };
         let answers = self.apply(&Operation::QueryTxn(query_txn));
-        VoteRecord::of_code(answers[0][0]).expect("a register")
+        VoteRecord::of_code(answers[0][0]).expect("a vote record")
     }
 
     fn forget(&mut self, low: u64, over: &[TxnId]) {
@@ -330,11 +330,11 @@ fn apply(node: &mut Node, bytes: &[u8]) -> Vec<Vec<u8>> {
 
 /// A replica that was sent the state of another.
 fn moved(from: &mut Node) -> Node {
-    moved_in_cuts(from, 1_000, |_| {}).0
+    moved_in_chunks(from, 1_000, |_| {}).0
 }
 
 /// The same in chunks of about so many bytes, between which something happens; and how long the longest chunk was.
-fn moved_in_cuts(from: &mut Node, bytes_max: usize, mut between: impl FnMut(&mut Node)) -> (Node, usize) {
+fn moved_in_chunks(from: &mut Node, bytes_max: usize, mut between: impl FnMut(&mut Node)) -> (Node, usize) {
     let mut node = Node::new(9);
     let mut transfer = Transfer::begin(&mut from.keyspace).expect("it is the first");
     let mut snapshot_receiver = SnapshotReceiver::new();
@@ -411,7 +411,7 @@ fn an_abort_leaves_everything_as_it_was() {
 fn a_vote_record_is_written_once() {
     let mut group = Group::new();
     assert_eq!(group.query_txn(txn(1, 0)), VoteRecord::Refused);
-    assert_eq!(group.prepare(txn(1, 0), "SET k v"), refused(Refusal::QueriedTxn));
+    assert_eq!(group.prepare(txn(1, 0), "SET k v"), refused(Refusal::Queried));
     assert_eq!(group.prepare(txn(2, 0), "SET k v")[0], PREPARED);
     assert_eq!(group.query_txn(txn(2, 0)), VoteRecord::Prepared);
     assert_eq!(group.prepare(txn(2, 0), "SET k w"), [PREPARED], "it has voted");
@@ -446,16 +446,13 @@ fn what_is_over_stays_over() {
         VoteRecord::Over,
         "not as if it had never been"
     );
-    assert_eq!(group.prepare(txn(5, 0), "SET k v"), refused(Refusal::QueriedTxn));
+    assert_eq!(group.prepare(txn(5, 0), "SET k v"), refused(Refusal::Queried));
     assert_eq!(group.query_txn(txn(4, 0)), VoteRecord::Committed);
     group.forget(6, &[txn(4, 0)]);
     assert_eq!(group.counts(), (0, 0, 0, 0));
     for seq in [4, 5] {
         assert_eq!(group.query_txn(txn(seq, 0)), VoteRecord::Over);
-        assert_eq!(
-            group.prepare(txn(seq, 1), "SET k v"),
-            refused(Refusal::QueriedTxn)
-        );
+        assert_eq!(group.prepare(txn(seq, 1), "SET k v"), refused(Refusal::Queried));
     }
     assert_eq!(group.counts(), (0, 0, 0, 0));
 }
@@ -594,7 +591,7 @@ fn a_strict_transaction_of_which_a_command_fails_is_refused_with_the_error() {
 }
 
 #[test]
-fn who_only_waits_is_refused_by_a_wound_or_an_txn_query() {
+fn who_only_waits_is_refused_by_a_wound_or_a_query() {
     let mut group = Group::new();
     group.prepare(txn(1, 0), "SET k a");
     assert_eq!(group.prepare(txn(2, 0), "SET k b"), LATER);
@@ -604,7 +601,7 @@ fn who_only_waits_is_refused_by_a_wound_or_an_txn_query() {
     group.apply(&Operation::Withdraw { txn: txn(2, 0) });
     assert_eq!(group.late(second), Ok(Some(refused(Refusal::Wounded))));
     assert_eq!(group.query_txn(txn(3, 0)), VoteRecord::Refused);
-    assert_eq!(group.late(third), Ok(Some(refused(Refusal::QueriedTxn))));
+    assert_eq!(group.late(third), Ok(Some(refused(Refusal::Queried))));
     assert_eq!(group.counts(), (1, 0, 2, 2));
 }
 
@@ -863,9 +860,9 @@ fn with_long_parts() -> Group {
 }
 
 #[test]
-fn what_is_long_and_no_object_makes_no_cut_longer() {
+fn what_is_long_and_no_object_makes_no_chunk_longer() {
     let mut group = with_long_parts();
-    let (node, longest) = moved_in_cuts(&mut group.nodes[0], 4_000, |_| {});
+    let (node, longest) = moved_in_chunks(&mut group.nodes[0], 4_000, |_| {});
     assert!(longest < 8_000, "a chunk of {longest} bytes");
     assert_eq!(node.keyspace.state_hash(), group.nodes[0].keyspace.state_hash());
     group.nodes.push(node);
@@ -880,7 +877,7 @@ fn what_is_long_and_no_object_makes_no_cut_longer() {
     // What is carried out when it is committed holds everything.
     let run = format!("SET run {}", "r".repeat(70_000));
     assert_eq!(group.prepare_in_place(txn(7, 0), &[&run])[0], PREPARED);
-    let (node, longest) = moved_in_cuts(&mut group.nodes[0], 4_000, |_| {});
+    let (node, longest) = moved_in_chunks(&mut group.nodes[0], 4_000, |_| {});
     assert!(longest < 8_000, "a chunk of {longest} bytes");
     group.nodes.push(node);
     group.resolve(txn(7, 0), true);
@@ -893,7 +890,7 @@ fn what_is_long_goes_and_comes_while_it_is_sent() {
         let others = group.nodes.split_off(1);
         let mut sender = group.nodes.pop().expect("there were two");
         let mut steps = 0;
-        let (node, longest) = moved_in_cuts(&mut sender, 4_000, |node| {
+        let (node, longest) = moved_in_chunks(&mut sender, 4_000, |node| {
             steps += 1;
             if steps == moment {
                 let mut group = Group {
@@ -932,7 +929,7 @@ fn a_transfer_ends_although_something_long_goes_and_comes_all_the_time() {
     group.prepare(txn(seq, 0), &long(seq));
     let mut sender = group.nodes.remove(0);
     let mut steps = 0;
-    let (node, _) = moved_in_cuts(&mut sender, 4_000, |node| {
+    let (node, _) = moved_in_chunks(&mut sender, 4_000, |node| {
         steps += 1;
         assert!(steps < 1_000, "it goes on and on");
         if steps % 3 == 0 {

@@ -7,16 +7,16 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// The messages of a link whose bytes come in pieces that end at `chunks`.
-pub(crate) fn receive(bytes: &[u8], chunks: &[usize]) -> Result<Vec<PeerMessage>, FrameError> {
-    let mut chunks = chunks.to_vec();
-    chunks.push(bytes.len());
-    chunks.sort();
+/// The messages of a link whose bytes come in pieces that end at `ends`.
+pub(crate) fn receive(bytes: &[u8], ends: &[usize]) -> Result<Vec<PeerMessage>, FrameError> {
+    let mut ends = ends.to_vec();
+    ends.push(bytes.len());
+    ends.sort();
     let (mut decoder, mut assembler) = (Decoder::new(BODY_BYTES_MAX), Assembler::new());
     let (mut held, mut start, mut messages) = (Vec::new(), 0, Vec::new());
-    for chunk in chunks {
-        held.extend_from_slice(&bytes[start..chunk]);
-        start = chunk;
+    for end in ends {
+        held.extend_from_slice(&bytes[start..end]);
+        start = end;
         let mut input = &held[..];
         while let Some(frame) = decoder.next(&mut input)? {
             if let Some(packet) = assembler.push(frame).expect("as it was sent") {
@@ -38,13 +38,13 @@ fn sent(messages: &[PeerMessage]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn messages_do_not_depend_on_how_the_network_chunks_them(
+    fn messages_do_not_depend_on_how_the_network_cuts_them(
         messages in vec(any::message(), 0..12),
-        chunks in vec(any::<Index>(), 0..20),
+        ends in vec(any::<Index>(), 0..20),
     ) {
         let bytes = sent(&messages);
-        let chunks: Vec<usize> = chunks.iter().map(|chunk| chunk.index(bytes.len() + 1)).collect();
-        prop_assert_eq!(receive(&bytes, &chunks), Ok(messages));
+        let ends: Vec<usize> = ends.iter().map(|end| end.index(bytes.len() + 1)).collect();
+        prop_assert_eq!(receive(&bytes, &ends), Ok(messages));
     }
 
     #[test]

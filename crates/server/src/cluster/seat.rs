@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(super) const QUIET_MAX: Duration = Duration::from_millis(400);
 
 /// A learner that the map does not name for so long is not wanted any more: a map that does is under way for no longer than a
-/// node's node heartbeats take to ask for it.
+/// node's heartbeats take to ask for it.
 const STRANGER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// See the file's header.

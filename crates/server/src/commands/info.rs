@@ -342,7 +342,7 @@ impl<'a> Report<'a> {
         let buffers = self.buffers().input + self.buffers().output;
         self.field("mem_clients_normal", buffers);
         let links = self.shared.links();
-        let allocated = links.values().map(|group_report| group_report.link.buffer_bytes);
+        let allocated = links.values().map(|status| status.link.buffer_bytes);
         self.field("mem_cluster_links", allocated.sum::<u64>());
         self.field("mem_aof_buffer", 0);
         self.field("mem_allocator", "jemalloc-5.3.0");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   worker 0 --batches--> mailbox --> worker 1        each mailbox has a limit, and each batch takes its own time
-//!      |  ^-- mailbox <--batches-- |
+//!      |  ^-- mailbox <--batches--------'
 //!      '---- offload jobs ---> thread ---> back, each in its time
 //! ```
 //!
@@ -126,8 +126,8 @@ impl Serving {
             ..Hooks::default()
         };
         shared.clients.set_node(node);
-        // On some nodes little is long enough to go in pieces, a state in several cuts, and replies in several turns. What is drawn
-        // for it changes nothing else.
+        // On some nodes little is long enough to go in pieces, a state in several chunks, and replies in several turns. What is
+        // drawn for it changes nothing else.
         if Prng::new(prng.clone().next_u64()).below(3) == 0 {
             shared.hooks.turn_output_bytes = TURN_OUTPUT_BYTES;
             shared.hooks.piece_sizes = PieceSizes {

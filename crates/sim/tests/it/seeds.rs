@@ -41,9 +41,9 @@ fn a_handful_of_seeds_finds_nothing() {
 
 #[test]
 fn seeds_that_found_mistakes_in_transactions_find_nothing_any_more() {
-    // A register that was forgotten above the mark was written again.
+    // A vote record that was forgotten above the mark was written again.
     find_nothing([12, 14], &of_any());
-    // Votes and txn queries that got lost kept a transaction open for ever.
+    // Votes and queries that got lost kept a transaction open for ever.
     find_nothing([56, 65], &of_any());
     // `WATCH` of several groups that are out of reach was answered twice.
     find_nothing([474], &of_any());

@@ -1,4 +1,4 @@
-//! Votes in write-once vote records: who may decide what.
+//! Votes, written once: who may decide what.
 
 use crate::explore::{holds, is_large, is_stuck, violates};
 use crate::order::Disorder;

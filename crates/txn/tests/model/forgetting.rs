@@ -55,7 +55,7 @@ fn what_is_over_everywhere_is_forgotten() {
 }
 
 #[test]
-fn an_txn_query_below_the_mark_writes_nothing() {
+fn a_query_below_the_mark_writes_nothing() {
     violates(&alone().with(Mutant::MarkIgnored), Wrong::LostAnswered);
 }
 
