@@ -141,8 +141,7 @@ pub fn listing() -> String {
             .copied()
             .chain(children.is_empty().then_some(*spec));
         for spec in all {
-            let name = spec.name.replace('|', " ").to_ascii_uppercase();
-            let _ = writeln!(listing, "{name:24} {}", spec.docs.summary);
+            let _ = writeln!(listing, "{:24} {}", called(spec.name), spec.docs.summary);
         }
     }
     listing
@@ -165,8 +164,12 @@ fn row(page: &mut String, spec: &Spec) {
 }
 
 /// `config|set` as clients write it.
+fn called(name: &str) -> String {
+    name.replace('|', " ").to_ascii_uppercase()
+}
+
 fn shown(name: &str) -> String {
-    format!("`{}`", name.replace('|', " ").to_ascii_uppercase())
+    format!("`{}`", called(name))
 }
 
 fn spreads(spec: &Spec) -> &'static str {

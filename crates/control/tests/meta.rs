@@ -984,7 +984,11 @@ fn a_change_of_the_meta_group_goes_on_until_a_majority_of_its_new_voters_knows_t
     let is_changing = |world: &mut World| {
         let now = world.now;
         let leader = world.leader().expect("nobody dies");
-        let observations = world.machines[leader].meta.as_mut().unwrap().observations(now);
+        let observations = world.machines[leader]
+            .meta
+            .as_mut()
+            .expect("the leader runs")
+            .observations(now);
         let own = observations.and_then(|mut observations| observations.groups.remove(&GroupRef::Meta));
         own.map(|own| own.is_changing)
     };
@@ -1519,7 +1523,11 @@ fn a_node_whose_link_is_gone_is_neither_there_nor_gone_until_it_is_heard_or_miss
     let node = world.machines[other].node.expect("it has joined");
     let silence = |world: &mut World| {
         let now = world.now;
-        let observations = world.machines[leader].meta.as_mut().unwrap().observations(now);
+        let observations = world.machines[leader]
+            .meta
+            .as_mut()
+            .expect("the leader runs")
+            .observations(now);
         observations.expect("it leads").silence.get(&node).copied()
     };
     assert!(silence(&mut world).is_some_and(|silent| silent < away_after));

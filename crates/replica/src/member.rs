@@ -1416,6 +1416,20 @@ mod tests {
         RaftNode::new(config, Monotonic(0)).expect("its parts agree")
     }
 
+    fn turn() -> Turn {
+        Turn {
+            number: 1,
+            now: UnixMillis(1),
+            seed: 1,
+            lfu: None,
+            notify: EventClasses::default(),
+            steps_max: usize::MAX,
+            answers_bytes_max: usize::MAX,
+            chunk_bytes: 256 * 1024,
+            semantics: SemanticsVersion::CURRENT,
+        }
+    }
+
     fn member() -> Member {
         Member::new(GroupId::new(0), 0, raft(), Index(0))
     }
@@ -1436,17 +1450,7 @@ mod tests {
 
     #[test]
     fn no_read_waits_on_where_a_leader_was_removed_or_its_group_began_anew() {
-        let turn = Turn {
-            number: 1,
-            now: UnixMillis(0),
-            seed: 1,
-            lfu: None,
-            notify: EventClasses::default(),
-            steps_max: usize::MAX,
-            answers_bytes_max: usize::MAX,
-            chunk_bytes: 256 * 1024,
-            semantics: SemanticsVersion::CURRENT,
-        };
+        let turn = turn();
         let ends: [fn(&mut Replica, &Turn); 2] = [
             |replica, _| replica.leave(),
             |replica, turn| replica.survive(turn, Monotonic(0)),
@@ -1520,17 +1524,7 @@ mod tests {
     fn an_entry_that_cannot_be_read_is_left_out_and_told_of() {
         let mut state = GroupState::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
         let mut member = member();
-        let turn = Turn {
-            number: 1,
-            now: UnixMillis(1),
-            seed: 1,
-            lfu: None,
-            notify: EventClasses::default(),
-            steps_max: usize::MAX,
-            answers_bytes_max: usize::MAX,
-            chunk_bytes: 256 * 1024,
-            semantics: SemanticsVersion::CURRENT,
-        };
+        let turn = turn();
         let data = Bytes::from_static(b"nothing that a leader wrote");
         let mut effects = Effects::default();
         assert!(member.apply(&mut state, &turn, &data, None, &mut effects));

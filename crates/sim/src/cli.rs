@@ -40,7 +40,7 @@ simulated.
   sim --seeds 500                     500 seeds; the first failure is explained, with the command that repeats it
   sim --seed 4711                     this one alone, with the last events if it fails
   sim --seed 4711 --history f.txt     the same, and what the clients saw as text
-  sim --mutation AmnesiacVote --seeds 200  plants a mistake; succeeds if somebody notices
+  sim --mutation AmnesiacVote         plants a mistake; succeeds if somebody notices
   sim --seeds 100000 --minutes 30     as many as half an hour allows
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes and

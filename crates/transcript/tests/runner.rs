@@ -70,7 +70,7 @@ fn a_transcript_that_goes_as_it_stands_says_nothing_and_is_not_touched() {
     let folder = folder("as_it_stands", TRANSCRIPT);
     assert_eq!(play_files(&folder, false, adder), Ok(()));
     assert_eq!(
-        std::fs::read_to_string(folder.join("transcript.txt")).unwrap(),
+        std::fs::read_to_string(folder.join("transcript.txt")).expect("it was written above"),
         TRANSCRIPT
     );
 }
@@ -97,8 +97,16 @@ fn every_line_of_an_answer_counts() {
         TRANSCRIPT.replace("doubled\n5\n", ""),
         TRANSCRIPT.to_owned() + "something\n",
     ] {
-        let transcript = Transcript::read(&wrong).unwrap();
-        assert_eq!(transcript.play(adder()).unwrap().mismatches.len(), 1, "{wrong}");
+        let transcript = Transcript::read(&wrong).expect("only its answers are wrong");
+        assert_eq!(
+            transcript
+                .play(adder())
+                .expect("its commands are known")
+                .mismatches
+                .len(),
+            1,
+            "{wrong}"
+        );
     }
 }
 
@@ -112,7 +120,10 @@ fn rewriting_replaces_answers_and_nothing_else_and_a_second_time_changes_nothing
     let path = folder.join("transcript.txt");
     for _ in 0..2 {
         assert_eq!(play_files(&folder, true, adder), Ok(()));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), TRANSCRIPT);
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("it was just played"),
+            TRANSCRIPT
+        );
     }
     assert_eq!(play_files(&folder, false, adder), Ok(()));
 }
@@ -125,7 +136,7 @@ fn rewriting_does_not_mend_what_is_malformed() {
     let name = folder.join("transcript.txt").display().to_string();
     assert_eq!(report, format!("{name}:5: there is no command `ad`\n"));
     assert_eq!(
-        std::fs::read_to_string(folder.join("transcript.txt")).unwrap(),
+        std::fs::read_to_string(folder.join("transcript.txt")).expect("it was written above"),
         wrong
     );
 }
@@ -173,7 +184,9 @@ fn a_command_that_is_wrong_is_an_error_with_its_line() {
 #[test]
 fn a_quoted_word_holds_spaces_and_the_ends_of_lines() {
     let text = "# Words.\nsay \"a b\" c=d \"e=\\\"f\\\\\" \"\"\n----\na b|c=d|e=\"f\\|\n";
-    let played = Transcript::read(text).unwrap().play(adder()).unwrap();
+    let played = Transcript::read(text)
+        .and_then(|read| read.play(adder()))
+        .expect("it is well formed");
     assert_eq!(played.mismatches, []);
     assert_eq!(
         malformed("# Both.\nsay \"a\\r\\n\\r\\nb\"\n----\n").line,
@@ -185,7 +198,7 @@ fn a_quoted_word_holds_spaces_and_the_ends_of_lines() {
 #[test]
 fn a_folder_without_a_transcript_is_an_error() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("empty");
-    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(&folder).expect("it can be made");
     assert!(
         play_files(&folder, false, adder)
             .unwrap_err()

@@ -429,7 +429,14 @@ mod tests {
 
     fn info(id: u64, address: &str) -> ClientInfo {
         let address = address.parse().unwrap();
-        ClientInfo::new(id, address, "127.0.0.1:6379".parse().unwrap(), 0, 8, 1_000)
+        ClientInfo::new(
+            id,
+            address,
+            "127.0.0.1:6379".parse().expect("an address"),
+            0,
+            8,
+            1_000,
+        )
     }
 
     #[test]
@@ -462,7 +469,7 @@ mod tests {
         info.output_bytes.store(7, Ordering::Relaxed);
         info.is_monitor.store(true, Ordering::Relaxed);
         info.subscriptions[1].store(4, Ordering::Relaxed);
-        let text = String::from_utf8(line(&info, UnixMillis(0), None)).unwrap();
+        let text = String::from_utf8(line(&info, UnixMillis(0), None)).expect("a line is text");
         for field in [
             "addr=[::1]:1",
             "age=0",
