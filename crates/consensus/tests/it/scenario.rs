@@ -20,24 +20,26 @@ struct Trio {
     applied: Vec<Vec<Bytes>>,
 }
 
+/// One of a group's first voters, with nothing in its log but them.
+pub(crate) fn first_voter(me: u64, members: &Members, now: Monotonic) -> RaftNode {
+    let config = Config {
+        group: GroupId::new(0),
+        me: Incarnation(me),
+        start: Config::first(members.clone()),
+        saved: Saved::default(),
+        durability: Durability::Memory,
+        times: Times::DEFAULT,
+        seed: me,
+    };
+    RaftNode::new(config, now).expect("a valid configuration")
+}
+
 impl Trio {
     fn new() -> Trio {
         let now = Monotonic(1_000 * MS);
         let members = Members::of_voters((1..=3).map(Incarnation));
-        let group = |me: u64| {
-            let config = Config {
-                group: GroupId::new(0),
-                me: Incarnation(me),
-                start: Config::first(members.clone()),
-                saved: Saved::default(),
-                durability: Durability::Memory,
-                times: Times::DEFAULT,
-                seed: me,
-            };
-            RaftNode::new(config, now).expect("a valid configuration")
-        };
         Trio {
-            groups: (1..=3).map(group).collect(),
+            groups: (1..=3).map(|me| first_voter(me, &members, now)).collect(),
             now,
             sent: Vec::new(),
             confirmed: Vec::new(),

@@ -3,12 +3,10 @@
 //! A replica acts when a command says so: there is no time but `wait`, and no message arrives but by `deliver` and
 //! `settle`. Times are counted from the start of the transcript.
 
+use crate::scenario::first_voter;
 use bytes::Bytes;
-use consensus::{
-    Body, Config, Durability, Effect, Index, Members, Message, RaftNode, ReadId, ReadPermit, Role, Saved,
-    Term, Times,
-};
-use ids::{GroupId, Incarnation, Monotonic};
+use consensus::{Body, Effect, Index, Members, Message, RaftNode, ReadId, ReadPermit, Role, Term};
+use ids::{Incarnation, Monotonic};
 use mutations::Mutation;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -131,16 +129,7 @@ impl Group {
     fn begin(&mut self, voters: u64) {
         let members = Members::of_voters((1..=voters).map(Incarnation));
         for me in 1..=voters {
-            let config = Config {
-                group: GroupId::new(0),
-                me: Incarnation(me),
-                start: Config::first(members.clone()),
-                saved: Saved::default(),
-                durability: Durability::Memory,
-                times: Times::DEFAULT,
-                seed: me,
-            };
-            let replica = RaftNode::new(config, self.now).expect("a valid configuration");
+            let replica = first_voter(me, &members, self.now);
             let status = replica.status();
             self.told.push((status.role, status.term, status.leader));
             self.replicas.push(replica);

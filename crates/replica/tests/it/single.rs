@@ -10,7 +10,8 @@ fn replica() -> Replica {
     Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE)
 }
 
-fn turn(number: u64, now: i64) -> Turn {
+/// A turn in which nothing is limited.
+pub(crate) fn turn(number: u64, now: i64) -> Turn {
     Turn {
         number,
         now: UnixMillis(now),

@@ -4,10 +4,10 @@
 //! follows from the key, as everywhere.
 
 use crate::cluster::{GROUPS, group_of, operation};
+use crate::single::turn;
 use ids::{Boot, GroupCount, GroupId, Groups, HashSeed, UnixMillis};
-use keyspace::EventClasses;
 use mutations::Mutation;
-use replica::{Assignment, Condition, Output, Part, Replica, Replies, ReplyTo, Request, Turn};
+use replica::{Assignment, Condition, Output, Part, Replica, Replies, ReplyTo, Request};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use transcript::Command;
@@ -207,17 +207,7 @@ impl Stage {
     /// A request reaches its group, in a turn of its own.
     fn handle(&mut self, group: GroupId, request: Request) -> String {
         self.turn += 1;
-        let turn = Turn {
-            number: self.turn,
-            now: UnixMillis(1_000_000 + self.turn as i64),
-            seed: self.turn,
-            lfu: None,
-            notify: EventClasses::default(),
-            steps_max: usize::MAX,
-            answers_bytes_max: usize::MAX,
-            chunk_bytes: 256 * 1024,
-            semantics: ids::SemanticsVersion::CURRENT,
-        };
+        let turn = turn(self.turn, 1_000_000 + self.turn as i64);
         let mut outputs = Vec::new();
         self.replicas[group.index()].handle(&turn, request, &mut outputs);
         let lines = outputs.iter().map(|output| format!("{}\n", self.line(output)));
