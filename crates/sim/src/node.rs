@@ -88,6 +88,8 @@ pub(crate) struct Birth<'a> {
     pub(crate) seed: u64,
     /// How the cluster is made.
     pub(crate) shape: &'a Shape,
+    /// Bytes of one piece of a long operation, on nodes where little is long.
+    pub(crate) piece_bytes: usize,
 }
 
 /// How a cluster is made.

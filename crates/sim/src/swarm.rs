@@ -16,6 +16,8 @@ use std::ops::RangeInclusive;
 pub const NODES_MAX: usize = 9;
 /// Workers of a node in a simulation, at most.
 pub const WORKERS_MAX: usize = 4;
+/// The longest way between two nodes, in nanoseconds, with a turn at its end, over which pieces may be very small.
+const FAST_HOP: u64 = 20 * MILLIS;
 
 /// One seed's draw. Times are nanoseconds; chances are of a million; rates are in events a minute.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -243,6 +245,15 @@ impl Swarm {
             _ => {}
         }
         swarm
+    }
+
+    /// Bytes of one piece of a long operation, on nodes where little is long: so many that an operation on every key is through
+    /// within the deadline of its transaction, also where a round takes long.
+    pub(crate) fn piece_bytes(&self) -> usize {
+        match self.latency.1 + self.turn {
+            ..=FAST_HOP => 10,
+            _ => 40,
+        }
     }
 
     fn draw_freely(seed: u64, nodes: &RangeInclusive<usize>) -> Swarm {

@@ -78,6 +78,7 @@ pub(crate) struct Whole {
     machines: usize,
     groups: Groups,
     workers: usize,
+    piece_bytes: usize,
     prng: Prng,
     store: Store,
     meta: Meta,
@@ -425,6 +426,7 @@ impl Whole {
             machines: self.machines,
             groups: self.groups,
             workers: self.workers,
+            piece_bytes: self.piece_bytes,
             prng: &mut self.prng,
         });
         serving.keep(kept);
@@ -681,6 +683,7 @@ impl Whole {
             machines,
             groups,
             workers: birth.shape.workers,
+            piece_bytes: birth.piece_bytes,
             prng,
             store,
             meta,

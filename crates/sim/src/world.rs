@@ -473,6 +473,7 @@ impl<'a> World<'a> {
             founds: index == 0 && self.calm_at == u64::MAX,
             seed: machine.prng.next_u64(),
             shape: &self.swarm.shape,
+            piece_bytes: self.swarm.piece_bytes(),
         };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
         let mut out = Output::new(self.trace.is_wanted());

@@ -84,6 +84,8 @@ pub(crate) struct Making<'a> {
     pub(crate) machines: usize,
     pub(crate) groups: Groups,
     pub(crate) workers: usize,
+    /// Bytes of one piece of a long operation, on nodes where little is long.
+    pub(crate) piece_bytes: usize,
     pub(crate) prng: &'a mut Prng,
 }
 
@@ -116,6 +118,7 @@ impl Serving {
             machines,
             groups,
             workers,
+            piece_bytes,
             prng,
         } = making;
         let mut shared = Shared::new(boot, "run".into(), 0, 6379, groups, workers, Settings::default());
@@ -132,7 +135,7 @@ impl Serving {
             shared.hooks.turn_output_bytes = TURN_OUTPUT_BYTES;
             shared.hooks.piece_sizes = PieceSizes {
                 long_bytes_min: 16,
-                piece_bytes: 10,
+                piece_bytes,
                 chunk_bytes: 400,
                 ..PieceSizes::default()
             };
