@@ -305,7 +305,7 @@ fn check(node: &mut Node) {
         assert!(keys <= node.keyspace.counts(db).0);
     }
     assert!(bytes <= node.keyspace.memory());
-    node.keyspace.collect_garbage(&mut { usize::MAX });
+    node.keyspace.collect_lazyfree(&mut { usize::MAX });
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

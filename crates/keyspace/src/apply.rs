@@ -353,7 +353,7 @@ impl Apply<'_, '_> {
         let removed = self.remove(location, key);
         let was_there = removed.is_some();
         if let Some(object) = removed {
-            self.keyspace.garbage().add(object);
+            self.keyspace.lazyfree().add(object);
         }
         was_there
     }

@@ -14,8 +14,8 @@
 
 use crate::entry::Operations;
 use crate::form::{self, Rest};
-use crate::garbage::Garbage;
 use crate::large::Large;
+use crate::lazyfree::Lazyfree;
 use std::collections::BTreeMap;
 
 /// Bytes at the beginning of an operation in which its effects are looked for. What begins later is decoded at once.
@@ -45,15 +45,15 @@ struct Growing {
 
 impl Building {
     /// More of the operation has come: `bytes` are all of it so far.
-    pub(crate) fn follow(&mut self, bytes: &[u8], garbage: &mut Garbage) {
+    pub(crate) fn follow(&mut self, bytes: &[u8], lazyfree: &mut Lazyfree) {
         if self.next.is_none() && bytes.len() <= HEAD_BYTES_MAX {
             self.next = Operations::effects_of(bytes);
         }
-        while self.step(bytes, garbage) {}
+        while self.step(bytes, lazyfree) {}
     }
 
     /// Whether it went on to the next effect.
-    fn step(&mut self, bytes: &[u8], garbage: &mut Garbage) -> bool {
+    fn step(&mut self, bytes: &[u8], lazyfree: &mut Lazyfree) -> bool {
         let Some((next, left @ 1..)) = self.next else {
             return false;
         };
@@ -69,7 +69,7 @@ impl Building {
             if is_sound && bytes.len() < growing.end {
                 self.growing = Some(growing);
             } else {
-                garbage.add_large(growing.large);
+                lazyfree.add_large(growing.large);
                 self.next = Some((next, 0));
             }
             return false;
@@ -111,12 +111,12 @@ impl Building {
     }
 
     /// All of it is dropped piece by piece.
-    pub(crate) fn discard(self, garbage: &mut Garbage) {
+    pub(crate) fn discard(self, lazyfree: &mut Lazyfree) {
         let growing = self.growing.map(|growing| growing.large);
         growing
             .into_iter()
             .chain(self.built.into_values())
-            .for_each(|large| garbage.add_large(large));
+            .for_each(|large| lazyfree.add_large(large));
     }
 }
 
@@ -172,11 +172,11 @@ mod tests {
     fn values_are_built_as_their_pieces_come() {
         let bytes = prepare();
         for piece in [1, 7, 100, 4_096, 1 << 20] {
-            let (mut building, mut garbage) = (Building::default(), Garbage::default());
+            let (mut building, mut lazyfree) = (Building::default(), Lazyfree::default());
             let mut most = 0;
             let mut before = 0;
             for end in (0..bytes.len()).step_by(piece).skip(1).chain([bytes.len()]) {
-                building.follow(&bytes[..end], &mut garbage);
+                building.follow(&bytes[..end], &mut lazyfree);
                 let growing = building.growing.as_ref().map_or(0, |growing| growing.large.len());
                 let now = growing + building.built.values().map(Large::len).sum::<usize>();
                 most = most.max(now - before);
@@ -200,12 +200,12 @@ mod tests {
         for at in 0..sound.len().min(400) {
             let mut bytes = sound.clone();
             bytes[at] ^= 0x55;
-            let (mut building, mut garbage) = (Building::default(), Garbage::default());
+            let (mut building, mut lazyfree) = (Building::default(), Lazyfree::default());
             for end in (0..bytes.len()).step_by(1_000).chain([bytes.len()]) {
-                building.follow(&bytes[..end], &mut garbage);
+                building.follow(&bytes[..end], &mut lazyfree);
             }
-            building.discard(&mut garbage);
-            garbage.collect(&mut usize::MAX.clone());
+            building.discard(&mut lazyfree);
+            lazyfree.collect(&mut usize::MAX.clone());
         }
     }
 }

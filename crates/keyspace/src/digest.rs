@@ -35,7 +35,7 @@ impl Digest {
         match object.value() {
             Value::Integer(number) => self.number(0).number(number as u64),
             Value::Bytes(bytes) => self.number(1 + u64::from(object.is_grown())).bytes(bytes),
-            Value::Packed(kind, packed) => self.number(3 + kind as u64).bytes(packed.bytes()),
+            Value::Listpack(kind, listpack) => self.number(3 + kind as u64).bytes(listpack.bytes()),
             Value::Integers(bytes) => self.number(9).bytes(bytes),
             Value::Large(large) => self.number(10 + large.kind() as u64).large(large),
         };

@@ -85,7 +85,7 @@ impl Keyspace {
         }
         let events = scratch.take_events();
         let effects = scratch.take_effects();
-        self.adopt_garbage(scratch.take_garbage());
+        self.adopt_lazyfree(scratch.take_lazyfree());
         if scratch.is_small() {
             self.scratch = Some(scratch);
         }

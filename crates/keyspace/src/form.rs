@@ -5,7 +5,7 @@
 //!  key, value   length u32 | bytes
 //!  flags        1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text
 //!  form 0       a string: its bytes
-//!  form 1 to 4  a packed list, set, hash, sorted set: its bytes (`packed.rs`)
+//!  form 1 to 4  a list, set, hash, sorted set in a listpack: its bytes (`listpack.rs`)
 //!  form 5       a set of integers: its bytes (`integers.rs`)
 //!  form 6       a large list: (length u32 | element)*
 //!  form 7, 8    a large set, hash: the seed of its order (16 bytes), then (length u32 | bytes)* of members, or of
@@ -20,8 +20,8 @@ use crate::directory::Directory;
 use crate::integers;
 use crate::large::Large;
 use crate::list::List;
+use crate::listpack::Listpack;
 use crate::object::{Kind, Object, Value};
-use crate::packed::Packed;
 use crate::sorted_set::SortedSet;
 use crate::value::Digits;
 use bytes::Bytes;
@@ -37,7 +37,7 @@ pub(crate) fn code(object: &Object) -> u8 {
     let place = |kind| KINDS.iter().position(|&other| other == kind).unwrap_or(0) as u8;
     match object.value() {
         Value::Bytes(_) | Value::Integer(_) => 0,
-        Value::Packed(kind, _) => 1 + place(kind),
+        Value::Listpack(kind, _) => 1 + place(kind),
         Value::Integers(_) => 5,
         Value::Large(large) => 6 + place(large.kind()),
     }
@@ -48,7 +48,7 @@ pub(crate) fn encode(object: &Object, to: &mut Vec<u8>) {
     match object.value() {
         Value::Bytes(bytes) | Value::Integers(bytes) => to.extend_from_slice(bytes),
         Value::Integer(number) => to.extend_from_slice(Digits::default().format(number)),
-        Value::Packed(_, packed) => to.extend_from_slice(packed.bytes()),
+        Value::Listpack(_, listpack) => to.extend_from_slice(listpack.bytes()),
         Value::Large(large) => encode_large(large, to),
     }
 }
@@ -198,12 +198,12 @@ pub(crate) fn seed(to: &mut Vec<u8>, seed: HashSeed) {
 /// Whether `bytes` are a value in this form. There are no empty collections. Decoding it cannot fail then, but for a large one that
 /// has a member twice: to find that out is to decode it, and nobody writes such a one.
 pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
-    let is_packed = || Packed::check(bytes) && !Packed::new(bytes).is_empty();
+    let is_listpack = || Listpack::check(bytes) && !Listpack::new(bytes).is_empty();
     match form {
         0 => true,
-        1 | 2 => is_packed(),
-        3 => is_packed() && Packed::new(bytes).len().is_multiple_of(2),
-        4 => is_packed() && crate::sorted_set::check_packed(bytes),
+        1 | 2 => is_listpack(),
+        3 => is_listpack() && Listpack::new(bytes).len().is_multiple_of(2),
+        4 => is_listpack() && crate::sorted_set::check_listpack(bytes),
         5 => integers::check(bytes) && integers::len(bytes) > 0,
         6..=9 => check_elements(form, bytes),
         _ => false,
@@ -233,7 +233,7 @@ pub(crate) fn decode(form: u8, key: &[u8], bytes: &[u8], deadline: Option<UnixMi
     let large = match form {
         1..=4 => {
             let kind = KINDS[usize::from(form) - 1];
-            return Some(Object::with_packed(kind, key, bytes, deadline, Version(0)));
+            return Some(Object::with_listpack(kind, key, bytes, deadline, Version(0)));
         }
         5 => {
             let mut object = Object::string(key, b"", deadline, Version(0));

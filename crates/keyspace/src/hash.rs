@@ -1,6 +1,6 @@
 //! Hashes.
 //!
-//! A small hash is a packed sequence of fields each followed by its value, in the order in which the fields came. A
+//! A small hash is a listpack of fields each followed by its value, in the order in which the fields came. A
 //! hash beyond the limits is a directory, whose objects are the fields, and it stays one.
 
 use crate::apply::{Apply, Edit};
@@ -8,8 +8,8 @@ use crate::directory::{Directory, Position};
 use crate::events::EventClasses;
 use crate::large::Large;
 use crate::limits::Limits;
+use crate::listpack::{self, Element, Listpack};
 use crate::object::{Kind, Object, Value};
-use crate::packed::{self, Element, Packed};
 use crate::read::{Reader, write_scan};
 use crate::sample::{are_too_many_picks, sample};
 use crate::slot_word::ObjectRef;
@@ -19,8 +19,8 @@ use command::{HashCommand, HashParts, HashSetReply, ReplyError, ScanOptions};
 use ids::{HashSeed, Prng, Version};
 use resp::{Args, Protocol, Writer};
 
-/// A packed hash stays below so many bytes, whatever the limits are: lengths have 32 bits.
-const PACKED_BYTES_MAX: usize = 1 << 30;
+/// A hash in a listpack stays below so many bytes, whatever the limits are: lengths have 32 bits.
+const LISTPACK_BYTES_MAX: usize = 1 << 30;
 
 /// Fields that are drawn at a time, before the hash is walked for them.
 const BATCH: u64 = 4_096;
@@ -29,7 +29,7 @@ const BATCH: u64 = 4_096;
 #[derive(Clone, Copy)]
 pub(crate) enum Fields<'a> {
     /// Each followed by its value.
-    Packed(Packed<'a>),
+    Listpack(Listpack<'a>),
     /// Objects with their values.
     Large(&'a Directory),
 }
@@ -42,12 +42,12 @@ impl<'a> Fields<'a> {
     #[inline]
     pub(crate) fn of(value: Value<'a>) -> Fields<'a> {
         match value {
-            Value::Packed(Kind::Hash, packed) => Fields::Packed(packed),
+            Value::Listpack(Kind::Hash, listpack) => Fields::Listpack(listpack),
             Value::Large(Large::Hash(fields)) => Fields::Large(fields),
             Value::Bytes(_)
             | Value::Integer(_)
             | Value::Integers(_)
-            | Value::Packed(..)
+            | Value::Listpack(..)
             | Value::Large(Large::List(_) | Large::Set(_) | Large::SortedSet(_)) => {
                 unreachable!("the kind was checked: only hashes have fields")
             }
@@ -57,7 +57,7 @@ impl<'a> Fields<'a> {
     /// How many there are.
     pub(crate) fn len(self) -> usize {
         match self {
-            Fields::Packed(packed) => packed.len() / 2,
+            Fields::Listpack(listpack) => listpack.len() / 2,
             Fields::Large(fields) => fields.len(),
         }
     }
@@ -66,9 +66,9 @@ impl<'a> Fields<'a> {
     #[inline]
     pub(crate) fn get<R>(self, field: &[u8], look: impl FnOnce(Option<Element<'_>>) -> R) -> R {
         match self {
-            Fields::Packed(packed) => {
-                let found = packed.find(field, 2);
-                look(found.map(|at| packed.at(packed.at(at).1).0))
+            Fields::Listpack(listpack) => {
+                let found = listpack.find(field, 2);
+                look(found.map(|at| listpack.at(listpack.at(at).1).0))
             }
             Fields::Large(fields) => match fields.find(fields.hash(field), field) {
                 Some(object) => look(Some(value_of(&object))),
@@ -80,7 +80,7 @@ impl<'a> Fields<'a> {
     /// Calls `visit` with all fields and values.
     pub(crate) fn for_each(self, mut visit: impl FnMut(Element<'_>, Element<'_>)) {
         match self {
-            Fields::Packed(packed) => pairs(packed).for_each(|(field, value)| visit(field, value)),
+            Fields::Listpack(listpack) => pairs(listpack).for_each(|(field, value)| visit(field, value)),
             Fields::Large(fields) => {
                 fields.for_each(|object| visit(Element::Bytes(object.key()), value_of(object)));
             }
@@ -90,8 +90,8 @@ impl<'a> Fields<'a> {
     /// Calls `visit` with the fields of these ranks, which ascend.
     fn pick(self, ranks: impl Iterator<Item = usize>, mut visit: impl FnMut(Picked<'a>)) {
         match self {
-            Fields::Packed(packed) => {
-                let mut rest = pairs(packed);
+            Fields::Listpack(listpack) => {
+                let mut rest = pairs(listpack);
                 let mut seen = 0;
                 for rank in ranks {
                     let (field, value) = rest
@@ -142,8 +142,8 @@ impl Picked<'_> {
 }
 
 /// Fields with their values.
-fn pairs(packed: Packed<'_>) -> impl Iterator<Item = (Element<'_>, Element<'_>)> {
-    let mut elements = packed.iter();
+fn pairs(listpack: Listpack<'_>) -> impl Iterator<Item = (Element<'_>, Element<'_>)> {
+    let mut elements = listpack.iter();
     std::iter::from_fn(move || Some((elements.next()?, elements.next()?)))
 }
 
@@ -153,7 +153,7 @@ fn value_of(object: &Object) -> Element<'_> {
     match object.value() {
         Value::Bytes(bytes) => Element::Bytes(bytes),
         Value::Integer(number) => Element::Integer(number),
-        Value::Packed(..) | Value::Integers(_) | Value::Large(_) => {
+        Value::Listpack(..) | Value::Integers(_) | Value::Large(_) => {
             unreachable!("the fields of a hash have strings")
         }
     }
@@ -162,20 +162,20 @@ fn value_of(object: &Object) -> Element<'_> {
 /// Sets a field; whether it is new.
 #[inline]
 fn set(object: &mut Object, limits: &Limits, seed: HashSeed, field: &[u8], value: &[u8]) -> bool {
-    if let Value::Packed(_, packed) = object.value() {
+    if let Value::Listpack(_, listpack) = object.value() {
         let bytes_max = limits.hash_value_bytes as usize;
         let fits = field.len() <= bytes_max
             && value.len() <= bytes_max
-            && packed.bytes().len() + field.len() + value.len() < PACKED_BYTES_MAX;
+            && listpack.bytes().len() + field.len() + value.len() < LISTPACK_BYTES_MAX;
         if fits {
-            if let Some(at) = packed.find(field, 2) {
-                let (_, at) = packed.at(at);
-                packed::replace(object, at, value);
+            if let Some(at) = listpack.find(field, 2) {
+                let (_, at) = listpack.at(at);
+                listpack::replace(object, at, value);
                 return false;
             }
-            let entries_max = (limits.hash_entries as usize).min(packed::ENTRIES_MAX / 2);
-            if packed.len() / 2 < entries_max {
-                packed::push_back_pair(object, field, value);
+            let entries_max = (limits.hash_entries as usize).min(listpack::ENTRIES_MAX / 2);
+            if listpack.len() / 2 < entries_max {
+                listpack::push_back_pair(object, field, value);
                 return true;
             }
         }
@@ -192,9 +192,9 @@ fn set(object: &mut Object, limits: &Limits, seed: HashSeed, field: &[u8], value
 /// Removes a field; whether there was one.
 fn remove(object: &mut Object, field: &[u8]) -> bool {
     match object.value() {
-        Value::Packed(_, packed) => match packed.find(field, 2) {
+        Value::Listpack(_, listpack) => match listpack.find(field, 2) {
             Some(at) => {
-                packed::remove(object, at, 2);
+                listpack::remove(object, at, 2);
                 true
             }
             None => false,
@@ -211,7 +211,7 @@ fn member(field: &[u8], value: &[u8]) -> Object {
     Object::string(field, value, None, Version(0))
 }
 
-/// Makes a packed hash a large one.
+/// Makes a hash in a listpack a large one.
 fn enlarge(object: &mut Object, seed: HashSeed) {
     let mut fields = Directory::new(seed);
     let (mut field_digits, mut value_digits) = (Digits::default(), Digits::default());
@@ -225,7 +225,7 @@ fn enlarge(object: &mut Object, seed: HashSeed) {
 fn large_mut(object: &mut Object) -> &mut Directory {
     match object.large_mut() {
         Some(Large::Hash(fields)) => fields,
-        _ => unreachable!("a hash that is not packed is a large one"),
+        _ => unreachable!("a hash that is in no listpack is a large one"),
     }
 }
 
@@ -485,7 +485,7 @@ impl Reader<'_, '_> {
         };
         let next = match Fields::of(object.value()) {
             // A small hash is told at once, whatever the cursor.
-            hash @ Fields::Packed(_) => {
+            hash @ Fields::Listpack(_) => {
                 hash.for_each(visit);
                 None
             }

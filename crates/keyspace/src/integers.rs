@@ -7,7 +7,7 @@
 //!
 //! The width is that of the widest member there ever was: a set does not get narrower when members go.
 
-use crate::packed::Buffer;
+use crate::listpack::Buffer;
 
 /// An empty set.
 pub(crate) const EMPTY: [u8; 1] = [2];

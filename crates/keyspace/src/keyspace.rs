@@ -38,7 +38,7 @@ use crate::directories::Location;
 use crate::effects::Effect;
 use crate::entry::{BlockCommand, Condition, Entry, Header, Operation, Operations, Source};
 use crate::events::EventClasses;
-use crate::garbage::{Garbage, GarbageCounts};
+use crate::lazyfree::{Lazyfree, LazyfreeCounts};
 use crate::limits::Limits;
 use crate::local::LeaderLocal;
 use crate::object::{Object, VERSION_MAX};
@@ -82,7 +82,7 @@ pub struct Keyspace {
     /// Randomness of the open entry.
     prng: Prng,
     limits: Limits,
-    pub(crate) garbage: Garbage,
+    pub(crate) lazyfree: Lazyfree,
     pub(crate) transactions: Transactions,
     pub(crate) requests: Requests,
     pub(crate) waiters: Waiters,
@@ -170,7 +170,7 @@ impl Keyspace {
             transfers: 0,
             prng: Prng::new(0),
             limits: Limits::default(),
-            garbage: Garbage::default(),
+            lazyfree: Lazyfree::default(),
             source: None,
             transactions: Transactions::new(),
             waiters: Waiters::default(),
@@ -323,7 +323,7 @@ impl Keyspace {
         match operation {
             Operation::Stage(piece) => {
                 self.applied.0 += 1;
-                self.staging.add(origin.gateway, piece, &mut self.garbage);
+                self.staging.add(origin.gateway, piece, &mut self.lazyfree);
                 replies.end_reply(false);
             }
             Operation::Staged { number } => {
@@ -345,7 +345,7 @@ impl Keyspace {
         replies: &mut Replies,
         answer: &mut impl FnMut(Answered<'_>),
     ) -> bool {
-        let Some((whole, built)) = self.staging.take(origin.gateway, number, &mut self.garbage) else {
+        let Some((whole, built)) = self.staging.take(origin.gateway, number, &mut self.lazyfree) else {
             return false;
         };
         let source = self.source.replace(whole.clone());
@@ -363,7 +363,7 @@ impl Keyspace {
         });
         self.source = source;
         let left = whole.built.into_inner().into_values();
-        left.for_each(|large| self.garbage.add_large(large));
+        left.for_each(|large| self.lazyfree.add_large(large));
         is_applied == Some(true)
     }
 
@@ -600,7 +600,7 @@ impl Keyspace {
         self.applied.0 += 1;
         let location = self.locate(key);
         if let Some(object) = self.databases[db.index()].remove(location, key, self.applied) {
-            self.garbage.add(object);
+            self.lazyfree.add(object);
             local.evicted += 1;
             local.event(EventClasses::EVICTED, "evicted", db, key);
         }
@@ -621,10 +621,10 @@ impl Keyspace {
             sessions,
             staging,
             waiters,
-            garbage,
+            lazyfree,
             ..
         } = self;
-        staging.fence(|boot| sessions.is_dead(boot), garbage);
+        staging.fence(|boot| sessions.is_dead(boot), lazyfree);
         transactions.fence(|boot| sessions.is_dead(boot));
         waiters.fence(|boot| sessions.is_dead(boot));
     }
@@ -650,8 +650,8 @@ impl Keyspace {
     }
 
     /// Where collections that are no longer needed go.
-    pub(crate) fn garbage(&mut self) -> &mut Garbage {
-        &mut self.garbage
+    pub(crate) fn lazyfree(&mut self) -> &mut Lazyfree {
+        &mut self.lazyfree
     }
 
     /// The randomness of the open entry.
@@ -693,14 +693,14 @@ impl Keyspace {
                     }
                     local.came(db, &object);
                     if let Some(before) = database.put(location, object) {
-                        self.garbage.add(before);
+                        self.lazyfree.add(before);
                     }
                 }
                 Effect::PutEncoded { .. } => unreachable!("it was decoded above"),
                 Effect::Delete { db, key } => {
                     let location = self.locate(&key);
                     if let Some(before) = self.databases[db.index()].remove(location, &key, self.applied) {
-                        self.garbage.add(before);
+                        self.lazyfree.add(before);
                     }
                 }
             }
@@ -711,7 +711,7 @@ impl Keyspace {
     pub(crate) fn discard(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Put { object, .. } => self.garbage.add(object),
+                Effect::Put { object, .. } => self.lazyfree.add(object),
                 Effect::PutEncoded { .. } | Effect::Delete { .. } | Effect::Tell(_) => {}
             }
         }
@@ -730,7 +730,7 @@ impl Keyspace {
             .is_some_and(|object| object.is_expired(self.time))
         {
             if let Some(object) = database.remove(location, key, self.applied) {
-                self.garbage.add(object);
+                self.lazyfree.add(object);
             }
             local.expired += 1;
             local.event(EventClasses::EXPIRED, "expired", db, key);
@@ -742,7 +742,7 @@ impl Keyspace {
         for (index, database) in self.databases.iter_mut().enumerate() {
             // A database that lost its keys one by one still has its segments.
             if db.is_none_or(|db| db.index() == index) && database.memory() > 0 {
-                self.garbage
+                self.lazyfree
                     .add_segments(database.flush(self.applied).into_segments());
             }
         }
@@ -756,18 +756,18 @@ impl Keyspace {
 
     /// Drops up to about `budget` objects of what was deleted and is large, and counts them down; `true` if none is left.
     /// The driver calls it between turns, so that no deletion stalls.
-    pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
-        self.garbage.collect(budget)
+    pub fn collect_lazyfree(&mut self, budget: &mut usize) -> bool {
+        self.lazyfree.collect(budget)
     }
 
-    /// How many deleted keys are dropped piece by piece, and were since [`Keyspace::reset_garbage_counts`].
-    pub fn garbage_counts(&self) -> GarbageCounts {
-        self.garbage.counts()
+    /// How many deleted keys are dropped piece by piece, and were since [`Keyspace::reset_lazyfree_counts`].
+    pub fn lazyfree_counts(&self) -> LazyfreeCounts {
+        self.lazyfree.counts()
     }
 
     /// Counts what is dropped from now on.
-    pub fn reset_garbage_counts(&mut self) {
-        self.garbage.reset_counts();
+    pub fn reset_lazyfree_counts(&mut self) {
+        self.lazyfree.reset_counts();
     }
 
     /// Keys that have expired by `time`, from where the last search stopped, looking at no more than about
@@ -878,19 +878,19 @@ impl Keyspace {
     }
 
     /// What is waiting to be dropped, to be dropped by another keyspace.
-    pub fn take_garbage(&mut self) -> Garbage {
-        std::mem::take(&mut self.garbage)
+    pub fn take_lazyfree(&mut self) -> Lazyfree {
+        std::mem::take(&mut self.lazyfree)
     }
 
     /// All of it, to be dropped by another keyspace.
-    pub fn into_garbage(mut self) -> Garbage {
+    pub fn into_lazyfree(mut self) -> Lazyfree {
         self.flush(None);
-        self.garbage
+        self.lazyfree
     }
 
     /// Drops what another keyspace was to drop.
-    pub fn adopt_garbage(&mut self, garbage: Garbage) {
-        self.garbage.append(garbage);
+    pub fn adopt_lazyfree(&mut self, lazyfree: Lazyfree) {
+        self.lazyfree.append(lazyfree);
     }
 
     /// Takes an object out, whatever its version: how a scratch keyspace gives up its result.

@@ -2,7 +2,7 @@
 //!
 //! A set is a directory whose objects have empty strings; a hash is one whose objects have the fields' values; lists and
 //! sorted sets have structures of their own. Whatever grows here grows in steps of bounded work, and whatever is dropped
-//! is dropped piece by piece (`garbage.rs`).
+//! is dropped piece by piece (`lazyfree.rs`).
 
 use crate::directory::Directory;
 use crate::list::List;

@@ -5,7 +5,7 @@
 //!
 //! Reading order: `keyspace.rs` (the state and its operations), `entry.rs` (what is applied), `apply.rs` and
 //! `read.rs` (the two dispatches), then the data types; below them `database.rs`, `directories.rs`,
-//! `directory.rs`, `segment.rs`, `object.rs` (how keys lie in memory); `packed.rs`, `integers.rs` and `large.rs` (how collections do). `unsafe` is in
+//! `directory.rs`, `segment.rs`, `object.rs` (how keys lie in memory); `listpack.rs`, `integers.rs` and `large.rs` (how collections do). `unsafe` is in
 //! `object.rs`, `slot_word.rs` and `sorted_set/tree.rs` alone.
 
 mod keyspace;
@@ -52,10 +52,10 @@ mod walks;
 
 mod events;
 mod form;
-mod garbage;
 mod large;
+mod lazyfree;
 mod limits;
-mod packed;
+mod listpack;
 
 mod access;
 mod database;
@@ -81,15 +81,15 @@ pub use entry::{
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
 pub use eviction::{EvictionPolicy, Victims};
-pub use garbage::{Garbage, GarbageCounts};
 pub use hyperloglog::self_test as hyperloglog_self_test;
 pub use keyspace::{Answered, AttachedRead, KEYS_AHEAD, Keyspace, UnknownSemantics, look_ahead};
 pub use large::Large;
+pub use lazyfree::{Lazyfree, LazyfreeCounts};
 pub use limits::Limits;
+pub use listpack::{Element, Listpack};
 pub use local::LeaderLocal;
 pub use locking::{is_scan, locks_among, locks_of};
 pub use object::{Kind, Object, Value, allocation_size};
-pub use packed::{Element, Packed};
 pub use read::{Read, SCAN_COUNT_MAX, scan_accepts};
 pub use replies::Answer;
 pub use requests::{

@@ -1,6 +1,6 @@
 //! Lists.
 //!
-//! A list is one packed sequence in its object while it is no larger than one node, and a [`List`] of nodes beyond that. It
+//! A list is one listpack in its object while it is no larger than one node, and a [`List`] of nodes beyond that. It
 //! becomes small again at half of that size. Both directions are decided by the elements alone, so that all replicas
 //! keep a list in the same form.
 
@@ -11,8 +11,8 @@ pub(crate) use nodes::List;
 use crate::apply::{Apply, Edit};
 use crate::events::EventClasses;
 use crate::large::Large;
+use crate::listpack::{self, Element, Listpack};
 use crate::object::{Kind, Object, Value};
-use crate::packed::{self, Element, Packed};
 use crate::read::Reader;
 use command::{ListCommand, ListEnd, ListSearch, PivotSide, ReplyError};
 use nodes::{Elements, NodeLimit};
@@ -37,7 +37,7 @@ fn push_event(end: ListEnd) -> &'static str {
 /// The elements of a list from one end on: `skip` are left out, and then there are at most `count`.
 fn elements(object: &Object, from: ListEnd, skip: usize, count: usize) -> Elements<'_> {
     match object.value() {
-        Value::Packed(_, packed) => Elements::of(packed, from, skip, count),
+        Value::Listpack(_, listpack) => Elements::of(listpack, from, skip, count),
         Value::Large(Large::List(list)) => list.elements(from, skip, count),
         value => unreachable!("the kind was checked: {value:?} is no list"),
     }
@@ -74,13 +74,13 @@ impl Edit<'_> {
 
     /// The small form, if the list has it and stays within the limit with so many more bytes and elements. Otherwise
     /// the list has nodes afterwards.
-    fn small_list(&mut self, more_bytes: isize, more: usize) -> Option<Packed<'_>> {
+    fn small_list(&mut self, more_bytes: isize, more: usize) -> Option<Listpack<'_>> {
         let limit = self.list_limit();
         let large = match self.object.value() {
-            Value::Packed(_, packed) => {
-                let bytes = packed.bytes().len().saturating_add_signed(more_bytes);
-                let is_small = limit.allows(bytes, packed.len() + more);
-                (!is_small).then(|| List::from_packed(packed, self.limits.list_node_size))
+            Value::Listpack(_, listpack) => {
+                let bytes = listpack.bytes().len().saturating_add_signed(more_bytes);
+                let is_small = limit.allows(bytes, listpack.len() + more);
+                (!is_small).then(|| List::from_listpack(listpack, self.limits.list_node_size))
             }
             _ => return None,
         };
@@ -88,7 +88,7 @@ impl Edit<'_> {
             self.object.set_large(Large::List(list));
         }
         match self.object.value() {
-            Value::Packed(_, packed) => Some(packed),
+            Value::Listpack(_, listpack) => Some(listpack),
             _ => None,
         }
     }
@@ -106,18 +106,18 @@ impl Edit<'_> {
         let limit = self.list_limit().half();
         if let Value::Large(Large::List(list)) = self.object.value()
             && list.len() > 0
-            && limit.allows(list.packed_len(), list.len())
+            && limit.allows(list.listpack_len(), list.len())
         {
-            let bytes = list.to_packed();
-            self.object.set_packed(Kind::List, &bytes);
+            let bytes = list.to_listpack();
+            self.object.set_listpack(Kind::List, &bytes);
         }
     }
 
     /// Where an element at an end of the small form is inserted.
-    fn end_of(packed: Packed<'_>, end: ListEnd) -> packed::Offset {
+    fn end_of(listpack: Listpack<'_>, end: ListEnd) -> listpack::Offset {
         match end {
-            ListEnd::Left => packed.start(),
-            ListEnd::Right => packed.end(),
+            ListEnd::Left => listpack.start(),
+            ListEnd::Right => listpack.end(),
         }
     }
 
@@ -125,9 +125,9 @@ impl Edit<'_> {
     fn push_element(&mut self, end: ListEnd, text: &[u8]) {
         self.mark();
         let element = Element::of(text);
-        if let Some(packed) = self.small_list(element.entry_len() as isize, 1) {
-            let at = Self::end_of(packed, end);
-            packed::insert_element(self.object, at, element);
+        if let Some(listpack) = self.small_list(element.entry_len() as isize, 1) {
+            let at = Self::end_of(listpack, end);
+            listpack::insert_element(self.object, at, element);
         } else {
             let node_size = self.limits.list_node_size;
             self.nodes().push(end, element, node_size);
@@ -142,18 +142,18 @@ impl Edit<'_> {
         self.mark();
         let lengths = elements.iter().map(|text| Element::of(text).entry_len());
         let bytes: usize = lengths.sum();
-        if let Some(packed) = self.small_list(bytes as isize, elements.len()) {
-            let at = Self::end_of(packed, end);
+        if let Some(listpack) = self.small_list(bytes as isize, elements.len()) {
+            let at = Self::end_of(listpack, end);
             // One run of all, lest the object grow once for each.
-            let mut run = Vec::with_capacity(packed::EMPTY.len() + bytes);
-            run.extend_from_slice(&packed::EMPTY);
-            let mut add = |text: &[u8]| packed::push_back(&mut run, text);
+            let mut run = Vec::with_capacity(listpack::EMPTY.len() + bytes);
+            run.extend_from_slice(&listpack::EMPTY);
+            let mut add = |text: &[u8]| listpack::push_back(&mut run, text);
             match end {
                 ListEnd::Left => elements.iter().rev().for_each(&mut add),
                 ListEnd::Right => elements.iter().for_each(&mut add),
             }
-            let run = &run[packed::EMPTY.len()..];
-            packed::insert_run(self.object, at, run, elements.len());
+            let run = &run[listpack::EMPTY.len()..];
+            listpack::insert_run(self.object, at, run, elements.len());
             return;
         }
         let node_size = self.limits.list_node_size;
@@ -170,23 +170,23 @@ impl Edit<'_> {
             return List::default();
         }
         self.mark();
-        let Value::Packed(_, packed) = self.object.value() else {
+        let Value::Listpack(_, listpack) = self.object.value() else {
             let removed = self.nodes().cut(end, count);
             self.shrink_list();
             return removed;
         };
         let border = match end {
             ListEnd::Left => count,
-            ListEnd::Right => packed.len() - count,
+            ListEnd::Right => listpack.len() - count,
         };
-        let at = packed
+        let at = listpack
             .offset_of(border)
             .expect("the border is within the sequence");
         let range = match end {
-            ListEnd::Left => packed.start()..at,
-            ListEnd::Right => at..packed.end(),
+            ListEnd::Left => listpack.start()..at,
+            ListEnd::Right => at..listpack.end(),
         };
-        packed::remove_run(self.object, range, count);
+        listpack::remove_run(self.object, range, count);
         List::default()
     }
 
@@ -196,9 +196,9 @@ impl Edit<'_> {
         let element = Element::of(text);
         let before = elements(self.object, ListEnd::Left, index, 1).next();
         let before = before.map_or(0, Element::entry_len);
-        if let Some(packed) = self.small_list(element.entry_len() as isize - before as isize, 0) {
-            let at = packed.offset_of(index).expect("the caller knows the index");
-            packed::replace(self.object, at, text);
+        if let Some(listpack) = self.small_list(element.entry_len() as isize - before as isize, 0) {
+            let at = listpack.offset_of(index).expect("the caller knows the index");
+            listpack::replace(self.object, at, text);
             return;
         }
         let node_size = self.limits.list_node_size;
@@ -210,14 +210,14 @@ impl Edit<'_> {
     fn insert_element(&mut self, pivot: &[u8], side: PivotSide, text: &[u8]) -> bool {
         let (pivot, element) = (Element::of(pivot), Element::of(text));
         let after = side == PivotSide::After;
-        if let Value::Packed(_, packed) = self.object.value() {
-            let Some((found, next)) = nodes::find(packed, pivot) else {
+        if let Value::Listpack(_, listpack) = self.object.value() {
+            let Some((found, next)) = nodes::find(listpack, pivot) else {
                 return false;
             };
             let at = if after { next } else { found };
             if self.small_list(element.entry_len() as isize, 1).is_some() {
                 self.mark();
-                packed::insert_element(self.object, at, element);
+                listpack::insert_element(self.object, at, element);
                 return true;
             }
         }
@@ -234,7 +234,7 @@ impl Edit<'_> {
         let wanted = Element::of(text);
         let node_size = self.limits.list_node_size;
         let removed = match self.object.value() {
-            Value::Packed(..) => nodes::remove_equal(self.object, wanted, from, max),
+            Value::Listpack(..) => nodes::remove_equal(self.object, wanted, from, max),
             _ => self.nodes().remove(wanted, from, max, node_size),
         };
         if removed > 0 {
@@ -343,7 +343,7 @@ impl Apply<'_, '_> {
         let Some((taken, removed, left)) = taken else {
             return Ok(false);
         };
-        self.keyspace.garbage().add_large(Large::List(removed));
+        self.keyspace.lazyfree().add_large(Large::List(removed));
         if taken > 0 {
             self.event(EventClasses::LIST, pop_event(end), key);
             self.list_deleted(key, left);
@@ -388,7 +388,7 @@ impl Apply<'_, '_> {
         })?;
         if let Some((removed, left)) = trimmed {
             for list in removed {
-                self.keyspace.garbage().add_large(Large::List(list));
+                self.keyspace.lazyfree().add_large(Large::List(list));
             }
             self.event(EventClasses::LIST, "ltrim", key);
             self.list_deleted(key, left);
@@ -467,7 +467,7 @@ impl Apply<'_, '_> {
         }
         let taken = self.edit(Kind::List, source, false, |edit| {
             let element = elements(edit.object, from, 0, 1).next().map(Element::to_vec);
-            // At most one node: not worth a way to the garbage.
+            // At most one node: not worth freeing piece by piece.
             drop(edit.cut_elements(from, 1));
             if is_rotation && let Some(element) = &element {
                 edit.push_element(to, element);

@@ -7,7 +7,7 @@
 //! [8 bytes] deadline  Unix milliseconds, if DEADLINE
 //! [8 bytes] lengths   key (32 bits) | value (32 bits), if LONG
 //!  n bytes  key
-//!  m bytes  value     the bytes of a string, eight bytes of an integer, a small collection (`packed.rs`,
+//!  m bytes  value     the bytes of a string, eight bytes of an integer, a small collection (`listpack.rs`,
 //!                     `integers.rs`), or the eight bytes of a pointer to a large one (`large.rs`) or to a string that
 //!                     stays where it came from
 //! ```
@@ -27,7 +27,7 @@
 
 use crate::access::Access;
 use crate::large::Large;
-use crate::packed::{self, Buffer, Packed};
+use crate::listpack::{self, Buffer, Listpack};
 use bytes::Bytes;
 use ids::{UnixMillis, Version};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
@@ -98,10 +98,10 @@ impl Kind {
 enum Encoding {
     Text = 0,
     Integer = 1 << ENCODING_SHIFT,
-    PackedList = 2 << ENCODING_SHIFT,
-    PackedSet = 3 << ENCODING_SHIFT,
-    PackedHash = 4 << ENCODING_SHIFT,
-    PackedSortedSet = 5 << ENCODING_SHIFT,
+    ListpackList = 2 << ENCODING_SHIFT,
+    ListpackSet = 3 << ENCODING_SHIFT,
+    ListpackHash = 4 << ENCODING_SHIFT,
+    ListpackSortedSet = 5 << ENCODING_SHIFT,
     IntegerSet = 6 << ENCODING_SHIFT,
     Kept = 7 << ENCODING_SHIFT,
     LargeList = 8 << ENCODING_SHIFT,
@@ -114,10 +114,10 @@ impl Encoding {
     const ALL: [Encoding; 12] = [
         Encoding::Text,
         Encoding::Integer,
-        Encoding::PackedList,
-        Encoding::PackedSet,
-        Encoding::PackedHash,
-        Encoding::PackedSortedSet,
+        Encoding::ListpackList,
+        Encoding::ListpackSet,
+        Encoding::ListpackHash,
+        Encoding::ListpackSortedSet,
         Encoding::IntegerSet,
         Encoding::Kept,
         Encoding::LargeList,
@@ -126,13 +126,13 @@ impl Encoding {
         Encoding::LargeSortedSet,
     ];
 
-    fn packed(kind: Kind) -> Encoding {
+    fn listpack(kind: Kind) -> Encoding {
         match kind {
             Kind::String => Encoding::Text,
-            Kind::List => Encoding::PackedList,
-            Kind::Set => Encoding::PackedSet,
-            Kind::Hash => Encoding::PackedHash,
-            Kind::SortedSet => Encoding::PackedSortedSet,
+            Kind::List => Encoding::ListpackList,
+            Kind::Set => Encoding::ListpackSet,
+            Kind::Hash => Encoding::ListpackHash,
+            Kind::SortedSet => Encoding::ListpackSortedSet,
         }
     }
 
@@ -148,10 +148,10 @@ impl Encoding {
     fn kind(self) -> Kind {
         match self {
             Encoding::Text | Encoding::Integer | Encoding::Kept => Kind::String,
-            Encoding::PackedList | Encoding::LargeList => Kind::List,
-            Encoding::PackedSet | Encoding::IntegerSet | Encoding::LargeSet => Kind::Set,
-            Encoding::PackedHash | Encoding::LargeHash => Kind::Hash,
-            Encoding::PackedSortedSet | Encoding::LargeSortedSet => Kind::SortedSet,
+            Encoding::ListpackList | Encoding::LargeList => Kind::List,
+            Encoding::ListpackSet | Encoding::IntegerSet | Encoding::LargeSet => Kind::Set,
+            Encoding::ListpackHash | Encoding::LargeHash => Kind::Hash,
+            Encoding::ListpackSortedSet | Encoding::LargeSortedSet => Kind::SortedSet,
         }
     }
 }
@@ -165,7 +165,7 @@ pub enum Value<'a> {
     Integer(i64),
     /// A small collection: elements of a list, members of a set, fields each followed by its value, or members each
     /// followed by its score.
-    Packed(Kind, Packed<'a>),
+    Listpack(Kind, Listpack<'a>),
     /// A small set of integers: see `integers.rs`.
     Integers(&'a [u8]),
     /// A collection beyond the limits of the small ones.
@@ -259,11 +259,11 @@ impl Object {
 
     /// An empty collection, small for now.
     pub(crate) fn collection(kind: Kind, key: &[u8], version: Version) -> Object {
-        Object::with_packed(kind, key, &packed::EMPTY, None, version)
+        Object::with_listpack(kind, key, &listpack::EMPTY, None, version)
     }
 
     /// A small collection of these elements.
-    pub(crate) fn with_packed(
+    pub(crate) fn with_listpack(
         kind: Kind,
         key: &[u8],
         bytes: &[u8],
@@ -271,7 +271,7 @@ impl Object {
         version: Version,
     ) -> Object {
         let mut object = Object::allocate(key, bytes.len(), deadline, version);
-        object.set_encoding(Encoding::packed(kind));
+        object.set_encoding(Encoding::listpack(kind));
         object.value_area_mut().copy_from_slice(bytes);
         object
     }
@@ -376,8 +376,8 @@ impl Object {
     }
 
     /// Replaces the value by a small collection of these elements.
-    pub(crate) fn set_packed(&mut self, kind: Kind, bytes: &[u8]) {
-        self.set_area(Encoding::packed(kind), bytes);
+    pub(crate) fn set_listpack(&mut self, kind: Kind, bytes: &[u8]) {
+        self.set_area(Encoding::listpack(kind), bytes);
     }
 
     /// Replaces the value by a small set of integers.
@@ -601,7 +601,7 @@ impl Object {
             encoding => match self.large_address() {
                 // SAFETY: invariant 4; the collection is borrowed as long as the object is.
                 Some(large) => Value::Large(unsafe { &*large }),
-                None => Value::Packed(encoding.kind(), Packed::new(area)),
+                None => Value::Listpack(encoding.kind(), Listpack::new(area)),
             },
         }
     }

@@ -411,7 +411,7 @@ fn encoding(object: &Object) -> &'static str {
         Value::Integer(_) => "int",
         Value::Bytes(bytes) if bytes.len() <= 44 && !object.is_grown() => "embstr",
         Value::Bytes(_) => "raw",
-        Value::Packed(..) => "listpack",
+        Value::Listpack(..) => "listpack",
         Value::Integers(_) => "intset",
         Value::Large(Large::List(_)) => "quicklist",
         Value::Large(Large::Set(_) | Large::Hash(_)) => "hashtable",

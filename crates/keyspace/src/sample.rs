@@ -30,7 +30,7 @@ pub(crate) const PICKED_BYTES_MAX: u64 = 1 << 30;
 /// Whether so many picks with repetition from a hash or sorted set would answer too much.
 pub(crate) fn are_too_many_picks(object: &Object, count: u64) -> bool {
     let bytes = match object.value() {
-        Value::Packed(_, packed) => packed.bytes().len(),
+        Value::Listpack(_, listpack) => listpack.bytes().len(),
         _ => object.memory(),
     };
     let bytes_each = (bytes / object.value().len().max(1)) as u64;

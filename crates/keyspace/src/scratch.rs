@@ -8,7 +8,7 @@ use crate::access::AccessClock;
 use crate::effects::Effect;
 use crate::entry::{BlockCommand, Header};
 use crate::events::{Event, EventClasses};
-use crate::garbage::Garbage;
+use crate::lazyfree::Lazyfree;
 use crate::limits::Limits;
 use crate::local::LeaderLocal;
 use crate::object::Object;
@@ -260,8 +260,8 @@ impl Scratch {
     }
 
     /// Large values that were deleted, for somebody who drops them piece by piece.
-    pub fn take_garbage(&mut self) -> Garbage {
-        self.keyspace.take_garbage()
+    pub fn take_lazyfree(&mut self) -> Lazyfree {
+        self.keyspace.take_lazyfree()
     }
 }
 

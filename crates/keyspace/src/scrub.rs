@@ -131,9 +131,9 @@ impl Slice<'_> {
                 self.digest.number(1 + u64::from(object.is_grown()));
                 self.piece(bytes);
             }
-            Value::Packed(kind, packed) => {
+            Value::Listpack(kind, listpack) => {
                 self.digest.number(3 + kind as u64);
-                self.piece(packed.bytes());
+                self.piece(listpack.bytes());
             }
             Value::Integers(bytes) => {
                 self.digest.number(9);

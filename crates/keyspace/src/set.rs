@@ -1,6 +1,6 @@
 //! Sets.
 //!
-//! A set begins as a packed sequence or, if its first member is an integer, as a sorted array of integers. Beyond the
+//! A set begins as a listpack or, if its first member is an integer, as a sorted array of integers. Beyond the
 //! limits of both it is a directory, and never becomes small again while it lives.
 
 use crate::apply::Apply;
@@ -10,8 +10,8 @@ use crate::form::{self, Rest};
 use crate::integers;
 use crate::large::Large;
 use crate::limits::Limits;
+use crate::listpack::{self, Element, Index, Listpack};
 use crate::object::{Kind, Object, Value, canonical_integer};
-use crate::packed::{self, Element, Index, Packed};
 use crate::read::{Reader, write_scan};
 use crate::sample::{PICKED_BYTES_MAX, sample};
 use crate::slot_word::ObjectRef;
@@ -30,7 +30,7 @@ const WALK_BUDGET: u64 = 128;
 #[derive(Clone, Copy)]
 pub(crate) enum Members<'a> {
     Integers(&'a [u8]),
-    Packed(Packed<'a>),
+    Listpack(Listpack<'a>),
     Large(&'a Directory),
 }
 
@@ -42,9 +42,9 @@ impl<'a> Members<'a> {
     pub(crate) fn of(object: &'a Object) -> Members<'a> {
         match object.value() {
             Value::Integers(bytes) => Members::Integers(bytes),
-            Value::Packed(Kind::Set, packed) => Members::Packed(packed),
+            Value::Listpack(Kind::Set, listpack) => Members::Listpack(listpack),
             Value::Large(Large::Set(directory)) => Members::Large(directory),
-            Value::Bytes(_) | Value::Integer(_) | Value::Packed(..) | Value::Large(_) => {
+            Value::Bytes(_) | Value::Integer(_) | Value::Listpack(..) | Value::Large(_) => {
                 unreachable!("the kind was checked: only sets have members")
             }
         }
@@ -53,7 +53,7 @@ impl<'a> Members<'a> {
     pub(crate) fn len(self) -> usize {
         match self {
             Members::Integers(bytes) => integers::len(bytes),
-            Members::Packed(packed) => packed.len(),
+            Members::Listpack(listpack) => listpack.len(),
             Members::Large(directory) => directory.len(),
         }
     }
@@ -63,7 +63,7 @@ impl<'a> Members<'a> {
             Members::Integers(bytes) => {
                 canonical_integer(member).is_some_and(|member| integers::find(bytes, member).is_ok())
             }
-            Members::Packed(packed) => packed.find(member, 1).is_some(),
+            Members::Listpack(listpack) => listpack.find(member, 1).is_some(),
             Members::Large(directory) => directory.find(directory.hash(member), member).is_some(),
         }
     }
@@ -81,7 +81,7 @@ impl<'a> Members<'a> {
         let mut digits = Digits::default();
         match self {
             Members::Integers(bytes) => integers::iter(bytes).any(|member| visit(digits.format(member))),
-            Members::Packed(packed) => packed.iter().any(|member| visit(member.text(&mut digits))),
+            Members::Listpack(listpack) => listpack.iter().any(|member| visit(member.text(&mut digits))),
             Members::Large(directory) => {
                 let (mut from, mut found) = (Some(Position::START), false);
                 while let (Some(position), false) = (from, found) {
@@ -101,9 +101,9 @@ impl<'a> Members<'a> {
             Members::Integers(bytes) => ranks
                 .iter()
                 .for_each(|&rank| visit(digits.format(integers::at(bytes, rank)))),
-            Members::Packed(packed) => {
+            Members::Listpack(listpack) => {
                 let mut ranks = ranks.iter().peekable();
-                for (rank, member) in packed.iter().enumerate() {
+                for (rank, member) in listpack.iter().enumerate() {
                     while ranks.next_if_eq(&&rank).is_some() {
                         visit(member.text(&mut digits));
                     }
@@ -145,8 +145,8 @@ impl<'a> Searched<'a> {
         /// Members of either set from which on an index costs less than it saves.
         const INDEXED_MIN: usize = 8;
         match members {
-            Members::Packed(packed) if packed.len().min(searches.len()) >= INDEXED_MIN => {
-                Searched::Indexed(Index::new(packed))
+            Members::Listpack(listpack) if listpack.len().min(searches.len()) >= INDEXED_MIN => {
+                Searched::Indexed(Index::new(listpack))
             }
             members => Searched::AsIs(members),
         }
@@ -267,11 +267,11 @@ fn add_new(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) 
     }
     let number = canonical_integer(member);
     let integers_max = (limits.set_integers as usize).min(integers::MEMBERS_MAX);
-    let entries_max = (limits.set_entries as usize).min(packed::ENTRIES_MAX);
+    let entries_max = (limits.set_entries as usize).min(listpack::ENTRIES_MAX);
     let is_short = |length: usize| length <= limits.set_value_bytes as usize;
     let count = object.value().len();
-    if let (Value::Packed(_, packed), Some(_)) = (object.value(), number)
-        && packed.is_empty()
+    if let (Value::Listpack(_, listpack), Some(_)) = (object.value(), number)
+        && listpack.is_empty()
         && integers_max > 0
     {
         object.set_integers(&integers::EMPTY);
@@ -285,17 +285,17 @@ fn add_new(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) 
             // The longest integer is the least or the greatest.
             let longest = [0, count.saturating_sub(1)].map(|index| digits_of(bytes, index));
             if longest.into_iter().all(is_short) {
-                let mut sequence = packed::EMPTY.to_vec();
+                let mut sequence = listpack::EMPTY.to_vec();
                 let mut end = sequence.len();
                 for number in integers::iter(bytes) {
-                    end = packed::insert_element(&mut sequence, end, Element::Integer(number));
+                    end = listpack::insert_element(&mut sequence, end, Element::Integer(number));
                 }
-                packed::push_back(&mut sequence, member);
-                return object.set_packed(Kind::Set, &sequence);
+                listpack::push_back(&mut sequence, member);
+                return object.set_listpack(Kind::Set, &sequence);
             }
         }
-        (Value::Packed(..), _) if count < entries_max && is_short(member.len()) => {
-            return packed::push_back(object, member);
+        (Value::Listpack(..), _) if count < entries_max && is_short(member.len()) => {
+            return listpack::push_back(object, member);
         }
         _ => {}
     }
@@ -335,9 +335,9 @@ fn remove(object: &mut Object, member: &[u8]) -> bool {
         Value::Integers(_) => {
             canonical_integer(member).is_some_and(|number| integers::remove(object, number))
         }
-        Value::Packed(_, packed) => match packed.find(member, 1) {
+        Value::Listpack(_, listpack) => match listpack.find(member, 1) {
             Some(at) => {
-                packed::remove(object, at, 1);
+                listpack::remove(object, at, 1);
                 true
             }
             None => false,
@@ -364,7 +364,7 @@ fn take(object: &mut Object, limits: &Limits, seed: HashSeed, ranks: &[usize]) -
         });
         match rest.value() {
             Value::Integers(bytes) => object.set_integers(bytes),
-            Value::Packed(_, packed) => object.set_packed(Kind::Set, packed.bytes()),
+            Value::Listpack(_, listpack) => object.set_listpack(Kind::Set, listpack.bytes()),
             _ => {
                 let large = rest.take_large().expect("a set that is not small is large");
                 object.set_large(*large);
@@ -459,7 +459,7 @@ impl Apply<'_, '_> {
             }
             let mut all = Vec::with_capacity(len);
             Members::of(edit.object).for_each(|member| all.push(Box::from(member)));
-            edit.object.set_packed(Kind::Set, &packed::EMPTY);
+            edit.object.set_listpack(Kind::Set, &listpack::EMPTY);
             (all, true)
         })?;
         let (popped, is_empty) = popped.unwrap_or_default();

@@ -8,8 +8,8 @@ use crate::events::EventClasses;
 use crate::large::Large;
 use crate::limits::Limits;
 use crate::list::List;
+use crate::listpack::{self, Listpack};
 use crate::object::{Kind, Object, Value};
-use crate::packed::{self, Packed};
 use crate::read::Reader;
 use crate::set::Members;
 use crate::slot_word::ObjectRef;
@@ -51,19 +51,19 @@ impl Place {
 fn for_each_element(object: &Object, mut visit: impl FnMut(&[u8])) {
     let mut digits = Digits::default();
     match object.value() {
-        Value::Packed(Kind::SortedSet, packed) => packed
+        Value::Listpack(Kind::SortedSet, listpack) => listpack
             .iter()
             .step_by(2)
             .for_each(|member| visit(member.text(&mut digits))),
-        Value::Packed(Kind::List, packed) => {
-            packed.iter().for_each(|element| visit(element.text(&mut digits)))
-        }
+        Value::Listpack(Kind::List, listpack) => listpack
+            .iter()
+            .for_each(|element| visit(element.text(&mut digits))),
         Value::Large(Large::List(list)) => list.for_each(visit),
         Value::Large(Large::SortedSet(sorted_set)) => sorted_set.for_each(|member, _| visit(member)),
-        Value::Integers(_) | Value::Packed(Kind::Set, _) | Value::Large(Large::Set(_)) => {
+        Value::Integers(_) | Value::Listpack(Kind::Set, _) | Value::Large(Large::Set(_)) => {
             Members::of(object).for_each(visit);
         }
-        Value::Bytes(_) | Value::Integer(_) | Value::Packed(..) | Value::Large(Large::Hash(_)) => {
+        Value::Bytes(_) | Value::Integer(_) | Value::Listpack(..) | Value::Large(Large::Hash(_)) => {
             unreachable!("the kind was checked: only lists, sets and sorted sets are sorted")
         }
     }
@@ -221,10 +221,10 @@ impl Reader<'_, '_> {
         let mut digits = Digits::default();
         match (object.value(), place.field) {
             (value @ (Value::Bytes(_) | Value::Integer(_)), None) => Some(value.text(&mut digits).into()),
-            (Value::Packed(Kind::Hash, packed), Some(field)) => {
-                let at = packed.find(&field, 2)?;
-                let (_, behind) = packed.at(at);
-                Some(packed.at(behind).0.text(&mut digits).into())
+            (Value::Listpack(Kind::Hash, listpack), Some(field)) => {
+                let at = listpack.find(&field, 2)?;
+                let (_, behind) = listpack.at(at);
+                Some(listpack.at(behind).0.text(&mut digits).into())
             }
             (Value::Large(Large::Hash(fields)), Some(field)) => {
                 let found = fields.find(fields.hash(&field), &field)?;
@@ -297,22 +297,22 @@ impl Apply<'_, '_> {
 
 /// A list of these elements.
 fn list_of(key: &[u8], elements: &[Text], limits: Limits, version: Version) -> Object {
-    let mut sequence = packed::EMPTY.to_vec();
+    let mut sequence = listpack::EMPTY.to_vec();
     for element in elements {
-        if !fits_one_node(Packed::new(&sequence), element.len(), limits.list_node_size) {
+        if !fits_one_node(Listpack::new(&sequence), element.len(), limits.list_node_size) {
             let mut list = List::default();
             for element in elements {
                 list.push_back(element, limits.list_node_size);
             }
             return Object::large(key, Large::List(list), None, version);
         }
-        packed::push_back(&mut sequence, element);
+        listpack::push_back(&mut sequence, element);
     }
-    Object::with_packed(Kind::List, key, &sequence, None, version)
+    Object::with_listpack(Kind::List, key, &sequence, None, version)
 }
 
 /// Whether a list of one node has room for another element.
-fn fits_one_node(node: Packed<'_>, length: usize, node_size: i32) -> bool {
+fn fits_one_node(node: Listpack<'_>, length: usize, node_size: i32) -> bool {
     let (count, bytes) = (node.len() + 1, node.bytes().len() + length);
     let bytes_max = match node_size {
         // Nodes limited by their count have a limit of bytes too.
@@ -323,8 +323,8 @@ fn fits_one_node(node: Packed<'_>, length: usize, node_size: i32) -> bool {
         -4 => 32 << 10,
         _ => 64 << 10,
     };
-    let count_max = usize::try_from(node_size).unwrap_or(packed::ENTRIES_MAX);
-    count <= count_max.min(packed::ENTRIES_MAX) && bytes <= bytes_max
+    let count_max = usize::try_from(node_size).unwrap_or(listpack::ENTRIES_MAX);
+    count <= count_max.min(listpack::ENTRIES_MAX) && bytes <= bytes_max
 }
 
 #[cfg(test)]

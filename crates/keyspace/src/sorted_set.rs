@@ -1,14 +1,14 @@
 //! Sorted sets.
 //!
-//! A small one is a packed sequence of members, each followed by its score, in the order of the scores
-//! ([`check_packed`] says what it promises); a large one is a [`SortedSet`]. Reads see both as a [`View`].
+//! A small one is a listpack of members, each followed by its score, in the order of the scores
+//! ([`check_listpack`] says what it promises); a large one is a [`SortedSet`]. Reads see both as a [`View`].
 
 mod combine;
 mod compact;
 mod tree;
 mod view;
 
-pub(crate) use compact::check_packed;
+pub(crate) use compact::check_listpack;
 pub(crate) use tree::SortedSet;
 pub(crate) use view::View;
 
@@ -17,15 +17,15 @@ use crate::directory::Position;
 use crate::events::EventClasses;
 use crate::large::Large;
 use crate::limits::Limits;
+use crate::listpack::{self, Element, Listpack};
 use crate::object::{Kind, Object};
-use crate::packed::{self, Element, Packed};
 use crate::read::{Reader, write_scan};
 use crate::sample::{are_too_many_picks, sample};
 use crate::value::Digits;
 use command::{
     AddOptions, RangeQuery, ReplyError, ScanOptions, Section, SortedSetCommand, SortedSetEnd, score,
 };
-use compact::{fits_packed, insert_packed, place};
+use compact::{fits_listpack, insert_listpack, place};
 use ids::{HashSeed, Version};
 use resp::{Args, Protocol, Writer};
 use std::ops::Range;
@@ -44,12 +44,12 @@ fn large_mut(object: &mut Object) -> Option<&mut SortedSet> {
 
 /// Adds a member that is not there, or gives one that is there (`is_there`) another score.
 fn put(edit: &mut Edit<'_>, member: &[u8], score: f64, is_there: bool) {
-    if let View::Packed(packed) = View::of(edit.object) {
+    if let View::Listpack(listpack) = View::of(edit.object) {
         let stays = is_there
-            || (fits_packed(&edit.limits, packed.len() / 2 + 1)
+            || (fits_listpack(&edit.limits, listpack.len() / 2 + 1)
                 && member.len() <= edit.limits.sorted_set_value_bytes as usize);
         if !stays {
-            let large = grown(View::Packed(packed), edit.seed);
+            let large = grown(View::Listpack(listpack), edit.seed);
             edit.object.set_large(Large::SortedSet(large));
         }
     }
@@ -62,8 +62,8 @@ fn put(edit: &mut Edit<'_>, member: &[u8], score: f64, is_there: bool) {
             if is_there {
                 take(edit, member);
             }
-            let at = place(Packed::new(packed::Buffer::bytes(edit.object)), score, member);
-            insert_packed(edit.object, at, member, score);
+            let at = place(Listpack::new(listpack::Buffer::bytes(edit.object)), score, member);
+            insert_listpack(edit.object, at, member, score);
         }
     }
 }
@@ -83,9 +83,9 @@ fn take(edit: &mut Edit<'_>, member: &[u8]) -> bool {
     if let Some(large) = large_mut(edit.object) {
         return large.remove(member).is_some();
     }
-    let found = Packed::new(packed::Buffer::bytes(edit.object)).find(member, 2);
+    let found = Listpack::new(listpack::Buffer::bytes(edit.object)).find(member, 2);
     if let Some(at) = found {
-        packed::remove(edit.object, at, 2);
+        listpack::remove(edit.object, at, 2);
     }
     found.is_some()
 }
@@ -98,10 +98,10 @@ fn take_ranks(edit: &mut Edit<'_>, ranks: Range<usize>) {
         }
         return;
     }
-    let packed = Packed::new(packed::Buffer::bytes(edit.object));
-    let at = packed.offset_of(2 * ranks.start);
+    let listpack = Listpack::new(listpack::Buffer::bytes(edit.object));
+    let at = listpack.offset_of(2 * ranks.start);
     let at = at.expect("no rank is beyond the length");
-    packed::remove(edit.object, at, 2 * ranks.len());
+    listpack::remove(edit.object, at, 2 * ranks.len());
 }
 
 /// The object of a result: these members, in order and none twice.
@@ -113,13 +113,13 @@ pub(crate) fn object_of(
     version: Version,
 ) -> Object {
     let longest = members.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
-    if fits_packed(limits, members.len()) && longest <= limits.sorted_set_value_bytes as usize {
-        let mut bytes = packed::EMPTY.to_vec();
+    if fits_listpack(limits, members.len()) && longest <= limits.sorted_set_value_bytes as usize {
+        let mut bytes = listpack::EMPTY.to_vec();
         for (member, score) in members {
             let end = bytes.len();
-            insert_packed(&mut bytes, end, member, *score);
+            insert_listpack(&mut bytes, end, member, *score);
         }
-        return Object::with_packed(Kind::SortedSet, key, &bytes, None, version);
+        return Object::with_listpack(Kind::SortedSet, key, &bytes, None, version);
     }
     let mut large = SortedSet::with_room(seed, members.len());
     for (member, score) in members {
@@ -579,7 +579,7 @@ impl Reader<'_, '_> {
         };
         let next = match View::of(&object) {
             // A small one is answered as a whole, whatever the cursor: that is within any bound.
-            view @ View::Packed(_) => {
+            view @ View::Listpack(_) => {
                 let mut digits = Digits::default();
                 view.members(0..view.len())
                     .for_each(|(member, score)| visit(member.text(&mut digits), score));
@@ -608,7 +608,7 @@ impl<'a> Picker<'a> {
     fn new(view: View<'a>) -> Picker<'a> {
         let len = view.len();
         let small = match view {
-            View::Packed(_) => view.members(0..len).collect(),
+            View::Listpack(_) => view.members(0..len).collect(),
             View::Large(_) => Vec::new(),
         };
         Picker { len, small, view }

@@ -19,8 +19,8 @@
 use crate::building::Building;
 use crate::digest::Digest;
 use crate::form::Rest;
-use crate::garbage::Garbage;
 use crate::large::Large;
+use crate::lazyfree::Lazyfree;
 use bytes::Bytes;
 use ids::{Boot, GatewayId};
 use mutations::Mutation;
@@ -55,7 +55,7 @@ struct Staged {
 
 impl Staging {
     /// Takes a piece.
-    pub(crate) fn add(&mut self, gateway: GatewayId, piece: Piece<'_>, garbage: &mut Garbage) {
+    pub(crate) fn add(&mut self, gateway: GatewayId, piece: Piece<'_>, lazyfree: &mut Lazyfree) {
         let Piece {
             number,
             whole_bytes,
@@ -63,7 +63,7 @@ impl Staging {
             bytes,
         } = piece;
         if offset == 0 {
-            self.remove(gateway, garbage);
+            self.remove(gateway, lazyfree);
             let others: u64 = self.0.values().map(|staged| staged.whole_bytes).sum();
             if whole_bytes == 0 || whole_bytes > (STAGED_BYTES_MAX as u64).saturating_sub(others) {
                 return;
@@ -84,15 +84,15 @@ impl Staging {
         let is_next = (staged.number, has) == (number, offset);
         if is_next && has + bytes.len() as u64 <= staged.whole_bytes {
             staged.bytes.extend_from_slice(bytes);
-            staged.building.follow(&staged.bytes, garbage);
+            staged.building.follow(&staged.bytes, lazyfree);
         } else {
-            self.remove(gateway, garbage);
+            self.remove(gateway, lazyfree);
         }
     }
 
-    fn remove(&mut self, gateway: GatewayId, garbage: &mut Garbage) {
+    fn remove(&mut self, gateway: GatewayId, lazyfree: &mut Lazyfree) {
         if let Some(staged) = self.0.remove(&gateway) {
-            staged.building.discard(garbage);
+            staged.building.discard(lazyfree);
         }
     }
 
@@ -101,21 +101,21 @@ impl Staging {
         &mut self,
         gateway: GatewayId,
         number: u64,
-        garbage: &mut Garbage,
+        lazyfree: &mut Lazyfree,
     ) -> Option<(Bytes, BTreeMap<usize, Large>)> {
         let mut staged = self.0.remove(&gateway)?;
         let is_whole = staged.bytes.len() as u64 == staged.whole_bytes;
         if staged.number == number && is_whole {
             return Some((staged.bytes.into(), staged.building.take_built()));
         }
-        staged.building.discard(garbage);
+        staged.building.discard(lazyfree);
         None
     }
 
     /// Drops what the dead have begun.
-    pub(crate) fn fence(&mut self, is_dead: impl Fn(Boot) -> bool, garbage: &mut Garbage) {
+    pub(crate) fn fence(&mut self, is_dead: impl Fn(Boot) -> bool, lazyfree: &mut Lazyfree) {
         let dead = self.0.extract_if(.., |gateway, _| is_dead(gateway.boot));
-        dead.for_each(|(_, staged)| staged.building.discard(garbage));
+        dead.for_each(|(_, staged)| staged.building.discard(lazyfree));
     }
 
     pub(crate) fn hash(&self, digest: &mut Digest) {
@@ -250,16 +250,16 @@ mod tests {
     }
 
     fn take(staging: &mut Staging, gateway: GatewayId, number: u64) -> Option<Bytes> {
-        let taken = staging.take(gateway, number, &mut Garbage::default());
+        let taken = staging.take(gateway, number, &mut Lazyfree::default());
         taken.map(|(bytes, _)| bytes)
     }
 
     #[test]
     fn what_is_whole_is_taken_once() {
         let mut staging = Staging::default();
-        staging.add(gateway(1), piece(7, 6, 0, b"abc"), &mut Garbage::default());
-        staging.add(gateway(2), piece(7, 1, 0, b"x"), &mut Garbage::default());
-        staging.add(gateway(1), piece(7, 6, 3, b"def"), &mut Garbage::default());
+        staging.add(gateway(1), piece(7, 6, 0, b"abc"), &mut Lazyfree::default());
+        staging.add(gateway(2), piece(7, 1, 0, b"x"), &mut Lazyfree::default());
+        staging.add(gateway(1), piece(7, 6, 3, b"def"), &mut Lazyfree::default());
         assert_eq!(take(&mut staging, gateway(1), 7).as_deref(), Some(&b"abcdef"[..]));
         assert_eq!(take(&mut staging, gateway(1), 7), None);
         assert_eq!(
@@ -280,13 +280,13 @@ mod tests {
             piece(7, 0, 0, b""),
         ] {
             let mut staging = Staging::default();
-            staging.add(gateway(1), first, &mut Garbage::default());
-            staging.add(gateway(1), wrong, &mut Garbage::default());
-            staging.add(gateway(1), piece(7, 6, 3, b"def"), &mut Garbage::default());
+            staging.add(gateway(1), first, &mut Lazyfree::default());
+            staging.add(gateway(1), wrong, &mut Lazyfree::default());
+            staging.add(gateway(1), piece(7, 6, 3, b"def"), &mut Lazyfree::default());
             assert_eq!(take(&mut staging, gateway(1), 7), None, "{wrong:?}");
         }
         let mut staging = Staging::default();
-        staging.add(gateway(1), first, &mut Garbage::default());
+        staging.add(gateway(1), first, &mut Lazyfree::default());
         assert_eq!(take(&mut staging, gateway(1), 7), None, "not all of it has come");
     }
 
@@ -294,12 +294,12 @@ mod tests {
     fn no_more_is_begun_than_there_is_room_for() {
         let mut staging = Staging::default();
         let most = STAGED_BYTES_MAX as u64;
-        staging.add(gateway(1), piece(1, most - 3, 0, b"a"), &mut Garbage::default());
-        staging.add(gateway(2), piece(1, 4, 0, b"abcd"), &mut Garbage::default());
-        staging.add(gateway(3), piece(1, 3, 0, b"abc"), &mut Garbage::default());
+        staging.add(gateway(1), piece(1, most - 3, 0, b"a"), &mut Lazyfree::default());
+        staging.add(gateway(2), piece(1, 4, 0, b"abcd"), &mut Lazyfree::default());
+        staging.add(gateway(3), piece(1, 3, 0, b"abc"), &mut Lazyfree::default());
         assert_eq!(take(&mut staging, gateway(2), 1), None);
         assert!(take(&mut staging, gateway(3), 1).is_some());
-        staging.add(gateway(1), piece(2, u64::MAX, 0, b"a"), &mut Garbage::default());
+        staging.add(gateway(1), piece(2, u64::MAX, 0, b"a"), &mut Lazyfree::default());
         assert!(staging.0.is_empty(), "what was begun before is gone, too");
     }
 }

@@ -92,7 +92,7 @@ impl Apply<'_, '_> {
                 Ok(written)
             });
         if let Some(large) = replaced {
-            self.keyspace.garbage().add_large(*large);
+            self.keyspace.lazyfree().add_large(*large);
         }
         if revived {
             self.keyspace
@@ -239,7 +239,7 @@ impl Apply<'_, '_> {
         });
         match replaced {
             Some(None) => {}
-            Some(Some(large)) => self.keyspace.garbage().add_large(*large),
+            Some(Some(large)) => self.keyspace.lazyfree().add_large(*large),
             None => self.insert(location, string(key, value, kept, None, self.version())),
         }
         self.event(EventClasses::STRING, "set", key);
@@ -465,7 +465,7 @@ pub(crate) fn write_value(out: &mut Writer<'_>, value: Value<'_>) {
     match value {
         Value::Bytes(bytes) => out.bulk(bytes),
         Value::Integer(number) => out.bulk_integer(number),
-        Value::Packed(..) | Value::Integers(_) | Value::Large(_) => {
+        Value::Listpack(..) | Value::Integers(_) | Value::Large(_) => {
             unreachable!("the kind was checked: only strings are written as one")
         }
     }

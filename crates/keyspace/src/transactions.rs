@@ -1657,7 +1657,7 @@ fn part_of(effect: &Effect) -> Option<Part<'_>> {
     match effect {
         Effect::Put { object, .. } => match object.value() {
             Value::Bytes(bytes) | Value::Integers(bytes) => Some(Part::Run(bytes)),
-            Value::Packed(_, packed) => Some(Part::Run(packed.bytes())),
+            Value::Listpack(_, listpack) => Some(Part::Run(listpack.bytes())),
             Value::Large(_) => Some(Part::Collection(object)),
             Value::Integer(_) => None,
         },

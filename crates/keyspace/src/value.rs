@@ -28,7 +28,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Bytes(bytes) => bytes,
             Value::Integer(number) => digits.0.format(number).as_bytes(),
-            Value::Packed(..) | Value::Integers(_) | Value::Large(_) => {
+            Value::Listpack(..) | Value::Integers(_) | Value::Large(_) => {
                 unreachable!("the kind was checked: only strings have a text")
             }
         }
@@ -39,8 +39,8 @@ impl<'a> Value<'a> {
         match self {
             Value::Bytes(bytes) => bytes.len(),
             Value::Integer(_) => self.text(&mut Digits::default()).len(),
-            Value::Packed(Kind::Hash | Kind::SortedSet, packed) => packed.len() / 2,
-            Value::Packed(_, packed) => packed.len(),
+            Value::Listpack(Kind::Hash | Kind::SortedSet, listpack) => listpack.len() / 2,
+            Value::Listpack(_, listpack) => listpack.len(),
             Value::Integers(bytes) => integers::len(bytes),
             Value::Large(large) => large.len(),
         }

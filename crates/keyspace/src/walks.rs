@@ -229,7 +229,7 @@ impl<'k> Values<'_, 'k> {
         let query = |key, query: &RangeQuery<'_>| {
             // A small one is not worth the question.
             self.scored(key, |view| match view {
-                View::Packed(_) => view.len(),
+                View::Listpack(_) => view.len(),
                 View::Large(_) => view.query(query).len(),
             })
         };
@@ -246,7 +246,7 @@ impl<'k> Values<'_, 'k> {
             } => query(source, range) * (CHANGE + COPY),
             SortedSetCommand::RemoveRange { key, section } => {
                 let len = self.scored(key, |view| match view {
-                    View::Packed(_) => view.len(),
+                    View::Listpack(_) => view.len(),
                     View::Large(_) => view.section(section, false).len(),
                 });
                 len * CHANGE

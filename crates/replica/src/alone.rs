@@ -187,12 +187,12 @@ impl Alone {
                 txn,
                 returned,
                 events,
-                garbage,
+                lazyfree,
                 counts,
             } => {
                 state.local.hits += counts.hits;
                 state.local.misses += counts.misses;
-                state.keyspace.adopt_garbage(garbage);
+                state.keyspace.adopt_lazyfree(lazyfree);
                 state.local.events.extend(events);
                 self.on_check_in(state, txn, returned);
             }

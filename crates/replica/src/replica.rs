@@ -263,7 +263,7 @@ impl Replica {
     /// Drops what was set aside, piece by piece.
     pub fn drop_aside(&mut self) {
         if let Some(aside) = self.aside.take() {
-            self.state.adopt_garbage(aside.into_garbage());
+            self.state.adopt_lazyfree(aside.into_lazyfree());
         }
     }
 

@@ -6,7 +6,7 @@ use crate::state::LocalCounts;
 use command::{CommandId, Spec};
 use ids::{Db, GroupId, UnixMillis};
 use keyspace::{
-    ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Lock, Pairs, Prepare, Returned,
+    ClientRequest, Effect, Event, Lazyfree, KeptResult, KeyVersion, Lock, Pairs, Prepare, Returned,
     SeenObject, Work,
 };
 use resp::FrozenRope;
@@ -111,7 +111,7 @@ pub enum Request {
         /// What is told to those who listen.
         events: Vec<Event>,
         /// Large values that the transaction deleted, to be dropped piece by piece.
-        garbage: Garbage,
+        lazyfree: Lazyfree,
         /// Lookups that it made.
         counts: LocalCounts,
     },

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use ids::{Db, GroupId, HashSeed, Monotonic, PartitionRange, Prng, SemanticsVersion, UnixMillis};
 use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
 use keyspace::{
-    Cursor, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Limits, Object,
+    Cursor, Effect, Event, EventClasses, EvictionPolicy, Lazyfree, Header, KeyVersion, Limits, Object,
     OpenTransaction, TransactionCounts, Victims,
 };
 use mutations::Mutation;
@@ -172,7 +172,7 @@ impl GroupState {
         (self.local.hits, self.local.misses) = (0, 0);
         (self.local.expired, self.local.evicted) = (0, 0);
         self.local.wounded = 0;
-        self.keyspace.reset_garbage_counts();
+        self.keyspace.reset_lazyfree_counts();
     }
 
     /// Learns the time, once a turn.
@@ -283,8 +283,8 @@ impl GroupState {
     }
 
     /// Drops up to about `budget` objects of what was deleted, and counts them down; `true` if none is left.
-    pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
-        self.keyspace.collect_garbage(budget)
+    pub fn collect_lazyfree(&mut self, budget: &mut usize) -> bool {
+        self.keyspace.collect_lazyfree(budget)
     }
 
     /// What `WATCH` remembers of `key`.
@@ -322,8 +322,8 @@ impl GroupState {
     }
 
     /// Drops large values piece by piece that were deleted elsewhere.
-    pub fn adopt_garbage(&mut self, garbage: Garbage) {
-        self.keyspace.adopt_garbage(garbage);
+    pub fn adopt_lazyfree(&mut self, lazyfree: Lazyfree) {
+        self.keyspace.adopt_lazyfree(lazyfree);
     }
 
     /// Installs effects of a transaction that ran in one step. Its events are the caller's to tell.
@@ -675,7 +675,7 @@ impl GroupState {
     pub(crate) fn replace_keyspace(&mut self, keyspace: Keyspace) {
         let before = std::mem::replace(&mut self.keyspace, keyspace.knows(self.known));
         self.keyspace.set_place(self.place());
-        self.keyspace.adopt_garbage(before.into_garbage());
+        self.keyspace.adopt_lazyfree(before.into_lazyfree());
         self.marks.clear();
     }
 

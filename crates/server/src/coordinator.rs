@@ -48,7 +48,7 @@ use crate::program::{Extent, Program, group_of_key};
 use crate::timing::Caller;
 use crate::transaction_stats::OngoingTransaction;
 use ids::{GroupId, Monotonic, UnixMillis};
-use keyspace::{Effect, Garbage, KeyVersion, SeenObject};
+use keyspace::{Effect, Lazyfree, KeyVersion, SeenObject};
 use mutations::Mutation;
 use replica::{
     Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, ReplyTo,
@@ -925,7 +925,7 @@ impl Gateway {
                 txn,
                 returned: returned.collect(),
                 events: Vec::new(),
-                garbage: Garbage::default(),
+                lazyfree: Lazyfree::default(),
                 counts: LocalCounts::default(),
             };
             requests.push((group, request));
@@ -1815,7 +1815,7 @@ mod tests {
                             .filter_map(|(object, db)| Some(Returned::Unchanged(db, object.into_object()?)))
                             .collect(),
                         events: Vec::new(),
-                        garbage: Garbage::default(),
+                        lazyfree: Lazyfree::default(),
                         counts: LocalCounts::default(),
                     };
                     gateway.request(group, check_in);

@@ -251,7 +251,7 @@ impl Gateway {
             returned.entry(group).or_default().push(one);
         });
         // Any group will do for these.
-        let mut garbage = scratch.take_garbage();
+        let mut lazyfree = scratch.take_lazyfree();
         let (hits, misses) = scratch.take_lookups();
         let mut counts = LocalCounts { hits, misses };
         for group in concerned {
@@ -259,7 +259,7 @@ impl Gateway {
                 txn,
                 returned: returned.remove(&group).unwrap_or_default(),
                 events: events.remove(&group).unwrap_or_default(),
-                garbage: std::mem::take(&mut garbage),
+                lazyfree: std::mem::take(&mut lazyfree),
                 counts: std::mem::take(&mut counts),
             };
             self.request(group, request);

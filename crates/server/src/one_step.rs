@@ -346,7 +346,7 @@ impl Gateway {
                 Returned::Changed(effect) => replica.state_mut().install(&self.turn, vec![effect]),
             }
         });
-        self.replicas[0].state_mut().adopt_garbage(scratch.take_garbage());
+        self.replicas[0].state_mut().adopt_lazyfree(scratch.take_lazyfree());
         self.scratch = Some(scratch).filter(Scratch::is_small);
         if !events.is_empty() {
             self.tell_events(events);

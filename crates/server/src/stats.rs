@@ -259,9 +259,9 @@ impl Gateway {
         stats.misses.set(sum(|replica| replica.local().misses));
         stats.expired.set(sum(|replica| replica.local().expired));
         stats.evicted.set(sum(|replica| replica.local().evicted));
-        let pending = sum(|replica| replica.keyspace().garbage_counts().pending);
+        let pending = sum(|replica| replica.keyspace().lazyfree_counts().pending);
         stats.lazyfree_pending.set(pending);
-        let dropped = sum(|replica| replica.keyspace().garbage_counts().dropped);
+        let dropped = sum(|replica| replica.keyspace().lazyfree_counts().dropped);
         stats.lazyfreed.set(dropped);
         stats.changes.set(sum(|replica| replica.local().changes));
         // The rest of the number is by how often the group began anew.

@@ -10,7 +10,7 @@ impl Gateway {
         /// Objects looked at for expiry in one call, over all groups.
         const EXPIRY_OBJECTS: usize = 4_096;
         /// Objects dropped in one call, over all groups: a third of a millisecond.
-        const GARBAGE_OBJECTS: usize = 2_048;
+        const LAZYFREE_OBJECTS: usize = 2_048;
         let mut more = false;
         if self.shared.active_expiry.load(Ordering::Relaxed) {
             let share = EXPIRY_OBJECTS / self.replicas.len().max(1);
@@ -25,9 +25,9 @@ impl Gateway {
             }
             self.note_event("expire-cycle", self.timing.now().saturating_sub(began));
         }
-        let mut budget = GARBAGE_OBJECTS;
+        let mut budget = LAZYFREE_OBJECTS;
         for replica in &mut self.replicas {
-            more |= !replica.state_mut().collect_garbage(&mut budget);
+            more |= !replica.state_mut().collect_lazyfree(&mut budget);
         }
         self.tell_all();
         if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction && self.pause.is_none() {

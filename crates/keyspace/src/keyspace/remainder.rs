@@ -126,7 +126,7 @@ impl Keyspace {
         let location = self.locate(object.key());
         let database = &mut self.databases[db.index()];
         if let Some(before) = database.remove(location, object.key(), self.applied) {
-            self.garbage.add(before);
+            self.lazyfree.add(before);
         }
         database.restore(location, object);
     }
@@ -144,7 +144,7 @@ impl Keyspace {
         });
         for key in keys {
             if let Some(object) = database.remove(location, &key, self.applied) {
-                self.garbage.add(object);
+                self.lazyfree.add(object);
             }
         }
     }
@@ -163,7 +163,7 @@ impl Keyspace {
             }
         }
         for (keys, _) in before.into_iter().flatten() {
-            self.garbage.add_segments(keys.into_segments());
+            self.lazyfree.add_segments(keys.into_segments());
         }
     }
 

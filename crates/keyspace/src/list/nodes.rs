@@ -1,10 +1,10 @@
-//! Lists beyond the limit of one node: packed sequences in a double-ended queue.
+//! Lists beyond the limit of one node: listpacks in a double-ended queue.
 //!
 //! ```text
 //!  nodes   [ .. | gap, count, entries, gap | .. ]
 //! ```
 //!
-//! Each node is a packed sequence (`packed.rs`) inside an allocation of one of the allocator's sizes, so a node costs what
+//! Each node is a listpack (`listpack.rs`) inside an allocation of one of the allocator's sizes, so a node costs what
 //! its bytes cost. What the size leaves over is a gap on either side of the sequence, and whatever is inserted or removed
 //! moves the shorter part: at the ends of a list nothing moves but the count. Sizes and counts stand beside each other
 //! in the queue, so that finding an index touches no node but the last.
@@ -17,15 +17,15 @@
 //! 2. A node of several elements was within its limit when it last grew.
 //! 3. `totals` is the sum of the nodes' own.
 
+use crate::listpack::{self, Buffer, ENTRIES_MAX, Element, Listpack, Offset};
 use crate::object::allocation_size;
-use crate::packed::{self, Buffer, ENTRIES_MAX, Element, Offset, Packed};
 use crate::value::Digits;
 use command::ListEnd;
 use std::collections::{VecDeque, vec_deque};
 use std::ops::Range;
 
-/// Bytes of a packed sequence without elements.
-const EMPTY_LEN: usize = packed::EMPTY.len();
+/// Bytes of a listpack without elements.
+const EMPTY_LEN: usize = listpack::EMPTY.len();
 
 /// How large a node may become.
 #[derive(Clone, Copy)]
@@ -74,7 +74,7 @@ impl NodeLimit {
     }
 }
 
-/// One packed sequence, somewhere inside its allocation.
+/// One listpack, somewhere inside its allocation.
 #[derive(Clone)]
 struct Node {
     room: Box<[u8]>,
@@ -92,7 +92,7 @@ impl Node {
             end: EMPTY_LEN as u32,
             count: 0,
         };
-        packed::insert_run(&mut node, EMPTY_LEN, run, count);
+        listpack::insert_run(&mut node, EMPTY_LEN, run, count);
         node.count = count as u32;
         node
     }
@@ -105,12 +105,12 @@ impl Node {
             end: EMPTY_LEN as u32,
             count: 1,
         };
-        packed::insert_element(&mut node, EMPTY_LEN, element);
+        listpack::insert_element(&mut node, EMPTY_LEN, element);
         node
     }
 
-    fn packed(&self) -> Packed<'_> {
-        Packed::new(self.bytes())
+    fn listpack(&self) -> Listpack<'_> {
+        Listpack::new(self.bytes())
     }
 
     /// The entries without the count.
@@ -230,35 +230,35 @@ pub struct List {
 }
 
 impl List {
-    /// The elements of a packed sequence.
-    pub(crate) fn from_packed(packed: Packed<'_>, node_size: i32) -> List {
+    /// The elements of a listpack.
+    pub(crate) fn from_listpack(listpack: Listpack<'_>, node_size: i32) -> List {
         let mut list = List::default();
-        if packed.is_empty() {
+        if listpack.is_empty() {
             return list;
         }
-        if NodeLimit::of(node_size).allows(packed.bytes().len(), packed.len()) {
-            list.insert_node(0, Node::of(&packed.bytes()[EMPTY_LEN..], packed.len()));
+        if NodeLimit::of(node_size).allows(listpack.bytes().len(), listpack.len()) {
+            list.insert_node(0, Node::of(&listpack.bytes()[EMPTY_LEN..], listpack.len()));
         } else {
-            for element in packed.iter() {
+            for element in listpack.iter() {
                 list.push(ListEnd::Right, element, node_size);
             }
         }
         list
     }
 
-    /// All elements in one packed sequence. The caller knows that they are few enough.
-    pub(crate) fn to_packed(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.packed_len());
-        bytes.extend_from_slice(&packed::EMPTY);
+    /// All elements in one listpack. The caller knows that they are few enough.
+    pub(crate) fn to_listpack(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.listpack_len());
+        bytes.extend_from_slice(&listpack::EMPTY);
         for node in &self.nodes {
             let end = bytes.len();
-            packed::insert_run(&mut bytes, end, node.run(), node.count as usize);
+            listpack::insert_run(&mut bytes, end, node.run(), node.count as usize);
         }
         bytes
     }
 
-    /// The length of what [`List::to_packed`] makes.
-    pub(crate) fn packed_len(&self) -> usize {
+    /// The length of what [`List::to_listpack`] makes.
+    pub(crate) fn listpack_len(&self) -> usize {
         EMPTY_LEN + self.totals.bytes
     }
 
@@ -284,14 +284,14 @@ impl List {
             ListEnd::Right => self.len() - skip,
         };
         let Some(place) = self.place_of(border) else {
-            return Elements::of(Packed::new(&packed::EMPTY), from, skip, count);
+            return Elements::of(Listpack::new(&listpack::EMPTY), from, skip, count);
         };
         Elements {
             nodes: match from {
                 ListEnd::Left => self.nodes.range(place.node + 1..),
                 ListEnd::Right => self.nodes.range(..place.node),
             },
-            current: self.nodes[place.node].packed(),
+            current: self.nodes[place.node].listpack(),
             at: place.offset,
             left: count.min(self.len() - skip),
             from,
@@ -354,17 +354,17 @@ impl List {
                 continue;
             }
             self.change(index, |node| {
-                let packed = node.packed();
+                let listpack = node.listpack();
                 let border = match end {
                     ListEnd::Left => left,
                     ListEnd::Right => has - left,
                 };
-                let at = packed.offset_of(border).expect("the border is within the node");
+                let at = listpack.offset_of(border).expect("the border is within the node");
                 let range = match end {
-                    ListEnd::Left => packed.start()..at,
-                    ListEnd::Right => at..packed.end(),
+                    ListEnd::Left => listpack.start()..at,
+                    ListEnd::Right => at..listpack.end(),
                 };
-                packed::remove_run(node, range, left);
+                listpack::remove_run(node, range, left);
             });
             break;
         }
@@ -379,19 +379,19 @@ impl List {
         }
         let place = self.place_of(index).expect("the list has elements");
         let node = &self.nodes[place.node];
-        let (_, next) = node.packed().at(place.offset);
+        let (_, next) = node.listpack().at(place.offset);
         let length = node.len() - (next - place.offset) + element.entry_len();
         let limit = NodeLimit::of(node_size);
         let range = place.offset..next;
         if node.count == 1 || limit.allows(length, node.count as usize) {
             self.change(place.node, |node| {
-                packed::remove_run(node, range, 1);
-                packed::insert_element(node, place.offset, element);
+                listpack::remove_run(node, range, 1);
+                listpack::insert_element(node, place.offset, element);
                 node.fit();
             });
             self.mend(place.node, limit);
         } else {
-            self.change(place.node, |node| packed::remove_run(node, range, 1));
+            self.change(place.node, |node| listpack::remove_run(node, range, 1));
             self.insert_at(place, element, limit);
         }
         true
@@ -406,7 +406,7 @@ impl List {
         node_size: i32,
     ) -> bool {
         let found = self.nodes.iter().enumerate().find_map(|(node, in_node)| {
-            let (found, next) = find(in_node.packed(), pivot)?;
+            let (found, next) = find(in_node.listpack(), pivot)?;
             let offset = if after { next } else { found };
             Some(Place { node, offset })
         });
@@ -478,7 +478,7 @@ impl List {
             })?;
             (node, index - before)
         };
-        let offset = self.nodes[node].packed().offset_of(inside);
+        let offset = self.nodes[node].listpack().offset_of(inside);
         let offset = offset.expect("counts say that the element is in this node");
         Some(Place { node, offset })
     }
@@ -497,7 +497,7 @@ impl List {
                 ListEnd::Left => EMPTY_LEN,
                 ListEnd::Right => node.len(),
             };
-            packed::insert_element(node, at, element);
+            listpack::insert_element(node, at, element);
         });
     }
 
@@ -506,7 +506,7 @@ impl List {
         let Place { node: index, offset } = place;
         if self.has_room(index, element, limit) {
             self.change(index, |node| {
-                packed::insert_element(node, offset, element);
+                listpack::insert_element(node, offset, element);
             });
             return;
         }
@@ -543,12 +543,12 @@ impl List {
             let mut before = 0;
             let mut at = EMPTY_LEN;
             while at < place.offset {
-                at = node.packed().at(at).1;
+                at = node.listpack().at(at).1;
                 before += 1;
             }
             let right = Node::of(&node.bytes()[place.offset..], all - before);
             let end = node.len();
-            packed::remove_run(node, place.offset..end, all - before);
+            listpack::remove_run(node, place.offset..end, all - before);
             node.fit();
             right
         });
@@ -567,7 +567,7 @@ impl List {
         let second = self.remove_node(left + 1);
         self.change(left, |first| {
             let end = first.len();
-            packed::insert_run(first, end, second.run(), second.count as usize);
+            listpack::insert_run(first, end, second.run(), second.count as usize);
         });
         true
     }
@@ -602,7 +602,7 @@ impl List {
         let node = &mut self.nodes[index];
         self.totals.take(node.totals());
         let result = change(node);
-        node.count = node.packed().len() as u32;
+        node.count = node.listpack().len() as u32;
         self.totals.add(node.totals());
         result
     }
@@ -635,8 +635,8 @@ impl List {
                 node.count == 1 || limit.allows(node.len(), node.count as usize),
                 "invariant 2"
             );
-            assert!(Packed::check(node.bytes()));
-            assert_eq!(node.packed().len(), node.count as usize);
+            assert!(Listpack::check(node.bytes()));
+            assert_eq!(node.listpack().len(), node.count as usize);
             assert_eq!(allocation_size(node.room.len()), node.room.len());
             assert!(node.room.len() < 2 * allocation_size(node.len()));
             totals.add(node.totals());
@@ -646,10 +646,10 @@ impl List {
 }
 
 /// The first element that equals `wanted`, and the offset of the next.
-pub(crate) fn find(packed: Packed<'_>, wanted: Element<'_>) -> Option<(Offset, Offset)> {
-    let mut at = packed.start();
-    while at < packed.end() {
-        let (element, next) = packed.at(at);
+pub(crate) fn find(listpack: Listpack<'_>, wanted: Element<'_>) -> Option<(Offset, Offset)> {
+    let mut at = listpack.start();
+    while at < listpack.end() {
+        let (element, next) = listpack.at(at);
         if element == wanted {
             return Some((at, next));
         }
@@ -665,43 +665,43 @@ pub(crate) fn remove_equal(
     from: ListEnd,
     max: usize,
 ) -> usize {
-    let packed = Packed::new(buffer.bytes());
+    let listpack = Listpack::new(buffer.bytes());
     // The matches that go are the first `max` from here on.
-    let mut first = packed.end();
+    let mut first = listpack.end();
     match from {
-        ListEnd::Left => first = find(packed, wanted).map_or(first, |(at, _)| at),
+        ListEnd::Left => first = find(listpack, wanted).map_or(first, |(at, _)| at),
         ListEnd::Right => {
-            let (mut at, mut found) = (packed.end(), 0);
+            let (mut at, mut found) = (listpack.end(), 0);
             while found < max
-                && let Some(before) = packed.before(at)
+                && let Some(before) = listpack.before(at)
             {
                 at = before;
-                if packed.at(at).0 == wanted {
+                if listpack.at(at).0 == wanted {
                     first = at;
                     found += 1;
                 }
             }
         }
     }
-    if first == packed.end() || max == 0 {
+    if first == listpack.end() || max == 0 {
         return 0;
     }
     // One pass copies what stays: removing one by one would move the rest every time.
-    let mut kept = Vec::with_capacity(packed.end() - first);
+    let mut kept = Vec::with_capacity(listpack.end() - first);
     let (mut removed, mut kept_from, mut at) = (0, first, first);
-    while at < packed.end() && removed < max {
-        let (element, next) = packed.at(at);
+    while at < listpack.end() && removed < max {
+        let (element, next) = listpack.at(at);
         if element == wanted {
-            kept.extend_from_slice(&packed.bytes()[kept_from..at]);
+            kept.extend_from_slice(&listpack.bytes()[kept_from..at]);
             kept_from = next;
             removed += 1;
         }
         at = next;
     }
-    kept.extend_from_slice(&packed.bytes()[kept_from..at]);
+    kept.extend_from_slice(&listpack.bytes()[kept_from..at]);
     let bytes = buffer.splice(first..at, kept.len());
     bytes[first..first + kept.len()].copy_from_slice(&kept);
-    packed::remove_run(buffer, first..first, removed);
+    listpack::remove_run(buffer, first..first, removed);
     removed
 }
 
@@ -710,27 +710,27 @@ pub(crate) fn remove_equal(
 pub(crate) struct Elements<'a> {
     /// The nodes that follow, as far as the walk is concerned.
     nodes: vec_deque::Iter<'a, Node>,
-    current: Packed<'a>,
+    current: Listpack<'a>,
     at: Offset,
     left: usize,
     from: ListEnd,
 }
 
 impl<'a> Elements<'a> {
-    /// The elements of one packed sequence: `skip` are left out, and then there are at most `count`.
-    pub(crate) fn of(packed: Packed<'a>, from: ListEnd, skip: usize, count: usize) -> Elements<'a> {
-        let skip = skip.min(packed.len());
+    /// The elements of one listpack: `skip` are left out, and then there are at most `count`.
+    pub(crate) fn of(listpack: Listpack<'a>, from: ListEnd, skip: usize, count: usize) -> Elements<'a> {
+        let skip = skip.min(listpack.len());
         let border = match from {
             ListEnd::Left => skip,
-            ListEnd::Right => packed.len() - skip,
+            ListEnd::Right => listpack.len() - skip,
         };
         Elements {
             nodes: vec_deque::Iter::default(),
-            current: packed,
-            at: packed
+            current: listpack,
+            at: listpack
                 .offset_of(border)
                 .expect("the border is within the sequence"),
-            left: count.min(packed.len() - skip),
+            left: count.min(listpack.len() - skip),
             from,
         }
     }
@@ -745,7 +745,7 @@ impl<'a> Iterator for Elements<'a> {
         match self.from {
             ListEnd::Left => {
                 if self.at == self.current.end() {
-                    self.current = self.nodes.next()?.packed();
+                    self.current = self.nodes.next()?.listpack();
                     self.at = self.current.start();
                 }
                 let (element, next) = self.current.at(self.at);
@@ -754,7 +754,7 @@ impl<'a> Iterator for Elements<'a> {
             }
             ListEnd::Right => {
                 if self.at == self.current.start() {
-                    self.current = self.nodes.next_back()?.packed();
+                    self.current = self.nodes.next_back()?.listpack();
                     self.at = self.current.end();
                 }
                 self.at = self.current.before(self.at).expect("no node is empty");
@@ -903,17 +903,17 @@ mod tests {
     }
 
     #[test]
-    fn a_list_and_its_packed_form_become_each_other() {
+    fn a_list_and_its_listpack_form_become_each_other() {
         let mut prng = Prng::new(7);
         for size in [1, 4, 128, -2] {
             let mut list = List::default();
             for _ in 0..100 {
                 list.push_back(&sample(&mut prng), size);
             }
-            let bytes = list.to_packed();
-            assert!(Packed::check(&bytes));
-            assert_eq!(bytes.len(), list.packed_len());
-            let again = List::from_packed(Packed::new(&bytes), size);
+            let bytes = list.to_listpack();
+            assert!(Listpack::check(&bytes));
+            assert_eq!(bytes.len(), list.listpack_len());
+            let again = List::from_listpack(Listpack::new(&bytes), size);
             again.check(NodeLimit::of(size));
             assert_eq!(texts(again.range(0, 200)), texts(list.range(0, 200)));
         }
@@ -927,7 +927,7 @@ mod tests {
                 list.push(end, Element::Integer(number), -2);
             }
             // Integers of three and four bytes of content, and the length behind.
-            let content = list.packed_len();
+            let content = list.listpack_len();
             assert!(
                 list.memory() < content + content / 50,
                 "{} for {content}",
@@ -947,6 +947,6 @@ mod tests {
             }
         }
         list.check(NodeLimit::of(-2));
-        assert!(list.memory() < list.packed_len() + 20_000, "{}", list.memory());
+        assert!(list.memory() < list.listpack_len() + 20_000, "{}", list.memory());
     }
 }

@@ -1,10 +1,10 @@
-//! The compact form of a sorted set: a packed sequence of members, each followed by its score.
+//! The compact form of a sorted set: a listpack of members, each followed by its score.
 //!
-//! [`check_packed`] says what it promises.
+//! [`check_listpack`] says what it promises.
 
 use super::tree::compare;
 use crate::limits::Limits;
-use crate::packed::{self, Element, Offset, Packed};
+use crate::listpack::{self, Element, Listpack, Offset};
 use crate::value::Digits;
 use std::collections::BTreeSet;
 
@@ -36,11 +36,11 @@ fn read_score(element: Element<'_>) -> Option<f64> {
 
 /// Whether `bytes` are the compact form of a sorted set: members and scores by turns, every score in the form in which
 /// it is written, none NaN, in ascending order of score and member, and no member twice.
-pub(crate) fn check_packed(bytes: &[u8]) -> bool {
-    if !Packed::check(bytes) || !Packed::new(bytes).len().is_multiple_of(2) {
+pub(crate) fn check_listpack(bytes: &[u8]) -> bool {
+    if !Listpack::check(bytes) || !Listpack::new(bytes).len().is_multiple_of(2) {
         return false;
     }
-    let mut elements = Packed::new(bytes).iter();
+    let mut elements = Listpack::new(bytes).iter();
     let mut members = BTreeSet::new();
     let mut last: Option<(f64, Vec<u8>)> = None;
     while let (Some(member), Some(element)) = (elements.next(), elements.next()) {
@@ -62,19 +62,19 @@ pub(crate) fn check_packed(bytes: &[u8]) -> bool {
 
 /// The member at `at` with its score, and the offset of the next.
 #[inline]
-pub(super) fn pair_at(packed: Packed<'_>, at: Offset) -> (Element<'_>, f64, Offset) {
-    let (member, at) = packed.at(at);
-    let (element, next) = packed.at(at);
-    let score = read_score(element).expect("every second element of a packed sorted set is a score");
+pub(super) fn pair_at(listpack: Listpack<'_>, at: Offset) -> (Element<'_>, f64, Offset) {
+    let (member, at) = listpack.at(at);
+    let (element, next) = listpack.at(at);
+    let score = read_score(element).expect("every second element of a sorted set in a listpack is a score");
     (member, score, next)
 }
 
 /// Where a new member belongs.
-pub(super) fn place(packed: Packed<'_>, score: f64, member: &[u8]) -> Offset {
+pub(super) fn place(listpack: Listpack<'_>, score: f64, member: &[u8]) -> Offset {
     let mut digits = Digits::default();
-    let mut at = packed.start();
-    while at < packed.end() {
-        let (other, other_score, next) = pair_at(packed, at);
+    let mut at = listpack.start();
+    while at < listpack.end() {
+        let (other, other_score, next) = pair_at(listpack, at);
         if compare((other_score, other.text(&mut digits)), (score, member)).is_gt() {
             break;
         }
@@ -83,14 +83,14 @@ pub(super) fn place(packed: Packed<'_>, score: f64, member: &[u8]) -> Offset {
     at
 }
 
-pub(super) fn insert_packed(buffer: &mut impl packed::Buffer, at: Offset, member: &[u8], score: f64) {
-    let at = packed::insert(buffer, at, member);
-    with_score_element(score, |element| packed::insert_element(buffer, at, element));
+pub(super) fn insert_listpack(buffer: &mut impl listpack::Buffer, at: Offset, member: &[u8], score: f64) {
+    let at = listpack::insert(buffer, at, member);
+    with_score_element(score, |element| listpack::insert_element(buffer, at, element));
 }
 
 /// Whether a sorted set of so many members may be kept small.
-pub(super) fn fits_packed(limits: &Limits, members: usize) -> bool {
-    members <= (limits.sorted_set_entries as usize).min(packed::ENTRIES_MAX / 2)
+pub(super) fn fits_listpack(limits: &Limits, members: usize) -> bool {
+    members <= (limits.sorted_set_entries as usize).min(listpack::ENTRIES_MAX / 2)
 }
 
 #[cfg(test)]
@@ -145,11 +145,11 @@ mod tests {
         }
     }
 
-    fn packed(elements: &[&str]) -> Vec<u8> {
-        let mut bytes = packed::EMPTY.to_vec();
+    fn listpack(elements: &[&str]) -> Vec<u8> {
+        let mut bytes = listpack::EMPTY.to_vec();
         elements
             .iter()
-            .for_each(|element| packed::push_back(&mut bytes, element.as_bytes()));
+            .for_each(|element| listpack::push_back(&mut bytes, element.as_bytes()));
         bytes
     }
 
@@ -162,7 +162,7 @@ mod tests {
             &["b", "0", "c", "0", "a", "1.5"],
             &["10", "-inf", "9", "1e300", "8", "inf"],
         ] {
-            assert!(check_packed(&packed(good)), "{good:?}");
+            assert!(check_listpack(&listpack(good)), "{good:?}");
         }
         for bad in [
             &["a"][..],
@@ -178,8 +178,8 @@ mod tests {
             &["a", "1", "a", "2"],
             &["a", "1", "a", "1"],
         ] {
-            assert!(!check_packed(&packed(bad)), "{bad:?}");
+            assert!(!check_listpack(&listpack(bad)), "{bad:?}");
         }
-        assert!(!check_packed(b""));
+        assert!(!check_listpack(b""));
     }
 }

@@ -3,8 +3,8 @@
 use super::compact::pair_at;
 use super::tree::{self, SortedSet};
 use crate::large::Large;
+use crate::listpack::{Element, Listpack, Offset};
 use crate::object::{Kind, Object, Value};
-use crate::packed::{Element, Offset, Packed};
 use crate::value::Digits;
 use command::{MemberBound, RangeQuery, Section};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::ops::Range;
 /// A sorted set in either form.
 #[derive(Clone, Copy)]
 pub(crate) enum View<'a> {
-    Packed(Packed<'a>),
+    Listpack(Listpack<'a>),
     Large(&'a SortedSet),
 }
 
@@ -23,7 +23,7 @@ impl<'a> View<'a> {
     /// If it holds something else.
     pub(crate) fn of(object: &'a Object) -> View<'a> {
         match object.value() {
-            Value::Packed(Kind::SortedSet, packed) => View::Packed(packed),
+            Value::Listpack(Kind::SortedSet, listpack) => View::Listpack(listpack),
             Value::Large(Large::SortedSet(large)) => View::Large(large),
             other => unreachable!("the kind was checked: {other:?} is no sorted set"),
         }
@@ -32,7 +32,7 @@ impl<'a> View<'a> {
     /// How many members there are.
     pub(crate) fn len(self) -> usize {
         match self {
-            View::Packed(packed) => packed.len() / 2,
+            View::Listpack(listpack) => listpack.len() / 2,
             View::Large(large) => large.len(),
         }
     }
@@ -40,7 +40,7 @@ impl<'a> View<'a> {
     /// The score of a member.
     pub(crate) fn score_of(self, member: &[u8]) -> Option<f64> {
         match self {
-            View::Packed(packed) => Some(pair_at(packed, packed.find(member, 2)?).1),
+            View::Listpack(listpack) => Some(pair_at(listpack, listpack.find(member, 2)?).1),
             View::Large(large) => large.score_of(member),
         }
     }
@@ -48,9 +48,9 @@ impl<'a> View<'a> {
     /// How many members are before this one.
     pub(super) fn rank(self, member: &[u8]) -> Option<usize> {
         match self {
-            View::Packed(packed) => {
+            View::Listpack(listpack) => {
                 let wanted = Element::of(member);
-                packed.iter().step_by(2).position(|element| element == wanted)
+                listpack.iter().step_by(2).position(|element| element == wanted)
             }
             View::Large(large) => large.rank(member),
         }
@@ -62,10 +62,14 @@ impl<'a> View<'a> {
     /// If there are not so many.
     pub(crate) fn members(self, ranks: Range<usize>) -> Members<'a> {
         match self {
-            View::Packed(packed) => {
-                let offset = |rank| packed.offset_of(2 * rank).expect("no rank is beyond the length");
-                Members::Packed {
-                    packed,
+            View::Listpack(listpack) => {
+                let offset = |rank| {
+                    listpack
+                        .offset_of(2 * rank)
+                        .expect("no rank is beyond the length")
+                };
+                Members::Listpack {
+                    listpack,
                     front: offset(ranks.start),
                     back: offset(ranks.end),
                 }
@@ -77,7 +81,7 @@ impl<'a> View<'a> {
     /// How many members at the front fulfil `is_before`, which those behind them do not.
     fn partition_point(self, mut is_before: impl FnMut(f64, &[u8]) -> bool) -> usize {
         match self {
-            View::Packed(_) => {
+            View::Listpack(_) => {
                 let mut digits = Digits::default();
                 self.members(0..self.len())
                     .take_while(|(member, score)| is_before(*score, member.text(&mut digits)))
@@ -134,8 +138,8 @@ impl<'a> View<'a> {
                 large.partition_point(|_, member| is_below(member))
                     ..large.partition_point(|_, member| !is_above(member))
             }
-            View::Packed(_) if len == 0 || is_empty(min, max) => 0..0,
-            View::Packed(_) => {
+            View::Listpack(_) if len == 0 || is_empty(min, max) => 0..0,
+            View::Listpack(_) => {
                 let mut digits = Digits::default();
                 let mut tells =
                     |member: Element<'_>, what: &dyn Fn(&[u8]) -> bool| what(member.text(&mut digits));
@@ -207,8 +211,8 @@ fn resolve(start: i64, end: i64, len: usize) -> Range<usize> {
 
 /// Members with their scores, in order.
 pub(crate) enum Members<'a> {
-    Packed {
-        packed: Packed<'a>,
+    Listpack {
+        listpack: Listpack<'a>,
         front: Offset,
         back: Offset,
     },
@@ -220,11 +224,15 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Members::Packed { packed, front, back } => {
+            Members::Listpack {
+                listpack,
+                front,
+                back,
+            } => {
                 if front >= back {
                     return None;
                 }
-                let (member, score, next) = pair_at(*packed, *front);
+                let (member, score, next) = pair_at(*listpack, *front);
                 *front = next;
                 Some((member, score))
             }
@@ -238,12 +246,16 @@ impl<'a> Iterator for Members<'a> {
 impl DoubleEndedIterator for Members<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         match self {
-            Members::Packed { packed, front, back } => {
+            Members::Listpack {
+                listpack,
+                front,
+                back,
+            } => {
                 if front >= back {
                     return None;
                 }
-                *back = packed.before(packed.before(*back)?)?;
-                let (member, score, _) = pair_at(*packed, *back);
+                *back = listpack.before(listpack.before(*back)?)?;
+                let (member, score, _) = pair_at(*listpack, *back);
                 Some((member, score))
             }
             Members::Large(range) => range

@@ -15,8 +15,8 @@
 use super::pieces::{self, Partial, Place};
 use super::{GONE, PART, PART_BEGINS};
 use crate::form::{self, Rest};
-use crate::garbage::Garbage;
 use crate::keyspace::Keyspace;
+use crate::lazyfree::Lazyfree;
 use crate::object::Object;
 use crate::transactions::Origin;
 use ids::GatewayId;
@@ -223,7 +223,7 @@ enum Arriving {
 
 impl Parts {
     /// Reads what stands behind `tag`; `None` if that is no record of parts.
-    pub(crate) fn record(&mut self, tag: u8, rest: &mut Rest<'_>, garbage: &mut Garbage) -> Option<()> {
+    pub(crate) fn record(&mut self, tag: u8, rest: &mut Rest<'_>, lazyfree: &mut Lazyfree) -> Option<()> {
         let number = rest.number()?;
         match tag {
             PART_BEGINS => {
@@ -251,7 +251,7 @@ impl Parts {
                 }
             }
             GONE => {
-                discard(self.0.remove(&number)?, garbage);
+                discard(self.0.remove(&number)?, lazyfree);
                 Some(())
             }
             _ => None,
@@ -292,17 +292,17 @@ impl Parts {
     }
 
     /// Drops what nobody has asked for.
-    pub(crate) fn discard(&mut self, garbage: &mut Garbage) {
+    pub(crate) fn discard(&mut self, lazyfree: &mut Lazyfree) {
         for part in std::mem::take(&mut self.0).into_values() {
-            discard(part, garbage);
+            discard(part, lazyfree);
         }
     }
 }
 
-fn discard(part: Arriving, garbage: &mut Garbage) {
+fn discard(part: Arriving, lazyfree: &mut Lazyfree) {
     if let Arriving::Collection(partial) = part
         && let Some(large) = partial.into_large()
     {
-        garbage.add_large(large);
+        lazyfree.add_large(large);
     }
 }

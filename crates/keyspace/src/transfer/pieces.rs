@@ -28,7 +28,7 @@ fn flat<'a>(value: Value<'a>, digits: &'a mut Digits) -> Option<&'a [u8]> {
     match value {
         Value::Bytes(bytes) | Value::Integers(bytes) => Some(bytes),
         Value::Integer(number) => Some(digits.format(number)),
-        Value::Packed(_, packed) => Some(packed.bytes()),
+        Value::Listpack(_, listpack) => Some(listpack.bytes()),
         Value::Large(_) => None,
     }
 }

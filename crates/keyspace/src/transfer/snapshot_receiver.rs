@@ -116,10 +116,10 @@ impl SnapshotReceiver {
 
     /// Drops up to about `budget` objects of what is large and was sent in vain, and counts them down; `true` if none is
     /// left.
-    pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
+    pub fn collect_lazyfree(&mut self, budget: &mut usize) -> bool {
         self.keyspace
             .as_mut()
-            .is_none_or(|keyspace| keyspace.collect_garbage(budget))
+            .is_none_or(|keyspace| keyspace.collect_lazyfree(budget))
     }
 
     fn read(&mut self, rest: &mut Rest<'_>) -> Result<(), TransferError> {
@@ -162,17 +162,17 @@ impl SnapshotReceiver {
             for partial in &mut self.partials {
                 discard(keyspace, partial);
             }
-            self.parts.discard(&mut keyspace.garbage);
+            self.parts.discard(&mut keyspace.lazyfree);
             self.is_complete = true;
             return Ok(());
         }
         if tag == STAGED {
             let (gateway, piece) = staging::read_piece(rest).ok_or(Malformed)?;
-            keyspace.staging.add(gateway, piece, &mut keyspace.garbage);
+            keyspace.staging.add(gateway, piece, &mut keyspace.lazyfree);
             return Ok(());
         }
         if let PART_BEGINS | PART | GONE = tag {
-            let done = self.parts.record(tag, rest, &mut keyspace.garbage);
+            let done = self.parts.record(tag, rest, &mut keyspace.lazyfree);
             return done.ok_or(Malformed);
         }
         let [number] = rest.array().ok_or(Malformed)?;
@@ -245,6 +245,6 @@ fn arrange(
 
 fn discard(keyspace: &mut Keyspace, partial: &mut Option<Partial>) {
     if let Some(large) = partial.take().and_then(Partial::into_large) {
-        keyspace.garbage().add_large(large);
+        keyspace.lazyfree().add_large(large);
     }
 }

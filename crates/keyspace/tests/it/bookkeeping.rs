@@ -85,11 +85,11 @@ fn a_flushed_database_takes_no_memory_and_is_dropped_in_pieces() {
     node.run("FLUSHALL");
     assert_eq!(node.keyspace.memory(), 0);
     let mut pieces = 1;
-    while !node.keyspace.collect_garbage(&mut 100) {
+    while !node.keyspace.collect_lazyfree(&mut 100) {
         pieces += 1;
     }
     assert!((100..200).contains(&pieces), "{pieces}");
-    assert!(node.keyspace.collect_garbage(&mut 0));
+    assert!(node.keyspace.collect_lazyfree(&mut 0));
 }
 
 /// Adds elements to the collection under `key`, many with one command.
@@ -174,7 +174,7 @@ fn a_large_collection_is_dropped_in_pieces_however_it_goes() {
             let mut pieces = 0;
             loop {
                 let mut left = PIECE;
-                let is_done = node.keyspace.collect_garbage(&mut left);
+                let is_done = node.keyspace.collect_lazyfree(&mut left);
                 if is_done {
                     break;
                 }

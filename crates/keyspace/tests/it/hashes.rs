@@ -310,7 +310,7 @@ fn a_hyperloglog_is_sparse_up_to_the_limit_that_is_set() {
 #[test]
 fn what_is_dropped_piece_by_piece_is_counted_by_keys() {
     let counts = |node: &Node| {
-        let counts = node.keyspace.garbage_counts();
+        let counts = node.keyspace.lazyfree_counts();
         (counts.pending, counts.dropped)
     };
     let mut node = Node::new(9);
@@ -324,19 +324,19 @@ fn what_is_dropped_piece_by_piece_is_counted_by_keys() {
     node.run("DEL set list zset small");
     assert_eq!(counts(&node), (3, 0), "what is small is dropped at once");
     let mut rounds = 0;
-    while !node.keyspace.collect_garbage(&mut 100) {
+    while !node.keyspace.collect_lazyfree(&mut 100) {
         rounds += 1;
         let (pending, dropped) = counts(&node);
         assert_eq!(pending + dropped, 3);
     }
     assert!(rounds > 20 && counts(&node) == (0, 3), "{rounds} rounds");
-    node.keyspace.reset_garbage_counts();
+    node.keyspace.reset_lazyfree_counts();
     node.run(&format!("SADD set {many}"));
     for key in 0..10 {
         node.run(&format!("SET {key} x"));
     }
     node.run("FLUSHALL");
     assert_eq!(counts(&node), (11, 0));
-    while !node.keyspace.collect_garbage(&mut 100) {}
+    while !node.keyspace.collect_lazyfree(&mut 100) {}
     assert_eq!(counts(&node), (0, 11));
 }

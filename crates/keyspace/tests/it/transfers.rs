@@ -192,7 +192,7 @@ impl Way {
             .take(&bytes)
             .expect("what was sent is a cut");
         assert_eq!(progress.is_complete, is_last);
-        self.snapshot_receiver.collect_garbage(&mut 100);
+        self.snapshot_receiver.collect_lazyfree(&mut 100);
         if is_last {
             let snapshot_receiver = std::mem::take(&mut self.snapshot_receiver);
             let mut node = Node::new(77);

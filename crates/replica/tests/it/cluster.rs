@@ -218,7 +218,7 @@ impl Cluster {
         let group = GroupId::new(self.prng.below(u64::from(GROUPS)) as u16);
         let turn = self.turn(group);
         self.replicas[group.index()].expire_due(&turn, 100);
-        self.replicas[group.index()].state_mut().collect_garbage(&mut 10);
+        self.replicas[group.index()].state_mut().collect_lazyfree(&mut 10);
     }
 
     /// Sends commands whose keys are all of one group.
@@ -665,13 +665,13 @@ impl Cluster {
                 all.entry(group_of(one.key())).or_default().push(one);
             }
         });
-        let mut garbage = scratch.take_garbage();
+        let mut lazyfree = scratch.take_lazyfree();
         for group in transaction.groups.clone() {
             let request = Request::CheckIn {
                 txn,
                 returned: all.remove(&group).unwrap_or_default(),
                 events: Vec::new(),
-                garbage: std::mem::take(&mut garbage),
+                lazyfree: std::mem::take(&mut lazyfree),
                 counts: LocalCounts::default(),
             };
             self.ask(txn.worker, group, request);

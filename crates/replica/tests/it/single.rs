@@ -454,7 +454,7 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
         txn: txn(1),
         returned: vec![replica::Returned::Unchanged(Db::default(), object)],
         events: Vec::new(),
-        garbage: keyspace::Garbage::default(),
+        lazyfree: keyspace::Lazyfree::default(),
         counts: replica::LocalCounts { hits: 2, misses: 1 },
     };
     let hits = replica.local().hits;
@@ -472,7 +472,7 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
     assert!(replica.expire_due(&turn(5, 2_001), 1_000));
     assert_eq!(replica.keyspace().counts(Db::default()), (0, 0));
     let mut pieces = 1;
-    while !replica.state_mut().collect_garbage(&mut 1_000) {
+    while !replica.state_mut().collect_lazyfree(&mut 1_000) {
         pieces += 1;
     }
     assert!(pieces > 1, "{pieces}");

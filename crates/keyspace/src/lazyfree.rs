@@ -15,24 +15,24 @@ const SMALL_MAX: usize = 128;
 
 /// Things to be dropped. Not part of the state: no command can see them.
 #[derive(Default)]
-pub struct Garbage {
+pub struct Lazyfree {
     /// Each with how many deleted keys it stands for: none, if others stand for its key.
     pieces: VecDeque<(Piece, usize)>,
-    counts: GarbageCounts,
+    counts: LazyfreeCounts,
 }
 
 /// How many deleted keys were dropped piece by piece.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct GarbageCounts {
+pub struct LazyfreeCounts {
     /// That are not yet dropped.
     pub pending: u64,
     /// That are, since the counters were set back.
     pub dropped: u64,
 }
 
-impl std::fmt::Debug for Garbage {
+impl std::fmt::Debug for Lazyfree {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} pieces of garbage", self.pieces.len())
+        write!(formatter, "{} pieces to be freed", self.pieces.len())
     }
 }
 
@@ -42,7 +42,7 @@ enum Piece {
     SortedSet(SortedSet),
 }
 
-impl Garbage {
+impl Lazyfree {
     /// The objects of a flushed database.
     pub(crate) fn add_segments(&mut self, segments: Vec<Segment>) {
         for segment in segments {
@@ -57,14 +57,14 @@ impl Garbage {
     }
 
     /// What another keyspace was to drop.
-    pub(crate) fn append(&mut self, mut other: Garbage) {
+    pub(crate) fn append(&mut self, mut other: Lazyfree) {
         self.pieces.append(&mut other.pieces);
         self.counts.pending += other.counts.pending;
         self.counts.dropped += other.counts.dropped;
     }
 
     /// How many deleted keys went this way.
-    pub(crate) fn counts(&self) -> GarbageCounts {
+    pub(crate) fn counts(&self) -> LazyfreeCounts {
         self.counts
     }
 

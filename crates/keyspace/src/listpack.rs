@@ -268,9 +268,9 @@ fn decode_back(bytes: &[u8]) -> usize {
 
 /// A sequence, to read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Packed<'a>(&'a [u8]);
+pub struct Listpack<'a>(&'a [u8]);
 
-impl std::fmt::Debug for Packed<'_> {
+impl std::fmt::Debug for Listpack<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -280,11 +280,11 @@ impl std::fmt::Debug for Packed<'_> {
 /// behind it stale.
 pub(crate) type Offset = usize;
 
-impl<'a> Packed<'a> {
-    /// The sequence in `bytes`, which were made by this module or checked by [`Packed::check`].
+impl<'a> Listpack<'a> {
+    /// The sequence in `bytes`, which were made by this module or checked by [`Listpack::check`].
     #[inline]
-    pub(crate) fn new(bytes: &'a [u8]) -> Packed<'a> {
-        Packed(bytes)
+    pub(crate) fn new(bytes: &'a [u8]) -> Listpack<'a> {
+        Listpack(bytes)
     }
 
     /// Whether `bytes` are a sequence: whoever has them from elsewhere asks first.
@@ -363,7 +363,7 @@ impl<'a> Packed<'a> {
     #[inline]
     pub(crate) fn iter(self) -> Iter<'a> {
         Iter {
-            packed: self,
+            listpack: self,
             front: HEAD,
             back: self.0.len(),
         }
@@ -390,7 +390,7 @@ impl<'a> Packed<'a> {
         None
     }
 
-    /// [`Packed::find`] of a string whose head is one byte. An element has one form only, so most entries are passed by
+    /// [`Listpack::find`] of a string whose head is one byte. An element has one form only, so most entries are passed by
     /// with a look at their head and at the byte in which theirs would differ soonest: the last.
     fn find_short(self, text: &[u8], step: usize) -> Option<Offset> {
         let bytes = self.0;
@@ -411,7 +411,7 @@ impl<'a> Packed<'a> {
 
 /// The elements of a sequence by what they are, for whoever looks for many of them.
 pub(crate) struct Index<'a> {
-    packed: Packed<'a>,
+    listpack: Listpack<'a>,
     /// Offsets of elements, each at the place that its hash says or as soon behind it as there was room; 0 where there is
     /// none, since no element stands there.
     places: Vec<u32>,
@@ -419,11 +419,11 @@ pub(crate) struct Index<'a> {
 
 impl<'a> Index<'a> {
     /// An index of all elements.
-    pub(crate) fn new(packed: Packed<'a>) -> Index<'a> {
-        let mut places = vec![0; (2 * packed.len()).next_power_of_two()];
-        let mut at = packed.start();
-        while at < packed.end() {
-            let (element, next) = packed.at(at);
+    pub(crate) fn new(listpack: Listpack<'a>) -> Index<'a> {
+        let mut places = vec![0; (2 * listpack.len()).next_power_of_two()];
+        let mut at = listpack.start();
+        while at < listpack.end() {
+            let (element, next) = listpack.at(at);
             let mut place = hash(element) as usize % places.len();
             while places[place] != 0 {
                 place = (place + 1) % places.len();
@@ -431,7 +431,7 @@ impl<'a> Index<'a> {
             places[place] = at as u32;
             at = next;
         }
-        Index { packed, places }
+        Index { listpack, places }
     }
 
     /// Whether `text` is one of the elements.
@@ -439,7 +439,7 @@ impl<'a> Index<'a> {
         let wanted = Element::of(text);
         let mut place = hash(wanted) as usize % self.places.len();
         while self.places[place] != 0 {
-            if self.packed.at(self.places[place] as usize).0 == wanted {
+            if self.listpack.at(self.places[place] as usize).0 == wanted {
                 return true;
             }
             place = (place + 1) % self.places.len();
@@ -510,7 +510,7 @@ fn checked_entry(bytes: &[u8]) -> Option<usize> {
 /// The elements of a sequence.
 #[derive(Clone)]
 pub(crate) struct Iter<'a> {
-    packed: Packed<'a>,
+    listpack: Listpack<'a>,
     front: Offset,
     back: Offset,
 }
@@ -523,7 +523,7 @@ impl<'a> Iterator for Iter<'a> {
         if self.front >= self.back {
             return None;
         }
-        let (element, next) = self.packed.at(self.front);
+        let (element, next) = self.listpack.at(self.front);
         self.front = next;
         Some(element)
     }
@@ -534,8 +534,8 @@ impl DoubleEndedIterator for Iter<'_> {
         if self.front >= self.back {
             return None;
         }
-        self.back = self.packed.before(self.back).expect("the front is not reached");
-        Some(self.packed.at(self.back).0)
+        self.back = self.listpack.before(self.back).expect("the front is not reached");
+        Some(self.listpack.at(self.back).0)
     }
 }
 
@@ -579,7 +579,7 @@ pub(crate) fn push_back_pair(buffer: &mut impl Buffer, first: &[u8], second: &[u
 /// Puts another element in the place of the one at `at`. Returns where the next one stands.
 pub(crate) fn replace(buffer: &mut impl Buffer, at: Offset, text: &[u8]) -> Offset {
     let element = Element::of(text);
-    let (_, next) = Packed::new(buffer.bytes()).at(at);
+    let (_, next) = Listpack::new(buffer.bytes()).at(at);
     let length = element.entry_len();
     let bytes = buffer.splice(at..next, length);
     element.encode(&mut bytes[at..at + length]);
@@ -591,8 +591,8 @@ pub(crate) fn replace(buffer: &mut impl Buffer, at: Offset, text: &[u8]) -> Offs
 /// # Panics
 /// If there are fewer.
 pub(crate) fn remove(buffer: &mut impl Buffer, at: Offset, count: usize) {
-    let packed = Packed::new(buffer.bytes());
-    let end = (0..count).fold(at, |at, _| packed.at(at).1);
+    let listpack = Listpack::new(buffer.bytes());
+    let end = (0..count).fold(at, |at, _| listpack.at(at).1);
     let bytes = buffer.splice(at..end, 0);
     recount(bytes, -(count as isize));
 }
@@ -628,7 +628,7 @@ mod tests {
     use ids::Prng;
 
     fn texts(bytes: &[u8]) -> Vec<Vec<u8>> {
-        Packed::new(bytes).iter().map(Element::to_vec).collect()
+        Listpack::new(bytes).iter().map(Element::to_vec).collect()
     }
 
     fn samples() -> Vec<Vec<u8>> {
@@ -661,10 +661,10 @@ mod tests {
             push_back(&mut bytes, &sample);
         }
         assert_eq!(texts(&bytes), samples());
-        let mut backwards: Vec<Vec<u8>> = Packed::new(&bytes).iter().rev().map(Element::to_vec).collect();
+        let mut backwards: Vec<Vec<u8>> = Listpack::new(&bytes).iter().rev().map(Element::to_vec).collect();
         backwards.reverse();
         assert_eq!(backwards, samples());
-        assert!(Packed::check(&bytes));
+        assert!(Listpack::check(&bytes));
     }
 
     #[test]
@@ -687,7 +687,9 @@ mod tests {
         for _ in 0..4_000 {
             let sample = &samples[prng.below(samples.len() as u64) as usize];
             let index = prng.below(model.len() as u64 + 1) as usize;
-            let at = Packed::new(&bytes).offset_of(index).expect("within the sequence");
+            let at = Listpack::new(&bytes)
+                .offset_of(index)
+                .expect("within the sequence");
             match prng.below(5) {
                 0 | 1 if model.len() < 60 => {
                     insert(&mut bytes, at, sample);
@@ -704,13 +706,16 @@ mod tests {
                 }
             }
             assert_eq!(texts(&bytes), model);
-            assert_eq!(Packed::new(&bytes).len(), model.len());
-            let found = Packed::new(&bytes).find(sample, 1);
-            assert_eq!(Index::new(Packed::new(&bytes)).contains(sample), found.is_some());
+            assert_eq!(Listpack::new(&bytes).len(), model.len());
+            let found = Listpack::new(&bytes).find(sample, 1);
+            assert_eq!(
+                Index::new(Listpack::new(&bytes)).contains(sample),
+                found.is_some()
+            );
             let expected = model.iter().position(|text| text == sample);
             assert_eq!(
                 found,
-                expected.and_then(|index| Packed::new(&bytes).offset_of(index))
+                expected.and_then(|index| Listpack::new(&bytes).offset_of(index))
             );
         }
     }
@@ -722,14 +727,14 @@ mod tests {
             push_back(&mut bytes, &sample);
         }
         for end in 0..bytes.len().min(600) {
-            assert!(!Packed::check(&bytes[..end]));
+            assert!(!Listpack::check(&bytes[..end]));
         }
         let mut prng = Prng::new(5);
         for _ in 0..20_000 {
             let mut bytes = bytes[..300].to_vec();
             let at = prng.below(300) as usize;
             bytes[at] = prng.next_u64() as u8;
-            if Packed::check(&bytes) {
+            if Listpack::check(&bytes) {
                 texts(&bytes);
             }
         }
