@@ -109,7 +109,7 @@ impl Keyspace {
             }
             let age = self.priority_of_arrival();
             if !self.queue(&operation, needs, origin, age, local) {
-                return replies.later();
+                return replies.deferred();
             }
         }
         self.apply_free(operation, origin, local, replies);
@@ -118,14 +118,14 @@ impl Keyspace {
 
     /// What was answered to operations that waited, since the last call: each by its number.
     pub fn take_told(&mut self, local: &mut LeaderLocal) -> Vec<(u64, Told)> {
-        if local.late.is_empty() {
+        if local.deferred.is_empty() {
             return Vec::new();
         }
-        let late = std::mem::take(&mut local.late).into_iter();
+        let deferred = std::mem::take(&mut local.deferred).into_iter();
         // What a gateway asked of a log that was here before, it asks for itself.
-        let ours = late.filter(|origin| origin.gateway == ALONE);
+        let ours = deferred.filter(|origin| origin.gateway == ALONE);
         let told = ours.filter_map(|origin| {
-            let replies = self.transactions.late.remove(&origin)?;
+            let replies = self.transactions.deferred.remove(&origin)?;
             Some((origin.number, replies.into_told()?))
         });
         told.collect()

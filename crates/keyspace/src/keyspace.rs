@@ -403,7 +403,7 @@ impl Keyspace {
         replies: &mut Replies,
     ) {
         if !self.apply_plain(operation, origin, local, replies) {
-            replies.later();
+            replies.deferred();
         }
         self.serve(local);
     }

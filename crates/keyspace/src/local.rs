@@ -55,7 +55,7 @@ pub struct LeaderLocal {
     /// what it knew of them. The driver takes them.
     pub torn: Vec<TxnId>,
     /// Operations that have been answered later than their batches. The driver takes them.
-    pub late: Vec<Origin>,
+    pub deferred: Vec<Origin>,
     /// Whether the group is alone on its node: whoever asks it is here, and takes objects as they are.
     pub is_alone: bool,
     /// Bytes of what is answered together: a read that passes it is told so. Not where replicas apply a read, which all have to
@@ -101,7 +101,7 @@ impl LeaderLocal {
             ready: Vec::new(),
             is_all_ready: false,
             wounds: Vec::new(),
-            late: Vec::new(),
+            deferred: Vec::new(),
             torn: Vec::new(),
             is_alone: false,
             answers_bytes_max: usize::MAX,

@@ -88,7 +88,7 @@ impl Replies {
     }
 
     /// The open operation is answered later.
-    pub(crate) fn later(&mut self) {
+    pub(crate) fn deferred(&mut self) {
         *self.operations.last_mut().expect("an operation was begun") = LATER;
     }
 
@@ -326,7 +326,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Whether it waits for a transaction, and is answered by itself.
-    pub fn is_later(self) -> bool {
+    pub fn is_deferred(self) -> bool {
         self.is_later
     }
 

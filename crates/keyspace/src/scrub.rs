@@ -71,7 +71,7 @@ impl Keyspace {
             counts.prepared,
             counts.waiting,
             counts.ended,
-            counts.late,
+            counts.deferred,
             counts.results,
         ] {
             digest.number(count as u64);

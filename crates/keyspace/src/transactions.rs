@@ -85,7 +85,7 @@ pub(crate) struct Transactions {
     /// held up by a group that is out of reach does not keep the others from being forgotten.
     low: BTreeMap<GatewayId, u64>,
     /// Answers that came later than their batches.
-    pub(crate) late: BTreeMap<Origin, Replies>,
+    pub(crate) deferred: BTreeMap<Origin, Replies>,
     /// What answers are written in while the group is alone, kept for the next one: not state.
     pub(crate) spare: Replies,
 }
@@ -177,7 +177,7 @@ impl Transactions {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.len() + self.late.len() >= WAITING_MAX
+        self.waiting.len() + self.deferred.len() >= WAITING_MAX
     }
 
     /// Holds what is free, without a vote, and cannot lose it.
@@ -221,7 +221,7 @@ impl Transactions {
         self.low.retain(|coordinator, _| !is_dead(coordinator.boot));
         // Who is dead cannot prepare any more: what is over need not be told from what never was.
         self.over.retain(|txn| !is_dead(txn.boot));
-        self.late.retain(|origin, _| !is_dead(origin.gateway.boot));
+        self.deferred.retain(|origin, _| !is_dead(origin.gateway.boot));
         let dead = self.ended.iter_mut().filter(|(txn, _)| is_dead(txn.boot));
         dead.for_each(|(_, ended)| ended.replies = None);
     }
@@ -260,8 +260,8 @@ impl Transactions {
                 visit(PartId::Ended(*txn), Part::Run(replies.bytes()));
             }
         }
-        for (origin, replies) in &self.late {
-            visit(PartId::Late(*origin), Part::Run(replies.bytes()));
+        for (origin, replies) in &self.deferred {
+            visit(PartId::Deferred(*origin), Part::Run(replies.bytes()));
         }
     }
 
@@ -340,10 +340,10 @@ impl Transactions {
             gateway_to(to, *coordinator);
             to.extend_from_slice(&low.to_le_bytes());
         }
-        count(to, self.late.len());
-        for (origin, replies) in &self.late {
+        count(to, self.deferred.len());
+        for (origin, replies) in &self.deferred {
             origin_to(to, *origin);
-            write_replies(PartId::Late(*origin), replies, to);
+            write_replies(PartId::Deferred(*origin), replies, to);
         }
     }
 
@@ -431,7 +431,8 @@ impl Transactions {
             all.low.insert(gateway_of(rest)?, rest.long()?);
         }
         for _ in 0..rest.number()? {
-            all.late.insert(origin_of(rest)?, Replies::decode(parts, rest)?);
+            all.deferred
+                .insert(origin_of(rest)?, Replies::decode(parts, rest)?);
         }
         for (id, arrival, origin, priority, locks, bytes) in waiters {
             let txn = Operations::read_one(&bytes, |operation| Some(needs_of(&operation)?.txn))??;
@@ -549,7 +550,7 @@ pub struct TransactionCounts {
     /// Ends that are kept until they are known everywhere.
     pub ended: usize,
     /// Answers that have not arrived.
-    pub late: usize,
+    pub deferred: usize,
     /// Results that are kept of requests that clients have named.
     pub results: usize,
     /// Bytes that these count for.
@@ -561,7 +562,7 @@ impl std::ops::AddAssign for TransactionCounts {
         self.prepared += other.prepared;
         self.waiting += other.waiting;
         self.ended += other.ended;
-        self.late += other.late;
+        self.deferred += other.deferred;
         self.results += other.results;
         self.result_bytes += other.result_bytes;
     }
@@ -589,7 +590,7 @@ impl Keyspace {
             prepared: all.locks.holder_count(),
             waiting: all.waiting.len(),
             ended: all.ended.len() + all.over.len(),
-            late: all.late.len(),
+            deferred: all.deferred.len(),
             results,
             result_bytes,
         }
@@ -602,10 +603,10 @@ impl Keyspace {
         let ended = all.ended.iter();
         let ended = ended.map(|(txn, ended)| (txn.boot, format!("{txn:?} {:?}", ended.vote_record)));
         let over = all.over.iter().map(|txn| (txn.boot, format!("{txn:?} is over")));
-        let late = all.late.keys();
+        let deferred = all.deferred.keys();
         ended
             .chain(over)
-            .chain(late.map(|origin| (origin.gateway.boot, format!("{origin:?}"))))
+            .chain(deferred.map(|origin| (origin.gateway.boot, format!("{origin:?}"))))
     }
 
     /// Whether anything is held or waited for, or an end is kept.
@@ -734,8 +735,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// Nothing is known of it.
-    pub fn late_answer(&self, origin: Origin) -> Result<Option<crate::Answer<'_>>, UnknownOrigin> {
-        if let Some(replies) = self.transactions.late.get(&origin) {
+    pub fn deferred_answer(&self, origin: Origin) -> Result<Option<crate::Answer<'_>>, UnknownOrigin> {
+        if let Some(replies) = self.transactions.deferred.get(&origin) {
             return Ok(Some(replies.newest()));
         }
         let is_waiting = self.waiters.has(origin) || self.transactions.by_origin.contains_key(&origin);
@@ -791,7 +792,7 @@ impl Keyspace {
             self.tell_freed(local, answer);
             return false;
         }
-        replies.later();
+        replies.deferred();
         true
     }
 
@@ -905,7 +906,7 @@ impl Keyspace {
             Operation::Received { answers } => {
                 for (number, index) in answers {
                     let gateway = origin.gateway;
-                    self.transactions.late.remove(&Origin {
+                    self.transactions.deferred.remove(&Origin {
                         gateway,
                         number,
                         index,
@@ -914,7 +915,7 @@ impl Keyspace {
             }
             Operation::Resume(resume) => {
                 let is_vain = |kept: Origin| kept.gateway == origin.gateway && resume.forgets(kept);
-                self.transactions.late.retain(|kept, _| !is_vain(*kept));
+                self.transactions.deferred.retain(|kept, _| !is_vain(*kept));
                 self.waiters.retain(|waiter| !is_vain(waiter));
             }
             Operation::Command { .. }
@@ -988,7 +989,7 @@ impl Keyspace {
         if is_granted {
             self.carry_out(operation, local, replies);
         } else {
-            replies.later();
+            replies.deferred();
         }
         self.go_on(local, answer);
     }
@@ -1269,7 +1270,7 @@ impl Keyspace {
         if refusal == Refusal::Wounded {
             local.wounded += 1;
         }
-        self.answer_late(waiting.origin, refused(refusal), local);
+        self.answer_deferred(waiting.origin, refused(refusal), local);
     }
 
     fn query_txn(&mut self, query_txn: &QueryTxn, local: &mut LeaderLocal) -> VoteRecord {
@@ -1287,7 +1288,7 @@ impl Keyspace {
         if self.has_begun_anew(&query_txn.participants) {
             // What it was here is not known. It will not be prepared any more, and that is not written down as a vote.
             if let Some(waiting) = self.transactions.withdraw(txn) {
-                self.answer_late(waiting.origin, refused(Refusal::Renewed), local);
+                self.answer_deferred(waiting.origin, refused(Refusal::Renewed), local);
             }
             self.release_held(txn);
             return VoteRecord::Lost;
@@ -1341,10 +1342,10 @@ impl Keyspace {
         }
     }
 
-    pub(crate) fn answer_late(&mut self, origin: Origin, replies: Replies, local: &mut LeaderLocal) {
+    pub(crate) fn answer_deferred(&mut self, origin: Origin, replies: Replies, local: &mut LeaderLocal) {
         if !self.sessions.is_dead(origin.gateway.boot) {
-            self.transactions.late.insert(origin, replies);
-            local.late.push(origin);
+            self.transactions.deferred.insert(origin, replies);
+            local.deferred.push(origin);
         }
     }
 
@@ -1385,7 +1386,7 @@ impl Keyspace {
                 true
             });
             if is_answered.expect("it was encoded here") {
-                self.answer_late(origin, replies, local);
+                self.answer_deferred(origin, replies, local);
             }
             self.serve(local);
             self.tell_freed(local, answer);

@@ -268,7 +268,7 @@ impl Keyspace {
         // Also for a move, which answers a plain null where it does not wait.
         Writer::new(replies.buffer(), waiter.protocol).null_array();
         replies.end_reply(false);
-        self.answer_late(waiter.origin, replies, local);
+        self.answer_deferred(waiter.origin, replies, local);
     }
 
     /// Serves those who wait for keys that were filled since the last call, in their order. Called right behind each
@@ -332,7 +332,7 @@ impl Keyspace {
                 continue;
             }
             self.waiters.remove(arrival);
-            self.answer_late(origin, replies, local);
+            self.answer_deferred(origin, replies, local);
         }
     }
 }

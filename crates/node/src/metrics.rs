@@ -346,7 +346,7 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
         (
             "chorale_transaction_late_answers",
             "Answers of groups led here to what waited for transactions, not acknowledged yet.",
-            seen.groups.late as u64,
+            seen.groups.deferred as u64,
         ),
         (
             "chorale_request_results",

@@ -25,7 +25,7 @@ pub(crate) fn view(shared: &Shared, me: u64) -> TransactionsView {
         prepared: stats.groups.prepared as u64,
         waiting: stats.groups.waiting as u64,
         ended: stats.groups.ended as u64,
-        late_answers: stats.groups.late as u64,
+        late_answers: stats.groups.deferred as u64,
         hottest: hottest.collect(),
         oldest: oldest(stats.oldest),
     }

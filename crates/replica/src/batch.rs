@@ -4,17 +4,17 @@
 //!  reads       (position u32 | read)*            position: writes of the batch that come before it
 //!  read        1 command   db u8 | protocol u8 | flags u8 | count u32 | (length u32 | bytes)*
 //!              2 versions  count u32 | (db u8 | length u32 | bytes)*
-//!              3 late      boot u64 | worker u16 | number u64 | index u32
+//!              3 asked for boot u64 | worker u16 | number u64 | index u32
 //!              4 see       length u32 | a block, as entries hold it
 //!              5 fetch     count u32 | (db u8 | length u32 | bytes)*
 //!              6 wound     boot u64 | worker u16 | seq u64 | attempt u32
-//!              7 parked    sequence u64 | index u32
+//!              7 waiting   sequence u64 | index u32
 //!  answers     answer*                           one for each item, in the order of the batch
 //!  answer      1 reply     length u32 | bytes
 //!              2 block     count u32 | (length u32 | bytes)*
 //!              3 refused
 //!              4 versions  count u32 | (1 present or 0 absent u8 | version u64)*
-//!              5 later     it waits for a transaction, and is answered by itself
+//!              5 deferred  it waits for a transaction, and is answered by itself
 //!              6 seen      age in nanoseconds u64 | time in milliseconds i64 | carried out u8 | count u32 | (length u32 | bytes)*
 //!              7 gone      nothing is known of what is asked for
 //!  flags       1 it counts as use of its keys
@@ -151,9 +151,9 @@ impl BatchBuf {
     }
 
     /// Adds a question for what an operation was answered later than its batch.
-    pub(crate) fn push_late(&mut self, origin: Origin) {
+    pub(crate) fn push_deferred(&mut self, origin: Origin) {
         self.push_position();
-        self.reads.push(LATE);
+        self.reads.push(ASKED_FOR);
         self.reads.extend_from_slice(&origin.gateway.boot.0.to_le_bytes());
         self.reads.extend_from_slice(&origin.gateway.worker.to_le_bytes());
         self.reads.extend_from_slice(&origin.number.to_le_bytes());
@@ -162,9 +162,9 @@ impl BatchBuf {
 
     /// Adds a question for what a read waits that stood in another batch: the read itself is not asked again as long as it
     /// waits.
-    pub(crate) fn push_parked(&mut self, sequence: u64, index: u32) {
+    pub(crate) fn push_waiting_read(&mut self, sequence: u64, index: u32) {
         self.push_position();
-        self.reads.push(PARKED);
+        self.reads.push(WAITING_READ);
         self.reads.extend_from_slice(&sequence.to_le_bytes());
         self.reads.extend_from_slice(&index.to_le_bytes());
     }
@@ -225,17 +225,17 @@ impl BatchBuf {
 
 const COMMAND: u8 = 1;
 const VERSIONS: u8 = 2;
-const LATE: u8 = 3;
+const ASKED_FOR: u8 = 3;
 const SEE: u8 = 4;
 const FETCH: u8 = 5;
 const WOUND: u8 = 6;
-const PARKED: u8 = 7;
+const WAITING_READ: u8 = 7;
 
 const REPLY: u8 = 1;
 const BLOCK: u8 = 2;
 const REFUSED: u8 = 3;
 const ANSWERED_VERSIONS: u8 = 4;
-const LATER: u8 = 5;
+const DEFERRED: u8 = 5;
 const SEEN: u8 = 6;
 const GONE: u8 = 7;
 const CROWDED_OUT: u8 = 8;
@@ -267,7 +267,7 @@ pub(crate) enum Question<'a> {
     /// The versions of keys.
     Versions(Vec<(Db, &'a [u8])>),
     /// What an operation was answered later than its batch.
-    Late(Origin),
+    Deferred(Origin),
     /// A block of commands that only read, as entries hold it; it was checked.
     See(&'a [u8]),
     /// The objects of keys.
@@ -275,7 +275,7 @@ pub(crate) enum Question<'a> {
     /// An older transaction waits elsewhere for this one.
     Wound(TxnId),
     /// Whether a read of the same gateway waits still.
-    Parked {
+    WaitingRead {
         /// Its batch.
         sequence: u64,
         /// Which of the batch's reads.
@@ -316,7 +316,9 @@ impl Question<'_> {
         match self {
             Question::Command { .. } => keyspace::locks_of([self.args()]),
             Question::Versions(keys) | Question::Fetch(keys) => shared(keys),
-            Question::Late(_) | Question::Wound(_) | Question::Parked { .. } => Locks::Keys(Vec::new()),
+            Question::Deferred(_) | Question::Wound(_) | Question::WaitingRead { .. } => {
+                Locks::Keys(Vec::new())
+            }
             Question::See(_) => {
                 let mut locks = Locks::Keys(Vec::new());
                 self.block(|conditions, commands| {
@@ -343,7 +345,7 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
         let question = match cursor.byte()? {
             COMMAND => cursor.command()?,
             VERSIONS => Question::Versions(cursor.keys()?),
-            LATE => Question::Late(Origin {
+            ASKED_FOR => Question::Deferred(Origin {
                 gateway: GatewayId {
                     boot: Boot(u64::from_le_bytes(cursor.array()?)),
                     worker: u16::from_le_bytes(cursor.array()?),
@@ -368,7 +370,7 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
                 seq: u64::from_le_bytes(cursor.array()?),
                 attempt: u32::from_le_bytes(cursor.array()?),
             }),
-            PARKED => Question::Parked {
+            WAITING_READ => Question::WaitingRead {
                 sequence: u64::from_le_bytes(cursor.array()?),
                 index: u32::from_le_bytes(cursor.array()?),
             },
@@ -441,8 +443,8 @@ impl AnswersBuf {
     }
 
     /// The answer comes later, by itself.
-    pub(crate) fn later(&mut self) {
-        self.bytes().push(LATER);
+    pub(crate) fn deferred(&mut self) {
+        self.bytes().push(DEFERRED);
     }
 
     /// Their bytes.
@@ -516,8 +518,8 @@ impl AnswersBuf {
 
     /// What an operation of an entry answered: a command, or a block of them.
     pub(crate) fn operation(&mut self, answer: keyspace::Answer<'_>) {
-        if answer.is_later() {
-            return self.later();
+        if answer.is_deferred() {
+            return self.deferred();
         }
         if answer.is_crowded_out() {
             return self.crowded_out();
@@ -561,7 +563,7 @@ pub(crate) enum Answer<'a> {
     Block(Vec<&'a [u8]>),
     Refused,
     Versions(Vec<KeyVersion>),
-    Later,
+    Deferred,
     Seen {
         age: Duration,
         time: UnixMillis,
@@ -589,7 +591,7 @@ impl<'a> Answer<'a> {
             Answer::Block(replies) => buf.block(replies.iter().copied()),
             Answer::Refused => buf.refused(),
             Answer::Versions(versions) => buf.versions(versions.iter().copied()),
-            Answer::Later => buf.later(),
+            Answer::Deferred => buf.deferred(),
             Answer::Gone => buf.gone(),
             Answer::CrowdedOut => buf.crowded_out(),
             Answer::TooLong => buf.too_long(),
@@ -664,7 +666,7 @@ impl<'a> Answers<'a> {
         match cursor.byte()? {
             REPLY => self.reply(),
             BLOCK => Ok(Answer::Block(cursor.texts()?)),
-            LATER => Ok(Answer::Later),
+            DEFERRED => Ok(Answer::Deferred),
             GONE => Ok(Answer::Gone),
             CROWDED_OUT => Ok(Answer::CrowdedOut),
             TOO_LONG_READ => Ok(Answer::TooLong),

@@ -12,7 +12,6 @@ mod counts;
 mod group_client;
 mod member;
 mod operation;
-mod parked;
 mod replica;
 mod request;
 mod response;
@@ -21,6 +20,7 @@ mod snapshot_sender;
 mod state;
 mod steps;
 mod turn;
+mod waiting_reads;
 
 pub use batch::{Batch, SentWords};
 pub use counts::MemberCounts;

@@ -34,12 +34,12 @@
 
 use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
-use crate::parked::ReadPlace;
 use crate::replica::Input;
 use crate::response::{BatchOutcome, BatchResponse};
 use crate::snapshot_sender::{Lost, SnapshotSender};
 use crate::state::GroupState;
 use crate::turn::Turn;
+use crate::waiting_reads::ReadPlace;
 use bytes::Bytes;
 use consensus::{
     Committed, Effect, Index, Members, Message, RaftNode, ReadId, ReadPermit, Ready, Role, Saved, Scrub,
@@ -296,7 +296,7 @@ impl Member {
             + self.attached.len()
             + self.unconfirmed.len()
             + self.confirmed.len()
-            + state.parked.len();
+            + state.waiting_reads.len();
         if self.role != Role::Leader && (held > 0 || !self.own.is_empty()) {
             return fails(5, &format!("{held} of gateways at a {:?}", self.role));
         }
@@ -621,7 +621,7 @@ impl Member {
             self.voice().say(effects, sender, sequence, BatchOutcome::Evicted);
             return None;
         };
-        let parked = state.parked.len();
+        let waiting_reads = state.waiting_reads.len();
         loop {
             let (mut answers, mark) = (
                 AnswersBuf::default(),
@@ -642,8 +642,8 @@ impl Member {
                 let (before, start) = (answers.byte_len(), answers.mark());
                 if mutations::is(Mutation::KeptIgnoredByRead) && !self.kept.is_empty() {
                     state.answer_past_locks(turn, &read.question, &mut answers);
-                } else if gathered.by_group_time && state.parked.holds(place) {
-                    answers.later();
+                } else if gathered.by_group_time && state.waiting_reads.holds(place) {
+                    answers.deferred();
                 } else {
                     state.answer(turn, now, &read.question, place, all, &mut answers);
                 }
@@ -662,7 +662,7 @@ impl Member {
                 return Some((gathered, answers.finish()));
             }
             gathered.by_group_time = true;
-            if state.parked.len() == parked {
+            if state.waiting_reads.len() == waiting_reads {
                 self.attached.push((self.gathered.len(), gathered));
                 return None;
             }
@@ -821,7 +821,7 @@ impl Member {
             || !self.evaluated.is_empty()
             || !self.snapshot_senders.is_empty()
             || !self.ended.is_empty()
-            || state.has_late()
+            || state.has_deferred()
     }
 
     /// At the turn's end: proposes what was gathered, carries out what consensus says, and looks at the lease again.
@@ -845,13 +845,13 @@ impl Member {
             }
         }
         self.look_again(now, effects);
-        self.answer_late(state, effects);
+        self.answer_deferred(state, effects);
         self.depart(state, effects);
     }
 
     /// Tells gateways what became of operations that waited for transactions.
-    fn answer_late(&mut self, state: &mut GroupState, effects: &mut Effects) {
-        for (place, bytes) in state.parked.take_answered() {
+    fn answer_deferred(&mut self, state: &mut GroupState, effects: &mut Effects) {
+        for (place, bytes) in state.waiting_reads.take_answered() {
             let outcome = BatchOutcome::Deferred {
                 is_read: true,
                 index: place.index,
@@ -862,7 +862,7 @@ impl Member {
         if self.role != Role::Leader {
             return state.step_down();
         }
-        for (origin, bytes) in state.take_late() {
+        for (origin, bytes) in state.take_deferred() {
             // A gateway that this leader has not heard of asks for itself.
             let Some(&node) = self.nodes.get(&origin.gateway) else {
                 continue;
@@ -1397,8 +1397,8 @@ fn is_empty(ready: &Ready) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parked::Awaited;
     use crate::replica::Replica;
+    use crate::waiting_reads::Awaited;
     use consensus::{Config, Durability, Saved, Times};
     use ids::{Boot, HashSeed, PartitionRange, SemanticsVersion, UnixMillis};
     use keyspace::{EventClasses, Keyspace, Transfer};
@@ -1473,7 +1473,11 @@ mod tests {
             };
             let behind = replica.state().keyspace().behind();
             let state = replica.state_mut();
-            assert!(state.parked.park(place, Bytes::new(), behind, Awaited::Prepared));
+            assert!(
+                state
+                    .waiting_reads
+                    .add(place, Bytes::new(), behind, Awaited::Prepared)
+            );
             end(&mut replica, &turn);
             replica.join(raft(), 1, Index(0));
             assert_eq!(replica.check(), Ok(()));

@@ -6,7 +6,7 @@ use crate::state::LocalCounts;
 use command::{CommandId, Spec};
 use ids::{Db, GroupId, UnixMillis};
 use keyspace::{
-    ClientRequest, Effect, Event, Lazyfree, KeptResult, KeyVersion, Lock, Pairs, Prepare, Returned,
+    ClientRequest, Effect, Event, KeptResult, KeyVersion, Lazyfree, Lock, Pairs, Prepare, Returned,
     SeenObject, Work,
 };
 use resp::FrozenRope;

@@ -5,16 +5,16 @@
 use crate::batch::{AnswersBuf, Batch, Question, Read, reads};
 use crate::member::Sender;
 use crate::operation::{Condition, as_conditions};
-use crate::parked::{Awaited, ReadPlace};
-use crate::parked::{Marks, Parked};
 use crate::request::FullKey;
 use crate::response::BatchOutcome;
 use crate::turn::Turn;
+use crate::waiting_reads::{Awaited, ReadPlace};
+use crate::waiting_reads::{Marks, WaitingReads};
 use bytes::Bytes;
 use ids::{Db, GroupId, HashSeed, Monotonic, PartitionRange, Prng, SemanticsVersion, UnixMillis};
 use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
 use keyspace::{
-    Cursor, Effect, Event, EventClasses, EvictionPolicy, Lazyfree, Header, KeyVersion, Limits, Object,
+    Cursor, Effect, Event, EventClasses, EvictionPolicy, Header, KeyVersion, Lazyfree, Limits, Object,
     OpenTransaction, TransactionCounts, Victims,
 };
 use mutations::Mutation;
@@ -61,7 +61,7 @@ pub struct GroupState {
     /// How many keys clients wait for, each counted as often as it is waited for.
     awaited: usize,
     /// Reads that wait for transactions of the replicated group, and when what was applied.
-    pub(crate) parked: Parked,
+    pub(crate) waiting_reads: WaitingReads,
     marks: Marks,
     /// Whether expired keys stay where they are for now: see [`GroupState::keep_expired`].
     pub(crate) keeps_expired: bool,
@@ -106,7 +106,7 @@ impl GroupState {
             has_begun: false,
             entry_is_open: false,
             awaited: 0,
-            parked: Parked::default(),
+            waiting_reads: WaitingReads::default(),
             marks: Marks::default(),
             keeps_expired: false,
             known: SemanticsVersion::CURRENT,
@@ -383,7 +383,7 @@ impl GroupState {
             .map(|(operations, _)| AnswersBuf::with_room(operations.len()))
             .collect();
         let mut verdicts: Vec<Batched> = Vec::with_capacity(entry.batches().len());
-        let parked = &mut self.parked;
+        let waiting_reads = &mut self.waiting_reads;
         self.keyspace
             .apply_with_reads(entry, &attached, &mut self.local, |answered| match answered {
                 Answered::Batch(batched) => verdicts.push(batched),
@@ -409,13 +409,13 @@ impl GroupState {
                         index: place,
                     };
                     let awaits = Awaited::of_command(attached[index].args);
-                    if parked.park(place, batches[batch].reads.clone(), behind, awaits) {
-                        answers[batch].later();
+                    if waiting_reads.add(place, batches[batch].reads.clone(), behind, awaits) {
+                        answers[batch].deferred();
                     } else {
                         answers[batch].crowded_out();
                     }
                 }
-                Answered::Freed(keyspace, local, left) => parked.look_again(keyspace, local, left),
+                Answered::Freed(keyspace, local, left) => waiting_reads.look_again(keyspace, local, left),
             })?;
         if !leads {
             self.local.met_expired.clear();
@@ -451,14 +451,14 @@ impl GroupState {
         answers: &mut AnswersBuf,
     ) {
         self.begin(turn);
-        if let &Question::Parked { sequence, index } = question
-            && self.parked.holds(ReadPlace {
+        if let &Question::WaitingRead { sequence, index } = question
+            && self.waiting_reads.holds(ReadPlace {
                 sequence,
                 index,
                 ..place
             })
         {
-            return answers.later();
+            return answers.deferred();
         }
         let is_admitted = match question {
             Question::Command { .. } => self.keyspace.admits_read(question.args()),
@@ -475,8 +475,8 @@ impl GroupState {
                 (Question::See(_), Awaited::Keys(Locks::WholeGroup(_)))
             );
             let behind = self.keyspace.behind();
-            if !is_starved && self.parked.park(place, all.clone(), behind, awaited) {
-                return answers.later();
+            if !is_starved && self.waiting_reads.add(place, all.clone(), behind, awaited) {
+                return answers.deferred();
             }
             return answers.crowded_out();
         }
@@ -484,7 +484,7 @@ impl GroupState {
             Question::See(_) | Question::Fetch(_) => self.age_of(question, now),
             _ => Duration::ZERO,
         };
-        crate::parked::answer(&self.keyspace, &mut self.local, question, age, answers);
+        crate::waiting_reads::answer(&self.keyspace, &mut self.local, question, age, answers);
     }
 
     /// The mistake of [`mutations::Mutation::KeptIgnoredByRead`].
@@ -495,7 +495,7 @@ impl GroupState {
         answers: &mut AnswersBuf,
     ) {
         self.begin(turn);
-        crate::parked::answer(&self.keyspace, &mut self.local, question, Duration::ZERO, answers);
+        crate::waiting_reads::answer(&self.keyspace, &mut self.local, question, Duration::ZERO, answers);
     }
 
     /// For how long, at least, nothing has changed of what a question asks for.
@@ -532,10 +532,10 @@ impl GroupState {
 
     /// Nobody is answered here any more.
     pub(crate) fn step_down(&mut self) {
-        self.parked.clear();
+        self.waiting_reads.clear();
         self.local.wounds.clear();
         self.local.torn.clear();
-        self.local.late.clear();
+        self.local.deferred.clear();
     }
 
     /// The transactions that older ones have begun to wait for since the last call, with their participants.
@@ -544,10 +544,10 @@ impl GroupState {
     }
 
     /// Whether anything was answered later than its batch, or an older transaction has begun to wait, and nobody was told.
-    pub(crate) fn has_late(&self) -> bool {
+    pub(crate) fn has_deferred(&self) -> bool {
         let local = &self.local;
-        let is_told = local.late.is_empty() && local.wounds.is_empty() && local.torn.is_empty();
-        self.parked.has_answered() || !is_told
+        let is_told = local.deferred.is_empty() && local.wounds.is_empty() && local.torn.is_empty();
+        self.waiting_reads.has_answered() || !is_told
     }
 
     /// The transactions that are committed elsewhere and were refused or dropped here, found since the last call.
@@ -580,10 +580,10 @@ impl GroupState {
     }
 
     /// What was answered later than its batch since the last call.
-    pub(crate) fn take_late(&mut self) -> Vec<(Origin, FrozenRope)> {
-        let late = std::mem::take(&mut self.local.late).into_iter();
-        let answers = late.filter_map(|origin| {
-            let answer = self.keyspace.late_answer(origin).ok()??;
+    pub(crate) fn take_deferred(&mut self) -> Vec<(Origin, FrozenRope)> {
+        let deferred = std::mem::take(&mut self.local.deferred).into_iter();
+        let answers = deferred.filter_map(|origin| {
+            let answer = self.keyspace.deferred_answer(origin).ok()??;
             let mut answers = AnswersBuf::default();
             answers.operation(answer);
             Some((origin, answers.finish()))
@@ -638,14 +638,14 @@ impl GroupState {
     /// Whether an operation or a read waits for any of these transactions.
     pub(crate) fn is_any_awaited(&self, mut txns: impl Iterator<Item = TxnId>) -> bool {
         let keyspace = &self.keyspace;
-        if !keyspace.has_lock_waiters() && self.parked.len() == 0 {
+        if !keyspace.has_lock_waiters() && self.waiting_reads.len() == 0 {
             return false;
         }
         txns.any(|txn| {
             let is_read = || {
                 keyspace
                     .locks_of(txn)
-                    .is_some_and(|locks| self.parked.awaits(locks))
+                    .is_some_and(|locks| self.waiting_reads.awaits(locks))
             };
             keyspace.is_awaited(txn) || is_read()
         })

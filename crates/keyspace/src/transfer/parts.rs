@@ -47,7 +47,7 @@ pub(crate) enum PartId {
     /// What a transaction was answered that has ended.
     Ended(TxnId),
     /// An answer that came later than its batch.
-    Late(Origin),
+    Deferred(Origin),
     /// What a batch was answered: its number.
     Record(GatewayId, u64),
 }

@@ -285,13 +285,13 @@ impl Group {
             number,
             index: 0,
         };
-        let answer = self.nodes[0].keyspace.late_answer(origin)?;
+        let answer = self.nodes[0].keyspace.deferred_answer(origin)?;
         Ok(answer.map(|answer| answer.bytes().to_vec()))
     }
 
     fn counts(&self) -> (usize, usize, usize, usize) {
         let counts = self.nodes[0].keyspace.transaction_counts();
-        (counts.prepared, counts.waiting, counts.ended, counts.late)
+        (counts.prepared, counts.waiting, counts.ended, counts.deferred)
     }
 }
 
@@ -318,7 +318,7 @@ fn apply(node: &mut Node, bytes: &[u8]) -> Vec<Vec<u8>> {
     let applied = node
         .keyspace
         .apply(&entry, &mut node.local, |answered| match answered {
-            Answered::Operation(answer) if answer.is_later() => answers.push(b"later".to_vec()),
+            Answered::Operation(answer) if answer.is_deferred() => answers.push(b"later".to_vec()),
             Answered::Operation(answer) => answers.push(answer.bytes().to_vec()),
             Answered::Batch(batched) => assert_eq!(batched, Batched::Applied, "numbers follow each other"),
             Answered::Read(..) | Answered::ReadLater(..) => unreachable!("no read is attached"),

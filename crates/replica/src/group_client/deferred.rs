@@ -85,7 +85,7 @@ impl GroupClient {
                 number: id.batch,
                 index: id.index,
             };
-            return self.ask_for(id, |batch| batch.push_late(origin));
+            return self.ask_for(id, |batch| batch.push_deferred(origin));
         }
         let deferred = self.deferred.remove(&id).expect("the caller has seen it");
         let Deferred {
@@ -274,7 +274,7 @@ impl GroupClient {
             let mut ignored = Vec::new();
             return self.ask_again(id, &mut ignored);
         }
-        self.ask_for(id, |batch| batch.push_parked(id.batch, id.index));
+        self.ask_for(id, |batch| batch.push_waiting_read(id.batch, id.index));
     }
 
     /// The mistake of [`Mutation::LateAnswerTwice`].
@@ -307,7 +307,7 @@ impl GroupClient {
         };
         let mut answers = Answers::new(bytes);
         let Ok(answer) = answers.next() else { return false };
-        if !answers.is_over() || answer == Answer::Later {
+        if !answers.is_over() || answer == Answer::Deferred {
             return false;
         }
         let item = &deferred.item;

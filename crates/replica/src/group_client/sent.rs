@@ -144,7 +144,7 @@ impl Sent {
         for item in &self.items {
             match answers.next() {
                 Ok(answer)
-                    if answer == Answer::Later
+                    if answer == Answer::Deferred
                         || item.origin.as_ref().is_none_or(|origin| origin.expects(&answer)) =>
                 {
                     all.push(answer);
@@ -171,8 +171,8 @@ impl Sent {
             *count += 1;
             let origin = self.items[index].origin.take();
             match (origin, answer) {
-                (Some(Origin::Deferred(_)), Answer::Later) => {}
-                (origin, Answer::Later) => {
+                (Some(Origin::Deferred(_)), Answer::Deferred) => {}
+                (origin, Answer::Deferred) => {
                     let deferred = self.deferred(index, origin, now);
                     if let Some(Origin::Wait(reply_to)) = deferred.item.origin {
                         out.push(Output::Waits { reply_to });

@@ -521,7 +521,7 @@ impl<'a> Report<'a> {
         self.field("transactions_wounded", stats.wounded);
         self.field("transactions_torn", stats.torn_count);
         self.field("transactions_ended", stats.groups.ended);
-        self.field("transaction_late_answers", stats.groups.late);
+        self.field("transaction_late_answers", stats.groups.deferred);
         self.field("request_results", stats.groups.results);
         self.field("request_results_bytes", stats.groups.result_bytes);
         let counts = self.shared.replica_counts();

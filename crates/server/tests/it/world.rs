@@ -215,7 +215,7 @@ impl World {
         let replica_views = self.nodes[node].gateway.replica_views();
         let counts = replica_views.map(|replica_view| replica_view.transaction_counts());
         counts
-            .map(|counts| counts.prepared + counts.waiting + counts.ended + counts.late)
+            .map(|counts| counts.prepared + counts.waiting + counts.ended + counts.deferred)
             .sum()
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use txn::{Locks, Mode};
 
 /// Reads that wait in one group. At the limit one more is answered `TRYAGAIN`.
-const PARKED_MAX: usize = 65_536;
+const WAITING_READS_MAX: usize = 65_536;
 
 /// Points in time that are remembered of a group; the oldest go. What changed before them counts as that old.
 const MARKS_MAX: usize = 256;
@@ -56,7 +56,7 @@ impl Awaited {
     }
 }
 
-struct ParkedRead {
+struct WaitingRead {
     place: ReadPlace,
     /// The reads of the batch.
     reads: Bytes,
@@ -71,8 +71,8 @@ type Turn = (u64, u64);
 /// See the file's header. A read that waits for keys is entered under each that may keep it waiting: what becomes free costs no
 /// look at those that wait for others, nor at those behind one that waits still.
 #[derive(Default)]
-pub(crate) struct Parked {
-    reads: BTreeMap<u64, ParkedRead>,
+pub(crate) struct WaitingReads {
+    reads: BTreeMap<u64, WaitingRead>,
     numbers: u64,
     by_key: BTreeMap<Box<[u8]>, BTreeSet<Turn>>,
     /// Those that wait for all keys of the group.
@@ -87,10 +87,10 @@ pub(crate) struct Parked {
     looks: usize,
 }
 
-impl Parked {
+impl WaitingReads {
     /// Lets a read wait. `false` if there is no room.
-    pub(crate) fn park(&mut self, place: ReadPlace, all: Bytes, behind: Behind, awaited: Awaited) -> bool {
-        if self.reads.len() >= PARKED_MAX {
+    pub(crate) fn add(&mut self, place: ReadPlace, all: Bytes, behind: Behind, awaited: Awaited) -> bool {
+        if self.reads.len() >= WAITING_READS_MAX {
             return false;
         }
         self.places.insert(place.key());
@@ -111,7 +111,7 @@ impl Parked {
                 Locks::Keys(Vec::new())
             }
         };
-        let read = ParkedRead {
+        let read = WaitingRead {
             place,
             reads: all,
             arrivals: behind.arrivals,
@@ -260,7 +260,7 @@ impl Parked {
 
     /// Somebody else leads: who sent them asks there.
     pub(crate) fn clear(&mut self) {
-        *self = Parked::default();
+        *self = WaitingReads::default();
     }
 
     /// How many wait.
@@ -300,7 +300,10 @@ pub(crate) fn answer(
                 true
             });
         }
-        Question::Command { .. } | Question::Late(_) | Question::Parked { .. } | Question::Wound(_) => {}
+        Question::Command { .. }
+        | Question::Deferred(_)
+        | Question::WaitingRead { .. }
+        | Question::Wound(_) => {}
     }
     match question {
         Question::Versions(keys) => {
@@ -356,13 +359,13 @@ pub(crate) fn answer(
                 .collect();
             answers.seen_objects(age, time, &seen);
         }
-        Question::Late(origin) => match keyspace.late_answer(*origin) {
+        Question::Deferred(origin) => match keyspace.deferred_answer(*origin) {
             Ok(Some(answer)) => answers.operation(answer),
-            Ok(None) => answers.later(),
+            Ok(None) => answers.deferred(),
             Err(keyspace::UnknownOrigin) => answers.gone(),
         },
         // One that waits is told so before this.
-        Question::Parked { .. } => answers.gone(),
+        Question::WaitingRead { .. } => answers.gone(),
         Question::Wound(_) => answers.block(std::iter::empty()),
     }
 }
@@ -410,7 +413,7 @@ mod tests {
     struct Waits {
         keyspace: Keyspace,
         local: LeaderLocal,
-        parked: Parked,
+        waiting_reads: WaitingReads,
         batches: u64,
         reads: u64,
     }
@@ -420,7 +423,7 @@ mod tests {
             Waits {
                 keyspace: Keyspace::new(HashSeed([1, 2]), ids::PartitionRange::ONE),
                 local: LeaderLocal::new(1),
-                parked: Parked::default(),
+                waiting_reads: WaitingReads::default(),
                 batches: 0,
                 reads: 0,
             }
@@ -441,10 +444,10 @@ mod tests {
             entry.push(operation);
             let bytes = entry.finish();
             let entry = Entry::decode(&bytes).expect("written a moment ago");
-            let parked = &mut self.parked;
+            let waiting_reads = &mut self.waiting_reads;
             let applied = self.keyspace.apply(&entry, &mut self.local, |answered| {
                 if let Answered::Freed(keyspace, local, left) = answered {
-                    parked.look_again(keyspace, local, left);
+                    waiting_reads.look_again(keyspace, local, left);
                 }
             });
             applied.expect("these rules are known");
@@ -513,12 +516,15 @@ mod tests {
             };
             let awaited = Awaited::of_command(words.as_args());
             let (behind, all) = (self.keyspace.behind(), batch.finish().reads);
-            assert!(self.parked.park(place, all, behind, awaited), "there is room");
+            assert!(
+                self.waiting_reads.add(place, all, behind, awaited),
+                "there is room"
+            );
         }
 
         /// Which reads were answered since the last call.
         fn answered(&mut self) -> Vec<u64> {
-            let answered = self.parked.take_answered().into_iter();
+            let answered = self.waiting_reads.take_answered().into_iter();
             answered.map(|(place, _)| place.sequence).collect()
         }
     }
@@ -536,14 +542,22 @@ mod tests {
             waits.prepare(seq, &format!("SET other:{seq} 1"));
             waits.commit(seq);
         }
-        assert!(waits.parked.looks < 1_000, "{} looks", waits.parked.looks);
+        assert!(
+            waits.waiting_reads.looks < 1_000,
+            "{} looks",
+            waits.waiting_reads.looks
+        );
         assert_eq!(waits.answered(), Vec::<u64>::new());
         waits.commit(2);
         assert_eq!(waits.answered(), Vec::<u64>::new(), "they wait for the other key");
         waits.commit(1);
         assert_eq!(waits.answered().len(), 20_000);
-        assert!(waits.parked.looks < 60_000, "{} looks", waits.parked.looks);
-        assert_eq!(waits.parked.len(), 0);
+        assert!(
+            waits.waiting_reads.looks < 60_000,
+            "{} looks",
+            waits.waiting_reads.looks
+        );
+        assert_eq!(waits.waiting_reads.len(), 0);
     }
 
     #[test]
@@ -573,7 +587,11 @@ mod tests {
         }
         waits.commit(1);
         assert_eq!(waits.answered(), (1..=20_000).collect::<Vec<u64>>());
-        assert!(waits.parked.looks < 21_000, "{} looks", waits.parked.looks);
+        assert!(
+            waits.waiting_reads.looks < 21_000,
+            "{} looks",
+            waits.waiting_reads.looks
+        );
     }
 
     #[test]
