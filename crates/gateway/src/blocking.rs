@@ -35,6 +35,7 @@ use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::message::{Message, WaitMessage};
 use crate::program::{Program, group_of_key};
+use crate::wait::ReplicaWaits;
 use command::{BlockingCommand, BlockingPop, Command, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Kind, awaited_kind, is_nil};
@@ -66,6 +67,8 @@ pub(crate) struct Blocking {
     looks: u64,
     /// Keys whose lines are to be looked at.
     filled: VecDeque<(Db, Box<[u8]>)>,
+    /// `WAIT`.
+    pub(crate) replica_waits: ReplicaWaits,
 }
 
 /// A blocked client of this worker.
@@ -139,9 +142,9 @@ impl Gateway {
         let Some(command) = self.accept(connection, spec, args) else {
             return;
         };
-        let is_tried = self.is_one_step(spec, args, &Scope::Cluster);
+        let is_tried = self.local.is_one_step(spec, args, &Scope::Cluster);
         let db = connection.session.db;
-        if is_tried && self.is_heavy(db, spec, args, &command) && self.has_alone(spec, args) {
+        if is_tried && self.is_heavy(db, spec, args, &command) && self.local.has_alone(spec, args) {
             // There is something to pop, and much of it: it will not wait.
             let operation = connection.session.operation(spec, args);
             return self.begin(connection, Program::single(operation));
@@ -164,9 +167,9 @@ impl Gateway {
         connection.session.is_waiting = true;
         connection.session.info.set_blocked(true);
         let nanos = timeout.map(|millis| millis.saturating_mul(NANOS_OF_MILLI));
-        let deadline = nanos.map(|nanos| self.timing.now().saturating_add(nanos));
+        let deadline = nanos.map(|nanos| self.context.timing.now().saturating_add(nanos));
         let token = reply_to.connection;
-        let spent = self.postpone_time();
+        let spent = self.context.postpone_time();
         self.blocking
             .deadlines
             .extend(deadline.map(|deadline| (deadline, token)));
@@ -203,7 +206,7 @@ impl Gateway {
         blocked.is_trying = true;
         let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
         let program = Program::single(operation.clone());
-        let extent = program.extent(self.groups);
+        let extent = program.extent(self.context.groups);
         if let [group] = extent.groups.as_slice() {
             blocked.group = Some(*group);
             self.request(*group, Request::Wait { reply_to, operation });
@@ -229,7 +232,7 @@ impl Gateway {
         }
         if blocked.has_hung_up {
             let connection = reply_to.connection;
-            self.deliveries.push_back(Delivery::HungUp { connection });
+            self.outbox.deliver(Delivery::HungUp { connection });
         }
     }
 
@@ -276,7 +279,7 @@ impl Gateway {
         } else if let Some(ending) = blocked.ending.take() {
             self.unblock(token, ending);
         } else if blocked.has_hung_up {
-            self.deliveries.push_back(Delivery::HungUp { connection: token });
+            self.outbox.deliver(Delivery::HungUp { connection: token });
         } else if std::mem::take(&mut blocked.is_in_group) {
             // The group's leader could not reach this node for a while.
             self.try_again(token);
@@ -292,7 +295,7 @@ impl Gateway {
             return;
         };
         let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
-        let owner_of = |key: &[u8]| self.owner(group_of_key(self.groups, key));
+        let owner_of = |key: &[u8]| self.local.owner(group_of_key(self.context.groups, key));
         let mut owners = BTreeSet::new();
         operation.keys(|key, _| {
             owners.insert(owner_of(key));
@@ -317,10 +320,10 @@ impl Gateway {
 
     /// Tells a worker something of a client that waits, this one at once.
     fn tell_worker(&mut self, worker: u16, message: WaitMessage) {
-        if worker == self.worker {
+        if worker == self.context.worker {
             self.on_wait_message(message);
         } else {
-            self.send(worker, Message::Wait(message));
+            self.outbox.send(worker, Message::Wait(message));
         }
     }
 
@@ -347,7 +350,7 @@ impl Gateway {
         let Some(blocked) = self.remove_blocked(token) else {
             return;
         };
-        self.deliveries.push_back(Delivery::Unblocked {
+        self.outbox.deliver(Delivery::Unblocked {
             reply_to: blocked.reply_to,
             operation: blocked.operation,
             nanos: blocked.spent,
@@ -430,7 +433,7 @@ impl Gateway {
             return;
         }
         match blocked.workers.as_slice() {
-            &[worker] if blocked.is_served && worker != self.worker => {
+            &[worker] if blocked.is_served && worker != self.context.worker => {
                 blocked.is_leaving = true;
                 let (reply_to, answer) = (blocked.reply_to, Some(ending));
                 self.tell_worker(worker, WaitMessage::Forget { reply_to, answer });
@@ -446,7 +449,7 @@ impl Gateway {
         if self.blocking.deadlines.is_empty() {
             return;
         }
-        let now = self.timing.now();
+        let now = self.context.timing.now();
         while let Some(&(deadline, token)) = self.blocking.deadlines.first() {
             if deadline > now {
                 return;
@@ -460,9 +463,9 @@ impl Gateway {
         let first = self.blocking.deadlines.first().map(|&(deadline, _)| deadline);
         let deadline = first
             .into_iter()
-            .chain(self.replica_waits.first_deadline())
+            .chain(self.blocking.replica_waits.first_deadline())
             .min()?;
-        Some(deadline.saturating_sub(self.timing.now()))
+        Some(deadline.saturating_sub(self.context.timing.now()))
     }
 
     /// `CLIENT UNBLOCK`, for a client of this worker.
@@ -497,7 +500,7 @@ impl Gateway {
         let mut keys: Vec<(Db, Box<[u8]>)> = Vec::new();
         for key in pop.awaited() {
             let entry = (operation.db, Box::from(key));
-            if self.local_of(key).is_some() && !keys.contains(&entry) {
+            if self.local.index_of_key(key).is_some() && !keys.contains(&entry) {
                 keys.push(entry);
             }
         }
@@ -539,13 +542,16 @@ impl Gateway {
     }
 
     fn note_awaited(&mut self, key: &[u8], is_awaited: bool) {
-        let index = self.local_of(key).expect("waiters have keys of this worker only");
-        self.replicas[index].state_mut().await_keys(is_awaited);
+        let index = self
+            .local
+            .index_of_key(key)
+            .expect("waiters have keys of this worker only");
+        self.local.replicas[index].state_mut().await_keys(is_awaited);
     }
 
     /// Somebody waits for a key, or nobody does any more.
     fn watch_line(&mut self, entry: &(Db, Box<[u8]>), is_on: bool) {
-        let index = self.local_of(&entry.1);
+        let index = self.local.index_of_key(&entry.1);
         let index = index.expect("waiters have keys of this worker only");
         self.watch_key(index, entry, is_on);
     }
@@ -553,10 +559,10 @@ impl Gateway {
     /// Whoever waits for keys of this group is to try again: it may have got replicas on other nodes, and then its state is
     /// where one waits.
     pub(crate) fn look_at_lines(&mut self, index: usize) {
-        if self.replicas[index].has_log() {
-            let group = self.replicas[index].group();
+        if self.local.replicas[index].has_log() {
+            let group = self.local.replicas[index].group();
             let lines = self.blocking.lines.keys();
-            let its = lines.filter(|(_, key)| group_of_key(self.groups, key) == group);
+            let its = lines.filter(|(_, key)| group_of_key(self.context.groups, key) == group);
             self.blocking.filled.extend(its.cloned());
         }
     }
@@ -632,7 +638,7 @@ impl Gateway {
     /// Looks at the lines of keys that were filled since the last time. Called right behind each command.
     #[inline]
     pub(crate) fn serve_waiters(&mut self) {
-        if !self.blocking.waiters.is_empty() || self.watchers > 0 {
+        if !self.blocking.waiters.is_empty() || self.cluster.watchers > 0 {
             self.serve();
         }
     }
@@ -640,9 +646,9 @@ impl Gateway {
     fn serve(&mut self) {
         self.blocking.looks += 1;
         loop {
-            for index in 0..self.replicas.len() {
-                let (filled, is_swapped) = self.replicas[index].state_mut().take_filled();
-                if self.watchers > 0 {
+            for index in 0..self.local.replicas.len() {
+                let (filled, is_swapped) = self.local.replicas[index].state_mut().take_filled();
+                if self.cluster.watchers > 0 {
                     self.tell_watchers(index, &filled, is_swapped);
                 }
                 self.blocking.filled.extend(filled);
@@ -677,16 +683,19 @@ impl Gateway {
     }
 
     fn is_replicated(&self, key: &[u8]) -> bool {
-        let index = self.local_of(key);
-        index.is_some_and(|index| self.replicas[index].has_log())
+        let index = self.local.index_of_key(key);
+        index.is_some_and(|index| self.local.replicas[index].has_log())
     }
 
     /// Pops for those who wait for a key, in their order, as long as it holds something.
     fn serve_line(&mut self, db: Db, key: &[u8]) {
         let entry = (db, Box::from(key));
         let mut last = 0;
-        let index = self.local_of(key).expect("waiters have keys of this worker only");
-        if self.replicas[index].has_log() {
+        let index = self
+            .local
+            .index_of_key(key)
+            .expect("waiters have keys of this worker only");
+        if self.local.replicas[index].has_log() {
             return self.wake_line(&entry);
         }
         loop {
@@ -697,7 +706,10 @@ impl Gateway {
                 return;
             };
             last = arrival;
-            let Some(kind) = self.replicas[index].state_mut().kind(&self.turn, db, key) else {
+            let Some(kind) = self.local.replicas[index]
+                .state_mut()
+                .kind(&self.context.turn, db, key)
+            else {
                 return;
             };
             let waiter = &self.blocking.waiters[&arrival];
@@ -709,20 +721,20 @@ impl Gateway {
             }
             let (reply_to, operation) = (waiter.reply_to, waiter.operation.clone());
             let (spec, args) = operation.words();
-            if !waiter.is_served || !self.is_one_step(spec, args, &Scope::Cluster) {
+            if !waiter.is_served || !self.local.is_one_step(spec, args, &Scope::Cluster) {
                 let waiter = self.blocking.waiters.get_mut(&arrival);
                 waiter.expect("it stands in the line").is_woken = true;
                 return self.tell_worker(reply_to.worker, WaitMessage::Woken { reply_to });
             }
-            let began = self.timing.now();
+            let began = self.context.timing.now();
             let mut reply = Vec::new();
             let mut out = Writer::new(&mut reply, operation.protocol);
             match operation.parse() {
                 Ok(command) => self.run_here(operation.db, spec, args, &command, &Scope::Cluster, &mut out),
                 Err(error) => error.write(&mut out),
             }
-            let nanos = self.timing.now().saturating_sub(began);
-            self.timing.leave_out(nanos);
+            let nanos = self.context.timing.now().saturating_sub(began);
+            self.context.timing.leave_out(nanos);
             if !is_nil(&reply) {
                 self.remove_waiter(arrival);
                 let bytes = reply;

@@ -32,7 +32,9 @@ pub use replica_view::ReplicaView;
 pub use stats::{ClusterStats, GroupStats, ReplicaStats};
 
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::gateway::Gateway;
+use crate::maxmemory::Changed;
 use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
@@ -53,7 +55,7 @@ use seat::Seat;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use txn::{Participant, Refusal, TxnId, Vote};
+use txn::{Refusal, TxnId, Vote};
 use wall_clock::WallClock;
 
 /// Between two looks at the clock on behalf of groups that nothing happened to.
@@ -65,8 +67,6 @@ const SILENT_AFTER: std::time::Duration = Times::DEFAULT.election_min;
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Cluster {
-    layout: Option<Arc<Layout>>,
-    now: Monotonic,
     looks: Looks,
     /// Until then no tick has anything to do, unless something happens first.
     quiet_until: Monotonic,
@@ -78,7 +78,6 @@ pub(crate) struct Cluster {
     links: BTreeSet<NodeId>,
     /// Whether heartbeats are to gather their claims again.
     claims_changed: bool,
-    outbox: Vec<(NodeId, PeerMessage)>,
     /// The groups of which something was read under the lease by the commands being carried out.
     leased: Vec<usize>,
     /// What an operator is to be told.
@@ -101,6 +100,8 @@ pub(crate) struct Cluster {
     /// Leaders that keep decisions nobody waits for, by the indices of their seats, and when they are to be visited for them at
     /// the latest. At most one for each seat.
     keeping: Vec<(usize, Monotonic)>,
+    /// Keys that are kept for other nodes, each node counted: while there are any, what is filled is looked at.
+    pub(crate) watchers: usize,
 }
 
 /// Another node.
@@ -134,8 +135,7 @@ impl Cluster {
 
     /// Marks the seats whose leaders have kept decisions for long enough. One that has proposed them meanwhile is visited for
     /// nothing.
-    fn touch_keeping(&mut self, replicas: &[Replica]) {
-        let now = self.now;
+    fn touch_keeping(&mut self, replicas: &[Replica], now: Monotonic) {
         let due: Vec<usize> = self
             .keeping
             .extract_if(.., |(_, until)| *until <= now)
@@ -155,61 +155,35 @@ impl Cluster {
             .map(|(node, _)| *node)
     }
 
-    /// A group as it takes part in transactions that begin now.
-    pub(crate) fn participant(&self, group: GroupId) -> Participant {
-        let layout = self.layout.as_ref();
-        let generation = layout.map_or(0, |layout| layout.group(group).generation);
-        Participant { group, generation }
-    }
-
     /// Something that an operator is to know.
     pub(crate) fn notice(&mut self, notice: String) {
         self.notices.push(notice);
     }
 
-    /// The cluster as it is known here.
-    pub(crate) fn layout(&self) -> Option<&Layout> {
-        self.layout.as_deref()
-    }
-
     /// Whether the node of this boot is known, and there is no link to it.
-    pub(crate) fn is_boot_down(&self, boot: ids::Boot) -> bool {
-        let node = self.layout.as_ref().and_then(|layout| layout.node_of(boot));
+    pub(crate) fn is_boot_down(&self, context: &Context, boot: ids::Boot) -> bool {
+        let node = context.layout().and_then(|layout| layout.node_of(boot));
         node.is_some_and(|node| self.peers.get(&node).is_some_and(|peer| !peer.is_up))
-    }
-
-    fn me(&self) -> NodeId {
-        self.layout
-            .as_ref()
-            .expect("a node knows itself before it has peers")
-            .me
-    }
-
-    fn sender(&self, index: usize) -> Sender {
-        Sender {
-            node: self.me(),
-            gateway: self.seats[index].group_client.gateway(),
-        }
     }
 }
 
 impl Gateway {
     /// Learns the raw monotonic time, once a turn, before anything else.
     pub fn begin_cluster(&mut self, now: Monotonic) {
-        self.cluster.now = now;
-        let own = self.turn.now;
+        self.context.now = now;
+        let own = self.context.turn.now;
         if !mutations::is(Mutation::WallClockTrusted) {
             let (time, notice) = self.cluster.wall_clock.judge(own, now);
-            self.turn.now = time;
+            self.context.turn.now = time;
             self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
         }
-        self.cluster.touch_keeping(&self.replicas);
+        self.cluster.touch_keeping(&self.local.replicas, now);
         if now < self.cluster.looks.after(TICK) {
             return;
         }
         let stood_still = self.cluster.looks.look(now);
         self.tick_transaction();
-        if self.cluster.layout.is_none() {
+        if self.context.layout.is_none() {
             return;
         }
         if let Some(span) = stood_still {
@@ -236,17 +210,15 @@ impl Gateway {
     /// Tells the other nodes now and then what the wall clock here shows.
     fn tell_wall_clock(&mut self, own: UnixMillis, now: Monotonic) {
         let Cluster {
-            peers,
-            outbox,
-            told_wall_at,
-            ..
+            peers, told_wall_at, ..
         } = &mut self.cluster;
         if now < told_wall_at.after(wall_clock::TELL_EVERY) {
             return;
         }
         *told_wall_at = now;
         let up = peers.iter().filter(|(_, peer)| peer.is_up);
-        outbox.extend(up.map(|(node, _)| (*node, PeerMessage::WallClock(own))));
+        let messages = up.map(|(node, _)| (*node, PeerMessage::WallClock(own)));
+        self.outbox.peer_messages.extend(messages);
     }
 
     /// What an operator is to be told of the wall clock here.
@@ -259,17 +231,10 @@ impl Gateway {
         self.cluster.wall_clock.is_off()
     }
 
-    /// This start of the node, as the cluster counts them; until it is known, as nobody else does.
-    pub(crate) fn boot(&self) -> ids::Boot {
-        let layout = self.cluster.layout();
-        layout.map_or(self.shared.boot, |layout| layout.boot)
-    }
-
     /// When this worker is to be called again, at the latest, if nothing happens.
     pub fn next_cluster_timer(&self) -> Option<Monotonic> {
         let Cluster {
             touched,
-            now,
             looks,
             quiet_until,
             peers,
@@ -277,7 +242,7 @@ impl Gateway {
             ..
         } = &self.cluster;
         if !touched.is_empty() {
-            return Some(*now);
+            return Some(self.context.now);
         }
         let tick = looks.after(TICK);
         let is_waiting = self.has_questions() || !self.coordinator.is_empty() || self.recoveries.len() > 0;
@@ -291,14 +256,14 @@ impl Gateway {
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
         let next = keeping.iter().fold(next, |next, (_, until)| next.min(*until));
         // Transactions have deadlines within a node too.
-        (self.is_spread || self.coordinator.counts().0 > 0).then_some(next)
+        (self.context.is_spread || self.coordinator.counts().0 > 0).then_some(next)
     }
 
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
     /// seats begin with it, as far as they are the same replicas.
     pub fn keep(&mut self, all: &mut Vec<HandoverImage>) {
-        assert!(self.cluster.layout.is_none(), "replicas begin once");
-        let ours = all.extract_if(.., |kept| self.local(kept.group).is_some());
+        assert!(self.context.layout.is_none(), "replicas begin once");
+        let ours = all.extract_if(.., |kept| self.local.index(kept.group).is_some());
         let ours: Vec<HandoverImage> = ours.collect();
         self.cluster.kept.extend(ours);
     }
@@ -307,18 +272,19 @@ impl Gateway {
     /// open: they are taken up within a few rounds, or not at all.
     pub fn resign(&mut self) -> usize {
         let Cluster {
-            layout,
             seats,
             peers,
-            now,
             touched,
             ..
         } = &mut self.cluster;
+        let Context {
+            layout, turn, now, ..
+        } = &self.context;
         let Some(layout) = layout else { return 0 };
         let is_up = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut open = 0;
-        for (index, (seat, replica)) in seats.iter_mut().zip(&mut self.replicas).enumerate() {
-            if seat.resign(layout.group(replica.group()), replica, is_up, &self.turn, *now) {
+        for (index, (seat, replica)) in seats.iter_mut().zip(&mut self.local.replicas).enumerate() {
+            if seat.resign(layout.group(replica.group()), replica, is_up, turn, *now) {
                 open += 1;
                 if !std::mem::replace(&mut seat.is_touched, true) {
                     touched.push(index);
@@ -333,59 +299,56 @@ impl Gateway {
     /// that was decided is in logs.
     pub fn is_at_rest(&self) -> bool {
         let is_leaderless = |group| {
-            let Cluster { layout, peers, .. } = &self.cluster;
+            let peers = &self.cluster.peers;
             let is_up = |node: NodeId| peers.get(&node).is_none_or(|peer| peer.is_up);
-            layout
-                .as_ref()
-                .is_some_and(|layout| !layout.group(group).has_majority(is_up))
+            let layout = self.context.layout();
+            layout.is_some_and(|layout| !layout.group(group).has_majority(is_up))
         };
-        self.transactions.is_empty()
+        self.outbox.outputs.is_empty()
             && self.last_agent.is_empty()
             && self.coordinator.waits_only_for(is_leaderless)
-            && self.offload_jobs.is_empty()
+            && self.outbox.offload_jobs.is_empty()
             && self.backlog() == 0
-            && !self.replicas.iter().any(replica::Replica::has_transactions)
+            && !self.local.replicas.iter().any(replica::Replica::has_transactions)
     }
 
     /// Ends here for good: what the next life of the process needs to go on with this worker's replicas, and the groups
     /// of which not everything is here that they rely on. Replicas that have no state yet are in neither.
     pub fn into_handover_images(self, now: Monotonic) -> (Vec<HandoverImage>, Vec<GroupId>) {
-        let Some(layout) = self.cluster.layout else {
+        let Some(layout) = self.context.layout else {
             return (Vec::new(), Vec::new());
         };
         let (mut all, mut lost) = (Vec::new(), Vec::new());
-        for (seat, replica) in self.cluster.seats.into_iter().zip(self.replicas) {
+        for (seat, replica) in self.cluster.seats.into_iter().zip(self.local.replicas) {
             let number = replica.group();
             let group = layout.group(number);
             let alone = group.seat_on(layout.me).filter(|me| group.founder == Some(*me));
             if replica.has_transactions() {
                 lost.push(number);
             }
-            all.extend(HandoverImage::of(seat, replica, alone, &self.turn, now));
+            all.extend(HandoverImage::of(seat, replica, alone, &self.context.turn, now));
         }
         (all, lost)
     }
 
     /// Takes over a version of the cluster. An older one than it has is let go.
     pub fn set_layout(&mut self, layout: Arc<Layout>) {
-        let known = self.cluster.layout.as_ref().map(|layout| layout.epoch);
+        let known = self.context.layout.as_ref().map(|layout| layout.epoch);
         if known.is_some_and(|known| layout.epoch <= known) && !mutations::is(Mutation::StaleMapAccepted) {
             return;
         }
-        self.is_spread = !layout.peers.is_empty();
-        self.turn.semantics = layout.semantics;
+        self.context.is_spread = !layout.peers.is_empty();
+        self.context.turn.semantics = layout.semantics;
         // Groups are told of the world once a turn, and it is another one from here on.
-        self.turn.number += 1;
+        self.context.turn.number += 1;
         let times = Times::DEFAULT;
         let mut linked = Vec::new();
         for &node in &layout.peers {
-            let Cluster {
-                peers, links, now, ..
-            } = &mut self.cluster;
+            let Cluster { peers, links, .. } = &mut self.cluster;
             if let Entry::Vacant(place) = peers.entry(node) {
                 place.insert(Peer {
                     is_up: false,
-                    heard: *now,
+                    heard: self.context.now,
                     is_silent: false,
                     is_moving: false,
                     beats: Beats::new(layout.boot, times.heartbeat),
@@ -399,14 +362,14 @@ impl Gateway {
             .wall_clock
             .retain(|node| layout.peers.contains(&node));
         let mut layout = layout;
-        if let Some(known) = &self.cluster.layout
+        if let Some(known) = &self.context.layout
             && layout.groups.iter().any(|group| group.is_unheard)
         {
             Arc::make_mut(&mut layout).keep_unheard(known);
         }
-        self.cluster.layout = Some(layout);
+        self.context.layout = Some(layout);
         self.cluster.claims_changed = true;
-        for index in 0..self.replicas.len() {
+        for index in 0..self.local.replicas.len() {
             self.seat(index);
         }
         self.end_replica_waits();
@@ -420,7 +383,7 @@ impl Gateway {
     pub fn on_order(&mut self, group: GroupId, index_then: u64, order: &control::Order) {
         if let Some(index) = self.seated(group) {
             // It was made for other members than those that there are now: the next look says what is still to be done.
-            let member = self.replicas[index].member();
+            let member = self.local.replicas[index].member();
             if member.is_none_or(|member| member.members_at().0 != index_then) {
                 return;
             }
@@ -431,7 +394,7 @@ impl Gateway {
                 let is_there = |voter: &&Incarnation| {
                     let node = seats.get(voter);
                     let peer = node.and_then(|node| self.cluster.peers.get(node));
-                    node == Some(&self.cluster.me()) || peer.is_some_and(|peer| peer.is_up && !peer.is_silent)
+                    node == Some(&self.context.me()) || peer.is_some_and(|peer| peer.is_up && !peer.is_silent)
                 };
                 let stay = member.members().voters.iter();
                 let stay = stay.filter(|voter| !remove.contains(voter));
@@ -443,7 +406,7 @@ impl Gateway {
                     return;
                 }
             }
-            if let Some(input) = self.cluster.seats[index].input_of(order, &self.replicas[index]) {
+            if let Some(input) = self.cluster.seats[index].input_of(order, &self.local.replicas[index]) {
                 self.step(index, input);
                 self.cluster.touch(index);
             }
@@ -454,7 +417,7 @@ impl Gateway {
     pub fn group_reports(&self) -> (Vec<control::GroupReport>, Vec<control::GroupRef>) {
         let (mut led, mut not_led) = (Vec::new(), Vec::new());
         for (seat, replica, layout) in self.seats() {
-            match seat.group_report(self.cluster.me(), replica, layout) {
+            match seat.group_report(self.context.me(), replica, layout) {
                 Some(group_report) => led.push(group_report),
                 None => not_led.push(control::GroupRef::Data(replica.group())),
             }
@@ -468,7 +431,7 @@ impl Gateway {
         const GROUP_REPORTS: std::time::Duration = std::time::Duration::from_secs(1);
         const GROUP_REPORTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
         let is_settling = self.seats().any(|(seat, replica, layout)| {
-            let group_report = seat.group_report(self.cluster.me(), replica, layout);
+            let group_report = seat.group_report(self.context.me(), replica, layout);
             replica.leader().is_some() && group_report.is_none_or(|group_report| group_report.is_settling())
         });
         if is_settling {
@@ -480,13 +443,13 @@ impl Gateway {
 
     /// The seats with their replicas, and what the layout says of their groups.
     fn seats(&self) -> impl Iterator<Item = (&Seat, &Replica, &GroupLayout)> {
-        let seats = self.cluster.seats.iter().zip(&self.replicas).enumerate();
+        let seats = self.cluster.seats.iter().zip(&self.local.replicas).enumerate();
         seats.map(|(index, (seat, replica))| (seat, replica, self.layout_of(index)))
     }
 
     /// The replicas of this worker that know no leader of their group, and what is kept from before groups began anew.
     pub fn survivors(&self) -> Vec<control::Survivor> {
-        let (me, now) = (self.cluster.me(), self.cluster.now);
+        let (me, now) = (self.context.me(), self.context.now);
         let survivors = self.seats().flat_map(|(seat, replica, layout)| {
             let former = seat.former_survivor(me, replica.group(), layout);
             seat.survivor(me, replica, layout, now).into_iter().chain(former)
@@ -506,7 +469,7 @@ impl Gateway {
 
     /// The link to a node came up, or broke.
     pub fn on_link(&mut self, node: NodeId, is_up: bool) {
-        let now = self.cluster.now;
+        let now = self.context.now;
         if is_up {
             self.cluster.links.insert(node);
         } else {
@@ -573,13 +536,13 @@ impl Gateway {
     /// counted from it: the process may have stood still since the turn began, and a message that came meanwhile is no older
     /// than its arrival.
     pub fn received(&mut self, now: Monotonic) {
-        self.cluster.now = self.cluster.now.max(now);
+        self.context.now = self.context.now.max(now);
     }
 
     /// A message of another node. What was read from the links before is told by [`Gateway::received`].
     pub fn on_peer(&mut self, from: NodeId, message: PeerMessage) {
         if let Some(peer) = self.cluster.peers.get_mut(&from) {
-            (peer.heard, peer.is_silent) = (self.cluster.now, false);
+            (peer.heard, peer.is_silent) = (self.context.now, false);
         }
         match message {
             PeerMessage::Raft(Raft { group, message }) => self.on_raft(group, message),
@@ -595,7 +558,7 @@ impl Gateway {
             PeerMessage::Await(waits) => self.on_peer_await(from, waits),
             PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
             PeerMessage::WallClock(wall) if self.cluster.peers.contains_key(&from) => {
-                self.cluster.wall_clock.heard(from, wall, self.cluster.now);
+                self.cluster.wall_clock.heard(from, wall, self.context.now);
             }
             PeerMessage::Publish(publish) => {
                 let kind = match publish.kind {
@@ -630,11 +593,7 @@ impl Gateway {
 
     /// The raw monotonic time, as of this turn.
     pub fn cluster_now(&self) -> Monotonic {
-        self.cluster.now
-    }
-
-    pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {
-        self.cluster.outbox.push((node, message));
+        self.context.now
     }
 
     /// Sends a message to a channel to all other nodes: who listens there is their business.
@@ -646,7 +605,7 @@ impl Gateway {
     /// The nodes that hear of what happens in a group from its leader here; none if another one leads it. Those that have a
     /// replica hear of it there, as soon as that has the state.
     pub(crate) fn nodes_without_replica(&self, index: usize) -> Vec<NodeId> {
-        let Some(member) = self.replicas[index].leader() else {
+        let Some(member) = self.local.replicas[index].leader() else {
             return Vec::new();
         };
         let seats = &self.layout_of(index).seats;
@@ -679,9 +638,8 @@ impl Gateway {
             payload: Bytes::copy_from_slice(message),
         };
         for &node in nodes {
-            self.cluster
-                .outbox
-                .push((node, PeerMessage::Publish(publish.clone())));
+            self.outbox
+                .send_to_node(node, PeerMessage::Publish(publish.clone()));
         }
     }
 
@@ -699,13 +657,12 @@ impl Gateway {
     }
 
     fn on_beat(&mut self, from: NodeId, beat: Beat) {
-        let now = self.cluster.now;
-        let first = self.first_group;
-        let Cluster { peers, outbox, .. } = &mut self.cluster;
-        let Some(peer) = peers.get_mut(&from) else {
+        let now = self.context.now;
+        let first = self.local.first;
+        let Some(peer) = self.cluster.peers.get_mut(&from) else {
             return;
         };
-        let replicas = &mut self.replicas;
+        let replicas = &mut self.local.replicas;
         let mut broken = Vec::new();
         let answer = peer.listener.on_beat(beat, |claim| {
             let index = claim.group.index().wrapping_sub(first);
@@ -717,15 +674,16 @@ impl Gateway {
                 false
             })
         });
-        outbox.push((from, PeerMessage::HeartbeatAnswer(answer)));
+        self.outbox
+            .send_to_node(from, PeerMessage::HeartbeatAnswer(answer));
         for (index, words) in broken {
             self.break_replica(index, &words);
         }
     }
 
     fn on_beat_answer(&mut self, from: NodeId, answer: &BeatAnswer) {
-        let now = self.cluster.now;
-        let first = self.first_group;
+        let now = self.context.now;
+        let first = self.local.first;
         let Cluster {
             peers,
             seats,
@@ -735,7 +693,7 @@ impl Gateway {
         let Some(peer) = peers.get_mut(&from) else {
             return;
         };
-        let replicas = &mut self.replicas;
+        let replicas = &mut self.local.replicas;
         let mut broken = Vec::new();
         peer.beats.on_answer(answer, now, |claim, sent| {
             let index = claim.group.index().wrapping_sub(first);
@@ -793,7 +751,7 @@ impl Gateway {
 
     /// A batch was not looked at, because there is no replica here that could.
     fn send_back(&mut self, index: usize, sender: Sender, sequence: u64, outcome: BatchOutcome) {
-        let replica = &self.replicas[index];
+        let replica = &self.local.replicas[index];
         let response = BatchResponse {
             group: replica.group(),
             generation: self.layout_of(index).generation,
@@ -807,14 +765,14 @@ impl Gateway {
 
     /// Tells a gateway what became of its batch.
     fn respond(&mut self, index: usize, to: NodeId, mut response: BatchResponse) {
-        if to == self.cluster.me() {
+        if to == self.context.me() {
             return self.on_response(index, to, &response);
         }
         if let BatchOutcome::NotLeader { leader } = &mut response.outcome {
-            let (seat, replica) = (&self.cluster.seats[index], &self.replicas[index]);
+            let (seat, replica) = (&self.cluster.seats[index], &self.local.replicas[index]);
             *leader = seat.known_leader(replica, self.layout_of(index));
         }
-        self.cluster.outbox.push((to, PeerMessage::Answers(response)));
+        self.outbox.send_to_node(to, PeerMessage::Answers(response));
     }
 
     /// A group elsewhere says what became of a batch of this worker.
@@ -830,7 +788,7 @@ impl Gateway {
 
     /// The group client to a group, which learns what time it is, and the threshold: it may have been set a moment ago.
     fn group_client(&mut self, index: usize) -> &mut GroupClient {
-        let (now, slow) = (self.cluster.now, self.settings.slow_from());
+        let (now, slow) = (self.context.now, self.context.settings.slow_from());
         let group_client = &mut self.cluster.seats[index].group_client;
         group_client.begin(now, slow);
         group_client
@@ -839,7 +797,9 @@ impl Gateway {
     /// Tells all workers whether the leader of a group can be reached.
     fn note_reach(&self, index: usize) {
         let is_cut_off = self.cluster.seats[index].group_client.is_cut_off();
-        self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
+        self.context
+            .shared
+            .set_cut_off(self.local.replicas[index].group(), is_cut_off);
     }
 
     fn on_response(&mut self, index: usize, from: NodeId, response: &BatchResponse) {
@@ -849,7 +809,7 @@ impl Gateway {
         self.note_reach(index);
         // What it brought is handed out when the turn ends.
         self.cluster.touch(index);
-        self.transactions.outputs.extend(outputs);
+        self.outbox.outputs.extend(outputs);
     }
 
     /// A piece of state for the replica here.
@@ -864,7 +824,7 @@ impl Gateway {
             bytes: wire.bytes.into(),
         };
         let (transfer, number) = (chunk.transfer, chunk.number);
-        if self.replicas[index].member().is_none() {
+        if self.local.replicas[index].member().is_none() {
             return;
         }
         let effects = self.step(
@@ -887,9 +847,8 @@ impl Gateway {
             transfer,
             outcome,
         };
-        self.cluster
-            .outbox
-            .push((from, PeerMessage::TransferAnswer(answer)));
+        self.outbox
+            .send_to_node(from, PeerMessage::TransferAnswer(answer));
     }
 
     fn on_chunk_answer(&mut self, answer: &TransferAnswer) {
@@ -933,7 +892,7 @@ impl Gateway {
 
     /// The index of a group's seat, if it is one of this worker's.
     fn seated(&self, group: GroupId) -> Option<usize> {
-        let index = self.local(group)?;
+        let index = self.local.index(group)?;
         (index < self.cluster.seats.len()).then_some(index)
     }
 
@@ -954,44 +913,46 @@ impl Gateway {
 
     fn layout_of(&self, index: usize) -> &GroupLayout {
         let layout = self
-            .cluster
+            .context
             .layout
             .as_ref()
             .expect("seats are made from a layout");
-        layout.group(self.replicas[index].group())
+        layout.group(self.local.replicas[index].group())
     }
 
     /// Makes a seat what the layout says of it.
     fn seat(&mut self, index: usize) {
-        let layout = self.cluster.layout.clone().expect("the caller has set it");
-        let group = self.replicas[index].group();
+        let layout = self.context.layout.clone().expect("the caller has set it");
+        let group = self.local.replicas[index].group();
         if index == self.cluster.seats.len() {
             self.cluster.seats.push(Seat::new(
                 group,
                 layout.group(group).generation,
                 layout.boot,
-                self.worker,
-                self.shared.hooks.piece_sizes,
+                self.context.worker,
+                self.context.shared.hooks.piece_sizes,
             ));
             // What clients ask for before the first tick is asked for now, not at the beginning of time.
             self.group_client(index);
         }
-        let now = self.cluster.now;
-        let seed = self.prng.next_u64();
+        let now = self.context.now;
+        let seed = self.context.prng.next_u64();
         let Cluster { seats, kept, .. } = &mut self.cluster;
-        let (seat, replica) = (&mut seats[index], &mut self.replicas[index]);
+        let (seat, replica) = (&mut seats[index], &mut self.local.replicas[index]);
         if let Some(at) = kept.iter().position(|kept| kept.group == group) {
             seat.go_on(
                 kept.swap_remove(at),
                 None,
                 &layout,
                 replica,
-                &self.turn,
+                &self.context.turn,
                 seed,
                 now,
             );
             if !replica.has_log() {
-                replica.state_mut().set_limits(&self.turn, self.compactness);
+                replica
+                    .state_mut()
+                    .set_limits(&self.context.turn, self.local.limits);
             }
         }
         let had_log = replica.has_log();
@@ -1002,7 +963,7 @@ impl Gateway {
                 .begin_generation(layout.group(group).generation);
         }
         let kept_out = Seat::give_log(&layout, replica);
-        seat.settle(&layout, replica, &self.turn, seed, now);
+        seat.settle(&layout, replica, &self.context.turn, seed, now);
         if !had_log {
             self.look_at_lines(index);
         }
@@ -1010,7 +971,7 @@ impl Gateway {
         let generation = layout.group(group).generation;
         self.group_client(index);
         self.cluster.seats[index].begin_generation(generation, &mut outputs);
-        self.transactions.outputs.extend(outputs);
+        self.outbox.outputs.extend(outputs);
         for request in kept_out {
             self.request(group, request);
         }
@@ -1034,14 +995,14 @@ impl Gateway {
     /// Time passes for a group.
     fn tick_seat(&mut self, index: usize) {
         self.step(index, Input::Tick);
-        let layout = self.cluster.layout.clone().expect("the caller looked");
-        let now = self.cluster.now;
-        let (seat, replica) = (&mut self.cluster.seats[index], &mut self.replicas[index]);
+        let layout = self.context.layout.clone().expect("the caller looked");
+        let now = self.context.now;
+        let (seat, replica) = (&mut self.cluster.seats[index], &mut self.local.replicas[index]);
         let was_unsettled = seat.is_unsettled(&layout, replica);
         if was_unsettled {
-            let seed = self.prng.next_u64();
+            let seed = self.context.prng.next_u64();
             let (group, kept_out) = (replica.group(), Seat::give_log(&layout, replica));
-            seat.settle(&layout, replica, &self.turn, seed, now);
+            seat.settle(&layout, replica, &self.context.turn, seed, now);
             self.look_at_lines(index);
             self.wound_again(index);
             for request in kept_out {
@@ -1051,15 +1012,15 @@ impl Gateway {
         let Cluster { seats, peers, .. } = &mut self.cluster;
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut outputs = Vec::new();
-        let replica = &self.replicas[index];
+        let replica = &self.local.replicas[index];
         let group = layout.group(replica.group());
         let seat = &mut seats[index];
         let is_moving = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_moving);
-        seat.group_client.begin(now, self.settings.slow_from());
+        seat.group_client.begin(now, self.context.settings.slow_from());
         let changed = seat.tick(group, replica, is_up, is_moving, &mut outputs);
         let without_strangers = seat.without_strangers(group, replica, now);
         let is_cut_off = seat.group_client.is_cut_off();
-        self.shared.set_cut_off(replica.group(), is_cut_off);
+        self.context.shared.set_cut_off(replica.group(), is_cut_off);
         if replica.leader().is_some() {
             if seat.fenced < Some(layout.epoch) {
                 seat.fenced = Some(layout.epoch);
@@ -1067,8 +1028,8 @@ impl Gateway {
                 let fence = keyspace::Fence::new(*newest, alive.iter().copied());
                 self.step(index, Input::Own(&keyspace::Operation::Fence { fence }));
             }
-            let limits = self.compactness;
-            let replica = &self.replicas[index];
+            let limits = self.local.limits;
+            let replica = &self.local.replicas[index];
             let has_own = replica.member().is_some_and(Member::has_own);
             if replica.keyspace().limits() != limits && !has_own {
                 self.ask_limits(index);
@@ -1079,16 +1040,16 @@ impl Gateway {
         if let Some(input) = without_strangers {
             self.step(index, input);
         }
-        let member = self.replicas[index].member();
+        let member = self.local.replicas[index].member();
         if changed || member.is_some_and(|member| member.has_own() || member.raft().has_ready()) {
             self.cluster.touch(index);
         }
-        self.transactions.outputs.extend(outputs);
+        self.outbox.outputs.extend(outputs);
         self.look_after_if_led(index);
         self.end_waits_of_lost(index);
         self.tick_watches(index);
-        let (seat, now) = (&mut self.cluster.seats[index], self.cluster.now);
-        let replica = &self.replicas[index];
+        let (seat, now) = (&mut self.cluster.seats[index], self.context.now);
+        let replica = &self.local.replicas[index];
         let is_busy = was_unsettled || replica.keyspace().has_transactions();
         seat.quiet_until = if is_busy {
             now
@@ -1100,43 +1061,43 @@ impl Gateway {
     /// Before a group that is alone gets its log, all transactions that have not voted everywhere are withdrawn: one may wait for
     /// one of another node, which waits for this group. The hints may be lost, and are repeated.
     fn wound_again(&mut self, index: usize) {
-        let replica = &self.replicas[index];
+        let replica = &self.local.replicas[index];
         if replica.awaits_log() && !mutations::is(Mutation::AloneWoundsOnce) {
             let open = replica.keyspace().open_transactions();
             let wounds = open.map(|(txn, _)| Output::Wound { txn });
-            self.transactions.outputs.extend(wounds);
+            self.outbox.outputs.extend(wounds);
         }
     }
 
     /// How much is to be given on what the replica here says of its group: nothing if it does not lead, and the more the newer
     /// the term. A node without others knows all there is.
     pub(crate) fn claim_on(&self, index: usize) -> i64 {
-        if !self.is_spread {
+        if !self.context.is_spread {
             return i64::MAX;
         }
-        let leader = self.replicas[index].leader();
+        let leader = self.local.replicas[index].leader();
         leader.map_or(0, |leader| leader.term().0 as i64 + 1)
     }
 
     /// How many times the group of this replica has begun anew, as far as is known here.
     pub(crate) fn generation_on(&self, index: usize) -> i64 {
-        let layout = self.cluster.layout.as_ref();
+        let layout = self.context.layout.as_ref();
         layout.map_or(0, |layout| {
-            layout.group(self.replicas[index].group()).generation as i64
+            layout.group(self.local.replicas[index].group()).generation as i64
         })
     }
 
     /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
     /// it has is no reason not to: others may be on their way.
     fn ask_limits(&mut self, index: usize) {
-        let limits = self.compactness;
+        let limits = self.local.limits;
         self.ask_own(index, &keyspace::Operation::Limits { limits });
     }
 
     /// The same in all groups that are led here: the settings are others.
     pub(crate) fn ask_limits_of_led(&mut self) {
         for index in 0..self.cluster.seats.len() {
-            if self.replicas[index].leader().is_some() {
+            if self.local.replicas[index].leader().is_some() {
                 self.ask_limits(index);
             }
         }
@@ -1144,10 +1105,12 @@ impl Gateway {
 
     /// Nothing is popped for clients whose node is out of reach of the leader, here: an element would be gone with them.
     fn end_waits_of_lost(&mut self, index: usize) {
-        if !self.replicas[index].keyspace().has_waiters() || self.replicas[index].leader().is_none() {
+        if !self.local.replicas[index].keyspace().has_waiters()
+            || self.local.replicas[index].leader().is_none()
+        {
             return;
         }
-        let boots = self.replicas[index].keyspace().waiting_boots().collect();
+        let boots = self.local.replicas[index].keyspace().waiting_boots().collect();
         self.end_waits_of_those_lost(index, boots);
     }
 
@@ -1162,10 +1125,10 @@ impl Gateway {
     /// The same, of a leader at the beginning of its term: before anything else is carried out, and whether or not all that
     /// came before is applied here.
     fn end_waits_before_term(&mut self, index: usize) {
-        if self.replicas[index].leader().is_none() {
+        if self.local.replicas[index].leader().is_none() {
             return;
         }
-        let layout = self.cluster.layout();
+        let layout = self.context.layout();
         let boots = layout.into_iter().flat_map(|layout| layout.nodes.keys());
         let boots = boots.copied().collect();
         self.end_waits_of_those_lost(index, boots);
@@ -1174,10 +1137,10 @@ impl Gateway {
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
     /// whether anything was answered by it, so that connections may go on.
     pub fn finish_cluster(&mut self, now: Monotonic) {
-        if self.cluster.layout.is_none() {
+        if self.context.layout.is_none() {
             return;
         }
-        self.cluster.now = now;
+        self.context.now = now;
         self.send_combined();
         // A batch that is answered at once may let a connection go on, whose commands wait for the next turn.
         for index in std::mem::take(&mut self.cluster.touched) {
@@ -1189,29 +1152,24 @@ impl Gateway {
         if std::mem::take(&mut self.cluster.claims_changed) {
             self.gather_claims(now);
         }
-        let Cluster { peers, outbox, .. } = &mut self.cluster;
-        for (&node, peer) in peers.iter_mut().filter(|(_, peer)| peer.is_up) {
-            outbox.extend(
-                peer.beats
-                    .beat(now)
-                    .map(|beat| (node, PeerMessage::Heartbeat(beat))),
-            );
+        for (&node, peer) in self.cluster.peers.iter_mut().filter(|(_, peer)| peer.is_up) {
+            let beat = peer.beats.beat(now);
+            let beat = beat.map(|beat| (node, PeerMessage::Heartbeat(beat)));
+            self.outbox.peer_messages.extend(beat);
         }
         self.serve_waiters();
         self.pump();
     }
 
     fn finish_seat(&mut self, index: usize, now: Monotonic) {
-        let me = self.cluster.me();
-        let group = self.replicas[index].group();
-        let sender = self.cluster.sender(index);
+        let me = self.context.me();
+        let group = self.local.replicas[index].group();
+        let sender = Sender {
+            node: me,
+            gateway: self.cluster.seats[index].group_client.gateway(),
+        };
         self.group_client(index);
-        let Cluster {
-            seats,
-            outbox,
-            forwarded,
-            ..
-        } = &mut self.cluster;
+        let Cluster { seats, forwarded, .. } = &mut self.cluster;
         let seat = &mut seats[index];
         let mut here = Vec::new();
         if let Some(target) = seat.target.filter(|_| seat.group_client.has_due()) {
@@ -1225,18 +1183,25 @@ impl Gateway {
                         batch: batch.clone(),
                     };
                     *forwarded += 1;
-                    outbox.push((target, PeerMessage::Batch(batch)));
+                    self.outbox.send_to_node(target, PeerMessage::Batch(batch));
                 }
             });
         }
         here.into_iter()
             .for_each(|batch| self.hand_over(index, sender, batch));
-        if let Some(writes) = self.replicas[index].leader().map(Member::next_bytes) {
-            self.evict_for_entry(index, writes);
+        if self.pausing.pause.is_none()
+            && let Some(writes) = self.local.replicas[index].leader().map(Member::next_bytes)
+        {
+            let victims = self
+                .maxmemory
+                .victims_for_entry(&self.context, &mut self.local, index, writes);
+            for (db, key) in victims {
+                self.ask_own(index, &keyspace::Operation::Evict { db, key: &key });
+            }
         }
-        let has_work = self.replicas[index].has_work(now);
+        let has_work = self.local.replicas[index].has_work(now);
         let effects = has_work.then(|| self.step(index, Input::Finish)).flatten();
-        if let Some(until) = self.replicas[index].member().and_then(Member::kept_until) {
+        if let Some(until) = self.local.replicas[index].member().and_then(Member::kept_until) {
             self.cluster.keep_until(index, until);
         }
         let Some(effects) = effects else {
@@ -1244,8 +1209,8 @@ impl Gateway {
         };
         self.carry_out_effects(index, effects);
         self.tell(index);
-        let clock = self.shared.hooks.monotonic;
-        let replica = &mut self.replicas[index];
+        let clock = self.context.shared.hooks.monotonic;
+        let replica = &mut self.local.replicas[index];
         if replica.leader().is_some() {
             let marked_at = if mutations::is(Mutation::AgeFromBefore) {
                 Monotonic(0)
@@ -1267,14 +1232,14 @@ impl Gateway {
 
     /// Looks after transactions of a group, if it is led here.
     fn look_after_if_led(&mut self, index: usize) {
-        if self.replicas[index].leader().is_some() {
+        if self.local.replicas[index].leader().is_some() {
             self.look_after(index);
         }
     }
 
     /// Carries out what a member wants done.
     fn carry_out_effects(&mut self, index: usize, effects: Effects) {
-        let group = self.replicas[index].group();
+        let group = self.local.replicas[index].group();
         let Effects {
             messages,
             responses,
@@ -1307,17 +1272,17 @@ impl Gateway {
             ));
         }
         if was_installed {
-            self.changed = crate::gateway::Changed::Any;
+            self.maxmemory.changed = Changed::Any;
             self.all_filled(index);
         }
         self.cluster.is_news |= status.is_some() || members.is_some();
         self.note_scrub(index, &differing, is_undecided);
-        let layout = self.cluster.layout.as_ref().expect("members have one").clone();
+        let layout = self.context.layout.as_ref().expect("members have one").clone();
         let seats = &layout.group(group).seats;
-        let Cluster { outbox, .. } = &mut self.cluster;
         for message in messages {
             if let Some(&node) = seats.get(&message.to) {
-                outbox.push((node, PeerMessage::Raft(Raft { group, message })));
+                self.outbox
+                    .send_to_node(node, PeerMessage::Raft(Raft { group, message }));
             }
         }
         let from = self.cluster.seats[index].incarnation;
@@ -1332,9 +1297,7 @@ impl Gateway {
                     point: chunk.point,
                     bytes: Bytes::from(chunk.bytes),
                 };
-                self.cluster
-                    .outbox
-                    .push((node, PeerMessage::TransferChunk(chunk)));
+                self.outbox.send_to_node(node, PeerMessage::TransferChunk(chunk));
             }
         }
         let generation = layout.group(group).generation;
@@ -1348,7 +1311,7 @@ impl Gateway {
                     format: SCRUB_FORMAT,
                     scrubbed,
                 };
-                self.cluster.outbox.push((node, PeerMessage::Scrub(scrub)));
+                self.outbox.send_to_node(node, PeerMessage::Scrub(scrub));
             }
         }
         for (to, response) in responses {
@@ -1356,11 +1319,11 @@ impl Gateway {
         }
         if status.is_some() {
             let mut outputs = Vec::new();
-            self.cluster.seats[index].follow(&self.replicas[index], layout.group(group), &mut outputs);
-            self.transactions.outputs.extend(outputs);
+            self.cluster.seats[index].follow(&self.local.replicas[index], layout.group(group), &mut outputs);
+            self.outbox.outputs.extend(outputs);
             self.cluster.touch(index);
             self.end_waits_before_term(index);
-            if self.replicas[index].leader().is_some() {
+            if self.local.replicas[index].leader().is_some() {
                 // Who led before may have been told of other settings, or of none.
                 self.ask_limits(index);
             }
@@ -1369,10 +1332,10 @@ impl Gateway {
 
     /// An operator is told of replicas that differ, by whoever leads the group.
     fn note_scrub(&mut self, index: usize, differing: &[Incarnation], is_undecided: bool) {
-        if differing.is_empty() && !is_undecided || self.replicas[index].leader().is_none() {
+        if differing.is_empty() && !is_undecided || self.local.replicas[index].leader().is_none() {
             return;
         }
-        let group = self.replicas[index].group().number();
+        let group = self.local.replicas[index].group().number();
         for incarnation in differing {
             let node = self.layout_of(index).seats.get(incarnation);
             let place = node.map_or_else(String::new, |node| format!(" on node {}", node.0));
@@ -1405,9 +1368,9 @@ impl Gateway {
 
     /// What this node leads, to each node that has a part in it.
     fn gather_claims(&mut self, now: Monotonic) {
-        let layout = self.cluster.layout.clone().expect("the caller looked");
+        let layout = self.context.layout.clone().expect("the caller looked");
         let mut claims: BTreeMap<NodeId, Vec<Claim>> = BTreeMap::new();
-        for replica in &self.replicas {
+        for replica in &self.local.replicas {
             let seats = &layout.group(replica.group()).seats;
             let member = replica.member().into_iter();
             for claim in member.flat_map(|member| member.raft().claims()) {
@@ -1423,15 +1386,15 @@ impl Gateway {
 
     /// What is to be sent to other nodes, in order.
     pub fn take_peer_messages(&mut self) -> Vec<(NodeId, PeerMessage)> {
-        std::mem::take(&mut self.cluster.outbox)
+        std::mem::take(&mut self.outbox.peer_messages)
     }
 
     /// Whether the turn has anything for [`Gateway::finish_cluster`] to do.
     pub fn has_cluster_work(&self) -> bool {
-        let is_due = |peer: &Peer| peer.is_up && peer.beats.due().is_some_and(|due| due <= self.cluster.now);
+        let is_due = |peer: &Peer| peer.is_up && peer.beats.due().is_some_and(|due| due <= self.context.now);
         !self.cluster.touched.is_empty()
             || !self.combining.is_empty()
-            || !self.cluster.outbox.is_empty()
+            || !self.outbox.peer_messages.is_empty()
             || self.cluster.peers.values().any(is_due)
     }
 
@@ -1454,8 +1417,8 @@ impl Gateway {
         }
         if self.may_read_stale(&connection.session, spec, index) {
             let db = connection.session.db;
-            let state = self.replicas[index].state_mut();
-            return state.read_leased(&self.turn, db, &command, &mut connection.writer());
+            let state = self.local.replicas[index].state_mut();
+            return state.read_leased(&self.context.turn, db, &command, &mut connection.writer());
         }
         if self.cluster.seats[index].group_client.is_cut_off() {
             return connection.writer().error(replica::UNREACHABLE);
@@ -1464,19 +1427,13 @@ impl Gateway {
         crate::gateway::note_sent(connection, spec, args);
         let reply_to = self.reserve_behind(connection, spec, args);
         // It is measured when it is answered.
-        self.timing.is_ours = false;
-        let frame = self.frame.clone();
+        self.context.timing.is_ours = false;
+        let frame = self.context.frame.clone();
         let asked = connection.session.asked(spec, args, is_free, frame.as_ref());
-        let began = Some(self.cluster.now);
+        let began = Some(self.context.now);
         let asked = Asked { began, ..asked };
         self.group_client(index).command(reply_to, asked);
         self.cluster.touch(index);
-    }
-
-    /// Whether a group of this worker may be led elsewhere.
-    pub(crate) fn is_replicated_here(&self, group: GroupId) -> bool {
-        let index = self.local(group);
-        index.is_some_and(|index| self.replicas[index].has_log())
     }
 
     /// Whether a command may be answered from what a replica here holds, although another node leads and may have gone on:
@@ -1487,7 +1444,7 @@ impl Gateway {
         session.reads_at_replicas
             && session.endpoint == crate::endpoint::Endpoint::Cluster
             && spec.flags.contains(command::Flags::READONLY)
-            && self.replicas[index]
+            && self.local.replicas[index]
                 .member()
                 .is_some_and(|member| !member.leads() && votes(member))
     }
@@ -1501,15 +1458,15 @@ impl Gateway {
         args: Args<'_>,
         index: usize,
     ) -> bool {
-        let now = self.cluster.now;
+        let now = self.context.now;
         let is_led = || {
-            let member = self.replicas[index].member();
+            let member = self.local.replicas[index].member();
             member.is_some_and(|member| member.may_read(now))
         };
         let is_settled = || crate::gateway::is_untouched(connection, spec, args);
         // What a transaction holds is waited for at the member.
         let is_free = || {
-            self.replicas[index]
+            self.local.replicas[index]
                 .state()
                 .admits(|| locks_of([(spec, args)], |_| true))
         };
@@ -1520,15 +1477,15 @@ impl Gateway {
     /// for as by any other node then, and comes behind an entry that says how late it is.
     fn read_leased(&mut self, connection: &mut Connection, command: &Command<'_>, index: usize) -> bool {
         let db = connection.session.db;
-        let state = self.replicas[index].state_mut();
+        let state = self.local.replicas[index].state_mut();
         let (before, counts) = (
             connection.pipeline.target().len(),
-            state.mark_reads(&self.turn, false),
+            state.mark_reads(&self.context.turn, false),
         );
-        state.read_leased(&self.turn, db, command, &mut connection.writer());
+        state.read_leased(&self.context.turn, db, command, &mut connection.writer());
         let is_ahead = state.is_ahead(counts);
         // What was read to be expired is to be deleted.
-        for (db, key) in self.replicas[index].state_mut().take_met_expired() {
+        for (db, key) in self.local.replicas[index].state_mut().take_met_expired() {
             self.ask_own(index, &keyspace::Operation::Expire { db, key: &key });
         }
         if is_ahead {
@@ -1548,8 +1505,8 @@ impl Gateway {
         if self.cluster.leased.is_empty() {
             return true;
         }
-        let now = (self.shared.hooks.monotonic)();
-        let replicas = &self.replicas;
+        let now = (self.context.shared.hooks.monotonic)();
+        let replicas = &self.local.replicas;
         let mut leased = std::mem::take(&mut self.cluster.leased);
         let may = leased.drain(..).all(|index| {
             replicas[index]
@@ -1576,17 +1533,17 @@ impl Gateway {
                 .group_client
                 .refuse(reply_to, &mut outputs);
         } else {
-            let began = Some(self.cluster.now);
+            let began = Some(self.context.now);
             self.group_client(index)
                 .command(reply_to, Asked { began, ..asked });
             self.cluster.touch(index);
         }
-        self.transactions.outputs.extend(outputs);
+        self.outbox.outputs.extend(outputs);
     }
 
     /// A request for a replicated group.
     pub(crate) fn ask_leader(&mut self, index: usize, request: Request, outputs: &mut Vec<Output>) {
-        let group = self.replicas[index].group();
+        let group = self.local.replicas[index].group();
         let group_client = self.group_client(index);
         match request {
             Request::Execute { reply_to, .. }
@@ -1670,13 +1627,14 @@ impl Gateway {
 
     /// Asks for expired keys of a replicated group to be deleted, if it is led here. Whether there are more.
     pub(crate) fn expire_replicated(&mut self, index: usize, objects_max: usize) -> bool {
-        if self.replicas[index].leader().is_none_or(Member::has_own) {
+        if self.local.replicas[index].leader().is_none_or(Member::has_own) {
             return false;
         }
         let mut found = Vec::new();
-        let is_complete = self.replicas[index]
-            .state_mut()
-            .find_expired(&self.turn, objects_max, &mut found);
+        let is_complete =
+            self.local.replicas[index]
+                .state_mut()
+                .find_expired(&self.context.turn, objects_max, &mut found);
         for (db, key) in &found {
             self.ask_own(index, &keyspace::Operation::Expire { db: *db, key });
         }
@@ -1686,7 +1644,7 @@ impl Gateway {
     /// The replicated groups that are led here and have nothing of the leader's own under way.
     pub(crate) fn led_and_free(&self) -> Vec<usize> {
         let is_free = |replica: &Replica| replica.leader().is_some_and(|leader| !leader.has_own());
-        let replicas = self.replicas.iter().enumerate();
+        let replicas = self.local.replicas.iter().enumerate();
         replicas
             .filter(|(_, replica)| is_free(replica))
             .map(|(index, _)| index)

@@ -111,11 +111,14 @@ impl Gateway {
         is_combined(operation.spec)
             && operation.parse().is_ok()
             && is_plain
-            && self.is_spread
+            && self.context.is_spread
             && extent.groups.len() > 1
             && operation.args.as_args().byte_len() <= COMBINED_BYTES_MAX
-            && !extent.groups.iter().any(|group| self.shared.is_cut_off(*group))
-            && self.coordinator.oldest_wait(self.cluster_now()) < USUAL_WAIT
+            && !extent
+                .groups
+                .iter()
+                .any(|group| self.context.shared.is_cut_off(*group))
+            && self.coordinator.oldest_wait(self.context.now) < USUAL_WAIT
     }
 
     /// Takes a program that shares a transaction with others of this turn.
@@ -126,10 +129,10 @@ impl Gateway {
         };
         let bytes = operation.args.as_args().byte_len();
         // It is measured when it is answered.
-        self.timing.is_ours = false;
+        self.context.timing.is_ours = false;
         let client = Combined {
             reply_to,
-            came_at: self.timing.now(),
+            came_at: self.context.timing.now(),
         };
         let combinations = &mut self.combining.combinations;
         let groups = extent.groups;

@@ -37,7 +37,7 @@ impl Gateway {
                 ReplyError::WatchInsideMulti.write(&mut connection.writer());
             }
             CommandId::Watch => self.on_watch(connection, args.from(1)),
-            CommandId::Info if self.shared.workers.len() > 1 || self.is_spread => {
+            CommandId::Info if self.context.shared.workers.len() > 1 || self.context.is_spread => {
                 self.on_info(connection, args);
             }
             CommandId::Wait => self.on_wait(connection, spec, args),
@@ -125,7 +125,9 @@ impl Gateway {
             CommandId::PubSubShardChannels => self.pubsub_channels(Kind::ShardChannel, args, w)?,
             CommandId::PubSubNumSub => self.pubsub_counts(Kind::Channel, args.from(2), w),
             CommandId::PubSubShardNumSub => self.pubsub_counts(Kind::ShardChannel, args.from(2), w),
-            CommandId::PubSubNumPat => w.integer(self.shared.subscriptions.names(Kind::Pattern) as i64),
+            CommandId::PubSubNumPat => {
+                w.integer(self.context.shared.subscriptions.names(Kind::Pattern) as i64)
+            }
             CommandId::PubSubHelp => command::introspect::help("PUBSUB", help::PUBSUB, w),
 
             // The server.
@@ -148,7 +150,7 @@ impl Gateway {
             CommandId::ModuleHelp => command::introspect::help("MODULE", help::MODULE, w),
             CommandId::Role => server::role(w),
             // Nothing is ever saved: as `INFO` has it.
-            CommandId::LastSave => w.integer(self.shared.started_at / 1_000),
+            CommandId::LastSave => w.integer(self.context.shared.started_at / 1_000),
             CommandId::FunctionFlush => server::function_flush(args, w)?,
             CommandId::SlowLogGet => self.slow_log_get(args, w)?,
             CommandId::SlowLogLen => self.slow_log_len(w),

@@ -106,6 +106,8 @@ pub(crate) struct Coordinator {
     /// Decisions that did not reach their groups, which are out of reach: they are told when those are back. Bounded by
     /// those that settle.
     untold: BTreeMap<GroupId, BTreeSet<TxnId>>,
+    /// Of all offload jobs that are away, those that evaluate what groups have sent.
+    pub(crate) evaluations: usize,
 }
 
 /// How a transaction is carried out.
@@ -464,12 +466,12 @@ impl Gateway {
         let sees_whole = extent.sees_whole();
         // The result of a named one is kept with the votes, and so must be known before them.
         let mode = match (extent.flows || program.request.is_some(), extent.writes) {
-            _ if extent.scans && self.is_spread && !program.is_exec => TxnMode::PerGroup,
+            _ if extent.scans && self.context.is_spread && !program.is_exec => TxnMode::PerGroup,
             (true, _) if sees_whole => TxnMode::LockInPlace,
             // Where groups have logs, a lock is an entry, and reading without one mostly does.
-            (true, _) if self.is_spread => TxnMode::OptimisticRead,
+            (true, _) if self.context.is_spread => TxnMode::OptimisticRead,
             (true, _) => TxnMode::LockFirst,
-            (false, false) if self.is_spread => TxnMode::SnapshotRead,
+            (false, false) if self.context.is_spread => TxnMode::SnapshotRead,
             (false, true) if sees_whole => TxnMode::InPlace,
             (false, _) => TxnMode::Vote,
         };
@@ -502,7 +504,7 @@ impl Gateway {
 
     /// Sends a command on its way by itself that was combined with others, of which nothing was done.
     pub(crate) fn start_alone(&mut self, reply_to: ReplyTo, program: Program, opened_at: Monotonic) {
-        let extent = program.extent(self.groups);
+        let extent = program.extent(self.context.groups);
         let begun = self.open_transaction(
             Client::alone(reply_to, program),
             extent,
@@ -526,7 +528,7 @@ impl Gateway {
         let (id, priority) = self.new_transaction();
         let span = id.seq - self.lowest_open(id.seq).min(id.seq);
         let (open, settling) = self.coordinator.counts();
-        let (came_at, now) = (self.timing.now(), self.cluster_now());
+        let (came_at, now) = (self.context.timing.now(), self.context.now);
         if mode != TxnMode::SnapshotRead && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
             if is_single {
                 self.fail_single(client.reply_to, &client.program, BEHIND);
@@ -535,15 +537,18 @@ impl Gateway {
             }
             return None;
         }
-        self.stats.transactions.add(client.combined.len().max(1) as u64);
-        if self.is_spread {
+        self.context
+            .stats
+            .transactions
+            .add(client.combined.len().max(1) as u64);
+        if self.context.is_spread {
             // It is measured when it is answered.
-            self.timing.is_ours = false;
+            self.context.timing.is_ours = false;
         }
         let open = Open {
             id,
             began: priority.began,
-            came_at: self.is_spread.then_some(came_at),
+            came_at: self.context.is_spread.then_some(came_at),
             spent: None,
             is_single,
             touches,
@@ -593,9 +598,9 @@ impl Gateway {
 
     /// Sends the first messages of an attempt.
     fn attempt_transaction(&mut self, seq: u64) {
-        let (groups, is_spread) = (self.groups, self.is_spread);
+        let (groups, is_spread) = (self.context.groups, self.context.is_spread);
         let now = if is_spread {
-            (self.shared.hooks.monotonic)()
+            (self.context.shared.hooks.monotonic)()
         } else {
             Monotonic(0)
         };
@@ -603,11 +608,16 @@ impl Gateway {
         let participants: Participants = open
             .groups
             .iter()
-            .map(|group| self.cluster.participant(*group))
+            .map(|group| self.context.participant(*group))
             .collect();
         open.participants = participants.clone();
         let (txn, began) = (open.id, open.began);
-        if is_spread && open.groups.iter().any(|group| self.shared.is_cut_off(*group)) {
+        if is_spread
+            && open
+                .groups
+                .iter()
+                .any(|group| self.context.shared.is_cut_off(*group))
+        {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
             return self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
         }
@@ -737,7 +747,7 @@ impl Gateway {
     /// Sends its groups what they have to do for a transaction. Those with long parts go first, and the others when these have
     /// voted: whoever is prepared and hears nothing for long asks the others, and would be told that the long part has not come.
     fn send_parts(&mut self, txn: TxnId, requests: Vec<(GroupId, Request)>) {
-        let long_bytes_min = self.shared.hooks.piece_sizes.long_bytes_min;
+        let long_bytes_min = self.context.shared.hooks.piece_sizes.long_bytes_min;
         let is_long = |request: &Request| matches!(request, Request::Prepare(part) if part.byte_len() >= long_bytes_min);
         let (mut first, mut behind): (Vec<_>, Vec<_>) =
             requests.into_iter().partition(|(_, request)| is_long(request));
@@ -762,7 +772,7 @@ impl Gateway {
 
     /// A group has answered commands that only read.
     pub(crate) fn on_seen(&mut self, txn: TxnId, group: GroupId, seen: Seen) {
-        let now = (self.shared.hooks.monotonic)();
+        let now = (self.context.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
         let Some(replies) = seen.replies else {
             return self.answer_transaction(txn, Answers::Refused);
@@ -782,7 +792,7 @@ impl Gateway {
         if open.tries > TRIES_MAX {
             open.mode = TxnMode::Vote;
         }
-        self.stats.transaction_retries.add(1);
+        self.context.stats.transaction_retries.add(1);
         self.begin_again_transaction(txn);
     }
 
@@ -795,7 +805,7 @@ impl Gateway {
         age: Duration,
         time: UnixMillis,
     ) {
-        let now = (self.shared.hooks.monotonic)();
+        let now = (self.context.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
         open.times.note(group, time);
         open.is_together &= is_old_enough(age, now.since(open.sent_at));
@@ -854,7 +864,7 @@ impl Gateway {
 
     /// All groups hold what is to be checked out: they are asked for it.
     fn check_out(&mut self, txn: TxnId) {
-        let groups = self.groups;
+        let groups = self.context.groups;
         let Some(open) = self.open_of(txn) else { return };
         let Some(Client { program, .. }) = &open.client else {
             // It was told that it is not known, and nobody is left for whom it would be carried out.
@@ -874,8 +884,8 @@ impl Gateway {
 
     /// All values are here: the commands are carried out on them, on another thread.
     fn set_out_with(&mut self, txn: TxnId) {
-        let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
-        let (clock, shared) = (self.timing.clock(), self.shared.clone());
+        let (groups, turn, limits) = (self.context.groups, self.context.turn, self.local.limits);
+        let (clock, shared) = (self.context.timing.clock(), self.context.shared.clone());
         let Some(open) = self.open_of(txn) else { return };
         if !open.refusers.is_empty() {
             return self.put_back(txn);
@@ -906,7 +916,7 @@ impl Gateway {
 
     /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
     fn put_back(&mut self, txn: TxnId) {
-        let groups = self.groups;
+        let groups = self.context.groups;
         let Some(open) = self.open_of(txn) else { return };
         let Some(Client { program, .. }) = &open.client else {
             return;
@@ -946,7 +956,13 @@ impl Gateway {
 
     /// All objects are here: the commands are carried out on a scratch, on another thread if it is much.
     fn evaluate_transaction(&mut self, txn: TxnId) {
-        let (groups, turn, limits, now) = (self.groups, self.turn, self.compactness, self.cluster_now());
+        let evaluations = self.coordinator.evaluations;
+        let (groups, turn, limits, now) = (
+            self.context.groups,
+            self.context.turn,
+            self.local.limits,
+            self.context.now,
+        );
         let Some(open) = self.coordinator.open_of(txn) else {
             return;
         };
@@ -971,7 +987,7 @@ impl Gateway {
         }
         let is_whole = open.mode == TxnMode::LockInPlace;
         let time_of = |operation: &Operation| open.times.of(operation, groups);
-        let may_leave = self.is_spread && !is_whole && self.evaluations < EVALUATIONS_MAX;
+        let may_leave = self.context.is_spread && !is_whole && evaluations < EVALUATIONS_MAX;
         if may_leave && fetched.is_much(turn.steps_max) {
             let operations = program.operations().cloned();
             let operations = operations.map(|operation| {
@@ -992,7 +1008,7 @@ impl Gateway {
             open.is_aside = true;
             return self.evaluate_aside(evaluation);
         }
-        let mut scratch = turn.scratch_in(self.scratch.take(), open.times.earliest());
+        let mut scratch = turn.scratch_in(self.local.scratch.take(), open.times.earliest());
         scratch.set_limits(limits);
         let expects = std::mem::take(&mut fetched.expects);
         if fetched.place_on(&mut scratch).is_none() {
@@ -1018,7 +1034,7 @@ impl Gateway {
             );
             if scratch.is_small() {
                 // It is empty now.
-                self.scratch = Some(scratch);
+                self.local.scratch = Some(scratch);
             }
             evaluated
         };
@@ -1027,7 +1043,7 @@ impl Gateway {
 
     /// Another thread has carried the commands out. Of an attempt that was given up meanwhile nothing is wanted.
     pub(crate) fn on_evaluated(&mut self, evaluation: Evaluation) {
-        self.evaluations -= 1;
+        self.coordinator.evaluations -= 1;
         let txn = evaluation.txn;
         let Some(open) = self.open_of(txn).filter(|open| open.is_aside) else {
             return;
@@ -1046,7 +1062,7 @@ impl Gateway {
         evaluated: Evaluated,
         mut expects: BTreeMap<GroupId, Vec<Condition>>,
     ) {
-        let (groups, now) = (self.groups, self.cluster_now());
+        let (groups, now) = (self.context.groups, self.context.now);
         let Some(open) = self.coordinator.open_of(txn) else {
             return;
         };
@@ -1078,7 +1094,7 @@ impl Gateway {
             }
             open.tries += 1;
             if open.tries <= TRIES_MAX {
-                self.stats.transaction_retries.add(1);
+                self.context.stats.transaction_retries.add(1);
                 return self.begin_again_transaction(txn);
             }
         }
@@ -1235,13 +1251,13 @@ impl Gateway {
             Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
             Refusal::Wounded | Refusal::Queried | Refusal::Renewed => {}
         }
-        self.stats.transaction_retries.add(1);
+        self.context.stats.transaction_retries.add(1);
         self.begin_again_transaction(txn);
     }
 
     /// One of the groups of what was to be offloaded has a log by now: it is carried out as any other is.
     fn leave_offload(&mut self, txn: TxnId) {
-        self.stats.transaction_retries.add(1);
+        self.context.stats.transaction_retries.add(1);
         let Some(mut open) = self.coordinator.open.remove(&txn.seq) else {
             return;
         };
@@ -1258,7 +1274,7 @@ impl Gateway {
             let operation = operation.clone();
             return self.request(*group, Request::Execute { reply_to, operation });
         }
-        let extent = program.extent(self.groups);
+        let extent = program.extent(self.context.groups);
         let begun = self.start(reply_to, program, extent);
         if let Some(next) = begun.and_then(|seq| self.coordinator.open.get_mut(&seq)) {
             (next.opened_at, next.long) = (open.opened_at, open.long);
@@ -1282,7 +1298,7 @@ impl Gateway {
 
     /// Tells all participants of an attempt how it ended.
     fn end_attempt(&mut self, txn: TxnId, is_committed: bool) {
-        let (is_spread, worker) = (self.is_spread, self.worker);
+        let (is_spread, worker) = (self.context.is_spread, self.context.worker);
         let Some(open) = self.open_of(txn) else { return };
         let is_awaited = open.phase == Phase::Committed;
         if !is_awaited {
@@ -1339,7 +1355,7 @@ impl Gateway {
             is_committed,
             // The replies of what groups carry out when it is decided.
             is_awaited: open.is_some_and(|open| open.id == txn && open.phase == Phase::Committed),
-            worker: self.worker,
+            worker: self.context.worker,
             is_final: false,
         }
     }
@@ -1392,7 +1408,7 @@ impl Gateway {
     pub(crate) fn on_undecided(&mut self, txn: TxnId, group: GroupId) {
         let settling = self.coordinator.settling.get(&txn);
         if let Some(settling) = settling.filter(|settling| settling.outstanding.contains(&group)) {
-            if self.shared.is_cut_off(group) {
+            if self.context.shared.is_cut_off(group) {
                 self.coordinator.untold.entry(group).or_default().insert(txn);
                 return;
             }
@@ -1405,12 +1421,12 @@ impl Gateway {
     }
 
     fn is_ours(&self, txn: TxnId) -> bool {
-        txn.boot == self.boot() && txn.worker == self.worker
+        txn.boot == self.context.boot() && txn.worker == self.context.worker
     }
 
     /// Tells groups that are in reach again what was decided meanwhile.
     fn tell_untold(&mut self) {
-        let shared = &self.shared;
+        let shared = &self.context.shared;
         let reached = self
             .coordinator
             .untold
@@ -1448,7 +1464,7 @@ impl Gateway {
             return;
         };
         let low = self.lowest_open(newest);
-        let (boot, worker) = (self.boot(), self.worker);
+        let (boot, worker) = (self.context.boot(), self.context.worker);
         let behind = self.coordinator.behind.extract_if(.., |_, seq| *seq < low);
         for (group, seq) in behind.collect::<Vec<_>>() {
             let txn = TxnId {
@@ -1463,7 +1479,7 @@ impl Gateway {
 
     /// The next attempt, of the same age.
     fn begin_again_transaction(&mut self, txn: TxnId) {
-        let now = self.cluster_now();
+        let now = self.context.now;
         let Some(open) = self.open_of(txn) else { return };
         if open.client.is_none() {
             self.coordinator.open.remove(&txn.seq);
@@ -1488,16 +1504,16 @@ impl Gateway {
         };
         self.coordinator.waited_for.remove(&txn.seq);
         if let Answers::Refused = answers {
-            self.stats.transactions_refused.add(1);
+            self.context.stats.transactions_refused.add(1);
         }
-        let is_ending = open.is_ending(self.cluster_now());
+        let is_ending = open.is_ending(self.context.now);
         let Some(client) = open.client.take() else {
             return;
         };
         let (reply_to, program) = (client.reply_to, &client.program);
         if let (Some(nanos), Some(operation)) = (open.spent, program.operations().next()) {
             let (spec, args) = operation.words();
-            self.note_time(spec, nanos, args, Caller::of(reply_to));
+            self.context.note_time(spec, nanos, args, Caller::of(reply_to));
         }
         match answers {
             Answers::Whole(replies) if open.is_single => self.answer_single(reply_to, program, replies),
@@ -1540,10 +1556,10 @@ impl Gateway {
         if replies.bytes().first() == Some(&b'-')
             && let Some(operation) = program.operations().next()
         {
-            self.stats.by_command[operation.spec.id].failed.add(1);
+            self.context.stats.by_command[operation.spec.id].failed.add(1);
         }
         let replies = Some(replies);
-        self.transactions
+        self.outbox
             .outputs
             .push_back(Output::Answered { reply_to, replies });
     }
@@ -1557,7 +1573,7 @@ impl Gateway {
             // the queue instead, where those that are younger do not overtake it.
             Phase::Reading if open.mode == TxnMode::SnapshotRead && error == CROWDED_OUT => {
                 open.mode = TxnMode::Vote;
-                self.stats.transaction_retries.add(1);
+                self.context.stats.transaction_retries.add(1);
                 self.begin_again_transaction(txn);
             }
             Phase::Reading => {
@@ -1615,7 +1631,7 @@ impl Gateway {
         self.raise_marks();
         self.tell_untold();
         self.drop_lost_txn_queries();
-        let (now, is_spread) = (self.cluster_now(), self.is_spread);
+        let (now, is_spread) = (self.context.now, self.context.is_spread);
         // While all groups are on this node, they answer, if not at once: a key may be held for long.
         let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
         let open = self.coordinator.open.values();
@@ -1676,10 +1692,10 @@ impl Gateway {
             return;
         }
         if let Some(came_at) = came_at {
-            let took = self.timing.now().saturating_sub(came_at);
-            self.note_program(&program, took, reply_to);
+            let took = self.context.timing.now().saturating_sub(came_at);
+            self.context.note_program(&program, took, reply_to);
         }
-        self.deliveries.push_back(Delivery::Answered(Box::new(Answered {
+        self.outbox.deliver(Delivery::Answered(Box::new(Answered {
             reply_to,
             program,
             replies,
@@ -1791,7 +1807,7 @@ mod tests {
     fn values_go_back_if_a_group_does_not_hand_its_own_over() {
         let (mut gateway, shared, mut client, keys) = alone();
         let [one, other] = &keys;
-        let groups = gateway.groups;
+        let groups = gateway.context.groups;
         make_large(&mut gateway, &shared, &mut client, &keys);
         gateway.begin_turn(UnixMillis(1));
         let words = ArgsBuf::from_slices(["SUNION", one.as_str(), other.as_str()]);
@@ -1801,7 +1817,7 @@ mod tests {
         gateway.begin(&mut client, Program::single(operation));
         let refuser = group_of_key(groups, other.as_bytes());
         let mut refused = 0;
-        while let Some(output) = gateway.transactions.outputs.pop_front() {
+        while let Some(output) = gateway.outbox.outputs.pop_front() {
             match output {
                 Output::Locked {
                     txn, group, objects, ..
@@ -1820,7 +1836,7 @@ mod tests {
                     };
                     gateway.request(group, check_in);
                     refused += 1;
-                    gateway.transactions.outputs.push_back(Output::Voted {
+                    gateway.outbox.outputs.push_back(Output::Voted {
                         txn,
                         group,
                         vote: Vote::Refused(Refusal::Busy),

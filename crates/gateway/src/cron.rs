@@ -1,7 +1,6 @@
 //! Background work between turns: expired keys, garbage, and a surplus of memory, a bounded piece at a time.
 
 use crate::gateway::Gateway;
-use keyspace::EvictionPolicy;
 use std::sync::atomic::Ordering;
 
 impl Gateway {
@@ -12,33 +11,40 @@ impl Gateway {
         /// Objects dropped in one call, over all groups: a third of a millisecond.
         const GARBAGE_OBJECTS: usize = 2_048;
         let mut more = false;
-        if self.shared.active_expiry.load(Ordering::Relaxed) {
-            let share = EXPIRY_OBJECTS / self.replicas.len().max(1);
-            let turn = self.turn;
-            let began = self.timing.now();
-            for index in 0..self.replicas.len() {
-                more |= if self.replicas[index].has_log() {
+        if self.context.shared.active_expiry.load(Ordering::Relaxed) {
+            let share = EXPIRY_OBJECTS / self.local.replicas.len().max(1);
+            let turn = self.context.turn;
+            let began = self.context.timing.now();
+            for index in 0..self.local.replicas.len() {
+                more |= if self.local.replicas[index].has_log() {
                     self.expire_replicated(index, share.max(64))
                 } else {
-                    !self.replicas[index].expire_due(&turn, share.max(64))
+                    !self.local.replicas[index].expire_due(&turn, share.max(64))
                 };
             }
-            self.note_event("expire-cycle", self.timing.now().saturating_sub(began));
+            self.context
+                .note_event("expire-cycle", self.context.timing.now().saturating_sub(began));
         }
         let mut budget = GARBAGE_OBJECTS;
-        for replica in &mut self.replicas {
+        for replica in &mut self.local.replicas {
             more |= !replica.state_mut().collect_garbage(&mut budget);
         }
         self.tell_all();
-        if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction && self.pause.is_none() {
-            if self.is_spread {
-                self.evict_replicated();
+        if self.maxmemory.evicts() && self.pausing.pause.is_none() {
+            if self.context.is_spread {
+                let led = self.led_and_free();
+                let victims = self
+                    .maxmemory
+                    .victims_of_led(&mut self.context, &mut self.local, &led);
+                for (index, (db, key)) in victims {
+                    self.ask_own(index, &keyspace::Operation::Evict { db, key: &key });
+                }
                 return more;
             }
             // A limit that was lowered, or that other workers' writes passed: every worker gives its share.
-            if self.has_share_of_victims() {
+            if self.maxmemory.has_share_of_victims(&self.context) {
                 self.make_room();
-                more |= self.shared.counted_memory() > self.maxmemory;
+                more |= self.context.shared.counted_memory() > self.maxmemory.bytes_max;
             }
         }
         more

@@ -4,7 +4,7 @@
 //! that has a body or comes from a browser, and no command is called so: `POST` and `Host:`. The connection ends there, as
 //! in Redis, without an answer and before anything that follows.
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::session::Session;
 use resp::Args;
 
@@ -14,7 +14,7 @@ pub(crate) fn is_http(args: Args<'_>) -> bool {
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }
 
-impl Gateway {
+impl Context {
     /// Ends the connection: nothing more of it is carried out.
     #[cold]
     pub(crate) fn end_cross_protocol(&mut self, session: &mut Session) {

@@ -145,13 +145,13 @@ impl Gateway {
     /// Whether there are answers or messages for this worker's connections.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
-        !self.deliveries.is_empty()
+        !self.outbox.deliveries.is_empty()
     }
 
     /// The next answer for one of this worker's connections; see [`Gateway::deliver`].
     pub fn next_delivery(&mut self) -> Option<Delivery> {
         loop {
-            let delivery = self.deliveries.pop_front()?;
+            let delivery = self.outbox.deliveries.pop_front()?;
             if self.scans.is_empty() {
                 return Some(delivery);
             }
@@ -159,11 +159,6 @@ impl Gateway {
                 return Some(delivery);
             }
         }
-    }
-
-    /// Tells the driver to look for connections that `CLIENT KILL` marked.
-    pub(crate) fn reap_soon(&mut self) {
-        self.deliveries.push_back(Delivery::Reap);
     }
 
     /// Gives a connection an answer that it waited for. The driver then lets it go on ([`Gateway::resume`]).
@@ -177,14 +172,14 @@ impl Gateway {
                 journey,
             } => {
                 // A reply begins with bytes of its own.
-                self.look_at_reply(None, reply.bytes());
+                self.context.look_at_reply(None, reply.bytes());
                 if let Some(journey) = journey {
-                    self.note_journey(&journey, reply.bytes(), &session.info);
+                    self.context.note_journey(&journey, reply.bytes(), &session.info);
                 }
                 return connection.pipeline.complete_shared(reply_to.sequence, reply);
             }
             Delivery::Reply { reply_to, bytes } => {
-                self.look_at_reply(None, &bytes);
+                self.context.look_at_reply(None, &bytes);
                 return connection.pipeline.complete_with(reply_to.sequence, bytes);
             }
             Delivery::LastAgent {
@@ -192,7 +187,7 @@ impl Gateway {
                 slots,
                 bytes,
             } => {
-                self.look_at_reply(None, &bytes);
+                self.context.look_at_reply(None, &bytes);
                 // What waits for its keys may go on.
                 session.busy.end(slots.into_iter());
                 return connection.pipeline.complete_with(reply_to.sequence, bytes);
@@ -205,8 +200,9 @@ impl Gateway {
             } => {
                 session.info.set_blocked(false);
                 let (spec, args) = operation.words();
-                self.look_at_reply(Some(spec), &reply);
-                self.note_time(spec, nanos, args, Caller::Here(&session.info));
+                self.context.look_at_reply(Some(spec), &reply);
+                self.context
+                    .note_time(spec, nanos, args, Caller::Here(&session.info));
                 bytes.append(&mut reply);
                 reply_to
             }
@@ -216,13 +212,13 @@ impl Gateway {
                     program,
                     replies,
                 } = *answered;
-                self.note_flush(&program);
+                self.maxmemory.note_flush(&self.context.shared, &program);
                 match replies {
                     // As it is: it may be very long.
                     Answers::Whole(replies) if !program.is_exec => {
                         bytes = replies.into_bytes();
                         let spec = program.operations().next().map(|operation| operation.spec);
-                        self.look_at_reply(spec, &bytes);
+                        self.context.look_at_reply(spec, &bytes);
                     }
                     replies => self.write_answer(session, &program, &replies, &mut bytes),
                 }
@@ -240,7 +236,7 @@ impl Gateway {
                 reply_to,
                 bytes: mut reply,
             } => {
-                self.look_at_reply(None, &reply);
+                self.context.look_at_reply(None, &reply);
                 bytes.append(&mut reply);
                 reply_to
             }
@@ -298,21 +294,21 @@ impl Gateway {
             let start = out.len();
             let operation = match item {
                 Item::Connection(queued) => {
-                    self.count(queued.spec);
+                    self.context.count(queued.spec);
                     self.run_own(session, queued.spec, queued.args.as_args(), out);
                     self.show(session, session.db, queued.spec, queued.args.as_args());
-                    self.look_at_reply(Some(queued.spec), &out[start..]);
+                    self.context.look_at_reply(Some(queued.spec), &out[start..]);
                     continue;
                 }
                 Item::Operation(operation) => operation,
             };
             if program.is_exec {
-                self.count(operation.spec);
+                self.context.count(operation.spec);
                 self.show(session, operation.db, operation.spec, operation.args.as_args());
             }
             if let Some(reply) = whole.get(&index) {
                 out.extend_from_slice(reply);
-                self.look_at_reply(Some(operation.spec), &out[start..]);
+                self.context.look_at_reply(Some(operation.spec), &out[start..]);
                 continue;
             }
             let mut found = Vec::new();
@@ -329,16 +325,22 @@ impl Gateway {
                 Ok(command) => {
                     let bytes_max = match command.writes() {
                         true => usize::MAX,
-                        false => self.turn.answers_bytes_max,
+                        false => self.context.turn.answers_bytes_max,
                     };
                     let bound = writer.bound(bytes_max);
-                    merge(operation, self.groups, &found, &mut self.prng, &mut writer);
+                    merge(
+                        operation,
+                        self.context.groups,
+                        &found,
+                        &mut self.context.prng,
+                        &mut writer,
+                    );
                     if !writer.end_bound(bound) {
                         ReplyError::RepliesTooLong.write(&mut writer);
                     }
                 }
             }
-            self.look_at_reply(Some(operation.spec), &out[start..]);
+            self.context.look_at_reply(Some(operation.spec), &out[start..]);
         }
     }
 }

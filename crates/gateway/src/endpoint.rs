@@ -4,7 +4,7 @@
 //! *cluster endpoint* says that it is a node of a Redis Cluster: it sends clients to the leader of what they ask for, and
 //! has one database. It never answers `CROSSSLOT`: what names keys of several slots is carried out.
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::idempotency::Naming;
 use crate::program::scan_from;
 use crate::session::Session;
@@ -65,7 +65,7 @@ impl Scope {
     }
 }
 
-impl Gateway {
+impl Context {
     /// What commands on the whole keyspace concern that come from this client.
     pub(crate) fn scope(&self, session: &Session) -> Scope {
         match session.endpoint {

@@ -4,7 +4,6 @@ use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{MailboxBatch, Message};
 use crate::program::group_of_key;
-use crate::stats::WorkerStats;
 use crate::timing::Caller;
 use command::{Flags, ReplyError, Route};
 use ids::GroupId;
@@ -13,60 +12,24 @@ use resp::{Rope, Writer};
 use std::collections::VecDeque;
 
 impl Gateway {
-    /// The mailbox batch for `worker` that is being filled.
-    pub(crate) fn mailbox_batch(&mut self, worker: u16) -> &mut MailboxBatch {
-        mailbox_batch(
-            &mut self.posts[usize::from(worker)],
-            &mut self.spare_mailbox_batches,
-        )
-    }
-
-    /// The mailbox batch that [`Gateway::mailbox_batch`] gave last.
-    pub(crate) fn mailbox_batch_being_filled(&mut self, worker: u16) -> &mut MailboxBatch {
-        self.posts[usize::from(worker)]
-            .back_mut()
-            .expect("the caller was given one")
-    }
-
     /// Puts a message into the mailbox batch for `worker`.
     pub fn send(&mut self, worker: u16, message: Message) {
-        self.mailbox_batch(worker).push(message);
-    }
-
-    /// The other workers.
-    pub(crate) fn other_workers(&self) -> impl Iterator<Item = (u16, &WorkerStats)> {
-        let all = (0..).zip(self.shared.workers.iter().map(|stats| &**stats));
-        all.filter(|(worker, _)| *worker != self.worker)
-    }
-
-    /// Sends all other workers a message.
-    pub(crate) fn send_to_others(&mut self, message: impl Fn() -> Message) {
-        for worker in (0..self.posts.len() as u16).filter(|worker| *worker != self.worker) {
-            mailbox_batch(
-                &mut self.posts[usize::from(worker)],
-                &mut self.spare_mailbox_batches,
-            )
-            .push(message());
-        }
+        self.outbox.send(worker, message);
     }
 
     /// The mailbox batches for `worker`, oldest first; the driver takes what the queue has room for.
     pub fn post(&mut self, worker: u16) -> &mut VecDeque<MailboxBatch> {
-        &mut self.posts[usize::from(worker)]
+        &mut self.outbox.posts[usize::from(worker)]
     }
 
     /// Mailbox batches that did not fit into queues yet. While there are many, the driver reads no more from clients.
     pub fn backlog(&self) -> usize {
-        self.posts.iter().map(VecDeque::len).max().unwrap_or(0)
+        self.outbox.posts.iter().map(VecDeque::len).max().unwrap_or(0)
     }
 
     /// Takes an emptied mailbox batch back, to be used again.
-    pub fn recycle(&mut self, mut mailbox_batch: MailboxBatch) {
-        // One on its way to each worker, and one being filled. Each keeps some hundred kilobytes.
-        if self.spare_mailbox_batches.len() < 2 * self.posts.len() {
-            mailbox_batch.clear();
-            self.spare_mailbox_batches.push(mailbox_batch);
-        }
+    pub fn recycle(&mut self, mailbox_batch: MailboxBatch) {
+        self.outbox.recycle(mailbox_batch);
     }
 
     /// Handles a mailbox batch's messages; answers to connections and connections to adopt are handed to `driver`.
@@ -78,21 +41,21 @@ impl Gateway {
     ) {
         self.follow_settings();
         let messages = std::mem::take(&mut mailbox_batch.messages);
-        self.stats.hops.add(messages.len() as u64);
-        self.open_span();
+        self.context.stats.hops.add(messages.len() as u64);
+        self.context.open_span();
         for message in messages {
             match message {
                 Message::Execute { reply_to, command } => {
                     let asked = mailbox_batch.asked(&command);
-                    self.before_command(asked.spec);
-                    self.timing.is_ours = true;
+                    self.context.before_command(asked.spec);
+                    self.context.timing.is_ours = true;
                     self.on_forwarded(from, reply_to, asked);
                     let caller = Caller::There {
                         worker: from,
                         connection: reply_to.connection,
                     };
-                    if self.timing.is_ours {
-                        self.after_command(asked.spec, asked.args, caller);
+                    if self.context.timing.is_ours {
+                        self.context.after_command(asked.spec, asked.args, caller);
                     }
                 }
                 Message::Answer {
@@ -101,12 +64,12 @@ impl Gateway {
                     reply,
                 } if self.awaits_scan(connection, sequence) => {
                     let reply_to = ReplyTo {
-                        worker: self.worker,
+                        worker: self.context.worker,
                         connection,
                         sequence,
                     };
                     let bytes = mailbox_batch.reply(reply).to_vec();
-                    self.deliveries.push_back(Delivery::Reply { reply_to, bytes });
+                    self.outbox.deliver(Delivery::Reply { reply_to, bytes });
                 }
                 Message::Answer {
                     connection,
@@ -118,14 +81,18 @@ impl Gateway {
                     reply: mailbox_batch.reply(reply),
                 }),
                 Message::LastAgent { seq, command } => {
-                    let began = self.timing.now();
+                    let began = self.context.timing.now();
                     self.on_last_agent(from, seq, &mailbox_batch.asked(&command));
-                    self.timing.leave_out(self.timing.now().saturating_sub(began));
+                    self.context
+                        .timing
+                        .leave_out(self.context.timing.now().saturating_sub(began));
                 }
                 Message::Decided { seq, reply } => {
-                    let began = self.timing.now();
+                    let began = self.context.timing.now();
                     self.on_last_agent_decided(from, seq, reply.map(|reply| mailbox_batch.reply(reply)));
-                    self.timing.leave_out(self.timing.now().saturating_sub(began));
+                    self.context
+                        .timing
+                        .leave_out(self.context.timing.now().saturating_sub(began));
                 }
                 Message::Request { group, request } => self.request(group, *request),
                 Message::Output(output) => self.on_output(*output),
@@ -141,16 +108,17 @@ impl Gateway {
                 Message::Refresh { reply_to } => {
                     self.refresh_stats();
                     let counts = Box::new(self.key_counts());
-                    self.send(from, Message::Refreshed { reply_to, counts });
+                    self.outbox.send(from, Message::Refreshed { reply_to, counts });
                 }
                 Message::Refreshed { reply_to, counts } => self.on_counted(reply_to, Some(*counts)),
                 Message::Wait(message) => self.on_wait_message(message),
                 Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
                 Message::ResetCounters => {
-                    self.replicas
+                    self.local
+                        .replicas
                         .iter_mut()
                         .for_each(|replica| replica.state_mut().reset_counters());
-                    self.stats.clear();
+                    self.context.stats.clear();
                 }
                 Message::Wake => {}
                 Message::Adopt => driver(Incoming::Adopt),
@@ -158,7 +126,7 @@ impl Gateway {
             }
             self.serve_waiters();
         }
-        self.close_span();
+        self.context.close_span();
         self.pump();
     }
 
@@ -168,21 +136,21 @@ impl Gateway {
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
         let mut group = GroupId::new(0);
         command::keys(spec, args, &mut |position, _| {
-            group = group_of_key(self.groups, args.arg(position))
+            group = group_of_key(self.context.groups, args.arg(position))
         });
         let index = if spec.route == Route::Scan {
             None
         } else {
-            self.local(group)
+            self.local.index(group)
         };
-        if let Some(index) = index.filter(|&index| !denied && self.replicas[index].has_log()) {
-            self.timing.is_ours = false;
+        if let Some(index) = index.filter(|&index| !denied && self.local.replicas[index].has_log()) {
+            self.context.timing.is_ours = false;
             return self.ask_for_other(reply_to, asked, index);
         }
         let waits = index.is_some_and(|index| {
-            !denied && !self.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
+            !denied && !self.local.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
         });
-        if waits && index.is_some_and(|index| self.replicas[index].has_room_to_wait()) {
+        if waits && index.is_some_and(|index| self.local.replicas[index].has_room_to_wait()) {
             return self.wait_for_keys(group, reply_to, asked.to_operation(), asked.touches);
         }
         let may_run = index.is_some() && !denied && !waits;
@@ -192,7 +160,7 @@ impl Gateway {
         {
             return self.run_aside(reply_to, asked.to_operation(), asked.touches);
         }
-        let mut answer = Rope::over(self.mailbox_batch(from).take_bytes());
+        let mut answer = Rope::over(self.outbox.mailbox_batch(from).take_bytes());
         let start = answer.mark();
         let mut out = Writer::sharing(&mut answer, asked.protocol);
         match (index, parsed) {
@@ -201,17 +169,19 @@ impl Gateway {
             (None, _) => self.scan_here(db, spec, args, &mut out),
             (Some(_), None) => unreachable!("only commands on keys are forwarded"),
             (Some(index), Some(Ok(command))) => {
-                let replica = &mut self.replicas[index];
+                let replica = &mut self.local.replicas[index];
                 replica.state_mut().touch(asked.touches);
-                replica.execute(&self.turn, db, &command, &mut out);
+                replica.execute(&self.context.turn, db, &command, &mut out);
                 replica.state_mut().touch(true);
             }
             (Some(_), Some(Err(error))) => error.write(&mut out),
         }
-        self.look_at_reply(Some(spec), &answer.bytes_mut()[start..]);
+        self.context
+            .look_at_reply(Some(spec), &answer.bytes_mut()[start..]);
         let (bytes, long) = answer.into_bytes_and_long(start);
         match long {
             None => self
+                .outbox
                 .mailbox_batch_being_filled(from)
                 .push_answer(reply_to, bytes, start),
             Some(reply) => {
@@ -220,7 +190,8 @@ impl Gateway {
                     reply,
                     journey: None,
                 };
-                self.mailbox_batch_being_filled(from)
+                self.outbox
+                    .mailbox_batch_being_filled(from)
                     .push_long_answer(bytes, output);
             }
         }
@@ -228,15 +199,4 @@ impl Gateway {
             self.tell(index);
         }
     }
-}
-
-/// The mailbox batch of a post that is being filled.
-pub(crate) fn mailbox_batch<'p>(
-    post: &'p mut VecDeque<MailboxBatch>,
-    spare_mailbox_batches: &mut Vec<MailboxBatch>,
-) -> &'p mut MailboxBatch {
-    if post.back().is_none_or(|mailbox_batch| mailbox_batch.is_full()) {
-        post.push_back(spare_mailbox_batches.pop().unwrap_or_default());
-    }
-    post.back_mut().expect("one was pushed")
 }

@@ -335,7 +335,7 @@ impl Gateway {
     ) -> bool {
         let is_asked_alone =
             |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
-        let join = Join::of(spec, args).filter(|join| self.is_spread && !is_asked_alone(join));
+        let join = Join::of(spec, args).filter(|join| self.context.is_spread && !is_asked_alone(join));
         let Some(join) = join else {
             return false;
         };
@@ -437,7 +437,7 @@ impl Gateway {
             .filter_map(|(id, asking)| asking.unsent.take().map(|bytes| Question { id: *id, bytes }))
             .collect();
         for question in unsent {
-            self.send_to_node(node, PeerMessage::Fanout(question));
+            self.outbox.send_to_node(node, PeerMessage::Fanout(question));
         }
     }
 
@@ -454,12 +454,12 @@ impl Gateway {
         };
         let (unversioned, versioned): (Vec<_>, Vec<_>) =
             settings.into_iter().partition(|(.., version)| *version == 0);
-        self.shared.set_for_cluster(versioned);
+        self.context.shared.set_for_cluster(versioned);
         let pairs = unversioned.iter();
         let pairs: Vec<(&[u8], &[u8])> = pairs
             .map(|(name, value, _)| (name.as_bytes(), value.as_bytes()))
             .collect();
-        if let Err(error) = self.shared.set_settings(&pairs) {
+        if let Err(error) = self.context.shared.set_settings(&pairs) {
             tracing::warn!(%error, "what is set for the whole cluster cannot be set here");
         }
         // What follows in this turn already sees it.
@@ -477,7 +477,7 @@ impl Gateway {
     ) {
         match Join::of(spec, args) {
             Some(Join::NamesCounted) => {
-                let names = self.shared.subscriptions.lock(Kind::Pattern);
+                let names = self.context.shared.subscriptions.lock(Kind::Pattern);
                 let mut w = Writer::new(reply, Protocol::Resp2);
                 w.array(names.len());
                 names.keys().for_each(|name| w.bulk(name));
@@ -507,13 +507,14 @@ impl Gateway {
         for &node in &nodes {
             let id = self.note_question(Whom::Node(node), reply_to, purpose);
             let bytes = bytes.clone();
-            self.send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
+            self.outbox
+                .send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
         }
         (nodes.len(), Vec::new())
     }
 
     fn note_question(&mut self, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
-        let until = self.cluster_now().after(PATIENCE);
+        let until = self.context.now.after(PATIENCE);
         self.fanout.asked += 1;
         let asking = Asking {
             whom,
@@ -559,7 +560,7 @@ impl Gateway {
         };
         if let Some(kind) = kind {
             let (channel, message) = (args.arg(1), args.arg(2));
-            let receivers = self.shared.subscriptions.receivers(kind, channel);
+            let receivers = self.context.shared.subscriptions.receivers(kind, channel);
             self.on_node_message(kind, channel, message);
             Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
         } else if spec.id == CommandId::Info {
@@ -577,9 +578,9 @@ impl Gateway {
                 0,
                 nowhere,
                 nowhere,
-                self.worker,
+                self.context.worker,
                 0,
-                self.turn.now.0,
+                self.context.turn.now.0,
             ));
             let mut session = Session::new(info, u64::MAX, Endpoint::AnyNode, true);
             self.carry_out_part(&mut session, spec, args, &mut reply);
@@ -590,7 +591,7 @@ impl Gateway {
             id: question.id,
             bytes: reply.into(),
         };
-        self.send_to_node(from, PeerMessage::FanoutAnswer(answer));
+        self.outbox.send_to_node(from, PeerMessage::FanoutAnswer(answer));
     }
 
     /// Another node has carried out its part.
@@ -669,7 +670,7 @@ impl Gateway {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes, gathered.protocol);
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
-        self.deliveries.push_back(match gathered.join {
+        self.outbox.deliver(match gathered.join {
             // Its next commands are carried out under what was set.
             Join::Kept => Delivery::Awaited { reply_to, bytes },
             _ => Delivery::Reply { reply_to, bytes },

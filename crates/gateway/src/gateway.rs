@@ -14,20 +14,20 @@ use crate::blocking::Blocking;
 use crate::cluster::Cluster;
 use crate::combining::{self, Combining};
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::cross_protocol::is_http;
-use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
-use crate::exchange::mailbox_batch;
 use crate::fanout::Fanout;
 use crate::gather::Gather;
 use crate::idempotency::Naming;
 use crate::key_counts::KeyCountQuery;
 use crate::last_agent::LastAgent;
-use crate::message::MailboxBatch;
+use crate::local_groups::LocalGroups;
+use crate::maxmemory::{Changed, Maxmemory};
 use crate::notify::Notify;
-use crate::offload::OffloadJob;
-use crate::pause::Pause;
+use crate::outbox::Outbox;
+use crate::pause::Pausing;
 use crate::program::{Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::recovery::Recoveries;
@@ -35,42 +35,24 @@ use crate::scan::Scanning;
 use crate::session::{SentKind, Session, Watched};
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
-use crate::timing::{Caller, Timing};
-use crate::topology::Topology;
+use crate::timing::Caller;
 use crate::transaction::Transactions;
-use crate::wait::ReplicaWaits;
 use bytes::Bytes;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
-use ids::{Db, GroupId, Groups, HashSeed, Prng, Slot};
-use keyspace::{EvictionPolicy, KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
-use options::{MaxmemoryPolicy, Settings};
-use replica::{Condition, Operation, Replica, ReplyTo, Request, Scratch, Turn, locks_of};
+use ids::{Db, GroupId, HashSeed};
+use keyspace::{KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
+use options::Settings;
+use replica::{Condition, Operation, ReplyTo, Request, locks_of};
 use resp::{Args, Decoded, Limits, Writer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One worker's gateway, with the groups that live on the worker.
 pub struct Gateway {
-    pub(crate) worker: u16,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) stats: Arc<WorkerStats>,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) settings_version: u64,
-    turn_output_bytes: usize,
-    pub(crate) topology: Arc<Topology>,
-    topology_version: u64,
-    pub(crate) groups: Groups,
-    /// The worker of each group.
-    pub(crate) owners: Vec<u16>,
-    pub(crate) first_group: usize,
-    pub(crate) replicas: Vec<Replica>,
-    /// The frame of the command that is being carried out, if it is long and need not be copied.
-    pub(crate) frame: Option<Bytes>,
-    pub(crate) turn: Turn,
-    pub(crate) prng: Prng,
-    /// One for each worker: what leaves at the end of the turn. A new mailbox batch is begun when one is full.
-    pub(crate) posts: Vec<VecDeque<MailboxBatch>>,
-    pub(crate) spare_mailbox_batches: Vec<MailboxBatch>,
+    pub(crate) context: Context,
+    pub(crate) local: LocalGroups,
+    pub(crate) outbox: Outbox,
+    pub(crate) maxmemory: Maxmemory,
     pub(crate) transactions: Transactions,
     /// Commands that another worker decides.
     pub(crate) last_agent: LastAgent,
@@ -84,52 +66,15 @@ pub struct Gateway {
     /// `INFO` for which the other workers were asked to refresh their figures.
     pub(crate) infos: Gather<KeyCountQuery>,
     pub(crate) blocking: Blocking,
-    pub(crate) replica_waits: ReplicaWaits,
-    /// Commands to be carried out on another thread.
-    pub(crate) offload_jobs: Vec<OffloadJob>,
-    /// Of all that are away, those that evaluate what groups have sent.
-    pub(crate) evaluations: usize,
     pub(crate) pubsub: PubSub,
-    pub(crate) notify: Notify,
-    /// Answers for this worker's own connections.
-    pub(crate) deliveries: VecDeque<Delivery>,
     /// `SCAN`s that wait for another worker or node, by connection and place.
     pub(crate) scans: BTreeMap<(u64, u64), Scanning>,
-    /// Reused for replies that are looked at before they are sent.
-    pub(crate) spare: Vec<u8>,
-    /// Where commands over several groups of this worker are carried out, emptied and kept for the next one.
-    pub(crate) scratch: Option<Scratch>,
-    pub(crate) maxmemory: u64,
-    pub(crate) policy: EvictionPolicy,
-    /// Bytes of each replica's data and their sum, as last looked at: only kept while `maxmemory` is set.
-    pub(crate) data_bytes: Vec<usize>,
-    pub(crate) data_bytes_sum: usize,
-    /// Whose bytes may have changed since.
-    pub(crate) changed: Changed,
-    /// What had happened in the groups, as a sum, when the figures were last to be written down.
-    pub(crate) activity: u64,
-    pub(crate) timing: Timing,
-    /// How large collections may be and still be kept small, as the settings say.
-    pub(crate) compactness: Compactness,
-    /// `CLIENT PAUSE`, as of this turn.
-    pub(crate) pause: Option<Pause>,
-    /// A pause ended, and the driver does not know yet.
-    pub(crate) lets_go: bool,
+    /// `CLIENT PAUSE`.
+    pub(crate) pausing: Pausing,
     /// The rest of the cluster, and this worker's part in it.
     pub(crate) cluster: Cluster,
-    /// Whether keys may be on other nodes.
-    pub(crate) is_spread: bool,
-    /// Keys that are kept for other nodes, each node counted: while there are any, what is filled is looked at.
-    pub(crate) watchers: usize,
     /// Commands that other nodes were asked for.
     pub(crate) fanout: Fanout,
-}
-
-/// Which replicas were written since their memory was last looked at.
-#[derive(Clone, Copy)]
-pub(crate) enum Changed {
-    One(usize),
-    Any,
 }
 
 impl Gateway {
@@ -140,55 +85,12 @@ impl Gateway {
     /// The gateway of worker number `worker`, with empty groups. `secret` decides the hash order of their keys, and
     /// must not follow from anything a client can see; `seed` decides everything else that is random.
     pub fn new(worker: u16, shared: Arc<Shared>, secret: HashSeed, seed: u64) -> Gateway {
-        let settings = shared.settings();
-        let groups = shared.groups;
         let workers = shared.workers.len();
-        // Contiguous shares: `SCAN` goes through a worker's groups without a hop between them.
-        let owner = |group: GroupId| (group.index() * workers / usize::from(groups.get())) as u16;
-        let owners: Vec<u16> = groups.iter().map(owner).collect();
-        let hash_seed = |group: GroupId| {
-            let half = |half: u8| {
-                secret
-                    .hash(&[&group.number().to_le_bytes()[..], &[half]].concat())
-                    .0
-            };
-            HashSeed([half(0), half(1)])
-        };
-        let replicas: Vec<Replica> = groups
-            .iter()
-            .filter(|group| owner(*group) == worker)
-            .map(|group| {
-                Replica::new(group, hash_seed(group), groups.partitions_of(group)).knows(shared.semantics)
-            })
-            .collect();
-        let first_group = replicas.first().map_or(0, |replica| replica.group().index());
         let mut gateway = Gateway {
-            worker,
-            stats: shared.workers[usize::from(worker)].clone(),
-            settings,
-            settings_version: 0,
-            turn_output_bytes: shared.hooks.turn_output_bytes,
-            topology: shared.topology(),
-            topology_version: 0,
-            groups,
-            owners,
-            first_group,
-            replicas,
-            frame: None,
-            turn: Turn {
-                number: 0,
-                now: ids::UnixMillis(0),
-                seed: 0,
-                lfu: None,
-                notify: keyspace::EventClasses::default(),
-                steps_max: crate::offload::STEPS_MAX,
-                answers_bytes_max: shared.hooks.piece_sizes.answers_bytes_max,
-                chunk_bytes: shared.hooks.piece_sizes.chunk_bytes,
-                semantics: shared.semantics,
-            },
-            prng: Prng::new(seed),
-            posts: (0..workers).map(|_| VecDeque::new()).collect(),
-            spare_mailbox_batches: Vec::new(),
+            local: LocalGroups::new(worker, &shared, secret),
+            context: Context::new(worker, shared, seed),
+            outbox: Outbox::new(workers),
+            maxmemory: Maxmemory::default(),
             transactions: Transactions::default(),
             last_agent: LastAgent::new(workers),
             coordinator: Coordinator::default(),
@@ -197,30 +99,11 @@ impl Gateway {
             watches: Gather::default(),
             infos: Gather::default(),
             blocking: Blocking::default(),
-            replica_waits: ReplicaWaits::default(),
-            offload_jobs: Vec::new(),
-            evaluations: 0,
             pubsub: PubSub::default(),
-            notify: Notify::default(),
-            deliveries: VecDeque::new(),
             scans: BTreeMap::new(),
-            spare: Vec::new(),
-            scratch: None,
-            maxmemory: 0,
-            policy: EvictionPolicy::NoEviction,
-            data_bytes: Vec::new(),
-            data_bytes_sum: 0,
-            changed: Changed::Any,
-            activity: 0,
-            timing: Timing::new(shared.hooks.clock),
-            compactness: Compactness::default(),
-            pause: None,
-            lets_go: false,
+            pausing: Pausing::default(),
             cluster: Cluster::default(),
-            is_spread: false,
-            watchers: 0,
             fanout: Fanout::default(),
-            shared,
         };
         gateway.load_settings();
         gateway
@@ -237,17 +120,21 @@ impl Gateway {
     /// Begins a turn of the worker's loop.
     #[inline]
     pub fn begin_turn(&mut self, now: ids::UnixMillis) {
-        self.changed = Changed::Any;
-        self.stats.turns.add(1);
-        self.turn.number += 1;
-        self.turn.now = now;
-        self.turn.seed = self.prng.next_u64();
-        self.turn.steps_max = self.shared.steps_max.load(std::sync::atomic::Ordering::Relaxed);
+        self.maxmemory.changed = Changed::Any;
+        self.context.stats.turns.add(1);
+        self.context.turn.number += 1;
+        self.context.turn.now = now;
+        self.context.turn.seed = self.context.prng.next_u64();
+        self.context.turn.steps_max = self
+            .context
+            .shared
+            .steps_max
+            .load(std::sync::atomic::Ordering::Relaxed);
         self.follow_settings();
-        let topology_version = self.shared.topology_version();
-        if self.topology_version != topology_version {
-            self.topology_version = topology_version;
-            self.topology = self.shared.topology();
+        let topology_version = self.context.shared.topology_version();
+        if self.context.topology.is_behind(topology_version) {
+            let topology = self.context.shared.topology();
+            self.context.topology.follow(topology, topology_version);
         }
         self.look_at_pause();
     }
@@ -255,41 +142,32 @@ impl Gateway {
     /// The counters of this worker.
     #[inline]
     pub fn stats(&self) -> &WorkerStats {
-        &self.stats
+        &self.context.stats
     }
 
     pub(crate) fn load_settings(&mut self) {
-        self.settings_version = self.shared.settings_version();
-        self.settings = self.shared.settings();
-        self.maxmemory = self.settings.maxmemory;
-        self.policy = match self.settings.maxmemory_policy {
-            MaxmemoryPolicy::Noeviction => EvictionPolicy::NoEviction,
-            MaxmemoryPolicy::AllkeysLru => EvictionPolicy::AllKeysLru,
-            MaxmemoryPolicy::AllkeysLfu => EvictionPolicy::AllKeysLfu,
-            MaxmemoryPolicy::AllkeysRandom => EvictionPolicy::AllKeysRandom,
-            MaxmemoryPolicy::VolatileLru => EvictionPolicy::VolatileLru,
-            MaxmemoryPolicy::VolatileLfu => EvictionPolicy::VolatileLfu,
-            MaxmemoryPolicy::VolatileRandom => EvictionPolicy::VolatileRandom,
-            MaxmemoryPolicy::VolatileTtl => EvictionPolicy::VolatileTtl,
-        };
-        self.notify = Notify::new(&self.settings);
-        self.turn.notify = self.notify.classes;
+        let Context {
+            settings,
+            shared,
+            turn,
+            timing,
+            ..
+        } = &mut self.context;
+        // The version first: what is set meanwhile is another one.
+        let version = shared.settings_version();
+        settings.follow(shared.settings(), version);
+        self.maxmemory.follow(settings);
+        self.pubsub.notify = Notify::new(settings);
+        turn.notify = self.pubsub.notify.classes;
         // Groups are told of the world once a turn, and it is another one from here on.
-        self.turn.number += 1;
-        self.turn.lfu = self.policy.is_lfu().then(|| LfuParameters {
-            log_factor: self.settings.lfu_log_factor,
-            decay_minutes: self.settings.lfu_decay_time_minutes,
+        turn.number += 1;
+        turn.lfu = self.maxmemory.policy.is_lfu().then(|| LfuParameters {
+            log_factor: settings.lfu_log_factor,
+            decay_minutes: settings.lfu_decay_time_minutes,
         });
-        self.timing
-            .set_slow_log(self.settings.slowlog_log_slower_than_micros);
-        self.timing.tracks = self.settings.latency_tracking;
-        let compactness = compactness(&self.settings);
-        let has_other_limits = std::mem::replace(&mut self.compactness, compactness) != compactness;
-        // Those of a replicated group are the leader's to set: see `cluster.rs`.
-        for replica in self.replicas.iter_mut().filter(|replica| !replica.has_log()) {
-            replica.state_mut().set_limits(&self.turn, self.compactness);
-        }
-        if has_other_limits {
+        timing.set_slow_log(settings.slowlog_log_slower_than_micros);
+        timing.tracks = settings.latency_tracking;
+        if self.local.set_limits(turn, compactness(settings)) {
             self.ask_limits_of_led();
         }
     }
@@ -298,19 +176,20 @@ impl Gateway {
     /// for something in the same turn.
     #[inline]
     pub(crate) fn follow_settings(&mut self) {
-        if self.settings_version != self.shared.settings_version() {
+        let version = self.context.shared.settings_version();
+        if self.context.settings.is_behind(version) {
             self.load_settings();
         }
     }
 
     /// See [`Gateway::TURN_OUTPUT_BYTES`], of which this is the value in force.
     pub fn turn_output_bytes(&self) -> usize {
-        self.turn_output_bytes
+        self.context.shared.hooks.turn_output_bytes
     }
 
     /// The settings in force this turn.
     pub fn settings(&self) -> &Settings {
-        &self.settings
+        &self.context.settings
     }
 
     /// Carries out the commands in `fresh`, which follow what the connection has left over.
@@ -352,10 +231,11 @@ impl Gateway {
         let (mut at, mut is_incomplete) = (0, false);
         connection.is_cut_short = false;
         self.follow_settings();
-        let output_max = connection.session.output_limit(&self.settings);
+        let output_max = connection.session.output_limit(&self.context.settings);
+        let turn_output_bytes = self.turn_output_bytes();
         let compared = self.pubsub.compared;
         let mut looked_at = 0;
-        self.open_span();
+        self.context.open_span();
         while at < bytes.len() {
             let Connection {
                 session, pipeline, ..
@@ -364,18 +244,19 @@ impl Gateway {
                 break;
             }
             let ready = pipeline.ready_bytes();
-            if ready >= self.turn_output_bytes {
+            if ready >= turn_output_bytes {
                 // The driver sends it and lets others have their turn; at the limit it ends the connection.
                 session.is_overrun = output_max.passes_hard(ready as u64);
                 break;
             }
-            if self.deliveries.len() >= Gateway::DELIVERIES_MAX
+            if self.outbox.deliveries.len() >= Gateway::DELIVERIES_MAX
                 || self.pubsub.compared - compared >= Gateway::COMPARED_MAX
             {
                 break;
             }
             let limits = Limits {
-                bulk_bytes_max: usize::try_from(self.settings.proto_max_bulk_len).unwrap_or(usize::MAX),
+                bulk_bytes_max: usize::try_from(self.context.settings.proto_max_bulk_len)
+                    .unwrap_or(usize::MAX),
                 authenticated: session.is_authenticated,
                 ..Limits::default()
             };
@@ -383,7 +264,7 @@ impl Gateway {
                 Ok(Decoded::Frame { consumed }) => {
                     if looked_at == 0 && at + consumed < bytes.len() {
                         looked_at = KEYS_AHEAD;
-                        self.look_ahead(session.db, &bytes[at..]);
+                        self.local.look_ahead(session.db, &bytes[at..]);
                     }
                     looked_at = looked_at.saturating_sub(1);
                     let args = decoder.args(&bytes[at..]);
@@ -394,7 +275,7 @@ impl Gateway {
                         if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
                             break;
                         }
-                        let is_spread = self.is_spread;
+                        let is_spread = self.context.is_spread;
                         let may_overtake = |spec| {
                             may_overtake(session, spec, args)
                                 || is_spread && (session.sent.is_mixed() || may_hide(session, spec, args))
@@ -406,16 +287,16 @@ impl Gateway {
                             break;
                         }
                         let is_postponed = |spec| self.is_postponed(session, spec);
-                        if self.pause.is_some() && spec.is_some_and(is_postponed) {
+                        if self.pausing.pause.is_some() && spec.is_some_and(is_postponed) {
                             self.hold_back(session);
                             break;
                         }
                         if let Some(source) = source {
-                            self.frame = frame(source, &bytes[at..at + consumed]);
+                            self.context.frame = frame(source, &bytes[at..at + consumed]);
                         }
                         self.dispatch(connection, args, resolved);
                         if source.is_some() {
-                            self.frame = None;
+                            self.context.frame = None;
                         }
                     }
                     at += consumed;
@@ -427,7 +308,7 @@ impl Gateway {
                 Err(error) => {
                     let text = [b"ERR ", error.message().as_slice()].concat();
                     pipeline.writer(session.protocol).error_bytes(&text);
-                    self.count_error(&text);
+                    self.context.count_error(&text);
                     session.is_closing = true;
                     at = bytes.len();
                 }
@@ -438,30 +319,15 @@ impl Gateway {
             connection.session.is_void = true;
             let info = &connection.session.info;
             info.is_killed.store(true, std::sync::atomic::Ordering::Relaxed);
-            self.reap_soon();
+            self.outbox.reap_soon();
         }
         if !is_incomplete {
             connection.is_cut_short = at < bytes.len() && !connection.session.is_closing;
             decoder.relax();
         }
         connection.decoder = decoder;
-        self.close_span();
+        self.context.close_span();
         at
-    }
-
-    /// Reads where the keys of the next commands lie, all at once, if they are carried out at once: where there is a log, that
-    /// is done for each of its entries.
-    fn look_ahead(&self, db: Db, bytes: &[u8]) {
-        let is_worth = |replica: &Replica| !replica.has_log() && replica.keyspace().is_large(db);
-        if !self.replicas.first().is_some_and(is_worth) {
-            return;
-        }
-        let here = |key| {
-            let slot = Slot::of_key(key);
-            let replica = &self.replicas[self.local(self.groups.group_of(slot))?];
-            Some((replica.keyspace(), db, slot, key))
-        };
-        keyspace::look_ahead(resp::second_words(bytes).take(KEYS_AHEAD).filter_map(here));
     }
 
     /// One command of one client, and what its name and number of words were found to be.
@@ -479,28 +345,30 @@ impl Gateway {
             Ok(spec) => {
                 is_push = changes_subscriptions(spec.id);
                 let info = &connection.session.info;
-                info.note_command(spec.id.index() as u16, self.turn.now.0);
-                self.before_command(spec);
+                info.note_command(spec.id.index() as u16, self.context.turn.now.0);
+                self.context.before_command(spec);
                 if connection.session.no_touch {
-                    self.touch(touches(&connection.session, spec));
+                    self.local.touch(touches(&connection.session, spec));
                 }
                 self.admit(connection, spec, args);
                 // Whatever the command made of the flag: the next client's count again.
                 if connection.session.no_touch || spec.id == CommandId::ClientNoTouch {
-                    self.touch(true);
+                    self.local.touch(true);
                 }
-                if self.timing.is_ours {
-                    self.after_command(spec, args, Caller::Here(&connection.session.info));
+                if self.context.timing.is_ours {
+                    self.context
+                        .after_command(spec, args, Caller::Here(&connection.session.info));
                 }
                 if connection.pipeline.reserved() == slots {
-                    let is_failure = !self.timing.is_refused;
-                    self.look_at_reply(is_failure.then_some(spec), &connection.pipeline.target()[start..]);
+                    let is_failure = !self.context.timing.is_refused;
+                    self.context
+                        .look_at_reply(is_failure.then_some(spec), &connection.pipeline.target()[start..]);
                 }
             }
-            Err(_) if is_http(args) => return self.end_cross_protocol(&mut connection.session),
+            Err(_) if is_http(args) => return self.context.end_cross_protocol(&mut connection.session),
             Err(error) => {
                 if let Some(spec) = command::lookup(args.arg(0)) {
-                    self.stats.by_command[spec.id].rejected.add(1);
+                    self.context.stats.by_command[spec.id].rejected.add(1);
                 }
                 let is_exec = command::lookup(args.arg(0)).is_some_and(|spec| spec.id == CommandId::Exec);
                 if is_exec {
@@ -508,7 +376,8 @@ impl Gateway {
                 } else {
                     self.refuse(connection, &error);
                 }
-                self.look_at_reply(None, &connection.pipeline.target()[start..]);
+                self.context
+                    .look_at_reply(None, &connection.pipeline.target()[start..]);
             }
         }
         if connection.session.is_silent() && !is_push {
@@ -521,16 +390,9 @@ impl Gateway {
         self.serve_waiters();
     }
 
-    /// Whether the lookups that follow count as use of keys.
-    pub(crate) fn touch(&mut self, touches: bool) {
-        self.replicas
-            .iter_mut()
-            .for_each(|replica| replica.state_mut().touch(touches));
-    }
-
     /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
     pub(crate) fn refuse(&mut self, connection: &mut Connection, error: &ReplyError) {
-        self.timing.is_refused = true;
+        self.context.timing.is_refused = true;
         if let Some(block) = &mut connection.session.block {
             block.is_broken = true;
         }
@@ -541,17 +403,17 @@ impl Gateway {
     #[inline]
     fn admit(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         if !connection.session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
-            self.stats.by_command[spec.id].rejected.add(1);
+            self.context.stats.by_command[spec.id].rejected.add(1);
             return self.refuse(connection, &ReplyError::NoAuth);
         }
         if connection.session.is_listening()
             && let Some(error) = connection.session.refuses_while_listening(spec)
         {
-            self.stats.by_command[spec.id].rejected.add(1);
+            self.context.stats.by_command[spec.id].rejected.add(1);
             return self.refuse(connection, &error);
         }
-        if let Some(error) = self.endpoint_refuses(&connection.session, spec, args) {
-            self.stats.by_command[spec.id].rejected.add(1);
+        if let Some(error) = self.context.endpoint_refuses(&connection.session, spec, args) {
+            self.context.stats.by_command[spec.id].rejected.add(1);
             return self.refuse(connection, &error);
         }
         if connection.session.block.is_some() && self.queue(connection, spec, args) {
@@ -562,9 +424,9 @@ impl Gateway {
         {
             return self.refuse(connection, &error);
         }
-        self.stats.commands.add(1);
-        self.stats.by_command[spec.id].calls.add(1);
-        self.timing.is_ours = true;
+        self.context.stats.commands.add(1);
+        self.context.stats.by_command[spec.id].calls.add(1);
+        self.context.timing.is_ours = true;
         if spec.id != CommandId::Multi
             && let Some(id) = connection.session.naming.take()
             && self.on_named(connection, spec, args, id)
@@ -586,37 +448,22 @@ impl Gateway {
         }
     }
 
-    /// The index of a group's replica, if it lives here.
+    /// Room for a command that needs memory. `false`: refuse.
     #[inline]
-    pub(crate) fn local(&self, group: GroupId) -> Option<usize> {
-        let index = group.index().wrapping_sub(self.first_group);
-        (index < self.replicas.len()).then_some(index)
-    }
-
-    /// The same of the group of a key.
-    #[inline]
-    pub(crate) fn local_of(&self, key: &[u8]) -> Option<usize> {
-        self.local(group_of_key(self.groups, key))
-    }
-
-    pub(crate) fn owner(&self, group: GroupId) -> u16 {
-        self.owners[group.index()]
-    }
-
-    /// Whether a group lives here and nothing keeps a command from running there at once.
-    pub(crate) fn is_free_here(&self, group: GroupId, spec: &'static Spec, args: Args<'_>) -> bool {
-        let groups = self.groups;
-        self.local(group).is_some_and(|index| {
-            self.replicas[index]
-                .is_free(|| locks_of([(spec, args)], |key| group_of_key(groups, key) == group))
-        })
+    pub(crate) fn make_room(&mut self) -> bool {
+        let is_paused = self.pausing.pause.is_some();
+        let has_room = self
+            .maxmemory
+            .make_room(&mut self.context, &mut self.local, is_paused);
+        self.tell_noted();
+        has_room
     }
 
     /// A command on keys.
     #[inline]
     fn on_keys(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         let mut group = None;
-        let groups = self.groups;
+        let groups = self.context.groups;
         if let Some(key) = command::only_key(spec).and_then(|position| args.get(position)) {
             group = Some(group_of_key(groups, key));
         } else {
@@ -632,16 +479,16 @@ impl Gateway {
         }
         // A command that names no key (an option made it so) is as good in any group.
         let group = group.unwrap_or(GroupId::new(0));
-        let Some(index) = self.local(group) else {
+        let Some(index) = self.local.index(group) else {
             return self.forward(connection, spec, args, group);
         };
         if spec.flags.contains(Flags::DENYOOM) {
             if !self.make_room() {
                 return ReplyError::OutOfMemory.write(&mut connection.writer());
             }
-            self.changed = Changed::One(index);
+            self.maxmemory.changed = Changed::One(index);
         }
-        let replica = &self.replicas[index];
+        let replica = &self.local.replicas[index];
         if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
             if replica.has_log() {
                 return self.on_replicated(connection, spec, args, index);
@@ -660,7 +507,7 @@ impl Gateway {
             return self.run_aside(reply_to, operation, touches(&connection.session, spec));
         }
         let db = connection.session.db;
-        self.replicas[index].execute(&self.turn, db, &command, &mut connection.writer());
+        self.local.replicas[index].execute(&self.context.turn, db, &command, &mut connection.writer());
         self.tell(index);
     }
 
@@ -668,7 +515,7 @@ impl Gateway {
     pub(crate) fn reserve(&self, connection: &mut Connection) -> ReplyTo {
         let sequence = connection.pipeline.reserve(connection.session.is_silent());
         ReplyTo {
-            worker: self.worker,
+            worker: self.context.worker,
             connection: connection.session.token,
             sequence,
         }
@@ -677,7 +524,7 @@ impl Gateway {
     /// The same of a command that is sent to its group. One that goes there in pieces is not to be overtaken.
     pub(crate) fn reserve_behind(&self, connection: &mut Connection, spec: &Spec, args: Args<'_>) -> ReplyTo {
         let reply_to = self.reserve(connection);
-        if self.shared.hooks.piece_sizes.is_long(spec, args) {
+        if self.context.shared.hooks.piece_sizes.is_long(spec, args) {
             connection.pipeline.hold_behind(reply_to.sequence);
         }
         reply_to
@@ -695,11 +542,11 @@ impl Gateway {
         note_sent(connection, spec, args);
         let reply_to = self.reserve_behind(connection, spec, args);
         // It is measured where it is carried out.
-        self.timing.is_ours = false;
-        let post = &mut self.posts[usize::from(self.owners[group.index()])];
-        let frame = self.frame.as_ref();
+        self.context.timing.is_ours = false;
+        let owner = self.local.owner(group);
+        let frame = self.context.frame.as_ref();
         let asked = connection.session.asked(spec, args, is_free, frame);
-        mailbox_batch(post, &mut self.spare_mailbox_batches).push_command(reply_to, &asked);
+        self.outbox.mailbox_batch(owner).push_command(reply_to, &asked);
     }
 
     /// Lets a command wait for locks in its group, here.
@@ -710,8 +557,8 @@ impl Gateway {
         args: Args<'_>,
         group: GroupId,
     ) {
-        let index = self.local(group).expect("the caller looked");
-        if !self.replicas[index].has_room_to_wait() {
+        let index = self.local.index(group).expect("the caller looked");
+        if !self.local.replicas[index].has_room_to_wait() {
             return busy(&mut connection.writer());
         }
         note_sent(connection, spec, args);
@@ -728,9 +575,9 @@ impl Gateway {
         operation: Operation,
         touches: bool,
     ) {
-        let index = self.local(group).expect("its keys live here");
+        let index = self.local.index(group).expect("its keys live here");
         // Nothing more is lent of a group that is to get a log.
-        if operation.spec.walks == Walks::Little || self.replicas[index].awaits_log() {
+        if operation.spec.walks == Walks::Little || self.local.replicas[index].awaits_log() {
             return self.request(group, Request::Execute { reply_to, operation });
         }
         // How far it will walk cannot be told yet: what it wants may be lent.
@@ -761,9 +608,9 @@ impl Gateway {
         if self.send_to_last_agent(connection, spec, args, &command) {
             return;
         }
-        let scope = self.scope(&connection.session);
+        let scope = self.context.scope(&connection.session);
         let db = connection.session.db;
-        if self.is_one_step(spec, args, &scope) && !self.is_heavy(db, spec, args, &command) {
+        if self.local.is_one_step(spec, args, &scope) && !self.is_heavy(db, spec, args, &command) {
             return self.run_here(db, spec, args, &command, &scope, &mut connection.writer());
         }
         let mut program = Program::single(connection.session.operation(spec, args));
@@ -777,9 +624,9 @@ impl Gateway {
     /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
     /// other keys than theirs, and on keys alone.
     fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-        let is_busy = self.is_spread || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
+        let is_busy = self.context.is_spread || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
         // What shares a transaction locks for as long as one does.
-        let is_busy = is_busy && !(self.is_spread && combining::is_combined(spec));
+        let is_busy = is_busy && !(self.context.is_spread && combining::is_combined(spec));
         let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
         // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
         let may_wait = spec.flags.contains(command::Flags::BLOCKING);
@@ -792,7 +639,8 @@ impl Gateway {
 
     /// Whether requests wait for locks in this worker's groups.
     pub fn has_lock_waiters(&self) -> bool {
-        self.replicas
+        self.local
+            .replicas
             .iter()
             .any(|replica| replica.state().lock_counts().1 > 0)
     }

@@ -22,8 +22,8 @@
 
 use crate::connection::Connection;
 use crate::delivery::Delivery;
-use crate::exchange::mailbox_batch;
-use crate::gateway::{Changed, Gateway, touches};
+use crate::gateway::{Gateway, touches};
+use crate::maxmemory::Changed;
 use crate::pipeline::Pipeline;
 use crate::program::{Program, key_step};
 use command::{Command, Flags, Route, Spec, Spread};
@@ -130,7 +130,7 @@ impl Gateway {
         args: Args<'_>,
         command: &Command<'_>,
     ) -> bool {
-        if self.posts.len() == 1 || self.is_spread || !suits_last_agent(spec, command) {
+        if self.outbox.posts.len() == 1 || self.context.is_spread || !suits_last_agent(spec, command) {
             return false;
         }
         let step = key_step(spec);
@@ -159,16 +159,20 @@ impl Gateway {
 
     /// The other worker, if the keys that do not live here are all one's, and those that do are free.
     fn decider(&self, spec: &Spec, args: Args<'_>, slots: &[Slot]) -> Option<u16> {
-        let owners = slots.iter().map(|slot| self.owner(self.groups.group_of(*slot)));
-        let mut others = owners.filter(|owner| *owner != self.worker);
+        let owners = slots
+            .iter()
+            .map(|slot| self.local.owner(self.context.groups.group_of(*slot)));
+        let mut others = owners.filter(|owner| *owner != self.context.worker);
         let other = others.next()?;
         if !others.all(|owner| owner == other) {
             return None;
         }
         let mode = mode_of(spec);
         let is_free = |(at, slot): (usize, &Slot)| {
-            let index = self.local(self.groups.group_of(*slot));
-            index.is_none_or(|index| self.replicas[index].is_key_free(*slot, args.arg(at), mode, Some(other)))
+            let index = self.local.index(self.context.groups.group_of(*slot));
+            index.is_none_or(|index| {
+                self.local.replicas[index].is_key_free(*slot, args.arg(at), mode, Some(other))
+            })
         };
         let keys = (1..args.len()).step_by(key_step(spec)).zip(slots);
         keys.into_iter().all(is_free).then_some(other)
@@ -179,22 +183,20 @@ impl Gateway {
         let (step, mode) = (key_step(spec), mode_of(spec));
         let keys = || (1..args.len()).step_by(step).zip(&sent.slots);
         for (at, &slot) in keys() {
-            let index = self.local(self.groups.group_of(slot));
+            let index = self.local.index(self.context.groups.group_of(slot));
             if let Some(index) = index.filter(|_| !mutations::is(Mutation::LastAgentNotHeld)) {
-                self.replicas[index].hold(slot, args.arg(at), mode, worker, sent.txn, priority);
+                self.local.replicas[index].hold(slot, args.arg(at), mode, worker, sent.txn, priority);
             }
         }
-        let (groups, owners) = (self.groups, &self.owners);
+        let (groups, owners) = (self.context.groups, &self.local.owners);
         let is_theirs = |slot: Slot| owners[groups.group_of(slot).index()] == worker;
         let theirs = keys()
             .filter(|(_, slot)| is_theirs(**slot))
             .flat_map(|(at, _)| at..at + step);
         let words = std::iter::once(0).chain(theirs).map(|at| args.arg(at));
-        let mailbox_batch = mailbox_batch(
-            &mut self.posts[usize::from(worker)],
-            &mut self.spare_mailbox_batches,
-        );
-        mailbox_batch.push_last_agent(sent.txn.seq, &sent.asked(), words);
+        self.outbox
+            .mailbox_batch(worker)
+            .push_last_agent(sent.txn.seq, &sent.asked(), words);
         sent.tries -= 1;
         self.last_agent.sent[usize::from(worker)].push_back(sent);
     }
@@ -205,16 +207,16 @@ impl Gateway {
         let (step, mode) = (key_step(spec), mode_of(spec));
         let is_free = (1..args.len()).step_by(step).all(|at| {
             let slot = Slot::of_key(args.arg(at));
-            let index = self.local(self.groups.group_of(slot));
-            index.is_some_and(|index| self.replicas[index].is_key_free(slot, args.arg(at), mode, None))
+            let index = self.local.index(self.context.groups.group_of(slot));
+            index.is_some_and(|index| self.local.replicas[index].is_key_free(slot, args.arg(at), mode, None))
         });
         if !is_free && !mutations::is(Mutation::LastAgentNotFree) {
-            return self.mailbox_batch(from).push_decided(seq, None);
+            return self.outbox.mailbox_batch(from).push_decided(seq, None);
         }
         let mut reply = std::mem::take(&mut self.last_agent.reply);
         reply.clear();
         self.run_part(asked, &[], &mut Writer::new(&mut reply, asked.protocol));
-        self.mailbox_batch(from).push_decided(seq, Some(&reply));
+        self.outbox.mailbox_batch(from).push_decided(seq, Some(&reply));
         reply.shrink_to(Pipeline::LARGE_BYTES);
         self.last_agent.reply = reply;
     }
@@ -228,13 +230,13 @@ impl Gateway {
             unreachable!("only what can be split has a last agent");
         };
         if !asked.touches {
-            self.touch(false);
+            self.local.touch(false);
         }
         self.run_split(asked.db, spec, args, merge, &command, elsewhere, out);
         if !asked.touches {
-            self.touch(true);
+            self.local.touch(true);
         }
-        self.changed = Changed::Any;
+        self.maxmemory.changed = Changed::Any;
     }
 
     /// The other worker has carried out its part, and answers it, or has not.
@@ -248,29 +250,29 @@ impl Gateway {
             self.run_part(&sent.asked(), reply, &mut out);
         }
         let mut outputs = Vec::new();
-        let here = sent.slots.iter().map(|slot| self.groups.group_of(*slot));
-        let mut here: Vec<usize> = here.filter_map(|group| self.local(group)).collect();
+        let here = sent.slots.iter().map(|slot| self.context.groups.group_of(*slot));
+        let mut here: Vec<usize> = here.filter_map(|group| self.local.index(group)).collect();
         here.sort_unstable();
         here.dedup();
         for index in here {
-            self.replicas[index].let_go(&self.turn, sent.txn, &mut outputs);
+            self.local.replicas[index].let_go(&self.context.turn, sent.txn, &mut outputs);
             self.tell(index);
         }
-        self.transactions.outputs.extend(outputs);
+        self.outbox.outputs.extend(outputs);
         let (reply_to, slots) = (sent.reply_to, std::mem::take(&mut sent.slots));
         if reply.is_some() {
-            self.stats.transactions.add(1);
+            self.context.stats.transactions.add(1);
             let answer = Delivery::LastAgent {
                 reply_to,
                 slots,
                 bytes,
             };
-            return self.deliveries.push_back(answer);
+            return self.outbox.deliver(answer);
         }
-        self.stats.transaction_retries.add(1);
+        self.context.stats.transaction_retries.add(1);
         let (spec, args) = sent.operation.words();
         if sent.tries > 0
-            && !self.is_spread
+            && !self.context.is_spread
             && let Some(worker) = self.decider(spec, args, &slots)
         {
             let (txn, priority) = self.new_transaction();
@@ -278,7 +280,7 @@ impl Gateway {
             return self.send_part(worker, sent, priority);
         }
         let program = Program::single(sent.operation);
-        let extent = program.extent(self.groups);
+        let extent = program.extent(self.context.groups);
         self.start(reply_to, program, extent);
     }
 }

@@ -4,7 +4,8 @@
 //! socket, starts no thread and reads no clock but the one it is handed ([`Hooks`]); `node` drives it. The workers of a
 //! node share [`Shared`], which nothing touches per command, and talk in [`MailboxBatch`]es.
 //!
-//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `local_fast_path.rs`,
+//! Reading order: `context.rs`, `local_groups.rs` and `outbox.rs` (what every part reads, works on and says), `gateway.rs` (from
+//! bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `local_fast_path.rs`,
 //! `last_agent.rs` and `transaction.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs` (`MULTI`),
 //! `blocking.rs` (clients that wait for keys), `offload.rs` and `evaluation.rs` (commands that another thread carries out),
 //! `exchange.rs` (other workers), `commands.rs` (what the gateway answers itself), `endpoint.rs` and `topology.rs` (the two
@@ -17,6 +18,7 @@ mod cluster;
 mod combining;
 mod commands;
 mod connection;
+mod context;
 mod coordinator;
 mod cron;
 mod cross_protocol;
@@ -34,6 +36,7 @@ mod key_counts;
 mod last_agent;
 mod latency;
 mod local_fast_path;
+mod local_groups;
 mod maxmemory;
 mod message;
 mod monitor;
@@ -41,6 +44,7 @@ mod multi;
 mod notices;
 mod notify;
 mod offload;
+mod outbox;
 mod patterns;
 mod pause;
 mod pipeline;

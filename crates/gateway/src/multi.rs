@@ -31,16 +31,16 @@ impl Gateway {
             _ => {}
         }
         if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
-            self.stats.by_command[spec.id].rejected.add(1);
+            self.context.stats.by_command[spec.id].rejected.add(1);
             self.refuse(connection, &ReplyError::OutOfMemory);
             return true;
         }
-        let limit = self.settings.client_query_buffer_limit;
+        let limit = self.context.settings.client_query_buffer_limit;
         let block = connection.session.block.as_mut().expect("the caller saw it");
         block.bytes += args.byte_len() + size_of::<Queued>();
         if block.bytes as u64 > limit {
             // As Redis does with a query buffer that outgrows its limit: nothing else would bound it.
-            self.stats.input_limit_closes.add(1);
+            self.context.stats.input_limit_closes.add(1);
             connection.session.is_closing = true;
             connection.session.block = None;
             return true;
@@ -78,7 +78,7 @@ impl Gateway {
         let conditions = watched
             .into_iter()
             .map(|Watched { db, key, version }| Condition::Unchanged { db, key, version });
-        let scope = self.scope(&connection.session);
+        let scope = self.context.scope(&connection.session);
         let mut program = Program {
             items: Vec::new(),
             conditions: conditions.collect(),
@@ -90,7 +90,7 @@ impl Gateway {
         for Queued { spec, args } in block.commands {
             if spec.route != Route::Connection {
                 let is_scan = spec.route == Route::Scan;
-                let scan = is_scan.then(|| self.scan_on(&connection.session, args.as_args()));
+                let scan = is_scan.then(|| self.context.scan_on(&connection.session, args.as_args()));
                 let args = scan.flatten().unwrap_or(args);
                 program.items.push(Item::Operation(Operation {
                     spec,
@@ -148,13 +148,16 @@ impl Gateway {
             if !known.insert(key.into()) {
                 continue;
             }
-            let group = group_of_key(self.groups, key);
+            let group = group_of_key(self.context.groups, key);
             let locks = || Locks::Keys(vec![(key.into(), Mode::Shared)]);
             let free = self
-                .local(group)
-                .filter(|index| self.replicas[*index].is_free(locks));
+                .local
+                .index(group)
+                .filter(|index| self.local.replicas[*index].is_free(locks));
             let version = match free {
-                Some(index) => self.replicas[index].state_mut().version(&self.turn, db, key),
+                Some(index) => self.local.replicas[index]
+                    .state_mut()
+                    .version(&self.context.turn, db, key),
                 None => {
                     asked
                         .entry(group)
@@ -189,7 +192,8 @@ impl Gateway {
                 watched[at].version = version;
             }
         });
-        self.deliveries
+        self.outbox
+            .deliveries
             .extend(watched.map(|watched| Delivery::Watched { reply_to, watched }));
     }
 }

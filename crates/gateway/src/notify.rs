@@ -44,22 +44,34 @@ impl Gateway {
     /// Sends what happened in a group of this worker during the call that was just made.
     #[inline]
     pub(crate) fn tell(&mut self, index: usize) {
-        if !self.replicas[index].local().events.is_empty() {
-            let events = self.replicas[index].state_mut().take_events();
-            if self.replicas[index].has_log() {
-                let others = self.nodes_without_replica(index);
-                return self.send_events(events, |gateway, channel, message| {
-                    gateway.on_node_message(Kind::Channel, channel, message);
-                    gateway.send_to_nodes(&others, Kind::Channel, channel, message);
-                });
-            }
-            self.tell_events(events);
+        if !self.local.replicas[index].local().events.is_empty() {
+            self.local.note_events(index);
+            self.tell_noted();
         }
     }
 
     /// [`Gateway::tell`] for every group of this worker.
     pub(crate) fn tell_all(&mut self) {
-        (0..self.replicas.len()).for_each(|index| self.tell(index));
+        (0..self.local.replicas.len()).for_each(|index| self.local.note_events(index));
+        self.tell_noted();
+    }
+
+    /// Sends what was noted to be told.
+    #[inline]
+    pub(crate) fn tell_noted(&mut self) {
+        if !self.local.events.is_empty() {
+            for (index, events) in std::mem::take(&mut self.local.events) {
+                if !self.local.replicas[index].has_log() {
+                    self.tell_events(events);
+                    continue;
+                }
+                let others = self.nodes_without_replica(index);
+                self.send_events(events, |gateway, channel, message| {
+                    gateway.on_node_message(Kind::Channel, channel, message);
+                    gateway.send_to_nodes(&others, Kind::Channel, channel, message);
+                });
+            }
+        }
     }
 
     /// Sends events that no other node knows of.
@@ -74,13 +86,13 @@ impl Gateway {
     fn send_events(&mut self, events: Vec<Event>, send: impl Fn(&mut Gateway, &[u8], &[u8])) {
         let mut channel = Vec::new();
         for Event { name, db, key, .. } in events {
-            if self.notify.by_key {
+            if self.pubsub.notify.by_key {
                 channel.clear();
                 channel.extend_from_slice(format!("__keyspace@{}__:", db.number()).as_bytes());
                 channel.extend_from_slice(&key);
                 send(self, &channel, name.as_bytes());
             }
-            if self.notify.by_event {
+            if self.pubsub.notify.by_event {
                 let channel = format!("__keyevent@{}__:{name}", db.number());
                 send(self, channel.as_bytes(), &key);
             }

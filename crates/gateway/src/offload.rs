@@ -149,7 +149,7 @@ impl Gateway {
         may_be
             && spec.route == Route::Keys
             && !names_more(spec, args)
-            && self.steps(db, spec, args, command) > self.turn.steps_max
+            && self.steps(db, spec, args, command) > self.context.turn.steps_max
             && !self.is_getting_a_log(spec, args)
     }
 
@@ -157,16 +157,16 @@ impl Gateway {
     fn is_getting_a_log(&self, spec: &'static Spec, args: Args<'_>) -> bool {
         let mut is_any = false;
         command::keys(spec, args, &mut |position, _| {
-            let index = self.local_of(args.arg(position));
-            is_any |= index.is_some_and(|index| self.replicas[index].awaits_log());
+            let index = self.local.index_of_key(args.arg(position));
+            is_any |= index.is_some_and(|index| self.local.replicas[index].awaits_log());
         });
         is_any
     }
 
     fn steps(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {
         let keyspace_of = |key: &[u8]| {
-            let index = self.local_of(key)?;
-            Some(self.replicas[index].keyspace())
+            let index = self.local.index_of_key(key)?;
+            Some(self.local.replicas[index].keyspace())
         };
         replica::steps(db, spec, args, Some(command), &keyspace_of)
     }
@@ -182,23 +182,26 @@ impl Gateway {
                 steps = steps.saturating_add(self.steps(operation.db, spec, args, &command));
             }
         }
-        steps > self.turn.steps_max
+        steps > self.context.turn.steps_max
     }
 
     /// Sends a single command aside, which is all within one group of this worker, perhaps for another worker's connection.
     /// `touches` as for [`Scratch::touch`].
     pub(crate) fn run_aside(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {
-        self.timing.is_ours = false;
+        self.context.timing.is_ours = false;
         let program = Program::single(operation);
-        let extent = program.extent(self.groups);
+        let extent = program.extent(self.context.groups);
         // Its keys are locked now or waited for, and nothing was checked out yet.
         self.start_offload(reply_to, program, extent, true, touches);
     }
 
     /// Every group has lent its values.
     pub(crate) fn set_out(&mut self, mut lent: Lent) {
-        if !lent.is_vain() && lent.steps() > self.turn.steps_max {
-            return self.offload_jobs.push(OffloadJob(Work::Lent(Box::new(lent))));
+        if !lent.is_vain() && lent.steps() > self.context.turn.steps_max {
+            return self
+                .outbox
+                .offload_jobs
+                .push(OffloadJob(Work::Lent(Box::new(lent))));
         }
         lent.run();
         self.give_back(lent);
@@ -206,15 +209,16 @@ impl Gateway {
 
     /// What groups have sent is too much to be worked on here.
     pub(crate) fn evaluate_aside(&mut self, evaluation: Evaluation) {
-        self.evaluations += 1;
-        self.offload_jobs
+        self.coordinator.evaluations += 1;
+        self.outbox
+            .offload_jobs
             .push(OffloadJob(Work::Fetched(Box::new(evaluation))));
     }
 
     /// The offload jobs that are to be run, for the driver.
     #[inline]
     pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
-        std::mem::take(&mut self.offload_jobs)
+        std::mem::take(&mut self.outbox.offload_jobs)
     }
 
     /// An offload job was run.
@@ -240,9 +244,10 @@ impl Gateway {
         } = lent;
         let (concerned, caller) = self.offloaded(txn);
         for (operation, nanos) in operations.iter().zip(took) {
-            self.note_time(operation.spec, nanos, operation.args.as_args(), caller);
+            self.context
+                .note_time(operation.spec, nanos, operation.args.as_args(), caller);
         }
-        let groups = self.groups;
+        let groups = self.context.groups;
         // Each group tells of its own keys: so what is told of one key keeps its order.
         let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
         let mut returned: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();

@@ -60,51 +60,59 @@ fn decode(number: u64) -> Option<Pause> {
     })
 }
 
+/// The pause as of this turn.
+#[derive(Default)]
+pub(crate) struct Pausing {
+    pub(crate) pause: Option<Pause>,
+    /// One ended, and the driver does not know yet.
+    lets_go: bool,
+}
+
 impl Gateway {
     /// Learns of a pause that began or ended.
     #[inline]
     pub(crate) fn look_at_pause(&mut self) {
-        let pause = self.shared.pause.get(self.turn.now);
-        if pause != self.pause {
+        let pause = self.context.shared.pause.get(self.context.turn.now);
+        if pause != self.pausing.pause {
             self.set_pause(pause);
         }
     }
 
     fn set_pause(&mut self, pause: Option<Pause>) {
-        let is_over = self.pause.is_some() && pause.is_none();
-        self.pause = pause;
-        self.lets_go |= is_over;
-        for replica in &mut self.replicas {
+        let is_over = self.pausing.pause.is_some() && pause.is_none();
+        self.pausing.pause = pause;
+        self.pausing.lets_go |= is_over;
+        for replica in &mut self.local.replicas {
             replica.state_mut().keep_expired(pause.is_some());
         }
     }
 
     /// Whether a pause ended since this was last asked: connections with [`Session::is_paused`] are to go on.
     pub fn lets_go(&mut self) -> bool {
-        std::mem::take(&mut self.lets_go)
+        std::mem::take(&mut self.pausing.lets_go)
     }
 
     /// A connection waits for the end of the pause.
     pub(crate) fn hold_back(&mut self, session: &mut Session) {
         session.is_paused = true;
-        self.stats.paused.add(1);
+        self.context.stats.paused.add(1);
     }
 
     /// A connection waits no more for the end of a pause, if it did.
     pub fn go_on(&mut self, session: &mut Session) {
         if std::mem::take(&mut session.is_paused) {
-            self.stats.paused.set(self.stats.paused.get() - 1);
+            self.context.stats.paused.set(self.context.stats.paused.get() - 1);
         }
     }
 
     /// When the pause under way ends.
     pub fn paused_until(&self) -> Option<UnixMillis> {
-        self.pause.map(|pause| pause.until)
+        self.pausing.pause.map(|pause| pause.until)
     }
 
     /// Whether a command has to wait for the end of the pause. What would be refused is refused at once.
     pub(crate) fn is_postponed(&self, session: &Session, spec: &Spec) -> bool {
-        let Some(pause) = self.pause else {
+        let Some(pause) = self.pausing.pause else {
             return false;
         };
         if !session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {

@@ -77,8 +77,8 @@ impl Recoveries {
 impl Gateway {
     /// Asks all participants what has become of a transaction.
     pub(crate) fn recover(&mut self, txn: TxnId, participants: Participants) {
-        let now = self.cluster_now();
-        if is_any_cut_off(&self.shared, &participants) {
+        let now = self.context.now;
+        if is_any_cut_off(&self.context.shared, &participants) {
             // It cannot be found out before that group is back, and must not take the place of what can.
             return;
         }
@@ -108,7 +108,7 @@ impl Gateway {
 
     /// Asks some of the participants.
     fn query_txn(&mut self, txn: TxnId, participants: &Participants, groups: &[GroupId]) {
-        let worker = self.worker;
+        let worker = self.context.worker;
         for &group in groups {
             let participants = participants.clone();
             self.request(
@@ -124,8 +124,8 @@ impl Gateway {
 
     /// Drops queries whose answers were lost, or cannot come. Whoever still wants to know asks again.
     pub(crate) fn drop_lost_txn_queries(&mut self) {
-        let now = self.cluster_now();
-        let shared = &self.shared;
+        let now = self.context.now;
+        let shared = &self.context.shared;
         self.recoveries.open.retain(|_, txn_query| {
             now.since(txn_query.asked_at) < LOST_AFTER && !is_any_cut_off(shared, &txn_query.participants)
         });
@@ -188,18 +188,18 @@ impl Gateway {
 
     /// Whether a group has begun anew since it took part in a transaction.
     fn has_begun_anew(&self, participant: Participant) -> bool {
-        self.cluster.participant(participant.group) != participant
+        self.context.participant(participant.group) != participant
     }
 
     /// Whether nobody will say any more what has become of a transaction that `group` has prepared. Its coordinator is gone;
     /// or it would have said so long ago, if it knew: all groups can be reached.
     fn is_abandoned(&self, txn: TxnId, group: GroupId) -> bool {
-        let is_ours = txn.boot == self.boot() && txn.worker == self.worker;
+        let is_ours = txn.boot == self.context.boot() && txn.worker == self.context.worker;
         if is_ours || self.is_lost(txn.boot) {
             return !self.coordinator.has(txn);
         }
         let since = self.recoveries.since.get(&(group, txn));
-        since.is_some_and(|since| self.cluster_now().since(*since) >= ABANDONED_AFTER)
+        since.is_some_and(|since| self.context.now.since(*since) >= ABANDONED_AFTER)
     }
 
     /// A transaction was carried out in some of its groups and not in others, because one of them began anew without what it
@@ -216,7 +216,7 @@ impl Gateway {
         torn.push_back(TornTransaction {
             txn,
             groups: groups.to_vec(),
-            found: self.turn.now,
+            found: self.context.turn.now,
         });
         let groups: Vec<u16> = groups.iter().map(|group| group.number()).collect();
         self.cluster.notice(format!(
@@ -227,20 +227,20 @@ impl Gateway {
 
     /// Whether a boot is over, as the cluster knows.
     fn is_dead(&self, boot: Boot) -> bool {
-        let layout = self.cluster.layout();
+        let layout = self.context.layout();
         layout.is_some_and(|layout| boot <= layout.boots.0 && !layout.boots.1.contains(&boot))
     }
 
     /// Whether whoever coordinates a transaction cannot be reached from here.
     pub(crate) fn is_lost(&self, boot: Boot) -> bool {
-        boot != self.boot() && (self.is_dead(boot) || self.cluster.is_boot_down(boot))
+        boot != self.context.boot() && (self.is_dead(boot) || self.cluster.is_boot_down(&self.context, boot))
     }
 
     /// Looks after the transactions that hold locks in a group led here.
     pub(crate) fn look_after(&mut self, index: usize) {
-        let now = self.cluster_now();
-        let group = self.replicas[index].group();
-        let keyspace = self.replicas[index].keyspace();
+        let now = self.context.now;
+        let group = self.local.replicas[index].group();
+        let keyspace = self.local.replicas[index].keyspace();
         let open: Vec<(TxnId, Participants)> = keyspace
             .open_transactions()
             .map(|(txn, participants)| (txn, participants.clone()))
@@ -261,13 +261,14 @@ impl Gateway {
         }
         for (txn, participants) in open {
             let since = *self.recoveries.since.entry((group, txn)).or_insert(now);
-            let is_seen_to =
-                txn.boot == self.boot() && txn.worker == self.worker && self.coordinator.has(txn);
+            let is_seen_to = txn.boot == self.context.boot()
+                && txn.worker == self.context.worker
+                && self.coordinator.has(txn);
             if !is_seen_to && (self.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
                 self.recover(txn, participants);
             }
         }
-        let dead: Vec<(TxnId, Participants)> = self.replicas[index]
+        let dead: Vec<(TxnId, Participants)> = self.local.replicas[index]
             .keyspace()
             .ended_of_dead()
             .map(|(txn, participants)| (txn, participants.clone()))
@@ -277,7 +278,7 @@ impl Gateway {
                 self.recover(txn, participants);
             }
         }
-        for (txn, participants) in self.replicas[index].keyspace().to_be_wounded() {
+        for (txn, participants) in self.local.replicas[index].keyspace().to_be_wounded() {
             self.wound(group, txn, &participants);
         }
     }

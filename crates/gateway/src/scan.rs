@@ -107,12 +107,12 @@ impl Gateway {
         };
         let mut scanning = Scanning {
             operation: connection.session.operation(spec, args),
-            scope: self.scope(&connection.session),
+            scope: self.context.scope(&connection.session),
             wanted: options.count.clamp(1, SCAN_COUNT_MAX),
             found: 0,
             keys: Vec::new(),
             steps: 0,
-            asked: Asked::Worker(self.worker),
+            asked: Asked::Worker(self.context.worker),
         };
         while let Some((asked, group, from)) = self.scan_next(&scanning.scope, cursor) {
             let part = scanning.part(from);
@@ -121,7 +121,7 @@ impl Gateway {
                 // The client's next call begins there.
                 Asked::Leader(_) if scanning.steps > 0 => break,
                 Asked::Leader(_) => self.begin(connection, Program::single(part)),
-                Asked::Worker(worker) if worker == self.worker => {
+                Asked::Worker(worker) if worker == self.context.worker => {
                     cursor = self.add_scanned_here(&mut scanning, &part);
                     if self.is_scanned(&scanning, cursor) {
                         break;
@@ -144,11 +144,11 @@ impl Gateway {
 
     /// Who looks at keys from `cursor` on, in which group, and where he begins; `None` if there are no more.
     fn scan_next(&self, scope: &Scope, cursor: u64) -> Option<(Asked, GroupId, u64)> {
-        let (group, from) = scan_from(self.groups, scope, cursor)?;
-        let asked = if self.is_spread || self.is_replicated_here(group) {
+        let (group, from) = scan_from(self.context.groups, scope, cursor)?;
+        let asked = if self.context.is_spread || self.local.is_replicated(group) {
             Asked::Leader(group)
         } else {
-            Asked::Worker(self.owner(group))
+            Asked::Worker(self.local.owner(group))
         };
         Some((asked, group, from.number()))
     }
@@ -165,7 +165,7 @@ impl Gateway {
     }
 
     fn add_scanned_here(&mut self, scanning: &mut Scanning, part: &Operation) -> u64 {
-        scanning.asked = Asked::Worker(self.worker);
+        scanning.asked = Asked::Worker(self.context.worker);
         let (spec, args) = part.words();
         let mut reply = Vec::new();
         let mut out = Writer::new(&mut reply, part.protocol);
@@ -197,17 +197,18 @@ impl Gateway {
             };
             let part = scanning.part(from);
             match asked {
-                Asked::Worker(worker) if worker == self.worker && !is_program => {
+                Asked::Worker(worker) if worker == self.context.worker && !is_program => {
                     cursor = self.add_scanned_here(&mut scanning, &part);
                     continue;
                 }
                 Asked::Worker(worker) if !is_program => {
-                    self.mailbox_batch(worker)
+                    self.outbox
+                        .mailbox_batch(worker)
                         .push_command(reply_to, &replica::Asked::of(&part));
                 }
                 Asked::Leader(_) if is_program => {
                     let program = Program::single(part);
-                    let extent = program.extent(self.groups);
+                    let extent = program.extent(self.context.groups);
                     self.start(reply_to, program, extent);
                 }
                 // Groups have come to have replicas meanwhile: the client's next call goes on there.
@@ -241,25 +242,27 @@ impl Gateway {
             Err(error) => return error.write(out),
         };
         let count_max = options.count.min(SCAN_COUNT_MAX);
-        let mut keys = std::mem::take(&mut self.spare);
+        let mut keys = std::mem::take(&mut self.local.spare);
         keys.clear();
         let mut found = Writer::new(&mut keys, out.protocol());
         let (mut count, mut looked, mut is_first) = (0, 0, true);
         let accepts = scan_accepts(&options);
         // A cursor that names no group is behind the last one: the scan is over.
-        let mut at = scan_from(self.groups, &Scope::Cluster, cursor);
+        let mut at = scan_from(self.context.groups, &Scope::Cluster, cursor);
         if at.is_none() {
             cursor = 0;
         }
         while let Some((group, from)) = at {
-            let Some(index) = self.local(group) else { break };
-            if !is_first && self.is_replicated_here(group) {
+            let Some(index) = self.local.index(group) else {
+                break;
+            };
+            if !is_first && self.local.is_replicated(group) {
                 // Its leader is asked by the next call: what is here may be old, or nothing at all.
                 break;
             }
             is_first = false;
             let budget = count_max - looked;
-            let next = self.replicas[index].scan(&self.turn, db, from, budget, |object| {
+            let next = self.local.replicas[index].scan(&self.context.turn, db, from, budget, |object| {
                 looked += 1;
                 if accepts(object) {
                     found.bulk(object.key());
@@ -271,13 +274,13 @@ impl Gateway {
             if looked >= count_max || next.is_none() {
                 break;
             }
-            at = scan_from(self.groups, &Scope::Cluster, cursor);
+            at = scan_from(self.context.groups, &Scope::Cluster, cursor);
         }
         out.array(2);
         out.bulk_integer(cursor as i64);
         out.array(count);
         out.raw(&keys);
-        self.spare = keys;
+        self.local.spare = keys;
     }
 }
 

@@ -1,9 +1,11 @@
 //! What workers count.
 
 use crate::cluster::ClusterStats;
+use crate::context::Context;
 use crate::error_counts::ErrorCounts;
-use crate::gateway::{Changed, Gateway};
+use crate::gateway::Gateway;
 use crate::key_counts::Count;
+use crate::maxmemory::Changed;
 use crate::shared::held;
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
@@ -210,7 +212,7 @@ impl std::ops::Index<CommandId> for CommandCounters {
     }
 }
 
-impl Gateway {
+impl Context {
     /// Looks whether a reply is an error, and counts it: as a failure of `spec`, if that was carried out.
     #[inline]
     pub(crate) fn look_at_reply(&mut self, spec: Option<&'static Spec>, reply: &[u8]) {
@@ -232,7 +234,9 @@ impl Gateway {
         self.stats.commands.add(1);
         self.stats.by_command[spec.id].calls.add(1);
     }
+}
 
+impl Gateway {
     /// Writes down what the worker's groups hold and count, if anything has happened in them since it was last called, or if
     /// `is_overdue`: groups that nobody uses cost next to nothing.
     pub fn keep_stats(&mut self, is_overdue: bool) {
@@ -240,8 +244,8 @@ impl Gateway {
             let local = replica.local();
             replica.keyspace().applied().0 + local.hits + local.misses + local.changes + local.waited
         };
-        let activity = self.replicas.iter().map(happened).sum();
-        let is_idle = std::mem::replace(&mut self.activity, activity) == activity;
+        let activity = self.local.replicas.iter().map(happened).sum();
+        let is_idle = std::mem::replace(&mut self.local.activity, activity) == activity;
         if is_overdue || !is_idle {
             self.refresh_stats();
         }
@@ -249,11 +253,11 @@ impl Gateway {
 
     /// Writes down what the worker's groups hold and count, for those who read [`WorkerStats`].
     pub fn refresh_stats(&mut self) {
-        self.changed = Changed::Any;
-        self.refresh_memory();
+        self.maxmemory.changed = Changed::Any;
+        self.maxmemory.refresh(&self.local.replicas, &self.context.stats);
         self.refresh_cluster();
         self.refresh_transactions();
-        let (stats, replicas) = (&self.stats, &self.replicas);
+        let (stats, replicas) = (&self.context.stats, &self.local.replicas);
         let sum = |figure: fn(&Replica) -> u64| replicas.iter().map(figure).sum::<u64>();
         stats.hits.set(sum(|replica| replica.local().hits));
         stats.misses.set(sum(|replica| replica.local().misses));
@@ -267,7 +271,7 @@ impl Gateway {
         // The rest of the number is by how often the group began anew.
         let applied = sum(|replica| replica.keyspace().applied().0 & u64::from(u32::MAX));
         stats.applied.set(applied);
-        let blocked = self.blocking.count() + self.replica_waits.len();
+        let blocked = self.blocking.count() + self.blocking.replica_waits.len();
         stats.blocked.set(blocked as u64);
         for number in 0..Db::COUNT {
             let db = Db::new(number).expect("below the count");

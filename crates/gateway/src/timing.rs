@@ -18,7 +18,7 @@
 //! `EXEC`, on groups with replicas on other nodes: what its client waits for are leaders, majorities, other transactions.
 
 use crate::client::ClientInfo;
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::program::Program;
 use crate::slow_log::SlowEntry;
 use crate::stats::Counter;
@@ -123,7 +123,7 @@ impl Timing {
     }
 }
 
-impl Gateway {
+impl Context {
     /// Commands follow.
     #[inline]
     pub(crate) fn open_span(&mut self) {

@@ -19,7 +19,7 @@ use ids::GroupId;
 use replica::{Journey, Operation, Output, Replies, ReplyTo, Request};
 use resp::FrozenRope;
 use resp::{Protocol, Writer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use txn::{Priority, TxnId};
 
 /// What one worker's gateway has asked groups, beside transactions. Bounded by its connections: each has a bounded number of these
@@ -29,24 +29,17 @@ pub(crate) struct Transactions {
     begun: u64,
     /// `EXEC` within one group, sent there whole.
     blocks: BTreeMap<(u64, u64), Program>,
-    pub(crate) outputs: VecDeque<Output>,
-}
-
-impl Transactions {
-    /// Whether nothing is to be handed out.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.outputs.is_empty()
-    }
 }
 
 impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
     pub(crate) fn begin(&mut self, connection: &mut Connection, program: Program) {
-        let extent = program.extent(self.groups);
-        let can_run_here = program.request.is_none() && self.can_run_here(&program, &extent);
+        let extent = program.extent(self.context.groups);
+        let can_run_here = program.request.is_none() && self.local.can_run_here(&program, &extent);
         let may_be_lent = |group: &GroupId| {
-            self.local(*group)
-                .is_some_and(|index| !self.replicas[index].awaits_log())
+            self.local
+                .index(*group)
+                .is_some_and(|index| !self.local.replicas[index].awaits_log())
         };
         let is_heavy = can_run_here
             && program.can_be_offloaded()
@@ -73,8 +66,8 @@ impl Gateway {
         };
         if !is_exec && let Some(seq) = opened {
             // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
-            self.timing.is_ours = false;
-            let spent = self.timing.spent();
+            self.context.timing.is_ours = false;
+            let spent = self.context.timing.spent();
             self.note_spent(seq, spent);
         }
     }
@@ -86,9 +79,9 @@ impl Gateway {
             return self.start_named(reply_to, program, extent);
         }
         // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
-        let is_all = self.is_spread && self.groups.get() == 1;
+        let is_all = self.context.is_spread && self.context.groups.get() == 1;
         let is_on_keys = !extent.sees_whole() && !extent.wants;
-        let reads_only = self.is_spread && !extent.writes;
+        let reads_only = self.context.is_spread && !extent.writes;
         if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
@@ -125,19 +118,19 @@ impl Gateway {
     pub(crate) fn new_transaction(&mut self) -> (TxnId, Priority) {
         // Unique over the node's workers: two transactions of one age would each wait for the other.
         self.transactions.begun += 1;
-        let workers = self.shared.workers.len() as u64;
+        let workers = self.context.shared.workers.len() as u64;
         let (boot, seq) = (
-            self.boot(),
-            self.transactions.begun * workers + u64::from(self.worker),
+            self.context.boot(),
+            self.transactions.begun * workers + u64::from(self.context.worker),
         );
         let id = TxnId {
             boot,
-            worker: self.worker,
+            worker: self.context.worker,
             seq,
             attempt: 1,
         };
         let priority = Priority {
-            began: self.turn.now,
+            began: self.context.turn.now,
             boot,
             seq,
         };
@@ -146,9 +139,9 @@ impl Gateway {
 
     /// Asks a group something, wherever it lives.
     pub(crate) fn request(&mut self, group: GroupId, request: Request) {
-        let Some(index) = self.local(group) else {
-            let worker = self.owner(group);
-            return self.send(
+        let Some(index) = self.local.index(group) else {
+            let worker = self.local.owner(group);
+            return self.outbox.send(
                 worker,
                 Message::Request {
                     group,
@@ -157,18 +150,18 @@ impl Gateway {
             );
         };
         let mut outputs = Vec::new();
-        if self.replicas[index].has_log() {
+        if self.local.replicas[index].has_log() {
             self.ask_leader(index, request, &mut outputs);
-            return self.transactions.outputs.extend(outputs);
+            return self.outbox.outputs.extend(outputs);
         }
-        self.replicas[index].handle(&self.turn, request, &mut outputs);
+        self.local.replicas[index].handle(&self.context.turn, request, &mut outputs);
         self.tell(index);
-        self.transactions.outputs.extend(outputs);
+        self.outbox.outputs.extend(outputs);
     }
 
     /// Carries on whatever the groups of this worker have answered.
     pub fn pump(&mut self) {
-        while let Some(output) = self.transactions.outputs.pop_front() {
+        while let Some(output) = self.outbox.outputs.pop_front() {
             let worker = match &output {
                 Output::Replied { reply_to, .. }
                 | Output::Answered { reply_to, .. }
@@ -188,10 +181,10 @@ impl Gateway {
                 | Output::Decided { worker, .. }
                 | Output::Undecided { worker, .. } => *worker,
             };
-            if worker == self.worker {
+            if worker == self.context.worker {
                 self.on_output(output);
             } else {
-                self.send(worker, Message::Output(Box::new(output)));
+                self.outbox.send(worker, Message::Output(Box::new(output)));
             }
             self.serve_waiters();
         }
@@ -262,7 +255,7 @@ impl Gateway {
         }
         let Some(program) = self.transactions.blocks.remove(&reply_to.place()) else {
             let reply = bytes.into();
-            return self.deliveries.push_back(Delivery::Replied {
+            return self.outbox.deliver(Delivery::Replied {
                 reply_to,
                 reply,
                 journey,
@@ -276,7 +269,7 @@ impl Gateway {
         if self.watches.forget(reply_to) {
             let mut bytes = Vec::new();
             Writer::new(&mut bytes, Protocol::Resp2).error(error);
-            self.deliveries.push_back(Delivery::Awaited { reply_to, bytes });
+            self.outbox.deliver(Delivery::Awaited { reply_to, bytes });
         }
     }
 
@@ -284,7 +277,7 @@ impl Gateway {
     fn on_replied(&mut self, reply_to: ReplyTo, reply: FrozenRope, journey: Option<Journey>) {
         // Nothing is shared with the reply of a command that was only tried: those pop.
         if !self.on_tried(reply_to, reply.bytes()) {
-            self.deliveries.push_back(Delivery::Replied {
+            self.outbox.deliver(Delivery::Replied {
                 reply_to,
                 reply,
                 journey,
@@ -299,7 +292,7 @@ impl Gateway {
             if self.on_tried(reply_to, &bytes) {
                 return;
             }
-            return self.deliveries.push_back(Delivery::Reply { reply_to, bytes });
+            return self.outbox.deliver(Delivery::Reply { reply_to, bytes });
         };
         let sees_whole = |operation: &Operation| operation.spec.route != command::Route::Keys;
         let replies = match replies {
@@ -321,14 +314,14 @@ impl Gateway {
             program,
             replies,
         };
-        self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+        self.outbox.deliver(Delivery::Answered(Box::new(answered)));
     }
 
     /// Commands within one group would hold its worker up there.
     fn on_too_large(&mut self, reply_to: ReplyTo) {
         let program = self.transactions.blocks.remove(&reply_to.place());
         let program = program.expect("it waits for its group");
-        let extent = program.extent(self.groups);
+        let extent = program.extent(self.context.groups);
         self.start_offload(reply_to, program, extent, false, true);
     }
 
@@ -336,7 +329,7 @@ impl Gateway {
         if self.ends_try(reply_to, &replies) {
             return;
         }
-        self.deliveries.push_back(Delivery::Answered(Box::new(Answered {
+        self.outbox.deliver(Delivery::Answered(Box::new(Answered {
             reply_to,
             program,
             replies,

@@ -75,11 +75,12 @@ impl Gateway {
         let reply_to = self.reserve(connection);
         connection.session.is_waiting = true;
         connection.session.info.set_blocked(true);
-        let spent = self.postpone_time();
+        let spent = self.context.postpone_time();
         let nanos = timeout.saturating_mul(NANOS_OF_MILLI);
-        let deadline = (timeout > 0).then(|| self.timing.now().saturating_add(nanos));
+        let deadline = (timeout > 0).then(|| self.context.timing.now().saturating_add(nanos));
         let token = reply_to.connection;
-        self.replica_waits
+        self.blocking
+            .replica_waits
             .deadlines
             .extend(deadline.map(|deadline| (deadline, token)));
         let wait = ReplicaWait {
@@ -90,7 +91,7 @@ impl Gateway {
             operation: connection.session.operation(spec, args),
             spent,
         };
-        self.replica_waits.waits.insert(token, wait);
+        self.blocking.replica_waits.waits.insert(token, wait);
     }
 
     /// `WAIT` inside `MULTI`: nobody waits.
@@ -102,7 +103,7 @@ impl Gateway {
 
     /// How many replicas beside the leader's hold whatever was acknowledged, in every group.
     fn replicas_beside(&self) -> u16 {
-        let layout = self.cluster.layout();
+        let layout = self.context.layout();
         let groups = layout.into_iter().flat_map(|layout| &layout.groups);
         groups.map(|group| group.voters / 2).min().unwrap_or(0)
     }
@@ -110,7 +111,7 @@ impl Gateway {
     /// Lets those go on for whom there are replicas enough now: the layout is a new one.
     pub(crate) fn end_replica_waits(&mut self) {
         let beside = self.replicas_beside().into();
-        let waits = self.replica_waits.waits.iter();
+        let waits = self.blocking.replica_waits.waits.iter();
         let ended: Vec<u64> = waits
             .filter(|(_, wait)| wait.replicas <= beside)
             .map(|(&token, _)| token)
@@ -122,8 +123,8 @@ impl Gateway {
 
     /// Lets those go on whose time is over.
     pub(crate) fn end_late_replica_waits(&mut self) {
-        let now = self.timing.now();
-        while let Some(&(deadline, token)) = self.replica_waits.deadlines.first() {
+        let now = self.context.timing.now();
+        while let Some(&(deadline, token)) = self.blocking.replica_waits.deadlines.first() {
             if deadline > now {
                 return;
             }
@@ -133,7 +134,7 @@ impl Gateway {
 
     /// `CLIENT UNBLOCK`, for a client of this worker, if it waits for replicas.
     pub(crate) fn unblock_replica_wait(&mut self, client: u64, ending: Option<Vec<u8>>) {
-        let mut waits = self.replica_waits.waits.iter();
+        let mut waits = self.blocking.replica_waits.waits.iter();
         if let Some((&token, _)) = waits.find(|(_, wait)| wait.client == client) {
             self.end_replica_wait(token, ending);
         }
@@ -141,12 +142,12 @@ impl Gateway {
 
     /// The connection ends, or its client sends no more. Whether it waited for replicas.
     pub(crate) fn forget_replica_wait(&mut self, connection: u64) -> bool {
-        self.replica_waits.remove(connection).is_some()
+        self.blocking.replica_waits.remove(connection).is_some()
     }
 
     /// Answers with how many replicas there are, or with `ending`.
     fn end_replica_wait(&mut self, token: u64, ending: Option<Vec<u8>>) {
-        let Some(wait) = self.replica_waits.remove(token) else {
+        let Some(wait) = self.blocking.replica_waits.remove(token) else {
             return;
         };
         let beside = self.replicas_beside();
@@ -155,7 +156,7 @@ impl Gateway {
             Writer::new(&mut reply, wait.operation.protocol).integer(beside.into());
             reply
         });
-        self.deliveries.push_back(Delivery::Unblocked {
+        self.outbox.deliver(Delivery::Unblocked {
             reply_to: wait.reply_to,
             operation: wait.operation,
             nanos: wait.spent,

@@ -13,7 +13,8 @@
 //! A replica whose state was found to differ from the others' (`consensus/scrub.rs`) ends in the same way. It is whole, and is dropped
 //! as any other; and another one is asked for.
 
-use crate::gateway::{Changed, Gateway};
+use crate::gateway::Gateway;
+use crate::maxmemory::Changed;
 use replica::{Effects, Input};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +37,11 @@ fn words(panic: &(dyn Any + Send)) -> String {
 impl Gateway {
     /// Lets the replica of a seat take a step: what it wants done; `None` if it has no part in its group's log, or panicked.
     pub(super) fn step(&mut self, index: usize, input: Input<'_>) -> Option<Effects> {
-        let (replica, turn, now) = (&mut self.replicas[index], &self.turn, self.cluster.now);
+        let (replica, turn, now) = (
+            &mut self.local.replicas[index],
+            &self.context.turn,
+            self.context.now,
+        );
         let mut effects = Effects::default();
         match guard(|| replica.step(turn, now, input, &mut effects)) {
             Ok(_) if effects.differs => {
@@ -55,14 +60,14 @@ impl Gateway {
     /// it knows is not told any more, and it votes for nobody. The seat is filled anew when the meta group has given the node another
     /// incarnation, for which it is asked ([`Gateway::given_up`]).
     fn give_up_replica(&mut self, index: usize, effects: Effects) {
-        let replica = &mut self.replicas[index];
+        let replica = &mut self.local.replicas[index];
         let group = replica.group().number();
         self.cluster.seats[index].give_up(replica, DIFFERS);
         for (to, response) in effects.responses {
             self.respond(index, to, response);
         }
         self.cluster.notices.push(format!("group {group}: {DIFFERS}"));
-        self.changed = Changed::Any;
+        self.maxmemory.changed = Changed::Any;
         self.cluster.is_news = true;
         self.cluster.claims_changed = true;
         self.cluster.touch(index);
@@ -70,7 +75,7 @@ impl Gateway {
 
     /// Ends a replica of which a step has panicked.
     pub(super) fn break_replica(&mut self, index: usize, words: &str) {
-        let replica = &mut self.replicas[index];
+        let replica = &mut self.local.replicas[index];
         let group = replica.group().number();
         self.cluster.seats[index].break_off(replica, words);
         let reason = format!(

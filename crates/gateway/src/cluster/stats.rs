@@ -63,8 +63,8 @@ pub struct ReplicaStats {
 impl Gateway {
     /// Writes down what there is to know, if it is time.
     pub(crate) fn refresh_cluster(&mut self) {
-        let now = self.cluster.now;
-        let Some(layout) = &self.cluster.layout else {
+        let now = self.context.now;
+        let Some(layout) = &self.context.layout else {
             return;
         };
         if now < self.cluster.stats_at.after(EVERY) && self.cluster.stats_at.0 > 0 {
@@ -77,7 +77,7 @@ impl Gateway {
             is_wall_clock_off: self.is_wall_clock_off(),
             ..ClusterStats::default()
         };
-        for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
+        for (seat, replica) in self.cluster.seats.iter().zip(&self.local.replicas) {
             stats.counts += seat.counts(replica);
             let (handed, resent) = seat.group_client.handed();
             stats.batches += handed;
@@ -86,7 +86,7 @@ impl Gateway {
             stats.groups.push(stats_of(seat, replica, layout.me, leader));
         }
         self.cluster.stats_at = now;
-        *self.stats.cluster() = stats;
+        *self.context.stats.cluster() = stats;
     }
 }
 

@@ -11,7 +11,6 @@
 //! when it takes another one for the leader, or when the link broke: the other side forgets then. Whoever cannot keep a
 //! key says so, and is asked again every [`POLL`]: each time the clients try their commands.
 
-use super::Cluster;
 use crate::gateway::Gateway;
 use bytes::Bytes;
 use ids::{GroupId, Monotonic, NodeId};
@@ -99,8 +98,9 @@ fn tell(group: GroupId, (db, key): &FullKey, is_kept: bool) -> PeerMessage {
 impl Gateway {
     /// The first client here waits for a key of a group, or the last one does not any more.
     pub(crate) fn watch_key(&mut self, index: usize, key: &FullKey, is_on: bool) {
-        let group = self.replicas[index].group();
-        let Cluster { seats, outbox, .. } = &mut self.cluster;
+        let group = self.local.replicas[index].group();
+        let seats = &mut self.cluster.seats;
+        let outbox = &mut self.outbox.peer_messages;
         // Before there is a cluster there is nobody to ask.
         let Some(seat) = seats.get_mut(index) else {
             return;
@@ -117,12 +117,13 @@ impl Gateway {
 
     /// Time passes: whoever is to be asked is asked.
     pub(super) fn tick_watches(&mut self, index: usize) {
-        let now = self.cluster.now;
-        let is_replicated = self.replicas[index].has_log();
-        let group = self.replicas[index].group();
-        let Cluster { seats, outbox, .. } = &mut self.cluster;
+        let now = self.context.now;
+        let is_replicated = self.local.replicas[index].has_log();
+        let group = self.local.replicas[index].group();
+        let seats = &mut self.cluster.seats;
+        let outbox = &mut self.outbox.peer_messages;
         let seat = &mut seats[index];
-        let has_replica = self.replicas[index].member().is_some();
+        let has_replica = self.local.replicas[index].member().is_some();
         let holder = seat.target.filter(|_| is_replicated && !has_replica);
         let watches = &mut seat.watches;
         if watches.is_idle() {
@@ -131,8 +132,8 @@ impl Gateway {
         if !has_replica && watches.kept_count > 0 {
             // It was here, and is not any more.
             for _ in 0..std::mem::take(&mut watches.kept_count) {
-                self.replicas[index].state_mut().await_keys(false);
-                self.watchers -= 1;
+                self.local.replicas[index].state_mut().await_keys(false);
+                self.cluster.watchers -= 1;
             }
             for (key, nodes) in std::mem::take(&mut watches.kept) {
                 outbox.extend(nodes.into_iter().map(|node| (node, tell(group, &key, false))));
@@ -165,21 +166,22 @@ impl Gateway {
             return;
         };
         let key: FullKey = (waits.db, Box::from(&waits.key[..]));
-        let Cluster { seats, outbox, .. } = &mut self.cluster;
+        let seats = &mut self.cluster.seats;
+        let outbox = &mut self.outbox.peer_messages;
         let seat = &mut seats[index];
         if !waits.is_on {
             if seat.watches.let_go(&key, from) {
-                self.replicas[index].state_mut().await_keys(false);
-                self.watchers -= 1;
+                self.local.replicas[index].state_mut().await_keys(false);
+                self.cluster.watchers -= 1;
             }
             return;
         }
         let has_room = seat.watches.kept_count < KEPT_MAX && key.1.len() <= KEPT_KEY_BYTES_MAX;
-        if self.replicas[index].member().is_none() || !has_room {
+        if self.local.replicas[index].member().is_none() || !has_room {
             outbox.push((from, tell(waits.group, &key, false)));
         } else if seat.watches.keep(key, from) {
-            self.replicas[index].state_mut().await_keys(true);
-            self.watchers += 1;
+            self.local.replicas[index].state_mut().await_keys(true);
+            self.cluster.watchers += 1;
         }
     }
 
@@ -189,7 +191,7 @@ impl Gateway {
             return;
         };
         let key: FullKey = (filled.db, Box::from(&filled.key[..]));
-        let again = self.cluster.now.after(POLL);
+        let again = self.context.now.after(POLL);
         let watches = &mut self.cluster.seats[index].watches;
         let is_asked = watches.asked == Some(from);
         let Some(awaited) = watches.wanted.get_mut(&key) else {
@@ -203,8 +205,9 @@ impl Gateway {
 
     /// Tells other nodes which of the keys that they wait for were filled; with `is_any`, it may have been any.
     pub(crate) fn tell_watchers(&mut self, index: usize, filled: &[FullKey], is_any: bool) {
-        let group = self.replicas[index].group();
-        let Cluster { seats, outbox, .. } = &mut self.cluster;
+        let group = self.local.replicas[index].group();
+        let seats = &mut self.cluster.seats;
+        let outbox = &mut self.outbox.peer_messages;
         let Some(seat) = seats.get(index) else {
             return;
         };
@@ -234,8 +237,8 @@ impl Gateway {
     pub(super) fn forget_watcher(&mut self, index: usize, node: NodeId) {
         let gone = self.cluster.seats[index].watches.on_link_lost(node);
         for _ in 0..gone {
-            self.replicas[index].state_mut().await_keys(false);
+            self.local.replicas[index].state_mut().await_keys(false);
         }
-        self.watchers -= gone;
+        self.cluster.watchers -= gone;
     }
 }

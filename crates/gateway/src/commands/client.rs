@@ -210,17 +210,20 @@ impl Gateway {
             }
         };
         let id = command::number::parse_i64(args.arg(2)).ok_or(ReplyError::NotAnInteger)?;
-        let info = u64::try_from(id).ok().and_then(|id| self.shared.clients.find(id));
+        let info = u64::try_from(id)
+            .ok()
+            .and_then(|id| self.context.shared.clients.find(id));
         // Whoever sees it first unblocks it: two `UNBLOCK`s of one wait answer 1 and 0.
         let Some(info) = info.filter(|info| info.is_blocked.swap(false, Ordering::Relaxed)) else {
             w.integer(0);
             return Ok(());
         };
-        if info.worker == self.worker {
+        if info.worker == self.context.worker {
             self.on_unblock(info.id, is_error);
         } else {
             let client = info.id;
-            self.send(info.worker, Message::Unblock { client, is_error });
+            self.outbox
+                .send(info.worker, Message::Unblock { client, is_error });
         }
         w.integer(1);
         Ok(())
@@ -229,7 +232,7 @@ impl Gateway {
     pub(super) fn client_info(&mut self, session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) {
         w.verbatim(
             "txt",
-            &line(&session.info, self.turn.now, Some(&Current::new(args))),
+            &line(&session.info, self.context.turn.now, Some(&Current::new(args))),
         );
     }
 
@@ -260,7 +263,7 @@ impl Gateway {
         let mut text = Vec::new();
         for info in &infos {
             let current = (info.id == session.info.id).then_some(&current);
-            text.append(&mut line(info, self.turn.now, current));
+            text.append(&mut line(info, self.context.turn.now, current));
         }
         w.verbatim("txt", &text);
         Ok(())
@@ -296,7 +299,7 @@ impl Gateway {
         let mut workers = BTreeSet::new();
         let mut killed = 0;
         for info in self.living_clients() {
-            if !filter.fits(&info, session.info.id, self.turn.now) {
+            if !filter.fits(&info, session.info.id, self.context.turn.now) {
                 continue;
             }
             killed += 1;
@@ -309,10 +312,10 @@ impl Gateway {
             }
         }
         for worker in workers {
-            if worker == self.worker {
-                self.reap_soon();
+            if worker == self.context.worker {
+                self.outbox.reap_soon();
             } else {
-                self.send(worker, Message::Reap);
+                self.outbox.send(worker, Message::Reap);
             }
         }
         killed
@@ -320,7 +323,7 @@ impl Gateway {
 
     /// All connections but those that were killed and are not closed yet: for clients they are gone.
     fn living_clients(&self) -> Vec<Arc<ClientInfo>> {
-        let mut infos = self.shared.clients.all();
+        let mut infos = self.context.shared.clients.all();
         infos.retain(|info| !info.is_killed.load(Ordering::Relaxed));
         infos
     }

@@ -42,7 +42,13 @@ impl Gateway {
     ) {
         self.refresh_stats();
         let sections = wanted(args.from(1));
-        let report = Report::new(&self.shared, &self.settings, endpoint, self.turn.now, counts);
+        let report = Report::new(
+            &self.context.shared,
+            &self.context.settings,
+            endpoint,
+            self.context.turn.now,
+            counts,
+        );
         w.verbatim("txt", report.text(&sections).as_bytes());
     }
 }

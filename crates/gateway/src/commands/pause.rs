@@ -23,6 +23,7 @@ impl Gateway {
             return Err(ReplyError::TimeoutNegative);
         }
         let until = self
+            .context
             .turn
             .now
             .0
@@ -32,16 +33,16 @@ impl Gateway {
             until: UnixMillis(until),
             is_for_all,
         };
-        self.shared.pause.begin(self.turn.now, pause);
+        self.context.shared.pause.begin(self.context.turn.now, pause);
         self.look_at_pause();
         w.ok();
         Ok(())
     }
 
     pub(super) fn client_unpause(&mut self, w: &mut Writer<'_>) {
-        self.shared.pause.end();
+        self.context.shared.pause.end();
         self.look_at_pause();
-        self.send_to_others(|| Message::Wake);
+        self.outbox.send_to_others(self.context.worker, || Message::Wake);
         w.ok();
     }
 }
