@@ -52,8 +52,8 @@ use replica::{
 };
 use resp::Args;
 use seat::Seat;
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::{Refusal, TxnId, Vote};
 use wall_clock::WallClock;
@@ -74,8 +74,6 @@ pub(crate) struct Cluster {
     /// Indices of seats that something happened to since the last turn's end.
     touched: Vec<usize>,
     peers: BTreeMap<NodeId, Peer>,
-    /// The nodes that there is a link to. One that has just joined may be there before the layout that names it.
-    links: BTreeSet<NodeId>,
     /// Whether heartbeats are to gather their claims again.
     claims_changed: bool,
     /// The groups of which something was read under the lease by the commands being carried out.
@@ -148,22 +146,9 @@ impl Cluster {
         }
     }
 
-    fn nodes_up(&self) -> impl Iterator<Item = NodeId> {
-        self.peers
-            .iter()
-            .filter(|(_, peer)| peer.is_up)
-            .map(|(node, _)| *node)
-    }
-
     /// Something that an operator is to know.
     pub(crate) fn notice(&mut self, notice: String) {
         self.notices.push(notice);
-    }
-
-    /// Whether the node of this boot is known, and there is no link to it.
-    pub(crate) fn is_boot_down(&self, context: &Context, boot: ids::Boot) -> bool {
-        let node = context.layout().and_then(|layout| layout.node_of(boot));
-        node.is_some_and(|node| self.peers.get(&node).is_some_and(|peer| !peer.is_up))
     }
 }
 
@@ -183,7 +168,7 @@ impl Gateway {
         }
         let stood_still = self.cluster.looks.look(now);
         self.tick_transaction();
-        if self.context.layout.is_none() {
+        if self.context.view.layout.is_none() {
             return;
         }
         if let Some(span) = stood_still {
@@ -256,13 +241,13 @@ impl Gateway {
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
         let next = keeping.iter().fold(next, |next, (_, until)| next.min(*until));
         // Transactions have deadlines within a node too.
-        (self.context.is_spread || self.coordinator.counts().0 > 0).then_some(next)
+        (self.context.view.is_spread || self.coordinator.counts().0 > 0).then_some(next)
     }
 
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
     /// seats begin with it, as far as they are the same replicas.
     pub fn keep(&mut self, all: &mut Vec<HandoverImage>) {
-        assert!(self.context.layout.is_none(), "replicas begin once");
+        assert!(self.context.view.layout.is_none(), "replicas begin once");
         let ours = all.extract_if(.., |kept| self.local.index(kept.group).is_some());
         let ours: Vec<HandoverImage> = ours.collect();
         self.cluster.kept.extend(ours);
@@ -277,10 +262,8 @@ impl Gateway {
             touched,
             ..
         } = &mut self.cluster;
-        let Context {
-            layout, turn, now, ..
-        } = &self.context;
-        let Some(layout) = layout else { return 0 };
+        let Context { view, turn, now, .. } = &self.context;
+        let Some(layout) = view.layout() else { return 0 };
         let is_up = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut open = 0;
         for (index, (seat, replica)) in seats.iter_mut().zip(&mut self.local.replicas).enumerate() {
@@ -301,7 +284,7 @@ impl Gateway {
         let is_leaderless = |group| {
             let peers = &self.cluster.peers;
             let is_up = |node: NodeId| peers.get(&node).is_none_or(|peer| peer.is_up);
-            let layout = self.context.layout();
+            let layout = self.context.view.layout();
             layout.is_some_and(|layout| !layout.group(group).has_majority(is_up))
         };
         self.outbox.outputs.is_empty()
@@ -315,7 +298,7 @@ impl Gateway {
     /// Ends here for good: what the next life of the process needs to go on with this worker's replicas, and the groups
     /// of which not everything is here that they rely on. Replicas that have no state yet are in neither.
     pub fn into_handover_images(self, now: Monotonic) -> (Vec<HandoverImage>, Vec<GroupId>) {
-        let Some(layout) = self.context.layout else {
+        let Some(layout) = self.context.view.layout else {
             return (Vec::new(), Vec::new());
         };
         let (mut all, mut lost) = (Vec::new(), Vec::new());
@@ -333,19 +316,18 @@ impl Gateway {
 
     /// Takes over a version of the cluster. An older one than it has is let go.
     pub fn set_layout(&mut self, layout: Arc<Layout>) {
-        let known = self.context.layout.as_ref().map(|layout| layout.epoch);
+        let known = self.context.view.layout.as_ref().map(|layout| layout.epoch);
         if known.is_some_and(|known| layout.epoch <= known) && !mutations::is(Mutation::StaleMapAccepted) {
             return;
         }
-        self.context.is_spread = !layout.peers.is_empty();
+        self.context.view.is_spread = !layout.peers.is_empty();
         self.context.turn.semantics = layout.semantics;
         // Groups are told of the world once a turn, and it is another one from here on.
         self.context.turn.number += 1;
         let times = Times::DEFAULT;
         let mut linked = Vec::new();
         for &node in &layout.peers {
-            let Cluster { peers, links, .. } = &mut self.cluster;
-            if let Entry::Vacant(place) = peers.entry(node) {
+            if let Entry::Vacant(place) = self.cluster.peers.entry(node) {
                 place.insert(Peer {
                     is_up: false,
                     heard: self.context.now,
@@ -354,7 +336,7 @@ impl Gateway {
                     beats: Beats::new(layout.boot, times.heartbeat),
                     listener: Listener::new(),
                 });
-                linked.extend(links.get(&node));
+                linked.extend(self.context.view.links.get(&node));
             }
         }
         self.cluster.peers.retain(|node, _| layout.peers.contains(node));
@@ -362,12 +344,12 @@ impl Gateway {
             .wall_clock
             .retain(|node| layout.peers.contains(&node));
         let mut layout = layout;
-        if let Some(known) = &self.context.layout
+        if let Some(known) = &self.context.view.layout
             && layout.groups.iter().any(|group| group.is_unheard)
         {
             Arc::make_mut(&mut layout).keep_unheard(known);
         }
-        self.context.layout = Some(layout);
+        self.context.view.layout = Some(layout);
         self.cluster.claims_changed = true;
         for index in 0..self.local.replicas.len() {
             self.seat(index);
@@ -394,7 +376,8 @@ impl Gateway {
                 let is_there = |voter: &&Incarnation| {
                     let node = seats.get(voter);
                     let peer = node.and_then(|node| self.cluster.peers.get(node));
-                    node == Some(&self.context.me()) || peer.is_some_and(|peer| peer.is_up && !peer.is_silent)
+                    node == Some(&self.context.view.me())
+                        || peer.is_some_and(|peer| peer.is_up && !peer.is_silent)
                 };
                 let stay = member.members().voters.iter();
                 let stay = stay.filter(|voter| !remove.contains(voter));
@@ -417,7 +400,7 @@ impl Gateway {
     pub fn group_reports(&self) -> (Vec<control::GroupReport>, Vec<control::GroupRef>) {
         let (mut led, mut not_led) = (Vec::new(), Vec::new());
         for (seat, replica, layout) in self.seats() {
-            match seat.group_report(self.context.me(), replica, layout) {
+            match seat.group_report(self.context.view.me(), replica, layout) {
                 Some(group_report) => led.push(group_report),
                 None => not_led.push(control::GroupRef::Data(replica.group())),
             }
@@ -431,7 +414,7 @@ impl Gateway {
         const GROUP_REPORTS: std::time::Duration = std::time::Duration::from_secs(1);
         const GROUP_REPORTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
         let is_settling = self.seats().any(|(seat, replica, layout)| {
-            let group_report = seat.group_report(self.context.me(), replica, layout);
+            let group_report = seat.group_report(self.context.view.me(), replica, layout);
             replica.leader().is_some() && group_report.is_none_or(|group_report| group_report.is_settling())
         });
         if is_settling {
@@ -449,7 +432,7 @@ impl Gateway {
 
     /// The replicas of this worker that know no leader of their group, and what is kept from before groups began anew.
     pub fn survivors(&self) -> Vec<control::Survivor> {
-        let (me, now) = (self.context.me(), self.context.now);
+        let (me, now) = (self.context.view.me(), self.context.now);
         let survivors = self.seats().flat_map(|(seat, replica, layout)| {
             let former = seat.former_survivor(me, replica.group(), layout);
             seat.survivor(me, replica, layout, now).into_iter().chain(former)
@@ -471,9 +454,9 @@ impl Gateway {
     pub fn on_link(&mut self, node: NodeId, is_up: bool) {
         let now = self.context.now;
         if is_up {
-            self.cluster.links.insert(node);
+            self.context.view.links.insert(node);
         } else {
-            self.cluster.links.remove(&node);
+            self.context.view.links.remove(&node);
         }
         if let Some(peer) = self.cluster.peers.get_mut(&node) {
             peer.is_up = is_up;
@@ -572,25 +555,6 @@ impl Gateway {
         }
     }
 
-    /// The other nodes that this worker has a link to.
-    pub(crate) fn nodes_up(&self) -> Vec<NodeId> {
-        self.cluster.nodes_up().collect()
-    }
-
-    /// The other nodes that it has none to.
-    pub(crate) fn nodes_down(&self) -> Vec<NodeId> {
-        let peers = self.cluster.peers.iter();
-        peers
-            .filter(|(_, peer)| !peer.is_up)
-            .map(|(node, _)| *node)
-            .collect()
-    }
-
-    /// Whether there are any that it has a link to.
-    pub(crate) fn has_nodes(&self) -> bool {
-        self.cluster.nodes_up().next().is_some()
-    }
-
     /// The raw monotonic time, as of this turn.
     pub fn cluster_now(&self) -> Monotonic {
         self.context.now
@@ -598,7 +562,7 @@ impl Gateway {
 
     /// Sends a message to a channel to all other nodes: who listens there is their business.
     pub(crate) fn broadcast_to_nodes(&mut self, kind: crate::pubsub::Kind, channel: &[u8], message: &[u8]) {
-        let up: Vec<NodeId> = self.cluster.nodes_up().collect();
+        let up: Vec<NodeId> = self.context.view.nodes_up().collect();
         self.send_to_nodes(&up, kind, channel, message);
     }
 
@@ -615,7 +579,7 @@ impl Gateway {
                 .into_iter()
                 .any(|(replica, _)| member.applies_itself(*replica))
         };
-        self.cluster.nodes_up().filter(has_none).collect()
+        self.context.view.nodes_up().filter(has_none).collect()
     }
 
     /// Sends a message to a channel to these nodes.
@@ -765,7 +729,7 @@ impl Gateway {
 
     /// Tells a gateway what became of its batch.
     fn respond(&mut self, index: usize, to: NodeId, mut response: BatchResponse) {
-        if to == self.context.me() {
+        if to == self.context.view.me() {
             return self.on_response(index, to, &response);
         }
         if let BatchOutcome::NotLeader { leader } = &mut response.outcome {
@@ -914,6 +878,7 @@ impl Gateway {
     fn layout_of(&self, index: usize) -> &GroupLayout {
         let layout = self
             .context
+            .view
             .layout
             .as_ref()
             .expect("seats are made from a layout");
@@ -922,7 +887,7 @@ impl Gateway {
 
     /// Makes a seat what the layout says of it.
     fn seat(&mut self, index: usize) {
-        let layout = self.context.layout.clone().expect("the caller has set it");
+        let layout = self.context.view.layout.clone().expect("the caller has set it");
         let group = self.local.replicas[index].group();
         if index == self.cluster.seats.len() {
             self.cluster.seats.push(Seat::new(
@@ -952,7 +917,7 @@ impl Gateway {
             if !replica.has_log() {
                 replica
                     .state_mut()
-                    .set_limits(&self.context.turn, self.local.limits);
+                    .set_limits(&self.context.turn, self.context.limits);
             }
         }
         let had_log = replica.has_log();
@@ -995,7 +960,7 @@ impl Gateway {
     /// Time passes for a group.
     fn tick_seat(&mut self, index: usize) {
         self.step(index, Input::Tick);
-        let layout = self.context.layout.clone().expect("the caller looked");
+        let layout = self.context.view.layout.clone().expect("the caller looked");
         let now = self.context.now;
         let (seat, replica) = (&mut self.cluster.seats[index], &mut self.local.replicas[index]);
         let was_unsettled = seat.is_unsettled(&layout, replica);
@@ -1028,7 +993,7 @@ impl Gateway {
                 let fence = keyspace::Fence::new(*newest, alive.iter().copied());
                 self.step(index, Input::Own(&keyspace::Operation::Fence { fence }));
             }
-            let limits = self.local.limits;
+            let limits = self.context.limits;
             let replica = &self.local.replicas[index];
             let has_own = replica.member().is_some_and(Member::has_own);
             if replica.keyspace().limits() != limits && !has_own {
@@ -1072,7 +1037,7 @@ impl Gateway {
     /// How much is to be given on what the replica here says of its group: nothing if it does not lead, and the more the newer
     /// the term. A node without others knows all there is.
     pub(crate) fn claim_on(&self, index: usize) -> i64 {
-        if !self.context.is_spread {
+        if !self.context.view.is_spread {
             return i64::MAX;
         }
         let leader = self.local.replicas[index].leader();
@@ -1081,7 +1046,7 @@ impl Gateway {
 
     /// How many times the group of this replica has begun anew, as far as is known here.
     pub(crate) fn generation_on(&self, index: usize) -> i64 {
-        let layout = self.context.layout.as_ref();
+        let layout = self.context.view.layout.as_ref();
         layout.map_or(0, |layout| {
             layout.group(self.local.replicas[index].group()).generation as i64
         })
@@ -1090,7 +1055,7 @@ impl Gateway {
     /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
     /// it has is no reason not to: others may be on their way.
     fn ask_limits(&mut self, index: usize) {
-        let limits = self.local.limits;
+        let limits = self.context.limits;
         self.ask_own(index, &keyspace::Operation::Limits { limits });
     }
 
@@ -1116,7 +1081,7 @@ impl Gateway {
 
     fn end_waits_of_those_lost(&mut self, index: usize, boots: Vec<ids::Boot>) {
         for boot in boots {
-            if self.is_lost(boot) {
+            if self.context.is_lost(boot) {
                 self.ask_own(index, &keyspace::Operation::EndWaits { boot });
             }
         }
@@ -1128,7 +1093,7 @@ impl Gateway {
         if self.local.replicas[index].leader().is_none() {
             return;
         }
-        let layout = self.context.layout();
+        let layout = self.context.view.layout();
         let boots = layout.into_iter().flat_map(|layout| layout.nodes.keys());
         let boots = boots.copied().collect();
         self.end_waits_of_those_lost(index, boots);
@@ -1137,7 +1102,7 @@ impl Gateway {
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
     /// whether anything was answered by it, so that connections may go on.
     pub fn finish_cluster(&mut self, now: Monotonic) {
-        if self.context.layout.is_none() {
+        if self.context.view.layout.is_none() {
             return;
         }
         self.context.now = now;
@@ -1162,7 +1127,7 @@ impl Gateway {
     }
 
     fn finish_seat(&mut self, index: usize, now: Monotonic) {
-        let me = self.context.me();
+        let me = self.context.view.me();
         let group = self.local.replicas[index].group();
         let sender = Sender {
             node: me,
@@ -1277,7 +1242,13 @@ impl Gateway {
         }
         self.cluster.is_news |= status.is_some() || members.is_some();
         self.note_scrub(index, &differing, is_undecided);
-        let layout = self.context.layout.as_ref().expect("members have one").clone();
+        let layout = self
+            .context
+            .view
+            .layout
+            .as_ref()
+            .expect("members have one")
+            .clone();
         let seats = &layout.group(group).seats;
         for message in messages {
             if let Some(&node) = seats.get(&message.to) {
@@ -1368,7 +1339,7 @@ impl Gateway {
 
     /// What this node leads, to each node that has a part in it.
     fn gather_claims(&mut self, now: Monotonic) {
-        let layout = self.context.layout.clone().expect("the caller looked");
+        let layout = self.context.view.layout.clone().expect("the caller looked");
         let mut claims: BTreeMap<NodeId, Vec<Claim>> = BTreeMap::new();
         for replica in &self.local.replicas {
             let seats = &layout.group(replica.group()).seats;

@@ -111,7 +111,7 @@ impl Gateway {
         is_combined(operation.spec)
             && operation.parse().is_ok()
             && is_plain
-            && self.context.is_spread
+            && self.context.view.is_spread
             && extent.groups.len() > 1
             && operation.args.as_args().byte_len() <= COMBINED_BYTES_MAX
             && !extent

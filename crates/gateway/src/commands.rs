@@ -37,7 +37,7 @@ impl Gateway {
                 ReplyError::WatchInsideMulti.write(&mut connection.writer());
             }
             CommandId::Watch => self.on_watch(connection, args.from(1)),
-            CommandId::Info if self.context.shared.workers.len() > 1 || self.context.is_spread => {
+            CommandId::Info if self.context.shared.workers.len() > 1 || self.context.view.is_spread => {
                 self.on_info(connection, args);
             }
             CommandId::Wait => self.on_wait(connection, spec, args),

@@ -1,18 +1,16 @@
 //! Where a gateway stands, which every part of it reads: its worker, the turn, the settings and the cluster as they are now.
 
-use crate::cluster::Layout;
+use crate::cluster_view::ClusterView;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::Timing;
-use crate::topology::Topology;
 use bytes::Bytes;
-use ids::{Boot, GroupId, Groups, Monotonic, NodeId, Prng, UnixMillis};
-use keyspace::EventClasses;
+use ids::{Boot, Groups, Monotonic, Prng, UnixMillis};
+use keyspace::{EventClasses, Limits};
 use options::Settings;
 use replica::Turn;
 use std::ops::Deref;
 use std::sync::Arc;
-use txn::Participant;
 
 /// See the file's header.
 pub(crate) struct Context {
@@ -20,12 +18,10 @@ pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) settings: Followed<Settings>,
-    pub(crate) topology: Followed<Topology>,
+    /// How large collections may be and still be kept small, as the settings say.
+    pub(crate) limits: Limits,
     pub(crate) groups: Groups,
-    /// The cluster as it is known here.
-    pub(crate) layout: Option<Arc<Layout>>,
-    /// Whether keys may be on other nodes.
-    pub(crate) is_spread: bool,
+    pub(crate) view: ClusterView,
     pub(crate) turn: Turn,
     /// The raw monotonic time, as of this turn.
     pub(crate) now: Monotonic,
@@ -42,7 +38,7 @@ pub(crate) struct Followed<T> {
 }
 
 impl<T> Followed<T> {
-    fn new(value: Arc<T>) -> Followed<T> {
+    pub(crate) fn new(value: Arc<T>) -> Followed<T> {
         Followed { value, version: 0 }
     }
 
@@ -72,10 +68,9 @@ impl Context {
             worker,
             stats: shared.workers[usize::from(worker)].clone(),
             settings: Followed::new(shared.settings()),
-            topology: Followed::new(shared.topology()),
+            limits: Limits::default(),
             groups: shared.groups,
-            layout: None,
-            is_spread: false,
+            view: ClusterView::new(shared.topology()),
             turn: Turn {
                 number: 0,
                 now: UnixMillis(0),
@@ -95,24 +90,14 @@ impl Context {
         }
     }
 
-    /// The cluster as it is known here.
-    pub(crate) fn layout(&self) -> Option<&Layout> {
-        self.layout.as_deref()
-    }
-
     /// This start of the node, as the cluster counts them; until it is known, as nobody else does.
     pub(crate) fn boot(&self) -> Boot {
-        self.layout().map_or(self.shared.boot, |layout| layout.boot)
+        self.view.layout().map_or(self.shared.boot, |layout| layout.boot)
     }
 
-    pub(crate) fn me(&self) -> NodeId {
-        self.layout().expect("a node knows itself before it has peers").me
-    }
-
-    /// A group as it takes part in transactions that begin now.
-    pub(crate) fn participant(&self, group: GroupId) -> Participant {
-        let generation = self.layout().map_or(0, |layout| layout.group(group).generation);
-        Participant { group, generation }
+    /// Whether whoever coordinates a transaction, or waits, at this boot cannot be reached from here.
+    pub(crate) fn is_lost(&self, boot: Boot) -> bool {
+        boot != self.boot() && (self.view.is_dead(boot) || self.view.is_boot_down(boot))
     }
 
     /// The other workers.

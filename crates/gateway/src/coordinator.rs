@@ -466,12 +466,12 @@ impl Gateway {
         let sees_whole = extent.sees_whole();
         // The result of a named one is kept with the votes, and so must be known before them.
         let mode = match (extent.flows || program.request.is_some(), extent.writes) {
-            _ if extent.scans && self.context.is_spread && !program.is_exec => TxnMode::PerGroup,
+            _ if extent.scans && self.context.view.is_spread && !program.is_exec => TxnMode::PerGroup,
             (true, _) if sees_whole => TxnMode::LockInPlace,
             // Where groups have logs, a lock is an entry, and reading without one mostly does.
-            (true, _) if self.context.is_spread => TxnMode::OptimisticRead,
+            (true, _) if self.context.view.is_spread => TxnMode::OptimisticRead,
             (true, _) => TxnMode::LockFirst,
-            (false, false) if self.context.is_spread => TxnMode::SnapshotRead,
+            (false, false) if self.context.view.is_spread => TxnMode::SnapshotRead,
             (false, true) if sees_whole => TxnMode::InPlace,
             (false, _) => TxnMode::Vote,
         };
@@ -541,14 +541,14 @@ impl Gateway {
             .stats
             .transactions
             .add(client.combined.len().max(1) as u64);
-        if self.context.is_spread {
+        if self.context.view.is_spread {
             // It is measured when it is answered.
             self.context.timing.is_ours = false;
         }
         let open = Open {
             id,
             began: priority.began,
-            came_at: self.context.is_spread.then_some(came_at),
+            came_at: self.context.view.is_spread.then_some(came_at),
             spent: None,
             is_single,
             touches,
@@ -598,7 +598,7 @@ impl Gateway {
 
     /// Sends the first messages of an attempt.
     fn attempt_transaction(&mut self, seq: u64) {
-        let (groups, is_spread) = (self.context.groups, self.context.is_spread);
+        let (groups, is_spread) = (self.context.groups, self.context.view.is_spread);
         let now = if is_spread {
             (self.context.shared.hooks.monotonic)()
         } else {
@@ -608,7 +608,7 @@ impl Gateway {
         let participants: Participants = open
             .groups
             .iter()
-            .map(|group| self.context.participant(*group))
+            .map(|group| self.context.view.participant(*group))
             .collect();
         open.participants = participants.clone();
         let (txn, began) = (open.id, open.began);
@@ -884,7 +884,7 @@ impl Gateway {
 
     /// All values are here: the commands are carried out on them, on another thread.
     fn set_out_with(&mut self, txn: TxnId) {
-        let (groups, turn, limits) = (self.context.groups, self.context.turn, self.local.limits);
+        let (groups, turn, limits) = (self.context.groups, self.context.turn, self.context.limits);
         let (clock, shared) = (self.context.timing.clock(), self.context.shared.clone());
         let Some(open) = self.open_of(txn) else { return };
         if !open.refusers.is_empty() {
@@ -960,7 +960,7 @@ impl Gateway {
         let (groups, turn, limits, now) = (
             self.context.groups,
             self.context.turn,
-            self.local.limits,
+            self.context.limits,
             self.context.now,
         );
         let Some(open) = self.coordinator.open_of(txn) else {
@@ -987,7 +987,7 @@ impl Gateway {
         }
         let is_whole = open.mode == TxnMode::LockInPlace;
         let time_of = |operation: &Operation| open.times.of(operation, groups);
-        let may_leave = self.context.is_spread && !is_whole && evaluations < EVALUATIONS_MAX;
+        let may_leave = self.context.view.is_spread && !is_whole && evaluations < EVALUATIONS_MAX;
         if may_leave && fetched.is_much(turn.steps_max) {
             let operations = program.operations().cloned();
             let operations = operations.map(|operation| {
@@ -1298,7 +1298,7 @@ impl Gateway {
 
     /// Tells all participants of an attempt how it ended.
     fn end_attempt(&mut self, txn: TxnId, is_committed: bool) {
-        let (is_spread, worker) = (self.context.is_spread, self.context.worker);
+        let (is_spread, worker) = (self.context.view.is_spread, self.context.worker);
         let Some(open) = self.open_of(txn) else { return };
         let is_awaited = open.phase == Phase::Committed;
         if !is_awaited {
@@ -1631,7 +1631,7 @@ impl Gateway {
         self.raise_marks();
         self.tell_untold();
         self.drop_lost_txn_queries();
-        let (now, is_spread) = (self.context.now, self.context.is_spread);
+        let (now, is_spread) = (self.context.now, self.context.view.is_spread);
         // While all groups are on this node, they answer, if not at once: a key may be held for long.
         let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
         let open = self.coordinator.open.values();

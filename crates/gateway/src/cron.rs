@@ -31,7 +31,7 @@ impl Gateway {
         }
         self.tell_all();
         if self.maxmemory.evicts() && self.pausing.pause.is_none() {
-            if self.context.is_spread {
+            if self.context.view.is_spread {
                 let led = self.led_and_free();
                 let victims = self
                     .maxmemory

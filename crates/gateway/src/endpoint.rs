@@ -69,7 +69,7 @@ impl Context {
     /// What commands on the whole keyspace concern that come from this client.
     pub(crate) fn scope(&self, session: &Session) -> Scope {
         match session.endpoint {
-            Endpoint::Cluster if !self.topology.leads_all() => Scope::Node(self.topology.clone()),
+            Endpoint::Cluster if !self.view.topology.leads_all() => Scope::Node(self.view.topology.clone()),
             Endpoint::Cluster | Endpoint::AnyNode => Scope::Cluster,
         }
     }
@@ -96,15 +96,15 @@ impl Context {
             CommandId::Copy if copies_to_another_db(spec, args) => return Some(ReplyError::CopyInCluster),
             _ => {}
         }
-        if self.topology.leads_all() {
+        if self.view.topology.leads_all() {
             return None;
         }
         let slot = only_slot(spec, args)?;
-        let leader = self.topology.led_elsewhere(slot)?;
+        let leader = self.view.topology.led_elsewhere(slot)?;
         let reads_here = session.reads_at_replicas
             && session.block.is_none()
             && spec.flags.contains(Flags::READONLY)
-            && self.topology.follows(self.groups.group_of(slot));
+            && self.view.topology.follows(self.groups.group_of(slot));
         // The first keys of a block decide where it belongs: what follows may be anywhere.
         let has_place = session.block.as_ref().is_some_and(|block| block.has_place);
         // Its name would be lost on the way.
@@ -117,7 +117,7 @@ impl Context {
             return None;
         }
         let here = session.info.local_address.ip().to_canonical().to_string();
-        Some(self.topology.seen_at(&here).moved(slot, leader))
+        Some(self.view.topology.seen_at(&here).moved(slot, leader))
     }
 
     /// The words of a `SCAN` through the cluster endpoint that has come to a group which another node leads: it goes on

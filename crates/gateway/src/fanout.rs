@@ -335,7 +335,7 @@ impl Gateway {
     ) -> bool {
         let is_asked_alone =
             |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
-        let join = Join::of(spec, args).filter(|join| self.context.is_spread && !is_asked_alone(join));
+        let join = Join::of(spec, args).filter(|join| self.context.view.is_spread && !is_asked_alone(join));
         let Some(join) = join else {
             return false;
         };
@@ -362,7 +362,7 @@ impl Gateway {
             wished: Vec::new(),
             silent: silent
                 .into_iter()
-                .chain(self.nodes_down())
+                .chain(self.context.view.nodes_down())
                 .map(Whom::Node)
                 .collect(),
         };
@@ -416,7 +416,7 @@ impl Gateway {
         self.set_for_cluster(words.as_args());
         let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, words.as_args());
         // A node that has just become a member may serve clients already, and its link to this worker be on its way.
-        let down = self.nodes_down();
+        let down: Vec<NodeId> = self.context.view.nodes_down().collect();
         let bytes = question_of(words.as_args());
         for &node in &down {
             let id = self.note_question(Whom::Node(node), reply_to, Purpose::Part);
@@ -499,7 +499,7 @@ impl Gateway {
         purpose: Purpose,
         args: Args<'_>,
     ) -> (usize, Vec<NodeId>) {
-        let nodes = self.nodes_up();
+        let nodes = self.context.view.nodes_up().collect::<Vec<_>>();
         if self.fanout.questions.len() + nodes.len() > QUESTIONS_MAX {
             return (0, nodes);
         }

@@ -132,9 +132,9 @@ impl Gateway {
             .load(std::sync::atomic::Ordering::Relaxed);
         self.follow_settings();
         let topology_version = self.context.shared.topology_version();
-        if self.context.topology.is_behind(topology_version) {
+        if self.context.view.topology.is_behind(topology_version) {
             let topology = self.context.shared.topology();
-            self.context.topology.follow(topology, topology_version);
+            self.context.view.topology.follow(topology, topology_version);
         }
         self.look_at_pause();
     }
@@ -148,6 +148,7 @@ impl Gateway {
     pub(crate) fn load_settings(&mut self) {
         let Context {
             settings,
+            limits,
             shared,
             turn,
             timing,
@@ -167,7 +168,9 @@ impl Gateway {
         });
         timing.set_slow_log(settings.slowlog_log_slower_than_micros);
         timing.tracks = settings.latency_tracking;
-        if self.local.set_limits(turn, compactness(settings)) {
+        let limits_before = std::mem::replace(limits, compactness(settings));
+        self.local.set_limits(turn, *limits);
+        if limits_before != *limits {
             self.ask_limits_of_led();
         }
     }
@@ -275,7 +278,7 @@ impl Gateway {
                         if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
                             break;
                         }
-                        let is_spread = self.context.is_spread;
+                        let is_spread = self.context.view.is_spread;
                         let may_overtake = |spec| {
                             may_overtake(session, spec, args)
                                 || is_spread && (session.sent.is_mixed() || may_hide(session, spec, args))
@@ -624,9 +627,10 @@ impl Gateway {
     /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
     /// other keys than theirs, and on keys alone.
     fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-        let is_busy = self.context.is_spread || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
+        let is_busy =
+            self.context.view.is_spread || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
         // What shares a transaction locks for as long as one does.
-        let is_busy = is_busy && !(self.context.is_spread && combining::is_combined(spec));
+        let is_busy = is_busy && !(self.context.view.is_spread && combining::is_combined(spec));
         let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
         // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
         let may_wait = spec.flags.contains(command::Flags::BLOCKING);

@@ -216,7 +216,7 @@ impl Gateway {
 
     /// Has the other workers count, and a worker of each other node if `is_for_all` groups.
     pub(crate) fn count_keys(&mut self, reply_to: ReplyTo, args: Args<'_>, is_for_all: bool) {
-        let asked = if is_for_all && self.context.is_spread {
+        let asked = if is_for_all && self.context.view.is_spread {
             let words = ArgsBuf::from_slices(["INFO", "KEYSPACE"]);
             self.ask_nodes(reply_to, Purpose::KeyCounts, words.as_args()).0
         } else {

@@ -130,7 +130,7 @@ impl Gateway {
         args: Args<'_>,
         command: &Command<'_>,
     ) -> bool {
-        if self.outbox.posts.len() == 1 || self.context.is_spread || !suits_last_agent(spec, command) {
+        if self.outbox.posts.len() == 1 || self.context.view.is_spread || !suits_last_agent(spec, command) {
             return false;
         }
         let step = key_step(spec);
@@ -272,7 +272,7 @@ impl Gateway {
         self.context.stats.transaction_retries.add(1);
         let (spec, args) = sent.operation.words();
         if sent.tries > 0
-            && !self.context.is_spread
+            && !self.context.view.is_spread
             && let Some(worker) = self.decider(spec, args, &slots)
         {
             let (txn, priority) = self.new_transaction();

@@ -15,6 +15,7 @@
 mod blocking;
 mod client;
 mod cluster;
+mod cluster_view;
 mod combining;
 mod commands;
 mod connection;

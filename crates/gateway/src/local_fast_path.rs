@@ -250,7 +250,7 @@ impl Gateway {
             .context
             .turn
             .scratch_in(self.local.scratch.take(), self.context.turn.now);
-        scratch.set_limits(self.local.limits);
+        scratch.set_limits(self.context.limits);
         scratch.bound_answers(self.context.turn.answers_bytes_max.saturating_sub(out.byte_len()));
         let databases = replica::databases([&operation]);
         operation.keys(|key, _| {

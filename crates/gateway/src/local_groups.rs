@@ -10,7 +10,7 @@ use crate::program::{Extent, Program, group_of_key, names_more};
 use crate::shared::Shared;
 use command::{KeyUse, Route, Spec};
 use ids::{Db, GroupId, Groups, HashSeed, Slot};
-use keyspace::{Event, KEYS_AHEAD, Limits as Compactness};
+use keyspace::{Event, KEYS_AHEAD, Limits};
 use replica::{Operation, Replica, Scratch, Turn, locks_of, with_conditions};
 use resp::Args;
 use txn::{Locks, Mode};
@@ -23,8 +23,6 @@ pub(crate) struct LocalGroups {
     /// The index of the first group that is here.
     pub(crate) first: usize,
     pub(crate) replicas: Vec<Replica>,
-    /// How large collections may be and still be kept small, as the settings say.
-    pub(crate) limits: Compactness,
     /// Where commands over several groups of this worker are carried out, emptied and kept for the next one.
     pub(crate) scratch: Option<Scratch>,
     /// Reused for replies that are looked at before they are sent.
@@ -59,7 +57,6 @@ impl LocalGroups {
             owners: groups.iter().map(owner).collect(),
             first: replicas.first().map_or(0, |replica| replica.group().index()),
             replicas,
-            limits: Compactness::default(),
             scratch: None,
             spare: Vec::new(),
             events: Vec::new(),
@@ -115,13 +112,12 @@ impl LocalGroups {
         }
     }
 
-    /// Sets how large collections may be, in the groups that are alone on this node: those of a replicated group are the leader's
-    /// to set. Whether these are others than before.
-    pub(crate) fn set_limits(&mut self, turn: &Turn, limits: Compactness) -> bool {
+    /// Sets how large collections may be and still be kept small, in the groups that are alone on this node: those of a replicated
+    /// group are the leader's to set.
+    pub(crate) fn set_limits(&mut self, turn: &Turn, limits: Limits) {
         for replica in self.replicas.iter_mut().filter(|replica| !replica.has_log()) {
             replica.state_mut().set_limits(turn, limits);
         }
-        std::mem::replace(&mut self.limits, limits) != limits
     }
 
     /// Reads where the keys of the next commands lie, all at once, if they are carried out at once: where there is a log, that

@@ -102,7 +102,7 @@ impl Maxmemory {
         const VICTIMS_MAX: usize = 64;
         // Where there are other nodes, leaders give up keys between turns, by entries: see `cron`. In a pause the data stay as they
         // are; so may what little is written, by transactions under way.
-        if is_paused || context.is_spread && self.evicts() {
+        if is_paused || context.view.is_spread && self.evicts() {
             return true;
         }
         for _ in 0..VICTIMS_MAX {

@@ -434,7 +434,7 @@ impl Gateway {
         let (channel, message) = (args.arg(1), args.arg(2));
         let here = self.broadcast_here(kind, channel, message);
         let workers = self.listening_workers().count();
-        if workers == 0 && !self.has_nodes() {
+        if workers == 0 && self.context.view.nodes_up().next().is_none() {
             return connection.writer().integer(here as i64);
         }
         let reply_to = self.reserve(connection);

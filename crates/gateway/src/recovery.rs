@@ -151,7 +151,7 @@ impl Gateway {
             Finding::Decided(decision) => {
                 if !self.on_recovered(txn, Some(decision)) {
                     let is_committed = decision == Decision::Commit;
-                    let forgets = self.is_dead(txn.boot);
+                    let forgets = self.context.view.is_dead(txn.boot);
                     self.settle(txn, groups_of(&txn_query.participants), is_committed, forgets);
                 }
             }
@@ -188,14 +188,14 @@ impl Gateway {
 
     /// Whether a group has begun anew since it took part in a transaction.
     fn has_begun_anew(&self, participant: Participant) -> bool {
-        self.context.participant(participant.group) != participant
+        self.context.view.participant(participant.group) != participant
     }
 
     /// Whether nobody will say any more what has become of a transaction that `group` has prepared. Its coordinator is gone;
     /// or it would have said so long ago, if it knew: all groups can be reached.
     fn is_abandoned(&self, txn: TxnId, group: GroupId) -> bool {
         let is_ours = txn.boot == self.context.boot() && txn.worker == self.context.worker;
-        if is_ours || self.is_lost(txn.boot) {
+        if is_ours || self.context.is_lost(txn.boot) {
             return !self.coordinator.has(txn);
         }
         let since = self.recoveries.since.get(&(group, txn));
@@ -223,17 +223,6 @@ impl Gateway {
             "transaction {txn} is torn: carried out in some of its groups and not in others, because one has lost what it \
              knew of it; seen in {groups:?}"
         ));
-    }
-
-    /// Whether a boot is over, as the cluster knows.
-    fn is_dead(&self, boot: Boot) -> bool {
-        let layout = self.context.layout();
-        layout.is_some_and(|layout| boot <= layout.boots.0 && !layout.boots.1.contains(&boot))
-    }
-
-    /// Whether whoever coordinates a transaction cannot be reached from here.
-    pub(crate) fn is_lost(&self, boot: Boot) -> bool {
-        boot != self.context.boot() && (self.is_dead(boot) || self.cluster.is_boot_down(&self.context, boot))
     }
 
     /// Looks after the transactions that hold locks in a group led here.
@@ -264,7 +253,7 @@ impl Gateway {
             let is_seen_to = txn.boot == self.context.boot()
                 && txn.worker == self.context.worker
                 && self.coordinator.has(txn);
-            if !is_seen_to && (self.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
+            if !is_seen_to && (self.context.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
                 self.recover(txn, participants);
             }
         }

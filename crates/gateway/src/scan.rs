@@ -145,7 +145,7 @@ impl Gateway {
     /// Who looks at keys from `cursor` on, in which group, and where he begins; `None` if there are no more.
     fn scan_next(&self, scope: &Scope, cursor: u64) -> Option<(Asked, GroupId, u64)> {
         let (group, from) = scan_from(self.context.groups, scope, cursor)?;
-        let asked = if self.context.is_spread || self.local.is_replicated(group) {
+        let asked = if self.context.view.is_spread || self.local.is_replicated(group) {
             Asked::Leader(group)
         } else {
             Asked::Worker(self.local.owner(group))

@@ -79,9 +79,9 @@ impl Gateway {
             return self.start_named(reply_to, program, extent);
         }
         // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
-        let is_all = self.context.is_spread && self.context.groups.get() == 1;
+        let is_all = self.context.view.is_spread && self.context.groups.get() == 1;
         let is_on_keys = !extent.sees_whole() && !extent.wants;
-        let reads_only = self.context.is_spread && !extent.writes;
+        let reads_only = self.context.view.is_spread && !extent.writes;
         if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();

@@ -195,6 +195,7 @@ impl Gateway {
                 ongoing.age_millis = clock.saturating_sub(ongoing.began.0).max(0).unsigned_abs();
                 ongoing.coordinator = self
                     .context
+                    .view
                     .layout()
                     .and_then(|layout| layout.node_of(ongoing.txn.boot));
             }

@@ -66,7 +66,7 @@ fn parse(args: Args<'_>) -> Result<(i64, u64), ReplyError> {
 impl Gateway {
     /// `WAIT` outside of `MULTI`.
     pub(crate) fn on_wait(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
-        let beside = self.replicas_beside();
+        let beside = self.context.view.replicas_beside();
         let (replicas, timeout) = match parse(args) {
             Ok((replicas, timeout)) if replicas > i64::from(beside) => (replicas, timeout),
             Ok(_) => return connection.writer().integer(beside.into()),
@@ -97,20 +97,13 @@ impl Gateway {
     /// `WAIT` inside `MULTI`: nobody waits.
     pub(crate) fn wait_at_once(&self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
         parse(args)?;
-        w.integer(self.replicas_beside().into());
+        w.integer(self.context.view.replicas_beside().into());
         Ok(())
-    }
-
-    /// How many replicas beside the leader's hold whatever was acknowledged, in every group.
-    fn replicas_beside(&self) -> u16 {
-        let layout = self.context.layout();
-        let groups = layout.into_iter().flat_map(|layout| &layout.groups);
-        groups.map(|group| group.voters / 2).min().unwrap_or(0)
     }
 
     /// Lets those go on for whom there are replicas enough now: the layout is a new one.
     pub(crate) fn end_replica_waits(&mut self) {
-        let beside = self.replicas_beside().into();
+        let beside = self.context.view.replicas_beside().into();
         let waits = self.blocking.replica_waits.waits.iter();
         let ended: Vec<u64> = waits
             .filter(|(_, wait)| wait.replicas <= beside)
@@ -150,7 +143,7 @@ impl Gateway {
         let Some(wait) = self.blocking.replica_waits.remove(token) else {
             return;
         };
-        let beside = self.replicas_beside();
+        let beside = self.context.view.replicas_beside();
         let bytes = ending.unwrap_or_else(|| {
             let mut reply = Vec::new();
             Writer::new(&mut reply, wait.operation.protocol).integer(beside.into());

@@ -64,7 +64,7 @@ impl<'a> ReplicaView<'a> {
 impl Gateway {
     /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
     pub fn replica_views(&self) -> impl Iterator<Item = ReplicaView<'_>> {
-        let layout = self.context.layout.as_deref();
+        let layout = self.context.view.layout.as_deref();
         let seats = self.cluster.seats.iter().zip(&self.local.replicas);
         seats.filter_map(move |(seat, replica)| {
             let group = layout?.group(replica.group());
@@ -115,6 +115,6 @@ impl Gateway {
 
     /// The version of the cluster that this worker goes by.
     pub fn epoch(&self) -> Option<Epoch> {
-        self.context.layout.as_ref().map(|layout| layout.epoch)
+        self.context.view.layout.as_ref().map(|layout| layout.epoch)
     }
 }

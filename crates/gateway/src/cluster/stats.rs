@@ -64,14 +64,14 @@ impl Gateway {
     /// Writes down what there is to know, if it is time.
     pub(crate) fn refresh_cluster(&mut self) {
         let now = self.context.now;
-        let Some(layout) = &self.context.layout else {
+        let Some(layout) = &self.context.view.layout else {
             return;
         };
         if now < self.cluster.stats_at.after(EVERY) && self.cluster.stats_at.0 > 0 {
             return;
         }
         let mut stats = ClusterStats {
-            up: self.cluster.nodes_up().collect(),
+            up: self.context.view.nodes_up().collect(),
             forwarded: self.cluster.forwarded,
             reads_here: self.cluster.reads_here,
             is_wall_clock_off: self.is_wall_clock_off(),
