@@ -211,7 +211,9 @@ impl Gateway {
             blocked.group = Some(*group);
             self.request(*group, Request::Wait { reply_to, operation });
         } else {
-            self.start(reply_to, program, extent);
+            self.coordinator
+                .start(&mut self.context, reply_to, program, extent);
+            self.route();
         }
     }
 
@@ -232,7 +234,7 @@ impl Gateway {
         }
         if blocked.has_hung_up {
             let connection = reply_to.connection;
-            self.outbox.deliver(Delivery::HungUp { connection });
+            self.context.outbox.deliver(Delivery::HungUp { connection });
         }
     }
 
@@ -279,7 +281,9 @@ impl Gateway {
         } else if let Some(ending) = blocked.ending.take() {
             self.unblock(token, ending);
         } else if blocked.has_hung_up {
-            self.outbox.deliver(Delivery::HungUp { connection: token });
+            self.context
+                .outbox
+                .deliver(Delivery::HungUp { connection: token });
         } else if std::mem::take(&mut blocked.is_in_group) {
             // The group's leader could not reach this node for a while.
             self.try_again(token);
@@ -323,7 +327,7 @@ impl Gateway {
         if worker == self.context.worker {
             self.on_wait_message(message);
         } else {
-            self.outbox.send(worker, Message::Wait(message));
+            self.context.outbox.send(worker, Message::Wait(message));
         }
     }
 
@@ -350,7 +354,7 @@ impl Gateway {
         let Some(blocked) = self.remove_blocked(token) else {
             return;
         };
-        self.outbox.deliver(Delivery::Unblocked {
+        self.context.outbox.deliver(Delivery::Unblocked {
             reply_to: blocked.reply_to,
             operation: blocked.operation,
             nanos: blocked.spent,

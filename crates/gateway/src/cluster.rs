@@ -78,8 +78,6 @@ pub(crate) struct Cluster {
     claims_changed: bool,
     /// The groups of which something was read under the lease by the commands being carried out.
     leased: Vec<usize>,
-    /// What an operator is to be told.
-    notices: Vec<String>,
     /// Whether leaders or members have changed since the driver last asked.
     is_news: bool,
     /// When the figures were last written down.
@@ -145,11 +143,6 @@ impl Cluster {
             }
         }
     }
-
-    /// Something that an operator is to know.
-    pub(crate) fn notice(&mut self, notice: String) {
-        self.notices.push(notice);
-    }
 }
 
 impl Gateway {
@@ -167,7 +160,8 @@ impl Gateway {
             return;
         }
         let stood_still = self.cluster.looks.look(now);
-        self.tick_transaction();
+        self.coordinator.tick_transaction(&mut self.context);
+        self.route();
         if self.context.view.layout.is_none() {
             return;
         }
@@ -203,7 +197,7 @@ impl Gateway {
         *told_wall_at = now;
         let up = peers.iter().filter(|(_, peer)| peer.is_up);
         let messages = up.map(|(node, _)| (*node, PeerMessage::WallClock(own)));
-        self.outbox.peer_messages.extend(messages);
+        self.context.outbox.peer_messages.extend(messages);
     }
 
     /// What an operator is to be told of the wall clock here.
@@ -230,7 +224,8 @@ impl Gateway {
             return Some(self.context.now);
         }
         let tick = looks.after(TICK);
-        let is_waiting = self.has_questions() || !self.coordinator.is_empty() || self.recoveries.len() > 0;
+        let is_waiting =
+            self.has_questions() || !self.coordinator.is_empty() || self.coordinator.recoveries.len() > 0;
         let quiet_until = if is_waiting {
             tick
         } else {
@@ -287,10 +282,10 @@ impl Gateway {
             let layout = self.context.view.layout();
             layout.is_some_and(|layout| !layout.group(group).has_majority(is_up))
         };
-        self.outbox.outputs.is_empty()
+        self.context.outbox.outputs.is_empty()
             && self.last_agent.is_empty()
             && self.coordinator.waits_only_for(is_leaderless)
-            && self.outbox.offload_jobs.is_empty()
+            && self.context.outbox.offload_jobs.is_empty()
             && self.backlog() == 0
             && !self.local.replicas.iter().any(replica::Replica::has_transactions)
     }
@@ -447,7 +442,7 @@ impl Gateway {
 
     /// What an operator is to be told.
     pub fn take_notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.cluster.notices)
+        std::mem::take(&mut self.context.outbox.notices)
     }
 
     /// The link to a node came up, or broke.
@@ -602,7 +597,8 @@ impl Gateway {
             payload: Bytes::copy_from_slice(message),
         };
         for &node in nodes {
-            self.outbox
+            self.context
+                .outbox
                 .send_to_node(node, PeerMessage::Publish(publish.clone()));
         }
     }
@@ -638,7 +634,8 @@ impl Gateway {
                 false
             })
         });
-        self.outbox
+        self.context
+            .outbox
             .send_to_node(from, PeerMessage::HeartbeatAnswer(answer));
         for (index, words) in broken {
             self.break_replica(index, &words);
@@ -736,7 +733,9 @@ impl Gateway {
             let (seat, replica) = (&self.cluster.seats[index], &self.local.replicas[index]);
             *leader = seat.known_leader(replica, self.layout_of(index));
         }
-        self.outbox.send_to_node(to, PeerMessage::Answers(response));
+        self.context
+            .outbox
+            .send_to_node(to, PeerMessage::Answers(response));
     }
 
     /// A group elsewhere says what became of a batch of this worker.
@@ -773,7 +772,7 @@ impl Gateway {
         self.note_reach(index);
         // What it brought is handed out when the turn ends.
         self.cluster.touch(index);
-        self.outbox.outputs.extend(outputs);
+        self.context.outbox.outputs.extend(outputs);
     }
 
     /// A piece of state for the replica here.
@@ -811,7 +810,8 @@ impl Gateway {
             transfer,
             outcome,
         };
-        self.outbox
+        self.context
+            .outbox
             .send_to_node(from, PeerMessage::TransferAnswer(answer));
     }
 
@@ -936,7 +936,7 @@ impl Gateway {
         let generation = layout.group(group).generation;
         self.group_client(index);
         self.cluster.seats[index].begin_generation(generation, &mut outputs);
-        self.outbox.outputs.extend(outputs);
+        self.context.outbox.outputs.extend(outputs);
         for request in kept_out {
             self.request(group, request);
         }
@@ -1009,7 +1009,7 @@ impl Gateway {
         if changed || member.is_some_and(|member| member.has_own() || member.raft().has_ready()) {
             self.cluster.touch(index);
         }
-        self.outbox.outputs.extend(outputs);
+        self.context.outbox.outputs.extend(outputs);
         self.look_after_if_led(index);
         self.end_waits_of_lost(index);
         self.tick_watches(index);
@@ -1030,7 +1030,7 @@ impl Gateway {
         if replica.awaits_log() && !mutations::is(Mutation::AloneWoundsOnce) {
             let open = replica.keyspace().open_transactions();
             let wounds = open.map(|(txn, _)| Output::Wound { txn });
-            self.outbox.outputs.extend(wounds);
+            self.context.outbox.outputs.extend(wounds);
         }
     }
 
@@ -1120,7 +1120,7 @@ impl Gateway {
         for (&node, peer) in self.cluster.peers.iter_mut().filter(|(_, peer)| peer.is_up) {
             let beat = peer.beats.beat(now);
             let beat = beat.map(|beat| (node, PeerMessage::Heartbeat(beat)));
-            self.outbox.peer_messages.extend(beat);
+            self.context.outbox.peer_messages.extend(beat);
         }
         self.serve_waiters();
         self.pump();
@@ -1148,7 +1148,9 @@ impl Gateway {
                         batch: batch.clone(),
                     };
                     *forwarded += 1;
-                    self.outbox.send_to_node(target, PeerMessage::Batch(batch));
+                    self.context
+                        .outbox
+                        .send_to_node(target, PeerMessage::Batch(batch));
                 }
             });
         }
@@ -1186,19 +1188,23 @@ impl Gateway {
             let state = replica.state_mut();
             state.mark(marked_at);
             let torn = state.take_torn();
-            for (txn, participants) in state.take_wounds() {
-                self.wound(group, txn, &participants);
+            let wounds = state.take_wounds();
+            for (txn, participants) in wounds {
+                self.coordinator
+                    .wound(&mut self.context, group, txn, &participants);
             }
             for txn in torn {
-                self.note_torn(txn, &[group]);
+                self.coordinator.note_torn(&mut self.context, txn, &[group]);
             }
+            self.route();
         }
     }
 
     /// Looks after transactions of a group, if it is led here.
     fn look_after_if_led(&mut self, index: usize) {
         if self.local.replicas[index].leader().is_some() {
-            self.look_after(index);
+            self.coordinator.look_after(&mut self.context, &self.local, index);
+            self.route();
         }
     }
 
@@ -1224,13 +1230,13 @@ impl Gateway {
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
             self.cluster.seats[index].stopped = Some(reason.clone());
-            self.cluster.notices.push(format!(
+            self.context.outbox.notices.push(format!(
                 "a replica has stopped: group {}: {reason}",
                 group.number()
             ));
         }
         if is_unread {
-            self.cluster.notices.push(format!(
+            self.context.outbox.notices.push(format!(
                 "group {}: an entry of the log cannot be read, and was left out: whoever wrote it is told nothing. This is a mistake \
                  of the program: please report it",
                 group.number()
@@ -1252,7 +1258,8 @@ impl Gateway {
         let seats = &layout.group(group).seats;
         for message in messages {
             if let Some(&node) = seats.get(&message.to) {
-                self.outbox
+                self.context
+                    .outbox
                     .send_to_node(node, PeerMessage::Raft(Raft { group, message }));
             }
         }
@@ -1268,7 +1275,9 @@ impl Gateway {
                     point: chunk.point,
                     bytes: Bytes::from(chunk.bytes),
                 };
-                self.outbox.send_to_node(node, PeerMessage::TransferChunk(chunk));
+                self.context
+                    .outbox
+                    .send_to_node(node, PeerMessage::TransferChunk(chunk));
             }
         }
         let generation = layout.group(group).generation;
@@ -1282,7 +1291,7 @@ impl Gateway {
                     format: SCRUB_FORMAT,
                     scrubbed,
                 };
-                self.outbox.send_to_node(node, PeerMessage::Scrub(scrub));
+                self.context.outbox.send_to_node(node, PeerMessage::Scrub(scrub));
             }
         }
         for (to, response) in responses {
@@ -1291,7 +1300,7 @@ impl Gateway {
         if status.is_some() {
             let mut outputs = Vec::new();
             self.cluster.seats[index].follow(&self.local.replicas[index], layout.group(group), &mut outputs);
-            self.outbox.outputs.extend(outputs);
+            self.context.outbox.outputs.extend(outputs);
             self.cluster.touch(index);
             self.end_waits_before_term(index);
             if self.local.replicas[index].leader().is_some() {
@@ -1310,12 +1319,12 @@ impl Gateway {
         for incarnation in differing {
             let node = self.layout_of(index).seats.get(incarnation);
             let place = node.map_or_else(String::new, |node| format!(" on node {}", node.0));
-            self.cluster.notices.push(format!(
+            self.context.outbox.notices.push(format!(
                 "group {group}: the state of the replica{place} differs from that of most others, and it is not used any more"
             ));
         }
         if is_undecided {
-            self.cluster.notices.push(format!(
+            self.context.outbox.notices.push(format!(
                 "group {group}: the states of its replicas differ, and no majority of them agrees: nobody can tell which are right"
             ));
         }
@@ -1357,7 +1366,7 @@ impl Gateway {
 
     /// What is to be sent to other nodes, in order.
     pub fn take_peer_messages(&mut self) -> Vec<(NodeId, PeerMessage)> {
-        std::mem::take(&mut self.outbox.peer_messages)
+        std::mem::take(&mut self.context.outbox.peer_messages)
     }
 
     /// Whether the turn has anything for [`Gateway::finish_cluster`] to do.
@@ -1365,7 +1374,7 @@ impl Gateway {
         let is_due = |peer: &Peer| peer.is_up && peer.beats.due().is_some_and(|due| due <= self.context.now);
         !self.cluster.touched.is_empty()
             || !self.combining.is_empty()
-            || !self.outbox.peer_messages.is_empty()
+            || !self.context.outbox.peer_messages.is_empty()
             || self.cluster.peers.values().any(is_due)
     }
 
@@ -1509,7 +1518,7 @@ impl Gateway {
                 .command(reply_to, Asked { began, ..asked });
             self.cluster.touch(index);
         }
-        self.outbox.outputs.extend(outputs);
+        self.context.outbox.outputs.extend(outputs);
     }
 
     /// A request for a replicated group.
@@ -1588,7 +1597,7 @@ impl Gateway {
             // A group gets no log while anything of it is checked out: `Replica::give_log` insists on it.
             Request::CheckIn { txn, .. } => {
                 let number = group.number();
-                self.cluster.notice(format!(
+                self.context.outbox.notices.push(format!(
                     "group {number} has a log, and does not take back what transaction {txn} brings it"
                 ));
             }

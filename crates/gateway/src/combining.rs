@@ -157,7 +157,13 @@ impl Gateway {
                 writes: true,
                 ..Extent::default()
             };
-            self.start_combined(combination.clients, Program::of(combination.commands), extent);
+            self.coordinator.start_combined(
+                &mut self.context,
+                combination.clients,
+                Program::of(combination.commands),
+                extent,
+            );
+            self.route();
         }
     }
 }

@@ -1,6 +1,8 @@
-//! Where a gateway stands, which every part of it reads: its worker, the turn, the settings and the cluster as they are now.
+//! Where a gateway stands: the worker, the turn, the settings and the cluster, which every part of it reads, and the outbox for what
+//! it says.
 
 use crate::cluster_view::ClusterView;
+use crate::outbox::Outbox;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::Timing;
@@ -29,6 +31,7 @@ pub(crate) struct Context {
     pub(crate) timing: Timing,
     /// The frame of the command that is being carried out, if it is long and need not be copied.
     pub(crate) frame: Option<Bytes>,
+    pub(crate) outbox: Outbox,
 }
 
 /// What all workers share and anybody may replace, as this worker has last looked at it.
@@ -86,6 +89,7 @@ impl Context {
             prng: Prng::new(seed),
             timing: Timing::new(shared.hooks.clock),
             frame: None,
+            outbox: Outbox::new(shared.workers.len()),
             shared,
         }
     }

@@ -37,14 +37,16 @@
 //! 9. Of combined commands, each has its client: `combining.rs`.
 
 use crate::combining::{self, Combined};
-use crate::delivery::{Answered, Answers, Delivery};
+use crate::context::Context;
+use crate::delivery::{Answered, Answers};
 use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
-use crate::gateway::Gateway;
 use crate::group_times::GroupTimes;
 use crate::idempotency::error_of;
-use crate::offload::{EVALUATIONS_MAX, Lent};
+use crate::offload::{EVALUATIONS_MAX, Lent, OffloadJob};
+use crate::outbox::Finished;
 use crate::plan::Plan;
-use crate::program::{Extent, Program, group_of_key};
+use crate::program::{Extent, Program, by_group, group_of_key};
+use crate::recovery::Recoveries;
 use crate::timing::Caller;
 use crate::transaction_stats::OngoingTransaction;
 use ids::{GroupId, Monotonic, UnixMillis};
@@ -57,7 +59,7 @@ use replica::{
 use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use txn::{Decision, Participants, Refusal, TxnId, Vote, VoteTally};
+use txn::{Decision, Participants, Priority, Refusal, TxnId, Vote, VoteTally};
 
 /// How often values are read again because something changed meanwhile, before locks are taken.
 const TRIES_MAX: u32 = 2;
@@ -107,7 +109,15 @@ pub(crate) struct Coordinator {
     /// those that settle.
     untold: BTreeMap<GroupId, BTreeSet<TxnId>>,
     /// Of all offload jobs that are away, those that evaluate what groups have sent.
-    pub(crate) evaluations: usize,
+    evaluations: usize,
+    /// Transactions so far.
+    begun: u64,
+    /// `EXEC` within one group, and what is named, sent there whole. Bounded by the connections: each has a bounded number of these
+    /// under way.
+    pub(crate) blocks: BTreeMap<(u64, u64), Program>,
+    /// Where commands are evaluated, emptied and kept for the next ones.
+    scratch: Option<Scratch>,
+    pub(crate) recoveries: Recoveries,
 }
 
 /// How a transaction is carried out.
@@ -400,8 +410,7 @@ impl Coordinator {
 
     /// An open transaction, if this is its attempt.
     fn open_of(&mut self, txn: TxnId) -> Option<&mut Open> {
-        let is_its = |open: &&mut Open| open.id == txn || mutations::is(Mutation::AttemptIgnored);
-        self.open.get_mut(&txn.seq).filter(is_its)
+        attempt(&mut self.open, txn)
     }
 
     /// Whether this worker still sees to a transaction.
@@ -455,10 +464,139 @@ impl Open {
     }
 }
 
-impl Gateway {
+impl Coordinator {
+    /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
+    /// if it is one.
+    pub(crate) fn start(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        extent: Extent,
+    ) -> Option<u64> {
+        if program.request.is_some() {
+            return self.start_named(context, reply_to, program, extent);
+        }
+        // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
+        let is_all = context.view.is_spread && context.groups.get() == 1;
+        let is_on_keys = !extent.sees_whole() && !extent.wants;
+        let reads_only = context.view.is_spread && !extent.writes;
+        if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
+            let operations = program.operations().cloned().collect();
+            let conditions = program.conditions.clone();
+            self.blocks.insert(reply_to.place(), program);
+            let block = Request::Block {
+                reply_to,
+                conditions,
+                operations,
+            };
+            context.outbox.request(*group, block);
+            return None;
+        }
+        self.start_transaction(context, reply_to, program, extent)
+    }
+
+    /// The same, of what its client has named.
+    fn start_named(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        extent: Extent,
+    ) -> Option<u64> {
+        let request = program.request.expect("the caller looked");
+        if let ([group], false) = (&extent.groups[..], extent.wants) {
+            let operations = program.operations().cloned().collect();
+            self.blocks.insert(reply_to.place(), program);
+            let once = Request::Once {
+                reply_to,
+                request,
+                operations,
+            };
+            context.outbox.request(*group, once);
+            return None;
+        }
+        self.start_transaction(context, reply_to, program, extent)
+    }
+
+    /// The name and age of a new transaction.
+    pub(crate) fn new_transaction(&mut self, context: &mut Context) -> (TxnId, Priority) {
+        // Unique over the node's workers: two transactions of one age would each wait for the other.
+        self.begun += 1;
+        let workers = context.shared.workers.len() as u64;
+        let (boot, seq) = (context.boot(), self.begun * workers + u64::from(context.worker));
+        let id = TxnId {
+            boot,
+            worker: context.worker,
+            seq,
+            attempt: 1,
+        };
+        let priority = Priority {
+            began: context.turn.now,
+            boot,
+            seq,
+        };
+        (id, priority)
+    }
+
+    /// Every group has lent its values.
+    pub(crate) fn set_out(&mut self, context: &mut Context, mut lent: Lent) {
+        if !lent.is_vain() && lent.steps() > context.turn.steps_max {
+            return context.outbox.offload_jobs.push(OffloadJob::lent(lent));
+        }
+        lent.run();
+        self.give_back(context, lent);
+    }
+
+    /// What groups have sent is too much to be worked on here.
+    pub(crate) fn evaluate_aside(&mut self, context: &mut Context, evaluation: Evaluation) {
+        self.evaluations += 1;
+        context.outbox.offload_jobs.push(OffloadJob::fetched(evaluation));
+    }
+
+    /// Everything goes back to the groups.
+    pub(crate) fn give_back(&mut self, context: &mut Context, lent: Lent) {
+        let Lent {
+            txn,
+            operations,
+            mut scratch,
+            replies,
+            took,
+            ..
+        } = lent;
+        let (concerned, caller) = self.offloaded(txn);
+        for (operation, nanos) in operations.iter().zip(took) {
+            context.note_time(operation.spec, nanos, operation.args.as_args(), caller);
+        }
+        let groups = context.groups;
+        // Each group tells of its own keys: so what is told of one key keeps its order.
+        let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
+        let mut returned: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
+        scratch.take_back(|one| {
+            let group = group_of_key(groups, one.key());
+            returned.entry(group).or_default().push(one);
+        });
+        // Any group will do for these.
+        let mut garbage = scratch.take_garbage();
+        let (hits, misses) = scratch.take_lookups();
+        let mut counts = LocalCounts { hits, misses };
+        for group in concerned {
+            let request = Request::CheckIn {
+                txn,
+                returned: returned.remove(&group).unwrap_or_default(),
+                events: events.remove(&group).unwrap_or_default(),
+                garbage: std::mem::take(&mut garbage),
+                counts: std::mem::take(&mut counts),
+            };
+            context.outbox.request(group, request);
+        }
+        self.answer_transaction(context, txn, Answers::Whole(replies));
+    }
+
     /// Sends a program on its way over several groups, or over one as a whole. Its number, if it was sent.
     pub(crate) fn start_transaction(
         &mut self,
+        context: &mut Context,
         reply_to: ReplyTo,
         program: Program,
         extent: Extent,
@@ -466,21 +604,29 @@ impl Gateway {
         let sees_whole = extent.sees_whole();
         // The result of a named one is kept with the votes, and so must be known before them.
         let mode = match (extent.flows || program.request.is_some(), extent.writes) {
-            _ if extent.scans && self.context.view.is_spread && !program.is_exec => TxnMode::PerGroup,
+            _ if extent.scans && context.view.is_spread && !program.is_exec => TxnMode::PerGroup,
             (true, _) if sees_whole => TxnMode::LockInPlace,
             // Where groups have logs, a lock is an entry, and reading without one mostly does.
-            (true, _) if self.context.view.is_spread => TxnMode::OptimisticRead,
+            (true, _) if context.view.is_spread => TxnMode::OptimisticRead,
             (true, _) => TxnMode::LockFirst,
-            (false, false) if self.context.view.is_spread => TxnMode::SnapshotRead,
+            (false, false) if context.view.is_spread => TxnMode::SnapshotRead,
             (false, true) if sees_whole => TxnMode::InPlace,
             (false, _) => TxnMode::Vote,
         };
-        self.open_transaction(Client::alone(reply_to, program), extent, mode, false, true)
+        self.open_transaction(
+            context,
+            Client::alone(reply_to, program),
+            extent,
+            mode,
+            false,
+            true,
+        )
     }
 
     /// Sends a program on its way on values that are checked out for it; its number.
     pub(crate) fn start_offload(
         &mut self,
+        context: &mut Context,
         reply_to: ReplyTo,
         program: Program,
         extent: Extent,
@@ -488,67 +634,81 @@ impl Gateway {
         touches: bool,
     ) -> Option<u64> {
         let client = Client::alone(reply_to, program);
-        self.open_transaction(client, extent, TxnMode::Offload, is_single, touches)
+        self.open_transaction(context, client, extent, TxnMode::Offload, is_single, touches)
     }
 
     /// Sends combined commands on their way, as one transaction.
-    pub(crate) fn start_combined(&mut self, combined: Vec<Combined>, program: Program, extent: Extent) {
+    pub(crate) fn start_combined(
+        &mut self,
+        context: &mut Context,
+        combined: Vec<Combined>,
+        program: Program,
+        extent: Extent,
+    ) {
         let client = Client {
             reply_to: combined.first().expect("there is something").reply_to,
             program,
             // One by itself needs nobody to share its answer out.
             combined: if combined.len() > 1 { combined } else { Vec::new() },
         };
-        self.open_transaction(client, extent, TxnMode::Vote, false, true);
+        self.open_transaction(context, client, extent, TxnMode::Vote, false, true);
     }
 
     /// Sends a command on its way by itself that was combined with others, of which nothing was done.
-    pub(crate) fn start_alone(&mut self, reply_to: ReplyTo, program: Program, opened_at: Monotonic) {
-        let extent = program.extent(self.context.groups);
+    pub(crate) fn start_alone(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        opened_at: Monotonic,
+    ) {
+        let extent = program.extent(context.groups);
         let begun = self.open_transaction(
+            context,
             Client::alone(reply_to, program),
             extent,
             TxnMode::Vote,
             false,
             true,
         );
-        if let Some(next) = begun.and_then(|seq| self.coordinator.open.get_mut(&seq)) {
+        if let Some(next) = begun.and_then(|seq| self.open.get_mut(&seq)) {
             next.opened_at = opened_at;
         }
     }
 
     fn open_transaction(
         &mut self,
+        context: &mut Context,
         client: Client,
         extent: Extent,
         mode: TxnMode,
         is_single: bool,
         touches: bool,
     ) -> Option<u64> {
-        let (id, priority) = self.new_transaction();
+        let (id, priority) = self.new_transaction(context);
         let span = id.seq - self.lowest_open(id.seq).min(id.seq);
-        let (open, settling) = self.coordinator.counts();
-        let (came_at, now) = (self.context.timing.now(), self.context.now);
+        let (open, settling) = self.counts();
+        let (came_at, now) = (context.timing.now(), context.now);
         if mode != TxnMode::SnapshotRead && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
             if is_single {
-                self.fail_single(client.reply_to, &client.program, BEHIND);
+                self.fail_single(context, client.reply_to, &client.program, BEHIND);
             } else {
-                self.answer_client(client, Answers::Failed(BEHIND), Some(came_at));
+                self.answer_client(context, client, Answers::Failed(BEHIND), Some(came_at));
             }
             return None;
         }
-        self.context
+        context
             .stats
             .transactions
             .add(client.combined.len().max(1) as u64);
-        if self.context.view.is_spread {
+        if context.view.is_spread {
             // It is measured when it is answered.
-            self.context.timing.is_ours = false;
+            context.timing.is_ours = false;
         }
         let open = Open {
             id,
             began: priority.began,
-            came_at: self.context.view.is_spread.then_some(came_at),
+            came_at: context.view.is_spread.then_some(came_at),
             spent: None,
             is_single,
             touches,
@@ -580,15 +740,15 @@ impl Gateway {
             long: Duration::ZERO,
             since: now,
         };
-        self.coordinator.open.insert(id.seq, open);
-        self.coordinator.waited_for.insert(id.seq);
-        self.attempt_transaction(id.seq);
+        self.open.insert(id.seq, open);
+        self.waited_for.insert(id.seq);
+        self.attempt_transaction(context, id.seq);
         Some(id.seq)
     }
 
     /// A command took so long here at once, and is noted when it is over.
     pub(crate) fn note_spent(&mut self, seq: u64, nanos: u64) {
-        if let Some(open) = self.coordinator.open.get_mut(&seq)
+        if let Some(open) = self.open.get_mut(&seq)
             && open.came_at.is_none()
             && open.mode != TxnMode::Offload
         {
@@ -597,29 +757,24 @@ impl Gateway {
     }
 
     /// Sends the first messages of an attempt.
-    fn attempt_transaction(&mut self, seq: u64) {
-        let (groups, is_spread) = (self.context.groups, self.context.view.is_spread);
+    fn attempt_transaction(&mut self, context: &mut Context, seq: u64) {
+        let (groups, is_spread) = (context.groups, context.view.is_spread);
         let now = if is_spread {
-            (self.context.shared.hooks.monotonic)()
+            (context.shared.hooks.monotonic)()
         } else {
             Monotonic(0)
         };
-        let open = self.coordinator.open.get_mut(&seq).expect("the caller opened it");
+        let open = self.open.get_mut(&seq).expect("the caller opened it");
         let participants: Participants = open
             .groups
             .iter()
-            .map(|group| self.context.view.participant(*group))
+            .map(|group| context.view.participant(*group))
             .collect();
         open.participants = participants.clone();
         let (txn, began) = (open.id, open.began);
-        if is_spread
-            && open
-                .groups
-                .iter()
-                .any(|group| self.context.shared.is_cut_off(*group))
-        {
+        if is_spread && open.groups.iter().any(|group| context.shared.is_cut_off(*group)) {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
-            return self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
+            return self.answer_transaction(context, txn, Answers::Failed(UNREACHABLE));
         }
         let Some(Client {
             program, combined, ..
@@ -739,15 +894,15 @@ impl Gateway {
         }
         if requests.is_empty() {
             // Nothing was named at all: `EXEC` of connection commands never comes here, `DEL` of nothing is an error.
-            return self.answer_transaction(txn, Answers::Parts(BTreeMap::new()));
+            return self.answer_transaction(context, txn, Answers::Parts(BTreeMap::new()));
         }
-        self.send_parts(txn, requests);
+        self.send_parts(context, txn, requests);
     }
 
     /// Sends its groups what they have to do for a transaction. Those with long parts go first, and the others when these have
     /// voted: whoever is prepared and hears nothing for long asks the others, and would be told that the long part has not come.
-    fn send_parts(&mut self, txn: TxnId, requests: Vec<(GroupId, Request)>) {
-        let long_bytes_min = self.context.shared.hooks.piece_sizes.long_bytes_min;
+    fn send_parts(&mut self, context: &mut Context, txn: TxnId, requests: Vec<(GroupId, Request)>) {
+        let long_bytes_min = context.shared.hooks.piece_sizes.long_bytes_min;
         let is_long = |request: &Request| matches!(request, Request::Prepare(part) if part.byte_len() >= long_bytes_min);
         let (mut first, mut behind): (Vec<_>, Vec<_>) =
             requests.into_iter().partition(|(_, request)| is_long(request));
@@ -757,25 +912,15 @@ impl Gateway {
             open.ahead = first.iter().map(|(group, _)| *group).collect();
             open.behind = behind;
         }
-        self.request_all(first);
-    }
-
-    fn open_of(&mut self, txn: TxnId) -> Option<&mut Open> {
-        self.coordinator.open_of(txn)
-    }
-
-    fn request_all(&mut self, requests: Vec<(GroupId, Request)>) {
-        for (group, request) in requests {
-            self.request(group, request);
-        }
+        context.outbox.requests.extend(first);
     }
 
     /// A group has answered commands that only read.
-    pub(crate) fn on_seen(&mut self, txn: TxnId, group: GroupId, seen: Seen) {
-        let now = (self.context.shared.hooks.monotonic)();
+    pub(crate) fn on_seen(&mut self, context: &mut Context, txn: TxnId, group: GroupId, seen: Seen) {
+        let now = (context.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
         let Some(replies) = seen.replies else {
-            return self.answer_transaction(txn, Answers::Refused);
+            return self.answer_transaction(context, txn, Answers::Refused);
         };
         open.is_together &= is_old_enough(seen.age, now.since(open.sent_at));
         if let Some((_, held)) = open.parts.get_mut(&group) {
@@ -786,35 +931,37 @@ impl Gateway {
         }
         if open.groups.len() == 1 || open.is_together || mutations::is(Mutation::AgeNotChecked) {
             let parts = std::mem::take(&mut open.parts);
-            return self.answer_transaction(txn, Answers::Parts(parts));
+            return self.answer_transaction(context, txn, Answers::Parts(parts));
         }
         open.tries += 1;
         if open.tries > TRIES_MAX {
             open.mode = TxnMode::Vote;
         }
-        self.context.stats.transaction_retries.add(1);
-        self.begin_again_transaction(txn);
+        context.stats.transaction_retries.add(1);
+        self.begin_again_transaction(context, txn);
     }
 
     /// A group has sent objects.
     pub(crate) fn on_fetched(
         &mut self,
+        context: &mut Context,
         txn: TxnId,
         group: GroupId,
         objects: Vec<(Option<SeenObject>, KeyVersion)>,
         age: Duration,
         time: UnixMillis,
     ) {
-        let now = (self.context.shared.hooks.monotonic)();
+        let now = (context.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
         open.times.note(group, time);
         open.is_together &= is_old_enough(age, now.since(open.sent_at));
-        self.on_objects(txn, group, objects);
+        self.on_objects(context, txn, group, objects);
     }
 
     /// A group has locked keys, or let their values be checked out, and sent their objects.
     pub(crate) fn on_locked(
         &mut self,
+        context: &mut Context,
         txn: TxnId,
         group: GroupId,
         is_logged: bool,
@@ -826,17 +973,29 @@ impl Gateway {
         if is_logged {
             open.logged.insert(group);
         }
-        self.on_held(txn, group, objects);
+        self.on_held(context, txn, group, objects);
     }
 
     /// A group has sent the objects of keys that are locked.
-    fn on_held(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<SeenObject>>) {
+    fn on_held(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        objects: Vec<Option<SeenObject>>,
+    ) {
         let absent = KeyVersion::Absent(ids::Version(0));
         let objects = objects.into_iter().map(|object| (object, absent)).collect();
-        self.on_objects(txn, group, objects);
+        self.on_objects(context, txn, group, objects);
     }
 
-    fn on_objects(&mut self, txn: TxnId, group: GroupId, objects: Vec<(Option<SeenObject>, KeyVersion)>) {
+    fn on_objects(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        objects: Vec<(Option<SeenObject>, KeyVersion)>,
+    ) {
         let Some(open) = self.open_of(txn) else { return };
         if open.objects.insert(group, objects).is_some() {
             return;
@@ -845,31 +1004,37 @@ impl Gateway {
             return;
         }
         if open.mode == TxnMode::Offload {
-            return self.set_out_with(txn);
+            return self.set_out_with(context, txn);
         }
-        self.evaluate_transaction(txn);
+        self.evaluate_transaction(context, txn);
     }
 
     /// A group has done its part of what each does for itself.
-    pub(crate) fn on_part_done(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
+    pub(crate) fn on_part_done(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        replies: Replies,
+    ) {
         let Some(open) = self.open_of(txn) else { return };
         if let Some((_, held)) = open.parts.get_mut(&group) {
             *held = replies;
         }
         if open.has_all() {
             let parts = std::mem::take(&mut open.parts);
-            self.answer_transaction(txn, Answers::Parts(parts));
+            self.answer_transaction(context, txn, Answers::Parts(parts));
         }
     }
 
     /// All groups hold what is to be checked out: they are asked for it.
-    fn check_out(&mut self, txn: TxnId) {
-        let groups = self.context.groups;
+    fn check_out(&mut self, context: &mut Context, txn: TxnId) {
+        let groups = context.groups;
         let Some(open) = self.open_of(txn) else { return };
         let Some(Client { program, .. }) = &open.client else {
             // It was told that it is not known, and nobody is left for whom it would be carried out.
-            self.end_attempt(txn, false);
-            self.coordinator.open.remove(&txn.seq);
+            self.end_attempt(context, txn, false);
+            self.open.remove(&txn.seq);
             return;
         };
         let of = |&group: &GroupId| {
@@ -879,16 +1044,16 @@ impl Gateway {
         let requests: Vec<(GroupId, Request)> = open.groups.iter().map(of).collect();
         open.phase = Phase::Aside;
         open.outstanding = open.groups.len();
-        self.request_all(requests);
+        context.outbox.requests.extend(requests);
     }
 
     /// All values are here: the commands are carried out on them, on another thread.
-    fn set_out_with(&mut self, txn: TxnId) {
-        let (groups, turn, limits) = (self.context.groups, self.context.turn, self.context.limits);
-        let (clock, shared) = (self.context.timing.clock(), self.context.shared.clone());
+    fn set_out_with(&mut self, context: &mut Context, txn: TxnId) {
+        let (groups, turn, limits) = (context.groups, context.turn, context.limits);
+        let (clock, shared) = (context.timing.clock(), context.shared.clone());
         let Some(open) = self.open_of(txn) else { return };
         if !open.refusers.is_empty() {
-            return self.put_back(txn);
+            return self.put_back(context, txn);
         }
         let Some(Client {
             program, reply_to, ..
@@ -911,12 +1076,12 @@ impl Gateway {
             .map(|operation| open.times.of(operation, groups));
         let times = times.collect();
         let client = shared.clients.at(reply_to.worker, reply_to.connection);
-        self.set_out(Lent::new(txn, client, operations, times, scratch, clock));
+        self.set_out(context, Lent::new(txn, client, operations, times, scratch, clock));
     }
 
     /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
-    fn put_back(&mut self, txn: TxnId) {
-        let groups = self.context.groups;
+    fn put_back(&mut self, context: &mut Context, txn: TxnId) {
+        let groups = context.groups;
         let Some(open) = self.open_of(txn) else { return };
         let Some(Client { program, .. }) = &open.client else {
             return;
@@ -940,30 +1105,25 @@ impl Gateway {
             };
             requests.push((group, request));
         }
-        self.request_all(requests);
+        context.outbox.requests.extend(requests);
         // Whatever they still hold for it, they let go.
-        self.settle(txn, refusers, false, true);
-        self.leave_offload(txn);
+        self.settle(context, txn, refusers, false, true);
+        self.leave_offload(context, txn);
     }
 
     /// The groups of an open transaction, and who asked for it.
     pub(crate) fn offloaded(&self, txn: TxnId) -> (Vec<GroupId>, Caller<'static>) {
-        let open = self.coordinator.open.get(&txn.seq);
+        let open = self.open.get(&txn.seq);
         let open = open.expect("nothing ends it before its values are back");
         let client = open.client.as_ref().expect("nobody gives it up");
         (open.groups.clone(), Caller::of(client.reply_to))
     }
 
     /// All objects are here: the commands are carried out on a scratch, on another thread if it is much.
-    fn evaluate_transaction(&mut self, txn: TxnId) {
-        let evaluations = self.coordinator.evaluations;
-        let (groups, turn, limits, now) = (
-            self.context.groups,
-            self.context.turn,
-            self.context.limits,
-            self.context.now,
-        );
-        let Some(open) = self.coordinator.open_of(txn) else {
+    fn evaluate_transaction(&mut self, context: &mut Context, txn: TxnId) {
+        let evaluations = self.evaluations;
+        let (groups, turn, limits, now) = (context.groups, context.turn, context.limits, context.now);
+        let Some(open) = attempt(&mut self.open, txn) else {
             return;
         };
         let Some(Client { program, .. }) = &open.client else {
@@ -987,7 +1147,7 @@ impl Gateway {
         }
         let is_whole = open.mode == TxnMode::LockInPlace;
         let time_of = |operation: &Operation| open.times.of(operation, groups);
-        let may_leave = self.context.view.is_spread && !is_whole && evaluations < EVALUATIONS_MAX;
+        let may_leave = context.view.is_spread && !is_whole && evaluations < EVALUATIONS_MAX;
         if may_leave && fetched.is_much(turn.steps_max) {
             let operations = program.operations().cloned();
             let operations = operations.map(|operation| {
@@ -1006,13 +1166,13 @@ impl Gateway {
             };
             open.allow_for(evaluation.fetched.byte_len(), now);
             open.is_aside = true;
-            return self.evaluate_aside(evaluation);
+            return self.evaluate_aside(context, evaluation);
         }
-        let mut scratch = turn.scratch_in(self.local.scratch.take(), open.times.earliest());
+        let mut scratch = turn.scratch_in(self.scratch.take(), open.times.earliest());
         scratch.set_limits(limits);
         let expects = std::mem::take(&mut fetched.expects);
         if fetched.place_on(&mut scratch).is_none() {
-            return self.on_failed_transaction(txn, UNREACHABLE);
+            return self.on_failed_transaction(context, txn, UNREACHABLE);
         }
         let evaluated = if is_whole {
             let (plan, lacks) = match Plan::make(program, groups, &open.times, &mut scratch) {
@@ -1034,36 +1194,37 @@ impl Gateway {
             );
             if scratch.is_small() {
                 // It is empty now.
-                self.local.scratch = Some(scratch);
+                self.scratch = Some(scratch);
             }
             evaluated
         };
-        self.go_on_with(txn, evaluated, expects);
+        self.go_on_with(context, txn, evaluated, expects);
     }
 
     /// Another thread has carried the commands out. Of an attempt that was given up meanwhile nothing is wanted.
-    pub(crate) fn on_evaluated(&mut self, evaluation: Evaluation) {
-        self.coordinator.evaluations -= 1;
+    pub(crate) fn on_evaluated(&mut self, context: &mut Context, evaluation: Evaluation) {
+        self.evaluations -= 1;
         let txn = evaluation.txn;
         let Some(open) = self.open_of(txn).filter(|open| open.is_aside) else {
             return;
         };
         open.is_aside = false;
         match evaluation.evaluated {
-            Some(evaluated) => self.go_on_with(txn, evaluated, evaluation.fetched.expects),
-            None => self.on_failed_transaction(txn, UNREACHABLE),
+            Some(evaluated) => self.go_on_with(context, txn, evaluated, evaluation.fetched.expects),
+            None => self.on_failed_transaction(context, txn, UNREACHABLE),
         }
     }
 
     /// Asks for votes on what the commands have changed, or begins again if they want more.
     fn go_on_with(
         &mut self,
+        context: &mut Context,
         txn: TxnId,
         evaluated: Evaluated,
         mut expects: BTreeMap<GroupId, Vec<Condition>>,
     ) {
-        let (groups, now) = (self.context.groups, self.context.now);
-        let Some(open) = self.coordinator.open_of(txn) else {
+        let (groups, now) = (context.groups, context.now);
+        let Some(open) = self.open_of(txn) else {
             return;
         };
         let Some(Client { program, .. }) = &open.client else {
@@ -1084,18 +1245,18 @@ impl Gateway {
             open.groups.sort_unstable();
             open.groups.dedup();
             if open.phase.has_asked() {
-                self.end_attempt(txn, false);
+                self.end_attempt(context, txn, false);
             }
-            return self.begin_again_transaction(txn);
+            return self.begin_again_transaction(context, txn);
         }
         if !open.writes && !after_lock && program.conditions.is_empty() {
             if open.is_together || mutations::is(Mutation::AgeNotChecked) {
-                return self.answer_transaction(txn, Answers::Whole(evaluated));
+                return self.answer_transaction(context, txn, Answers::Whole(evaluated));
             }
             open.tries += 1;
             if open.tries <= TRIES_MAX {
-                self.context.stats.transaction_retries.add(1);
-                return self.begin_again_transaction(txn);
+                context.stats.transaction_retries.add(1);
+                return self.begin_again_transaction(context, txn);
             }
         }
         open.phase = Phase::Voting;
@@ -1136,12 +1297,13 @@ impl Gateway {
             requests.push((group, Request::Prepare(Box::new(part))));
         }
         open.evaluated = (!open.mode.is_in_place()).then_some(evaluated);
-        self.send_parts(txn, requests);
+        self.send_parts(context, txn, requests);
     }
 
     /// A group has voted.
     pub(crate) fn on_vote(
         &mut self,
+        context: &mut Context,
         txn: TxnId,
         group: GroupId,
         vote: Vote,
@@ -1158,7 +1320,7 @@ impl Gateway {
         if open.phase == Phase::Aside {
             // All have voted. This one was asked for values, and has none.
             open.refusers.push(group);
-            return self.on_held(txn, group, Vec::new());
+            return self.on_held(context, txn, group, Vec::new());
         }
         if vote == Vote::Refused(Refusal::Known) {
             open.evaluated = Some(replies);
@@ -1183,62 +1345,62 @@ impl Gateway {
                 open.ahead.remove(&group);
                 if open.ahead.is_empty() {
                     for (group, request) in std::mem::take(&mut open.behind) {
-                        self.request(group, request);
+                        context.outbox.request(group, request);
                     }
                 }
             }
-            Some(Decision::Commit) => self.commit_transaction(txn),
-            Some(Decision::Abort(refusal)) => self.abort_transaction(txn, refusal),
+            Some(Decision::Commit) => self.commit_transaction(context, txn),
+            Some(Decision::Abort(refusal)) => self.abort_transaction(context, txn, refusal),
         }
     }
 
     /// Every group has prepared.
-    fn commit_transaction(&mut self, txn: TxnId) {
+    fn commit_transaction(&mut self, context: &mut Context, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
         if open.mode == TxnMode::Offload {
-            return self.check_out(txn);
+            return self.check_out(context, txn);
         }
         let is_in_place = open.mode.is_in_place();
         let answers = match open.evaluated.take() {
             Some(evaluated) => Answers::Whole(evaluated),
             None if is_in_place && open.client.is_none() => {
                 // It was told that it is not known, and nobody waits for the replies.
-                self.end_attempt(txn, true);
-                self.coordinator.open.remove(&txn.seq);
+                self.end_attempt(context, txn, true);
+                self.open.remove(&txn.seq);
                 return;
             }
             None if is_in_place => {
                 open.phase = Phase::Committed;
                 open.outstanding = open.groups.len();
-                return self.end_attempt(txn, true);
+                return self.end_attempt(context, txn, true);
             }
             None => Answers::Parts(std::mem::take(&mut open.parts)),
         };
-        self.end_attempt(txn, true);
-        self.answer_transaction(txn, answers);
+        self.end_attempt(context, txn, true);
+        self.answer_transaction(context, txn, answers);
     }
 
     /// A group has refused.
-    fn abort_transaction(&mut self, txn: TxnId, refusal: Refusal) {
-        self.end_attempt(txn, false);
+    fn abort_transaction(&mut self, context: &mut Context, txn: TxnId, refusal: Refusal) {
+        self.end_attempt(context, txn, false);
         let Some(open) = self.open_of(txn) else { return };
         match refusal {
-            Refusal::Condition => return self.answer_transaction(txn, Answers::Refused),
+            Refusal::Condition => return self.answer_transaction(context, txn, Answers::Refused),
             Refusal::Failed => {
                 let error = open.evaluated.take().unwrap_or_default();
-                return self.answer_transaction(txn, Answers::Whole(error));
+                return self.answer_transaction(context, txn, Answers::Whole(error));
             }
             Refusal::Known => {
                 let known = open.evaluated.take().unwrap_or_default().into_once();
                 let answers =
                     known.map_or_else(|standing| Answers::Failed(error_of(standing)), Answers::Whole);
-                return self.answer_transaction(txn, answers);
+                return self.answer_transaction(context, txn, answers);
             }
-            Refusal::Busy if open.mode == TxnMode::Offload => return self.leave_offload(txn),
-            Refusal::Busy => return self.answer_transaction(txn, Answers::Failed(BUSY)),
-            Refusal::Over => return self.answer_transaction(txn, Answers::Failed(TAKEN_FOR_DEAD)),
+            Refusal::Busy if open.mode == TxnMode::Offload => return self.leave_offload(context, txn),
+            Refusal::Busy => return self.answer_transaction(context, txn, Answers::Failed(BUSY)),
+            Refusal::Over => return self.answer_transaction(context, txn, Answers::Failed(TAKEN_FOR_DEAD)),
             Refusal::Queried if open.doubt != Doubt::None => {
-                return self.answer_transaction(txn, Answers::Failed(TIMED_OUT));
+                return self.answer_transaction(context, txn, Answers::Failed(TIMED_OUT));
             }
             Refusal::Changed => {
                 open.tries += 1;
@@ -1251,17 +1413,17 @@ impl Gateway {
             Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
             Refusal::Wounded | Refusal::Queried | Refusal::Renewed => {}
         }
-        self.context.stats.transaction_retries.add(1);
-        self.begin_again_transaction(txn);
+        context.stats.transaction_retries.add(1);
+        self.begin_again_transaction(context, txn);
     }
 
     /// One of the groups of what was to be offloaded has a log by now: it is carried out as any other is.
-    fn leave_offload(&mut self, txn: TxnId) {
-        self.context.stats.transaction_retries.add(1);
-        let Some(mut open) = self.coordinator.open.remove(&txn.seq) else {
+    fn leave_offload(&mut self, context: &mut Context, txn: TxnId) {
+        context.stats.transaction_retries.add(1);
+        let Some(mut open) = self.open.remove(&txn.seq) else {
             return;
         };
-        self.coordinator.waited_for.remove(&txn.seq);
+        self.waited_for.remove(&txn.seq);
         let Some(Client {
             reply_to, program, ..
         }) = open.client.take()
@@ -1272,33 +1434,31 @@ impl Gateway {
             (open.is_single, &open.groups[..], program.operations().next())
         {
             let operation = operation.clone();
-            return self.request(*group, Request::Execute { reply_to, operation });
+            return context
+                .outbox
+                .request(*group, Request::Execute { reply_to, operation });
         }
-        let extent = program.extent(self.context.groups);
-        let begun = self.start(reply_to, program, extent);
-        if let Some(next) = begun.and_then(|seq| self.coordinator.open.get_mut(&seq)) {
+        let extent = program.extent(context.groups);
+        let begun = self.start(context, reply_to, program, extent);
+        if let Some(next) = begun.and_then(|seq| self.open.get_mut(&seq)) {
             (next.opened_at, next.long) = (open.opened_at, open.long);
         }
     }
 
     /// An older transaction waits for this one at a group that is alone, or the group is to get a log and waits for it to end: it is
     /// withdrawn where it only waits.
-    pub(crate) fn on_wound(&mut self, txn: TxnId) {
-        let Some(open) = self
-            .coordinator
-            .open_of(txn)
-            .filter(|open| open.phase.has_asked())
-        else {
+    pub(crate) fn on_wound(&mut self, context: &mut Context, txn: TxnId) {
+        let Some(open) = self.open_of(txn).filter(|open| open.phase.has_asked()) else {
             return;
         };
         for group in open.tally.on_wound() {
-            self.request(group, Request::Wound { txn });
+            context.outbox.request(group, Request::Wound { txn });
         }
     }
 
     /// Tells all participants of an attempt how it ended.
-    fn end_attempt(&mut self, txn: TxnId, is_committed: bool) {
-        let (is_spread, worker) = (self.context.view.is_spread, self.context.worker);
+    fn end_attempt(&mut self, context: &mut Context, txn: TxnId, is_committed: bool) {
+        let (is_spread, worker) = (context.view.is_spread, context.worker);
         let Some(open) = self.open_of(txn) else { return };
         let is_awaited = open.phase == Phase::Committed;
         if !is_awaited {
@@ -1309,7 +1469,7 @@ impl Gateway {
         // Who has voted without a log has none before it is told. Who has not may have one by now: where that can be, the
         // end of an attempt that nobody has committed is not left to chance.
         if !open.logged.is_empty() || is_spread && !is_committed {
-            return self.settle(txn, groups, is_committed, true);
+            return self.settle(context, txn, groups, is_committed, true);
         }
         for group in groups {
             let decide = Request::Decide {
@@ -1319,18 +1479,25 @@ impl Gateway {
                 worker,
                 is_final: true,
             };
-            self.request(group, decide);
+            context.outbox.request(group, decide);
         }
     }
 
     /// Tells participants what was decided, until all have recorded it.
-    pub(crate) fn settle(&mut self, txn: TxnId, groups: Vec<GroupId>, is_committed: bool, forgets: bool) {
-        if self.coordinator.settling.contains_key(&txn) {
+    pub(crate) fn settle(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        groups: Vec<GroupId>,
+        is_committed: bool,
+        forgets: bool,
+    ) {
+        if self.settling.contains_key(&txn) {
             // It is decided once. Who recovers a dead coordinator's transaction may hear, late, from one that has forgotten it,
             // and of our own it may be found, after a group began anew, that nothing of it was left.
             return;
         }
-        let open = self.coordinator.open_of(txn);
+        let open = self.open_of(txn);
         let has_log = |open: &mut Open| open.groups.iter().all(|group| open.logged.contains(group));
         let settling = Settling {
             outstanding: groups.iter().copied().collect(),
@@ -1339,35 +1506,33 @@ impl Gateway {
             is_committed,
             forgets,
         };
-        self.coordinator.settling.insert(txn, settling);
+        self.settling.insert(txn, settling);
         for &group in &groups {
-            self.request(group, self.decision(txn, is_committed));
+            context
+                .outbox
+                .request(group, self.decision(context, txn, is_committed));
         }
         if mutations::is(Mutation::ForgottenEarly) {
-            self.forget_everywhere(txn, &groups);
+            self.forget_everywhere(context, txn, &groups);
         }
     }
 
-    fn decision(&self, txn: TxnId, is_committed: bool) -> Request {
-        let open = self.coordinator.open.get(&txn.seq);
+    fn decision(&self, context: &Context, txn: TxnId, is_committed: bool) -> Request {
+        let open = self.open.get(&txn.seq);
         Request::Decide {
             txn,
             is_committed,
             // The replies of what groups carry out when it is decided.
             is_awaited: open.is_some_and(|open| open.id == txn && open.phase == Phase::Committed),
-            worker: self.context.worker,
+            worker: context.worker,
             is_final: false,
         }
     }
 
     /// A group has recorded the end of a transaction.
-    pub(crate) fn on_decided(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
+    pub(crate) fn on_decided(&mut self, context: &mut Context, txn: TxnId, group: GroupId, replies: Replies) {
         let mut is_awaited = false;
-        if let Some(open) = self
-            .coordinator
-            .open_of(txn)
-            .filter(|open| open.phase == Phase::Committed)
-        {
+        if let Some(open) = self.open_of(txn).filter(|open| open.phase == Phase::Committed) {
             if let Some((items, held)) = open.parts.get_mut(&group) {
                 // Of a coordinator that was taken for dead, nothing is kept.
                 open.has_lost_replies |= replies.iter().count() != items.len();
@@ -1380,13 +1545,13 @@ impl Gateway {
                     true => Answers::Failed(UNKNOWN),
                     false => std::mem::take(&mut open.plan).answers(parts),
                 };
-                self.answer_transaction(txn, answers);
+                self.answer_transaction(context, txn, answers);
             }
         }
-        let Some(settling) = self.coordinator.settling.get_mut(&txn) else {
-            if !is_awaited && self.is_ours(txn) {
+        let Some(settling) = self.settling.get_mut(&txn) else {
+            if !is_awaited && self.is_ours(context, txn) {
                 // It had a log when it was told of the end of an attempt, and its coordinator took it for one that has none.
-                self.forget_everywhere(txn, &[group]);
+                self.forget_everywhere(context, txn, &[group]);
             }
             return;
         };
@@ -1394,78 +1559,71 @@ impl Gateway {
         if !settling.outstanding.is_empty() {
             return;
         }
-        let settling = self
-            .coordinator
-            .settling
-            .remove(&txn)
-            .expect("looked at a moment ago");
+        let settling = self.settling.remove(&txn).expect("looked at a moment ago");
         if settling.forgets {
-            self.forget_everywhere(txn, &settling.groups);
+            self.forget_everywhere(context, txn, &settling.groups);
         }
     }
 
     /// It is not known whether a group was told: it is told again, as soon as it can be.
-    pub(crate) fn on_undecided(&mut self, txn: TxnId, group: GroupId) {
-        let settling = self.coordinator.settling.get(&txn);
+    pub(crate) fn on_undecided(&mut self, context: &mut Context, txn: TxnId, group: GroupId) {
+        let settling = self.settling.get(&txn);
         if let Some(settling) = settling.filter(|settling| settling.outstanding.contains(&group)) {
-            if self.context.shared.is_cut_off(group) {
-                self.coordinator.untold.entry(group).or_default().insert(txn);
+            if context.shared.is_cut_off(group) {
+                self.untold.entry(group).or_default().insert(txn);
                 return;
             }
-            let request = self.decision(txn, settling.is_committed);
-            self.request(group, request);
-        } else if !self.coordinator.has(txn) && self.is_ours(txn) {
+            let request = self.decision(context, txn, settling.is_committed);
+            context.outbox.request(group, request);
+        } else if !self.has(txn) && self.is_ours(context, txn) {
             // Only the end of what nobody has committed is told to a group with a log without waiting for it to be recorded.
-            self.settle(txn, vec![group], false, true);
+            self.settle(context, txn, vec![group], false, true);
         }
     }
 
-    fn is_ours(&self, txn: TxnId) -> bool {
-        txn.boot == self.context.boot() && txn.worker == self.context.worker
+    fn is_ours(&self, context: &Context, txn: TxnId) -> bool {
+        txn.boot == context.boot() && txn.worker == context.worker
     }
 
     /// Tells groups that are in reach again what was decided meanwhile.
-    fn tell_untold(&mut self) {
-        let shared = &self.context.shared;
-        let reached = self
-            .coordinator
-            .untold
-            .extract_if(.., |group, _| !shared.is_cut_off(*group));
+    fn tell_untold(&mut self, context: &mut Context) {
+        let shared = &context.shared;
+        let reached = self.untold.extract_if(.., |group, _| !shared.is_cut_off(*group));
         for (group, decided) in reached.collect::<Vec<_>>() {
             for txn in decided {
-                self.on_undecided(txn, group);
+                self.on_undecided(context, txn, group);
             }
         }
     }
 
-    fn forget_everywhere(&mut self, txn: TxnId, groups: &[GroupId]) {
-        let is_ours = self.is_ours(txn);
+    fn forget_everywhere(&mut self, context: &mut Context, txn: TxnId, groups: &[GroupId]) {
+        let is_ours = self.is_ours(context, txn);
         // Of somebody else's, nothing is known of the others.
         let low = if is_ours { self.lowest_open(txn.seq) } else { 0 };
         for &group in groups {
             if is_ours && low <= txn.seq {
-                let behind = self.coordinator.behind.entry(group).or_default();
+                let behind = self.behind.entry(group).or_default();
                 *behind = (*behind).max(txn.seq);
             }
-            self.request(group, Request::Forget { txn, low });
+            context.outbox.request(group, Request::Forget { txn, low });
         }
     }
 
     /// All of this worker's transactions below are over everywhere, or written down by whoever has a part in them, if those up
     /// to `newest` are all that there were. Only what has a client may be begun again.
     fn lowest_open(&self, newest: u64) -> u64 {
-        let first = self.coordinator.waited_for.first();
+        let first = self.waited_for.first();
         first.copied().unwrap_or(newest + 1)
     }
 
     /// Tells groups that know of transactions by their numbers alone that all up to there are over.
-    fn raise_marks(&mut self) {
-        let Some(&newest) = self.coordinator.behind.values().max() else {
+    fn raise_marks(&mut self, context: &mut Context) {
+        let Some(&newest) = self.behind.values().max() else {
             return;
         };
         let low = self.lowest_open(newest);
-        let (boot, worker) = (self.context.boot(), self.context.worker);
-        let behind = self.coordinator.behind.extract_if(.., |_, seq| *seq < low);
+        let (boot, worker) = (context.boot(), context.worker);
+        let behind = self.behind.extract_if(.., |_, seq| *seq < low);
         for (group, seq) in behind.collect::<Vec<_>>() {
             let txn = TxnId {
                 boot,
@@ -1473,99 +1631,120 @@ impl Gateway {
                 seq,
                 attempt: 0,
             };
-            self.request(group, Request::Forget { txn, low });
+            context.outbox.request(group, Request::Forget { txn, low });
         }
     }
 
     /// The next attempt, of the same age.
-    fn begin_again_transaction(&mut self, txn: TxnId) {
-        let now = self.context.now;
+    fn begin_again_transaction(&mut self, context: &mut Context, txn: TxnId) {
+        let now = context.now;
         let Some(open) = self.open_of(txn) else { return };
         if open.client.is_none() {
-            self.coordinator.open.remove(&txn.seq);
+            self.open.remove(&txn.seq);
             return;
         }
         if mutations::is(Mutation::DeadlinePerAttempt) {
             open.opened_at = now;
         }
         if open.is_ending(now) {
-            return self.answer_transaction(txn, Answers::Failed(TIMED_OUT));
+            return self.answer_transaction(context, txn, Answers::Failed(TIMED_OUT));
         }
         open.id.attempt += 1;
         open.since = now;
         open.doubt = Doubt::None;
-        self.attempt_transaction(txn.seq);
+        self.attempt_transaction(context, txn.seq);
     }
 
     /// Answers the client, and ends here.
-    pub(crate) fn answer_transaction(&mut self, txn: TxnId, answers: Answers) {
-        let Some(mut open) = self.coordinator.open.remove(&txn.seq) else {
+    pub(crate) fn answer_transaction(&mut self, context: &mut Context, txn: TxnId, answers: Answers) {
+        let Some(mut open) = self.open.remove(&txn.seq) else {
             return;
         };
-        self.coordinator.waited_for.remove(&txn.seq);
+        self.waited_for.remove(&txn.seq);
         if let Answers::Refused = answers {
-            self.context.stats.transactions_refused.add(1);
+            context.stats.transactions_refused.add(1);
         }
-        let is_ending = open.is_ending(self.context.now);
+        let is_ending = open.is_ending(context.now);
         let Some(client) = open.client.take() else {
             return;
         };
         let (reply_to, program) = (client.reply_to, &client.program);
         if let (Some(nanos), Some(operation)) = (open.spent, program.operations().next()) {
             let (spec, args) = operation.words();
-            self.context.note_time(spec, nanos, args, Caller::of(reply_to));
+            context.note_time(spec, nanos, args, Caller::of(reply_to));
         }
         match answers {
-            Answers::Whole(replies) if open.is_single => self.answer_single(reply_to, program, replies),
-            Answers::Failed(error) if open.is_single => self.fail_single(reply_to, program, error),
+            Answers::Whole(replies) if open.is_single => {
+                self.answer_single(context, reply_to, program, replies)
+            }
+            Answers::Failed(error) if open.is_single => self.fail_single(context, reply_to, program, error),
             // Nothing was done, perhaps because of a group that only one of them has named.
             Answers::Failed(UNREACHABLE | BUSY | TOO_LONG) if !client.combined.is_empty() && !is_ending => {
                 for (client, program) in combining::apart(client.combined, client.program) {
-                    self.start_alone(client.reply_to, program, open.opened_at);
+                    self.start_alone(context, client.reply_to, program, open.opened_at);
                 }
             }
-            answers => self.answer_client(client, answers, open.came_at),
+            answers => self.answer_client(context, client, answers, open.came_at),
         }
     }
 
     /// Answers whoever waits for a transaction, each for his own command.
-    fn answer_client(&mut self, client: Client, answers: Answers, came_at: Option<u64>) {
+    fn answer_client(
+        &mut self,
+        context: &mut Context,
+        client: Client,
+        answers: Answers,
+        came_at: Option<u64>,
+    ) {
         let Client {
             reply_to,
             program,
             combined,
         } = client;
         if combined.is_empty() {
-            return self.finish_program(reply_to, program, answers, came_at);
+            return self.finish_program(context, reply_to, program, answers, came_at);
         }
         let each = combining::share_out(answers);
         for (client, program) in combining::apart(combined, program) {
-            self.finish_program(client.reply_to, program, each(), Some(client.came_at));
+            self.finish_program(context, client.reply_to, program, each(), Some(client.came_at));
         }
     }
 
     /// The same with an error.
-    fn fail_single(&mut self, reply_to: ReplyTo, program: &Program, error: &'static str) {
+    fn fail_single(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: &Program,
+        error: &'static str,
+    ) {
         let mut replies = Replies::default();
         replies.push(Protocol::Resp2, |writer| writer.error(error));
-        self.answer_single(reply_to, program, replies);
+        self.answer_single(context, reply_to, program, replies);
     }
 
     /// Answers a single command, perhaps of another worker's connection: as its group would have.
-    fn answer_single(&mut self, reply_to: ReplyTo, program: &Program, replies: Replies) {
+    fn answer_single(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: &Program,
+        replies: Replies,
+    ) {
         if replies.bytes().first() == Some(&b'-')
             && let Some(operation) = program.operations().next()
         {
-            self.context.stats.by_command[operation.spec.id].failed.add(1);
+            context.stats.by_command[operation.spec.id].failed.add(1);
         }
         let replies = Some(replies);
-        self.outbox
+        context
+            .outbox
             .outputs
             .push_back(Output::Answered { reply_to, replies });
     }
 
     /// A group could not be asked, or what came of it is not known.
-    pub(crate) fn on_failed_transaction(&mut self, txn: TxnId, error: &'static str) {
+    pub(crate) fn on_failed_transaction(&mut self, context: &mut Context, txn: TxnId, error: &'static str) {
         let is_certain = matches!(error, UNREACHABLE | TOO_LONG);
         let Some(open) = self.open_of(txn) else { return };
         match open.phase {
@@ -1573,8 +1752,8 @@ impl Gateway {
             // the queue instead, where those that are younger do not overtake it.
             Phase::Reading if open.mode == TxnMode::SnapshotRead && error == CROWDED_OUT => {
                 open.mode = TxnMode::Vote;
-                self.context.stats.transaction_retries.add(1);
-                self.begin_again_transaction(txn);
+                context.stats.transaction_retries.add(1);
+                self.begin_again_transaction(context, txn);
             }
             Phase::Reading => {
                 // Reads did nothing, whatever is not known.
@@ -1582,33 +1761,38 @@ impl Gateway {
                     true => UNREACHABLE,
                     false => error,
                 };
-                self.answer_transaction(txn, Answers::Failed(error));
+                self.answer_transaction(context, txn, Answers::Failed(error));
             }
             // Its end is told again until it is recorded, whatever became of this request.
             Phase::Committed => {}
             Phase::Locking | Phase::Voting | Phase::Aside if is_certain => {
                 // The part was never sent, and will not be.
-                self.end_attempt(txn, false);
-                self.answer_transaction(txn, Answers::Failed(error));
+                self.end_attempt(context, txn, false);
+                self.answer_transaction(context, txn, Answers::Failed(error));
             }
-            Phase::Locking | Phase::Voting | Phase::Aside => self.ask_participants(txn),
+            Phase::Locking | Phase::Voting | Phase::Aside => self.ask_participants(context, txn),
         }
     }
 
     /// Asks the participants what has become of a transaction of this worker.
-    fn ask_participants(&mut self, txn: TxnId) {
+    fn ask_participants(&mut self, context: &mut Context, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
         if open.doubt == Doubt::None {
             open.doubt = Doubt::Queried;
         }
         let participants = open.participants.clone();
-        self.recover(txn, participants);
+        self.recover(context, txn, participants);
     }
 
     /// What the participants of a transaction of this worker have written down decides it. `true` if it is one.
-    pub(crate) fn on_recovered(&mut self, txn: TxnId, decision: Option<Decision>) -> bool {
+    pub(crate) fn on_recovered(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        decision: Option<Decision>,
+    ) -> bool {
         let Some(open) = self.open_of(txn) else {
-            return self.coordinator.settling.contains_key(&txn);
+            return self.settling.contains_key(&txn);
         };
         match decision {
             // It waits for the groups to carry it out, whatever else they have written.
@@ -1616,91 +1800,88 @@ impl Gateway {
             // The votes are on their way, with the replies; if the client was told already, they are not waited for.
             Some(Decision::Commit) if open.client.is_some() => open.doubt = Doubt::FoundCommitted,
             Some(Decision::Commit) => {
-                self.end_attempt(txn, true);
-                self.coordinator.open.remove(&txn.seq);
+                self.end_attempt(context, txn, true);
+                self.open.remove(&txn.seq);
             }
-            Some(Decision::Abort(_)) => self.abort_transaction(txn, Refusal::Queried),
-            None => self.answer_transaction(txn, Answers::Failed(UNKNOWN)),
+            Some(Decision::Abort(_)) => self.abort_transaction(context, txn, Refusal::Queried),
+            None => self.answer_transaction(context, txn, Answers::Failed(UNKNOWN)),
         }
         true
     }
 
     /// Time passes: whoever waits too long for votes, or has no more time, asks what has become of his transaction; whoever does not learn it is
     /// told that it is not known, and it is asked for until somebody knows.
-    pub(crate) fn tick_transaction(&mut self) {
-        self.raise_marks();
-        self.tell_untold();
-        self.drop_lost_txn_queries();
-        let (now, is_spread) = (self.context.now, self.context.view.is_spread);
+    pub(crate) fn tick_transaction(&mut self, context: &mut Context) {
+        self.raise_marks(context);
+        self.tell_untold(context);
+        self.drop_lost_txn_queries(context);
+        let (now, is_spread) = (context.now, context.view.is_spread);
         // While all groups are on this node, they answer, if not at once: a key may be held for long.
         let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
-        let open = self.coordinator.open.values();
+        let open = self.open.values();
         let late: Vec<TxnId> = open
             .filter(|open| open.phase.has_asked() && open.doubt != Doubt::FoundCommitted)
             .filter(|open| is_silent(open) || open.is_ending(now))
             .map(|open| open.id)
             .collect();
         for txn in late {
-            self.ask_participants(txn);
+            self.ask_participants(context, txn);
         }
-        let open = self.coordinator.open.values();
+        let open = self.open.values();
         let lost: Vec<TxnId> = open
             .filter(|open| open.client.is_some() && open.is_overdue(now))
             .map(|open| open.id)
             .collect();
         for txn in lost {
-            let open = self
-                .coordinator
-                .open
-                .get_mut(&txn.seq)
-                .expect("looked at a moment ago");
+            let open = self.open.get_mut(&txn.seq).expect("looked at a moment ago");
             match open.phase {
                 Phase::Reading => {
                     // It has done nothing, and whatever still comes is of no use.
                     let error = if open.is_aside { TOO_SLOW } else { UNREACHABLE };
-                    self.answer_transaction(txn, Answers::Failed(error));
+                    self.answer_transaction(context, txn, Answers::Failed(error));
                     continue;
                 }
                 Phase::Committed => {
                     // It is carried out, and only what it answers is missing.
-                    self.answer_transaction(txn, Answers::Failed(UNKNOWN));
+                    self.answer_transaction(context, txn, Answers::Failed(UNKNOWN));
                     continue;
                 }
                 Phase::Locking | Phase::Voting | Phase::Aside => {}
             }
             let is_found_committed = open.doubt == Doubt::FoundCommitted;
             let came_at = open.came_at;
-            self.coordinator.waited_for.remove(&txn.seq);
+            self.waited_for.remove(&txn.seq);
             if let Some(client) = open.client.take() {
-                self.answer_client(client, Answers::Failed(UNKNOWN), came_at);
+                self.answer_client(context, client, Answers::Failed(UNKNOWN), came_at);
             }
             if is_found_committed {
-                self.end_attempt(txn, true);
-                self.coordinator.open.remove(&txn.seq);
+                self.end_attempt(context, txn, true);
+                self.open.remove(&txn.seq);
             }
         }
     }
 
     fn finish_program(
         &mut self,
+        context: &mut Context,
         reply_to: ReplyTo,
         program: Program,
         replies: Answers,
         came_at: Option<u64>,
     ) {
-        if self.ends_try(reply_to, &replies) {
-            return;
-        }
-        if let Some(came_at) = came_at {
-            let took = self.context.timing.now().saturating_sub(came_at);
-            self.context.note_program(&program, took, reply_to);
-        }
-        self.outbox.deliver(Delivery::Answered(Box::new(Answered {
+        let answered = Answered {
             reply_to,
             program,
             replies,
-        })));
+        };
+        context.outbox.finished.push_back(Finished { answered, came_at });
     }
+}
+
+/// An open transaction, if this is its attempt.
+fn attempt(open: &mut BTreeMap<u64, Open>, txn: TxnId) -> Option<&mut Open> {
+    let is_its = |open: &&mut Open| open.id == txn || mutations::is(Mutation::AttemptIgnored);
+    open.get_mut(&txn.seq).filter(is_its)
 }
 
 /// Whether what had not changed for so long when it was read was there when the reads were sent, if sending, reading and
@@ -1727,6 +1908,7 @@ mod tests {
     use super::*;
     use crate::connection::Connection;
     use crate::endpoint::Endpoint;
+    use crate::gateway::Gateway;
     use crate::shared::Shared;
     use ids::{Boot, GroupCount, Groups, HashSeed};
     use options::Sources;
@@ -1817,7 +1999,7 @@ mod tests {
         gateway.begin(&mut client, Program::single(operation));
         let refuser = group_of_key(groups, other.as_bytes());
         let mut refused = 0;
-        while let Some(output) = gateway.outbox.outputs.pop_front() {
+        while let Some(output) = gateway.context.outbox.outputs.pop_front() {
             match output {
                 Output::Locked {
                     txn, group, objects, ..
@@ -1836,7 +2018,7 @@ mod tests {
                     };
                     gateway.request(group, check_in);
                     refused += 1;
-                    gateway.outbox.outputs.push_back(Output::Voted {
+                    gateway.context.outbox.outputs.push_back(Output::Voted {
                         txn,
                         group,
                         vote: Vote::Refused(Refusal::Busy),

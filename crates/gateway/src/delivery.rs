@@ -145,13 +145,13 @@ impl Gateway {
     /// Whether there are answers or messages for this worker's connections.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
-        !self.outbox.deliveries.is_empty()
+        !self.context.outbox.deliveries.is_empty()
     }
 
     /// The next answer for one of this worker's connections; see [`Gateway::deliver`].
     pub fn next_delivery(&mut self) -> Option<Delivery> {
         loop {
-            let delivery = self.outbox.deliveries.pop_front()?;
+            let delivery = self.context.outbox.deliveries.pop_front()?;
             if self.scans.is_empty() {
                 return Some(delivery);
             }

@@ -14,22 +14,28 @@ use std::collections::VecDeque;
 impl Gateway {
     /// Puts a message into the mailbox batch for `worker`.
     pub fn send(&mut self, worker: u16, message: Message) {
-        self.outbox.send(worker, message);
+        self.context.outbox.send(worker, message);
     }
 
     /// The mailbox batches for `worker`, oldest first; the driver takes what the queue has room for.
     pub fn post(&mut self, worker: u16) -> &mut VecDeque<MailboxBatch> {
-        &mut self.outbox.posts[usize::from(worker)]
+        &mut self.context.outbox.posts[usize::from(worker)]
     }
 
     /// Mailbox batches that did not fit into queues yet. While there are many, the driver reads no more from clients.
     pub fn backlog(&self) -> usize {
-        self.outbox.posts.iter().map(VecDeque::len).max().unwrap_or(0)
+        self.context
+            .outbox
+            .posts
+            .iter()
+            .map(VecDeque::len)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Takes an emptied mailbox batch back, to be used again.
     pub fn recycle(&mut self, mailbox_batch: MailboxBatch) {
-        self.outbox.recycle(mailbox_batch);
+        self.context.outbox.recycle(mailbox_batch);
     }
 
     /// Handles a mailbox batch's messages; answers to connections and connections to adopt are handed to `driver`.
@@ -69,7 +75,7 @@ impl Gateway {
                         sequence,
                     };
                     let bytes = mailbox_batch.reply(reply).to_vec();
-                    self.outbox.deliver(Delivery::Reply { reply_to, bytes });
+                    self.context.outbox.deliver(Delivery::Reply { reply_to, bytes });
                 }
                 Message::Answer {
                     connection,
@@ -108,7 +114,9 @@ impl Gateway {
                 Message::Refresh { reply_to } => {
                     self.refresh_stats();
                     let counts = Box::new(self.key_counts());
-                    self.outbox.send(from, Message::Refreshed { reply_to, counts });
+                    self.context
+                        .outbox
+                        .send(from, Message::Refreshed { reply_to, counts });
                 }
                 Message::Refreshed { reply_to, counts } => self.on_counted(reply_to, Some(*counts)),
                 Message::Wait(message) => self.on_wait_message(message),
@@ -160,7 +168,7 @@ impl Gateway {
         {
             return self.run_aside(reply_to, asked.to_operation(), asked.touches);
         }
-        let mut answer = Rope::over(self.outbox.mailbox_batch(from).take_bytes());
+        let mut answer = Rope::over(self.context.outbox.mailbox_batch(from).take_bytes());
         let start = answer.mark();
         let mut out = Writer::sharing(&mut answer, asked.protocol);
         match (index, parsed) {
@@ -181,6 +189,7 @@ impl Gateway {
         let (bytes, long) = answer.into_bytes_and_long(start);
         match long {
             None => self
+                .context
                 .outbox
                 .mailbox_batch_being_filled(from)
                 .push_answer(reply_to, bytes, start),
@@ -190,7 +199,8 @@ impl Gateway {
                     reply,
                     journey: None,
                 };
-                self.outbox
+                self.context
+                    .outbox
                     .mailbox_batch_being_filled(from)
                     .push_long_answer(bytes, output);
             }

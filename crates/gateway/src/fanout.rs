@@ -437,7 +437,9 @@ impl Gateway {
             .filter_map(|(id, asking)| asking.unsent.take().map(|bytes| Question { id: *id, bytes }))
             .collect();
         for question in unsent {
-            self.outbox.send_to_node(node, PeerMessage::Fanout(question));
+            self.context
+                .outbox
+                .send_to_node(node, PeerMessage::Fanout(question));
         }
     }
 
@@ -507,7 +509,8 @@ impl Gateway {
         for &node in &nodes {
             let id = self.note_question(Whom::Node(node), reply_to, purpose);
             let bytes = bytes.clone();
-            self.outbox
+            self.context
+                .outbox
                 .send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
         }
         (nodes.len(), Vec::new())
@@ -591,7 +594,9 @@ impl Gateway {
             id: question.id,
             bytes: reply.into(),
         };
-        self.outbox.send_to_node(from, PeerMessage::FanoutAnswer(answer));
+        self.context
+            .outbox
+            .send_to_node(from, PeerMessage::FanoutAnswer(answer));
     }
 
     /// Another node has carried out its part.
@@ -670,7 +675,7 @@ impl Gateway {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes, gathered.protocol);
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
-        self.outbox.deliver(match gathered.join {
+        self.context.outbox.deliver(match gathered.join {
             // Its next commands are carried out under what was set.
             Join::Kept => Delivery::Awaited { reply_to, bytes },
             _ => Delivery::Reply { reply_to, bytes },

@@ -26,17 +26,14 @@ use crate::last_agent::LastAgent;
 use crate::local_groups::LocalGroups;
 use crate::maxmemory::{Changed, Maxmemory};
 use crate::notify::Notify;
-use crate::outbox::Outbox;
 use crate::pause::Pausing;
 use crate::program::{Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
-use crate::recovery::Recoveries;
 use crate::scan::Scanning;
 use crate::session::{SentKind, Session, Watched};
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::Caller;
-use crate::transaction::Transactions;
 use bytes::Bytes;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId, HashSeed};
@@ -51,16 +48,13 @@ use std::sync::Arc;
 pub struct Gateway {
     pub(crate) context: Context,
     pub(crate) local: LocalGroups,
-    pub(crate) outbox: Outbox,
     pub(crate) maxmemory: Maxmemory,
-    pub(crate) transactions: Transactions,
     /// Commands that another worker decides.
     pub(crate) last_agent: LastAgent,
     /// Transactions over several groups.
     pub(crate) coordinator: Coordinator,
     /// Commands over several groups that this turn has brought, and that share one transaction.
     pub(crate) combining: Combining,
-    pub(crate) recoveries: Recoveries,
     /// `WATCH` of keys whose groups were asked for versions.
     pub(crate) watches: Gather<Vec<Watched>>,
     /// `INFO` for which the other workers were asked to refresh their figures.
@@ -89,13 +83,10 @@ impl Gateway {
         let mut gateway = Gateway {
             local: LocalGroups::new(worker, &shared, secret),
             context: Context::new(worker, shared, seed),
-            outbox: Outbox::new(workers),
             maxmemory: Maxmemory::default(),
-            transactions: Transactions::default(),
             last_agent: LastAgent::new(workers),
             coordinator: Coordinator::default(),
             combining: Combining::default(),
-            recoveries: Recoveries::default(),
             watches: Gather::default(),
             infos: Gather::default(),
             blocking: Blocking::default(),
@@ -252,7 +243,7 @@ impl Gateway {
                 session.is_overrun = output_max.passes_hard(ready as u64);
                 break;
             }
-            if self.outbox.deliveries.len() >= Gateway::DELIVERIES_MAX
+            if self.context.outbox.deliveries.len() >= Gateway::DELIVERIES_MAX
                 || self.pubsub.compared - compared >= Gateway::COMPARED_MAX
             {
                 break;
@@ -322,7 +313,7 @@ impl Gateway {
             connection.session.is_void = true;
             let info = &connection.session.info;
             info.is_killed.store(true, std::sync::atomic::Ordering::Relaxed);
-            self.outbox.reap_soon();
+            self.context.outbox.reap_soon();
         }
         if !is_incomplete {
             connection.is_cut_short = at < bytes.len() && !connection.session.is_closing;
@@ -549,7 +540,10 @@ impl Gateway {
         let owner = self.local.owner(group);
         let frame = self.context.frame.as_ref();
         let asked = connection.session.asked(spec, args, is_free, frame);
-        self.outbox.mailbox_batch(owner).push_command(reply_to, &asked);
+        self.context
+            .outbox
+            .mailbox_batch(owner)
+            .push_command(reply_to, &asked);
     }
 
     /// Lets a command wait for locks in its group, here.

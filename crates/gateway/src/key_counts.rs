@@ -246,7 +246,8 @@ impl Gateway {
             return self.end_key_count(reply_to, query);
         }
         self.infos.begin(reply_to, query, others);
-        self.outbox
+        self.context
+            .outbox
             .send_to_others(self.context.worker, || Message::Refresh { reply_to });
     }
 
@@ -262,7 +263,7 @@ impl Gateway {
         let counts = query.counts;
         match query.whom {
             Whom::Client(args) => {
-                self.outbox.deliver(Delivery::Info {
+                self.context.outbox.deliver(Delivery::Info {
                     reply_to,
                     args,
                     counts,
@@ -278,7 +279,9 @@ impl Gateway {
                     id: reply_to.sequence,
                     bytes: bytes.into(),
                 };
-                self.outbox.send_to_node(node, PeerMessage::FanoutAnswer(answer));
+                self.context
+                    .outbox
+                    .send_to_node(node, PeerMessage::FanoutAnswer(answer));
             }
         }
     }

@@ -130,7 +130,10 @@ impl Gateway {
         args: Args<'_>,
         command: &Command<'_>,
     ) -> bool {
-        if self.outbox.posts.len() == 1 || self.context.view.is_spread || !suits_last_agent(spec, command) {
+        if self.context.outbox.posts.len() == 1
+            || self.context.view.is_spread
+            || !suits_last_agent(spec, command)
+        {
             return false;
         }
         let step = key_step(spec);
@@ -144,7 +147,7 @@ impl Gateway {
             return false;
         };
         connection.session.busy.begin(slots.iter().copied());
-        let (txn, priority) = self.new_transaction();
+        let (txn, priority) = self.coordinator.new_transaction(&mut self.context);
         let sent = Sent {
             txn,
             reply_to: self.reserve(connection),
@@ -194,7 +197,8 @@ impl Gateway {
             .filter(|(_, slot)| is_theirs(**slot))
             .flat_map(|(at, _)| at..at + step);
         let words = std::iter::once(0).chain(theirs).map(|at| args.arg(at));
-        self.outbox
+        self.context
+            .outbox
             .mailbox_batch(worker)
             .push_last_agent(sent.txn.seq, &sent.asked(), words);
         sent.tries -= 1;
@@ -211,12 +215,15 @@ impl Gateway {
             index.is_some_and(|index| self.local.replicas[index].is_key_free(slot, args.arg(at), mode, None))
         });
         if !is_free && !mutations::is(Mutation::LastAgentNotFree) {
-            return self.outbox.mailbox_batch(from).push_decided(seq, None);
+            return self.context.outbox.mailbox_batch(from).push_decided(seq, None);
         }
         let mut reply = std::mem::take(&mut self.last_agent.reply);
         reply.clear();
         self.run_part(asked, &[], &mut Writer::new(&mut reply, asked.protocol));
-        self.outbox.mailbox_batch(from).push_decided(seq, Some(&reply));
+        self.context
+            .outbox
+            .mailbox_batch(from)
+            .push_decided(seq, Some(&reply));
         reply.shrink_to(Pipeline::LARGE_BYTES);
         self.last_agent.reply = reply;
     }
@@ -258,7 +265,7 @@ impl Gateway {
             self.local.replicas[index].let_go(&self.context.turn, sent.txn, &mut outputs);
             self.tell(index);
         }
-        self.outbox.outputs.extend(outputs);
+        self.context.outbox.outputs.extend(outputs);
         let (reply_to, slots) = (sent.reply_to, std::mem::take(&mut sent.slots));
         if reply.is_some() {
             self.context.stats.transactions.add(1);
@@ -267,7 +274,7 @@ impl Gateway {
                 slots,
                 bytes,
             };
-            return self.outbox.deliver(answer);
+            return self.context.outbox.deliver(answer);
         }
         self.context.stats.transaction_retries.add(1);
         let (spec, args) = sent.operation.words();
@@ -275,12 +282,14 @@ impl Gateway {
             && !self.context.view.is_spread
             && let Some(worker) = self.decider(spec, args, &slots)
         {
-            let (txn, priority) = self.new_transaction();
+            let (txn, priority) = self.coordinator.new_transaction(&mut self.context);
             (sent.txn, sent.slots) = (txn, slots);
             return self.send_part(worker, sent, priority);
         }
         let program = Program::single(sent.operation);
         let extent = program.extent(self.context.groups);
-        self.start(reply_to, program, extent);
+        self.coordinator
+            .start(&mut self.context, reply_to, program, extent);
+        self.route();
     }
 }

@@ -38,14 +38,14 @@ impl Gateway {
             if worker == self.context.worker {
                 self.on_shown(text.clone());
             } else {
-                self.outbox.send(worker, Message::Shown(text.clone()));
+                self.context.outbox.send(worker, Message::Shown(text.clone()));
             }
         }
     }
 
     /// A line for those who watch at this worker.
     pub(crate) fn on_shown(&mut self, line: Arc<[u8]>) {
-        self.outbox.deliver(Delivery::Message {
+        self.context.outbox.deliver(Delivery::Message {
             listeners: self.pubsub.monitors.clone(),
             message: line,
         });

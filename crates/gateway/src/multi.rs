@@ -192,7 +192,8 @@ impl Gateway {
                 watched[at].version = version;
             }
         });
-        self.outbox
+        self.context
+            .outbox
             .deliveries
             .extend(watched.map(|watched| Delivery::Watched { reply_to, watched }));
     }

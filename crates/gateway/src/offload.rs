@@ -28,15 +28,13 @@
 //! one long string.
 
 use crate::client::ClientInfo;
-use crate::delivery::Answers;
 use crate::evaluation::Evaluation;
 use crate::gateway::Gateway;
-use crate::program::{Program, by_group, group_of_key, names_more};
+use crate::program::{Program, names_more};
 use command::{Command, Flags, Route, Spec, Spread, Walks};
-use ids::{Db, GroupId, UnixMillis};
-use replica::{LocalCounts, Operation, Replies, ReplyTo, Request, Returned, Scratch};
+use ids::{Db, UnixMillis};
+use replica::{Operation, Replies, ReplyTo, Scratch};
 use resp::Args;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use txn::TxnId;
@@ -62,20 +60,28 @@ enum Work {
 }
 
 pub(crate) struct Lent {
-    txn: TxnId,
+    pub(crate) txn: TxnId,
     /// Whoever waits for it; `None` if the connection has ended already.
     client: Option<Arc<ClientInfo>>,
-    operations: Vec<Operation>,
+    pub(crate) operations: Vec<Operation>,
     /// By which each of them is judged.
     times: Vec<UnixMillis>,
-    scratch: Scratch,
-    replies: Replies,
+    pub(crate) scratch: Scratch,
+    pub(crate) replies: Replies,
     clock: fn() -> u64,
     /// What each command took, in nanoseconds.
-    took: Vec<u64>,
+    pub(crate) took: Vec<u64>,
 }
 
 impl OffloadJob {
+    pub(crate) fn lent(lent: Lent) -> OffloadJob {
+        OffloadJob(Work::Lent(Box::new(lent)))
+    }
+
+    pub(crate) fn fetched(evaluation: Evaluation) -> OffloadJob {
+        OffloadJob(Work::Fetched(Box::new(evaluation)))
+    }
+
     /// Carries the commands out.
     pub fn run(&mut self) {
         match &mut self.0 {
@@ -112,14 +118,14 @@ impl Lent {
     }
 
     /// Whether it only reads, and nobody is left to be answered. What writes is carried out: what its client sent behind it is, too.
-    fn is_vain(&self) -> bool {
+    pub(crate) fn is_vain(&self) -> bool {
         let is_gone = |client: &Arc<ClientInfo>| client.is_gone.load(Ordering::Relaxed);
         let writes = |operation: &Operation| operation.spec.flags.contains(Flags::WRITE);
         self.client.as_ref().is_none_or(is_gone) && !self.operations.iter().any(writes)
     }
 
     /// Carries the commands out, all or none: none if that would be vain.
-    fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         if self.is_vain() {
             return;
         }
@@ -192,83 +198,26 @@ impl Gateway {
         let program = Program::single(operation);
         let extent = program.extent(self.context.groups);
         // Its keys are locked now or waited for, and nothing was checked out yet.
-        self.start_offload(reply_to, program, extent, true, touches);
-    }
-
-    /// Every group has lent its values.
-    pub(crate) fn set_out(&mut self, mut lent: Lent) {
-        if !lent.is_vain() && lent.steps() > self.context.turn.steps_max {
-            return self
-                .outbox
-                .offload_jobs
-                .push(OffloadJob(Work::Lent(Box::new(lent))));
-        }
-        lent.run();
-        self.give_back(lent);
-    }
-
-    /// What groups have sent is too much to be worked on here.
-    pub(crate) fn evaluate_aside(&mut self, evaluation: Evaluation) {
-        self.coordinator.evaluations += 1;
-        self.outbox
-            .offload_jobs
-            .push(OffloadJob(Work::Fetched(Box::new(evaluation))));
+        self.coordinator
+            .start_offload(&mut self.context, reply_to, program, extent, true, touches);
+        self.route();
     }
 
     /// The offload jobs that are to be run, for the driver.
     #[inline]
     pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
-        std::mem::take(&mut self.outbox.offload_jobs)
+        std::mem::take(&mut self.context.outbox.offload_jobs)
     }
 
     /// An offload job was run.
     pub fn on_offload_job(&mut self, offload_job: OffloadJob) {
         match offload_job.0 {
-            Work::Lent(lent) => self.give_back(*lent),
-            Work::Fetched(evaluation) => self.on_evaluated(*evaluation),
+            Work::Lent(lent) => self.coordinator.give_back(&mut self.context, *lent),
+            Work::Fetched(evaluation) => self.coordinator.on_evaluated(&mut self.context, *evaluation),
         }
+        self.route();
         self.pump();
         // Nothing may be left to carry on, and yet a key was filled.
         self.serve_waiters();
-    }
-
-    /// Everything goes back to the groups.
-    fn give_back(&mut self, lent: Lent) {
-        let Lent {
-            txn,
-            operations,
-            mut scratch,
-            replies,
-            took,
-            ..
-        } = lent;
-        let (concerned, caller) = self.offloaded(txn);
-        for (operation, nanos) in operations.iter().zip(took) {
-            self.context
-                .note_time(operation.spec, nanos, operation.args.as_args(), caller);
-        }
-        let groups = self.context.groups;
-        // Each group tells of its own keys: so what is told of one key keeps its order.
-        let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
-        let mut returned: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
-        scratch.take_back(|one| {
-            let group = group_of_key(groups, one.key());
-            returned.entry(group).or_default().push(one);
-        });
-        // Any group will do for these.
-        let mut garbage = scratch.take_garbage();
-        let (hits, misses) = scratch.take_lookups();
-        let mut counts = LocalCounts { hits, misses };
-        for group in concerned {
-            let request = Request::CheckIn {
-                txn,
-                returned: returned.remove(&group).unwrap_or_default(),
-                events: events.remove(&group).unwrap_or_default(),
-                garbage: std::mem::take(&mut garbage),
-                counts: std::mem::take(&mut counts),
-            };
-            self.request(group, request);
-        }
-        self.answer_transaction(txn, Answers::Whole(replies));
     }
 }

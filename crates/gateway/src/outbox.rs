@@ -3,12 +3,12 @@
 //! Whatever a part of the gateway has to say goes here, in the order in which it is said. The driver takes it: mailbox batches and
 //! messages to nodes at the turn's end, the rest before it reads on.
 
-use crate::delivery::Delivery;
+use crate::delivery::{Answered, Delivery};
 use crate::message::{MailboxBatch, Message};
 use crate::offload::OffloadJob;
-use ids::NodeId;
+use ids::{GroupId, NodeId};
 use peer_wire::PeerMessage;
-use replica::Output;
+use replica::{Output, Request};
 use std::collections::VecDeque;
 
 /// See the file's header.
@@ -25,6 +25,19 @@ pub(crate) struct Outbox {
     pub(crate) offload_jobs: Vec<OffloadJob>,
     /// For other nodes.
     pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
+    /// For groups, wherever they live. With `finished`, the gateway sees to it before anything else is carried out.
+    pub(crate) requests: VecDeque<(GroupId, Request)>,
+    /// Programs that have come to their end.
+    pub(crate) finished: VecDeque<Finished>,
+    /// What an operator is to be told.
+    pub(crate) notices: Vec<String>,
+}
+
+/// A program that has come to its end.
+pub(crate) struct Finished {
+    pub(crate) answered: Answered,
+    /// When it came, by the clock that commands are timed by, if it is noted how long its client waited.
+    pub(crate) came_at: Option<u64>,
 }
 
 impl Outbox {
@@ -37,6 +50,9 @@ impl Outbox {
             outputs: VecDeque::new(),
             offload_jobs: Vec::new(),
             peer_messages: Vec::new(),
+            requests: VecDeque::new(),
+            finished: VecDeque::new(),
+            notices: Vec::new(),
         }
     }
 
@@ -85,6 +101,11 @@ impl Outbox {
     /// Tells the driver to look for connections that `CLIENT KILL` marked.
     pub(crate) fn reap_soon(&mut self) {
         self.deliver(Delivery::Reap);
+    }
+
+    /// Asks a group something, wherever it lives.
+    pub(crate) fn request(&mut self, group: GroupId, request: Request) {
+        self.requests.push_back((group, request));
     }
 
     pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {

@@ -478,7 +478,8 @@ impl Gateway {
 
     fn broadcast_elsewhere(&mut self, reply_to: Option<ReplyTo>, kind: Kind, channel: &[u8], message: &[u8]) {
         for worker in self.listening_workers().collect::<Vec<_>>() {
-            self.outbox
+            self.context
+                .outbox
                 .mailbox_batch(worker)
                 .push_broadcast(reply_to, kind, channel, message);
         }
@@ -493,7 +494,7 @@ impl Gateway {
                 Kind::Channel | Kind::Pattern => b"message",
             };
             receivers += listeners.len();
-            self.outbox.deliver(Delivery::Message {
+            self.context.outbox.deliver(Delivery::Message {
                 listeners: listeners.clone(),
                 message: frame(&[word, channel, message]),
             });
@@ -506,7 +507,7 @@ impl Gateway {
                     continue;
                 };
                 receivers += listeners.len();
-                self.outbox.deliver(Delivery::Message {
+                self.context.outbox.deliver(Delivery::Message {
                     listeners: listeners.clone(),
                     message: frame(&[b"pmessage", &pattern, channel, message]),
                 });
@@ -519,7 +520,9 @@ impl Gateway {
     pub(crate) fn on_broadcast(&mut self, from: u16, reply_to: Option<ReplyTo>, kind: Kind, words: Args<'_>) {
         let receivers = self.broadcast_here(kind, words.arg(0), words.arg(1));
         if let Some(reply_to) = reply_to {
-            self.outbox.send(from, Message::Received { reply_to, receivers });
+            self.context
+                .outbox
+                .send(from, Message::Received { reply_to, receivers });
         }
     }
 
@@ -534,7 +537,7 @@ impl Gateway {
     fn publish_done(&mut self, reply_to: ReplyTo, receivers: u64) {
         let mut bytes = Vec::new();
         Writer::new(&mut bytes, Protocol::Resp2).integer(receivers as i64);
-        self.outbox.deliver(Delivery::Reply { reply_to, bytes });
+        self.context.outbox.deliver(Delivery::Reply { reply_to, bytes });
     }
 
     /// `PUBSUB CHANNELS`, `PUBSUB SHARDCHANNELS`.

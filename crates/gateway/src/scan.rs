@@ -202,14 +202,17 @@ impl Gateway {
                     continue;
                 }
                 Asked::Worker(worker) if !is_program => {
-                    self.outbox
+                    self.context
+                        .outbox
                         .mailbox_batch(worker)
                         .push_command(reply_to, &replica::Asked::of(&part));
                 }
                 Asked::Leader(_) if is_program => {
                     let program = Program::single(part);
                     let extent = program.extent(self.context.groups);
-                    self.start(reply_to, program, extent);
+                    self.coordinator
+                        .start(&mut self.context, reply_to, program, extent);
+                    self.route();
                 }
                 // Groups have come to have replicas meanwhile: the client's next call goes on there.
                 Asked::Worker(_) | Asked::Leader(_) => break,

@@ -14,22 +14,13 @@ use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::{Gateway, touches};
 use crate::idempotency::error_of;
 use crate::message::Message;
-use crate::program::{Extent, Item, Program};
+use crate::outbox::Finished;
+use crate::program::{Item, Program};
 use ids::GroupId;
 use replica::{Journey, Operation, Output, Replies, ReplyTo, Request};
 use resp::FrozenRope;
 use resp::{Protocol, Writer};
 use std::collections::BTreeMap;
-use txn::{Priority, TxnId};
-
-/// What one worker's gateway has asked groups, beside transactions. Bounded by its connections: each has a bounded number of these
-/// under way.
-#[derive(Default)]
-pub(crate) struct Transactions {
-    begun: u64,
-    /// `EXEC` within one group, sent there whole.
-    blocks: BTreeMap<(u64, u64), Program>,
-}
 
 impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
@@ -60,88 +51,26 @@ impl Gateway {
         let is_exec = program.is_exec;
         let touches = touches(&connection.session, command::CommandId::Exec.spec());
         let opened = if is_heavy {
-            self.start_offload(reply_to, program, extent, false, touches)
+            self.coordinator
+                .start_offload(&mut self.context, reply_to, program, extent, false, touches)
         } else {
-            self.start(reply_to, program, extent)
+            self.coordinator
+                .start(&mut self.context, reply_to, program, extent)
         };
+        self.route();
         if !is_exec && let Some(seq) = opened {
             // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
             self.context.timing.is_ours = false;
             let spent = self.context.timing.spent();
-            self.note_spent(seq, spent);
+            self.coordinator.note_spent(seq, spent);
         }
-    }
-
-    /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
-    /// if it is one.
-    pub(crate) fn start(&mut self, reply_to: ReplyTo, program: Program, extent: Extent) -> Option<u64> {
-        if program.request.is_some() {
-            return self.start_named(reply_to, program, extent);
-        }
-        // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
-        let is_all = self.context.view.is_spread && self.context.groups.get() == 1;
-        let is_on_keys = !extent.sees_whole() && !extent.wants;
-        let reads_only = self.context.view.is_spread && !extent.writes;
-        if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
-            let operations = program.operations().cloned().collect();
-            let conditions = program.conditions.clone();
-            self.transactions.blocks.insert(reply_to.place(), program);
-            let block = Request::Block {
-                reply_to,
-                conditions,
-                operations,
-            };
-            self.request(*group, block);
-            return None;
-        }
-        self.start_transaction(reply_to, program, extent)
-    }
-
-    /// The same, of what its client has named.
-    fn start_named(&mut self, reply_to: ReplyTo, program: Program, extent: Extent) -> Option<u64> {
-        let request = program.request.expect("the caller looked");
-        if let ([group], false) = (&extent.groups[..], extent.wants) {
-            let operations = program.operations().cloned().collect();
-            self.transactions.blocks.insert(reply_to.place(), program);
-            let once = Request::Once {
-                reply_to,
-                request,
-                operations,
-            };
-            self.request(*group, once);
-            return None;
-        }
-        self.start_transaction(reply_to, program, extent)
-    }
-
-    /// The name and age of a new transaction.
-    pub(crate) fn new_transaction(&mut self) -> (TxnId, Priority) {
-        // Unique over the node's workers: two transactions of one age would each wait for the other.
-        self.transactions.begun += 1;
-        let workers = self.context.shared.workers.len() as u64;
-        let (boot, seq) = (
-            self.context.boot(),
-            self.transactions.begun * workers + u64::from(self.context.worker),
-        );
-        let id = TxnId {
-            boot,
-            worker: self.context.worker,
-            seq,
-            attempt: 1,
-        };
-        let priority = Priority {
-            began: self.context.turn.now,
-            boot,
-            seq,
-        };
-        (id, priority)
     }
 
     /// Asks a group something, wherever it lives.
     pub(crate) fn request(&mut self, group: GroupId, request: Request) {
         let Some(index) = self.local.index(group) else {
             let worker = self.local.owner(group);
-            return self.outbox.send(
+            return self.context.outbox.send(
                 worker,
                 Message::Request {
                     group,
@@ -152,16 +81,16 @@ impl Gateway {
         let mut outputs = Vec::new();
         if self.local.replicas[index].has_log() {
             self.ask_leader(index, request, &mut outputs);
-            return self.outbox.outputs.extend(outputs);
+            return self.context.outbox.outputs.extend(outputs);
         }
         self.local.replicas[index].handle(&self.context.turn, request, &mut outputs);
         self.tell(index);
-        self.outbox.outputs.extend(outputs);
+        self.context.outbox.outputs.extend(outputs);
     }
 
     /// Carries on whatever the groups of this worker have answered.
     pub fn pump(&mut self) {
-        while let Some(output) = self.outbox.outputs.pop_front() {
+        while let Some(output) = self.context.outbox.outputs.pop_front() {
             let worker = match &output {
                 Output::Replied { reply_to, .. }
                 | Output::Answered { reply_to, .. }
@@ -184,10 +113,39 @@ impl Gateway {
             if worker == self.context.worker {
                 self.on_output(output);
             } else {
-                self.outbox.send(worker, Message::Output(Box::new(output)));
+                self.context
+                    .outbox
+                    .send(worker, Message::Output(Box::new(output)));
             }
             self.serve_waiters();
         }
+    }
+
+    /// Sees to what the coordinator wants done.
+    pub(crate) fn route(&mut self) {
+        loop {
+            if let Some((group, request)) = self.context.outbox.requests.pop_front() {
+                self.request(group, request);
+            } else if let Some(finished) = self.context.outbox.finished.pop_front() {
+                self.finish(finished);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn finish(&mut self, Finished { answered, came_at }: Finished) {
+        if self.ends_try(answered.reply_to, &answered.replies) {
+            return;
+        }
+        if let Some(came_at) = came_at {
+            let took = self.context.timing.now().saturating_sub(came_at);
+            self.context
+                .note_program(&answered.program, took, answered.reply_to);
+        }
+        self.context
+            .outbox
+            .deliver(Delivery::Answered(Box::new(answered)));
     }
 
     /// The one dispatch of what groups answer.
@@ -208,42 +166,63 @@ impl Gateway {
                 is_logged,
                 time,
                 objects,
-            } => self.on_locked(txn, group, is_logged, time, objects),
+            } => self
+                .coordinator
+                .on_locked(&mut self.context, txn, group, is_logged, time, objects),
             Output::Voted {
                 txn,
                 group,
                 vote,
                 is_logged,
                 replies,
-            } => self.on_vote(txn, group, vote, is_logged, replies),
-            Output::Seen { txn, group, seen } => self.on_seen(txn, group, seen),
+            } => self
+                .coordinator
+                .on_vote(&mut self.context, txn, group, vote, is_logged, replies),
+            Output::Seen { txn, group, seen } => {
+                self.coordinator.on_seen(&mut self.context, txn, group, seen)
+            }
             Output::Fetched {
                 txn,
                 group,
                 objects,
                 age,
                 time,
-            } => self.on_fetched(txn, group, objects, age, time),
+            } => self
+                .coordinator
+                .on_fetched(&mut self.context, txn, group, objects, age, time),
             Output::QueriedTxn {
                 txn,
                 group,
                 vote_record,
                 ..
-            } => self.on_queried_txn(txn, group, vote_record),
+            } => self
+                .coordinator
+                .on_queried_txn(&mut self.context, txn, group, vote_record),
             Output::Decided {
                 txn, group, replies, ..
-            } => self.on_decided(txn, group, replies),
-            Output::Undecided { txn, group, .. } => self.on_undecided(txn, group),
-            Output::Resolved { txn, group, replies } => self.on_part_done(txn, group, replies),
+            } => self
+                .coordinator
+                .on_decided(&mut self.context, txn, group, replies),
+            Output::Undecided { txn, group, .. } => {
+                self.coordinator.on_undecided(&mut self.context, txn, group)
+            }
+            Output::Resolved { txn, group, replies } => {
+                self.coordinator
+                    .on_part_done(&mut self.context, txn, group, replies)
+            }
             Output::Failed {
                 reply_to,
                 error,
                 journey,
             } => self.on_failed(reply_to, error, journey),
             Output::FailedWatch { reply_to, error } => self.on_failed_watch(reply_to, error),
-            Output::FailedPart { txn, error, .. } => self.on_failed_transaction(txn, error),
-            Output::Wound { txn } => self.on_wound(txn),
+            Output::FailedPart { txn, error, .. } => {
+                self.coordinator
+                    .on_failed_transaction(&mut self.context, txn, error)
+            }
+            Output::Wound { txn } => self.coordinator.on_wound(&mut self.context, txn),
         }
+        self.route();
     }
 
     /// A group could not be asked, or what came of it is not known.
@@ -253,15 +232,23 @@ impl Gateway {
         if self.on_tried(reply_to, &bytes) {
             return;
         }
-        let Some(program) = self.transactions.blocks.remove(&reply_to.place()) else {
+        let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
             let reply = bytes.into();
-            return self.outbox.deliver(Delivery::Replied {
+            return self.context.outbox.deliver(Delivery::Replied {
                 reply_to,
                 reply,
                 journey,
             });
         };
-        self.finish(reply_to, program, Answers::Failed(error));
+        let answered = Answered {
+            reply_to,
+            program,
+            replies: Answers::Failed(error),
+        };
+        self.finish(Finished {
+            answered,
+            came_at: None,
+        });
     }
 
     /// A group could not be asked for the versions of keys. The client is told of the first one.
@@ -269,7 +256,7 @@ impl Gateway {
         if self.watches.forget(reply_to) {
             let mut bytes = Vec::new();
             Writer::new(&mut bytes, Protocol::Resp2).error(error);
-            self.outbox.deliver(Delivery::Awaited { reply_to, bytes });
+            self.context.outbox.deliver(Delivery::Awaited { reply_to, bytes });
         }
     }
 
@@ -277,7 +264,7 @@ impl Gateway {
     fn on_replied(&mut self, reply_to: ReplyTo, reply: FrozenRope, journey: Option<Journey>) {
         // Nothing is shared with the reply of a command that was only tried: those pop.
         if !self.on_tried(reply_to, reply.bytes()) {
-            self.outbox.deliver(Delivery::Replied {
+            self.context.outbox.deliver(Delivery::Replied {
                 reply_to,
                 reply,
                 journey,
@@ -286,13 +273,13 @@ impl Gateway {
     }
 
     fn on_answered(&mut self, reply_to: ReplyTo, replies: Option<Replies>) {
-        let Some(program) = self.transactions.blocks.remove(&reply_to.place()) else {
+        let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();
             if self.on_tried(reply_to, &bytes) {
                 return;
             }
-            return self.outbox.deliver(Delivery::Reply { reply_to, bytes });
+            return self.context.outbox.deliver(Delivery::Reply { reply_to, bytes });
         };
         let sees_whole = |operation: &Operation| operation.spec.route != command::Route::Keys;
         let replies = match replies {
@@ -314,25 +301,17 @@ impl Gateway {
             program,
             replies,
         };
-        self.outbox.deliver(Delivery::Answered(Box::new(answered)));
+        self.context
+            .outbox
+            .deliver(Delivery::Answered(Box::new(answered)));
     }
 
     /// Commands within one group would hold its worker up there.
     fn on_too_large(&mut self, reply_to: ReplyTo) {
-        let program = self.transactions.blocks.remove(&reply_to.place());
+        let program = self.coordinator.blocks.remove(&reply_to.place());
         let program = program.expect("it waits for its group");
         let extent = program.extent(self.context.groups);
-        self.start_offload(reply_to, program, extent, false, true);
-    }
-
-    fn finish(&mut self, reply_to: ReplyTo, program: Program, replies: Answers) {
-        if self.ends_try(reply_to, &replies) {
-            return;
-        }
-        self.outbox.deliver(Delivery::Answered(Box::new(Answered {
-            reply_to,
-            program,
-            replies,
-        })));
+        self.coordinator
+            .start_offload(&mut self.context, reply_to, program, extent, false, true);
     }
 }

@@ -157,10 +157,10 @@ impl Gateway {
         let mut stats = TransactionStats {
             in_flight: (self.coordinator.counts().0 + self.last_agent.len()) as u64,
             settling: self.coordinator.counts().1 as u64,
-            in_doubt: self.recoveries.len() as u64,
-            recovered: self.recoveries.decided,
-            torn_count: self.recoveries.torn_count,
-            torn: self.recoveries.torn.iter().cloned().collect(),
+            in_doubt: self.coordinator.recoveries.len() as u64,
+            recovered: self.coordinator.recoveries.decided,
+            torn_count: self.coordinator.recoveries.torn_count,
+            torn: self.coordinator.recoveries.torn.iter().cloned().collect(),
             ..TransactionStats::default()
         };
         let mut led: Vec<&Replica> = Vec::new();

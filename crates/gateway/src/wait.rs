@@ -149,7 +149,7 @@ impl Gateway {
             Writer::new(&mut reply, wait.operation.protocol).integer(beside.into());
             reply
         });
-        self.outbox.deliver(Delivery::Unblocked {
+        self.context.outbox.deliver(Delivery::Unblocked {
             reply_to: wait.reply_to,
             operation: wait.operation,
             nanos: wait.spent,

@@ -66,7 +66,10 @@ impl Gateway {
         for (to, response) in effects.responses {
             self.respond(index, to, response);
         }
-        self.cluster.notices.push(format!("group {group}: {DIFFERS}"));
+        self.context
+            .outbox
+            .notices
+            .push(format!("group {group}: {DIFFERS}"));
         self.maxmemory.changed = Changed::Any;
         self.cluster.is_news = true;
         self.cluster.claims_changed = true;
@@ -81,7 +84,7 @@ impl Gateway {
         let reason = format!(
             "a replica has stopped: group {group}: it has panicked, and is not used any more: {words}"
         );
-        self.cluster.notices.push(reason);
+        self.context.outbox.notices.push(reason);
         self.cluster.is_news = true;
         self.cluster.claims_changed = true;
         self.cluster.touch(index);

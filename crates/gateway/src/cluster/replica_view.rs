@@ -86,7 +86,7 @@ impl Gateway {
     /// The transactions that this worker sees to, as a coordinator or in its coordinator's place, in words. Nothing at rest.
     pub fn seen_to(&self) -> Vec<String> {
         let mut all = self.coordinator.in_words();
-        all.extend(self.recoveries.in_words());
+        all.extend(self.coordinator.recoveries.in_words());
         all
     }
 

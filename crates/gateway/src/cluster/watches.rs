@@ -100,7 +100,7 @@ impl Gateway {
     pub(crate) fn watch_key(&mut self, index: usize, key: &FullKey, is_on: bool) {
         let group = self.local.replicas[index].group();
         let seats = &mut self.cluster.seats;
-        let outbox = &mut self.outbox.peer_messages;
+        let outbox = &mut self.context.outbox.peer_messages;
         // Before there is a cluster there is nobody to ask.
         let Some(seat) = seats.get_mut(index) else {
             return;
@@ -121,7 +121,7 @@ impl Gateway {
         let is_replicated = self.local.replicas[index].has_log();
         let group = self.local.replicas[index].group();
         let seats = &mut self.cluster.seats;
-        let outbox = &mut self.outbox.peer_messages;
+        let outbox = &mut self.context.outbox.peer_messages;
         let seat = &mut seats[index];
         let has_replica = self.local.replicas[index].member().is_some();
         let holder = seat.target.filter(|_| is_replicated && !has_replica);
@@ -167,7 +167,7 @@ impl Gateway {
         };
         let key: FullKey = (waits.db, Box::from(&waits.key[..]));
         let seats = &mut self.cluster.seats;
-        let outbox = &mut self.outbox.peer_messages;
+        let outbox = &mut self.context.outbox.peer_messages;
         let seat = &mut seats[index];
         if !waits.is_on {
             if seat.watches.let_go(&key, from) {
@@ -207,7 +207,7 @@ impl Gateway {
     pub(crate) fn tell_watchers(&mut self, index: usize, filled: &[FullKey], is_any: bool) {
         let group = self.local.replicas[index].group();
         let seats = &mut self.cluster.seats;
-        let outbox = &mut self.outbox.peer_messages;
+        let outbox = &mut self.context.outbox.peer_messages;
         let Some(seat) = seats.get(index) else {
             return;
         };

@@ -222,7 +222,8 @@ impl Gateway {
             self.on_unblock(info.id, is_error);
         } else {
             let client = info.id;
-            self.outbox
+            self.context
+                .outbox
                 .send(info.worker, Message::Unblock { client, is_error });
         }
         w.integer(1);
@@ -313,9 +314,9 @@ impl Gateway {
         }
         for worker in workers {
             if worker == self.context.worker {
-                self.outbox.reap_soon();
+                self.context.outbox.reap_soon();
             } else {
-                self.outbox.send(worker, Message::Reap);
+                self.context.outbox.send(worker, Message::Reap);
             }
         }
         killed

@@ -66,7 +66,8 @@ impl Gateway {
             .workers
             .iter()
             .for_each(|worker| worker.clear());
-        self.outbox
+        self.context
+            .outbox
             .send_to_others(self.context.worker, || Message::ResetCounters);
         let totals = Totals::of(&self.context.shared).into_baseline();
         held(&self.context.shared.baseline).totals = totals;

@@ -42,7 +42,9 @@ impl Gateway {
     pub(super) fn client_unpause(&mut self, w: &mut Writer<'_>) {
         self.context.shared.pause.end();
         self.look_at_pause();
-        self.outbox.send_to_others(self.context.worker, || Message::Wake);
+        self.context
+            .outbox
+            .send_to_others(self.context.worker, || Message::Wake);
         w.ok();
     }
 }

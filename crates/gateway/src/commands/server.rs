@@ -31,7 +31,9 @@ impl Gateway {
         self.context.shared.is_stopping.store(true, Ordering::Relaxed);
         session.is_closing = true;
         // Only to wake them: they look whether to stop before they wait again.
-        self.outbox.send_to_others(self.context.worker, || Message::Reap);
+        self.context
+            .outbox
+            .send_to_others(self.context.worker, || Message::Reap);
         Ok(())
     }
 }
