@@ -14,11 +14,11 @@
 //! `mset` behind it each write is an `MSET` of two keys, mostly of two groups.
 
 use control::Order;
+use gateway::{ClientInfo, Connection, Delivery, Endpoint, Gateway, Layout, Session, Shared};
 use ids::{Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Incarnation, Monotonic, NodeId, UnixMillis};
 use options::Sources;
 use peer_wire::frame::{BODY_BYTES_MAX, Decoder};
 use peer_wire::{Assembler, PeerMessage};
-use server::{ClientInfo, Connection, Delivery, Endpoint, Gateway, Layout, Session, Shared};
 use std::sync::Arc;
 
 /// Between two turns, in nanoseconds.

@@ -14,9 +14,9 @@
 //! ```
 
 use consensus::{Index, Saved, Term};
+use gateway::HandoverImage;
 use ids::{NodeId, Token};
 use keyspace::{Chunk, SnapshotReceiver, Transfer};
-use server::HandoverImage;
 use std::time::{Duration, Instant};
 use storage::{DirectoryDisk, Handover, HandoverWriter, HardState, Item, Position, StorageError, Taken};
 

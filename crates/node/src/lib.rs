@@ -2,11 +2,12 @@
 //!
 //! Reading order: `start.rs` (start and end of a node), `worker.rs` (one loop, one core), `link.rs` (one
 //! socket), `mailboxes.rs` (queues between workers), `offload_jobs.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
-//! `memory.rs`, `metrics.rs`.
+//! `memory.rs`, `process.rs`, `config_file.rs`, `metrics.rs`.
 
 mod announcing;
 mod bootstrap;
 mod clock;
+mod config_file;
 mod handover;
 mod link;
 mod listener;
@@ -17,6 +18,7 @@ mod meta;
 mod metrics;
 mod offload_jobs;
 mod peers;
+mod process;
 mod random;
 mod recovery;
 mod shutdown;

@@ -1,7 +1,7 @@
 //! One client's socket and its connection.
 
+use gateway::{Connection, WorkerStats};
 use mio::net::TcpStream;
-use server::{Connection, WorkerStats};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::Instant;

@@ -1,8 +1,8 @@
 //! Listening sockets, and who may come in.
 
+use gateway::Endpoint;
 use mio::net::TcpListener;
 use options::{BindAddress, Settings};
-use server::Endpoint;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};

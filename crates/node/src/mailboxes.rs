@@ -8,10 +8,11 @@
 //! whether the receiver sleeps. Either the receiver sees the mailbox batch or the sender sees the sleeper: the two
 //! sequentially consistent operations on its state exclude that both miss.
 
-use crossbeam_queue::ArrayQueue;
+use crossbeam_queue::{ArrayQueue, SegQueue};
+use gateway::{Endpoint, MailboxBatch};
 use mio::Waker;
-use server::MailboxBatch;
 use std::collections::VecDeque;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, fence};
 
@@ -22,6 +23,8 @@ const MAILBOX_BATCHES_MAX: usize = 256;
 pub(crate) struct Mailboxes {
     /// `queues[to][from]`.
     queues: Vec<Vec<ArrayQueue<MailboxBatch>>>,
+    /// New connections for each worker, and which way they came in. Bounded by `maxclients`, which counts them.
+    arrivals: Vec<SegQueue<(TcpStream, Endpoint)>>,
     sleepers: Vec<Sleeper>,
 }
 
@@ -51,7 +54,11 @@ impl Mailboxes {
                 waker,
             })
             .collect();
-        Arc::new(Mailboxes { queues, sleepers })
+        Arc::new(Mailboxes {
+            queues,
+            arrivals: (0..count).map(|_| SegQueue::new()).collect(),
+            sleepers,
+        })
     }
 
     pub(crate) fn workers(&self) -> u16 {
@@ -94,6 +101,16 @@ impl Mailboxes {
         if let Err(error) = self.sleepers[usize::from(worker)].waker.wake() {
             tracing::error!(worker, %error, "cannot wake a worker");
         }
+    }
+
+    /// Hands a new connection to a worker, which [`gateway::Message::Adopt`] tells of it.
+    pub(crate) fn hand_over(&self, to: u16, stream: TcpStream, endpoint: Endpoint) {
+        self.arrivals[usize::from(to)].push((stream, endpoint));
+    }
+
+    /// A connection that was handed to a worker.
+    pub(crate) fn handed_over(&self, to: u16) -> Option<(TcpStream, Endpoint)> {
+        self.arrivals[usize::from(to)].pop()
     }
 
     /// The next mailbox batch from `from`.

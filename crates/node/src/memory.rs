@@ -1,6 +1,6 @@
 //! What the process takes.
 
-use server::Shared;
+use gateway::Shared;
 use std::sync::atomic::Ordering;
 
 /// Watches what the process takes.
@@ -13,7 +13,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples that [`server::MemoryStats::lasting_overhead`] is the least of: 3.2 seconds under load.
+    /// Samples that [`gateway::MemoryStats::lasting_overhead`] is the least of: 3.2 seconds under load.
     const WINDOW: usize = 32;
 
     /// One that has not sampled.

@@ -18,8 +18,8 @@ use control::{
     Command, Contact, Failure, GivenUp, GroupRef, GroupReport, Meta, MetaMessage, Notice, Outcome, Record,
     Refusal, Restored, RoutingMap, Setting, Started, Survivor,
 };
+use gateway::{Layout, Shared, Wish};
 use ids::{Monotonic, SemanticsVersion};
-use server::{Layout, Shared, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::Ordering;

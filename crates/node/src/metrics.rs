@@ -10,8 +10,8 @@ use crate::clock;
 use crate::view::View;
 use admin::metrics::{Exposition, MetricKind};
 use command::CommandId;
+use gateway::{CommandCounter, Counter, Gateway, Kind, Shared, WorkerStats};
 use ids::{Db, NodeId};
-use server::{CommandCounter, Counter, Gateway, Kind, Shared, WorkerStats};
 use std::sync::atomic::Ordering;
 
 /// The page as of now. `cluster` is what the node sees of its cluster, and who it is in it.

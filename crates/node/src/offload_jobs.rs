@@ -6,7 +6,7 @@
 
 use crate::mailboxes::Mailboxes;
 use crossbeam_queue::SegQueue;
-use server::OffloadJob;
+use gateway::OffloadJob;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 

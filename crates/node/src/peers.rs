@@ -3,12 +3,12 @@
 use crate::clock;
 use crate::meta::{self, Input};
 use crate::view::{self, View};
+use gateway::{Gateway, LinkStatus, PeerLink};
 use ids::{Boot, ClusterId, Monotonic, NodeId, UnixMillis};
 use mio::Registry;
 use mio::event::Event as Readiness;
 use peer_wire::hello::{Nonce, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
-use server::{Gateway, LinkStatus, PeerLink};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
@@ -316,7 +316,7 @@ impl Peers {
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .push(*arrival);
-                    gateway.send(worker, server::Message::Wake);
+                    gateway.send(worker, gateway::Message::Wake);
                 }
             }
         }

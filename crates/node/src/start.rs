@@ -7,7 +7,6 @@ use crate::handover;
 use crate::listener::{self, Listener};
 use crate::lobby::Lobby;
 use crate::mailboxes::Mailboxes;
-use crate::memory;
 use crate::meta::{self, Desk, Input, Outbox};
 use crate::metrics::metrics;
 use crate::offload_jobs::OffloadJobs;
@@ -19,11 +18,12 @@ use crate::status;
 use crate::transactions;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
+use crate::{config_file, memory, process};
 use admin::{Access, AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
+use gateway::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology, is_same_secret};
 use ids::{Boot, GroupCount, Groups, HashSeed, NodeId, PartitionCount, Prng, Token};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
-use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology, is_same_secret};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::VecDeque;
@@ -550,6 +550,9 @@ pub fn run(
         allocator: memory::describe,
         sample_memory: memory::sample,
         room_for_clients: memory::room_for_clients,
+        sleep: std::thread::sleep,
+        rewrite_config: config_file::rewrite,
+        process: process::stats,
         ..Hooks::default()
     };
     shared.cluster_port = cluster_port;

@@ -3,8 +3,8 @@
 use crate::view::View;
 use admin::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView, SurvivorView};
 use control::{RoutingMap, Standing, State, Stop, Survivor};
+use gateway::{ClusterStats, GroupStats, Shared};
 use ids::{Incarnation, NodeId};
-use server::{ClusterStats, GroupStats, Shared};
 use std::collections::BTreeMap;
 
 /// What only nodes with a replica of the meta group know.

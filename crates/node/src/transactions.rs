@@ -1,8 +1,8 @@
 //! Transactions over several groups as this node's admin port shows them, from what its workers have written down.
 
 use admin::{HotKeyView, LISTED_MAX, TornView, TransactionView, TransactionsView};
+use gateway::{HotKey, OngoingTransaction, Shared, TornTransaction};
 use ids::GroupId;
-use server::{HotKey, OngoingTransaction, Shared, TornTransaction};
 use std::cmp::Reverse;
 
 /// The page of the node of this number.

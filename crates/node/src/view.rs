@@ -4,8 +4,8 @@
 use crate::meta::{Granted, Remains};
 use crate::status::Ledger;
 use control::{Order, RoutingMap};
+use gateway::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
 use ids::{GroupId, Groups, NodeId, UnixMillis};
-use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};

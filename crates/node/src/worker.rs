@@ -3,7 +3,7 @@
 //! ```text
 //!  wait --> begin turn --> read sockets, carry out commands --> take mailbox batches, carry them out
 //!   ^                                                                           |
-//!   +---- tend groups <---- hand mailbox batches over <---- send replies <------+
+//!   +----    cron     <---- hand mailbox batches over <---- send replies <------+
 //! ```
 //!
 //! One turn reads every socket that is ready, and at its end writes each connection's replies with one call and
@@ -17,11 +17,11 @@ use crate::memory;
 use crate::offload_jobs::OffloadJobs;
 use crate::peers::Peers;
 use crate::shutdown::{self, Shutdown};
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
-use server::{
+use gateway::{
     ClientInfo, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Pipeline, Session, Shared,
 };
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -309,7 +309,7 @@ impl Worker {
         if now >= self.tend_at && !self.is_deaf {
             self.gateway.begin_turn(clock::now());
             self.gateway.begin_cluster(clock::raw());
-            let more = self.gateway.tend();
+            let more = self.gateway.cron();
             // Keys that expired or were evicted may have been told of.
             self.deliver();
             self.finish_links();
@@ -393,7 +393,8 @@ impl Worker {
             if worker == self.number {
                 self.adopt(stream, endpoint);
             } else {
-                self.gateway.send(worker, Message::Adopt(stream, endpoint));
+                self.mailboxes.hand_over(worker, stream, endpoint);
+                self.gateway.send(worker, Message::Adopt);
             }
         }
     }
@@ -547,8 +548,7 @@ impl Worker {
         for from in 0..self.mailboxes.workers() {
             while let Some(mut mailbox_batch) = self.mailboxes.take(self.number, from) {
                 let (links, listed) = (&mut self.links, &mut self.listed);
-                let mut streams = Vec::new();
-                let mut reaps = false;
+                let (mut adopts, mut reaps) = (false, false);
                 self.gateway
                     .receive(from, &mut mailbox_batch, &mut |incoming| match incoming {
                         Incoming::Answer {
@@ -564,12 +564,12 @@ impl Worker {
                                 }
                             }
                         }
-                        Incoming::Adopt(stream, endpoint) => streams.push((stream, endpoint)),
+                        Incoming::Adopt => adopts = true,
                         Incoming::Reap => reaps = true,
                     });
                 self.gateway.recycle(mailbox_batch);
                 self.deliver();
-                for (stream, endpoint) in streams {
+                while adopts && let Some((stream, endpoint)) = self.mailboxes.handed_over(self.number) {
                     self.adopt(stream, endpoint);
                 }
                 if reaps {

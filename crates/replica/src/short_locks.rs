@@ -1,4 +1,4 @@
-//! Keys that transactions of this worker hold while one other worker decides them: see `server/last_agent.rs`.
+//! Keys that transactions of this worker hold while one other worker decides them: see `gateway/last_agent.rs`.
 //!
 //! Such a lock lasts for one message and its answer, and hardly ever does anybody meet it. It is a line in a list, which costs a
 //! tenth of an entry in the lock table. Whoever would have to wait for it makes the group's locks of this kind ordinary ones first

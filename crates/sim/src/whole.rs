@@ -35,11 +35,11 @@ use control::{
 };
 use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
+use gateway::{HandoverImage, ReplicaView};
 use ids::{GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
 use links::{Event, Known, Links};
 use mutations::Mutation;
 use peer_wire::hello::Secret;
-use server::{HandoverImage, ReplicaView};
 use serving::{Making, Report, Serving, Work};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};

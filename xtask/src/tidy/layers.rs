@@ -9,8 +9,9 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["ids", "mutations", "history", "transcript"],
     &["resp", "command", "txn"],
     &["keyspace", "consensus", "ring"],
-    &["replica", "control", "peer-wire"],
-    &["options", "server", "admin", "transport", "storage", "bench"],
+    &["replica", "control", "peer-wire", "options"],
+    &["gateway"],
+    &["admin", "transport", "storage", "bench"],
     &["node"],
     &["chorale", "sim"],
 ];
@@ -20,7 +21,6 @@ pub(crate) const LAYERS: &[&[&str]] = &[
 const BESIDE: &[(&str, &str)] = &[
     ("command", "resp"),
     ("peer-wire", "replica"),
-    ("server", "options"),
     ("blackbox", "history"),
 ];
 
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_is_replicated_never_sees_options() {
-        assert!(may_use("server", "options"));
+        assert!(may_use("gateway", "options"));
         assert!(may_use("node", "options"));
         for lower in ["ids", "resp", "command", "keyspace", "txn", "replica", "admin"] {
             assert!(!may_use(lower, "options"), "{lower}");

@@ -18,6 +18,7 @@ const PURE: &[&str] = &[
     "control",
     "peer-wire",
     "options",
+    "gateway",
 ];
 
 /// Foreign crates that compute and do nothing else.
@@ -34,6 +35,8 @@ const PURE_FOREIGN: &[&str] = &[
     "crc32c",
     "hmac",
     "sha2",
+    // It hands an event to whoever the program chose to listen.
+    "tracing",
 ];
 
 const SEND: &str = "return a message; `node` does the I/O";

@@ -3,8 +3,8 @@
 use crate::status;
 use crate::view::View;
 use admin::metrics::{Exposition, MetricKind};
+use gateway::{ClusterStats, Counter, MemberCounts, Shared, WorkerStats};
 use ids::NodeId;
-use server::{ClusterStats, Counter, MemberCounts, Shared, WorkerStats};
 
 /// Writes them.
 pub(crate) fn cluster(shared: &Shared, view: &View, me: NodeId, page: &mut Exposition) {

@@ -15,8 +15,8 @@ use super::{Holding, Order, Whole};
 use crate::node::Shape;
 use consensus::{HardState, Members};
 use control::{Factor, GroupRef, RoutingMap};
+use gateway::{Gateway, Health, Node, NodeIndex, NodeName, Placement, ReplicaView, Topology};
 use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
-use server::{Gateway, Health, Node, NodeIndex, NodeName, Placement, ReplicaView, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

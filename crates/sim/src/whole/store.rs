@@ -3,9 +3,9 @@
 //! The files are those of production, on a disk that is simulated, and that fails. `node` does the same with real ones.
 
 use control::{Record, Restored};
+use gateway::HandoverImage;
 use ids::{NodeId, Token};
 use keyspace::{Chunk, SnapshotReceiver, Transfer};
-use server::HandoverImage;
 use storage::{
     Handover, HandoverWriter, HardState, Identity, Item, MetaLog, MetaState, PeerBook, Position, SimDisk,
     Snapshot, StorageError, Taken,

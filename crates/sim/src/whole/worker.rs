@@ -7,8 +7,8 @@ use super::slow_reader::SlowReader;
 use crate::clock::lent;
 use crate::node::{Connection, Output};
 use control::{Contact, Instruction, RoutingMap};
+use gateway::{ClientInfo, Delivery, Endpoint, Gateway, Incoming, MailboxBatch, Session, Shared};
 use ids::Monotonic;
-use server::{ClientInfo, Delivery, Endpoint, Gateway, Incoming, MailboxBatch, Session, Shared};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,7 +39,7 @@ pub(crate) struct Worker {
     pub(crate) way: Way,
     pub(crate) gateway: Gateway,
     pub(crate) links: Links,
-    clients: BTreeMap<Connection, server::Connection>,
+    clients: BTreeMap<Connection, gateway::Connection>,
     /// Connections that have ended: what is on its way to them is not heard.
     ended: BTreeSet<Connection>,
     /// To be looked at when the turn ends.
@@ -213,7 +213,7 @@ impl Worker {
                     }
                 }
                 Incoming::Reap => reaps = true,
-                Incoming::Adopt(..) => {
+                Incoming::Adopt => {
                     unreachable!("connections here are with the worker that is to have them")
                 }
             });
@@ -253,7 +253,7 @@ impl Worker {
         if now >= self.tend_at {
             self.links.look_after(talk.known, now, talk.out);
             self.tend_at = now.after(TEND);
-            self.gateway.tend();
+            self.gateway.cron();
             self.deliver(talk);
             self.finish_clients(talk);
         }
@@ -290,7 +290,7 @@ impl Worker {
                 0 => Endpoint::Cluster,
                 _ => Endpoint::AnyNode,
             };
-            server::Connection::new(Session::new(info, from.0, endpoint, true))
+            gateway::Connection::new(Session::new(info, from.0, endpoint, true))
         });
         self.gateway.feed(connection, bytes);
         self.listed.insert(from);
@@ -334,7 +334,7 @@ impl Worker {
 
     /// Closes the connections that the gateway marked.
     fn reap(&mut self, talk: &mut Talk<'_>) {
-        let is_killed = |client: &server::Connection| client.session.info.is_killed.load(Ordering::Relaxed);
+        let is_killed = |client: &gateway::Connection| client.session.info.is_killed.load(Ordering::Relaxed);
         let clients = self.clients.iter();
         let killed: Vec<Connection> = clients
             .filter(|(_, client)| is_killed(client))

@@ -119,13 +119,13 @@ const BETWEEN_WORKERS: &[Mutation] = &[Mutation::LastAgentNotHeld, Mutation::Las
 /// Mistakes that need what clients here do not do, or a coincidence that is rare. Scenes show them, each a test of its own.
 const BY_SCENES: &[Mutation] = &[
     // A process that is stopped between two readings of its clock in one turn, for longer than a lease, while a client is
-    // patient enough to hear of it: `crates/server/tests/it/cluster.rs`, and seeds of `crates/consensus/tests/it/mutations.rs`.
+    // patient enough to hear of it: `crates/gateway/tests/it/cluster.rs`, and seeds of `crates/consensus/tests/it/mutations.rs`.
     Mutation::LeaseNotChecked,
     // An answer to one round that arrives in the next, of a leader that has no lease in either and was replaced between them:
     // `crates/consensus/tests/it/scenario.rs`.
     Mutation::ReusedReadId,
     // What a replica says bears its own name, and whoever asked the earlier one turns it away: it is a second lock on one door.
-    // `crates/server/tests/it/cluster.rs`.
+    // `crates/gateway/tests/it/cluster.rs`.
     Mutation::IncarnationNotChecked,
     // A decision that arrives after its coordinator's boot was called dead by the same entry:
     // `crates/keyspace/tests/it/transactions.rs`.
@@ -134,17 +134,17 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::PartTakenForAnother,
     // Commands with deadlines of their own beside others on one key: the same file.
     Mutation::MortalLockedShared,
-    // A commit whose first answer is lost, and whose client still listens: `crates/server/tests/it/whole.rs`.
+    // A commit whose first answer is lost, and whose client still listens: `crates/gateway/tests/it/whole.rs`.
     Mutation::HoldRepliesNotKept,
-    // Clocks that are set by more than clocks are set here: `crates/server/tests/it/clocks.rs`.
+    // Clocks that are set by more than clocks are set here: `crates/gateway/tests/it/clocks.rs`.
     Mutation::WallClockTrusted,
     // A leader that dies between an answer and the next entry, and is ahead of the others: the same file.
     Mutation::ExpiredByClockTold,
-    // Groups of one node that get their logs each at a moment of its own: `crates/server/tests/it/workers.rs`.
+    // Groups of one node that get their logs each at a moment of its own: `crates/gateway/tests/it/workers.rs`.
     Mutation::AloneWoundsOnce,
-    // `DBSIZE` right behind the read that found a key expired: `crates/server/tests/it/cluster.rs`.
+    // `DBSIZE` right behind the read that found a key expired: `crates/gateway/tests/it/cluster.rs`.
     Mutation::OwnNotAwaited,
-    // A link that is lost between two batches of one pipeline: `crates/server/tests/it/cluster.rs`, and `seeds.rs`.
+    // A link that is lost between two batches of one pipeline: `crates/gateway/tests/it/cluster.rs`, and `seeds.rs`.
     Mutation::WriteBeforeNotMissed,
     // A lost answer beside one that came, to two reads that were sent together: `crates/replica/src/group_client.rs`.
     Mutation::ReadToldEarly,
@@ -154,7 +154,7 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::RenumberedWithoutLoss,
     // It does no harm, and that is what is looked at: `seeds.rs`.
     Mutation::ScrubLies,
-    // A second loss, before anybody else has what a group has begun anew with: `crates/server/tests/it/begun_anew.rs`. Here such a
+    // A second loss, before anybody else has what a group has begun anew with: `crates/gateway/tests/it/begun_anew.rs`. Here such a
     // loss is allowed to lose what was acknowledged.
     Mutation::MapForgets,
     // A leader of before that lives and is not heard when its group begins anew: the same file.

@@ -1,0 +1,756 @@
+//! Clients that wait for a list or sorted set to be filled.
+//!
+//! A command that may wait is tried first like any other. If there is nothing to pop, the client is *blocked*: its worker
+//! remembers it, and it is entered as a *waiter* at every worker that owns one of its keys.
+//!
+//! ```text
+//!            +------------------ nil ----------------+
+//!            v                                       |
+//!   waiting (entered at the keys' workers) --Woken--> trying (a command or transaction is under way)
+//!      |  |                                          |
+//!      |  +-- Served: its keys' worker popped for it |
+//!      +-- time-out, UNBLOCK, the connection ends    +-- an element, or an error
+//!      v                                             v
+//!   answered                                      answered
+//! ```
+//!
+//! Right behind each command (or `EXEC`) that filled a key, the waiters of that key are looked at in the order in which
+//! they came. If all keys of a waiter's command live on this worker, it pops for it at once (*serves* it), so that nobody
+//! overtakes. If not, the client's own worker is told to try again, and nobody behind it in the line is looked at before
+//! it has answered: with [`WaitMessage::Await`] if it goes on waiting, with [`WaitMessage::Forget`] if it does not.
+//!
+//! Who may pop for a client decides its time-out too, so that no element is popped for a client that was told nil: a
+//! client whose keys are all on one other worker asks there to be forgotten, and the answer is what that worker says.
+//! From then on it does not try, even if it is told to: the two messages may have crossed.
+//!
+//! **Groups with replicas on other nodes.** A client whose keys all are in one of them waits in the group's state
+//! (`keyspace/src/waiters.rs`): the entry that fills a key serves it. It is only remembered here, and the group is asked to
+//! answer it nil when its time is over. A client whose keys are in several groups is entered at the workers of its keys.
+//! Nobody pops for it there: whoever is first in the line tries, each time that the group's replica here applies something
+//! that filled the key, or, where there is none, that a node with a replica says so (`cluster/watches.rs`).
+
+use crate::connection::Connection;
+use crate::delivery::{Answers, Delivery};
+use crate::endpoint::Scope;
+use crate::gateway::Gateway;
+use crate::message::{Message, WaitMessage};
+use crate::program::{Program, group_of_key};
+use crate::wait::ReplicaWaits;
+use command::{BlockingCommand, BlockingPop, Command, Spec};
+use ids::{Db, GroupId};
+use keyspace::{Kind, awaited_kind, is_nil};
+use replica::{Operation, ReplyTo, Request};
+use resp::{Args, Writer};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+const NANOS_OF_MILLI: u64 = 1_000_000;
+
+/// See the file's header. Bounded by the clients of the node: each is blocked at most once.
+#[derive(Default)]
+pub(crate) struct Blocking {
+    /// This worker's blocked clients, by the token of their connection.
+    blocked: BTreeMap<u64, Blocked>,
+    /// When they have waited long enough, in nanoseconds of the clock that commands are timed by: a step of the wall
+    /// clock neither shortens a wait nor makes it longer, and none ends a part of a millisecond early.
+    deadlines: BTreeSet<(u64, u64)>,
+    /// Who waits for keys of this worker, by arrival.
+    waiters: BTreeMap<u64, Waiter>,
+    /// The waiters by worker and connection.
+    arrived: BTreeMap<(u16, u64), u64>,
+    /// The waiters of each key.
+    lines: BTreeMap<(Db, Box<[u8]>), BTreeSet<u64>>,
+    /// Connections that ended while a group had not let go of them yet, each with the place of its command: an element
+    /// may still be popped for them. Until the group has answered, they count as blocked.
+    leaving: BTreeSet<(u64, u64)>,
+    arrivals: u64,
+    /// Counts the looks at the lines.
+    looks: u64,
+    /// Keys whose lines are to be looked at.
+    filled: VecDeque<(Db, Box<[u8]>)>,
+    /// `WAIT`.
+    pub(crate) replica_waits: ReplicaWaits,
+}
+
+/// A blocked client of this worker.
+struct Blocked {
+    reply_to: ReplyTo,
+    /// Its number, as `CLIENT ID` tells it.
+    client: u64,
+    operation: Operation,
+    deadline: Option<u64>,
+    /// Where it is entered as a waiter.
+    workers: Vec<u16>,
+    /// Whether those workers, being one, pop for it.
+    is_served: bool,
+    /// Whether its command is under way.
+    is_trying: bool,
+    /// The group that its keys are in, if they are in one.
+    group: Option<GroupId>,
+    /// Whether it waits in the state of that group.
+    is_in_group: bool,
+    /// Whether the worker that pops for it was asked to forget it: what comes from there is its answer, and it may not
+    /// try any more, though that worker may have told it to before it was asked.
+    is_leaving: bool,
+    /// Its client hung up meanwhile: it gets what its command finds, but does not go on waiting.
+    has_hung_up: bool,
+    /// It has waited long enough: what it is answered if it gets nothing else.
+    ending: Option<Vec<u8>>,
+    /// Nanoseconds of work for its command, here and by whoever served it: the wait is none.
+    spent: u64,
+}
+
+/// A client of any worker that waits for keys of this one.
+struct Waiter {
+    reply_to: ReplyTo,
+    operation: Operation,
+    kind: Kind,
+    keys: Vec<(Db, Box<[u8]>)>,
+    /// Whether this worker pops for it.
+    is_served: bool,
+    /// Whether its worker was told to try.
+    is_woken: bool,
+    /// In which look at the lines.
+    woken_in: u64,
+    /// Whether its keys were filled while it tried, in a group whose leader may be elsewhere: what it found may be older.
+    is_missed: bool,
+}
+
+/// The command that an operation holds.
+fn blocking_command(operation: &Operation) -> BlockingCommand<'_> {
+    match operation.parse() {
+        Ok(Command::Blocking(blocking)) => blocking,
+        _ => unreachable!("only commands that were parsed and may wait come here"),
+    }
+}
+
+fn is_move(operation: &Operation) -> bool {
+    matches!(blocking_command(operation).pop, BlockingPop::Move { .. })
+}
+
+impl Blocking {
+    /// How many of this worker's clients are blocked: entered as waiters. Whoever is still tried for the first time, which
+    /// takes a round trip where the group is led elsewhere, may be overtaken by a client that comes now.
+    pub(crate) fn count(&self) -> usize {
+        let is_waiter = |blocked: &&Blocked| blocked.is_in_group || !blocked.workers.is_empty();
+        self.blocked.values().filter(is_waiter).count() + self.leaving.len()
+    }
+}
+
+impl Gateway {
+    /// A command that may wait, outside of `MULTI`.
+    pub(crate) fn on_blocking(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        let Some(command) = self.accept(connection, spec, args) else {
+            return;
+        };
+        let is_tried = self.local.is_one_step(spec, args, &Scope::Cluster);
+        let db = connection.session.db;
+        if is_tried && self.is_heavy(db, spec, args, &command) && self.local.has_alone(spec, args) {
+            // There is something to pop, and much of it: it will not wait.
+            let operation = connection.session.operation(spec, args);
+            return self.begin(connection, Program::single(operation));
+        }
+        if is_tried {
+            let target = connection.pipeline.target();
+            let start = target.len();
+            let mut out = Writer::new(target, connection.session.protocol);
+            self.run_here(db, spec, args, &command, &Scope::Cluster, &mut out);
+            if !is_nil(&target[start..]) {
+                return;
+            }
+            target.truncate(start);
+        }
+        let timeout = match command {
+            Command::Blocking(blocking) => blocking.timeout_millis,
+            _ => None,
+        };
+        let reply_to = self.reserve(connection);
+        connection.session.is_waiting = true;
+        connection.session.info.set_blocked(true);
+        let nanos = timeout.map(|millis| millis.saturating_mul(NANOS_OF_MILLI));
+        let deadline = nanos.map(|nanos| self.context.timing.now().saturating_add(nanos));
+        let token = reply_to.connection;
+        let spent = self.context.postpone_time();
+        self.blocking
+            .deadlines
+            .extend(deadline.map(|deadline| (deadline, token)));
+        self.blocking.blocked.insert(
+            token,
+            Blocked {
+                reply_to,
+                client: connection.session.info.id,
+                operation: connection.session.operation(spec, args),
+                deadline,
+                workers: Vec::new(),
+                is_served: false,
+                is_trying: !is_tried,
+                group: None,
+                is_in_group: false,
+                is_leaving: false,
+                has_hung_up: false,
+                ending: None,
+                spent,
+            },
+        );
+        if is_tried {
+            self.await_keys(token);
+        } else {
+            self.try_again(token);
+        }
+    }
+
+    /// Carries the command of a blocked client out, wherever its groups are.
+    fn try_again(&mut self, token: u64) {
+        let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
+            return;
+        };
+        blocked.is_trying = true;
+        let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
+        let program = Program::single(operation.clone());
+        let extent = program.extent(self.context.groups);
+        if let [group] = extent.groups.as_slice() {
+            blocked.group = Some(*group);
+            self.request(*group, Request::Wait { reply_to, operation });
+        } else {
+            self.coordinator
+                .start(&mut self.context, reply_to, program, extent);
+            self.route();
+        }
+    }
+
+    /// The group of a blocked client's keys lets it wait.
+    pub(crate) fn on_waits(&mut self, reply_to: ReplyTo) {
+        let blocked = self.blocking.blocked.get_mut(&reply_to.connection);
+        let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) else {
+            return;
+        };
+        blocked.is_trying = false;
+        blocked.is_in_group = true;
+        let workers = std::mem::take(&mut blocked.workers);
+        // It waited here while the group was on this node alone.
+        self.leave_lines(reply_to, &workers);
+        let blocked = &self.blocking.blocked[&reply_to.connection];
+        if blocked.ending.is_some() {
+            return self.end_wait_in_group(reply_to.connection);
+        }
+        if blocked.has_hung_up {
+            let connection = reply_to.connection;
+            self.context.outbox.deliver(Delivery::HungUp { connection });
+        }
+    }
+
+    /// Asks the group that a client waits in to let go of it: what it was given before that, or nil, is what it is answered.
+    fn end_wait_in_group(&mut self, token: u64) {
+        let Some(blocked) = self.blocking.blocked.get(&token) else {
+            return;
+        };
+        let reply_to = blocked.reply_to;
+        if let Some(group) = blocked.group {
+            self.request(group, Request::EndWait { reply_to });
+        }
+    }
+
+    /// What became of the command of a blocked client over several groups. `false` if `reply_to` is not one's.
+    pub(crate) fn ends_try(&mut self, reply_to: ReplyTo, answers: &Answers) -> bool {
+        match answers {
+            Answers::Whole(replies) => self.on_tried(reply_to, replies.bytes()),
+            Answers::Failed(error) => {
+                let mut bytes = Vec::new();
+                Writer::new(&mut bytes, resp::Protocol::Resp2).error(error);
+                self.on_tried(reply_to, &bytes)
+            }
+            Answers::Refused | Answers::Parts(_) | Answers::Mixed { .. } => false,
+        }
+    }
+
+    /// What the groups answered to the command of a blocked client. `false` if `reply_to` is not one's.
+    pub(crate) fn on_tried(&mut self, reply_to: ReplyTo, reply: &[u8]) -> bool {
+        let token = reply_to.connection;
+        self.blocking.leaving.remove(&(token, reply_to.sequence));
+        let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
+            return false;
+        };
+        if blocked.reply_to != reply_to {
+            return false;
+        }
+        blocked.is_trying = false;
+        // Who waits already, waits on: something else has come under the key. Of a move, the destination may be wrong.
+        let is_waiter = !blocked.workers.is_empty();
+        let is_other_kind = is_waiter && reply.starts_with(b"-WRONGTYPE") && !is_move(&blocked.operation);
+        if !is_nil(reply) && !is_other_kind {
+            self.unblock(token, reply.to_vec());
+        } else if let Some(ending) = blocked.ending.take() {
+            self.unblock(token, ending);
+        } else if blocked.has_hung_up {
+            self.context
+                .outbox
+                .deliver(Delivery::HungUp { connection: token });
+        } else if std::mem::take(&mut blocked.is_in_group) {
+            // The group's leader could not reach this node for a while.
+            self.try_again(token);
+        } else {
+            self.await_keys(token);
+        }
+        true
+    }
+
+    /// Enters a blocked client at the workers of its keys, or tells them that it goes on waiting.
+    fn await_keys(&mut self, token: u64) {
+        let Some(blocked) = self.blocking.blocked.get(&token) else {
+            return;
+        };
+        let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
+        let owner_of = |key: &[u8]| self.local.owner(group_of_key(self.context.groups, key));
+        let mut owners = BTreeSet::new();
+        operation.keys(|key, _| {
+            owners.insert(owner_of(key));
+        });
+        let is_served = owners.len() == 1;
+        let pop = blocking_command(&operation).pop;
+        let workers: BTreeSet<u16> = pop.awaited().map(owner_of).collect();
+        let workers: Vec<u16> = workers.into_iter().collect();
+        let blocked = self.blocking.blocked.get_mut(&token).expect("found above");
+        blocked.workers.clone_from(&workers);
+        blocked.is_served = is_served;
+        for worker in workers {
+            let operation = Box::new(operation.clone());
+            let message = WaitMessage::Await {
+                reply_to,
+                operation,
+                is_served,
+            };
+            self.tell_worker(worker, message);
+        }
+    }
+
+    /// Tells a worker something of a client that waits, this one at once.
+    fn tell_worker(&mut self, worker: u16, message: WaitMessage) {
+        if worker == self.context.worker {
+            self.on_wait_message(message);
+        } else {
+            self.context.outbox.send(worker, Message::Wait(message));
+        }
+    }
+
+    /// The one dispatch of what workers tell each other of clients that wait.
+    pub(crate) fn on_wait_message(&mut self, message: WaitMessage) {
+        match message {
+            WaitMessage::Await {
+                reply_to,
+                operation,
+                is_served,
+            } => self.on_await(reply_to, *operation, is_served),
+            WaitMessage::Forget { reply_to, answer } => self.on_forget(reply_to, answer),
+            WaitMessage::Served {
+                reply_to,
+                bytes,
+                nanos,
+            } => self.on_served(reply_to, bytes, nanos),
+            WaitMessage::Woken { reply_to } => self.on_woken(reply_to),
+        }
+    }
+
+    /// Ends the wait of a client with this reply.
+    fn unblock(&mut self, token: u64, bytes: Vec<u8>) {
+        let Some(blocked) = self.remove_blocked(token) else {
+            return;
+        };
+        self.context.outbox.deliver(Delivery::Unblocked {
+            reply_to: blocked.reply_to,
+            operation: blocked.operation,
+            nanos: blocked.spent,
+            bytes,
+        });
+    }
+
+    fn remove_blocked(&mut self, token: u64) -> Option<Blocked> {
+        let blocked = self.blocking.blocked.remove(&token)?;
+        if let Some(deadline) = blocked.deadline {
+            self.blocking.deadlines.remove(&(deadline, token));
+        }
+        self.leave_lines(blocked.reply_to, &blocked.workers);
+        Some(blocked)
+    }
+
+    /// Takes a client out of the lines of these workers.
+    fn leave_lines(&mut self, reply_to: ReplyTo, workers: &[u16]) {
+        for &worker in workers {
+            self.tell_worker(
+                worker,
+                WaitMessage::Forget {
+                    reply_to,
+                    answer: None,
+                },
+            );
+        }
+    }
+
+    /// The connection ends: nobody waits any more.
+    pub fn forget_connection(&mut self, connection: u64) {
+        self.forget_replica_wait(connection);
+        if let Some(blocked) = self.blocking.blocked.get(&connection)
+            && blocked.group.is_some()
+            && (blocked.is_in_group || blocked.is_trying)
+        {
+            let place = (connection, blocked.reply_to.sequence);
+            self.blocking.leaving.insert(place);
+            self.end_wait_in_group(connection);
+        }
+        self.remove_blocked(connection);
+    }
+
+    /// The client of this connection sends no more. Whether it waits for a key, and must not be given an element: then
+    /// the connection is to be closed. If it waits only for its command to be tried, a [`Delivery::HungUp`] says later
+    /// when there was nothing.
+    pub fn hangs_up(&mut self, connection: u64) -> bool {
+        if self.forget_replica_wait(connection) {
+            return true;
+        }
+        let Some(blocked) = self.blocking.blocked.get_mut(&connection) else {
+            return false;
+        };
+        blocked.has_hung_up = true;
+        !blocked.is_trying
+    }
+
+    /// Lets a client go on that waited long enough, or that `CLIENT UNBLOCK` names.
+    fn end_wait(&mut self, token: u64, ending: Option<Vec<u8>>) {
+        let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
+            return;
+        };
+        if let Some(deadline) = blocked.deadline.take() {
+            self.blocking.deadlines.remove(&(deadline, token));
+        }
+        // Also for a move, which answers a plain null where it does not wait.
+        let ending = ending.unwrap_or_else(|| {
+            let mut nil = Vec::new();
+            Writer::new(&mut nil, blocked.operation.protocol).null_array();
+            nil
+        });
+        if blocked.is_leaving {
+            return;
+        }
+        if blocked.is_in_group || blocked.is_trying {
+            let is_asked = blocked.ending.replace(ending).is_some();
+            if blocked.is_in_group && !is_asked {
+                self.end_wait_in_group(token);
+            }
+            return;
+        }
+        match blocked.workers.as_slice() {
+            &[worker] if blocked.is_served && worker != self.context.worker => {
+                blocked.is_leaving = true;
+                let (reply_to, answer) = (blocked.reply_to, Some(ending));
+                self.tell_worker(worker, WaitMessage::Forget { reply_to, answer });
+            }
+            _ => self.unblock(token, ending),
+        }
+    }
+
+    /// Ends the waits whose time has come. Called every turn.
+    #[inline]
+    pub fn end_waits(&mut self) {
+        self.end_late_replica_waits();
+        if self.blocking.deadlines.is_empty() {
+            return;
+        }
+        let now = self.context.timing.now();
+        while let Some(&(deadline, token)) = self.blocking.deadlines.first() {
+            if deadline > now {
+                return;
+            }
+            self.end_wait(token, None);
+        }
+    }
+
+    /// In how many nanoseconds the first wait ends.
+    pub fn next_wait_ends(&self) -> Option<u64> {
+        let first = self.blocking.deadlines.first().map(|&(deadline, _)| deadline);
+        let deadline = first
+            .into_iter()
+            .chain(self.blocking.replica_waits.first_deadline())
+            .min()?;
+        Some(deadline.saturating_sub(self.context.timing.now()))
+    }
+
+    /// `CLIENT UNBLOCK`, for a client of this worker.
+    pub(crate) fn on_unblock(&mut self, client: u64, is_error: bool) {
+        let error = b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
+        let ending = is_error.then(|| error.to_vec());
+        let mut blocked = self.blocking.blocked.iter();
+        match blocked.find(|(_, blocked)| blocked.client == client) {
+            Some((&token, _)) => self.end_wait(token, ending),
+            None => self.unblock_replica_wait(client, ending),
+        }
+    }
+
+    /// A client waits for keys of this worker.
+    pub(crate) fn on_await(&mut self, reply_to: ReplyTo, operation: Operation, is_served: bool) {
+        let again = self.waiter_of(reply_to);
+        if let Some(arrival) = again {
+            let waiter = self.blocking.waiters.get_mut(&arrival).expect("just found");
+            waiter.is_woken = false;
+            let is_missed = std::mem::take(&mut waiter.is_missed);
+            let keys = waiter.keys.clone();
+            let is_replicated = |(_, key): &(Db, Box<[u8]>)| self.is_replicated(key);
+            let again: Vec<_> = keys
+                .into_iter()
+                .filter(|key| is_missed || !is_replicated(key))
+                .collect();
+            self.blocking.filled.extend(again);
+            return self.serve();
+        }
+        let pop = blocking_command(&operation).pop;
+        let kind = awaited_kind(&pop);
+        let mut keys: Vec<(Db, Box<[u8]>)> = Vec::new();
+        for key in pop.awaited() {
+            let entry = (operation.db, Box::from(key));
+            if self.local.index_of_key(key).is_some() && !keys.contains(&entry) {
+                keys.push(entry);
+            }
+        }
+        self.blocking.arrivals += 1;
+        let arrival = self.blocking.arrivals;
+        for (db, key) in &keys {
+            self.note_awaited(key, true);
+            let entry = (*db, key.clone());
+            let line = self.blocking.lines.entry(entry.clone()).or_default();
+            line.insert(arrival);
+            if line.len() == 1 {
+                self.watch_line(&entry, true);
+            }
+        }
+        // It may have been filled since the client was answered.
+        self.blocking.filled.extend(keys.iter().cloned());
+        let waiter = Waiter {
+            reply_to,
+            operation,
+            kind,
+            keys,
+            is_served,
+            is_woken: false,
+            woken_in: 0,
+            is_missed: false,
+        };
+        self.blocking.waiters.insert(arrival, waiter);
+        let client = (reply_to.worker, reply_to.connection);
+        self.blocking.arrived.insert(client, arrival);
+        self.serve();
+    }
+
+    fn waiter_of(&self, reply_to: ReplyTo) -> Option<u64> {
+        let arrival = *self
+            .blocking
+            .arrived
+            .get(&(reply_to.worker, reply_to.connection))?;
+        (self.blocking.waiters[&arrival].reply_to == reply_to).then_some(arrival)
+    }
+
+    fn note_awaited(&mut self, key: &[u8], is_awaited: bool) {
+        let index = self
+            .local
+            .index_of_key(key)
+            .expect("waiters have keys of this worker only");
+        self.local.replicas[index].state_mut().await_keys(is_awaited);
+    }
+
+    /// Somebody waits for a key, or nobody does any more.
+    fn watch_line(&mut self, entry: &(Db, Box<[u8]>), is_on: bool) {
+        let index = self.local.index_of_key(&entry.1);
+        let index = index.expect("waiters have keys of this worker only");
+        self.watch_key(index, entry, is_on);
+    }
+
+    /// Whoever waits for keys of this group is to try again: it may have got replicas on other nodes, and then its state is
+    /// where one waits.
+    pub(crate) fn look_at_lines(&mut self, index: usize) {
+        if self.local.replicas[index].has_log() {
+            let group = self.local.replicas[index].group();
+            let lines = self.blocking.lines.keys();
+            let its = lines.filter(|(_, key)| group_of_key(self.context.groups, key) == group);
+            self.blocking.filled.extend(its.cloned());
+        }
+    }
+
+    /// Looks at the lines of keys that may have been filled elsewhere.
+    pub(crate) fn wake_lines(&mut self, keys: Vec<(Db, Box<[u8]>)>) {
+        self.blocking.filled.extend(keys);
+        self.serve();
+    }
+
+    /// A client does not wait any more. If it is still entered and asks for it, it gets `answer`.
+    pub(crate) fn on_forget(&mut self, reply_to: ReplyTo, answer: Option<Vec<u8>>) {
+        let Some(arrival) = self.waiter_of(reply_to) else {
+            return;
+        };
+        let waiter = self.remove_waiter(arrival);
+        // Whoever stood behind it was not looked at while it tried.
+        if waiter.is_woken {
+            self.blocking.filled.extend(waiter.keys);
+        }
+        if let Some(bytes) = answer {
+            let nanos = 0;
+            self.tell_worker(
+                reply_to.worker,
+                WaitMessage::Served {
+                    reply_to,
+                    bytes,
+                    nanos,
+                },
+            );
+        }
+        self.serve();
+    }
+
+    fn remove_waiter(&mut self, arrival: u64) -> Waiter {
+        let waiter = self.blocking.waiters.remove(&arrival).expect("the caller has it");
+        let client = (waiter.reply_to.worker, waiter.reply_to.connection);
+        self.blocking.arrived.remove(&client);
+        for entry in &waiter.keys {
+            let line = self.blocking.lines.get_mut(entry);
+            let line = line.expect("every waiter stands in its lines");
+            line.remove(&arrival);
+            if line.is_empty() {
+                self.blocking.lines.remove(entry);
+                self.watch_line(entry, false);
+            }
+            self.note_awaited(&entry.1, false);
+        }
+        waiter
+    }
+
+    /// The worker of its keys has answered for a blocked client of this one, which took it so long.
+    pub(crate) fn on_served(&mut self, reply_to: ReplyTo, bytes: Vec<u8>, nanos: u64) {
+        let blocked = self.blocking.blocked.get_mut(&reply_to.connection);
+        if let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) {
+            blocked.spent += nanos;
+            self.unblock(reply_to.connection, bytes);
+        }
+    }
+
+    /// A key of a blocked client of this worker was filled at another.
+    pub(crate) fn on_woken(&mut self, reply_to: ReplyTo) {
+        let is_waiting = |blocked: &Blocked| {
+            let is_busy = blocked.is_trying || blocked.is_leaving || blocked.is_in_group;
+            blocked.reply_to == reply_to && !is_busy
+        };
+        let blocked = self.blocking.blocked.get(&reply_to.connection);
+        if blocked.is_some_and(is_waiting) {
+            self.try_again(reply_to.connection);
+        }
+    }
+
+    /// Looks at the lines of keys that were filled since the last time. Called right behind each command.
+    #[inline]
+    pub(crate) fn serve_waiters(&mut self) {
+        if !self.blocking.waiters.is_empty() || self.cluster.watchers > 0 {
+            self.serve();
+        }
+    }
+
+    fn serve(&mut self) {
+        self.blocking.looks += 1;
+        loop {
+            for index in 0..self.local.replicas.len() {
+                let (filled, is_swapped) = self.local.replicas[index].state_mut().take_filled();
+                if self.cluster.watchers > 0 {
+                    self.tell_watchers(index, &filled, is_swapped);
+                }
+                self.blocking.filled.extend(filled);
+                if is_swapped {
+                    self.blocking.filled.extend(self.blocking.lines.keys().cloned());
+                }
+            }
+            let Some((db, key)) = self.blocking.filled.pop_front() else {
+                return;
+            };
+            self.serve_line(db, &key);
+        }
+    }
+
+    /// Tells the first who waits for a key to try: whether there is anything, its group's leader knows.
+    fn wake_line(&mut self, entry: &(Db, Box<[u8]>)) {
+        let line = self.blocking.lines.get(entry);
+        let Some(arrival) = line.and_then(|line| line.first()) else {
+            return;
+        };
+        let look = self.blocking.looks;
+        let waiter = self.blocking.waiters.get_mut(arrival);
+        let waiter = waiter.expect("it stands in the line");
+        if std::mem::replace(&mut waiter.is_woken, true) {
+            // Of several keys that are looked at together, the first has woken it.
+            waiter.is_missed |= waiter.woken_in != look;
+            return;
+        }
+        waiter.woken_in = look;
+        let reply_to = waiter.reply_to;
+        self.tell_worker(reply_to.worker, WaitMessage::Woken { reply_to });
+    }
+
+    fn is_replicated(&self, key: &[u8]) -> bool {
+        let index = self.local.index_of_key(key);
+        index.is_some_and(|index| self.local.replicas[index].has_log())
+    }
+
+    /// Pops for those who wait for a key, in their order, as long as it holds something.
+    fn serve_line(&mut self, db: Db, key: &[u8]) {
+        let entry = (db, Box::from(key));
+        let mut last = 0;
+        let index = self
+            .local
+            .index_of_key(key)
+            .expect("waiters have keys of this worker only");
+        if self.local.replicas[index].has_log() {
+            return self.wake_line(&entry);
+        }
+        loop {
+            let Some(line) = self.blocking.lines.get(&entry) else {
+                return;
+            };
+            let Some(&arrival) = line.range(last + 1..).next() else {
+                return;
+            };
+            last = arrival;
+            let Some(kind) = self.local.replicas[index]
+                .state_mut()
+                .kind(&self.context.turn, db, key)
+            else {
+                return;
+            };
+            let waiter = &self.blocking.waiters[&arrival];
+            if waiter.kind != kind {
+                continue;
+            }
+            if waiter.is_woken {
+                return;
+            }
+            let (reply_to, operation) = (waiter.reply_to, waiter.operation.clone());
+            let (spec, args) = operation.words();
+            if !waiter.is_served || !self.local.is_one_step(spec, args, &Scope::Cluster) {
+                let waiter = self.blocking.waiters.get_mut(&arrival);
+                waiter.expect("it stands in the line").is_woken = true;
+                return self.tell_worker(reply_to.worker, WaitMessage::Woken { reply_to });
+            }
+            let began = self.context.timing.now();
+            let mut reply = Vec::new();
+            let mut out = Writer::new(&mut reply, operation.protocol);
+            match operation.parse() {
+                Ok(command) => self.run_here(operation.db, spec, args, &command, &Scope::Cluster, &mut out),
+                Err(error) => error.write(&mut out),
+            }
+            let nanos = self.context.timing.now().saturating_sub(began);
+            self.context.timing.leave_out(nanos);
+            if !is_nil(&reply) {
+                self.remove_waiter(arrival);
+                let bytes = reply;
+                self.tell_worker(
+                    reply_to.worker,
+                    WaitMessage::Served {
+                        reply_to,
+                        bytes,
+                        nanos,
+                    },
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Replicas as whoever checks the invariants of a whole cluster sees them: by what they hold, not by what they say.
+
+use crate::gateway::Gateway;
+use consensus::Members;
+use ids::{Boot, Epoch, GroupId, Incarnation, Monotonic};
+use keyspace::TransactionCounts;
+use replica::{Member, Replica};
+use std::time::Duration;
+
+/// One replica, between two turns.
+#[derive(Clone, Copy)]
+pub struct ReplicaView<'a> {
+    /// Its group.
+    pub group: GroupId,
+    /// The generation of the group that it belongs to.
+    pub generation: u64,
+    /// Which replica.
+    pub incarnation: Incarnation,
+    replica: &'a Replica,
+}
+
+impl<'a> ReplicaView<'a> {
+    /// Its part in consensus; none in a group that nobody else has a part in.
+    pub fn member(&self) -> Option<&'a Member> {
+        self.replica.member()
+    }
+
+    /// The members as it knows them, if it is not the only one.
+    pub fn members(&self) -> Option<&'a Members> {
+        self.member().map(Member::members)
+    }
+
+    /// Whether it would answer a read from its own state at this moment.
+    pub fn has_lease(&self, now: Monotonic) -> bool {
+        self.member().is_some_and(|member| member.may_read(now))
+    }
+
+    /// Of its data.
+    pub fn state_hash(&self) -> u64 {
+        self.replica.keyspace().state_hash()
+    }
+
+    /// What is kept of transactions in it for a boot, in words.
+    pub fn kept_for(&self) -> impl Iterator<Item = (Boot, String)> {
+        let keyspace = self.replica.keyspace();
+        let waiting = keyspace.waiting_boots();
+        let waiting = waiting.map(|boot| (boot, "a client that waits".to_owned()));
+        keyspace.kept_for().chain(waiting)
+    }
+
+    /// How much of transactions is in it.
+    pub fn transaction_counts(&self) -> TransactionCounts {
+        self.replica.keyspace().transaction_counts()
+    }
+
+    /// Whether a transaction has voted here, and its end is not known.
+    pub fn has_prepared(&self) -> bool {
+        let keyspace = self.replica.keyspace();
+        let oldest = keyspace.oldest_transactions(usize::MAX);
+        oldest.iter().any(|open| open.is_prepared)
+    }
+}
+
+impl Gateway {
+    /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
+    pub fn replica_views(&self) -> impl Iterator<Item = ReplicaView<'_>> {
+        let layout = self.context.view.layout.as_deref();
+        let seats = self.cluster.seats.iter().zip(&self.local.replicas);
+        seats.filter_map(move |(seat, replica)| {
+            let group = layout?.group(replica.group());
+            let alone = || group.seat_on(layout?.me).filter(|me| group.founder == Some(*me));
+            let incarnation = match replica.member() {
+                Some(_) => seat.incarnation?,
+                None if replica.has_log() => return None,
+                None => alone()?,
+            };
+            Some(ReplicaView {
+                group: replica.group(),
+                generation: group.generation,
+                incarnation,
+                replica,
+            })
+        })
+    }
+
+    /// The transactions that this worker sees to, as a coordinator or in its coordinator's place, in words. Nothing at rest.
+    pub fn seen_to(&self) -> Vec<String> {
+        let mut all = self.coordinator.in_words();
+        all.extend(self.coordinator.recoveries.in_words());
+        all
+    }
+
+    /// Says what does not hold of the transactions that this worker coordinates, for checks after every step.
+    pub fn check_coordinator(&self) -> Result<(), String> {
+        self.coordinator.check()
+    }
+
+    /// Says what does not hold of the replicas here, for checks after every step.
+    pub fn check_replicas(&self) -> Result<(), String> {
+        self.local.replicas.iter().try_for_each(Replica::check)
+    }
+
+    /// The numbers of this worker's transactions whose clients are to be told by a deadline, for checks of it.
+    pub fn transactions_with_deadlines(&self) -> impl Iterator<Item = u64> {
+        self.coordinator.with_deadlines()
+    }
+
+    /// How long these may have been under way when it last looked at the clock on behalf of what has a deadline.
+    pub const TRANSACTION_DEADLINE: Duration = crate::coordinator::DEADLINE;
+
+    /// When that was.
+    pub fn ticked(&self) -> Monotonic {
+        self.cluster.looks.after(Duration::ZERO)
+    }
+
+    /// The version of the cluster that this worker goes by.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.context.view.layout.as_ref().map(|layout| layout.epoch)
+    }
+}

@@ -1,0 +1,244 @@
+//! Clients that wait for keys of a group that has no replica on their node.
+//!
+//! ```text
+//!   node without a replica                          node with one, where the leader is thought to be
+//!   first client waits for a key  -------Await----> kept
+//!   the line of the key is woken  <------Filled---- the key was filled, by an entry that is applied here
+//!   nobody waits any more         -------Await----> forgotten
+//! ```
+//!
+//! Whoever applies entries sees what is filled, so that it does not matter if that node leads no more. A node asks again
+//! when it takes another one for the leader, or when the link broke: the other side forgets then. Whoever cannot keep a
+//! key says so, and is asked again every [`POLL`]: each time the clients try their commands.
+
+use crate::gateway::Gateway;
+use bytes::Bytes;
+use ids::{GroupId, Monotonic, NodeId};
+use peer_wire::{Await, Filled, PeerMessage};
+use replica::FullKey;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Keys of one group that are kept for other nodes, each node's counted. At the limit the node that asks polls.
+const KEPT_MAX: usize = 8_192;
+
+/// Bytes of a key that is kept for another node. For a longer one the node that asks polls.
+const KEPT_KEY_BYTES_MAX: usize = 4_096;
+
+/// How often a key is asked for that nobody keeps.
+const POLL: Duration = Duration::from_millis(100);
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Watches {
+    /// Keys that clients here wait for, and when to ask for one again, if it is not kept. Bounded by the clients.
+    wanted: BTreeMap<FullKey, Option<Monotonic>>,
+    /// Who was asked for them.
+    asked: Option<NodeId>,
+    /// Who is to be told when a key is filled here.
+    kept: BTreeMap<FullKey, BTreeSet<NodeId>>,
+    kept_count: usize,
+}
+
+impl Watches {
+    /// A link broke: who was behind it asks again, and is to be asked again.
+    pub(super) fn on_link_lost(&mut self, node: NodeId) -> usize {
+        if self.asked == Some(node) {
+            self.asked = None;
+        }
+        let before = self.kept_count;
+        self.kept.retain(|_, nodes| {
+            self.kept_count -= usize::from(nodes.remove(&node));
+            !nodes.is_empty()
+        });
+        before - self.kept_count
+    }
+
+    fn keep(&mut self, key: FullKey, node: NodeId) -> bool {
+        let is_new = self.kept.entry(key).or_default().insert(node);
+        self.kept_count += usize::from(is_new);
+        is_new
+    }
+
+    fn let_go(&mut self, key: &FullKey, node: NodeId) -> bool {
+        let Some(nodes) = self.kept.get_mut(key) else {
+            return false;
+        };
+        let was_there = nodes.remove(&node);
+        if nodes.is_empty() {
+            self.kept.remove(key);
+        }
+        self.kept_count -= usize::from(was_there);
+        was_there
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.wanted.is_empty() && self.asked.is_none() && self.kept.is_empty()
+    }
+}
+
+fn ask(group: GroupId, (db, key): &FullKey, is_on: bool) -> PeerMessage {
+    PeerMessage::Await(Await {
+        group,
+        db: *db,
+        is_on,
+        key: Bytes::copy_from_slice(key),
+    })
+}
+
+fn tell(group: GroupId, (db, key): &FullKey, is_kept: bool) -> PeerMessage {
+    PeerMessage::Filled(Filled {
+        group,
+        db: *db,
+        is_kept,
+        key: Bytes::copy_from_slice(key),
+    })
+}
+
+impl Gateway {
+    /// The first client here waits for a key of a group, or the last one does not any more.
+    pub(crate) fn watch_key(&mut self, index: usize, key: &FullKey, is_on: bool) {
+        let group = self.local.replicas[index].group();
+        let seats = &mut self.cluster.seats;
+        let outbox = &mut self.context.outbox.peer_messages;
+        // Before there is a cluster there is nobody to ask.
+        let Some(seat) = seats.get_mut(index) else {
+            return;
+        };
+        if is_on {
+            seat.watches.wanted.insert(key.clone(), None);
+        } else {
+            seat.watches.wanted.remove(key);
+        }
+        if let Some(node) = seat.watches.asked {
+            outbox.push((node, ask(group, key, is_on)));
+        }
+    }
+
+    /// Time passes: whoever is to be asked is asked.
+    pub(super) fn tick_watches(&mut self, index: usize) {
+        let now = self.context.now;
+        let is_replicated = self.local.replicas[index].has_log();
+        let group = self.local.replicas[index].group();
+        let seats = &mut self.cluster.seats;
+        let outbox = &mut self.context.outbox.peer_messages;
+        let seat = &mut seats[index];
+        let has_replica = self.local.replicas[index].member().is_some();
+        let holder = seat.target.filter(|_| is_replicated && !has_replica);
+        let watches = &mut seat.watches;
+        if watches.is_idle() {
+            return;
+        }
+        if !has_replica && watches.kept_count > 0 {
+            // It was here, and is not any more.
+            for _ in 0..std::mem::take(&mut watches.kept_count) {
+                self.local.replicas[index].state_mut().await_keys(false);
+                self.cluster.watchers -= 1;
+            }
+            for (key, nodes) in std::mem::take(&mut watches.kept) {
+                outbox.extend(nodes.into_iter().map(|node| (node, tell(group, &key, false))));
+            }
+        }
+        let former = std::mem::replace(&mut watches.asked, holder);
+        let is_other = former != holder;
+        if let Some(former) = former.filter(|_| is_other) {
+            outbox.extend(watches.wanted.keys().map(|key| (former, ask(group, key, false))));
+        }
+        let Some(holder) = holder else {
+            return;
+        };
+        for (key, again) in &mut watches.wanted {
+            if is_other || again.is_some_and(|again| again <= now) {
+                *again = None;
+                outbox.push((holder, ask(group, key, true)));
+            }
+        }
+        if is_other {
+            let wanted: Vec<FullKey> = watches.wanted.keys().cloned().collect();
+            // They may have been filled while nobody looked.
+            self.wake_lines(wanted);
+        }
+    }
+
+    /// Clients of another node wait for a key of a group that has a replica here, or do not any more.
+    pub(super) fn on_peer_await(&mut self, from: NodeId, waits: Await) {
+        let Some(index) = self.seated(waits.group) else {
+            return;
+        };
+        let key: FullKey = (waits.db, Box::from(&waits.key[..]));
+        let seats = &mut self.cluster.seats;
+        let outbox = &mut self.context.outbox.peer_messages;
+        let seat = &mut seats[index];
+        if !waits.is_on {
+            if seat.watches.let_go(&key, from) {
+                self.local.replicas[index].state_mut().await_keys(false);
+                self.cluster.watchers -= 1;
+            }
+            return;
+        }
+        let has_room = seat.watches.kept_count < KEPT_MAX && key.1.len() <= KEPT_KEY_BYTES_MAX;
+        if self.local.replicas[index].member().is_none() || !has_room {
+            outbox.push((from, tell(waits.group, &key, false)));
+        } else if seat.watches.keep(key, from) {
+            self.local.replicas[index].state_mut().await_keys(true);
+            self.cluster.watchers += 1;
+        }
+    }
+
+    /// A key of a group without a replica here may have been filled.
+    pub(super) fn on_peer_filled(&mut self, from: NodeId, filled: Filled) {
+        let Some(index) = self.seated(filled.group) else {
+            return;
+        };
+        let key: FullKey = (filled.db, Box::from(&filled.key[..]));
+        let again = self.context.now.after(POLL);
+        let watches = &mut self.cluster.seats[index].watches;
+        let is_asked = watches.asked == Some(from);
+        let Some(awaited) = watches.wanted.get_mut(&key) else {
+            return;
+        };
+        if !filled.is_kept && is_asked {
+            *awaited = Some(again);
+        }
+        self.wake_lines(vec![key]);
+    }
+
+    /// Tells other nodes which of the keys that they wait for were filled; with `is_any`, it may have been any.
+    pub(crate) fn tell_watchers(&mut self, index: usize, filled: &[FullKey], is_any: bool) {
+        let group = self.local.replicas[index].group();
+        let seats = &mut self.cluster.seats;
+        let outbox = &mut self.context.outbox.peer_messages;
+        let Some(seat) = seats.get(index) else {
+            return;
+        };
+        let kept = &seat.watches.kept;
+        let mut say = |key: &FullKey, nodes: &BTreeSet<NodeId>| {
+            outbox.extend(nodes.iter().map(|&node| (node, tell(group, key, true))));
+        };
+        if is_any {
+            kept.iter().for_each(|(key, nodes)| say(key, nodes));
+            return;
+        }
+        for key in filled {
+            if let Some(nodes) = kept.get(key) {
+                say(key, nodes);
+            }
+        }
+    }
+
+    /// The whole state of a group was replaced: any key may have been filled.
+    pub(super) fn all_filled(&mut self, index: usize) {
+        self.tell_watchers(index, &[], true);
+        let wanted = self.cluster.seats[index].watches.wanted.keys().cloned().collect();
+        self.wake_lines(wanted);
+    }
+
+    /// A link broke.
+    pub(super) fn forget_watcher(&mut self, index: usize, node: NodeId) {
+        let gone = self.cluster.seats[index].watches.on_link_lost(node);
+        for _ in 0..gone {
+            self.local.replicas[index].state_mut().await_keys(false);
+        }
+        self.cluster.watchers -= gone;
+    }
+}

@@ -1,0 +1,212 @@
+//! What the gateway answers itself: no group takes part.
+//!
+//! Each family has a file. The functions that answer write to `out` in the connection's protocol and return an
+//! error before they have written anything, so that a reply is one whole value whatever happens.
+
+mod client;
+mod cluster;
+mod config;
+mod connection;
+mod debug;
+mod help;
+mod info;
+mod latency;
+mod lolwut;
+mod memory;
+mod pause;
+mod server;
+mod slowlog;
+mod transaction;
+
+use crate::connection::Connection;
+use crate::gateway::Gateway;
+use crate::pubsub::Kind;
+use crate::session::Session;
+use command::{CommandId, ReplyError, Spec};
+use resp::{Args, Writer};
+
+impl Gateway {
+    /// The Redis version whose commands and replies clients may expect.
+    pub const REDIS_VERSION: &str = "7.2.4";
+
+    /// A command that concerns no group, or needs their help only to be answered.
+    pub(crate) fn on_connection(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        match spec.id {
+            CommandId::Exec => self.on_exec(connection),
+            CommandId::Watch if connection.session.block.is_some() => {
+                ReplyError::WatchInsideMulti.write(&mut connection.writer());
+            }
+            CommandId::Watch => self.on_watch(connection, args.from(1)),
+            CommandId::Info if self.context.shared.workers.len() > 1 || self.context.view.is_spread => {
+                self.on_info(connection, args);
+            }
+            CommandId::Wait => self.on_wait(connection, spec, args),
+            CommandId::Publish => self.on_publish(connection, Kind::Channel, args),
+            CommandId::SPublish => self.on_publish(connection, Kind::ShardChannel, args),
+            CommandId::SSubscribe => {
+                let Connection {
+                    session, pipeline, ..
+                } = connection;
+                let mut out = pipeline.writer(session.protocol);
+                self.subscribe(session, Kind::ShardChannel, args.from(1), &mut out);
+            }
+            CommandId::Monitor => {
+                self.start_monitoring(&mut connection.session);
+                connection.writer().ok();
+            }
+            _ if self.on_every_node(connection, spec, args) => {}
+            _ => self.run_own(&mut connection.session, spec, args, connection.pipeline.target()),
+        }
+    }
+
+    /// Carries out a command that concerns no group, writing its reply to `out`.
+    pub(crate) fn run_own(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if let Err(error) = self.answer_own(session, spec, args, out) {
+            error.write(&mut Writer::new(out, session.protocol));
+        }
+    }
+
+    fn answer_own(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReplyError> {
+        let mut writer = Writer::new(out, session.protocol);
+        let w = &mut writer;
+        let is_of = |family: &str| spec.name.starts_with(family);
+        match spec.id {
+            // The connection.
+            CommandId::Hello => return self.hello(session, args, out),
+            CommandId::Auth => self.auth(session, args, w)?,
+            CommandId::Ping => connection::ping(session, args, w)?,
+            CommandId::Echo => w.bulk(args.arg(1)),
+            CommandId::Quit => connection::quit(session, w),
+            CommandId::Reset => self.reset(session, out),
+            CommandId::Select => connection::select(session, args, w)?,
+
+            // Other connections.
+            CommandId::ClientId => w.integer(session.info.id as i64),
+            CommandId::ClientInfo => self.client_info(session, args, w),
+            CommandId::ClientList => self.client_list(session, args, w)?,
+            CommandId::ClientKill => self.client_kill(session, args, w)?,
+            CommandId::ClientGetName => client::get_name(session, w),
+            CommandId::ClientSetName => client::set_name(session, args, w)?,
+            CommandId::ClientSetInfo => client::set_info(session, args, w)?,
+            CommandId::ClientReply => client::reply(session, args, w)?,
+            CommandId::ClientNoEvict => client::no_evict(session, args, w)?,
+            CommandId::ClientUnblock => self.client_unblock(args, w)?,
+            CommandId::ClientRequest => crate::idempotency::name_request(session, args, w)?,
+            CommandId::ClientNoTouch => client::no_touch(session, args, w)?,
+            CommandId::ClientPause => self.client_pause(args, w)?,
+            CommandId::ClientUnpause => self.client_unpause(w),
+            CommandId::ClientGetRedir => w.integer(-1),
+            CommandId::ClientTrackingInfo => client::tracking_info(w),
+            CommandId::ClientHelp => command::introspect::help("CLIENT", help::CLIENT, w),
+
+            // Channels. `PUBLISH` and these two come here only inside EXEC.
+            CommandId::Subscribe => self.subscribe(session, Kind::Channel, args.from(1), w),
+            CommandId::PSubscribe => self.subscribe(session, Kind::Pattern, args.from(1), w),
+            CommandId::SSubscribe => return Err(ReplyError::ShardSubscribeDenied),
+            CommandId::Monitor => return Err(ReplyError::MonitorDenied),
+            CommandId::Unsubscribe => self.unsubscribe(session, Kind::Channel, args.from(1), w),
+            CommandId::PUnsubscribe => self.unsubscribe(session, Kind::Pattern, args.from(1), w),
+            CommandId::SUnsubscribe => self.unsubscribe(session, Kind::ShardChannel, args.from(1), w),
+            CommandId::Publish => self.publish_now(Kind::Channel, args, w),
+            CommandId::SPublish => self.publish_now(Kind::ShardChannel, args, w),
+            CommandId::PubSubChannels => self.pubsub_channels(Kind::Channel, args, w)?,
+            CommandId::PubSubShardChannels => self.pubsub_channels(Kind::ShardChannel, args, w)?,
+            CommandId::PubSubNumSub => self.pubsub_counts(Kind::Channel, args.from(2), w),
+            CommandId::PubSubShardNumSub => self.pubsub_counts(Kind::ShardChannel, args.from(2), w),
+            CommandId::PubSubNumPat => {
+                w.integer(self.context.shared.subscriptions.names(Kind::Pattern) as i64)
+            }
+            CommandId::PubSubHelp => command::introspect::help("PUBSUB", help::PUBSUB, w),
+
+            // The server.
+            CommandId::Info => self.info(session.endpoint, args, None, w),
+            CommandId::ConfigGet => self.config_get(args, w),
+            CommandId::ConfigSet => self.config_set(args, w)?,
+            CommandId::ConfigResetStat => self.config_reset_stat(w),
+            CommandId::ConfigRewrite => self.config_rewrite(w)?,
+            CommandId::ConfigHelp => command::introspect::help("CONFIG", help::CONFIG, w),
+            CommandId::Time => self.time(w),
+            CommandId::Wait => self.wait_at_once(args, w)?,
+            CommandId::MemoryStats => self.memory_stats(w),
+            CommandId::MemoryDoctor => self.memory_doctor(w),
+            CommandId::MemoryMallocStats => self.memory_malloc_stats(w),
+            CommandId::MemoryPurge => self.memory_purge(w),
+            CommandId::MemoryHelp => command::introspect::help("MEMORY", help::MEMORY, w),
+            CommandId::ObjectHelp => command::introspect::help("OBJECT", help::OBJECT, w),
+            CommandId::FunctionHelp => command::introspect::help("FUNCTION", help::FUNCTION, w),
+            CommandId::ModuleList => w.array(0),
+            CommandId::ModuleHelp => command::introspect::help("MODULE", help::MODULE, w),
+            CommandId::Role => server::role(w),
+            // Nothing is ever saved: as `INFO` has it.
+            CommandId::LastSave => w.integer(self.context.shared.started_at / 1_000),
+            CommandId::FunctionFlush => server::function_flush(args, w)?,
+            CommandId::SlowLogGet => self.slow_log_get(args, w)?,
+            CommandId::SlowLogLen => self.slow_log_len(w),
+            CommandId::SlowLogReset => self.slow_log_reset(w),
+            CommandId::SlowLogHelp => command::introspect::help("SLOWLOG", help::SLOWLOG, w),
+            CommandId::LatencyDoctor => self.latency_doctor(w),
+            CommandId::LatencyGraph => self.latency_graph(args, w)?,
+            CommandId::LatencyHistogram => self.latency_histogram(args, w),
+            CommandId::LatencyHistory => self.latency_history(args, w),
+            CommandId::LatencyLatest => self.latency_latest(w),
+            CommandId::LatencyReset => self.latency_reset(args, w),
+            CommandId::LatencyHelp => command::introspect::help("LATENCY", help::LATENCY, w),
+            CommandId::LolWut => self.lolwut(args, w)?,
+            CommandId::Save => return Err(server::NOTHING_TO_SAVE_TO),
+            CommandId::PfSelfTest => keyspace::hyperloglog_self_test(w),
+            CommandId::Shutdown => self.shutdown(session, args)?,
+            CommandId::Debug => self.debug(session, args, w)?,
+
+            // The cluster.
+            CommandId::ReadOnly => cluster::read_at_replicas(session, true, w),
+            CommandId::ReadWrite => cluster::read_at_replicas(session, false, w),
+            // Nobody is sent elsewhere for one command only, so there is nothing to remember.
+            CommandId::Asking => w.ok(),
+
+            // Transactions.
+            CommandId::Multi => transaction::multi(session, w)?,
+            CommandId::Discard => transaction::discard(session, w)?,
+            CommandId::Unwatch => transaction::unwatch(session, w),
+            CommandId::Exec | CommandId::Watch => {
+                unreachable!("{} is answered with the help of groups", spec.name)
+            }
+
+            // Families that have one answer each.
+            _ if is_of("cluster|") => self.cluster(session, spec, args, w)?,
+            _ if is_of("command") => command::introspect::command(args, w),
+
+            // Containers: resolving the words asks for one of their subcommands.
+            CommandId::Client
+            | CommandId::Cluster
+            | CommandId::PubSub
+            | CommandId::Config
+            | CommandId::Memory
+            | CommandId::SlowLog
+            | CommandId::Latency
+            | CommandId::Object
+            | CommandId::Function
+            | CommandId::Module => {
+                return Err(ReplyError::unknown_subcommand(
+                    spec.name,
+                    args.get(1).unwrap_or_default(),
+                ));
+            }
+
+            // A test asks for every command of the table, so that none can be forgotten above.
+            _ => unreachable!("{} concerns groups", spec.name),
+        }
+        Ok(())
+    }
+}

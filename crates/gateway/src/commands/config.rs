@@ -1,0 +1,144 @@
+//! `CONFIG GET`, `SET`, `RESETSTAT`, `REWRITE`.
+
+use super::info::Totals;
+use crate::gateway::Gateway;
+use crate::message::Message;
+use crate::shared::held;
+use command::ReplyError;
+use command::glob::Glob;
+use options::{SetError, Settings};
+use resp::{Args, Writer};
+use std::collections::BTreeSet;
+
+impl Gateway {
+    pub(super) fn config_get(&mut self, args: Args<'_>, w: &mut Writer<'_>) {
+        let found = matching(&self.context.settings, args.from(2));
+        w.map(found.len());
+        for (name, value) in found {
+            w.bulk(name.as_bytes());
+            w.bulk(value.as_bytes());
+        }
+    }
+
+    pub(super) fn config_set(&mut self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+        self.context
+            .shared
+            .set_settings(&pairs_of(args)?)
+            .map_err(not_set)?;
+        // The commands that follow in this turn already see it.
+        self.load_settings();
+        w.ok();
+        Ok(())
+    }
+
+    /// Whether a `CONFIG SET` could be carried out here.
+    pub(crate) fn check_config_set(&self, args: Args<'_>) -> Result<(), ReplyError> {
+        self.context
+            .shared
+            .check_settings(&pairs_of(args)?)
+            .map_err(not_set)
+    }
+
+    pub(super) fn config_rewrite(&self, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+        let path = self
+            .context
+            .settings
+            .config
+            .as_deref()
+            .ok_or(ReplyError::NoConfigFile)?;
+        (self.context.shared.hooks.rewrite_config)(path, &self.context.settings)
+            .map_err(|reason| ReplyError::quoting("ERR Rewriting config file: ", reason.as_bytes(), ""))?;
+        w.ok();
+        Ok(())
+    }
+
+    /// What workers count is only ever added to, so that no worker writes another's numbers: the totals of now
+    /// are remembered and subtracted. What groups count is set back where they live.
+    pub(super) fn config_reset_stat(&mut self, w: &mut Writer<'_>) {
+        self.local
+            .replicas
+            .iter_mut()
+            .for_each(|replica| replica.state_mut().reset_counters());
+        self.refresh_stats();
+        // What other workers count meanwhile may undo it there: they follow when they hear of it.
+        self.context
+            .shared
+            .workers
+            .iter()
+            .for_each(|worker| worker.clear());
+        self.context
+            .outbox
+            .send_to_others(self.context.worker, || Message::ResetCounters);
+        let totals = Totals::of(&self.context.shared).into_baseline();
+        held(&self.context.shared.baseline).totals = totals;
+        w.ok();
+    }
+}
+
+/// Names and values.
+type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+/// The names and values of a `CONFIG SET`.
+fn pairs_of(args: Args<'_>) -> Result<Pairs<'_>, ReplyError> {
+    let words = args.from(2);
+    if !words.len().is_multiple_of(2) {
+        return Err(ReplyError::Syntax);
+    }
+    let pairs = (0..words.len()).step_by(2);
+    Ok(pairs.map(|at| (words.arg(at), words.arg(at + 1))).collect())
+}
+
+fn not_set(error: SetError) -> ReplyError {
+    ReplyError::quoting("", error.to_string().as_bytes(), "")
+}
+
+/// The parameters that fit any of the patterns, each once. A name without wildcards is shown as it was asked for.
+fn matching(settings: &Settings, patterns: Args<'_>) -> Vec<(String, String)> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for pattern in patterns.iter() {
+        let is_pattern = pattern.iter().any(|byte| b"*?[".contains(byte));
+        let names: Vec<&str> = if is_pattern {
+            let pattern = Glob::ignoring_case(pattern);
+            Settings::names()
+                .filter(|name| pattern.matches(name.as_bytes()))
+                .collect()
+        } else {
+            std::str::from_utf8(pattern).into_iter().collect()
+        };
+        for name in names {
+            if let Some(value) = settings.get(name)
+                && seen.insert(name.to_ascii_lowercase())
+            {
+                found.push((name.to_owned(), value));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resp::ArgsBuf;
+
+    fn names(patterns: &str) -> Vec<String> {
+        let patterns = ArgsBuf::from_slices(patterns.split(' '));
+        matching(&Settings::default(), patterns.as_args())
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    #[test]
+    fn a_parameter_is_shown_once_however_many_patterns_it_fits() {
+        assert_eq!(names("maxmemory MAXMEMORY"), ["maxmemory"]);
+        assert_eq!(names("maxmemory-p* MaxMemory-*cy"), ["maxmemory-policy"]);
+        assert_eq!(names("nonesuch *nonesuch*"), [""; 0]);
+    }
+
+    #[test]
+    fn an_exact_name_is_shown_as_it_was_asked_for() {
+        assert_eq!(names("maxmemory-POLICY"), ["maxmemory-POLICY"]);
+    }
+}

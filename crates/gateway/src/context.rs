@@ -1,0 +1,112 @@
+//! Where a gateway stands: the worker, the turn, the settings and the cluster, which every part of it reads, and the outbox for what
+//! it says.
+
+use crate::cluster_view::ClusterView;
+use crate::outbox::Outbox;
+use crate::shared::Shared;
+use crate::stats::WorkerStats;
+use crate::timing::Timing;
+use bytes::Bytes;
+use ids::{Boot, Groups, Monotonic, Prng, UnixMillis};
+use keyspace::{EventClasses, Limits};
+use options::Settings;
+use replica::Turn;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// See the file's header.
+pub(crate) struct Context {
+    pub(crate) worker: u16,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) settings: Followed<Settings>,
+    /// How large collections may be and still be kept small, as the settings say.
+    pub(crate) limits: Limits,
+    pub(crate) groups: Groups,
+    pub(crate) view: ClusterView,
+    pub(crate) turn: Turn,
+    /// The raw monotonic time, as of this turn.
+    pub(crate) now: Monotonic,
+    pub(crate) prng: Prng,
+    pub(crate) timing: Timing,
+    /// The frame of the command that is being carried out, if it is long and need not be copied.
+    pub(crate) frame: Option<Bytes>,
+    pub(crate) outbox: Outbox,
+}
+
+/// What all workers share and anybody may replace, as this worker has last looked at it.
+pub(crate) struct Followed<T> {
+    value: Arc<T>,
+    version: u64,
+}
+
+impl<T> Followed<T> {
+    pub(crate) fn new(value: Arc<T>) -> Followed<T> {
+        Followed { value, version: 0 }
+    }
+
+    /// Whether this is another version.
+    #[inline]
+    pub(crate) fn is_behind(&self, version: u64) -> bool {
+        self.version != version
+    }
+
+    pub(crate) fn follow(&mut self, value: Arc<T>, version: u64) {
+        *self = Followed { value, version };
+    }
+}
+
+impl<T> Deref for Followed<T> {
+    type Target = Arc<T>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<T> {
+        &self.value
+    }
+}
+
+impl Context {
+    pub(crate) fn new(worker: u16, shared: Arc<Shared>, seed: u64) -> Context {
+        Context {
+            worker,
+            stats: shared.workers[usize::from(worker)].clone(),
+            settings: Followed::new(shared.settings()),
+            limits: Limits::default(),
+            groups: shared.groups,
+            view: ClusterView::new(shared.topology()),
+            turn: Turn {
+                number: 0,
+                now: UnixMillis(0),
+                seed: 0,
+                lfu: None,
+                notify: EventClasses::default(),
+                steps_max: crate::offload::STEPS_MAX,
+                answers_bytes_max: shared.hooks.piece_sizes.answers_bytes_max,
+                chunk_bytes: shared.hooks.piece_sizes.chunk_bytes,
+                semantics: shared.semantics,
+            },
+            now: Monotonic(0),
+            prng: Prng::new(seed),
+            timing: Timing::new(shared.hooks.clock),
+            frame: None,
+            outbox: Outbox::new(shared.workers.len()),
+            shared,
+        }
+    }
+
+    /// This start of the node, as the cluster counts them; until it is known, as nobody else does.
+    pub(crate) fn boot(&self) -> Boot {
+        self.view.layout().map_or(self.shared.boot, |layout| layout.boot)
+    }
+
+    /// Whether whoever coordinates a transaction, or waits, at this boot cannot be reached from here.
+    pub(crate) fn is_lost(&self, boot: Boot) -> bool {
+        boot != self.boot() && (self.view.is_dead(boot) || self.view.is_boot_down(boot))
+    }
+
+    /// The other workers.
+    pub(crate) fn other_workers(&self) -> impl Iterator<Item = (u16, &WorkerStats)> {
+        let all = (0..).zip(self.shared.workers.iter().map(|stats| &**stats));
+        all.filter(|(worker, _)| *worker != self.worker)
+    }
+}

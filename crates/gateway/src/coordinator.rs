@@ -1,0 +1,2046 @@
+//! Transactions over several groups: the coordinator, of groups with logs and of such as are alone on this node.
+//!
+//! ```text
+//!   SnapshotRead    See of all, which only read --> Seen: old enough together? --> answer;  else again;  else Vote
+//!   OptimisticRead  Fetch of values that cross groups --> Fetched by all --> evaluated on a scratch --> vote on the effects, if
+//!                                            nothing of what was read has changed;  else again;  else LockFirst
+//!   LockFirst       the same, with locks first: Locked by all --> evaluated --> vote on the effects
+//!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
+//!   InPlace         commands on whole groups: as Vote, but the replies come with the end
+//!   LockInPlace     both: as LockFirst, of whole groups; then each votes on a list of effects and commands, as for InPlace
+//!   Offload         very large values: Prepare to all --> all Prepared: CheckOut --> Locked by all --> carried out on a
+//!                                            thread beside --> CheckIn, answer
+//!   PerGroup        a scan over several nodes: each group does its part by itself
+//!
+//!   settling: Decide was recorded by all --> Forget
+//! ```
+//!
+//! Without other nodes nothing is read without locks: these cost no entry then. A group may refuse as too large what it would have
+//! to walk over, or to copy: that is offloaded.
+//!
+//! Nothing is logged here. A transaction is committed when the last vote for it is in the log of its group, and whoever
+//! asks all groups finds that out: see `recovery.rs`. If no vote is in a log, nobody but this coordinator can ask, and the decision is
+//! final: nothing settles.
+//!
+//! Invariants:
+//! 1. Commit is sent only when every participant has prepared; abort only when one has refused, or was never asked.
+//! 2. The client is answered once.
+//! 3. A participant is told to forget only what all have recorded the end of.
+//! 4. The client is told by the deadline of its transaction, which no attempt moves.
+//!
+//! And of what is kept, as [`Coordinator::check`] looks at it:
+//! 5. A transaction is found by its number, and names its groups once each, in order, with their generations.
+//! 6. Those that a client waits for are those that have one. Whoever has none any more has asked for votes, and is in doubt: what
+//!    is committed is kept only as long as somebody waits for its replies.
+//! 7. Whoever has not asked for votes waits for an answer or for another thread, and for no more answers than it has groups.
+//! 8. What settles waits for some of its groups.
+//! 9. Of combined commands, each has its client: `combining.rs`.
+
+use crate::combining::{self, Combined};
+use crate::context::Context;
+use crate::delivery::{Answered, Answers};
+use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
+use crate::group_times::GroupTimes;
+use crate::idempotency::error_of;
+use crate::offload::{EVALUATIONS_MAX, Lent, OffloadJob};
+use crate::outbox::Finished;
+use crate::plan::Plan;
+use crate::program::{Extent, Program, by_group, group_of_key};
+use crate::recovery::Recoveries;
+use crate::timing::Caller;
+use crate::transaction_stats::OngoingTransaction;
+use ids::{GroupId, Monotonic, UnixMillis};
+use keyspace::{Effect, KeyVersion, Lazyfree, SeenObject};
+use mutations::Mutation;
+use replica::{
+    Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, ReplyTo,
+    Request, Returned, Scratch, Seen, Step, TOO_LONG, UNREACHABLE, locks_of, with_conditions,
+};
+use resp::Protocol;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use txn::{Decision, Participants, Priority, Refusal, TxnId, Vote, VoteTally};
+
+/// How often values are read again because something changed meanwhile, before locks are taken.
+const TRIES_MAX: u32 = 2;
+
+/// How long the votes of an attempt are waited for before the participants are asked what has become of the transaction.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// When the client of a transaction has been told at the latest, counted from when it came. Reading, waiting for locks, votes and
+/// all attempts share it.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+
+/// So long before the deadline no attempt begins any more, and the participants of the present one are asked what has become of
+/// it: the client mostly learns that nothing was done, and not that nobody knows.
+const ASKED_BEFORE: Duration = Duration::from_secs(1);
+
+/// Numbers by which a worker's newest transaction is ahead of its oldest one that a client waits for: what participants
+/// remember of those between grows with them. Another one is refused then.
+const SPAN_MAX: u64 = 1 << 20;
+
+/// Transactions of a worker that are not over: what is decided, or in doubt, while one of its groups is out of reach stays
+/// until that is back. Another one is refused then.
+const UNFINISHED_MAX: usize = 65_536;
+
+const BEHIND: &str =
+    "TRYAGAIN too many transactions of this node wait for groups that are out of reach; nothing was done";
+const BUSY: &str = "TRYAGAIN too many transactions wait for the same keys; nothing was done";
+const TAKEN_FOR_DEAD: &str =
+    "TRYAGAIN this node was taken for dead by a group of the transaction; nothing was done";
+const TIMED_OUT: &str = "TRYAGAIN the keys of this transaction did not become free in time; nothing was done";
+const TOO_SLOW: &str = "TRYAGAIN this node has too much to do with large values; nothing was done";
+const UNKNOWN: &str = "UNKNOWN a group of this transaction was lost before it answered: whether the transaction was \
+                       carried out is not known";
+
+/// The transactions of one worker's gateway over groups whose logs decide. Bounded by its connections, and by what is
+/// unanswered of groups that are out of reach.
+#[derive(Default)]
+pub(crate) struct Coordinator {
+    open: BTreeMap<u64, Open>,
+    /// Of these, the ones that a client waits for.
+    waited_for: BTreeSet<u64>,
+    /// Decided; who has not recorded it yet.
+    settling: BTreeMap<TxnId, Settling>,
+    /// Of groups that were told to forget a transaction before all with smaller numbers were over: the greatest such
+    /// number. They are told once more when that is so. Bounded by the groups.
+    behind: BTreeMap<GroupId, u64>,
+    /// Decisions that did not reach their groups, which are out of reach: they are told when those are back. Bounded by
+    /// those that settle.
+    untold: BTreeMap<GroupId, BTreeSet<TxnId>>,
+    /// Of all offload jobs that are away, those that evaluate what groups have sent.
+    evaluations: usize,
+    /// Transactions so far.
+    begun: u64,
+    /// `EXEC` within one group, and what is named, sent there whole. Bounded by the connections: each has a bounded number of these
+    /// under way.
+    pub(crate) blocks: BTreeMap<(u64, u64), Program>,
+    /// Where commands are evaluated, emptied and kept for the next ones.
+    scratch: Option<Scratch>,
+    pub(crate) recoveries: Recoveries,
+}
+
+/// How a transaction is carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum TxnMode {
+    /// Groups answer commands that only read, without locks: old enough together, or again.
+    SnapshotRead,
+    /// Values are read without locks, and the votes are on their being unchanged.
+    OptimisticRead,
+    /// Values are locked before they are read.
+    LockFirst,
+    /// Groups vote on what their parts would do.
+    Vote,
+    /// The same, and carry it out when it is decided.
+    InPlace,
+    /// Whole groups are locked and read, and carry out steps when it is decided.
+    LockInPlace,
+    /// Very large values are checked out, and the commands carried out on a thread beside: `offload.rs`.
+    Offload,
+    /// Each group does its part by itself, at a time of its own: a scan over several nodes.
+    PerGroup,
+}
+
+impl TxnMode {
+    /// Whether groups are locked first, and shown.
+    fn locks_first(self) -> bool {
+        matches!(self, TxnMode::LockFirst | TxnMode::LockInPlace)
+    }
+
+    /// Whether groups carry out commands when it is decided, and answer them only then.
+    fn is_in_place(self) -> bool {
+        matches!(self, TxnMode::InPlace | TxnMode::LockInPlace)
+    }
+}
+
+/// How far an attempt has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Groups are asked for values or answers, and change nothing: it can be given up as if it had never been.
+    Reading,
+    /// Locks are asked for, by parts that groups vote on.
+    Locking,
+    /// Votes are asked for.
+    Voting,
+    /// All groups have prepared, and let their values be checked out.
+    Aside,
+    /// All groups have prepared, and carry it out: what they answer is to come.
+    Committed,
+}
+
+impl Phase {
+    /// Whether parts were sent that a group may vote on, and it is not decided.
+    fn has_asked(self) -> bool {
+        match self {
+            Phase::Reading | Phase::Committed => false,
+            Phase::Locking | Phase::Voting | Phase::Aside => true,
+        }
+    }
+}
+
+/// What is known of an attempt beside its votes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Doubt {
+    /// Its votes are waited for.
+    None,
+    /// The participants were asked what has become of it.
+    Queried,
+    /// They said that all have prepared: the votes, with the replies, are to come.
+    FoundCommitted,
+}
+
+/// Who waits for a transaction, and for what.
+struct Client {
+    reply_to: ReplyTo,
+    program: Program,
+    /// If it is several clients, each with one of the commands: all of them. `reply_to` is the first one's.
+    combined: Vec<Combined>,
+}
+
+impl Client {
+    fn alone(reply_to: ReplyTo, program: Program) -> Client {
+        Client {
+            reply_to,
+            program,
+            combined: Vec::new(),
+        }
+    }
+}
+
+struct Open {
+    id: TxnId,
+    began: UnixMillis,
+    /// When it came, by the clock that commands are timed by, if it is noted how long its client waited.
+    came_at: Option<u64>,
+    /// If not: nanoseconds that a command took here at once, to be noted when it is over.
+    spent: Option<u64>,
+    /// A command within one group that was offloaded: its connection does not know of a transaction.
+    is_single: bool,
+    /// Whether lookups of what is checked out count as use of keys.
+    touches: bool,
+    /// The groups that have answered this attempt from their logs: the others are alone on this node.
+    logged: BTreeSet<GroupId>,
+    /// `None` once the client was answered.
+    client: Option<Client>,
+    groups: Vec<GroupId>,
+    /// The same as of this attempt, with their generations.
+    participants: Participants,
+    mode: TxnMode,
+    phase: Phase,
+    doubt: Doubt,
+    /// Whether anything in it may write.
+    writes: bool,
+    tally: VoteTally,
+    /// What the groups answered: for each the index of the item and its reply.
+    parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
+    /// Keys that it reads and that only the data name, as far as an attempt has found them.
+    wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
+    /// Groups that held what was to be checked out, and refused to hand it over when they were asked for it.
+    refusers: Vec<GroupId>,
+    /// What was fetched or locked.
+    objects: BTreeMap<GroupId, Vec<(Option<SeenObject>, KeyVersion)>>,
+    /// Whether another thread works on it.
+    is_aside: bool,
+    /// When that was, by the times of these groups.
+    times: GroupTimes,
+    /// Groups whose answer to this step is still to come.
+    outstanding: usize,
+    /// Groups with long parts that have not voted, and what the others are sent when they have.
+    ahead: BTreeSet<GroupId>,
+    behind: Vec<(GroupId, Request)>,
+    /// The replies of a program that was evaluated here, one for each operation.
+    evaluated: Option<Replies>,
+    /// What is known of the replies of one that groups carry out.
+    plan: Plan,
+    /// Whether a group has lost what it answered.
+    has_lost_replies: bool,
+    /// When the reads of this attempt were sent.
+    sent_at: Monotonic,
+    /// Whether all that was seen so far was there when they were sent.
+    is_together: bool,
+    tries: u32,
+    /// Since when it is open. Its deadline is counted from here, and no attempt moves it but by long values that none before had.
+    opened_at: Monotonic,
+    /// What its long values take: by so much was it moved.
+    long: Duration,
+    /// Since when the attempt's votes are waited for.
+    since: Monotonic,
+}
+
+/// A decision on its way.
+struct Settling {
+    groups: Vec<GroupId>,
+    outstanding: BTreeSet<GroupId>,
+    is_committed: bool,
+    /// Whether everybody who was told that it is committed has a log.
+    is_logged: bool,
+    /// Whether the participants are to forget it then: not if its coordinator lives elsewhere and sees to it.
+    forgets: bool,
+}
+
+impl Coordinator {
+    /// Whether none is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.settling.is_empty() && self.behind.is_empty()
+    }
+
+    /// Whether none is under way but those that cannot end without such groups. What a group without a log is to hear of a
+    /// commit is waited for all the same: nobody else would tell it.
+    pub(crate) fn waits_only_for(&self, is_out: impl Fn(GroupId) -> bool) -> bool {
+        let mut open = self.open.values();
+        let mut settling = self.settling.values();
+        open.all(|open| open.groups.iter().any(|group| is_out(*group)))
+            && settling
+                .all(|settling| settling.is_logged && settling.outstanding.iter().all(|group| is_out(*group)))
+            && (self.behind.is_empty() || !self.open.is_empty())
+    }
+
+    /// Says which of the invariants that can be seen here does not hold.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (seq, open) in &self.open {
+            let id = open.id;
+            let groups = open.participants.iter().map(|participant| participant.group);
+            let is_named = id.seq == *seq
+                && open.groups.is_sorted_by(|a, b| a < b)
+                && groups.eq(open.groups.iter().copied());
+            if !is_named {
+                return Err(format!(
+                    "invariant 5: {id:?} of {:?}, asked as {:?}",
+                    open.groups, open.participants
+                ));
+            }
+            let has_client = open.client.is_some();
+            if self.waited_for.contains(seq) != has_client || !has_client && !open.phase.has_asked() {
+                return Err(format!(
+                    "invariant 6: {id:?}, {:?} by {:?}: client {has_client}, waited for {}",
+                    open.phase,
+                    open.mode,
+                    self.waited_for.contains(seq)
+                ));
+            }
+            let is_shared_out = |client: &Client| {
+                client.combined.is_empty() || client.combined.len() == client.program.items.len()
+            };
+            if !open.client.as_ref().is_none_or(is_shared_out) {
+                return Err(format!("invariant 9: {id:?}, {}", open.state()));
+            }
+            let is_waiting = open.phase.has_asked() || open.outstanding > 0 || open.is_aside;
+            if !is_waiting || open.outstanding > open.groups.len() {
+                return Err(format!(
+                    "invariant 7: {id:?}, {}: {} outstanding",
+                    open.state(),
+                    open.outstanding
+                ));
+            }
+        }
+        if let Some(seq) = self.waited_for.iter().find(|seq| !self.open.contains_key(seq)) {
+            return Err(format!("invariant 6: a client waits for {seq}"));
+        }
+        let waits = |settling: &Settling| {
+            let mut outstanding = settling.outstanding.iter();
+            !settling.outstanding.is_empty() && outstanding.all(|group| settling.groups.contains(group))
+        };
+        match self.settling.iter().find(|(_, settling)| !waits(settling)) {
+            None => Ok(()),
+            Some((txn, settling)) => Err(format!(
+                "invariant 8: {txn:?} waits for {:?}",
+                settling.outstanding
+            )),
+        }
+    }
+
+    /// How many are open, and how many are decided and not recorded everywhere.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.open.len(), self.settling.len())
+    }
+
+    /// What is under way, for traces.
+    pub(crate) fn in_words(&self) -> Vec<String> {
+        let open = self.open.values().map(|open| {
+            let Open {
+                mode, phase, doubt, ..
+            } = open;
+            let (id, outstanding, has_client) = (open.id, open.outstanding, open.client.is_some());
+            format!("{id:?} {mode:?} {phase:?} {doubt:?}: {outstanding} outstanding, client {has_client}")
+        });
+        let settling = self
+            .settling
+            .iter()
+            .map(|(id, settling)| format!("{id:?} settles: {:?} outstanding", settling.outstanding));
+        let behind = self
+            .behind
+            .iter()
+            .map(|(group, seq)| format!("{group:?} behind {seq}"));
+        open.chain(settling).chain(behind).collect()
+    }
+
+    /// The numbers of those whose clients are to be told by a deadline.
+    pub(crate) fn with_deadlines(&self) -> impl Iterator<Item = u64> {
+        let open = self.open.iter();
+        open.filter(|(_, open)| open.client.is_some() && open.has_deadline())
+            .map(|(seq, _)| *seq)
+    }
+
+    /// The oldest of those that are open, at most `max`.
+    pub(crate) fn ongoing(&self, max: usize) -> Vec<OngoingTransaction> {
+        // Sequences grow with time.
+        let oldest = self.open.values().take(max);
+        let ongoing = |open: &Open| {
+            let program = open.client.as_ref().map(|client| &client.program);
+            OngoingTransaction::coordinated(open.id, open.began, open.state(), &open.groups, program)
+        };
+        oldest.map(ongoing).collect()
+    }
+
+    /// Whether this worker coordinates a transaction that is not decided, or not answered.
+    pub(crate) fn is_open(&self, txn: TxnId) -> bool {
+        self.open.get(&txn.seq).is_some_and(|open| open.id == txn)
+    }
+
+    /// Whether a client waits for an open transaction.
+    pub(crate) fn is_waited_for(&self, txn: TxnId) -> bool {
+        self.waited_for.contains(&txn.seq)
+    }
+
+    /// For how long the oldest of those that a client waits for has done so.
+    pub(crate) fn oldest_wait(&self, now: Monotonic) -> Duration {
+        let oldest = self.waited_for.first().and_then(|seq| self.open.get(seq));
+        oldest.map_or(Duration::ZERO, |open| now.since(open.opened_at))
+    }
+
+    /// An open transaction, if this is its attempt.
+    fn open_of(&mut self, txn: TxnId) -> Option<&mut Open> {
+        attempt(&mut self.open, txn)
+    }
+
+    /// Whether this worker still sees to a transaction.
+    pub(crate) fn has(&self, txn: TxnId) -> bool {
+        self.is_open(txn) || self.settling.contains_key(&txn)
+    }
+}
+
+impl Open {
+    /// Whether its client is to be told by a deadline. Who works on values that are checked out answers when they are back, and a
+    /// command within one group waits for its keys as any other there.
+    fn has_deadline(&self) -> bool {
+        self.mode != TxnMode::Offload || self.phase != Phase::Aside && !self.is_single
+    }
+
+    /// Whether the deadline is so near that it must come to its end.
+    fn is_ending(&self, now: Monotonic) -> bool {
+        self.has_deadline() && now.since(self.opened_at) >= DEADLINE - ASKED_BEFORE
+    }
+
+    /// Whether the deadline is over.
+    fn is_overdue(&self, now: Monotonic) -> bool {
+        self.has_deadline() && now.since(self.opened_at) >= DEADLINE
+    }
+
+    /// It has long values: it is treated as if it had come later by what they take.
+    fn allow_for(&mut self, bytes: usize, now: Monotonic) {
+        let long = replica::time_of(bytes);
+        self.opened_at = self.opened_at.after(long.saturating_sub(self.long));
+        self.long = self.long.max(long);
+        self.since = now.after(long);
+    }
+
+    /// Another group has answered this step. Whether all have.
+    fn has_all(&mut self) -> bool {
+        self.outstanding -= 1;
+        self.outstanding == 0
+    }
+
+    /// What it waits for, for operators.
+    fn state(&self) -> &'static str {
+        match self.phase {
+            _ if self.doubt != Doubt::None => "in doubt",
+            _ if self.is_aside => "offloaded",
+            Phase::Reading => "reading",
+            Phase::Locking => "locking",
+            Phase::Voting => "voting",
+            Phase::Aside => "offloaded",
+            Phase::Committed => "committed",
+        }
+    }
+}
+
+impl Coordinator {
+    /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
+    /// if it is one.
+    pub(crate) fn start(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        extent: Extent,
+    ) -> Option<u64> {
+        if program.request.is_some() {
+            return self.start_named(context, reply_to, program, extent);
+        }
+        // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
+        let is_all = context.view.is_spread && context.groups.get() == 1;
+        let is_on_keys = !extent.sees_whole() && !extent.wants;
+        let reads_only = context.view.is_spread && !extent.writes;
+        if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
+            let operations = program.operations().cloned().collect();
+            let conditions = program.conditions.clone();
+            self.blocks.insert(reply_to.place(), program);
+            let block = Request::Block {
+                reply_to,
+                conditions,
+                operations,
+            };
+            context.outbox.request(*group, block);
+            return None;
+        }
+        self.start_transaction(context, reply_to, program, extent)
+    }
+
+    /// The same, of what its client has named.
+    fn start_named(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        extent: Extent,
+    ) -> Option<u64> {
+        let request = program.request.expect("the caller looked");
+        if let ([group], false) = (&extent.groups[..], extent.wants) {
+            let operations = program.operations().cloned().collect();
+            self.blocks.insert(reply_to.place(), program);
+            let once = Request::Once {
+                reply_to,
+                request,
+                operations,
+            };
+            context.outbox.request(*group, once);
+            return None;
+        }
+        self.start_transaction(context, reply_to, program, extent)
+    }
+
+    /// The name and age of a new transaction.
+    pub(crate) fn new_transaction(&mut self, context: &mut Context) -> (TxnId, Priority) {
+        // Unique over the node's workers: two transactions of one age would each wait for the other.
+        self.begun += 1;
+        let workers = context.shared.workers.len() as u64;
+        let (boot, seq) = (context.boot(), self.begun * workers + u64::from(context.worker));
+        let id = TxnId {
+            boot,
+            worker: context.worker,
+            seq,
+            attempt: 1,
+        };
+        let priority = Priority {
+            began: context.turn.now,
+            boot,
+            seq,
+        };
+        (id, priority)
+    }
+
+    /// Every group has lent its values.
+    pub(crate) fn set_out(&mut self, context: &mut Context, mut lent: Lent) {
+        if !lent.is_vain() && lent.steps() > context.turn.steps_max {
+            return context.outbox.offload_jobs.push(OffloadJob::lent(lent));
+        }
+        lent.run();
+        self.give_back(context, lent);
+    }
+
+    /// What groups have sent is too much to be worked on here.
+    pub(crate) fn evaluate_aside(&mut self, context: &mut Context, evaluation: Evaluation) {
+        self.evaluations += 1;
+        context.outbox.offload_jobs.push(OffloadJob::fetched(evaluation));
+    }
+
+    /// Everything goes back to the groups.
+    pub(crate) fn give_back(&mut self, context: &mut Context, lent: Lent) {
+        let Lent {
+            txn,
+            operations,
+            mut scratch,
+            replies,
+            took,
+            ..
+        } = lent;
+        let (concerned, caller) = self.offloaded(txn);
+        for (operation, nanos) in operations.iter().zip(took) {
+            context.note_time(operation.spec, nanos, operation.args.as_args(), caller);
+        }
+        let groups = context.groups;
+        // Each group tells of its own keys: so what is told of one key keeps its order.
+        let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
+        let mut returned: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
+        scratch.take_back(|one| {
+            let group = group_of_key(groups, one.key());
+            returned.entry(group).or_default().push(one);
+        });
+        // Any group will do for these.
+        let mut lazyfree = scratch.take_lazyfree();
+        let (hits, misses) = scratch.take_lookups();
+        let mut counts = LocalCounts { hits, misses };
+        for group in concerned {
+            let request = Request::CheckIn {
+                txn,
+                returned: returned.remove(&group).unwrap_or_default(),
+                events: events.remove(&group).unwrap_or_default(),
+                lazyfree: std::mem::take(&mut lazyfree),
+                counts: std::mem::take(&mut counts),
+            };
+            context.outbox.request(group, request);
+        }
+        self.answer_transaction(context, txn, Answers::Whole(replies));
+    }
+
+    /// Sends a program on its way over several groups, or over one as a whole. Its number, if it was sent.
+    pub(crate) fn start_transaction(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        extent: Extent,
+    ) -> Option<u64> {
+        let sees_whole = extent.sees_whole();
+        // The result of a named one is kept with the votes, and so must be known before them.
+        let mode = match (extent.flows || program.request.is_some(), extent.writes) {
+            _ if extent.scans && context.view.is_spread && !program.is_exec => TxnMode::PerGroup,
+            (true, _) if sees_whole => TxnMode::LockInPlace,
+            // Where groups have logs, a lock is an entry, and reading without one mostly does.
+            (true, _) if context.view.is_spread => TxnMode::OptimisticRead,
+            (true, _) => TxnMode::LockFirst,
+            (false, false) if context.view.is_spread => TxnMode::SnapshotRead,
+            (false, true) if sees_whole => TxnMode::InPlace,
+            (false, _) => TxnMode::Vote,
+        };
+        self.open_transaction(
+            context,
+            Client::alone(reply_to, program),
+            extent,
+            mode,
+            false,
+            true,
+        )
+    }
+
+    /// Sends a program on its way on values that are checked out for it; its number.
+    pub(crate) fn start_offload(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        extent: Extent,
+        is_single: bool,
+        touches: bool,
+    ) -> Option<u64> {
+        let client = Client::alone(reply_to, program);
+        self.open_transaction(context, client, extent, TxnMode::Offload, is_single, touches)
+    }
+
+    /// Sends combined commands on their way, as one transaction.
+    pub(crate) fn start_combined(
+        &mut self,
+        context: &mut Context,
+        combined: Vec<Combined>,
+        program: Program,
+        extent: Extent,
+    ) {
+        let client = Client {
+            reply_to: combined.first().expect("there is something").reply_to,
+            program,
+            // One by itself needs nobody to share its answer out.
+            combined: if combined.len() > 1 { combined } else { Vec::new() },
+        };
+        self.open_transaction(context, client, extent, TxnMode::Vote, false, true);
+    }
+
+    /// Sends a command on its way by itself that was combined with others, of which nothing was done.
+    pub(crate) fn start_alone(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        opened_at: Monotonic,
+    ) {
+        let extent = program.extent(context.groups);
+        let begun = self.open_transaction(
+            context,
+            Client::alone(reply_to, program),
+            extent,
+            TxnMode::Vote,
+            false,
+            true,
+        );
+        if let Some(next) = begun.and_then(|seq| self.open.get_mut(&seq)) {
+            next.opened_at = opened_at;
+        }
+    }
+
+    fn open_transaction(
+        &mut self,
+        context: &mut Context,
+        client: Client,
+        extent: Extent,
+        mode: TxnMode,
+        is_single: bool,
+        touches: bool,
+    ) -> Option<u64> {
+        let (id, priority) = self.new_transaction(context);
+        let span = id.seq - self.lowest_open(id.seq).min(id.seq);
+        let (open, settling) = self.counts();
+        let (came_at, now) = (context.timing.now(), context.now);
+        if mode != TxnMode::SnapshotRead && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
+            if is_single {
+                self.fail_single(context, client.reply_to, &client.program, BEHIND);
+            } else {
+                self.answer_client(context, client, Answers::Failed(BEHIND), Some(came_at));
+            }
+            return None;
+        }
+        context
+            .stats
+            .transactions
+            .add(client.combined.len().max(1) as u64);
+        if context.view.is_spread {
+            // It is measured when it is answered.
+            context.timing.is_ours = false;
+        }
+        let open = Open {
+            id,
+            began: priority.began,
+            came_at: context.view.is_spread.then_some(came_at),
+            spent: None,
+            is_single,
+            touches,
+            logged: BTreeSet::new(),
+            client: Some(client),
+            tally: VoteTally::new(extent.groups.iter().copied()),
+            groups: extent.groups,
+            participants: [].into(),
+            mode,
+            phase: Phase::Reading,
+            doubt: Doubt::None,
+            writes: extent.writes,
+            parts: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            refusers: Vec::new(),
+            objects: BTreeMap::new(),
+            is_aside: false,
+            times: GroupTimes::default(),
+            outstanding: 0,
+            ahead: BTreeSet::new(),
+            behind: Vec::new(),
+            evaluated: None,
+            plan: Plan::default(),
+            has_lost_replies: false,
+            sent_at: Monotonic(0),
+            is_together: true,
+            tries: 0,
+            opened_at: now,
+            long: Duration::ZERO,
+            since: now,
+        };
+        self.open.insert(id.seq, open);
+        self.waited_for.insert(id.seq);
+        self.attempt_transaction(context, id.seq);
+        Some(id.seq)
+    }
+
+    /// A command took so long here at once, and is noted when it is over.
+    pub(crate) fn note_spent(&mut self, seq: u64, nanos: u64) {
+        if let Some(open) = self.open.get_mut(&seq)
+            && open.came_at.is_none()
+            && open.mode != TxnMode::Offload
+        {
+            open.spent = Some(nanos);
+        }
+    }
+
+    /// Sends the first messages of an attempt.
+    fn attempt_transaction(&mut self, context: &mut Context, seq: u64) {
+        let (groups, is_spread) = (context.groups, context.view.is_spread);
+        let now = if is_spread {
+            (context.shared.hooks.monotonic)()
+        } else {
+            Monotonic(0)
+        };
+        let open = self.open.get_mut(&seq).expect("the caller opened it");
+        let participants: Participants = open
+            .groups
+            .iter()
+            .map(|group| context.view.participant(*group))
+            .collect();
+        open.participants = participants.clone();
+        let (txn, began) = (open.id, open.began);
+        if is_spread && open.groups.iter().any(|group| context.shared.is_cut_off(*group)) {
+            // Nothing of this attempt was sent: the others' keys are not locked for it.
+            return self.answer_transaction(context, txn, Answers::Failed(UNREACHABLE));
+        }
+        let Some(Client {
+            program, combined, ..
+        }) = &open.client
+        else {
+            return;
+        };
+        open.parts.clear();
+        open.objects.clear();
+        open.is_aside = false;
+        open.times.clear();
+        open.evaluated = None;
+        open.logged.clear();
+        open.phase = match open.mode {
+            TxnMode::SnapshotRead | TxnMode::OptimisticRead | TxnMode::PerGroup => Phase::Reading,
+            TxnMode::LockFirst | TxnMode::LockInPlace | TxnMode::Offload => Phase::Locking,
+            TxnMode::Vote | TxnMode::InPlace => Phase::Voting,
+        };
+        open.outstanding = open.groups.len();
+        open.is_together = true;
+        open.sent_at = now;
+        open.tally = VoteTally::new(open.groups.iter().copied());
+        let (mut parts, mut changed) = (None, None);
+        let is_strict = program.is_strict();
+        // What is checked out comes back without a result.
+        let is_bounded = !is_spread && program.request.is_none() && program.can_be_offloaded();
+        let part = |assignment| Part {
+            txn,
+            began,
+            participants: participants.clone(),
+            conditions: Vec::new(),
+            expects: Vec::new(),
+            assignment,
+            is_bounded,
+        };
+        let mut requests = Vec::with_capacity(open.groups.len());
+        for &group in &open.groups {
+            let conditions = program.conditions_in(groups, group);
+            let mut operations_there = || -> Vec<Operation> {
+                let parts = parts.get_or_insert_with(|| match combined.is_empty() {
+                    true => program.partition(groups),
+                    false => combining::partition(program, groups, &open.groups),
+                });
+                let its = parts.remove(&group).unwrap_or_default();
+                let (items, operations) = its.into_iter().unzip();
+                open.parts.insert(group, (items, Replies::default()));
+                operations
+            };
+            let request = match open.mode {
+                TxnMode::SnapshotRead => Request::See {
+                    txn,
+                    conditions,
+                    operations: operations_there(),
+                },
+                TxnMode::Vote => {
+                    let assignment = Assignment::Evaluate {
+                        operations: operations_there(),
+                        is_strict,
+                    };
+                    Request::Prepare(Box::new(Part {
+                        conditions,
+                        ..part(assignment)
+                    }))
+                }
+                TxnMode::InPlace => {
+                    let assignment = Assignment::InPlace {
+                        steps: operations_there().into_iter().map(Step::Run).collect(),
+                        after_lock: false,
+                    };
+                    Request::Prepare(Box::new(Part {
+                        conditions,
+                        ..part(assignment)
+                    }))
+                }
+                TxnMode::PerGroup => {
+                    let Some(operation) = operations_there().into_iter().next() else {
+                        open.outstanding -= 1;
+                        continue;
+                    };
+                    Request::Part { txn, operation }
+                }
+                TxnMode::Offload => {
+                    let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+                    let locks = locks_of(program.operations().map(Operation::words), is_there);
+                    let locks = with_conditions(locks, &conditions);
+                    let objects = program.objects_in(groups, group, &open.wanted);
+                    // Alone, even to read: a value that is checked out is with nobody else.
+                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
+                    let keeps_place = open.groups.len() == 1;
+                    Request::Prepare(Box::new(Part {
+                        conditions,
+                        is_bounded: false,
+                        ..part(Assignment::CheckOut { locks, keeps_place })
+                    }))
+                }
+                TxnMode::OptimisticRead => {
+                    let mut keys = program.objects_in(groups, group, &open.wanted);
+                    // If it is on its way already, its end is waited for. There is nothing under the name.
+                    keys.extend(program.name_lock(groups, group));
+                    Request::Fetch { txn, keys }
+                }
+                TxnMode::LockFirst | TxnMode::LockInPlace => {
+                    let changed = changed.get_or_insert_with(|| changed_keys(program));
+                    let keys = program.objects_in(groups, group, &open.wanted).into_iter();
+                    let keys = keys.map(|(db, key)| {
+                        let alone = changed.contains(&key);
+                        ((db, key), alone)
+                    });
+                    let name = program.name_lock(groups, group).map(|name| (name, true));
+                    Request::Lock(Box::new(part(Assignment::Lock {
+                        keys: keys.chain(name).collect(),
+                        is_whole: open.mode == TxnMode::LockInPlace,
+                    })))
+                }
+            };
+            requests.push((group, request));
+        }
+        if requests.is_empty() {
+            // Nothing was named at all: `EXEC` of connection commands never comes here, `DEL` of nothing is an error.
+            return self.answer_transaction(context, txn, Answers::Parts(BTreeMap::new()));
+        }
+        self.send_parts(context, txn, requests);
+    }
+
+    /// Sends its groups what they have to do for a transaction. Those with long parts go first, and the others when these have
+    /// voted: whoever is prepared and hears nothing for long asks the others, and would be told that the long part has not come.
+    fn send_parts(&mut self, context: &mut Context, txn: TxnId, requests: Vec<(GroupId, Request)>) {
+        let long_bytes_min = context.shared.hooks.piece_sizes.long_bytes_min;
+        let is_long = |request: &Request| matches!(request, Request::Prepare(part) if part.byte_len() >= long_bytes_min);
+        let (mut first, mut behind): (Vec<_>, Vec<_>) =
+            requests.into_iter().partition(|(_, request)| is_long(request));
+        if first.is_empty() {
+            first = std::mem::take(&mut behind);
+        } else if let Some(open) = self.open_of(txn) {
+            open.ahead = first.iter().map(|(group, _)| *group).collect();
+            open.behind = behind;
+        }
+        context.outbox.requests.extend(first);
+    }
+
+    /// A group has answered commands that only read.
+    pub(crate) fn on_seen(&mut self, context: &mut Context, txn: TxnId, group: GroupId, seen: Seen) {
+        let now = (context.shared.hooks.monotonic)();
+        let Some(open) = self.open_of(txn) else { return };
+        let Some(replies) = seen.replies else {
+            return self.answer_transaction(context, txn, Answers::Refused);
+        };
+        open.is_together &= is_old_enough(seen.age, now.since(open.sent_at));
+        if let Some((_, held)) = open.parts.get_mut(&group) {
+            *held = replies;
+        }
+        if !open.has_all() {
+            return;
+        }
+        if open.groups.len() == 1 || open.is_together || mutations::is(Mutation::AgeNotChecked) {
+            let parts = std::mem::take(&mut open.parts);
+            return self.answer_transaction(context, txn, Answers::Parts(parts));
+        }
+        open.tries += 1;
+        if open.tries > TRIES_MAX {
+            open.mode = TxnMode::Vote;
+        }
+        context.stats.transaction_retries.add(1);
+        self.begin_again_transaction(context, txn);
+    }
+
+    /// A group has sent objects.
+    pub(crate) fn on_fetched(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        objects: Vec<(Option<SeenObject>, KeyVersion)>,
+        age: Duration,
+        time: UnixMillis,
+    ) {
+        let now = (context.shared.hooks.monotonic)();
+        let Some(open) = self.open_of(txn) else { return };
+        open.times.note(group, time);
+        open.is_together &= is_old_enough(age, now.since(open.sent_at));
+        self.on_objects(context, txn, group, objects);
+    }
+
+    /// A group has locked keys, or let their values be checked out, and sent their objects.
+    pub(crate) fn on_locked(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        is_logged: bool,
+        time: UnixMillis,
+        objects: Vec<Option<SeenObject>>,
+    ) {
+        let Some(open) = self.open_of(txn) else { return };
+        open.times.note(group, time);
+        if is_logged {
+            open.logged.insert(group);
+        }
+        self.on_held(context, txn, group, objects);
+    }
+
+    /// A group has sent the objects of keys that are locked.
+    fn on_held(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        objects: Vec<Option<SeenObject>>,
+    ) {
+        let absent = KeyVersion::Absent(ids::Version(0));
+        let objects = objects.into_iter().map(|object| (object, absent)).collect();
+        self.on_objects(context, txn, group, objects);
+    }
+
+    fn on_objects(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        objects: Vec<(Option<SeenObject>, KeyVersion)>,
+    ) {
+        let Some(open) = self.open_of(txn) else { return };
+        if open.objects.insert(group, objects).is_some() {
+            return;
+        }
+        if !open.has_all() {
+            return;
+        }
+        if open.mode == TxnMode::Offload {
+            return self.set_out_with(context, txn);
+        }
+        self.evaluate_transaction(context, txn);
+    }
+
+    /// A group has done its part of what each does for itself.
+    pub(crate) fn on_part_done(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        replies: Replies,
+    ) {
+        let Some(open) = self.open_of(txn) else { return };
+        if let Some((_, held)) = open.parts.get_mut(&group) {
+            *held = replies;
+        }
+        if open.has_all() {
+            let parts = std::mem::take(&mut open.parts);
+            self.answer_transaction(context, txn, Answers::Parts(parts));
+        }
+    }
+
+    /// All groups hold what is to be checked out: they are asked for it.
+    fn check_out(&mut self, context: &mut Context, txn: TxnId) {
+        let groups = context.groups;
+        let Some(open) = self.open_of(txn) else { return };
+        let Some(Client { program, .. }) = &open.client else {
+            // It was told that it is not known, and nobody is left for whom it would be carried out.
+            self.end_attempt(context, txn, false);
+            self.open.remove(&txn.seq);
+            return;
+        };
+        let of = |&group: &GroupId| {
+            let keys = program.objects_in(groups, group, &open.wanted);
+            (group, Request::CheckOut { txn, keys })
+        };
+        let requests: Vec<(GroupId, Request)> = open.groups.iter().map(of).collect();
+        open.phase = Phase::Aside;
+        open.outstanding = open.groups.len();
+        context.outbox.requests.extend(requests);
+    }
+
+    /// All values are here: the commands are carried out on them, on another thread.
+    fn set_out_with(&mut self, context: &mut Context, txn: TxnId) {
+        let (groups, turn, limits) = (context.groups, context.turn, context.limits);
+        let (clock, shared) = (context.timing.clock(), context.shared.clone());
+        let Some(open) = self.open_of(txn) else { return };
+        if !open.refusers.is_empty() {
+            return self.put_back(context, txn);
+        }
+        let Some(Client {
+            program, reply_to, ..
+        }) = &open.client
+        else {
+            return;
+        };
+        let mut scratch: Scratch = turn.scratch(open.times.earliest());
+        scratch.set_limits(limits);
+        for (group, objects) in std::mem::take(&mut open.objects) {
+            let keys = program.objects_in(groups, group, &open.wanted);
+            for ((db, key), (object, _)) in keys.into_iter().zip(objects) {
+                scratch.place(db, &key, object.and_then(SeenObject::into_object));
+            }
+        }
+        scratch.touch(open.touches);
+        let operations: Vec<Operation> = program.operations().cloned().collect();
+        let times = operations
+            .iter()
+            .map(|operation| open.times.of(operation, groups));
+        let times = times.collect();
+        let client = shared.clients.at(reply_to.worker, reply_to.connection);
+        self.set_out(context, Lent::new(txn, client, operations, times, scratch, clock));
+    }
+
+    /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
+    fn put_back(&mut self, context: &mut Context, txn: TxnId) {
+        let groups = context.groups;
+        let Some(open) = self.open_of(txn) else { return };
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
+        let refusers = std::mem::take(&mut open.refusers);
+        let mut requests = Vec::new();
+        for (group, objects) in std::mem::take(&mut open.objects) {
+            if refusers.contains(&group) {
+                continue;
+            }
+            let keys = program.objects_in(groups, group, &open.wanted);
+            let values = keys.into_iter().zip(objects);
+            let returned = values
+                .filter_map(|((db, _), (object, _))| Some(Returned::Unchanged(db, object?.into_object()?)));
+            let request = Request::CheckIn {
+                txn,
+                returned: returned.collect(),
+                events: Vec::new(),
+                lazyfree: Lazyfree::default(),
+                counts: LocalCounts::default(),
+            };
+            requests.push((group, request));
+        }
+        context.outbox.requests.extend(requests);
+        // Whatever they still hold for it, they let go.
+        self.settle(context, txn, refusers, false, true);
+        self.leave_offload(context, txn);
+    }
+
+    /// The groups of an open transaction, and who asked for it.
+    pub(crate) fn offloaded(&self, txn: TxnId) -> (Vec<GroupId>, Caller<'static>) {
+        let open = self.open.get(&txn.seq);
+        let open = open.expect("nothing ends it before its values are back");
+        let client = open.client.as_ref().expect("nobody gives it up");
+        (open.groups.clone(), Caller::of(client.reply_to))
+    }
+
+    /// All objects are here: the commands are carried out on a scratch, on another thread if it is much.
+    fn evaluate_transaction(&mut self, context: &mut Context, txn: TxnId) {
+        let evaluations = self.evaluations;
+        let (groups, turn, limits, now) = (context.groups, context.turn, context.limits, context.now);
+        let Some(open) = attempt(&mut self.open, txn) else {
+            return;
+        };
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
+        let after_lock = open.mode.locks_first();
+        let mut fetched = Fetched::default();
+        for (group, objects) in std::mem::take(&mut open.objects) {
+            let keys = program.objects_in(groups, group, &open.wanted);
+            for ((db, key), (object, version)) in keys.into_iter().zip(objects) {
+                if !after_lock {
+                    let unchanged = Condition::Unchanged {
+                        db,
+                        key: key.clone(),
+                        version,
+                    };
+                    fetched.expects.entry(group).or_default().push(unchanged);
+                }
+                fetched.objects.push(((db, key), object));
+            }
+        }
+        let is_whole = open.mode == TxnMode::LockInPlace;
+        let time_of = |operation: &Operation| open.times.of(operation, groups);
+        let may_leave = context.view.is_spread && !is_whole && evaluations < EVALUATIONS_MAX;
+        if may_leave && fetched.is_much(turn.steps_max) {
+            let operations = program.operations().cloned();
+            let operations = operations.map(|operation| {
+                let time = time_of(&operation);
+                (operation, time)
+            });
+            let mut scratch = turn.scratch(open.times.earliest());
+            scratch.set_limits(limits);
+            let evaluation = Evaluation {
+                txn,
+                groups,
+                operations: operations.collect(),
+                scratch: Some(scratch),
+                fetched,
+                evaluated: None,
+            };
+            open.allow_for(evaluation.fetched.byte_len(), now);
+            open.is_aside = true;
+            return self.evaluate_aside(context, evaluation);
+        }
+        let mut scratch = turn.scratch_in(self.scratch.take(), open.times.earliest());
+        scratch.set_limits(limits);
+        let expects = std::mem::take(&mut fetched.expects);
+        if fetched.place_on(&mut scratch).is_none() {
+            return self.on_failed_transaction(context, txn, UNREACHABLE);
+        }
+        let evaluated = if is_whole {
+            let (plan, lacks) = match Plan::make(program, groups, &open.times, &mut scratch) {
+                Ok(plan) => (plan, Vec::new()),
+                Err(lacks) => (Plan::default(), lacks),
+            };
+            open.plan = plan;
+            Evaluated {
+                lacks,
+                replies: Replies::default(),
+                effects: effects_of(&mut scratch, groups),
+            }
+        } else {
+            let operations = program.operations();
+            let evaluated = evaluate(
+                &mut scratch,
+                groups,
+                operations.map(|operation| (operation, time_of(operation))),
+            );
+            if scratch.is_small() {
+                // It is empty now.
+                self.scratch = Some(scratch);
+            }
+            evaluated
+        };
+        self.go_on_with(context, txn, evaluated, expects);
+    }
+
+    /// Another thread has carried the commands out. Of an attempt that was given up meanwhile nothing is wanted.
+    pub(crate) fn on_evaluated(&mut self, context: &mut Context, evaluation: Evaluation) {
+        self.evaluations -= 1;
+        let txn = evaluation.txn;
+        let Some(open) = self.open_of(txn).filter(|open| open.is_aside) else {
+            return;
+        };
+        open.is_aside = false;
+        match evaluation.evaluated {
+            Some(evaluated) => self.go_on_with(context, txn, evaluated, evaluation.fetched.expects),
+            None => self.on_failed_transaction(context, txn, UNREACHABLE),
+        }
+    }
+
+    /// Asks for votes on what the commands have changed, or begins again if they want more.
+    fn go_on_with(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        evaluated: Evaluated,
+        mut expects: BTreeMap<GroupId, Vec<Condition>>,
+    ) {
+        let (groups, now) = (context.groups, context.now);
+        let Some(open) = self.open_of(txn) else {
+            return;
+        };
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
+        let after_lock = open.mode.locks_first();
+        let Evaluated {
+            lacks,
+            replies: evaluated,
+            mut effects,
+        } = evaluated;
+        if !lacks.is_empty() {
+            for (db, key) in lacks {
+                let group = group_of_key(groups, &key);
+                open.wanted.entry(group).or_default().insert((db, key));
+            }
+            open.groups.extend(open.wanted.keys());
+            open.groups.sort_unstable();
+            open.groups.dedup();
+            if open.phase.has_asked() {
+                self.end_attempt(context, txn, false);
+            }
+            return self.begin_again_transaction(context, txn);
+        }
+        if !open.writes && !after_lock && program.conditions.is_empty() {
+            if open.is_together || mutations::is(Mutation::AgeNotChecked) {
+                return self.answer_transaction(context, txn, Answers::Whole(evaluated));
+            }
+            open.tries += 1;
+            if open.tries <= TRIES_MAX {
+                context.stats.transaction_retries.add(1);
+                return self.begin_again_transaction(context, txn);
+            }
+        }
+        open.phase = Phase::Voting;
+        open.outstanding = open.groups.len();
+        open.allow_for(effects.values().flatten().map(Effect::byte_len).sum(), now);
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
+        let mut requests = Vec::new();
+        for &group in &open.groups {
+            let assignment = if open.mode == TxnMode::LockInPlace {
+                let items = open.plan.items.remove(&group).unwrap_or_default();
+                open.parts.insert(group, (items, Replies::default()));
+                Assignment::InPlace {
+                    steps: open.plan.steps.remove(&group).unwrap_or_default(),
+                    after_lock,
+                }
+            } else {
+                Assignment::Install {
+                    effects: effects.remove(&group).unwrap_or_default(),
+                    after_lock,
+                    result: program.result_in(groups, group, &evaluated),
+                }
+            };
+            let part = Part {
+                txn,
+                began: open.began,
+                participants: open.participants.clone(),
+                conditions: program.conditions_in(groups, group),
+                expects: if after_lock {
+                    Vec::new()
+                } else {
+                    expects.remove(&group).unwrap_or_default()
+                },
+                assignment,
+                is_bounded: false,
+            };
+            requests.push((group, Request::Prepare(Box::new(part))));
+        }
+        open.evaluated = (!open.mode.is_in_place()).then_some(evaluated);
+        self.send_parts(context, txn, requests);
+    }
+
+    /// A group has voted.
+    pub(crate) fn on_vote(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        vote: Vote,
+        is_logged: bool,
+        replies: Replies,
+    ) {
+        let Some(open) = self.open_of(txn) else { return };
+        if !open.groups.contains(&group) {
+            return;
+        }
+        if is_logged {
+            open.logged.insert(group);
+        }
+        if open.phase == Phase::Aside {
+            // All have voted. This one was asked for values, and has none.
+            open.refusers.push(group);
+            return self.on_held(context, txn, group, Vec::new());
+        }
+        if vote == Vote::Refused(Refusal::Known) {
+            open.evaluated = Some(replies);
+        } else if vote == Vote::Refused(Refusal::Failed) {
+            let error = replies.iter().find(|reply| reply.first() == Some(&b'-'));
+            let error = error.map(<[u8]>::to_vec).unwrap_or_default();
+            open.evaluated = Some(Replies::of([&*error]));
+        } else if let Some((_, held)) = open.parts.get_mut(&group)
+            && !open.mode.is_in_place()
+        {
+            *held = replies;
+        }
+        let decision = open.tally.on_vote(group, vote);
+        let decision = match decision {
+            None if mutations::is(Mutation::CommitWithoutAll) && open.tally.on_wound().len() == 1 => {
+                Some(Decision::Commit)
+            }
+            decision => decision,
+        };
+        match decision {
+            None => {
+                open.ahead.remove(&group);
+                if open.ahead.is_empty() {
+                    for (group, request) in std::mem::take(&mut open.behind) {
+                        context.outbox.request(group, request);
+                    }
+                }
+            }
+            Some(Decision::Commit) => self.commit_transaction(context, txn),
+            Some(Decision::Abort(refusal)) => self.abort_transaction(context, txn, refusal),
+        }
+    }
+
+    /// Every group has prepared.
+    fn commit_transaction(&mut self, context: &mut Context, txn: TxnId) {
+        let Some(open) = self.open_of(txn) else { return };
+        if open.mode == TxnMode::Offload {
+            return self.check_out(context, txn);
+        }
+        let is_in_place = open.mode.is_in_place();
+        let answers = match open.evaluated.take() {
+            Some(evaluated) => Answers::Whole(evaluated),
+            None if is_in_place && open.client.is_none() => {
+                // It was told that it is not known, and nobody waits for the replies.
+                self.end_attempt(context, txn, true);
+                self.open.remove(&txn.seq);
+                return;
+            }
+            None if is_in_place => {
+                open.phase = Phase::Committed;
+                open.outstanding = open.groups.len();
+                return self.end_attempt(context, txn, true);
+            }
+            None => Answers::Parts(std::mem::take(&mut open.parts)),
+        };
+        self.end_attempt(context, txn, true);
+        self.answer_transaction(context, txn, answers);
+    }
+
+    /// A group has refused.
+    fn abort_transaction(&mut self, context: &mut Context, txn: TxnId, refusal: Refusal) {
+        self.end_attempt(context, txn, false);
+        let Some(open) = self.open_of(txn) else { return };
+        match refusal {
+            Refusal::Condition => return self.answer_transaction(context, txn, Answers::Refused),
+            Refusal::Failed => {
+                let error = open.evaluated.take().unwrap_or_default();
+                return self.answer_transaction(context, txn, Answers::Whole(error));
+            }
+            Refusal::Known => {
+                let known = open.evaluated.take().unwrap_or_default().into_once();
+                let answers =
+                    known.map_or_else(|standing| Answers::Failed(error_of(standing)), Answers::Whole);
+                return self.answer_transaction(context, txn, answers);
+            }
+            Refusal::Busy if open.mode == TxnMode::Offload => return self.leave_offload(context, txn),
+            Refusal::Busy => return self.answer_transaction(context, txn, Answers::Failed(BUSY)),
+            Refusal::Over => return self.answer_transaction(context, txn, Answers::Failed(TAKEN_FOR_DEAD)),
+            Refusal::Queried if open.doubt != Doubt::None => {
+                return self.answer_transaction(context, txn, Answers::Failed(TIMED_OUT));
+            }
+            Refusal::Changed => {
+                open.tries += 1;
+                open.mode = if open.tries > TRIES_MAX {
+                    TxnMode::LockFirst
+                } else {
+                    TxnMode::OptimisticRead
+                };
+            }
+            Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
+            Refusal::Wounded | Refusal::Queried | Refusal::Renewed => {}
+        }
+        context.stats.transaction_retries.add(1);
+        self.begin_again_transaction(context, txn);
+    }
+
+    /// One of the groups of what was to be offloaded has a log by now: it is carried out as any other is.
+    fn leave_offload(&mut self, context: &mut Context, txn: TxnId) {
+        context.stats.transaction_retries.add(1);
+        let Some(mut open) = self.open.remove(&txn.seq) else {
+            return;
+        };
+        self.waited_for.remove(&txn.seq);
+        let Some(Client {
+            reply_to, program, ..
+        }) = open.client.take()
+        else {
+            return;
+        };
+        if let (true, [group], Some(operation)) =
+            (open.is_single, &open.groups[..], program.operations().next())
+        {
+            let operation = operation.clone();
+            return context
+                .outbox
+                .request(*group, Request::Execute { reply_to, operation });
+        }
+        let extent = program.extent(context.groups);
+        let begun = self.start(context, reply_to, program, extent);
+        if let Some(next) = begun.and_then(|seq| self.open.get_mut(&seq)) {
+            (next.opened_at, next.long) = (open.opened_at, open.long);
+        }
+    }
+
+    /// An older transaction waits for this one at a group that is alone, or the group is to get a log and waits for it to end: it is
+    /// withdrawn where it only waits.
+    pub(crate) fn on_wound(&mut self, context: &mut Context, txn: TxnId) {
+        let Some(open) = self.open_of(txn).filter(|open| open.phase.has_asked()) else {
+            return;
+        };
+        for group in open.tally.on_wound() {
+            context.outbox.request(group, Request::Wound { txn });
+        }
+    }
+
+    /// Tells all participants of an attempt how it ended.
+    fn end_attempt(&mut self, context: &mut Context, txn: TxnId, is_committed: bool) {
+        let (is_spread, worker) = (context.view.is_spread, context.worker);
+        let Some(open) = self.open_of(txn) else { return };
+        let is_awaited = open.phase == Phase::Committed;
+        if !is_awaited {
+            open.phase = Phase::Reading;
+        }
+        open.behind.clear();
+        let groups = open.groups.clone();
+        // Who has voted without a log has none before it is told. Who has not may have one by now: where that can be, the
+        // end of an attempt that nobody has committed is not left to chance.
+        if !open.logged.is_empty() || is_spread && !is_committed {
+            return self.settle(context, txn, groups, is_committed, true);
+        }
+        for group in groups {
+            let decide = Request::Decide {
+                txn,
+                is_committed,
+                is_awaited,
+                worker,
+                is_final: true,
+            };
+            context.outbox.request(group, decide);
+        }
+    }
+
+    /// Tells participants what was decided, until all have recorded it.
+    pub(crate) fn settle(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        groups: Vec<GroupId>,
+        is_committed: bool,
+        forgets: bool,
+    ) {
+        if self.settling.contains_key(&txn) {
+            // It is decided once. Who recovers a dead coordinator's transaction may hear, late, from one that has forgotten it,
+            // and of our own it may be found, after a group began anew, that nothing of it was left.
+            return;
+        }
+        let open = self.open_of(txn);
+        let has_log = |open: &mut Open| open.groups.iter().all(|group| open.logged.contains(group));
+        let settling = Settling {
+            outstanding: groups.iter().copied().collect(),
+            groups: groups.clone(),
+            is_logged: !is_committed || open.is_none_or(has_log),
+            is_committed,
+            forgets,
+        };
+        self.settling.insert(txn, settling);
+        for &group in &groups {
+            context
+                .outbox
+                .request(group, self.decision(context, txn, is_committed));
+        }
+        if mutations::is(Mutation::ForgottenEarly) {
+            self.forget_everywhere(context, txn, &groups);
+        }
+    }
+
+    fn decision(&self, context: &Context, txn: TxnId, is_committed: bool) -> Request {
+        let open = self.open.get(&txn.seq);
+        Request::Decide {
+            txn,
+            is_committed,
+            // The replies of what groups carry out when it is decided.
+            is_awaited: open.is_some_and(|open| open.id == txn && open.phase == Phase::Committed),
+            worker: context.worker,
+            is_final: false,
+        }
+    }
+
+    /// A group has recorded the end of a transaction.
+    pub(crate) fn on_decided(&mut self, context: &mut Context, txn: TxnId, group: GroupId, replies: Replies) {
+        let mut is_awaited = false;
+        if let Some(open) = self.open_of(txn).filter(|open| open.phase == Phase::Committed) {
+            if let Some((items, held)) = open.parts.get_mut(&group) {
+                // Of a coordinator that was taken for dead, nothing is kept.
+                open.has_lost_replies |= replies.iter().count() != items.len();
+                *held = replies;
+            }
+            is_awaited = true;
+            if open.has_all() {
+                let parts = std::mem::take(&mut open.parts);
+                let answers = match open.has_lost_replies {
+                    true => Answers::Failed(UNKNOWN),
+                    false => std::mem::take(&mut open.plan).answers(parts),
+                };
+                self.answer_transaction(context, txn, answers);
+            }
+        }
+        let Some(settling) = self.settling.get_mut(&txn) else {
+            if !is_awaited && self.is_ours(context, txn) {
+                // It had a log when it was told of the end of an attempt, and its coordinator took it for one that has none.
+                self.forget_everywhere(context, txn, &[group]);
+            }
+            return;
+        };
+        settling.outstanding.remove(&group);
+        if !settling.outstanding.is_empty() {
+            return;
+        }
+        let settling = self.settling.remove(&txn).expect("looked at a moment ago");
+        if settling.forgets {
+            self.forget_everywhere(context, txn, &settling.groups);
+        }
+    }
+
+    /// It is not known whether a group was told: it is told again, as soon as it can be.
+    pub(crate) fn on_undecided(&mut self, context: &mut Context, txn: TxnId, group: GroupId) {
+        let settling = self.settling.get(&txn);
+        if let Some(settling) = settling.filter(|settling| settling.outstanding.contains(&group)) {
+            if context.shared.is_cut_off(group) {
+                self.untold.entry(group).or_default().insert(txn);
+                return;
+            }
+            let request = self.decision(context, txn, settling.is_committed);
+            context.outbox.request(group, request);
+        } else if !self.has(txn) && self.is_ours(context, txn) {
+            // Only the end of what nobody has committed is told to a group with a log without waiting for it to be recorded.
+            self.settle(context, txn, vec![group], false, true);
+        }
+    }
+
+    fn is_ours(&self, context: &Context, txn: TxnId) -> bool {
+        txn.boot == context.boot() && txn.worker == context.worker
+    }
+
+    /// Tells groups that are in reach again what was decided meanwhile.
+    fn tell_untold(&mut self, context: &mut Context) {
+        let shared = &context.shared;
+        let reached = self.untold.extract_if(.., |group, _| !shared.is_cut_off(*group));
+        for (group, decided) in reached.collect::<Vec<_>>() {
+            for txn in decided {
+                self.on_undecided(context, txn, group);
+            }
+        }
+    }
+
+    fn forget_everywhere(&mut self, context: &mut Context, txn: TxnId, groups: &[GroupId]) {
+        let is_ours = self.is_ours(context, txn);
+        // Of somebody else's, nothing is known of the others.
+        let low = if is_ours { self.lowest_open(txn.seq) } else { 0 };
+        for &group in groups {
+            if is_ours && low <= txn.seq {
+                let behind = self.behind.entry(group).or_default();
+                *behind = (*behind).max(txn.seq);
+            }
+            context.outbox.request(group, Request::Forget { txn, low });
+        }
+    }
+
+    /// All of this worker's transactions below are over everywhere, or written down by whoever has a part in them, if those up
+    /// to `newest` are all that there were. Only what has a client may be begun again.
+    fn lowest_open(&self, newest: u64) -> u64 {
+        let first = self.waited_for.first();
+        first.copied().unwrap_or(newest + 1)
+    }
+
+    /// Tells groups that know of transactions by their numbers alone that all up to there are over.
+    fn raise_marks(&mut self, context: &mut Context) {
+        let Some(&newest) = self.behind.values().max() else {
+            return;
+        };
+        let low = self.lowest_open(newest);
+        let (boot, worker) = (context.boot(), context.worker);
+        let behind = self.behind.extract_if(.., |_, seq| *seq < low);
+        for (group, seq) in behind.collect::<Vec<_>>() {
+            let txn = TxnId {
+                boot,
+                worker,
+                seq,
+                attempt: 0,
+            };
+            context.outbox.request(group, Request::Forget { txn, low });
+        }
+    }
+
+    /// The next attempt, of the same age.
+    fn begin_again_transaction(&mut self, context: &mut Context, txn: TxnId) {
+        let now = context.now;
+        let Some(open) = self.open_of(txn) else { return };
+        if open.client.is_none() {
+            self.open.remove(&txn.seq);
+            return;
+        }
+        if mutations::is(Mutation::DeadlinePerAttempt) {
+            open.opened_at = now;
+        }
+        if open.is_ending(now) {
+            return self.answer_transaction(context, txn, Answers::Failed(TIMED_OUT));
+        }
+        open.id.attempt += 1;
+        open.since = now;
+        open.doubt = Doubt::None;
+        self.attempt_transaction(context, txn.seq);
+    }
+
+    /// Answers the client, and ends here.
+    pub(crate) fn answer_transaction(&mut self, context: &mut Context, txn: TxnId, answers: Answers) {
+        let Some(mut open) = self.open.remove(&txn.seq) else {
+            return;
+        };
+        self.waited_for.remove(&txn.seq);
+        if let Answers::Refused = answers {
+            context.stats.transactions_refused.add(1);
+        }
+        let is_ending = open.is_ending(context.now);
+        let Some(client) = open.client.take() else {
+            return;
+        };
+        let (reply_to, program) = (client.reply_to, &client.program);
+        if let (Some(nanos), Some(operation)) = (open.spent, program.operations().next()) {
+            let (spec, args) = operation.words();
+            context.note_time(spec, nanos, args, Caller::of(reply_to));
+        }
+        match answers {
+            Answers::Whole(replies) if open.is_single => {
+                self.answer_single(context, reply_to, program, replies)
+            }
+            Answers::Failed(error) if open.is_single => self.fail_single(context, reply_to, program, error),
+            // Nothing was done, perhaps because of a group that only one of them has named.
+            Answers::Failed(UNREACHABLE | BUSY | TOO_LONG) if !client.combined.is_empty() && !is_ending => {
+                for (client, program) in combining::apart(client.combined, client.program) {
+                    self.start_alone(context, client.reply_to, program, open.opened_at);
+                }
+            }
+            answers => self.answer_client(context, client, answers, open.came_at),
+        }
+    }
+
+    /// Answers whoever waits for a transaction, each for his own command.
+    fn answer_client(
+        &mut self,
+        context: &mut Context,
+        client: Client,
+        answers: Answers,
+        came_at: Option<u64>,
+    ) {
+        let Client {
+            reply_to,
+            program,
+            combined,
+        } = client;
+        if combined.is_empty() {
+            return self.finish_program(context, reply_to, program, answers, came_at);
+        }
+        let each = combining::share_out(answers);
+        for (client, program) in combining::apart(combined, program) {
+            self.finish_program(context, client.reply_to, program, each(), Some(client.came_at));
+        }
+    }
+
+    /// The same with an error.
+    fn fail_single(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: &Program,
+        error: &'static str,
+    ) {
+        let mut replies = Replies::default();
+        replies.push(Protocol::Resp2, |writer| writer.error(error));
+        self.answer_single(context, reply_to, program, replies);
+    }
+
+    /// Answers a single command, perhaps of another worker's connection: as its group would have.
+    fn answer_single(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: &Program,
+        replies: Replies,
+    ) {
+        if replies.bytes().first() == Some(&b'-')
+            && let Some(operation) = program.operations().next()
+        {
+            context.stats.by_command[operation.spec.id].failed.add(1);
+        }
+        let replies = Some(replies);
+        context
+            .outbox
+            .outputs
+            .push_back(Output::Answered { reply_to, replies });
+    }
+
+    /// A group could not be asked, or what came of it is not known.
+    pub(crate) fn on_failed_transaction(&mut self, context: &mut Context, txn: TxnId, error: &'static str) {
+        let is_certain = matches!(error, UNREACHABLE | TOO_LONG);
+        let Some(open) = self.open_of(txn) else { return };
+        match open.phase {
+            // What looks at groups as a whole would wait for a moment in which nobody holds a lock there. It takes its place in
+            // the queue instead, where those that are younger do not overtake it.
+            Phase::Reading if open.mode == TxnMode::SnapshotRead && error == CROWDED_OUT => {
+                open.mode = TxnMode::Vote;
+                context.stats.transaction_retries.add(1);
+                self.begin_again_transaction(context, txn);
+            }
+            Phase::Reading => {
+                // Reads did nothing, whatever is not known.
+                let error = match error.starts_with("UNKNOWN") {
+                    true => UNREACHABLE,
+                    false => error,
+                };
+                self.answer_transaction(context, txn, Answers::Failed(error));
+            }
+            // Its end is told again until it is recorded, whatever became of this request.
+            Phase::Committed => {}
+            Phase::Locking | Phase::Voting | Phase::Aside if is_certain => {
+                // The part was never sent, and will not be.
+                self.end_attempt(context, txn, false);
+                self.answer_transaction(context, txn, Answers::Failed(error));
+            }
+            Phase::Locking | Phase::Voting | Phase::Aside => self.ask_participants(context, txn),
+        }
+    }
+
+    /// Asks the participants what has become of a transaction of this worker.
+    fn ask_participants(&mut self, context: &mut Context, txn: TxnId) {
+        let Some(open) = self.open_of(txn) else { return };
+        if open.doubt == Doubt::None {
+            open.doubt = Doubt::Queried;
+        }
+        let participants = open.participants.clone();
+        self.recover(context, txn, participants);
+    }
+
+    /// What the participants of a transaction of this worker have written down decides it. `true` if it is one.
+    pub(crate) fn on_recovered(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        decision: Option<Decision>,
+    ) -> bool {
+        let Some(open) = self.open_of(txn) else {
+            return self.settling.contains_key(&txn);
+        };
+        match decision {
+            // It waits for the groups to carry it out, whatever else they have written.
+            _ if open.phase == Phase::Committed => {}
+            // The votes are on their way, with the replies; if the client was told already, they are not waited for.
+            Some(Decision::Commit) if open.client.is_some() => open.doubt = Doubt::FoundCommitted,
+            Some(Decision::Commit) => {
+                self.end_attempt(context, txn, true);
+                self.open.remove(&txn.seq);
+            }
+            Some(Decision::Abort(_)) => self.abort_transaction(context, txn, Refusal::Queried),
+            None => self.answer_transaction(context, txn, Answers::Failed(UNKNOWN)),
+        }
+        true
+    }
+
+    /// Time passes: whoever waits too long for votes, or has no more time, asks what has become of his transaction; whoever does not learn it is
+    /// told that it is not known, and it is asked for until somebody knows.
+    pub(crate) fn tick_transaction(&mut self, context: &mut Context) {
+        self.raise_marks(context);
+        self.tell_untold(context);
+        self.drop_lost_txn_queries(context);
+        let (now, is_spread) = (context.now, context.view.is_spread);
+        // While all groups are on this node, they answer, if not at once: a key may be held for long.
+        let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
+        let open = self.open.values();
+        let late: Vec<TxnId> = open
+            .filter(|open| open.phase.has_asked() && open.doubt != Doubt::FoundCommitted)
+            .filter(|open| is_silent(open) || open.is_ending(now))
+            .map(|open| open.id)
+            .collect();
+        for txn in late {
+            self.ask_participants(context, txn);
+        }
+        let open = self.open.values();
+        let lost: Vec<TxnId> = open
+            .filter(|open| open.client.is_some() && open.is_overdue(now))
+            .map(|open| open.id)
+            .collect();
+        for txn in lost {
+            let open = self.open.get_mut(&txn.seq).expect("looked at a moment ago");
+            match open.phase {
+                Phase::Reading => {
+                    // It has done nothing, and whatever still comes is of no use.
+                    let error = if open.is_aside { TOO_SLOW } else { UNREACHABLE };
+                    self.answer_transaction(context, txn, Answers::Failed(error));
+                    continue;
+                }
+                Phase::Committed => {
+                    // It is carried out, and only what it answers is missing.
+                    self.answer_transaction(context, txn, Answers::Failed(UNKNOWN));
+                    continue;
+                }
+                Phase::Locking | Phase::Voting | Phase::Aside => {}
+            }
+            let is_found_committed = open.doubt == Doubt::FoundCommitted;
+            let came_at = open.came_at;
+            self.waited_for.remove(&txn.seq);
+            if let Some(client) = open.client.take() {
+                self.answer_client(context, client, Answers::Failed(UNKNOWN), came_at);
+            }
+            if is_found_committed {
+                self.end_attempt(context, txn, true);
+                self.open.remove(&txn.seq);
+            }
+        }
+    }
+
+    fn finish_program(
+        &mut self,
+        context: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        replies: Answers,
+        came_at: Option<u64>,
+    ) {
+        let answered = Answered {
+            reply_to,
+            program,
+            replies,
+        };
+        context.outbox.finished.push_back(Finished { answered, came_at });
+    }
+}
+
+/// An open transaction, if this is its attempt.
+fn attempt(open: &mut BTreeMap<u64, Open>, txn: TxnId) -> Option<&mut Open> {
+    let is_its = |open: &&mut Open| open.id == txn || mutations::is(Mutation::AttemptIgnored);
+    open.get_mut(&txn.seq).filter(is_its)
+}
+
+/// Whether what had not changed for so long when it was read was there when the reads were sent, if sending, reading and
+/// receiving took no longer than `took`. Clocks may differ by a sixteenth in their rates, and tick at different moments.
+fn is_old_enough(age: Duration, took: Duration) -> bool {
+    age > took + took / 16
+}
+
+/// The keys that the commands of a program may change.
+fn changed_keys(program: &Program) -> BTreeSet<Box<[u8]>> {
+    let mut changed = BTreeSet::new();
+    for operation in program.operations() {
+        operation.keys(|key, key_use| {
+            if key_use != command::KeyUse::Read {
+                changed.insert(Box::from(key));
+            }
+        });
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+    use crate::endpoint::Endpoint;
+    use crate::gateway::Gateway;
+    use crate::shared::Shared;
+    use ids::{Boot, GroupCount, Groups, HashSeed};
+    use options::Sources;
+    use resp::ArgsBuf;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    fn feed(gateway: &mut Gateway, connection: &mut Connection, line: &str) {
+        gateway.feed(connection, format!("{line}\r\n").as_bytes());
+    }
+
+    fn reply(gateway: &mut Gateway, connection: &mut Connection) -> String {
+        while let Some(delivery) = gateway.next_delivery() {
+            gateway.deliver(connection, delivery);
+        }
+        let ready = connection.pipeline.ready().to_vec();
+        connection.pipeline.sent(ready.len());
+        String::from_utf8_lossy(&ready).replace("\r\n", " ")
+    }
+
+    /// A node of one worker that is alone, a client of it, and two keys of different groups.
+    fn alone() -> (Gateway, Arc<Shared>, Connection, [String; 2]) {
+        let settings = options::load(&Sources::default()).expect("no option is given");
+        let groups = Groups::with_default_partitions(GroupCount::new(4).expect("a valid count"));
+        let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
+        let gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
+        let client = Connection::by(Endpoint::AnyNode);
+        shared.clients.add(client.session.info.clone());
+        let mut keys = (0..).map(|at| format!("k{at}"));
+        let one = keys.next().expect("there are more");
+        let other =
+            keys.find(|key| group_of_key(groups, key.as_bytes()) != group_of_key(groups, one.as_bytes()));
+        let keys = [one, other.expect("there are several groups")];
+        (gateway, shared, client, keys)
+    }
+
+    /// Makes each of the keys a set of fifty members, more than which commands may walk over at once from here on.
+    fn make_large(gateway: &mut Gateway, shared: &Shared, client: &mut Connection, keys: &[String]) {
+        let members: Vec<String> = (0..50).map(|member| format!("m{member}")).collect();
+        for key in keys {
+            feed(gateway, client, &format!("SADD {key} {}", members.join(" ")));
+            assert_eq!(reply(gateway, client), ":50 ");
+        }
+        shared.steps_max.store(8, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_relative_deadline_of_what_is_offloaded_counts_from_its_groups_time() {
+        let (mut gateway, shared, mut client, keys) = alone();
+        let [one, other] = &keys;
+        // The wall clock is set back by an hour: the groups' time does not go back.
+        let hour = 3_600_000;
+        gateway.begin_turn(UnixMillis(hour));
+        make_large(&mut gateway, &shared, &mut client, &keys);
+        gateway.begin_turn(UnixMillis(1));
+        for line in [
+            "MULTI",
+            &format!("SUNION {one} {other}"),
+            &format!("PEXPIRE {other} 500"),
+            "EXEC",
+        ] {
+            feed(&mut gateway, &mut client, line);
+        }
+        gateway.pump();
+        let mut offload_jobs = gateway.take_offload_jobs();
+        assert_eq!(offload_jobs.len(), 1, "it is too large to be carried out at once");
+        offload_jobs[0].run();
+        offload_jobs
+            .into_iter()
+            .for_each(|offload_job| gateway.on_offload_job(offload_job));
+        let answered = reply(&mut gateway, &mut client);
+        assert!(answered.ends_with(" :1 "), "the deadline is set: {answered}");
+        feed(&mut gateway, &mut client, &format!("PTTL {other}"));
+        assert_eq!(reply(&mut gateway, &mut client), ":500 ");
+    }
+
+    #[test]
+    fn values_go_back_if_a_group_does_not_hand_its_own_over() {
+        let (mut gateway, shared, mut client, keys) = alone();
+        let [one, other] = &keys;
+        let groups = gateway.context.groups;
+        make_large(&mut gateway, &shared, &mut client, &keys);
+        gateway.begin_turn(UnixMillis(1));
+        let words = ArgsBuf::from_slices(["SUNION", one.as_str(), other.as_str()]);
+        let operation = client
+            .session
+            .operation(command::CommandId::SUnion.spec(), words.as_args());
+        gateway.begin(&mut client, Program::single(operation));
+        let refuser = group_of_key(groups, other.as_bytes());
+        let mut refused = 0;
+        while let Some(output) = gateway.context.outbox.outputs.pop_front() {
+            match output {
+                Output::Locked {
+                    txn, group, objects, ..
+                } if group == refuser && refused == 0 => {
+                    // As if it had never held them: they are where they were, and it answers so.
+                    let databases = std::iter::repeat(ids::Db::default());
+                    let objects = objects.into_iter().flatten().zip(databases);
+                    let check_in = Request::CheckIn {
+                        txn,
+                        returned: objects
+                            .filter_map(|(object, db)| Some(Returned::Unchanged(db, object.into_object()?)))
+                            .collect(),
+                        events: Vec::new(),
+                        lazyfree: Lazyfree::default(),
+                        counts: LocalCounts::default(),
+                    };
+                    gateway.request(group, check_in);
+                    refused += 1;
+                    gateway.context.outbox.outputs.push_back(Output::Voted {
+                        txn,
+                        group,
+                        vote: Vote::Refused(Refusal::Busy),
+                        is_logged: true,
+                        replies: Replies::default(),
+                    });
+                }
+                output => gateway.on_output(output),
+            }
+        }
+        assert_eq!(refused, 1, "the values were asked for");
+        let mut offload_jobs = gateway.take_offload_jobs();
+        assert_eq!(offload_jobs.len(), 1, "it is tried again");
+        offload_jobs[0].run();
+        offload_jobs
+            .into_iter()
+            .for_each(|offload_job| gateway.on_offload_job(offload_job));
+        assert!(reply(&mut gateway, &mut client).starts_with("*50 "));
+        assert!(gateway.is_at_rest(), "nothing is left of the first attempt");
+        for key in [&one, &other] {
+            feed(&mut gateway, &mut client, &format!("SCARD {key}"));
+            assert_eq!(reply(&mut gateway, &mut client), ":50 ");
+        }
+    }
+}

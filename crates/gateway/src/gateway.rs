@@ -1,0 +1,796 @@
+//! A worker's gateway: from a client's command to groups, here or at other workers, and back.
+//!
+//! ```text
+//!  feed --> decode --> dispatch --+-- the gateway's own commands (`commands/`)
+//!                                 +-- one group, here: applied at once, reply written in place
+//!                                 +-- one group, elsewhere: into the worker's mailbox batch, a place in the pipeline
+//!                                 +-- several groups: `transaction.rs`, `coordinator.rs`
+//! ```
+//!
+//! Everything a turn has for another worker goes into one mailbox batch, handed over by the driver at the turn's end.
+//! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`].
+
+use crate::blocking::Blocking;
+use crate::cluster::Cluster;
+use crate::combining::{self, Combining};
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+use crate::cross_protocol::is_http;
+use crate::endpoint::Endpoint;
+use crate::fanout::Fanout;
+use crate::gather::Gather;
+use crate::idempotency::Naming;
+use crate::key_counts::KeyCountQuery;
+use crate::last_agent::LastAgent;
+use crate::local_groups::LocalGroups;
+use crate::maxmemory::{Changed, Maxmemory};
+use crate::notify::Notify;
+use crate::pause::Pausing;
+use crate::program::{Program, group_of_key, names_more};
+use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
+use crate::scan::Scanning;
+use crate::session::{SentKind, Session, Watched};
+use crate::shared::Shared;
+use crate::stats::WorkerStats;
+use crate::timing::Caller;
+use bytes::Bytes;
+use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
+use ids::{Db, GroupId, HashSeed};
+use keyspace::{KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
+use options::Settings;
+use replica::{Condition, Operation, ReplyTo, Request, locks_of};
+use resp::{Args, Decoded, Limits, Writer};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One worker's gateway, with the groups that live on the worker.
+pub struct Gateway {
+    pub(crate) context: Context,
+    pub(crate) local: LocalGroups,
+    pub(crate) maxmemory: Maxmemory,
+    /// Commands that another worker decides.
+    pub(crate) last_agent: LastAgent,
+    /// Transactions over several groups.
+    pub(crate) coordinator: Coordinator,
+    /// Commands over several groups that this turn has brought, and that share one transaction.
+    pub(crate) combining: Combining,
+    /// `WATCH` of keys whose groups were asked for versions.
+    pub(crate) watches: Gather<Vec<Watched>>,
+    /// `INFO` for which the other workers were asked to refresh their figures.
+    pub(crate) infos: Gather<KeyCountQuery>,
+    pub(crate) blocking: Blocking,
+    pub(crate) pubsub: PubSub,
+    /// `SCAN`s that wait for another worker or node, by connection and place.
+    pub(crate) scans: BTreeMap<(u64, u64), Scanning>,
+    /// `CLIENT PAUSE`.
+    pub(crate) pausing: Pausing,
+    /// The rest of the cluster, and this worker's part in it.
+    pub(crate) cluster: Cluster,
+    /// Commands that other nodes were asked for.
+    pub(crate) fanout: Fanout,
+}
+
+impl Gateway {
+    /// Bytes of replies that one connection may gather before they are sent, beyond those of one command: the
+    /// rest of its pipeline waits for the next turn.
+    pub const TURN_OUTPUT_BYTES: usize = 1024 * 1024;
+
+    /// The gateway of worker number `worker`, with empty groups. `secret` decides the hash order of their keys, and
+    /// must not follow from anything a client can see; `seed` decides everything else that is random.
+    pub fn new(worker: u16, shared: Arc<Shared>, secret: HashSeed, seed: u64) -> Gateway {
+        let workers = shared.workers.len();
+        let mut gateway = Gateway {
+            local: LocalGroups::new(worker, &shared, secret),
+            context: Context::new(worker, shared, seed),
+            maxmemory: Maxmemory::default(),
+            last_agent: LastAgent::new(workers),
+            coordinator: Coordinator::default(),
+            combining: Combining::default(),
+            watches: Gather::default(),
+            infos: Gather::default(),
+            blocking: Blocking::default(),
+            pubsub: PubSub::default(),
+            scans: BTreeMap::new(),
+            pausing: Pausing::default(),
+            cluster: Cluster::default(),
+            fanout: Fanout::default(),
+        };
+        gateway.load_settings();
+        gateway
+    }
+
+    /// Messages to other connections that may wait while one goes on; at the limit the rest of its commands wait for
+    /// the next turn.
+    const DELIVERIES_MAX: usize = 1_024;
+
+    /// Patterns that channels of one connection's `PUBLISH` are compared with in a turn, beyond those of one command; at the
+    /// limit the rest of its commands wait for the next turn.
+    const COMPARED_MAX: u64 = 10_000;
+
+    /// Begins a turn of the worker's loop.
+    #[inline]
+    pub fn begin_turn(&mut self, now: ids::UnixMillis) {
+        self.maxmemory.changed = Changed::Any;
+        self.context.stats.turns.add(1);
+        self.context.turn.number += 1;
+        self.context.turn.now = now;
+        self.context.turn.seed = self.context.prng.next_u64();
+        self.context.turn.steps_max = self
+            .context
+            .shared
+            .steps_max
+            .load(std::sync::atomic::Ordering::Relaxed);
+        self.follow_settings();
+        let topology_version = self.context.shared.topology_version();
+        if self.context.view.topology.is_behind(topology_version) {
+            let topology = self.context.shared.topology();
+            self.context.view.topology.follow(topology, topology_version);
+        }
+        self.look_at_pause();
+    }
+
+    /// The counters of this worker.
+    #[inline]
+    pub fn stats(&self) -> &WorkerStats {
+        &self.context.stats
+    }
+
+    pub(crate) fn load_settings(&mut self) {
+        let Context {
+            settings,
+            limits,
+            shared,
+            turn,
+            timing,
+            ..
+        } = &mut self.context;
+        // The version first: what is set meanwhile is another one.
+        let version = shared.settings_version();
+        settings.follow(shared.settings(), version);
+        self.maxmemory.follow(settings);
+        self.pubsub.notify = Notify::new(settings);
+        turn.notify = self.pubsub.notify.classes;
+        // Groups are told of the world once a turn, and it is another one from here on.
+        turn.number += 1;
+        turn.lfu = self.maxmemory.policy.is_lfu().then(|| LfuParameters {
+            log_factor: settings.lfu_log_factor,
+            decay_minutes: settings.lfu_decay_time_minutes,
+        });
+        timing.set_slow_log(settings.slowlog_log_slower_than_micros);
+        timing.tracks = settings.latency_tracking;
+        let limits_before = std::mem::replace(limits, compactness(settings));
+        self.local.set_limits(turn, *limits);
+        if limits_before != *limits {
+            self.ask_limits_of_led();
+        }
+    }
+
+    /// Follows what another worker, or another node, has set since this turn began: whoever was told that it is set may ask
+    /// for something in the same turn.
+    #[inline]
+    pub(crate) fn follow_settings(&mut self) {
+        let version = self.context.shared.settings_version();
+        if self.context.settings.is_behind(version) {
+            self.load_settings();
+        }
+    }
+
+    /// See [`Gateway::TURN_OUTPUT_BYTES`], of which this is the value in force.
+    pub fn turn_output_bytes(&self) -> usize {
+        self.context.shared.hooks.turn_output_bytes
+    }
+
+    /// The settings in force this turn.
+    pub fn settings(&self) -> &Settings {
+        &self.context.settings
+    }
+
+    /// Carries out the commands in `fresh`, which follow what the connection has left over.
+    #[inline]
+    pub fn feed(&mut self, connection: &mut Connection, fresh: &[u8]) {
+        if connection.has_input() {
+            connection.keep(fresh);
+            return self.resume(connection);
+        }
+        let consumed = self.run(connection, fresh, None);
+        connection.keep(&fresh[consumed..]);
+        self.pump();
+    }
+
+    /// Carries out what the connection has left over: after a wait, or when the driver read into its buffer.
+    pub fn resume(&mut self, connection: &mut Connection) {
+        let (input, consumed) = connection.take_input();
+        let is_long = input.len() - consumed >= KEPT_BYTES_MIN;
+        if is_long && connection.decoder.wanted() <= input.len() - consumed {
+            let input = Bytes::from(input);
+            let more = self.run(connection, &input[consumed..], Some(&input));
+            // Nothing is copied but what stands behind a frame that somebody has kept, which is most of it.
+            match more {
+                0 => connection.put_input(input.into(), consumed, 0),
+                _ => connection.put_input(input[consumed + more..].to_vec(), 0, 0),
+            }
+        } else {
+            let more = self.run(connection, &input[consumed..], None);
+            connection.put_input(input, consumed, more);
+        }
+        self.pump();
+    }
+
+    /// Decodes and dispatches until the bytes end or the connection has to wait. Returns the bytes consumed.
+    /// Of what lies in `source`, the frame of a long command need not be copied.
+    fn run(&mut self, connection: &mut Connection, bytes: &[u8], source: Option<&Bytes>) -> usize {
+        // The words of a command lie in it while the rest of the connection is worked on.
+        let mut decoder = std::mem::take(&mut connection.decoder);
+        let (mut at, mut is_incomplete) = (0, false);
+        connection.is_cut_short = false;
+        self.follow_settings();
+        let output_max = connection.session.output_limit(&self.context.settings);
+        let turn_output_bytes = self.turn_output_bytes();
+        let compared = self.pubsub.compared;
+        let mut looked_at = 0;
+        self.context.open_span();
+        while at < bytes.len() {
+            let Connection {
+                session, pipeline, ..
+            } = &mut *connection;
+            if session.is_waiting || session.is_closing || pipeline.is_full() {
+                break;
+            }
+            let ready = pipeline.ready_bytes();
+            if ready >= turn_output_bytes {
+                // The driver sends it and lets others have their turn; at the limit it ends the connection.
+                session.is_overrun = output_max.passes_hard(ready as u64);
+                break;
+            }
+            if self.context.outbox.deliveries.len() >= Gateway::DELIVERIES_MAX
+                || self.pubsub.compared - compared >= Gateway::COMPARED_MAX
+            {
+                break;
+            }
+            let limits = Limits {
+                bulk_bytes_max: usize::try_from(self.context.settings.proto_max_bulk_len)
+                    .unwrap_or(usize::MAX),
+                authenticated: session.is_authenticated,
+                ..Limits::default()
+            };
+            match decoder.decode(&bytes[at..], &limits) {
+                Ok(Decoded::Frame { consumed }) => {
+                    if looked_at == 0 && at + consumed < bytes.len() {
+                        looked_at = KEYS_AHEAD;
+                        self.local.look_ahead(session.db, &bytes[at..]);
+                    }
+                    looked_at = looked_at.saturating_sub(1);
+                    let args = decoder.args(&bytes[at..]);
+                    if !args.is_empty() {
+                        let resolved = command::resolve(args);
+                        let spec = resolved.as_ref().ok().copied();
+                        let may_pass = |spec| self.may_pass(session, spec, args);
+                        if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
+                            break;
+                        }
+                        let is_spread = self.context.view.is_spread;
+                        let may_overtake = |spec| {
+                            may_overtake(session, spec, args)
+                                || is_spread && (session.sent.is_mixed() || may_hide(session, spec, args))
+                        };
+                        if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
+                            break;
+                        }
+                        if spec.is_some_and(is_publish) && pipeline.places() >= PUBLISHED_MAX {
+                            break;
+                        }
+                        let is_postponed = |spec| self.is_postponed(session, spec);
+                        if self.pausing.pause.is_some() && spec.is_some_and(is_postponed) {
+                            self.hold_back(session);
+                            break;
+                        }
+                        if let Some(source) = source {
+                            self.context.frame = frame(source, &bytes[at..at + consumed]);
+                        }
+                        self.dispatch(connection, args, resolved);
+                        if source.is_some() {
+                            self.context.frame = None;
+                        }
+                    }
+                    at += consumed;
+                }
+                Ok(Decoded::Incomplete) => {
+                    is_incomplete = true;
+                    break;
+                }
+                Err(error) => {
+                    let text = [b"ERR ", error.message().as_slice()].concat();
+                    pipeline.writer(session.protocol).error_bytes(&text);
+                    self.context.count_error(&text);
+                    session.is_closing = true;
+                    at = bytes.len();
+                }
+            }
+        }
+        if !self.may_tell() {
+            // Somebody else may lead by now, and have written what was just read. Nothing of it is told.
+            connection.session.is_void = true;
+            let info = &connection.session.info;
+            info.is_killed.store(true, std::sync::atomic::Ordering::Relaxed);
+            self.context.outbox.reap_soon();
+        }
+        if !is_incomplete {
+            connection.is_cut_short = at < bytes.len() && !connection.session.is_closing;
+            decoder.relax();
+        }
+        connection.decoder = decoder;
+        self.context.close_span();
+        at
+    }
+
+    /// One command of one client, and what its name and number of words were found to be.
+    #[inline]
+    fn dispatch(
+        &mut self,
+        connection: &mut Connection,
+        args: Args<'_>,
+        resolved: Result<&'static Spec, ReplyError>,
+    ) {
+        let start = connection.pipeline.target().len();
+        let slots = connection.pipeline.reserved();
+        let mut is_push = false;
+        match resolved {
+            Ok(spec) => {
+                is_push = changes_subscriptions(spec.id);
+                let info = &connection.session.info;
+                info.note_command(spec.id.index() as u16, self.context.turn.now.0);
+                self.context.before_command(spec);
+                if connection.session.no_touch {
+                    self.local.touch(touches(&connection.session, spec));
+                }
+                self.admit(connection, spec, args);
+                // Whatever the command made of the flag: the next client's count again.
+                if connection.session.no_touch || spec.id == CommandId::ClientNoTouch {
+                    self.local.touch(true);
+                }
+                if self.context.timing.is_ours {
+                    self.context
+                        .after_command(spec, args, Caller::Here(&connection.session.info));
+                }
+                if connection.pipeline.reserved() == slots {
+                    let is_failure = !self.context.timing.is_refused;
+                    self.context
+                        .look_at_reply(is_failure.then_some(spec), &connection.pipeline.target()[start..]);
+                }
+            }
+            Err(_) if is_http(args) => return self.context.end_cross_protocol(&mut connection.session),
+            Err(error) => {
+                if let Some(spec) = command::lookup(args.arg(0)) {
+                    self.context.stats.by_command[spec.id].rejected.add(1);
+                }
+                let is_exec = command::lookup(args.arg(0)).is_some_and(|spec| spec.id == CommandId::Exec);
+                if is_exec {
+                    self.abort_exec(connection, &error);
+                } else {
+                    self.refuse(connection, &error);
+                }
+                self.context
+                    .look_at_reply(None, &connection.pipeline.target()[start..]);
+            }
+        }
+        if connection.session.is_silent() && !is_push {
+            // What was written at once is taken back; what comes later was reserved as silent.
+            if connection.pipeline.reserved() == slots {
+                connection.pipeline.take_back(start);
+            }
+        }
+        connection.session.end_command();
+        self.serve_waiters();
+    }
+
+    /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
+    pub(crate) fn refuse(&mut self, connection: &mut Connection, error: &ReplyError) {
+        self.context.timing.is_refused = true;
+        if let Some(block) = &mut connection.session.block {
+            block.is_broken = true;
+        }
+        error.write(&mut connection.writer());
+    }
+
+    /// Checks what every command must pass, then carries it out or queues it.
+    #[inline]
+    fn admit(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        if !connection.session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
+            self.context.stats.by_command[spec.id].rejected.add(1);
+            return self.refuse(connection, &ReplyError::NoAuth);
+        }
+        if connection.session.is_listening()
+            && let Some(error) = connection.session.refuses_while_listening(spec)
+        {
+            self.context.stats.by_command[spec.id].rejected.add(1);
+            return self.refuse(connection, &error);
+        }
+        if let Some(error) = self.context.endpoint_refuses(&connection.session, spec, args) {
+            self.context.stats.by_command[spec.id].rejected.add(1);
+            return self.refuse(connection, &error);
+        }
+        if connection.session.block.is_some() && self.queue(connection, spec, args) {
+            return;
+        }
+        if matches!(spec.id, CommandId::DebugObject | CommandId::DebugSdsLen)
+            && let Err(error) = self.check_debug(&connection.session)
+        {
+            return self.refuse(connection, &error);
+        }
+        self.context.stats.commands.add(1);
+        self.context.stats.by_command[spec.id].calls.add(1);
+        self.context.timing.is_ours = true;
+        if spec.id != CommandId::Multi
+            && let Some(id) = connection.session.naming.take()
+            && self.on_named(connection, spec, args, id)
+        {
+            return self.show(&connection.session, connection.session.db, spec, args);
+        }
+        match spec.route {
+            Route::Keys if spec.flags.contains(Flags::BLOCKING) => {
+                self.on_blocking(connection, spec, args);
+            }
+            Route::Keys => self.on_keys(connection, spec, args),
+            Route::Connection => self.on_connection(connection, spec, args),
+            Route::Everywhere => self.on_several(connection, spec, args),
+            Route::Scan => self.on_scan(connection, spec, args),
+        }
+        // An EXEC that waits for groups is shown when it is over, behind its commands.
+        if !(spec.id == CommandId::Exec && connection.session.is_waiting) {
+            self.show(&connection.session, connection.session.db, spec, args);
+        }
+    }
+
+    /// Room for a command that needs memory. `false`: refuse.
+    #[inline]
+    pub(crate) fn make_room(&mut self) -> bool {
+        let is_paused = self.pausing.pause.is_some();
+        let has_room = self
+            .maxmemory
+            .make_room(&mut self.context, &mut self.local, is_paused);
+        self.tell_noted();
+        has_room
+    }
+
+    /// A command on keys.
+    #[inline]
+    fn on_keys(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        let mut group = None;
+        let groups = self.context.groups;
+        if let Some(key) = command::only_key(spec).and_then(|position| args.get(position)) {
+            group = Some(group_of_key(groups, key));
+        } else {
+            let mut several = false;
+            command::keys(spec, args, &mut |position, _: KeyUse| {
+                let found = group_of_key(groups, args.arg(position));
+                several |= group.is_some_and(|group| group != found);
+                group = Some(found);
+            });
+            if several || names_more(spec, args) {
+                return self.on_several(connection, spec, args);
+            }
+        }
+        // A command that names no key (an option made it so) is as good in any group.
+        let group = group.unwrap_or(GroupId::new(0));
+        let Some(index) = self.local.index(group) else {
+            return self.forward(connection, spec, args, group);
+        };
+        if spec.flags.contains(Flags::DENYOOM) {
+            if !self.make_room() {
+                return ReplyError::OutOfMemory.write(&mut connection.writer());
+            }
+            self.maxmemory.changed = Changed::One(index);
+        }
+        let replica = &self.local.replicas[index];
+        if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
+            if replica.has_log() {
+                return self.on_replicated(connection, spec, args, index);
+            }
+            return self.park(connection, spec, args, group);
+        }
+        let parse = spec.parse.expect("a command on keys has a parser");
+        let command = match parse(args) {
+            Ok(command) => command,
+            Err(error) => return error.write(&mut connection.writer()),
+        };
+        if self.is_heavy(connection.session.db, spec, args, &command) {
+            note_sent(connection, spec, args);
+            let reply_to = self.reserve(connection);
+            let operation = connection.session.operation(spec, args);
+            return self.run_aside(reply_to, operation, touches(&connection.session, spec));
+        }
+        let db = connection.session.db;
+        self.local.replicas[index].execute(&self.context.turn, db, &command, &mut connection.writer());
+        self.tell(index);
+    }
+
+    /// Reserves the place of an answer that comes later.
+    pub(crate) fn reserve(&self, connection: &mut Connection) -> ReplyTo {
+        let sequence = connection.pipeline.reserve(connection.session.is_silent());
+        ReplyTo {
+            worker: self.context.worker,
+            connection: connection.session.token,
+            sequence,
+        }
+    }
+
+    /// The same of a command that is sent to its group. One that goes there in pieces is not to be overtaken.
+    pub(crate) fn reserve_behind(&self, connection: &mut Connection, spec: &Spec, args: Args<'_>) -> ReplyTo {
+        let reply_to = self.reserve(connection);
+        if self.context.shared.hooks.piece_sizes.is_long(spec, args) {
+            connection.pipeline.hold_behind(reply_to.sequence);
+        }
+        reply_to
+    }
+
+    /// Sends a command to the worker of its group.
+    pub(crate) fn forward(
+        &mut self,
+        connection: &mut Connection,
+        spec: &'static Spec,
+        args: Args<'_>,
+        group: GroupId,
+    ) {
+        let is_free = is_free(connection, spec, args);
+        note_sent(connection, spec, args);
+        let reply_to = self.reserve_behind(connection, spec, args);
+        // It is measured where it is carried out.
+        self.context.timing.is_ours = false;
+        let owner = self.local.owner(group);
+        let frame = self.context.frame.as_ref();
+        let asked = connection.session.asked(spec, args, is_free, frame);
+        self.context
+            .outbox
+            .mailbox_batch(owner)
+            .push_command(reply_to, &asked);
+    }
+
+    /// Lets a command wait for locks in its group, here.
+    pub(crate) fn park(
+        &mut self,
+        connection: &mut Connection,
+        spec: &'static Spec,
+        args: Args<'_>,
+        group: GroupId,
+    ) {
+        let index = self.local.index(group).expect("the caller looked");
+        if !self.local.replicas[index].has_room_to_wait() {
+            return busy(&mut connection.writer());
+        }
+        note_sent(connection, spec, args);
+        let reply_to = self.reserve(connection);
+        let operation = connection.session.operation(spec, args);
+        self.wait_for_keys(group, reply_to, operation, touches(&connection.session, spec));
+    }
+
+    /// Lets a command wait for the locks of its keys, which are all in this group of this worker.
+    pub(crate) fn wait_for_keys(
+        &mut self,
+        group: GroupId,
+        reply_to: ReplyTo,
+        operation: Operation,
+        touches: bool,
+    ) {
+        let index = self.local.index(group).expect("its keys live here");
+        // Nothing more is lent of a group that is to get a log.
+        if operation.spec.walks == Walks::Little || self.local.replicas[index].awaits_log() {
+            return self.request(group, Request::Execute { reply_to, operation });
+        }
+        // How far it will walk cannot be told yet: what it wants may be lent.
+        self.run_aside(reply_to, operation, touches);
+    }
+
+    /// Makes room for a command on keys, if it needs any, and parses it. `None`: the error is written.
+    pub(crate) fn accept<'a>(
+        &mut self,
+        connection: &mut Connection,
+        spec: &Spec,
+        args: Args<'a>,
+    ) -> Option<Command<'a>> {
+        let mut out = connection.writer();
+        if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
+            ReplyError::OutOfMemory.write(&mut out);
+            return None;
+        }
+        let parse = spec.parse.expect("a command on keys has a parser");
+        parse(args).map_err(|error| error.write(&mut out)).ok()
+    }
+
+    /// A command over several groups.
+    fn on_several(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        let Some(command) = self.accept(connection, spec, args) else {
+            return;
+        };
+        if self.send_to_last_agent(connection, spec, args, &command) {
+            return;
+        }
+        let scope = self.context.scope(&connection.session);
+        let db = connection.session.db;
+        if self.local.is_one_step(spec, args, &scope) && !self.is_heavy(db, spec, args, &command) {
+            return self.run_here(db, spec, args, &command, &scope, &mut connection.writer());
+        }
+        let mut program = Program::single(connection.session.operation(spec, args));
+        if let Command::MSetNx { pairs } = command {
+            program.conditions = absent(db, pairs);
+        }
+        program.scope = scope;
+        self.begin(connection, program);
+    }
+
+    /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
+    /// other keys than theirs, and on keys alone.
+    fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+        let is_busy =
+            self.context.view.is_spread || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
+        // What shares a transaction locks for as long as one does.
+        let is_busy = is_busy && !(self.context.view.is_spread && combining::is_combined(spec));
+        let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
+        // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
+        let may_wait = spec.flags.contains(command::Flags::BLOCKING);
+        session.block.is_none()
+            && spec.route == Route::Keys
+            && begins_none
+            && !may_wait
+            && !any_slot(spec, args, |slot| session.busy.holds(slot))
+    }
+
+    /// Whether requests wait for locks in this worker's groups.
+    pub fn has_lock_waiters(&self) -> bool {
+        self.local
+            .replicas
+            .iter()
+            .any(|replica| replica.state().lock_counts().1 > 0)
+    }
+}
+
+/// What a mailbox batch holds for the driver.
+pub enum Incoming<'a> {
+    /// An answer for a connection of this worker.
+    Answer {
+        /// Which connection.
+        connection: u64,
+        /// Its place in the pipeline.
+        sequence: u64,
+        /// The reply.
+        reply: &'a [u8],
+    },
+    /// Look for new connections.
+    Adopt,
+    /// Look for killed connections.
+    Reap,
+}
+
+/// A frame that is long, where it lies. Only if there is little else: all of it stays as long as the frame does.
+fn frame(source: &Bytes, frame: &[u8]) -> Option<Bytes> {
+    let is_most = frame.len() >= KEPT_BYTES_MIN && source.len() - frame.len() <= frame.len() / 8;
+    is_most.then(|| source.slice_ref(frame))
+}
+
+/// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
+#[inline]
+pub(crate) fn note_sent(connection: &mut Connection, spec: &Spec, args: Args<'_>) {
+    let is_settled = connection.pipeline.is_settled();
+    let kind = if spec.flags.contains(Flags::WRITE) {
+        SentKind::Write
+    } else if is_free(connection, spec, args) {
+        SentKind::FreeRead
+    } else {
+        SentKind::OrderedRead
+    };
+    if let Some(position) = command::only_key(spec) {
+        let slot = ids::Slot::of_key(args.arg(position));
+        return connection.session.sent.add(slot, kind, is_settled);
+    }
+    let mut is_first = true;
+    command::keys(spec, args, &mut |position, _| {
+        let slot = ids::Slot::of_key(args.arg(position));
+        connection.session.sent.add(slot, kind, is_settled && is_first);
+        is_first = false;
+    });
+}
+
+/// Whether a command only reads, and need not be behind anything that its connection has under way on the same slots: neither a
+/// write nor a read that is behind one.
+pub(crate) fn is_free(connection: &Connection, spec: &Spec, args: Args<'_>) -> bool {
+    let sent = &connection.session.sent;
+    !spec.flags.contains(Flags::WRITE)
+        && (connection.pipeline.is_settled()
+            || mutations::is(mutations::Mutation::OwnWriteNotAwaited)
+            || !any_slot(spec, args, |slot| sent.may_order(slot)))
+}
+
+/// Whether this is so of the slot of any key of a command.
+#[inline]
+fn any_slot(spec: &Spec, args: Args<'_>, mut is_so: impl FnMut(ids::Slot) -> bool) -> bool {
+    let mut any = false;
+    command::keys(spec, args, &mut |position, _| {
+        any = any || is_so(ids::Slot::of_key(args.arg(position)));
+    });
+    any
+}
+
+/// Whether a command only reads, and its connection has nothing under way on the same slots: answered at once, it comes behind
+/// whatever was asked before it.
+pub(crate) fn is_untouched(connection: &Connection, spec: &Spec, args: Args<'_>) -> bool {
+    let sent = &connection.session.sent;
+    !spec.flags.contains(Flags::WRITE)
+        && (connection.pipeline.is_settled() || !any_slot(spec, args, |slot| sent.may_hold(slot)))
+}
+
+/// Whether a plain write would come behind a read of the same connection that was not answered, of the same slot. Where groups
+/// are led elsewhere a read may have to be asked again, when the write is done: the write waits for it. A client of the
+/// cluster endpoint is told to try again.
+fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+    session.sent.has_reads()
+        && spec.flags.contains(Flags::WRITE)
+        && spec.route == Route::Keys
+        && session.block.is_none()
+        && session.endpoint == Endpoint::AnyNode
+        && any_slot(spec, args, |slot| session.sent.may_read(slot))
+}
+
+/// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:
+/// if it is one for several groups, and they have a key in common.
+#[inline]
+fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+    if spec.id == CommandId::Wait {
+        // It tells of the writes before it, whatever their keys.
+        return true;
+    }
+    let is_plain = spec.route == Route::Keys
+        && spec.spread == Spread::Single
+        && session.naming == Naming::Nothing
+        && !names_more(spec, args);
+    !is_plain && !session.sent.is_empty() && is_among_sent(session, spec, args)
+}
+
+fn is_among_sent(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+    let is_among = |spec: &Spec, args: Args<'_>| {
+        spec.route == Route::Everywhere
+            || names_more(spec, args)
+            || spec.route == Route::Keys && any_slot(spec, args, |slot| session.sent.may_hold(slot))
+    };
+    match &session.block {
+        None => is_among(spec, args),
+        Some(_) if spec.id != CommandId::Exec => false,
+        Some(block) => {
+            let mut commands = block.commands.iter();
+            commands.any(|queued| is_among(queued.spec, queued.args.as_args()))
+        }
+    }
+}
+
+/// Whether a command counts as use of its keys.
+pub(crate) fn touches(session: &Session, spec: &Spec) -> bool {
+    !session.no_touch || spec.id == CommandId::Touch
+}
+
+/// What the settings say of collections that are kept small. Larger numbers than can be counted mean "always".
+fn compactness(settings: &Settings) -> Compactness {
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    Compactness {
+        hash_entries: number(settings.hash_max_listpack_entries),
+        hash_value_bytes: number(settings.hash_max_listpack_value),
+        set_integers: number(settings.set_max_intset_entries),
+        set_entries: number(settings.set_max_listpack_entries),
+        set_value_bytes: number(settings.set_max_listpack_value),
+        sorted_set_entries: number(settings.zset_max_listpack_entries),
+        sorted_set_value_bytes: number(settings.zset_max_listpack_value),
+        list_node_size: settings.list_max_listpack_size,
+        sparse_bytes: number(settings.hll_sparse_max_bytes),
+    }
+}
+
+fn absent(db: Db, pairs: Args<'_>) -> Vec<Condition> {
+    pairs
+        .iter()
+        .step_by(2)
+        .map(|key| Condition::Absent { db, key: key.into() })
+        .collect()
+}
+
+/// Too many requests wait for locks of one group. The command was certainly not carried out.
+pub(crate) fn busy(out: &mut Writer<'_>) {
+    out.error("TRYAGAIN too many commands wait for a transaction on these keys");
+}

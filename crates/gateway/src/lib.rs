@@ -1,0 +1,93 @@
+//! Between clients and groups: sessions, dispatch, transactions over groups, replies in order.
+//!
+//! What it is: everything a worker does with a client's bytes except moving them. What it is not: it owns no
+//! socket, starts no thread and reads no clock but the one it is handed ([`Hooks`]); `node` drives it. The workers of a
+//! node share [`Shared`], which nothing touches per command, and talk in [`MailboxBatch`]es.
+//!
+//! Reading order: `context.rs`, `local_groups.rs` and `outbox.rs` (what every part reads, works on and says), `gateway.rs` (from
+//! bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `local_fast_path.rs`,
+//! `last_agent.rs` and `transaction.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs` (`MULTI`),
+//! `blocking.rs` (clients that wait for keys), `offload.rs` and `evaluation.rs` (commands that another thread carries out),
+//! `exchange.rs` (other workers), `commands.rs` (what the gateway answers itself), `endpoint.rs` and `topology.rs` (the two
+//! endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told
+//! without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how long commands take).
+
+mod blocking;
+mod client;
+mod cluster;
+mod cluster_view;
+mod combining;
+mod commands;
+mod connection;
+mod context;
+mod coordinator;
+mod cron;
+mod cross_protocol;
+mod delivery;
+mod endpoint;
+mod error_counts;
+mod evaluation;
+mod exchange;
+mod fanout;
+mod gateway;
+mod gather;
+mod group_times;
+mod idempotency;
+mod key_counts;
+mod last_agent;
+mod latency;
+mod local_fast_path;
+mod local_groups;
+mod maxmemory;
+mod message;
+mod monitor;
+mod multi;
+mod notices;
+mod notify;
+mod offload;
+mod outbox;
+mod patterns;
+mod pause;
+mod pipeline;
+mod plan;
+mod program;
+mod pubsub;
+mod recovery;
+mod scan;
+mod secret;
+mod session;
+mod shared;
+mod slow_log;
+mod stats;
+mod timing;
+mod topology;
+mod transaction;
+mod transaction_stats;
+mod wait;
+
+pub use client::{ClientInfo, Clients, Labels};
+pub use cluster::{ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView};
+pub use connection::Connection;
+pub use delivery::{Answered, Delivery};
+pub use endpoint::Endpoint;
+pub use error_counts::ErrorCounts;
+pub use fanout::Wish;
+pub use gateway::{Gateway, Incoming};
+pub use latency::{LatencyMonitor, Sample, Series};
+pub use message::{Carried, MailboxBatch, Message, WaitMessage, Words};
+pub use notices::Notices;
+pub use offload::OffloadJob;
+pub use pause::{Pause, SharedPause};
+pub use pipeline::Pipeline;
+pub use pubsub::{Kind, Subscriptions};
+pub use replica::{MemberCounts, PieceSizes, TransactionCounts};
+pub use secret::is_same_secret;
+pub use session::{Block, Queued, ReplyMode, Session, Watched};
+pub use shared::{Baseline, Hooks, MemoryStats, ProcessStats, Rates, Shared};
+pub use slow_log::{SlowEntry, SlowLog};
+pub use stats::{CommandCounter, CommandCounters, Counter, WorkerStats};
+pub use timing::{Counts, Distribution};
+pub use topology::{
+    Health, LinkStatus, Links, Node, NodeIndex, NodeName, PeerLink, Placement, Topology, View,
+};
+pub use transaction_stats::{HotKey, OngoingTransaction, TornTransaction, TransactionStats};

@@ -1,0 +1,203 @@
+//! The groups of one worker, with its replicas of them.
+//!
+//! What is all here and free is carried out at once, and nothing can come between: whether it is, is asked here.
+//!
+//! Invariants:
+//! 1. The groups of a worker follow one another.
+
+use crate::endpoint::Scope;
+use crate::program::{Extent, Program, group_of_key, names_more};
+use crate::shared::Shared;
+use command::{KeyUse, Route, Spec};
+use ids::{Db, GroupId, Groups, HashSeed, Slot};
+use keyspace::{Event, KEYS_AHEAD, Limits};
+use replica::{Operation, Replica, Scratch, Turn, locks_of, with_conditions};
+use resp::Args;
+use txn::{Locks, Mode};
+
+/// See the file's header.
+pub(crate) struct LocalGroups {
+    pub(crate) groups: Groups,
+    /// The worker of each group.
+    pub(crate) owners: Vec<u16>,
+    /// The index of the first group that is here.
+    pub(crate) first: usize,
+    pub(crate) replicas: Vec<Replica>,
+    /// Where commands over several groups of this worker are carried out, emptied and kept for the next one.
+    pub(crate) scratch: Option<Scratch>,
+    /// Reused for replies that are looked at before they are sent.
+    pub(crate) spare: Vec<u8>,
+    /// What has happened in groups, and is to be told: `notify.rs`.
+    pub(crate) events: Vec<(usize, Vec<Event>)>,
+    /// What had happened in the groups, as a sum, when the figures were last to be written down.
+    pub(crate) activity: u64,
+}
+
+impl LocalGroups {
+    /// Those of a worker, empty. `secret` decides the hash order of their keys.
+    pub(crate) fn new(worker: u16, shared: &Shared, secret: HashSeed) -> LocalGroups {
+        let (groups, workers) = (shared.groups, shared.workers.len());
+        // Contiguous shares: `SCAN` goes through a worker's groups without a hop between them.
+        let owner = |group: GroupId| (group.index() * workers / usize::from(groups.get())) as u16;
+        let hash_seed = |group: GroupId| {
+            let half = |half: u8| {
+                secret
+                    .hash(&[&group.number().to_le_bytes()[..], &[half]].concat())
+                    .0
+            };
+            HashSeed([half(0), half(1)])
+        };
+        let replica = |group: GroupId| {
+            Replica::new(group, hash_seed(group), groups.partitions_of(group)).knows(shared.semantics)
+        };
+        let here = groups.iter().filter(|group| owner(*group) == worker);
+        let replicas: Vec<Replica> = here.map(replica).collect();
+        LocalGroups {
+            groups,
+            owners: groups.iter().map(owner).collect(),
+            first: replicas.first().map_or(0, |replica| replica.group().index()),
+            replicas,
+            scratch: None,
+            spare: Vec::new(),
+            events: Vec::new(),
+            activity: 0,
+        }
+    }
+
+    /// The index of a group's replica, if it lives here.
+    #[inline]
+    pub(crate) fn index(&self, group: GroupId) -> Option<usize> {
+        let index = group.index().wrapping_sub(self.first);
+        (index < self.replicas.len()).then_some(index)
+    }
+
+    /// The same of the group of a key.
+    #[inline]
+    pub(crate) fn index_of_key(&self, key: &[u8]) -> Option<usize> {
+        self.index(group_of_key(self.groups, key))
+    }
+
+    pub(crate) fn owner(&self, group: GroupId) -> u16 {
+        self.owners[group.index()]
+    }
+
+    /// Whether a group of this worker may be led elsewhere.
+    pub(crate) fn is_replicated(&self, group: GroupId) -> bool {
+        let index = self.index(group);
+        index.is_some_and(|index| self.replicas[index].has_log())
+    }
+
+    /// Whether a group lives here and nothing keeps a command from running there at once.
+    pub(crate) fn is_free(&self, group: GroupId, spec: &'static Spec, args: Args<'_>) -> bool {
+        let groups = self.groups;
+        self.index(group).is_some_and(|index| {
+            self.replicas[index]
+                .is_free(|| locks_of([(spec, args)], |key| group_of_key(groups, key) == group))
+        })
+    }
+
+    /// Whether the lookups that follow count as use of keys.
+    pub(crate) fn touch(&mut self, touches: bool) {
+        self.replicas
+            .iter_mut()
+            .for_each(|replica| replica.state_mut().touch(touches));
+    }
+
+    /// What has just happened in a group is to be told.
+    #[inline]
+    pub(crate) fn note_events(&mut self, index: usize) {
+        if !self.replicas[index].local().events.is_empty() {
+            let events = self.replicas[index].state_mut().take_events();
+            self.events.push((index, events));
+        }
+    }
+
+    /// Sets how large collections may be and still be kept small, in the groups that are alone on this node: those of a replicated
+    /// group are the leader's to set.
+    pub(crate) fn set_limits(&mut self, turn: &Turn, limits: Limits) {
+        for replica in self.replicas.iter_mut().filter(|replica| !replica.has_log()) {
+            replica.state_mut().set_limits(turn, limits);
+        }
+    }
+
+    /// Reads where the keys of the next commands lie, all at once, if they are carried out at once: where there is a log, that
+    /// is done for each of its entries.
+    pub(crate) fn look_ahead(&self, db: Db, bytes: &[u8]) {
+        let is_worth = |replica: &Replica| !replica.has_log() && replica.keyspace().is_large(db);
+        if !self.replicas.first().is_some_and(is_worth) {
+            return;
+        }
+        let here = |key| {
+            let slot = Slot::of_key(key);
+            let replica = &self.replicas[self.index(self.groups.group_of(slot))?];
+            Some((replica.keyspace(), db, slot, key))
+        };
+        keyspace::look_ahead(resp::second_words(bytes).take(KEYS_AHEAD).filter_map(here));
+    }
+
+    /// Whether all groups of a command live here and are free: then it is one step, and nothing can come
+    /// between its parts.
+    pub(crate) fn is_one_step(&self, spec: &'static Spec, args: Args<'_>, scope: &Scope) -> bool {
+        if spec.route == Route::Everywhere {
+            let mut concerned = self
+                .groups
+                .iter()
+                .filter(|group| scope.holds(self.groups, spec, args, *group));
+            return concerned.all(|group| self.is_free(group, spec, args));
+        }
+        if names_more(spec, args) && !self.is_idle_and_whole() {
+            return false;
+        }
+        let mut free = true;
+        command::keys(spec, args, &mut |position, key_use| {
+            let key = args.arg(position);
+            let mode = if key_use == KeyUse::Read {
+                Mode::Shared
+            } else {
+                Mode::Exclusive
+            };
+            let locks = || Locks::Keys(vec![(key.into(), mode)]);
+            let index = self.index_of_key(key);
+            free = free && index.is_some_and(|index| self.replicas[index].is_free(locks));
+        });
+        free
+    }
+
+    /// Whether a command whose keys all live here has them for itself.
+    pub(crate) fn has_alone(&self, spec: &'static Spec, args: Args<'_>) -> bool {
+        let mut is_alone = true;
+        command::keys(spec, args, &mut |position, _| {
+            let key = args.arg(position);
+            let index = self.index_of_key(key);
+            let locks = || txn::Locks::Keys(vec![(key.into(), Mode::Exclusive)]);
+            is_alone = is_alone && index.is_some_and(|index| self.replicas[index].is_free(locks));
+        });
+        is_alone
+    }
+
+    /// Whether all groups live here and no transaction is under way: then any key can be read at once.
+    pub(crate) fn is_idle_and_whole(&self) -> bool {
+        let is_free = |replica: &Replica| replica.is_idle() && !replica.has_log();
+        self.replicas.len() == usize::from(self.groups.get()) && self.replicas.iter().all(is_free)
+    }
+
+    /// Whether all groups of a program live here and are free.
+    pub(crate) fn can_run_here(&self, program: &Program, extent: &Extent) -> bool {
+        let groups = self.groups;
+        if extent.wants && !self.is_idle_and_whole() {
+            return false;
+        }
+        extent.groups.iter().all(|group| {
+            self.index(*group).is_some_and(|index| {
+                self.replicas[index].is_free(|| {
+                    let commands = program.operations().map(Operation::words);
+                    let is_ours = |key: &[u8]| group_of_key(groups, key) == *group;
+                    let conditions = program.conditions.iter();
+                    let conditions = conditions.filter(|condition| is_ours(condition.key())).cloned();
+                    // What is watched may be about to change, though no command here names it.
+                    with_conditions(locks_of(commands, is_ours), &conditions.collect::<Vec<_>>())
+                })
+            })
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! `MULTI`, `EXEC` and `WATCH`.
+
+use crate::connection::Connection;
+use crate::delivery::Delivery;
+use crate::gateway::Gateway;
+use crate::program::{Item, Program, group_of_key};
+use crate::session::{Block, Queued, Session, Watched};
+use command::{CommandId, Flags, ReplyError, Route, Spec};
+use ids::GroupId;
+use keyspace::KeyVersion;
+use replica::{Condition, IndexedKey, Operation, ReplyTo, Request};
+use resp::Args;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use txn::{Locks, Mode};
+
+impl Gateway {
+    /// Queues a command in the open block; `false` if it is one of those that act at once.
+    pub(crate) fn queue(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) -> bool {
+        match spec.id {
+            CommandId::Exec
+            | CommandId::Discard
+            | CommandId::Multi
+            | CommandId::Watch
+            | CommandId::Quit
+            | CommandId::Reset => return false,
+            _ if spec.flags.contains(Flags::NO_MULTI) => {
+                self.refuse(connection, &ReplyError::NotInTransaction);
+                return true;
+            }
+            _ => {}
+        }
+        if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
+            self.context.stats.by_command[spec.id].rejected.add(1);
+            self.refuse(connection, &ReplyError::OutOfMemory);
+            return true;
+        }
+        let limit = self.context.settings.client_query_buffer_limit;
+        let block = connection.session.block.as_mut().expect("the caller saw it");
+        block.bytes += args.byte_len() + size_of::<Queued>();
+        if block.bytes as u64 > limit {
+            // As Redis does with a query buffer that outgrows its limit: nothing else would bound it.
+            self.context.stats.input_limit_closes.add(1);
+            connection.session.is_closing = true;
+            connection.session.block = None;
+            return true;
+        }
+        block.has_place |= spec.route == Route::Keys;
+        block.commands.push(Queued {
+            spec,
+            args: args.to_buf(),
+        });
+        let queued = i32::try_from(block.commands.len()).unwrap_or(i32::MAX);
+        connection.session.info.queued.store(queued, Ordering::Relaxed);
+        connection.writer().simple("QUEUED");
+        true
+    }
+
+    /// `EXEC`.
+    pub(crate) fn on_exec(&mut self, connection: &mut Connection) {
+        let Some(block) = end_block(&mut connection.session) else {
+            return ReplyError::ExecWithoutMulti.write(&mut connection.writer());
+        };
+        let watched = std::mem::take(&mut connection.session.watched);
+        note_watched(&connection.session);
+        if block.is_broken {
+            return ReplyError::ExecAbort.write(&mut connection.writer());
+        }
+        let denied = block
+            .commands
+            .iter()
+            .any(|queued| queued.spec.flags.contains(Flags::DENYOOM));
+        if denied && !self.make_room() {
+            let reason = ReplyError::OutOfMemory.bytes();
+            let error = ReplyError::quoting("EXECABORT Transaction discarded because of: ", &reason, "");
+            return error.write(&mut connection.writer());
+        }
+        let conditions = watched
+            .into_iter()
+            .map(|Watched { db, key, version }| Condition::Unchanged { db, key, version });
+        let scope = self.context.scope(&connection.session);
+        let mut program = Program {
+            items: Vec::new(),
+            conditions: conditions.collect(),
+            request: None,
+            is_exec: true,
+            scope,
+        };
+        let (mut db, mut protocol) = (connection.session.db, connection.session.protocol);
+        for Queued { spec, args } in block.commands {
+            if spec.route != Route::Connection {
+                let is_scan = spec.route == Route::Scan;
+                let scan = is_scan.then(|| self.context.scan_on(&connection.session, args.as_args()));
+                let args = scan.flatten().unwrap_or(args);
+                program.items.push(Item::Operation(Operation {
+                    spec,
+                    db,
+                    protocol,
+                    args,
+                }));
+                continue;
+            }
+            // Those that change how the following ones are understood are looked at now.
+            match spec.id {
+                CommandId::Select => {
+                    let number = command::number::parse_db(args.as_args().arg(1));
+                    db = number.unwrap_or(db);
+                }
+                CommandId::Hello => {
+                    protocol = self.protocol_of_hello(args.as_args()).unwrap_or(protocol);
+                }
+                _ => {}
+            }
+            program.items.push(Item::Connection(Queued { spec, args }));
+        }
+        if let Some(id) = block.request
+            && let Err(error) = self.name_block(&connection.session, &mut program, id)
+        {
+            return connection.writer().error(error);
+        }
+        self.begin(connection, program);
+    }
+
+    /// `EXEC` with too many words: as in Redis, the transaction is over all the same.
+    pub(crate) fn abort_exec(&mut self, connection: &mut Connection, error: &ReplyError) {
+        end_block(&mut connection.session);
+        connection.session.watched.clear();
+        note_watched(&connection.session);
+        let text = error.bytes();
+        let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
+        let error = ReplyError::quoting("EXECABORT Transaction discarded because of: ", reason, "");
+        self.refuse(connection, &error);
+    }
+
+    /// `WATCH`: versions of keys, from wherever they live.
+    pub(crate) fn on_watch(&mut self, connection: &mut Connection, keys: Args<'_>) {
+        if connection.session.watched.len() + keys.len() > Session::WATCHED_MAX {
+            let error = ReplyError::quoting("ERR too many watched keys", b"", "");
+            return error.write(&mut connection.writer());
+        }
+        let db = connection.session.db;
+        let mut asked: BTreeMap<GroupId, Vec<IndexedKey>> = BTreeMap::new();
+        let watched = connection.session.watched.iter();
+        let known = watched.filter(|watched| watched.db == db);
+        let mut known: BTreeSet<Box<[u8]>> = known.map(|watched| watched.key.clone()).collect();
+        let mut watched: Vec<Watched> = Vec::new();
+        for key in keys.iter() {
+            if !known.insert(key.into()) {
+                continue;
+            }
+            let group = group_of_key(self.context.groups, key);
+            let locks = || Locks::Keys(vec![(key.into(), Mode::Shared)]);
+            let free = self
+                .local
+                .index(group)
+                .filter(|index| self.local.replicas[*index].is_free(locks));
+            let version = match free {
+                Some(index) => self.local.replicas[index]
+                    .state_mut()
+                    .version(&self.context.turn, db, key),
+                None => {
+                    asked
+                        .entry(group)
+                        .or_default()
+                        .push((watched.len(), db, key.into()));
+                    KeyVersion::Absent(ids::Version(0))
+                }
+            };
+            watched.push(Watched {
+                db,
+                key: key.into(),
+                version,
+            });
+        }
+        if asked.is_empty() {
+            connection.session.watched.append(&mut watched);
+            note_watched(&connection.session);
+            return connection.writer().ok();
+        }
+        let reply_to = self.reserve(connection);
+        connection.session.is_waiting = true;
+        self.watches.begin(reply_to, watched, asked.len());
+        for (group, keys) in asked {
+            self.request(group, Request::Watch { reply_to, keys });
+        }
+    }
+
+    /// A group has told the versions of its watched keys.
+    pub(crate) fn on_versions(&mut self, reply_to: ReplyTo, versions: Vec<(usize, KeyVersion)>) {
+        let watched = self.watches.on_answer(reply_to, |watched| {
+            for (at, version) in versions {
+                watched[at].version = version;
+            }
+        });
+        self.context
+            .outbox
+            .deliveries
+            .extend(watched.map(|watched| Delivery::Watched { reply_to, watched }));
+    }
+}
+
+/// Ends the open block, whatever for.
+pub(crate) fn end_block(session: &mut Session) -> Option<Block> {
+    session.info.queued.store(-1, Ordering::Relaxed);
+    session.block.take()
+}
+
+/// Shows `CLIENT LIST` how many keys are watched.
+pub(crate) fn note_watched(session: &Session) {
+    let watched = session.watched.len() as u64;
+    session.info.watched.store(watched, Ordering::Relaxed);
+}

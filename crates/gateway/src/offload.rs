@@ -1,0 +1,223 @@
+//! Commands that would hold the worker up, carried out on another thread.
+//!
+//! A command that walks over very large collections (`SMEMBERS` of a million, `SINTERSTORE` of two) takes longer than other
+//! clients should wait. So its keys are locked, their values are *lent*: moved, not copied, to a scratch keyspace; the
+//! command runs there, on a thread that the driver keeps for such *offload jobs*; and when it comes back, the values are
+//! returned, what changed is installed, and the locks are released. Whoever wants the same keys waits meanwhile, as he
+//! would have anyway; everybody else goes on.
+//!
+//! ```text
+//!  steps > max --> locks, alone --> CheckOut --> Locked by all --> OffloadJob --> run --> on_offload_job --> CheckIn, answer
+//!                       |                         |
+//!                       +-- waits for its keys    +-- little after all, or only too large to copy: run here
+//! ```
+//!
+//! What waits for its turn on that thread when its client's connection ends is not carried out: the values go back as they are.
+//!
+//! That is a transaction of its own kind, over however many groups and workers. How many steps a command would be is asked
+//! of the keyspaces ([`keyspace::walks`]) where they are. A group that is asked to carry out or to copy too much refuses,
+//! and its transaction begins again as one of this kind; so does a command that walks and has to wait for its keys, as
+//! nobody can tell yet how far. A command of very many words is carried out aside too, whatever it finds.
+//!
+//! Where groups have logs, nothing can be lent: their values are sent. The coordinator leaves them as they came if they are much, and
+//! the offload job decodes them, carries the commands out, and encodes what each group is to install (`evaluation.rs`).
+//!
+//! What still runs on the worker, however long it takes: commands on very many keys (`DEL`, `MGET`, `MSET`), `KEYS`; a
+//! `SORT` with patterns, which would take longer still to fetch key by key what they name, and an `EXEC` that has one; an
+//! `EXEC` that has a command on the whole keyspace; the pops of clients that waited; and whatever works on the bytes of
+//! one long string.
+
+use crate::client::ClientInfo;
+use crate::evaluation::Evaluation;
+use crate::gateway::Gateway;
+use crate::program::{Program, names_more};
+use command::{Command, Flags, Route, Spec, Spread, Walks};
+use ids::{Db, UnixMillis};
+use replica::{Operation, Replies, ReplyTo, Scratch};
+use resp::Args;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use txn::TxnId;
+
+/// Steps that a command may take on the worker itself: one or two milliseconds.
+pub(crate) const STEPS_MAX: usize = 20_000;
+
+/// Evaluations of a worker that may be away: each holds the values of its transaction until it is back. At the limit the worker
+/// carries the next one out itself, and whoever sends so many waits for it.
+pub(crate) const EVALUATIONS_MAX: usize = 64;
+
+/// With fewer words than these, a command on one key that does not walk is never worth a thought.
+const WORDS_MIN: usize = 1_024;
+
+/// Commands on their way, with all that they need.
+pub struct OffloadJob(Work);
+
+enum Work {
+    /// On values that are lent.
+    Lent(Box<Lent>),
+    /// On values that groups have sent, of which what is to be installed follows.
+    Fetched(Box<Evaluation>),
+}
+
+pub(crate) struct Lent {
+    pub(crate) txn: TxnId,
+    /// Whoever waits for it; `None` if the connection has ended already.
+    client: Option<Arc<ClientInfo>>,
+    pub(crate) operations: Vec<Operation>,
+    /// By which each of them is judged.
+    times: Vec<UnixMillis>,
+    pub(crate) scratch: Scratch,
+    pub(crate) replies: Replies,
+    clock: fn() -> u64,
+    /// What each command took, in nanoseconds.
+    pub(crate) took: Vec<u64>,
+}
+
+impl OffloadJob {
+    pub(crate) fn lent(lent: Lent) -> OffloadJob {
+        OffloadJob(Work::Lent(Box::new(lent)))
+    }
+
+    pub(crate) fn fetched(evaluation: Evaluation) -> OffloadJob {
+        OffloadJob(Work::Fetched(Box::new(evaluation)))
+    }
+
+    /// Carries the commands out.
+    pub fn run(&mut self) {
+        match &mut self.0 {
+            Work::Lent(lent) => lent.run(),
+            Work::Fetched(evaluation) => evaluation.run(),
+        }
+    }
+}
+
+impl Lent {
+    pub(crate) fn new(
+        txn: TxnId,
+        client: Option<Arc<ClientInfo>>,
+        operations: Vec<Operation>,
+        times: Vec<UnixMillis>,
+        scratch: Scratch,
+        clock: fn() -> u64,
+    ) -> Lent {
+        Lent {
+            txn,
+            client,
+            operations,
+            times,
+            scratch,
+            replies: Replies::default(),
+            clock,
+            took: Vec::new(),
+        }
+    }
+
+    /// How many steps it would be.
+    pub(crate) fn steps(&self) -> usize {
+        replica::steps_of(&self.operations, &|_| Some(self.scratch.keyspace()))
+    }
+
+    /// Whether it only reads, and nobody is left to be answered. What writes is carried out: what its client sent behind it is, too.
+    pub(crate) fn is_vain(&self) -> bool {
+        let is_gone = |client: &Arc<ClientInfo>| client.is_gone.load(Ordering::Relaxed);
+        let writes = |operation: &Operation| operation.spec.flags.contains(Flags::WRITE);
+        self.client.as_ref().is_none_or(is_gone) && !self.operations.iter().any(writes)
+    }
+
+    /// Carries the commands out, all or none: none if that would be vain.
+    pub(crate) fn run(&mut self) {
+        if self.is_vain() {
+            return;
+        }
+        let mut began = (self.clock)();
+        for (operation, time) in self.operations.iter().zip(&self.times) {
+            self.scratch.judge_by(*time);
+            operation.run_on(&mut self.scratch, &mut self.replies);
+            let ended = (self.clock)();
+            self.took.push(ended.saturating_sub(began));
+            began = ended;
+        }
+    }
+}
+
+impl Gateway {
+    /// Whether a command whose keys all live here takes more steps than the worker should make.
+    #[inline]
+    pub(crate) fn is_heavy(
+        &self,
+        db: Db,
+        spec: &'static Spec,
+        args: Args<'_>,
+        command: &Command<'_>,
+    ) -> bool {
+        // What `SORT` finds by patterns would have to be fetched key by key: that would take longer still.
+        let may_be = spec.walks != Walks::Little || args.len() > WORDS_MIN && spec.spread == Spread::Single;
+        may_be
+            && spec.route == Route::Keys
+            && !names_more(spec, args)
+            && self.steps(db, spec, args, command) > self.context.turn.steps_max
+            && !self.is_getting_a_log(spec, args)
+    }
+
+    /// Whether a group of these keys is to get a log as soon as nothing is under way there: nothing more is lent of it.
+    fn is_getting_a_log(&self, spec: &'static Spec, args: Args<'_>) -> bool {
+        let mut is_any = false;
+        command::keys(spec, args, &mut |position, _| {
+            let index = self.local.index_of_key(args.arg(position));
+            is_any |= index.is_some_and(|index| self.local.replicas[index].awaits_log());
+        });
+        is_any
+    }
+
+    fn steps(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {
+        let keyspace_of = |key: &[u8]| {
+            let index = self.local.index_of_key(key)?;
+            Some(self.local.replicas[index].keyspace())
+        };
+        replica::steps(db, spec, args, Some(command), &keyspace_of)
+    }
+
+    /// [`Gateway::is_heavy`] of the commands of a program together.
+    pub(crate) fn is_heavy_program(&self, program: &Program) -> bool {
+        let mut steps = 0_usize;
+        for operation in program.operations() {
+            if let Ok(command) = operation.parse()
+                && operation.spec.walks != Walks::Little
+            {
+                let (spec, args) = operation.words();
+                steps = steps.saturating_add(self.steps(operation.db, spec, args, &command));
+            }
+        }
+        steps > self.context.turn.steps_max
+    }
+
+    /// Sends a single command aside, which is all within one group of this worker, perhaps for another worker's connection.
+    /// `touches` as for [`Scratch::touch`].
+    pub(crate) fn run_aside(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {
+        self.context.timing.is_ours = false;
+        let program = Program::single(operation);
+        let extent = program.extent(self.context.groups);
+        // Its keys are locked now or waited for, and nothing was checked out yet.
+        self.coordinator
+            .start_offload(&mut self.context, reply_to, program, extent, true, touches);
+        self.route();
+    }
+
+    /// The offload jobs that are to be run, for the driver.
+    #[inline]
+    pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
+        std::mem::take(&mut self.context.outbox.offload_jobs)
+    }
+
+    /// An offload job was run.
+    pub fn on_offload_job(&mut self, offload_job: OffloadJob) {
+        match offload_job.0 {
+            Work::Lent(lent) => self.coordinator.give_back(&mut self.context, *lent),
+            Work::Fetched(evaluation) => self.coordinator.on_evaluated(&mut self.context, *evaluation),
+        }
+        self.route();
+        self.pump();
+        // Nothing may be left to carry on, and yet a key was filled.
+        self.serve_waiters();
+    }
+}

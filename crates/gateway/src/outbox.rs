@@ -1,0 +1,114 @@
+//! What a turn has for others: workers, connections, nodes, the thread for offload jobs, and the gateway itself.
+//!
+//! Whatever a part of the gateway has to say goes here, in the order in which it is said. The driver takes it: mailbox batches and
+//! messages to nodes at the turn's end, the rest before it reads on.
+
+use crate::delivery::{Answered, Delivery};
+use crate::message::{MailboxBatch, Message};
+use crate::offload::OffloadJob;
+use ids::{GroupId, NodeId};
+use peer_wire::PeerMessage;
+use replica::{Output, Request};
+use std::collections::VecDeque;
+
+/// See the file's header.
+pub(crate) struct Outbox {
+    /// One for each worker: what leaves at the end of the turn. A new mailbox batch is begun when one is full.
+    pub(crate) posts: Vec<VecDeque<MailboxBatch>>,
+    /// Emptied mailbox batches, to be used again.
+    pub(crate) spare: Vec<MailboxBatch>,
+    /// Answers for this worker's own connections, and messages.
+    pub(crate) deliveries: VecDeque<Delivery>,
+    /// What groups have answered, here or elsewhere: handed out by [`Gateway::pump`](crate::Gateway::pump).
+    pub(crate) outputs: VecDeque<Output>,
+    /// Commands to be carried out on another thread.
+    pub(crate) offload_jobs: Vec<OffloadJob>,
+    /// For other nodes.
+    pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
+    /// For groups, wherever they live. With `finished`, the gateway sees to it before anything else is carried out.
+    pub(crate) requests: VecDeque<(GroupId, Request)>,
+    /// Programs that have come to their end.
+    pub(crate) finished: VecDeque<Finished>,
+    /// What an operator is to be told.
+    pub(crate) notices: Vec<String>,
+}
+
+/// A program that has come to its end.
+pub(crate) struct Finished {
+    pub(crate) answered: Answered,
+    /// When it came, by the clock that commands are timed by, if it is noted how long its client waited.
+    pub(crate) came_at: Option<u64>,
+}
+
+impl Outbox {
+    /// One with nothing in it, on a node with so many workers.
+    pub(crate) fn new(workers: usize) -> Outbox {
+        Outbox {
+            posts: (0..workers).map(|_| VecDeque::new()).collect(),
+            spare: Vec::new(),
+            deliveries: VecDeque::new(),
+            outputs: VecDeque::new(),
+            offload_jobs: Vec::new(),
+            peer_messages: Vec::new(),
+            requests: VecDeque::new(),
+            finished: VecDeque::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// The mailbox batch for `worker` that is being filled.
+    pub(crate) fn mailbox_batch(&mut self, worker: u16) -> &mut MailboxBatch {
+        let post = &mut self.posts[usize::from(worker)];
+        if post.back().is_none_or(|mailbox_batch| mailbox_batch.is_full()) {
+            post.push_back(self.spare.pop().unwrap_or_default());
+        }
+        post.back_mut().expect("one was pushed")
+    }
+
+    /// The mailbox batch that [`Outbox::mailbox_batch`] gave last.
+    pub(crate) fn mailbox_batch_being_filled(&mut self, worker: u16) -> &mut MailboxBatch {
+        self.posts[usize::from(worker)]
+            .back_mut()
+            .expect("the caller was given one")
+    }
+
+    /// Puts a message into the mailbox batch for `worker`.
+    pub(crate) fn send(&mut self, worker: u16, message: Message) {
+        self.mailbox_batch(worker).push(message);
+    }
+
+    /// Sends all workers but this one a message.
+    pub(crate) fn send_to_others(&mut self, worker: u16, message: impl Fn() -> Message) {
+        for other in (0..self.posts.len() as u16).filter(|other| *other != worker) {
+            self.send(other, message());
+        }
+    }
+
+    /// Takes an emptied mailbox batch back, to be used again.
+    pub(crate) fn recycle(&mut self, mut mailbox_batch: MailboxBatch) {
+        // One on its way to each worker, and one being filled. Each keeps some hundred kilobytes.
+        if self.spare.len() < 2 * self.posts.len() {
+            mailbox_batch.clear();
+            self.spare.push(mailbox_batch);
+        }
+    }
+
+    /// An answer, or a message, for connections of this worker.
+    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+        self.deliveries.push_back(delivery);
+    }
+
+    /// Tells the driver to look for connections that `CLIENT KILL` marked.
+    pub(crate) fn reap_soon(&mut self) {
+        self.deliver(Delivery::Reap);
+    }
+
+    /// Asks a group something, wherever it lives.
+    pub(crate) fn request(&mut self, group: GroupId, request: Request) {
+        self.requests.push_back((group, request));
+    }
+
+    pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {
+        self.peer_messages.push((node, message));
+    }
+}

@@ -1,0 +1,330 @@
+//! Seeing to it that transactions end, whoever began them.
+//!
+//! ```text
+//!   a group led here holds Prepared --> the coordinator's link is down, its boot is dead, or it is quiet for long
+//!        --> QueryTxn to all participants --> the vote records decide --> Resolve to all
+//!        --> some have lost theirs, the others are prepared, and the coordinator is gone --> abort, first at the lowest
+//!   an older transaction waits here for a younger one --> Wound to the younger one's other participants
+//! ```
+//!
+//! Anybody may do it, any number of times: whoever is asked refuses if he has not voted, and what was written once does
+//! not change. What is decided for a coordinator that is dead is also forgotten in the end, once all have recorded it.
+
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+use crate::local_groups::LocalGroups;
+use crate::shared::Shared;
+use crate::transaction_stats::TornTransaction;
+use ids::{Boot, GroupId, Monotonic};
+use mutations::Mutation;
+use replica::Request;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use txn::{Decision, Finding, Participant, Participants, Recovery, Refusal, TxnId, VoteRecord};
+
+/// How long a coordinator that can be reached is left to end its transaction.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the answers to a query are waited for before everybody is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// After how long a query that nobody has repeated is dropped: answers got lost, and it is wanted no more. Longer than
+/// a group is waited for.
+const LOST_AFTER: Duration = Duration::from_secs(10);
+
+/// Queries of one worker at a time; others wait for these to end.
+const RECOVERIES_MAX: usize = 1_024;
+
+/// After how long a coordinator that can be reached is taken to know nothing of a transaction: all its groups answer, and one of
+/// them began anew without what it knew of it.
+const ABANDONED_AFTER: Duration = Duration::from_secs(30);
+
+/// Torn transactions that a worker remembers; the oldest go.
+const TORN_MAX: usize = 32;
+
+/// The transactions that one worker queries.
+#[derive(Default)]
+pub(crate) struct Recoveries {
+    open: BTreeMap<TxnId, TxnQuery>,
+    /// Since when a transaction holds locks in a group led here.
+    since: BTreeMap<(GroupId, TxnId), Monotonic>,
+    /// How many were decided here.
+    pub(crate) decided: u64,
+    /// The newest that are torn.
+    pub(crate) torn: VecDeque<TornTransaction>,
+    /// And how many there were.
+    pub(crate) torn_count: u64,
+}
+
+struct TxnQuery {
+    recovery: Recovery,
+    participants: Participants,
+    asked_at: Monotonic,
+}
+
+impl Recoveries {
+    /// How many are under way.
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// What is under way, for traces.
+    pub(crate) fn in_words(&self) -> Vec<String> {
+        let open = self.open.iter();
+        open.map(|(txn, txn_query)| format!("queries {txn:?} of {:?}", txn_query.participants))
+            .collect()
+    }
+}
+
+impl Coordinator {
+    /// Asks all participants what has become of a transaction.
+    pub(crate) fn recover(&mut self, context: &mut Context, txn: TxnId, participants: Participants) {
+        let now = context.now;
+        if is_any_cut_off(&context.shared, &participants) {
+            // It cannot be found out before that group is back, and must not take the place of what can.
+            return;
+        }
+        if let Some(txn_query) = self.recoveries.open.get_mut(&txn) {
+            if now.since(txn_query.asked_at) < AGAIN {
+                return;
+            }
+            txn_query.asked_at = now;
+            if mutations::is(Mutation::AbortOnTimeout) {
+                self.recoveries.open.remove(&txn);
+                self.settle(context, txn, groups_of(&participants), false, false);
+                return;
+            }
+        } else if self.recoveries.open.len() >= RECOVERIES_MAX {
+            return;
+        } else {
+            let txn_query = TxnQuery {
+                recovery: Recovery::new(groups_of(&participants)),
+                participants: participants.clone(),
+                asked_at: now,
+            };
+            self.recoveries.open.insert(txn, txn_query);
+        }
+        let groups = groups_of(&participants);
+        self.query_txn(context, txn, &participants, &groups);
+    }
+
+    /// Asks some of the participants.
+    fn query_txn(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        participants: &Participants,
+        groups: &[GroupId],
+    ) {
+        let worker = context.worker;
+        for &group in groups {
+            let participants = participants.clone();
+            context.outbox.request(
+                group,
+                Request::QueryTxn {
+                    txn,
+                    participants,
+                    worker,
+                },
+            );
+        }
+    }
+
+    /// Drops queries whose answers were lost, or cannot come. Whoever still wants to know asks again.
+    pub(crate) fn drop_lost_txn_queries(&mut self, context: &mut Context) {
+        let now = context.now;
+        let shared = &context.shared;
+        self.recoveries.open.retain(|_, txn_query| {
+            now.since(txn_query.asked_at) < LOST_AFTER && !is_any_cut_off(shared, &txn_query.participants)
+        });
+    }
+
+    /// A participant has answered.
+    pub(crate) fn on_queried_txn(
+        &mut self,
+        context: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        vote_record: VoteRecord,
+    ) {
+        let Some(txn_query) = self.recoveries.open.get_mut(&txn) else {
+            return;
+        };
+        let Some(finding) = txn_query.recovery.on_vote_record(group, vote_record) else {
+            return;
+        };
+        if let Finding::AskAgain(groups) = finding {
+            let participants = txn_query.participants.clone();
+            return self.query_txn(context, txn, &participants, &groups);
+        }
+        let txn_query = self.recoveries.open.remove(&txn).expect("looked at a moment ago");
+        self.recoveries.decided += 1;
+        let is_open = self.is_open(txn);
+        match finding {
+            Finding::AskAgain(_) => unreachable!("looked at above"),
+            Finding::Decided(decision) => {
+                if !self.on_recovered(context, txn, Some(decision)) {
+                    let is_committed = decision == Decision::Commit;
+                    let forgets = context.view.is_dead(txn.boot);
+                    self.settle(
+                        context,
+                        txn,
+                        groups_of(&txn_query.participants),
+                        is_committed,
+                        forgets,
+                    );
+                }
+            }
+            // This is the word of its coordinator, who has not committed it. Of what no client waits for, the mark may say that it
+            // is over before it is: who goes by that has never heard of it.
+            Finding::Orphaned(_) if is_open => {
+                self.on_recovered(context, txn, Some(Decision::Abort(Refusal::Queried)));
+            }
+            Finding::Over | Finding::Torn(_) if is_open && !self.is_waited_for(txn) => {
+                self.on_recovered(context, txn, Some(Decision::Abort(Refusal::Queried)));
+            }
+            Finding::Over => {
+                self.on_recovered(context, txn, None);
+            }
+            Finding::Torn(_) if is_open => {
+                self.on_recovered(context, txn, None);
+            }
+            Finding::Orphaned(lowest) => {
+                if self.is_abandoned(context, txn, lowest) {
+                    // It is asked after again, and then the decision is found there.
+                    self.settle(context, txn, vec![lowest], false, false);
+                }
+            }
+            Finding::Torn(prepared) => {
+                if prepared
+                    .iter()
+                    .all(|group| self.is_abandoned(context, txn, *group))
+                {
+                    if txn_query
+                        .participants
+                        .iter()
+                        .any(|one| self.has_begun_anew(context, *one))
+                    {
+                        self.note_torn(context, txn, &groups_of(&txn_query.participants));
+                    }
+                    self.settle(context, txn, prepared, false, true);
+                }
+            }
+        }
+    }
+
+    /// Whether a group has begun anew since it took part in a transaction.
+    fn has_begun_anew(&self, context: &Context, participant: Participant) -> bool {
+        context.view.participant(participant.group) != participant
+    }
+
+    /// Whether nobody will say any more what has become of a transaction that `group` has prepared. Its coordinator is gone;
+    /// or it would have said so long ago, if it knew: all groups can be reached.
+    fn is_abandoned(&self, context: &Context, txn: TxnId, group: GroupId) -> bool {
+        let is_ours = txn.boot == context.boot() && txn.worker == context.worker;
+        if is_ours || context.is_lost(txn.boot) {
+            return !self.has(txn);
+        }
+        let since = self.recoveries.since.get(&(group, txn));
+        since.is_some_and(|since| context.now.since(*since) >= ABANDONED_AFTER)
+    }
+
+    /// A transaction was carried out in some of its groups and not in others, because one of them began anew without what it
+    /// knew of it. Operators are told.
+    pub(crate) fn note_torn(&mut self, context: &mut Context, txn: TxnId, groups: &[GroupId]) {
+        let torn = &mut self.recoveries.torn;
+        if torn.iter().any(|known| known.txn == txn) {
+            return;
+        }
+        self.recoveries.torn_count += 1;
+        if torn.len() >= TORN_MAX {
+            torn.pop_front();
+        }
+        torn.push_back(TornTransaction {
+            txn,
+            groups: groups.to_vec(),
+            found: context.turn.now,
+        });
+        let groups: Vec<u16> = groups.iter().map(|group| group.number()).collect();
+        context.outbox.notices.push(format!(
+            "transaction {txn} is torn: carried out in some of its groups and not in others, because one has lost what it \
+             knew of it; seen in {groups:?}"
+        ));
+    }
+
+    /// Looks after the transactions that hold locks in a group led here.
+    pub(crate) fn look_after(&mut self, context: &mut Context, local: &LocalGroups, index: usize) {
+        let now = context.now;
+        let group = local.replicas[index].group();
+        let keyspace = local.replicas[index].keyspace();
+        let open: Vec<(TxnId, Participants)> = keyspace
+            .open_transactions()
+            .map(|(txn, participants)| (txn, participants.clone()))
+            .collect();
+        let range = (group, LOWEST)..;
+        let known: Vec<TxnId> = self
+            .recoveries
+            .since
+            .range(range)
+            .take_while(|((of, _), _)| *of == group)
+            .map(|((_, txn), _)| *txn)
+            .collect();
+        let still: BTreeSet<TxnId> = open.iter().map(|(txn, _)| *txn).collect();
+        for txn in known {
+            if !still.contains(&txn) {
+                self.recoveries.since.remove(&(group, txn));
+            }
+        }
+        for (txn, participants) in open {
+            let since = *self.recoveries.since.entry((group, txn)).or_insert(now);
+            let is_seen_to = txn.boot == context.boot() && txn.worker == context.worker && self.has(txn);
+            if !is_seen_to && (context.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
+                self.recover(context, txn, participants);
+            }
+        }
+        let dead: Vec<(TxnId, Participants)> = local.replicas[index]
+            .keyspace()
+            .ended_of_dead()
+            .map(|(txn, participants)| (txn, participants.clone()))
+            .collect();
+        for (txn, participants) in dead {
+            if !self.has(txn) {
+                self.recover(context, txn, participants);
+            }
+        }
+        for (txn, participants) in local.replicas[index].keyspace().to_be_wounded() {
+            self.wound(context, group, txn, &participants);
+        }
+    }
+
+    /// Tells the other participants of a younger transaction that an older one waits for it here.
+    pub(crate) fn wound(
+        &mut self,
+        context: &mut Context,
+        here: GroupId,
+        txn: TxnId,
+        participants: &[Participant],
+    ) {
+        for group in groups_of(participants).into_iter().filter(|group| *group != here) {
+            context.outbox.request(group, Request::Wound { txn });
+        }
+    }
+}
+
+fn groups_of(participants: &[Participant]) -> Vec<GroupId> {
+    participants.iter().map(|participant| participant.group).collect()
+}
+
+/// Whether the leader of one of these groups is out of reach.
+fn is_any_cut_off(shared: &Shared, participants: &[Participant]) -> bool {
+    let mut groups = participants.iter();
+    groups.any(|participant| shared.is_cut_off(participant.group))
+}
+
+/// Before all others.
+const LOWEST: TxnId = TxnId {
+    boot: Boot(0),
+    worker: 0,
+    seq: 0,
+    attempt: 0,
+};

@@ -1,0 +1,307 @@
+//! `SCAN`: through the partitions of one group after another, until as many keys were looked at as the client wants.
+//!
+//! ```text
+//!  on_scan --+-- groups of this worker: looked at here ------------------+--> a reply
+//!            +-- another worker's, or replicated ones: it is asked       |
+//!                     |                                                  |
+//!                next_delivery: its answer --enough, or the end?---------+
+//!                     ^                        | no
+//!                     +------- the next is asked
+//! ```
+//!
+//! Where a client has come to is the cursor that it holds. What is kept here of a `SCAN` are the keys that one call has found
+//! so far, while the next group is asked: [`Scanning`]. A call that has come to an end in a group without having found
+//! enough goes on with the next, and so keyspaces with few keys are scanned in one call.
+//!
+//! What is absent: locks, and a view of one moment. A key that is there from the first call to the last is found.
+
+use crate::connection::Connection;
+use crate::delivery::{Answered, Answers, Delivery};
+use crate::endpoint::Scope;
+use crate::gateway::Gateway;
+use crate::program::{Program, scan_from};
+use command::{Command, ReplyError, ScanOptions, Spec};
+use ids::{Db, GroupId};
+use keyspace::{Cursor, SCAN_COUNT_MAX, scan_accepts};
+use replica::{Operation, Replies};
+use resp::{Args, ArgsBuf, Writer, parse_array_header, skip_value};
+
+/// How often one call asks: it is answered then with what was found, and the client calls again.
+const STEPS_MAX: u32 = 64;
+
+/// What one call of `SCAN` has found, while others are asked.
+pub(crate) struct Scanning {
+    /// As the client sent it.
+    operation: Operation,
+    scope: Scope,
+    /// How many keys are to be looked at.
+    wanted: u64,
+    found: u64,
+    /// The keys that were found, as they are sent.
+    keys: Vec<u8>,
+    steps: u32,
+    /// Who is asked now.
+    asked: Asked,
+}
+
+/// Who looks at keys for a `SCAN`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// A worker of this node, in its own groups.
+    Worker(u16),
+    /// The leader of a group that has replicas on other nodes.
+    Leader(GroupId),
+}
+
+impl Scanning {
+    /// The command that goes on from `cursor`, for as many keys as are still wanted.
+    fn part(&self, cursor: u64) -> Operation {
+        let args = self.operation.args.as_args();
+        let (cursor, count) = (cursor.to_string(), (self.wanted - self.found).to_string());
+        let mut words = vec![args.arg(0), cursor.as_bytes()];
+        let mut options = args.iter().skip(2);
+        while let (Some(name), Some(value)) = (options.next(), options.next()) {
+            if !name.eq_ignore_ascii_case(b"count") {
+                words.extend([name, value]);
+            }
+        }
+        words.extend([b"COUNT", count.as_bytes()]);
+        Operation {
+            args: ArgsBuf::from_slices(words),
+            ..self.operation.clone()
+        }
+    }
+
+    /// Adds what was answered; where to go on, 0 at the end. `None` if the answer is an error.
+    fn add(&mut self, reply: &[u8]) -> Option<u64> {
+        self.steps += 1;
+        let (_, cursor_at) = parse_array_header(reply)?;
+        let keys_at = cursor_at + skip_value(&reply[cursor_at..])?;
+        // `$` and a length stand before its digits.
+        let cursor = reply[cursor_at..keys_at].split(|&byte| byte == b'\n').nth(1)?;
+        let cursor = command::cursor(cursor.strip_suffix(b"\r")?).ok()?;
+        let (count, at) = parse_array_header(&reply[keys_at..])?;
+        self.found += count as u64;
+        self.keys.extend_from_slice(&reply[keys_at + at..]);
+        Some(cursor)
+    }
+
+    /// The reply to the client.
+    fn reply(&self, cursor: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.keys.len() + 48);
+        let mut out = Writer::new(&mut bytes, self.operation.protocol);
+        out.array(2);
+        out.bulk_integer(cursor as i64);
+        out.array(self.found as usize);
+        out.raw(&self.keys);
+        bytes
+    }
+}
+
+impl Gateway {
+    /// See the file's header.
+    pub(crate) fn on_scan(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        let (mut cursor, options) = match parse(spec, args) {
+            Ok(scan) => scan,
+            Err(error) => return error.write(&mut connection.writer()),
+        };
+        let mut scanning = Scanning {
+            operation: connection.session.operation(spec, args),
+            scope: self.context.scope(&connection.session),
+            wanted: options.count.clamp(1, SCAN_COUNT_MAX),
+            found: 0,
+            keys: Vec::new(),
+            steps: 0,
+            asked: Asked::Worker(self.context.worker),
+        };
+        while let Some((asked, group, from)) = self.scan_next(&scanning.scope, cursor) {
+            let part = scanning.part(from);
+            let sequence = connection.pipeline.reserved();
+            match asked {
+                // The client's next call begins there.
+                Asked::Leader(_) if scanning.steps > 0 => break,
+                Asked::Leader(_) => self.begin(connection, Program::single(part)),
+                Asked::Worker(worker) if worker == self.context.worker => {
+                    cursor = self.add_scanned_here(&mut scanning, &part);
+                    if self.is_scanned(&scanning, cursor) {
+                        break;
+                    }
+                    continue;
+                }
+                Asked::Worker(_) => self.forward(connection, spec, part.args.as_args(), group),
+            }
+            if connection.pipeline.reserved() > sequence {
+                scanning.asked = asked;
+                self.scans.insert((connection.session.token, sequence), scanning);
+            }
+            return;
+        }
+        if self.scan_next(&scanning.scope, cursor).is_none() {
+            cursor = 0;
+        }
+        connection.writer().raw(&scanning.reply(cursor));
+    }
+
+    /// Who looks at keys from `cursor` on, in which group, and where he begins; `None` if there are no more.
+    fn scan_next(&self, scope: &Scope, cursor: u64) -> Option<(Asked, GroupId, u64)> {
+        let (group, from) = scan_from(self.context.groups, scope, cursor)?;
+        let asked = if self.context.view.is_spread || self.local.is_replicated(group) {
+            Asked::Leader(group)
+        } else {
+            Asked::Worker(self.local.owner(group))
+        };
+        Some((asked, group, from.number()))
+    }
+
+    /// Whether a call that has come to `cursor` is to be answered now.
+    fn is_scanned(&self, scanning: &Scanning, cursor: u64) -> bool {
+        let is_next = |asked| {
+            self.scan_next(&scanning.scope, cursor)
+                .is_some_and(|(next, ..)| next == asked)
+        };
+        // Who would go on himself has looked at as many keys as he was to, whatever he found.
+        let has_enough = scanning.found >= scanning.wanted || is_next(scanning.asked);
+        cursor == 0 || has_enough || scanning.steps >= STEPS_MAX
+    }
+
+    fn add_scanned_here(&mut self, scanning: &mut Scanning, part: &Operation) -> u64 {
+        scanning.asked = Asked::Worker(self.context.worker);
+        let (spec, args) = part.words();
+        let mut reply = Vec::new();
+        let mut out = Writer::new(&mut reply, part.protocol);
+        self.scan_here(part.db, spec, args, &mut out);
+        scanning.add(&reply).expect("it parsed when it came")
+    }
+
+    /// What is for a connection, unless it is an answer for a `SCAN` that asks somebody else now.
+    pub(crate) fn on_scanned(&mut self, delivery: Delivery) -> Option<Delivery> {
+        let (reply_to, reply) = match &delivery {
+            Delivery::Reply { reply_to, bytes } => (*reply_to, Some(bytes.as_slice())),
+            Delivery::Replied { reply_to, .. } => (*reply_to, None),
+            Delivery::Answered(answered) => (answered.reply_to, only_part(&answered.replies)),
+            _ => return Some(delivery),
+        };
+        let place = reply_to.place();
+        let Some(mut scanning) = self.scans.remove(&place) else {
+            return Some(delivery);
+        };
+        // An error is answered: nothing that was found before is lost to a client that asks again.
+        let Some(mut cursor) = reply.and_then(|reply| scanning.add(reply)) else {
+            return Some(delivery);
+        };
+        let is_program = matches!(delivery, Delivery::Answered(_));
+        while !self.is_scanned(&scanning, cursor) {
+            let Some((asked, _, from)) = self.scan_next(&scanning.scope, cursor) else {
+                cursor = 0;
+                break;
+            };
+            let part = scanning.part(from);
+            match asked {
+                Asked::Worker(worker) if worker == self.context.worker && !is_program => {
+                    cursor = self.add_scanned_here(&mut scanning, &part);
+                    continue;
+                }
+                Asked::Worker(worker) if !is_program => {
+                    self.context
+                        .outbox
+                        .mailbox_batch(worker)
+                        .push_command(reply_to, &replica::Asked::of(&part));
+                }
+                Asked::Leader(_) if is_program => {
+                    let program = Program::single(part);
+                    let extent = program.extent(self.context.groups);
+                    self.coordinator
+                        .start(&mut self.context, reply_to, program, extent);
+                    self.route();
+                }
+                // Groups have come to have replicas meanwhile: the client's next call goes on there.
+                Asked::Worker(_) | Asked::Leader(_) => break,
+            }
+            scanning.asked = asked;
+            self.scans.insert(place, scanning);
+            return None;
+        }
+        let bytes = scanning.reply(cursor);
+        Some(if is_program {
+            Delivery::Answered(Box::new(Answered {
+                reply_to,
+                program: Program::single(scanning.operation),
+                replies: Answers::Whole(Replies::of([bytes.as_slice()])),
+            }))
+        } else {
+            Delivery::Reply { reply_to, bytes }
+        })
+    }
+
+    /// Whether another worker's answer is for a `SCAN` of this one.
+    pub(crate) fn awaits_scan(&self, connection: u64, sequence: u64) -> bool {
+        !self.scans.is_empty() && self.scans.contains_key(&(connection, sequence))
+    }
+
+    /// `SCAN` over this worker's groups, from the one in the cursor on, until enough keys were looked at.
+    pub(crate) fn scan_here(&mut self, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
+        let (mut cursor, options) = match parse(spec, args) {
+            Ok(scan) => scan,
+            Err(error) => return error.write(out),
+        };
+        let count_max = options.count.min(SCAN_COUNT_MAX);
+        let mut keys = std::mem::take(&mut self.local.spare);
+        keys.clear();
+        let mut found = Writer::new(&mut keys, out.protocol());
+        let (mut count, mut looked, mut is_first) = (0, 0, true);
+        let accepts = scan_accepts(&options);
+        // A cursor that names no group is behind the last one: the scan is over.
+        let mut at = scan_from(self.context.groups, &Scope::Cluster, cursor);
+        if at.is_none() {
+            cursor = 0;
+        }
+        while let Some((group, from)) = at {
+            let Some(index) = self.local.index(group) else {
+                break;
+            };
+            if !is_first && self.local.is_replicated(group) {
+                // Its leader is asked by the next call: what is here may be old, or nothing at all.
+                break;
+            }
+            is_first = false;
+            let budget = count_max - looked;
+            let next = self.local.replicas[index].scan(&self.context.turn, db, from, budget, |object| {
+                looked += 1;
+                if accepts(object) {
+                    found.bulk(object.key());
+                    count += 1;
+                }
+            });
+            self.tell(index);
+            cursor = next.map_or(0, Cursor::number);
+            if looked >= count_max || next.is_none() {
+                break;
+            }
+            at = scan_from(self.context.groups, &Scope::Cluster, cursor);
+        }
+        out.array(2);
+        out.bulk_integer(cursor as i64);
+        out.array(count);
+        out.raw(&keys);
+        self.local.spare = keys;
+    }
+}
+
+/// Where a `SCAN` begins, and its options.
+fn parse<'a>(spec: &Spec, args: Args<'a>) -> Result<(u64, ScanOptions<'a>), ReplyError> {
+    match spec.parse.expect("SCAN has a parser")(args)? {
+        Command::Scan { cursor, options } => Ok((cursor, options)),
+        _ => unreachable!("SCAN parses as SCAN"),
+    }
+}
+
+/// The reply of the one group that was asked.
+fn only_part(answers: &Answers) -> Option<&[u8]> {
+    match answers {
+        Answers::Parts(parts) | Answers::Mixed { parts, .. } => {
+            parts.values().find_map(|(_, replies)| replies.iter().next())
+        }
+        Answers::Whole(replies) => replies.iter().next(),
+        Answers::Refused | Answers::Failed(_) => None,
+    }
+}

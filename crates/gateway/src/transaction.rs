@@ -1,0 +1,317 @@
+//! What groups are asked and answer: of commands within one group that wait, or are one, and of transactions.
+//!
+//! A program over groups that all live here and are free is one step (`local_fast_path.rs`); one on keys of this worker and one other
+//! is decided there (`last_agent.rs`); one within one group is sent there whole. Of any other the gateway is the coordinator:
+//! `coordinator.rs`.
+//!
+//! What a connection sends behind a command over several groups may pass it, unless it names one of its keys:
+//! then it waits, and sees what the command did. Behind an `EXEC` or a command on the whole keyspace everything
+//! waits. Nor does a transaction begin before what its connection sent to one of its keys earlier: that may wait for locks,
+//! and count as younger.
+
+use crate::connection::Connection;
+use crate::delivery::{Answered, Answers, Delivery};
+use crate::gateway::{Gateway, touches};
+use crate::idempotency::error_of;
+use crate::message::Message;
+use crate::outbox::Finished;
+use crate::program::{Item, Program};
+use ids::GroupId;
+use replica::{Journey, Operation, Output, Replies, ReplyTo, Request};
+use resp::FrozenRope;
+use resp::{Protocol, Writer};
+use std::collections::BTreeMap;
+
+impl Gateway {
+    /// Begins a program: in one step if all its groups live here and are free.
+    pub(crate) fn begin(&mut self, connection: &mut Connection, program: Program) {
+        let extent = program.extent(self.context.groups);
+        let can_run_here = program.request.is_none() && self.local.can_run_here(&program, &extent);
+        let may_be_lent = |group: &GroupId| {
+            self.local
+                .index(*group)
+                .is_some_and(|index| !self.local.replicas[index].awaits_log())
+        };
+        let is_heavy = can_run_here
+            && program.can_be_offloaded()
+            && extent.groups.iter().all(may_be_lent)
+            && self.is_heavy_program(&program);
+        if can_run_here && !is_heavy {
+            return self.run_program_here(connection, &program);
+        }
+        let reply_to = self.reserve(connection);
+        if program.is_exec || extent.is_whole {
+            connection.session.is_waiting = true;
+        } else {
+            connection.session.busy.begin(program.slots());
+        }
+        if !is_heavy && self.may_combine(&program, &extent) {
+            return self.combine(reply_to, program, extent);
+        }
+        let is_exec = program.is_exec;
+        let touches = touches(&connection.session, command::CommandId::Exec.spec());
+        let opened = if is_heavy {
+            self.coordinator
+                .start_offload(&mut self.context, reply_to, program, extent, false, touches)
+        } else {
+            self.coordinator
+                .start(&mut self.context, reply_to, program, extent)
+        };
+        self.route();
+        if !is_exec && let Some(seq) = opened {
+            // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
+            self.context.timing.is_ours = false;
+            let spent = self.context.timing.spent();
+            self.coordinator.note_spent(seq, spent);
+        }
+    }
+
+    /// Asks a group something, wherever it lives.
+    pub(crate) fn request(&mut self, group: GroupId, request: Request) {
+        let Some(index) = self.local.index(group) else {
+            let worker = self.local.owner(group);
+            return self.context.outbox.send(
+                worker,
+                Message::Request {
+                    group,
+                    request: Box::new(request),
+                },
+            );
+        };
+        let mut outputs = Vec::new();
+        if self.local.replicas[index].has_log() {
+            self.ask_leader(index, request, &mut outputs);
+            return self.context.outbox.outputs.extend(outputs);
+        }
+        self.local.replicas[index].handle(&self.context.turn, request, &mut outputs);
+        self.tell(index);
+        self.context.outbox.outputs.extend(outputs);
+    }
+
+    /// Carries on whatever the groups of this worker have answered.
+    pub fn pump(&mut self) {
+        while let Some(output) = self.context.outbox.outputs.pop_front() {
+            let worker = match &output {
+                Output::Replied { reply_to, .. }
+                | Output::Answered { reply_to, .. }
+                | Output::Waits { reply_to }
+                | Output::TooLarge { reply_to, .. }
+                | Output::Failed { reply_to, .. }
+                | Output::FailedWatch { reply_to, .. }
+                | Output::Versions { reply_to, .. } => reply_to.worker,
+                Output::Locked { txn, .. }
+                | Output::Voted { txn, .. }
+                | Output::Resolved { txn, .. }
+                | Output::FailedPart { txn, .. }
+                | Output::Seen { txn, .. }
+                | Output::Fetched { txn, .. }
+                | Output::Wound { txn } => txn.worker,
+                Output::QueriedTxn { worker, .. }
+                | Output::Decided { worker, .. }
+                | Output::Undecided { worker, .. } => *worker,
+            };
+            if worker == self.context.worker {
+                self.on_output(output);
+            } else {
+                self.context
+                    .outbox
+                    .send(worker, Message::Output(Box::new(output)));
+            }
+            self.serve_waiters();
+        }
+    }
+
+    /// Sees to what the coordinator wants done.
+    pub(crate) fn route(&mut self) {
+        loop {
+            if let Some((group, request)) = self.context.outbox.requests.pop_front() {
+                self.request(group, request);
+            } else if let Some(finished) = self.context.outbox.finished.pop_front() {
+                self.finish(finished);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn finish(&mut self, Finished { answered, came_at }: Finished) {
+        if self.ends_try(answered.reply_to, &answered.replies) {
+            return;
+        }
+        if let Some(came_at) = came_at {
+            let took = self.context.timing.now().saturating_sub(came_at);
+            self.context
+                .note_program(&answered.program, took, answered.reply_to);
+        }
+        self.context
+            .outbox
+            .deliver(Delivery::Answered(Box::new(answered)));
+    }
+
+    /// The one dispatch of what groups answer.
+    pub(crate) fn on_output(&mut self, output: Output) {
+        match output {
+            Output::Replied {
+                reply_to,
+                reply,
+                journey,
+            } => self.on_replied(reply_to, reply, journey),
+            Output::Answered { reply_to, replies } => self.on_answered(reply_to, replies),
+            Output::Versions { reply_to, versions } => self.on_versions(reply_to, versions),
+            Output::Waits { reply_to } => self.on_waits(reply_to),
+            Output::TooLarge { reply_to } => self.on_too_large(reply_to),
+            Output::Locked {
+                txn,
+                group,
+                is_logged,
+                time,
+                objects,
+            } => self
+                .coordinator
+                .on_locked(&mut self.context, txn, group, is_logged, time, objects),
+            Output::Voted {
+                txn,
+                group,
+                vote,
+                is_logged,
+                replies,
+            } => self
+                .coordinator
+                .on_vote(&mut self.context, txn, group, vote, is_logged, replies),
+            Output::Seen { txn, group, seen } => {
+                self.coordinator.on_seen(&mut self.context, txn, group, seen)
+            }
+            Output::Fetched {
+                txn,
+                group,
+                objects,
+                age,
+                time,
+            } => self
+                .coordinator
+                .on_fetched(&mut self.context, txn, group, objects, age, time),
+            Output::QueriedTxn {
+                txn,
+                group,
+                vote_record,
+                ..
+            } => self
+                .coordinator
+                .on_queried_txn(&mut self.context, txn, group, vote_record),
+            Output::Decided {
+                txn, group, replies, ..
+            } => self
+                .coordinator
+                .on_decided(&mut self.context, txn, group, replies),
+            Output::Undecided { txn, group, .. } => {
+                self.coordinator.on_undecided(&mut self.context, txn, group)
+            }
+            Output::Resolved { txn, group, replies } => {
+                self.coordinator
+                    .on_part_done(&mut self.context, txn, group, replies)
+            }
+            Output::Failed {
+                reply_to,
+                error,
+                journey,
+            } => self.on_failed(reply_to, error, journey),
+            Output::FailedWatch { reply_to, error } => self.on_failed_watch(reply_to, error),
+            Output::FailedPart { txn, error, .. } => {
+                self.coordinator
+                    .on_failed_transaction(&mut self.context, txn, error)
+            }
+            Output::Wound { txn } => self.coordinator.on_wound(&mut self.context, txn),
+        }
+        self.route();
+    }
+
+    /// A group could not be asked, or what came of it is not known.
+    fn on_failed(&mut self, reply_to: ReplyTo, error: &'static str, journey: Option<Journey>) {
+        let mut bytes = Vec::new();
+        Writer::new(&mut bytes, Protocol::Resp2).error(error);
+        if self.on_tried(reply_to, &bytes) {
+            return;
+        }
+        let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
+            let reply = bytes.into();
+            return self.context.outbox.deliver(Delivery::Replied {
+                reply_to,
+                reply,
+                journey,
+            });
+        };
+        let answered = Answered {
+            reply_to,
+            program,
+            replies: Answers::Failed(error),
+        };
+        self.finish(Finished {
+            answered,
+            came_at: None,
+        });
+    }
+
+    /// A group could not be asked for the versions of keys. The client is told of the first one.
+    fn on_failed_watch(&mut self, reply_to: ReplyTo, error: &'static str) {
+        if self.watches.forget(reply_to) {
+            let mut bytes = Vec::new();
+            Writer::new(&mut bytes, Protocol::Resp2).error(error);
+            self.context.outbox.deliver(Delivery::Awaited { reply_to, bytes });
+        }
+    }
+
+    /// The leader of a command's group has answered it.
+    fn on_replied(&mut self, reply_to: ReplyTo, reply: FrozenRope, journey: Option<Journey>) {
+        // Nothing is shared with the reply of a command that was only tried: those pop.
+        if !self.on_tried(reply_to, reply.bytes()) {
+            self.context.outbox.deliver(Delivery::Replied {
+                reply_to,
+                reply,
+                journey,
+            });
+        }
+    }
+
+    fn on_answered(&mut self, reply_to: ReplyTo, replies: Option<Replies>) {
+        let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
+            let replies = replies.expect("a single command has no conditions");
+            let bytes = replies.into_bytes();
+            if self.on_tried(reply_to, &bytes) {
+                return;
+            }
+            return self.context.outbox.deliver(Delivery::Reply { reply_to, bytes });
+        };
+        let sees_whole = |operation: &Operation| operation.spec.route != command::Route::Keys;
+        let replies = match replies {
+            None => Answers::Refused,
+            Some(replies) if program.request.is_some() => match replies.into_once() {
+                Ok(replies) => Answers::Whole(replies),
+                Err(standing) => Answers::Failed(error_of(standing)),
+            },
+            // What a group answers to these is a part, though there is one only.
+            Some(replies) if program.operations().any(sees_whole) => {
+                let is_operation = |item: &Item| matches!(item, Item::Operation(_));
+                let items = (0..program.items.len()).filter(|&at| is_operation(&program.items[at]));
+                Answers::Parts(BTreeMap::from([(GroupId::new(0), (items.collect(), replies))]))
+            }
+            Some(replies) => Answers::Whole(replies),
+        };
+        let answered = Answered {
+            reply_to,
+            program,
+            replies,
+        };
+        self.context
+            .outbox
+            .deliver(Delivery::Answered(Box::new(answered)));
+    }
+
+    /// Commands within one group would hold its worker up there.
+    fn on_too_large(&mut self, reply_to: ReplyTo) {
+        let program = self.coordinator.blocks.remove(&reply_to.place());
+        let program = program.expect("it waits for its group");
+        let extent = program.extent(self.context.groups);
+        self.coordinator
+            .start_offload(&mut self.context, reply_to, program, extent, false, true);
+    }
+}
