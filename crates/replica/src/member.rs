@@ -12,10 +12,8 @@
 //!  anybody   entry that begins a round --> hash of a slice --> all members: whoever differs from most is given up (`consensus/scrub.rs`)
 //! ```
 //!
-//! What is committed and waited for by nobody is *kept*: it goes first in the next entry, whatever that is made for. An entry is
-//! made for it alone if somebody waits for what it unlocks, or after [`KEPT_MAX`].
-//!
-//! At most [`FLIGHTS_MAX`] entries are in flight; what comes meanwhile gathers, so that entries grow by themselves.
+//! At most [`FLIGHTS_MAX`] entries are in flight; what comes meanwhile gathers (`member/gathering.rs`), so that entries grow by
+//! themselves.
 //!
 //! Invariants:
 //! 1. Entries are applied in the order of their indices, each once.
@@ -27,37 +25,39 @@
 //! And of what is kept between two turns, as [`Member::check`] looks at it:
 //! 5. Only a leader keeps what gateways have sent, and reads that wait.
 //! 6. At most [`FLIGHTS_MAX`] entries are in flight, in the order of their indices, behind what is applied, and of this term.
-//! 7. Reads that wait for gathered batches, or what the leader itself asks for, stand among these, in order, and so do the places at which entries end; the bytes of what
-//!    is gathered are counted.
+//! 7. Those of what is gathered hold.
 //! 8. What was read under the lease has been told, or is to be confirmed.
 //! 9. The members are those of an entry that is applied.
 
+mod gathering;
+mod snapshots;
+mod unconfirmed;
+
+pub use self::snapshots::Chunk;
+
+use self::gathering::{Gathered, Gathering, Next};
+use self::snapshots::Snapshots;
+use self::unconfirmed::Unconfirmed;
 use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
 use crate::replica::Input;
 use crate::response::{BatchOutcome, BatchResponse};
-use crate::snapshot_sender::{Lost, SnapshotSender};
 use crate::state::GroupState;
 use crate::turn::Turn;
 use crate::waiting_reads::ReadPlace;
 use bytes::Bytes;
 use consensus::{
-    Committed, Effect, Index, Members, Message, RaftNode, ReadId, ReadPermit, Ready, Role, Saved, Scrub,
-    Scrubbed, SnapshotPoint, Status, Term, Verdict,
+    Committed, Effect, Index, Members, Message, RaftNode, ReadPermit, Ready, Role, Saved, Scrub, Scrubbed,
+    SnapshotPoint, Status, Term, Verdict,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
-use keyspace::{Entry, EntryBuf, Header, Operation, Operations, SnapshotReceiver};
+use keyspace::{Entry, Header, Operation, Operations};
 use mutations::Mutation;
 use resp::FrozenRope;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
-use txn::TxnId;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Entries in flight: one is on its way while the next is made.
 pub const FLIGHTS_MAX: usize = 2;
-
-/// Bytes of operations in one entry. What is more goes into the next; one batch always fits.
-const GATHERED_BYTES_MAX: usize = 1024 * 1024;
 
 /// An answer that is always told, because nothing shorter could be said instead of it.
 const SHORT_ANSWER_BYTES: usize = 1024;
@@ -65,10 +65,6 @@ const SHORT_ANSWER_BYTES: usize = 1024;
 /// Batches that wait for an entry or a confirmation. At the limit a batch is sent back to be sent again: its gateway keeps
 /// it anyway.
 const GATHERED_MAX: usize = 4_096;
-
-/// How long decisions that nobody waits for may be kept before an entry is made for them: the one exception to the rule that
-/// no timer waits for more to come.
-const KEPT_MAX: Duration = Duration::from_millis(1);
 
 /// Who sent a batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -113,32 +109,6 @@ pub struct Effects {
     pub differs: bool,
 }
 
-/// A piece of state on its way to a learner.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Chunk {
-    /// Which transfer: never used again by this replica.
-    pub transfer: u64,
-    /// Which piece, from 0 on.
-    pub number: u64,
-    /// With the last piece: what the state reflects.
-    pub point: Option<(Index, Term)>,
-    /// The piece.
-    pub bytes: Vec<u8>,
-}
-
-struct Gathered {
-    sender: Sender,
-    batch: Batch,
-    /// Whether it is answered by group time: of reads that found a key to have expired by the clock, behind the entry that says so.
-    by_group_time: bool,
-}
-
-/// Decisions that nobody waited for when they came.
-struct Kept {
-    gathered: Gathered,
-    txns: Vec<TxnId>,
-}
-
 /// An entry on its way.
 struct Flight {
     index: Index,
@@ -170,34 +140,11 @@ pub struct Member {
     /// The place of the entry that made them members, or a later one at which they were.
     members_at: Index,
     applied: Index,
-    gathered: Vec<Gathered>,
-    gathered_bytes: usize,
-    /// What goes first in the next entry.
-    kept: Vec<Kept>,
-    /// When an entry is made for it alone.
-    kept_until: Monotonic,
-    /// Whether that is so now.
-    is_kept_due: bool,
-    /// Batches of reads alone that came behind what is gathered, each with the number of gathered batches before it.
-    attached: Vec<(usize, Gathered)>,
-    /// Numbers of gathered batches at which an entry ends, ascending: the next batch is of a gateway whose reads are attached
-    /// before it, and they must not see it.
-    barriers: VecDeque<usize>,
-    /// What the leader itself asks for: expired keys, limits, fences.
-    own: Operations,
+    gathering: Gathering,
     flights: VecDeque<Flight>,
-    /// Reads without a lease, and the round that will confirm them.
-    unconfirmed: Vec<(Option<ReadId>, Gathered)>,
-    /// Reads that were confirmed as of an index that is not applied yet.
-    confirmed: Vec<(Index, Gathered)>,
+    unconfirmed: Unconfirmed,
     evaluated: Vec<Evaluated>,
-    snapshot_senders: BTreeMap<Incarnation, SnapshotSender>,
-    /// Learners that have all of the state, up to a place in the log, and may not have said yet that they go on from there.
-    offered: BTreeSet<Incarnation>,
-    /// Snapshot senders that are over, and that the keyspace has not been told of.
-    ended: Vec<SnapshotSender>,
-    transfers: u64,
-    snapshot_receiver: Option<Incoming>,
+    snapshots: Snapshots,
     is_stopped: bool,
     scrub: Scrub,
     counts: MemberCounts,
@@ -238,15 +185,6 @@ impl Voice {
     }
 }
 
-/// State on its way to this replica.
-struct Incoming {
-    from: Incarnation,
-    transfer: u64,
-    next: u64,
-    snapshot_receiver: SnapshotReceiver,
-    point: Option<(Index, Term)>,
-}
-
 impl Member {
     /// The part of a replica whose log begins where its keyspace is.
     pub(crate) fn new(group: GroupId, generation: u64, raft: RaftNode, applied: Index) -> Member {
@@ -262,23 +200,11 @@ impl Member {
             applied,
             scrub: Scrub::new(raft.me(), applied),
             raft,
-            gathered: Vec::new(),
-            gathered_bytes: 0,
-            kept: Vec::new(),
-            kept_until: Monotonic(0),
-            is_kept_due: false,
-            attached: Vec::new(),
-            barriers: VecDeque::new(),
-            own: Operations::new(),
+            gathering: Gathering::default(),
             flights: VecDeque::new(),
-            unconfirmed: Vec::new(),
-            confirmed: Vec::new(),
+            unconfirmed: Unconfirmed::default(),
             evaluated: Vec::new(),
-            snapshot_senders: BTreeMap::new(),
-            offered: BTreeSet::new(),
-            ended: Vec::new(),
-            transfers: 0,
-            snapshot_receiver: None,
+            snapshots: Snapshots::default(),
             is_stopped: false,
             counts: MemberCounts::default(),
             now: Monotonic(0),
@@ -290,14 +216,8 @@ impl Member {
     pub(crate) fn check(&self, state: &GroupState) -> Result<(), String> {
         let fails =
             |invariant: u8, what: &str| Err(format!("invariant {invariant} of {:?}: {what}", self.group));
-        let held = self.flights.len()
-            + self.gathered.len()
-            + self.kept.len()
-            + self.attached.len()
-            + self.unconfirmed.len()
-            + self.confirmed.len()
-            + state.waiting_reads.len();
-        if self.role != Role::Leader && (held > 0 || !self.own.is_empty()) {
+        let held = self.flights.len() + self.waiting() + state.waiting_reads.len();
+        if self.role != Role::Leader && (held > 0 || self.has_own()) {
             return fails(5, &format!("{held} of gateways at a {:?}", self.role));
         }
         let places = self.flights.iter().map(|flight| flight.index);
@@ -315,25 +235,8 @@ impl Member {
                 .collect();
             return fails(6, &format!("{places:?} in flight, {:?} applied", self.applied));
         }
-        let bytes: usize = self
-            .gathered
-            .iter()
-            .map(|gathered| gathered.batch.byte_len())
-            .sum();
-        let is_counted = bytes == self.gathered_bytes;
-        let stands = |at: usize| (1..=self.gathered.len()).contains(&at);
-        // What the leader itself asks for goes first, and reads may wait for it alone.
-        let waits = |at: usize| stands(at) || at == 0 && !self.own.is_empty();
-        let reads = self.attached.iter().map(|(at, _)| *at);
-        let ends = self.barriers.iter().copied();
-        let is_placed = reads.clone().is_sorted() && reads.clone().all(waits);
-        if !is_counted || !is_placed || !ends.clone().is_sorted_by(|a, b| a < b) || !ends.clone().all(waits) {
-            let (reads, ends): (Vec<_>, Vec<_>) = (reads.collect(), ends.collect());
-            let gathered = (self.gathered.len(), self.gathered_bytes);
-            return fails(
-                7,
-                &format!("{gathered:?} gathered, of {bytes} bytes; reads {reads:?}, ends {ends:?}"),
-            );
+        if let Err(what) = self.gathering.check() {
+            return fails(7, &what);
         }
         if !self.evaluated.is_empty() {
             return fails(8, &format!("{} not told", self.evaluated.len()));
@@ -431,21 +334,34 @@ impl Member {
     ) {
         match input {
             Input::Batch { sender, batch } => self.on_batch(state, turn, now, sender, batch, effects),
-            Input::Own(operation) => self.ask(operation),
+            Input::Own(operation) if self.role == Role::Leader => self.gathering.ask(operation),
+            Input::Own(_) => {}
             Input::Message(message) => self.raft.step(message, now),
             // What cannot be read is not taken, and its sender begins again.
-            Input::Chunk { from, chunk } => effects.is_taken = self.on_chunk(from, &chunk).unwrap_or(false),
+            Input::Chunk { from, chunk } => {
+                let taken = self.snapshots.on_chunk(from, &chunk, &mut self.raft);
+                effects.is_taken = taken.unwrap_or(false);
+            }
             Input::ChunkAnswer {
                 from,
                 transfer,
                 number,
                 is_taken,
-            } => self.on_chunk_answer(from, transfer, number, is_taken, now),
-            Input::LinkLost(to) => self.on_link_lost(to, now),
+            } => {
+                let chunk = (transfer, number);
+                self.snapshots
+                    .on_chunk_answer(from, chunk, is_taken, now, &mut self.raft);
+            }
+            Input::LinkLost(to) => {
+                // Whatever was being sent there begins again: the link is another one.
+                self.snapshots.fail(to, &mut self.raft);
+                self.on_silence(to, now);
+            }
             Input::Silence(to) => self.on_silence(to, now),
             Input::StoodStill(span) => self.raft.stood_still(span, now),
             Input::Tick => {
-                self.tick(now);
+                self.snapshots.fail_stalled(now, &mut self.raft);
+                self.raft.tick(now);
                 if let Some(at) = self.scrub.missed(self.applied) {
                     self.judge(at, effects);
                 }
@@ -476,13 +392,8 @@ impl Member {
         batch: Batch,
         effects: &mut Effects,
     ) {
-        let waiting = self.gathered.len()
-            + self.kept.len()
-            + self.attached.len()
-            + self.unconfirmed.len()
-            + self.confirmed.len();
         let is_ours = batch.generation == self.generation && self.role == Role::Leader;
-        if !is_ours || self.is_stopped || waiting >= GATHERED_MAX {
+        if !is_ours || self.is_stopped || self.waiting() >= GATHERED_MAX {
             return self.voice().send_back(effects, sender, batch.sequence);
         }
         self.now = now;
@@ -493,35 +404,19 @@ impl Member {
         };
         self.nodes.insert(sender.gateway, sender.node);
         if gathered.batch.number > 0 {
-            self.gather(gathered);
+            self.gathering.gather(gathered);
         } else if !gathered.batch.writes.is_empty() {
             self.keep(now, gathered, effects);
         } else if gathered.batch.is_free {
             self.read(state, turn, now, gathered, effects);
-        } else if !self.gathered.is_empty() || !self.own.is_empty() && !mutations::is(Mutation::OwnNotAwaited)
-        {
+        } else if self.gathering.has_writes() || self.has_own() && !mutations::is(Mutation::OwnNotAwaited) {
             // Behind what reads have found to be expired, too: `DBSIZE` counts a key until it is deleted.
-            self.attached.push((self.gathered.len(), gathered));
+            self.gathering.attach(gathered);
         } else if let Some(flight) = self.flights.back_mut() {
             flight.attached.push(gathered);
         } else {
             self.read(state, turn, now, gathered, effects);
         }
-    }
-
-    /// Takes a batch with writes.
-    fn gather(&mut self, gathered: Gathered) {
-        let last = self.barriers.back().copied();
-        let is_behind = |at: usize| last.is_none_or(|last| at > last);
-        let behind = self.attached.iter().rev().take_while(|(at, _)| is_behind(*at));
-        if behind
-            .map(|(_, read)| read.sender)
-            .any(|sender| sender == gathered.sender)
-        {
-            self.barriers.push_back(self.gathered.len());
-        }
-        self.gathered_bytes += gathered.batch.byte_len();
-        self.gathered.push(gathered);
     }
 
     /// Takes decisions that nobody waits for. Its gateway sends them again to whoever leads next, until it is answered: that is
@@ -544,21 +439,17 @@ impl Member {
             self.voice()
                 .say(effects, gathered.sender, gathered.batch.sequence, outcome);
         }
-        if self.kept.is_empty() {
-            self.kept_until = now.after(KEPT_MAX);
-        }
-        self.kept.push(Kept { gathered, txns });
+        self.gathering.keep(now, gathered, txns);
     }
 
     /// Until when decisions are kept, if there are any.
     pub fn kept_until(&self) -> Option<Monotonic> {
-        (!self.kept.is_empty()).then_some(self.kept_until)
+        self.gathering.kept_until()
     }
 
-    /// Whether an entry is to be made for what is kept.
-    fn is_kept_awaited(&self, state: &GroupState, now: Monotonic) -> bool {
-        let txns = || self.kept.iter().flat_map(|kept| &kept.txns).copied();
-        !self.kept.is_empty() && (now >= self.kept_until || state.is_any_awaited(txns()))
+    /// How many batches wait for an entry or a confirmation.
+    fn waiting(&self) -> usize {
+        self.gathering.len() + self.unconfirmed.len()
     }
 
     /// Answers a batch of reads alone that waits for no write.
@@ -571,11 +462,9 @@ impl Member {
         effects: &mut Effects,
     ) {
         // Reads of one gateway are answered in their order: what one has seen, a later one sees too.
-        let unconfirmed = self.unconfirmed.iter().map(|(_, read)| read.sender);
-        let mut before = unconfirmed.chain(self.confirmed.iter().map(|(_, read)| read.sender));
-        let waits = before.any(|sender| sender == gathered.sender);
+        let waits = self.unconfirmed.has_read_of(gathered.sender);
         if waits || !matches!(self.raft.read_permit(now), ReadPermit::Lease(_)) {
-            return self.unconfirmed.push((None, gathered));
+            return self.unconfirmed.push(gathered);
         }
         self.read_at_once(state, turn, gathered, effects);
     }
@@ -631,7 +520,7 @@ impl Member {
                 if let Question::Wound(txn) = read.question
                     && state.keyspace().is_waiting(txn)
                 {
-                    self.own.push(&Operation::Withdraw { txn });
+                    self.gathering.ask(&Operation::Withdraw { txn });
                 }
                 let place = ReadPlace {
                     sender,
@@ -640,7 +529,7 @@ impl Member {
                 };
                 let (now, all) = (self.now, &gathered.batch.reads);
                 let (before, start) = (answers.byte_len(), answers.mark());
-                if mutations::is(Mutation::KeptIgnoredByRead) && !self.kept.is_empty() {
+                if mutations::is(Mutation::KeptIgnoredByRead) && self.gathering.has_kept() {
                     state.answer_past_locks(turn, &read.question, &mut answers);
                 } else if gathered.by_group_time && state.waiting_reads.holds(place) {
                     answers.deferred();
@@ -656,31 +545,24 @@ impl Member {
             let is_ahead = state.is_ahead(mark);
             for (db, key) in state.take_met_expired() {
                 // From here on it has expired, whoever leads.
-                self.own.push(&Operation::Expire { db, key: &key });
+                self.gathering.ask(&Operation::Expire { db, key: &key });
             }
             if !is_ahead {
                 return Some((gathered, answers.finish()));
             }
             gathered.by_group_time = true;
             if state.waiting_reads.len() == waiting_reads {
-                self.attached.push((self.gathered.len(), gathered));
+                self.gathering.attach(gathered);
                 return None;
             }
             // Some of them wait by themselves, and are answered later. The others cannot wait with them.
         }
     }
 
-    /// Asks for an operation of the leader's own: it is applied with the next entry, unless leadership is lost.
-    fn ask(&mut self, operation: &Operation<'_>) {
-        if self.role == Role::Leader {
-            self.own.push(operation);
-        }
-    }
-
     /// Bytes of what the next entry may hold, beside what the leader asked for itself; 0 while there is no room in flight.
     pub fn next_bytes(&self) -> usize {
         if self.flights.len() < FLIGHTS_MAX {
-            self.gathered_bytes.min(GATHERED_BYTES_MAX)
+            self.gathering.next_bytes()
         } else {
             0
         }
@@ -688,109 +570,13 @@ impl Member {
 
     /// Whether what the leader asked for itself is not on its way yet.
     pub fn has_own(&self) -> bool {
-        !self.own.is_empty()
-    }
-
-    /// Takes a piece of state; what is to be told the sender, if the piece was the next one.
-    fn on_chunk(&mut self, from: Incarnation, chunk: &Chunk) -> Result<bool, String> {
-        let is_late = |incoming: &Incoming| incoming.from == from && chunk.transfer < incoming.transfer;
-        if self.snapshot_receiver.as_ref().is_some_and(is_late) {
-            // Sent before the one that is under way, and overtaken by it.
-            return Ok(false);
-        }
-        if chunk.number == 0 {
-            if !self.raft.hold_transfer(None) {
-                // What is held is about to be installed.
-                return Ok(false);
-            }
-            self.snapshot_receiver = Some(Incoming {
-                from,
-                transfer: chunk.transfer,
-                next: 0,
-                snapshot_receiver: SnapshotReceiver::new(),
-                point: None,
-            });
-        }
-        let Some(incoming) = &mut self.snapshot_receiver else {
-            return Ok(false);
-        };
-        let is_next =
-            incoming.from == from && incoming.transfer == chunk.transfer && incoming.next == chunk.number;
-        if !is_next || incoming.point.is_some() {
-            return Ok(false);
-        }
-        incoming.next += 1;
-        match incoming.snapshot_receiver.take(&chunk.bytes) {
-            Ok(_) => {
-                incoming.point = chunk.point;
-                if chunk.point.is_some() {
-                    // Only now may the leader's snapshot message pass: what it stands for is here, and whole.
-                    let _ = self.raft.hold_transfer(chunk.point);
-                }
-                Ok(true)
-            }
-            Err(error) => {
-                self.snapshot_receiver = None;
-                Err(error.to_string())
-            }
-        }
-    }
-
-    /// A learner has taken a piece, or has not: `is_taken` is `false` if the transfer is to begin again.
-    fn on_chunk_answer(
-        &mut self,
-        from: Incarnation,
-        transfer: u64,
-        number: u64,
-        is_taken: bool,
-        now: Monotonic,
-    ) {
-        let Some(snapshot_sender) = self.snapshot_senders.get_mut(&from) else {
-            return;
-        };
-        if snapshot_sender.transfer() != transfer {
-            return;
-        }
-        if !is_taken {
-            self.ended.extend(self.snapshot_senders.remove(&from));
-            return self.raft.transfer_failed(from);
-        }
-        if let Some(point) = snapshot_sender.on_taken(number) {
-            self.ended.extend(self.snapshot_senders.remove(&from));
-            if self.raft.offer_transfer(from, point, now) {
-                self.offered.insert(from);
-            } else {
-                self.raft.transfer_failed(from);
-            }
-        }
+        self.gathering.has_own()
     }
 
     /// Whether a member applies what is applied here now itself, so that its node hears of it from there. A learner that is
     /// still given the state finds it done.
     pub fn applies_itself(&self, member: Incarnation) -> bool {
-        let members = self.raft.members();
-        if members.is_voter(member) {
-            return true;
-        }
-        match self.snapshot_senders.get(&member) {
-            // What is in the last piece is not applied again.
-            Some(snapshot_sender) => snapshot_sender
-                .held()
-                .is_some_and(|held| held < self.raft.point().index),
-            None => {
-                let matched = self.raft.matched(member);
-                self.offered.contains(&member) || matched.is_some_and(|matched| matched > Index(0))
-            }
-        }
-    }
-
-    /// Begins again whatever was being sent there: the link is another one.
-    fn on_link_lost(&mut self, to: Incarnation, now: Monotonic) {
-        if let Some(snapshot_sender) = self.snapshot_senders.remove(&to) {
-            self.ended.push(snapshot_sender);
-            self.raft.transfer_failed(to);
-        }
-        self.on_silence(to, now);
+        self.raft.members().is_voter(member) || self.snapshots.is_applied_by(member, &self.raft)
     }
 
     /// Nothing was heard for long from the node of another member.
@@ -800,27 +586,14 @@ impl Member {
         }
     }
 
-    /// Time passes.
-    fn tick(&mut self, now: Monotonic) {
-        for (to, snapshot_sender) in self
-            .snapshot_senders
-            .extract_if(.., |_, snapshot_sender| snapshot_sender.is_stalled(now))
-        {
-            self.ended.push(snapshot_sender);
-            self.raft.transfer_failed(to);
-        }
-        self.raft.tick(now);
-    }
-
     /// Whether [`Member::finish`] has anything to do: a replica that only its node's gateway was busy with costs nothing.
     pub(crate) fn has_work(&self, state: &GroupState, now: Monotonic) -> bool {
         self.raft.has_ready()
-            || self.is_kept_awaited(state, now)
+            || self.gathering.is_kept_awaited(state, now)
             || self.can_propose()
-            || !self.unconfirmed.is_empty()
+            || self.unconfirmed.awaits_round()
             || !self.evaluated.is_empty()
-            || !self.snapshot_senders.is_empty()
-            || !self.ended.is_empty()
+            || self.snapshots.has_senders()
             || state.has_deferred()
     }
 
@@ -829,24 +602,28 @@ impl Member {
     fn finish(&mut self, state: &mut GroupState, turn: &Turn, now: Monotonic, effects: &mut Effects) {
         self.now = now;
         loop {
-            self.is_kept_due = self.is_kept_awaited(state, now);
+            self.gathering.look_at_kept(state, now);
             self.propose(turn);
-            self.begin_round(now);
+            self.unconfirmed.begin_round(&mut self.raft, now);
             let ready = self.raft.take_ready(now);
             let is_over = is_empty(&ready);
             self.carry_out(state, turn, ready, effects);
             if mutations::is(Mutation::ReplyBeforeCommit) {
                 self.answer_early(state, turn, effects);
             }
-            self.is_kept_due = self.is_kept_awaited(state, now);
-            let waits = self.can_propose() || !self.unconfirmed.is_empty() || self.raft.has_ready();
+            self.gathering.look_at_kept(state, now);
+            let waits = self.can_propose() || self.unconfirmed.awaits_round() || self.raft.has_ready();
             if is_over || !waits {
                 break;
             }
         }
         self.look_again(now, effects);
         self.answer_deferred(state, effects);
-        self.depart(state, effects);
+        self.snapshots.send_next(state, &mut self.raft, effects);
+        let state_bytes = || state.keyspace().memory() + state.keyspace().pending_bytes();
+        if let Some(to) = self.raft.compactable(self.snapshots.held(), state_bytes) {
+            self.raft.compact(to);
+        }
     }
 
     /// Tells gateways what became of operations that waited for transactions.
@@ -892,12 +669,8 @@ impl Member {
             let ready = self.raft.take_ready(now);
             self.carry_out(state, turn, ready, &mut Effects::default());
         }
-        for snapshot_sender in std::mem::take(&mut self.snapshot_senders)
-            .into_values()
-            .chain(self.ended.drain(..))
-        {
-            snapshot_sender.end(state.keyspace_mut());
-        }
+        self.snapshots.step_down();
+        self.snapshots.end(state.keyspace_mut());
         let point = self.raft.point();
         assert!(
             self.is_stopped || point.index == self.applied,
@@ -914,10 +687,8 @@ impl Member {
             let ready = self.raft.take_ready(now);
             self.carry_out(state, turn, ready, &mut effects);
         }
-        let snapshot_senders = std::mem::take(&mut self.snapshot_senders).into_values();
-        for snapshot_sender in snapshot_senders.chain(self.ended.drain(..)) {
-            snapshot_sender.end(state.keyspace_mut());
-        }
+        self.snapshots.step_down();
+        self.snapshots.end(state.keyspace_mut());
         for entry in self.raft.entries_after(self.applied) {
             if self.is_stopped {
                 break;
@@ -932,25 +703,7 @@ impl Member {
     fn can_propose(&self) -> bool {
         let is_leading = self.role == Role::Leader && !self.is_stopped;
         let has_room = self.flights.len() < FLIGHTS_MAX;
-        is_leading && has_room && (self.is_kept_due || self.proposable() > 0 || !self.own.is_empty())
-    }
-
-    /// How many of the gathered batches may be in the next entry: none that stands behind a read of the same gateway, which
-    /// must not see it.
-    fn proposable(&self) -> usize {
-        let count = self.barriers.front().copied().unwrap_or(self.gathered.len());
-        if self.unconfirmed.is_empty() && self.confirmed.is_empty() {
-            return count;
-        }
-        // What came behind gathered batches is attached: those that are here came before them.
-        let unconfirmed = || self.unconfirmed.iter().map(|(_, read)| read.sender);
-        let confirmed = || self.confirmed.iter().map(|(_, read)| read.sender);
-        let waits = |batch: &Gathered| {
-            unconfirmed()
-                .chain(confirmed())
-                .any(|sender| sender == batch.sender)
-        };
-        self.gathered[..count].iter().position(waits).unwrap_or(count)
+        is_leading && has_room && self.gathering.has_next(&self.unconfirmed)
     }
 
     /// Makes an entry of what was gathered, if there is room in flight.
@@ -963,64 +716,16 @@ impl Member {
                 now: turn.now,
                 seed,
             };
-            let kept_bytes: usize = self
-                .kept
-                .iter()
-                .map(|kept| kept.gathered.batch.writes.len())
-                .sum();
-            let gathered_bytes: usize = self
-                .gathered
-                .iter()
-                .map(|gathered| gathered.batch.writes.len())
-                .sum();
-            let room = gathered_bytes.min(GATHERED_BYTES_MAX) + self.own.bytes().len() + kept_bytes;
-            let batches = self.gathered.len() + self.kept.len() + 1;
-            let mut entry = EntryBuf::with_room(&header, batches, room);
-            if !self.own.is_empty() {
-                entry.begin_own_batch();
-                entry.append(self.own.bytes());
-            }
-            // Before what may wait for them: it need not wait then.
-            for Kept { gathered, .. } in &self.kept {
-                entry.begin_unnumbered_batch(gathered.sender.gateway);
-                entry.append(&gathered.batch.writes);
-            }
-            let mut bytes = 0;
-            let mut count = 0;
-            for Gathered { sender, batch, .. } in &self.gathered[..self.proposable()] {
-                if count > 0 && bytes + batch.byte_len() > GATHERED_BYTES_MAX {
-                    break;
-                }
-                bytes += batch.byte_len();
-                count += 1;
-                entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
-                entry.append(&batch.writes);
-            }
-            let entry = Bytes::from(entry.finish());
+            let Next { entry, batches } = self.gathering.next(&header, &self.unconfirmed);
             let entry_bytes = entry.len();
             let Ok((index, term)) = self.raft.propose(entry) else {
                 // Leadership is gone or being handed over; what it says next says so.
                 return;
             };
-            self.own = Operations::new();
             self.counts.entries_proposed += 1;
-            self.counts.batches_proposed += count as u64;
+            self.counts.batches_proposed += batches.0 as u64;
             self.counts.bytes_proposed += entry_bytes as u64;
-            self.gathered_bytes -= bytes;
-            self.is_kept_due = false;
-            let kept = self.kept.drain(..).map(|kept| kept.gathered);
-            let gathered: Vec<Gathered> = kept.chain(self.gathered.drain(..count)).collect();
-            let attached = self.attached.extract_if(.., |(at, _)| *at <= count);
-            let attached: Vec<Gathered> = attached.map(|(_, read)| read).collect();
-            for at in self
-                .attached
-                .iter_mut()
-                .map(|(at, _)| at)
-                .chain(&mut self.barriers)
-            {
-                *at -= count;
-            }
-            self.barriers.pop_front_if(|at| *at == 0);
+            let (gathered, attached) = self.gathering.take(batches);
             self.flights.push_back(Flight {
                 index,
                 term,
@@ -1036,17 +741,6 @@ impl Member {
             let entries = self.raft.entries_after(Index(flight.index.0 - 1));
             if let Some(data) = entries.first().and_then(consensus::Entry::data) {
                 self.apply(state, turn, data, Some(flight), effects);
-            }
-        }
-    }
-
-    /// Reads without a lease wait for a round that confirms leadership: one for all of them.
-    fn begin_round(&mut self, now: Monotonic) {
-        if self.unconfirmed.iter().any(|(round, _)| round.is_none())
-            && let Ok(round) = self.raft.read_index(now)
-        {
-            for (awaited, _) in &mut self.unconfirmed {
-                awaited.get_or_insert(round);
             }
         }
     }
@@ -1075,20 +769,18 @@ impl Member {
         self.raft.applied(self.applied);
         effects.messages.extend(ready.messages);
         for (round, index) in ready.reads {
-            self.on_confirmed(round, index);
+            self.unconfirmed.on_confirmed(round, index);
         }
         for round in ready.reads_lost {
-            self.on_round_lost(round, effects);
+            let voice = self.voice();
+            for Gathered { sender, batch, .. } in self.unconfirmed.on_round_lost(round) {
+                voice.send_back(effects, sender, batch.sequence);
+            }
         }
         self.answer_confirmed(state, turn, effects);
         for incarnation in ready.transfers_wanted {
-            self.offered.remove(&incarnation);
-            if !self.snapshot_senders.contains_key(&incarnation) && !self.is_stopped {
-                self.transfers += 1;
+            if !self.is_stopped && self.snapshots.begin(incarnation, state.keyspace_mut()) {
                 self.counts.transfers += 1;
-                let snapshot_sender = SnapshotSender::begin(self.transfers, state.keyspace_mut());
-                self.snapshot_senders
-                    .extend(snapshot_sender.map(|snapshot_sender| (incarnation, snapshot_sender)));
             }
         }
     }
@@ -1099,36 +791,19 @@ impl Member {
         let flights = std::mem::take(&mut self.flights).into_iter();
         let waiting = flights
             .flat_map(|flight| flight.gathered.into_iter().chain(flight.attached))
-            .chain(self.kept.drain(..).map(|kept| kept.gathered))
-            .chain(self.gathered.drain(..))
-            .chain(self.attached.drain(..).map(|(_, read)| read))
-            .chain(self.unconfirmed.drain(..).map(|(_, gathered)| gathered))
-            .chain(self.confirmed.drain(..).map(|(_, gathered)| gathered))
+            .chain(self.gathering.clear())
+            .chain(self.unconfirmed.clear())
             .chain(self.evaluated.drain(..).map(|evaluated| evaluated.gathered));
         for Gathered { sender, batch, .. } in waiting {
             voice.send_back(effects, sender, batch.sequence);
         }
-        self.gathered_bytes = 0;
-        self.barriers.clear();
         self.nodes.clear();
-        self.own = Operations::new();
-        self.ended
-            .extend(std::mem::take(&mut self.snapshot_senders).into_values());
+        self.snapshots.step_down();
     }
 
     /// The state that came in pieces becomes this replica's.
     fn install(&mut self, state: &mut GroupState, point: &SnapshotPoint, effects: &mut Effects) {
-        let incoming = self
-            .snapshot_receiver
-            .take()
-            .expect("consensus was told of it only when it was whole");
-        let here = Some((point.index, point.term));
-        assert_eq!(
-            incoming.point, here,
-            "consensus was told of this state and no other"
-        );
-        let keyspace = incoming.snapshot_receiver.finish();
-        state.replace_keyspace(keyspace.expect("the last chunk completes the state"));
+        state.replace_keyspace(self.snapshots.take_installed(point));
         self.applied = point.index;
         self.members = point.members.clone();
         self.members_at = point.index;
@@ -1275,33 +950,9 @@ impl Member {
         true
     }
 
-    /// A round has confirmed leadership: its reads may be answered from a state as of `index`.
-    fn on_confirmed(&mut self, round: ReadId, index: Index) {
-        let is_its = |(awaited, _): &mut (Option<ReadId>, Gathered)| *awaited == Some(round);
-        let reads = self.unconfirmed.extract_if(.., is_its);
-        self.confirmed
-            .extend(reads.map(|(_, gathered)| (index, gathered)));
-    }
-
-    /// A round will never be confirmed: this replica does not lead any more.
-    fn on_round_lost(&mut self, round: ReadId, effects: &mut Effects) {
-        let is_its = |(awaited, _): &mut (Option<ReadId>, Gathered)| *awaited == Some(round);
-        let voice = self.voice();
-        for (_, Gathered { sender, batch, .. }) in self.unconfirmed.extract_if(.., is_its) {
-            voice.send_back(effects, sender, batch.sequence);
-        }
-    }
-
     /// Answers reads that were confirmed and whose state is there.
     fn answer_confirmed(&mut self, state: &mut GroupState, turn: &Turn, effects: &mut Effects) {
-        let applied = self.applied;
-        let is_there = |(index, _): &mut (Index, Gathered)| *index <= applied;
-        let ready: Vec<Gathered> = self
-            .confirmed
-            .extract_if(.., is_there)
-            .map(|(_, gathered)| gathered)
-            .collect();
-        for gathered in ready {
+        for gathered in self.unconfirmed.take_confirmed(self.applied) {
             if let Some((gathered, answers)) = self.evaluate(state, turn, gathered, effects) {
                 self.counts.reads_confirmed += 1;
                 let outcome = BatchOutcome::Done(answers);
@@ -1336,7 +987,7 @@ impl Member {
         for (gathered, entries) in lost {
             let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
             let flights = self.flights.iter().flat_map(|flight| &flight.gathered);
-            let mut behind = self.gathered.iter().chain(flights);
+            let mut behind = self.gathering.batches.iter().chain(flights);
             let is_overtaken = entries < self.counts.entries_applied;
             if is_overtaken || sent_back.contains(&sender) || behind.any(|batch| batch.sender == sender) {
                 // What its gateway sent behind it was applied in the same turn, or may be before leadership is confirmed: to be asked
@@ -1345,47 +996,14 @@ impl Member {
                 voice.send_back(effects, sender, sequence);
                 continue;
             }
-            // What its gateway asked behind it this turn is not to be answered before it. A round that was begun for that was begun
-            // after this one was evaluated.
-            let later = self.unconfirmed.iter();
-            let later = later
-                .enumerate()
-                .find(|(_, (_, read))| read.sender == sender && read.batch.sequence > sequence);
-            match later.map(|(at, (round, _))| (at, *round)) {
-                Some((at, round)) => self.unconfirmed.insert(at, (round, gathered)),
-                None => self.unconfirmed.push((None, gathered)),
-            }
+            self.unconfirmed.push_evaluated(gathered);
         }
         for sender in sent_back {
-            for (_, later) in self.unconfirmed.extract_if(.., |(_, read)| read.sender == sender) {
+            for later in self.unconfirmed.remove_of(sender) {
                 voice.send_back(effects, sender, later.batch.sequence);
             }
         }
-        self.begin_round(now);
-    }
-
-    /// Sends learners the next piece of the state.
-    fn depart(&mut self, state: &mut GroupState, effects: &mut Effects) {
-        let mut lost = Vec::new();
-        let chunk_bytes = state.turn.chunk_bytes;
-        for (&to, snapshot_sender) in &mut self.snapshot_senders {
-            match snapshot_sender.next(state.keyspace_mut(), chunk_bytes, || self.raft.point()) {
-                Ok(chunk) => effects.chunks.extend(chunk.map(|chunk| (to, chunk))),
-                Err(Lost) => lost.push(to),
-            }
-        }
-        for to in lost {
-            self.ended.extend(self.snapshot_senders.remove(&to));
-            self.raft.transfer_failed(to);
-        }
-        for snapshot_sender in self.ended.drain(..) {
-            snapshot_sender.end(state.keyspace_mut());
-        }
-        let held = self.snapshot_senders.values().filter_map(SnapshotSender::held);
-        let state_bytes = || state.keyspace().memory() + state.keyspace().pending_bytes();
-        if let Some(to) = self.raft.compactable(held, state_bytes) {
-            self.raft.compact(to);
-        }
+        self.unconfirmed.begin_round(&mut self.raft, now);
     }
 }
 
@@ -1514,9 +1132,9 @@ mod tests {
             });
             assert_eq!(found.as_deref(), Some("invariant 6"), "{places:?}");
         }
-        let found = leading(|member, _| member.barriers.push_back(1));
+        let found = leading(|member, _| member.gathering.barriers.push_back(1));
         assert_eq!(found.as_deref(), Some("invariant 7"));
-        let found = leading(|member, _| member.gathered_bytes = 1);
+        let found = leading(|member, _| member.gathering.bytes = 1);
         assert_eq!(found.as_deref(), Some("invariant 7"));
         assert_eq!(
             broken(|member| member.members_at = Index(1)).as_deref(),
@@ -1537,7 +1155,7 @@ mod tests {
 
     #[test]
     fn a_late_first_chunk_of_an_older_transfer_does_not_replace_a_newer_one() {
-        let mut member = member();
+        let Member { snapshots, raft, .. } = &mut member();
         let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::ONE);
         let mut transfer = Transfer::begin(&mut keyspace).expect("it is the first one");
         let bytes = match transfer.next_chunk(&mut keyspace, 1024) {
@@ -1551,20 +1169,21 @@ mod tests {
             bytes: bytes.clone(),
         };
         let (leader, other) = (Incarnation(1), Incarnation(2));
-        assert_eq!(member.on_chunk(leader, &chunk(5, 0)), Ok(true));
-        assert_eq!(member.on_chunk(leader, &chunk(4, 0)), Ok(false), "it comes late");
-        let snapshot_receiver = member
-            .snapshot_receiver
-            .as_ref()
-            .expect("the newer one is under way");
-        assert_eq!((snapshot_receiver.transfer, snapshot_receiver.next), (5, 1));
+        assert_eq!(snapshots.on_chunk(leader, &chunk(5, 0), raft), Ok(true));
         assert_eq!(
-            member.on_chunk(leader, &chunk(6, 0)),
+            snapshots.on_chunk(leader, &chunk(4, 0), raft),
+            Ok(false),
+            "it comes late"
+        );
+        let incoming = snapshots.incoming.as_ref().expect("the newer one is under way");
+        assert_eq!((incoming.transfer, incoming.next), (5, 1));
+        assert_eq!(
+            snapshots.on_chunk(leader, &chunk(6, 0), raft),
             Ok(true),
             "the leader has begun again"
         );
         assert_eq!(
-            member.on_chunk(other, &chunk(1, 0)),
+            snapshots.on_chunk(other, &chunk(1, 0), raft),
             Ok(true),
             "another leader counts anew"
         );
