@@ -3,12 +3,11 @@
 //! As effects they are pops like any others, which answer nil if there is nothing to pop: that is all they are inside
 //! `MULTI`. The gateway makes a client wait that is answered nil outside of it.
 
-use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::list::ListEnd;
 use crate::sorted_set::SortedSetEnd;
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
-use crate::{Command, CommandId, ReplyError, number, pop_first};
+use crate::spec::{Flags, Spec, Walks};
+use crate::{Command, ReplyError, number, pop_first};
 use resp::Args;
 
 /// One command that may wait.
@@ -123,119 +122,29 @@ fn parse_move(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 }
 
 /// Keys, and the timeout behind them.
-const KEYS_BUT_LAST: KeySpec = KeySpec {
-    last: -2,
-    ..KeySpec::from(1, KeyFlags::TAKE)
-};
+const KEYS_BUT_LAST: &[KeySpec] = &[KeySpec::at(1, KeyFlags::TAKE).last(-2)];
 
-const FLAGS: Flags = Flags::WRITE.and(Flags::NOSCRIPT).and(Flags::BLOCKING);
+const WAITS: Flags = Flags::NOSCRIPT.and(Flags::BLOCKING);
 
-const TIMEOUT: Argument = Argument::new("timeout", ArgumentKind::Double);
+pub(crate) const BLPOP: Spec = Spec::write_several("blpop", -3)
+    .keys(KEYS_BUT_LAST)
+    .flags(WAITS)
+    .parse(|args| parse_pop(args, ListEnd::Left));
 
-const TIMEOUT_HISTORY: &[(&str, &str)] = &[("6.0.0", "The timeout may have a fraction.")];
+pub(crate) const BRPOP: Spec = Spec::write_several("brpop", -3)
+    .keys(KEYS_BUT_LAST)
+    .flags(WAITS)
+    .parse(|args| parse_pop(args, ListEnd::Right));
 
-const SIDES: &[Argument] = &[Argument::word("left", "LEFT"), Argument::word("right", "RIGHT")];
+pub(crate) const BLMOVE: Spec = Spec::write_several("blmove", 6)
+    .keys(KeySpec::MOVE)
+    .flags(WAITS.and(Flags::DENYOOM))
+    .parse(parse_move);
 
-const BASE: Spec = Spec {
-    flags: FLAGS,
-    route: Route::Keys,
-    spread: Spread::ValueFlow,
-    access: Access::Modifies,
-    ..Spec::BASE
-};
-
-/// `BLPOP`.
-pub(crate) static BLPOP: Spec = Spec {
-    name: "blpop",
-    id: CommandId::BLPop,
-    arity: -3,
-    categories: Categories::LIST,
-    keys: &[KEYS_BUT_LAST],
-    docs: Docs {
-        summary: "Takes the first element of the first list that has any, waiting for one if need be.",
-        since: "2.0.0",
-        group: Group::List,
-        complexity: "O(N) where N is the number of provided keys.",
-        history: TIMEOUT_HISTORY,
-        arguments: &[Argument::KEY.multiple(), TIMEOUT],
-        ..Docs::BASE
-    },
-    parse: Some(|args| parse_pop(args, ListEnd::Left)),
-    ..BASE
-};
-
-/// `BRPOP`.
-pub(crate) static BRPOP: Spec = Spec {
-    name: "brpop",
-    id: CommandId::BRPop,
-    arity: -3,
-    categories: Categories::LIST,
-    keys: &[KEYS_BUT_LAST],
-    docs: Docs {
-        summary: "Takes the last element of the first list that has any, waiting for one if need be.",
-        since: "2.0.0",
-        group: Group::List,
-        complexity: "O(N) where N is the number of provided keys.",
-        history: TIMEOUT_HISTORY,
-        arguments: &[Argument::KEY.multiple(), TIMEOUT],
-        ..Docs::BASE
-    },
-    parse: Some(|args| parse_pop(args, ListEnd::Right)),
-    ..BASE
-};
-
-const MOVE_KEYS: &[KeySpec] = &[KeySpec::at(1, KeyFlags::TAKE), KeySpec::at(2, KeyFlags::EXTEND)];
-
-/// `BLMOVE`.
-pub(crate) static BLMOVE: Spec = Spec {
-    name: "blmove",
-    id: CommandId::BLMove,
-    arity: 6,
-    flags: FLAGS.and(Flags::DENYOOM),
-    categories: Categories::LIST,
-    keys: MOVE_KEYS,
-    docs: Docs {
-        summary: "Moves an element from one list to another, waiting for one if need be.",
-        since: "6.2.0",
-        group: Group::List,
-        arguments: &[
-            Argument::key("source", 0),
-            Argument::key("destination", 1),
-            Argument::one_of("wherefrom", SIDES),
-            Argument::one_of("whereto", SIDES),
-            TIMEOUT,
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_move),
-    ..BASE
-};
-
-/// `BRPOPLPUSH`.
-pub(crate) static BRPOPLPUSH: Spec = Spec {
-    name: "brpoplpush",
-    id: CommandId::BRPopLPush,
-    arity: 4,
-    flags: FLAGS.and(Flags::DENYOOM),
-    categories: Categories::LIST,
-    keys: MOVE_KEYS,
-    docs: Docs {
-        summary: "Moves the last element of one list to the front of another, waiting for one if need be.",
-        since: "2.2.0",
-        group: Group::List,
-        deprecated: Some(Deprecated {
-            since: "6.2.0",
-            replaced_by: "`BLMOVE` with the `RIGHT` and `LEFT` arguments",
-        }),
-        history: TIMEOUT_HISTORY,
-        arguments: &[
-            Argument::key("source", 0),
-            Argument::key("destination", 1),
-            TIMEOUT,
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const BRPOPLPUSH: Spec = Spec::write_several("brpoplpush", 4)
+    .keys(KeySpec::MOVE)
+    .flags(WAITS.and(Flags::DENYOOM))
+    .parse(|args| {
         let pop = BlockingPop::Move {
             from: args.arg(1),
             to: args.arg(2),
@@ -243,106 +152,26 @@ pub(crate) static BRPOPLPUSH: Spec = Spec {
             to_end: ListEnd::Left,
         };
         blocking(pop, args.arg(3))
-    }),
-    ..BASE
-};
+    });
 
-/// `BLMPOP`.
-pub(crate) static BLMPOP: Spec = Spec {
-    name: "blmpop",
-    id: CommandId::BLMPop,
-    arity: -5,
-    flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLEKEYS),
-    categories: Categories::LIST,
-    keys: &[KeySpec::counted(2, KeyFlags::TAKE)],
-    walks: Walks::Part,
-    docs: Docs {
-        summary: "Takes elements of the first list that has any, waiting for one if need be.",
-        since: "7.0.0",
-        group: Group::List,
-        complexity: "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
-        arguments: &[
-            TIMEOUT,
-            Argument::integer("numkeys"),
-            Argument::KEY.multiple(),
-            Argument::one_of("where", SIDES),
-            Argument::integer("count").token("COUNT").optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_pop_many),
-    ..BASE
-};
+pub(crate) const BLMPOP: Spec = Spec::write_several("blmpop", -5)
+    .keys(&[KeySpec::counted(2, KeyFlags::TAKE)])
+    .flags(Flags::BLOCKING.and(Flags::MOVABLEKEYS))
+    .walks(Walks::Part)
+    .parse(parse_pop_many);
 
-/// `BZPOPMIN`.
-pub(crate) static BZPOPMIN: Spec = Spec {
-    name: "bzpopmin",
-    id: CommandId::BZPopMin,
-    arity: -3,
-    flags: FLAGS.and(Flags::FAST),
-    categories: Categories::SORTEDSET,
-    keys: &[KEYS_BUT_LAST],
-    docs: Docs {
-        summary: "Takes the member with the lowest score, waiting for one if need be.",
-        since: "5.0.0",
-        group: Group::SortedSet,
-        complexity: "O(log(N)) with N being the number of elements in the sorted set.",
-        history: TIMEOUT_HISTORY,
-        arguments: &[Argument::KEY.multiple(), TIMEOUT],
-        ..Docs::BASE
-    },
-    parse: Some(|args| parse_pop_scored(args, SortedSetEnd::Min)),
-    ..BASE
-};
+pub(crate) const BZPOPMIN: Spec = Spec::write_several("bzpopmin", -3)
+    .keys(KEYS_BUT_LAST)
+    .flags(WAITS.and(Flags::FAST))
+    .parse(|args| parse_pop_scored(args, SortedSetEnd::Min));
 
-/// `BZPOPMAX`.
-pub(crate) static BZPOPMAX: Spec = Spec {
-    name: "bzpopmax",
-    id: CommandId::BZPopMax,
-    arity: -3,
-    flags: FLAGS.and(Flags::FAST),
-    categories: Categories::SORTEDSET,
-    keys: &[KEYS_BUT_LAST],
-    docs: Docs {
-        summary: "Takes the member with the highest score, waiting for one if need be.",
-        since: "5.0.0",
-        group: Group::SortedSet,
-        complexity: "O(log(N)) with N being the number of elements in the sorted set.",
-        history: TIMEOUT_HISTORY,
-        arguments: &[Argument::KEY.multiple(), TIMEOUT],
-        ..Docs::BASE
-    },
-    parse: Some(|args| parse_pop_scored(args, SortedSetEnd::Max)),
-    ..BASE
-};
+pub(crate) const BZPOPMAX: Spec = Spec::write_several("bzpopmax", -3)
+    .keys(KEYS_BUT_LAST)
+    .flags(WAITS.and(Flags::FAST))
+    .parse(|args| parse_pop_scored(args, SortedSetEnd::Max));
 
-/// `BZMPOP`.
-pub(crate) static BZMPOP: Spec = Spec {
-    name: "bzmpop",
-    id: CommandId::BZMPop,
-    arity: -5,
-    flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLEKEYS),
-    categories: Categories::SORTEDSET,
-    keys: &[KeySpec::counted(2, KeyFlags::TAKE)],
-    walks: Walks::Part,
-    docs: Docs {
-        summary: "Takes members of the first sorted set that has any, waiting for one if need be.",
-        since: "7.0.0",
-        group: Group::SortedSet,
-        complexity: "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements \
-                     in the sorted set, and M being the number of elements popped.",
-        arguments: &[
-            TIMEOUT,
-            Argument::integer("numkeys"),
-            Argument::KEY.multiple(),
-            Argument::one_of(
-                "where",
-                &[Argument::word("min", "MIN"), Argument::word("max", "MAX")],
-            ),
-            Argument::integer("count").token("COUNT").optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_pop_many_scored),
-    ..BASE
-};
+pub(crate) const BZMPOP: Spec = Spec::write_several("bzmpop", -5)
+    .keys(&[KeySpec::counted(2, KeyFlags::TAKE)])
+    .flags(Flags::BLOCKING.and(Flags::MOVABLEKEYS))
+    .walks(Walks::Part)
+    .parse(parse_pop_many_scored);

@@ -1,167 +1,52 @@
 //! Keys of any type: existence, deadlines, names, and the keyspace as a whole.
 
 use crate::deadline::{Base, Unit};
-use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number;
-use crate::spec::{Access, Categories, Flags, Merge, Route, Spec, Spread, Walks};
-use crate::{Command, CommandId, Deadline, ExpireCondition, ObjectAspect, ReplyError, TtlForm};
+use crate::spec::{Access, Categories, Flags, Merge, Spec, Spread, Walks};
+use crate::{Command, Deadline, ExpireCondition, ObjectAspect, ReplyError, TtlForm};
 use ids::Db;
 use resp::Args;
 
-/// `DEL`.
-pub(crate) static DEL: Spec = Spec {
-    name: "del",
-    id: CommandId::Del,
-    arity: -2,
-    flags: Flags::WRITE,
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::from(1, KeyFlags::REMOVE)],
-    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    route: Route::Keys,
-    spread: Spread::Split(Merge::Sum),
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Deletes keys.",
-        since: "1.0.0",
-        group: Group::Generic,
-        complexity: "O(N) for N keys, and O(M) for each one that holds M elements.",
-        arguments: &[Argument::KEY.multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::Del { keys: args.from(1) })),
-    ..Spec::BASE
-};
+pub(crate) const DEL: Spec = Spec::write_several("del", -2)
+    .keys(&[KeySpec::from(1, KeyFlags::REMOVE)])
+    .tips("request_policy:multi_shard response_policy:agg_sum")
+    .spread(Spread::Split(Merge::Sum))
+    .access(Access::Metadata)
+    .parse(|args| Ok(Command::Del { keys: args.from(1) }));
 
-/// `UNLINK`.
-pub(crate) static UNLINK: Spec = Spec {
-    name: "unlink",
-    id: CommandId::Unlink,
-    arity: -2,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::from(1, KeyFlags::REMOVE)],
-    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    route: Route::Keys,
-    spread: Spread::Split(Merge::Sum),
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Deletes keys, and frees the memory of their values later.",
-        since: "4.0.0",
-        group: Group::Generic,
-        complexity: "O(1) for each key; the memory is freed in the background.",
-        arguments: &[Argument::KEY.multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::Del { keys: args.from(1) })),
-    ..Spec::BASE
-};
+pub(crate) const UNLINK: Spec = Spec::write_several("unlink", -2)
+    .keys(&[KeySpec::from(1, KeyFlags::REMOVE)])
+    .flags(Flags::FAST)
+    .tips("request_policy:multi_shard response_policy:agg_sum")
+    .spread(Spread::Split(Merge::Sum))
+    .access(Access::Metadata)
+    .parse(|args| Ok(Command::Del { keys: args.from(1) }));
 
-/// `EXISTS`.
-pub(crate) static EXISTS: Spec = Spec {
-    name: "exists",
-    id: CommandId::Exists,
-    arity: -2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::from(1, KeyFlags::RO)],
-    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    route: Route::Keys,
-    spread: Spread::Split(Merge::Sum),
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Counts how many of the given keys exist.",
-        since: "1.0.0",
-        group: Group::Generic,
-        complexity: "O(N) for N keys.",
-        history: &[("3.0.3", "More than one key.")],
-        arguments: &[Argument::KEY.multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::Exists { keys: args.from(1) })),
-    ..Spec::BASE
-};
+pub(crate) const EXISTS: Spec = Spec::read_several("exists", -2)
+    .keys(&[KeySpec::from(1, KeyFlags::RO)])
+    .flags(Flags::FAST)
+    .tips("request_policy:multi_shard response_policy:agg_sum")
+    .spread(Spread::Split(Merge::Sum))
+    .access(Access::Metadata)
+    .parse(|args| Ok(Command::Exists { keys: args.from(1) }));
 
-/// `TOUCH`.
-pub(crate) static TOUCH: Spec = Spec {
-    name: "touch",
-    id: CommandId::Touch,
-    arity: -2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::from(1, KeyFlags::RO)],
-    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    route: Route::Keys,
-    spread: Spread::Split(Merge::Sum),
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Counts how many of the given keys exist, and notes that they were used.",
-        since: "3.2.1",
-        group: Group::Generic,
-        complexity: "O(N) for N keys.",
-        arguments: &[Argument::KEY.multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::Touch { keys: args.from(1) })),
-    ..Spec::BASE
-};
+pub(crate) const TOUCH: Spec = Spec::read_several("touch", -2)
+    .keys(&[KeySpec::from(1, KeyFlags::RO)])
+    .flags(Flags::FAST)
+    .tips("request_policy:multi_shard response_policy:agg_sum")
+    .spread(Spread::Split(Merge::Sum))
+    .access(Access::Metadata)
+    .parse(|args| Ok(Command::Touch { keys: args.from(1) }));
 
-/// `TYPE`.
-pub(crate) static TYPE: Spec = Spec {
-    name: "type",
-    id: CommandId::Type,
-    arity: 2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::RO)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns the type of the value that a key holds.",
-        since: "1.0.0",
-        group: Group::Generic,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::Type { key: args.arg(1) })),
-    ..Spec::BASE
-};
+pub(crate) const TYPE: Spec = Spec::look("type", 2)
+    .flags(Flags::FAST)
+    .parse(|args| Ok(Command::Type { key: args.arg(1) }));
 
-/// `EXPIRE`.
-pub(crate) static EXPIRE: Spec = Spec {
-    name: "expire",
-    id: CommandId::Expire,
-    arity: -3,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::ADJUST)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Gives a key a time to live in seconds.",
-        since: "1.0.0",
-        group: Group::Generic,
-        history: &[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")],
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("seconds"),
-            Argument::one_of(
-                "condition",
-                &[
-                    Argument::word("nx", "NX"),
-                    Argument::word("xx", "XX"),
-                    Argument::word("gt", "GT"),
-                    Argument::word("lt", "LT"),
-                ],
-            )
-            .since("7.0.0")
-            .optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(|args| expire(args, "expire", Unit::Seconds, Base::Now)),
-    ..Spec::BASE
-};
+pub(crate) const EXPIRE: Spec = Spec::write("expire", -3, KeySpec::ADJUST)
+    .flags(Flags::FAST)
+    .access(Access::Metadata)
+    .parse(|args| expire(args, "expire", Unit::Seconds, Base::Now));
 
 /// `EXPIRE` and its kin: the options are checked before the number.
 fn expire<'a>(args: Args<'a>, name: &'static str, unit: Unit, base: Base) -> Result<Command<'a>, ReplyError> {
@@ -193,346 +78,94 @@ fn expire<'a>(args: Args<'a>, name: &'static str, unit: Unit, base: Base) -> Res
     })
 }
 
-/// `PEXPIRE`.
-pub(crate) static PEXPIRE: Spec = Spec {
-    name: "pexpire",
-    id: CommandId::PExpire,
-    arity: -3,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::ADJUST)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Gives a key a time to live in milliseconds.",
-        since: "2.6.0",
-        group: Group::Generic,
-        history: &[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")],
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("milliseconds"),
-            Argument::one_of(
-                "condition",
-                &[
-                    Argument::word("nx", "NX"),
-                    Argument::word("xx", "XX"),
-                    Argument::word("gt", "GT"),
-                    Argument::word("lt", "LT"),
-                ],
-            )
-            .since("7.0.0")
-            .optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(|args| expire(args, "pexpire", Unit::Millis, Base::Now)),
-    ..Spec::BASE
-};
+pub(crate) const PEXPIRE: Spec = Spec::write("pexpire", -3, KeySpec::ADJUST)
+    .flags(Flags::FAST)
+    .access(Access::Metadata)
+    .parse(|args| expire(args, "pexpire", Unit::Millis, Base::Now));
 
-/// `EXPIREAT`.
-pub(crate) static EXPIREAT: Spec = Spec {
-    name: "expireat",
-    id: CommandId::ExpireAt,
-    arity: -3,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::ADJUST)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Sets when a key expires, in Unix seconds.",
-        since: "1.2.0",
-        group: Group::Generic,
-        history: &[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")],
-        arguments: &[
-            Argument::KEY,
-            Argument::new("unix-time-seconds", ArgumentKind::UnixTime),
-            Argument::one_of(
-                "condition",
-                &[
-                    Argument::word("nx", "NX"),
-                    Argument::word("xx", "XX"),
-                    Argument::word("gt", "GT"),
-                    Argument::word("lt", "LT"),
-                ],
-            )
-            .since("7.0.0")
-            .optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(|args| expire(args, "expireat", Unit::Seconds, Base::Epoch)),
-    ..Spec::BASE
-};
+pub(crate) const EXPIREAT: Spec = Spec::write("expireat", -3, KeySpec::ADJUST)
+    .flags(Flags::FAST)
+    .access(Access::Metadata)
+    .parse(|args| expire(args, "expireat", Unit::Seconds, Base::Epoch));
 
-/// `PEXPIREAT`.
-pub(crate) static PEXPIREAT: Spec = Spec {
-    name: "pexpireat",
-    id: CommandId::PExpireAt,
-    arity: -3,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::ADJUST)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Sets when a key expires, in Unix milliseconds.",
-        since: "2.6.0",
-        group: Group::Generic,
-        history: &[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")],
-        arguments: &[
-            Argument::KEY,
-            Argument::new("unix-time-milliseconds", ArgumentKind::UnixTime),
-            Argument::one_of(
-                "condition",
-                &[
-                    Argument::word("nx", "NX"),
-                    Argument::word("xx", "XX"),
-                    Argument::word("gt", "GT"),
-                    Argument::word("lt", "LT"),
-                ],
-            )
-            .since("7.0.0")
-            .optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(|args| expire(args, "pexpireat", Unit::Millis, Base::Epoch)),
-    ..Spec::BASE
-};
+pub(crate) const PEXPIREAT: Spec = Spec::write("pexpireat", -3, KeySpec::ADJUST)
+    .flags(Flags::FAST)
+    .access(Access::Metadata)
+    .parse(|args| expire(args, "pexpireat", Unit::Millis, Base::Epoch));
 
-/// `TTL`.
-pub(crate) static TTL: Spec = Spec {
-    name: "ttl",
-    id: CommandId::Ttl,
-    arity: 2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    tips: &["nondeterministic_output"],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns how many seconds a key has left to live.",
-        since: "1.0.0",
-        group: Group::Generic,
-        history: &[("2.8.0", "The reply -2.")],
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Ttl {
-            key: args.arg(1),
-            form: TtlForm {
-                absolute: false,
-                in_millis: false,
-            },
-        })
-    }),
-    ..Spec::BASE
-};
+/// `TTL` and its kin: what is left from `base` on.
+fn ttl(args: Args<'_>, base: Base, unit: Unit) -> Result<Command<'_>, ReplyError> {
+    Ok(Command::Ttl {
+        key: args.arg(1),
+        form: TtlForm {
+            absolute: base == Base::Epoch,
+            in_millis: unit == Unit::Millis,
+        },
+    })
+}
 
-/// `PTTL`.
-pub(crate) static PTTL: Spec = Spec {
-    name: "pttl",
-    id: CommandId::PTtl,
-    arity: 2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    tips: &["nondeterministic_output"],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns how many milliseconds a key has left to live.",
-        since: "2.6.0",
-        group: Group::Generic,
-        history: &[("2.8.0", "The reply -2.")],
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Ttl {
-            key: args.arg(1),
-            form: TtlForm {
-                absolute: false,
-                in_millis: true,
-            },
-        })
-    }),
-    ..Spec::BASE
-};
+pub(crate) const TTL: Spec = Spec::read("ttl", 2)
+    .flags(Flags::FAST)
+    .tips("nondeterministic_output")
+    .access(Access::Metadata)
+    .parse(|args| ttl(args, Base::Now, Unit::Seconds));
 
-/// `EXPIRETIME`.
-pub(crate) static EXPIRETIME: Spec = Spec {
-    name: "expiretime",
-    id: CommandId::ExpireTime,
-    arity: 2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns when a key expires, in Unix seconds.",
-        since: "7.0.0",
-        group: Group::Generic,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Ttl {
-            key: args.arg(1),
-            form: TtlForm {
-                absolute: true,
-                in_millis: false,
-            },
-        })
-    }),
-    ..Spec::BASE
-};
+pub(crate) const PTTL: Spec = Spec::read("pttl", 2)
+    .flags(Flags::FAST)
+    .tips("nondeterministic_output")
+    .access(Access::Metadata)
+    .parse(|args| ttl(args, Base::Now, Unit::Millis));
 
-/// `PEXPIRETIME`.
-pub(crate) static PEXPIRETIME: Spec = Spec {
-    name: "pexpiretime",
-    id: CommandId::PExpireTime,
-    arity: 2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns when a key expires, in Unix milliseconds.",
-        since: "7.0.0",
-        group: Group::Generic,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Ttl {
-            key: args.arg(1),
-            form: TtlForm {
-                absolute: true,
-                in_millis: true,
-            },
-        })
-    }),
-    ..Spec::BASE
-};
+pub(crate) const EXPIRETIME: Spec = Spec::read("expiretime", 2)
+    .flags(Flags::FAST)
+    .access(Access::Metadata)
+    .parse(|args| ttl(args, Base::Epoch, Unit::Seconds));
 
-/// `PERSIST`.
-pub(crate) static PERSIST: Spec = Spec {
-    name: "persist",
-    id: CommandId::Persist,
-    arity: 2,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::ADJUST)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Lets a key live for ever.",
-        since: "2.2.0",
-        group: Group::Generic,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::Persist { key: args.arg(1) })),
-    ..Spec::BASE
-};
+pub(crate) const PEXPIRETIME: Spec = Spec::read("pexpiretime", 2)
+    .flags(Flags::FAST)
+    .access(Access::Metadata)
+    .parse(|args| ttl(args, Base::Epoch, Unit::Millis));
 
-/// `RENAME`.
-pub(crate) static RENAME: Spec = Spec {
-    name: "rename",
-    id: CommandId::Rename,
-    arity: 3,
-    flags: Flags::WRITE,
-    categories: Categories::KEYSPACE,
-    keys: &[
+pub(crate) const PERSIST: Spec = Spec::write("persist", 2, KeySpec::ADJUST)
+    .flags(Flags::FAST)
+    .access(Access::Metadata)
+    .parse(|args| Ok(Command::Persist { key: args.arg(1) }));
+
+pub(crate) const RENAME: Spec = Spec::write_several("rename", 3)
+    .keys(&[
         KeySpec::at(1, KeyFlags::TAKE),
         KeySpec::at(2, KeyFlags::OVERWRITE),
-    ],
-    route: Route::Keys,
-    spread: Spread::ValueFlow,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Gives a value another key, and overwrites what that key held.",
-        since: "1.0.0",
-        group: Group::Generic,
-        arguments: &[Argument::KEY, Argument::key("newkey", 1)],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+    ])
+    .access(Access::Metadata)
+    .parse(|args| {
         Ok(Command::Rename {
             from: args.arg(1),
             to: args.arg(2),
             only_if_absent: false,
         })
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `RENAMENX`.
-pub(crate) static RENAMENX: Spec = Spec {
-    name: "renamenx",
-    id: CommandId::RenameNx,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::TAKE), KeySpec::at(2, KeyFlags::CREATE)],
-    route: Route::Keys,
-    spread: Spread::ValueFlow,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Gives a value another key if that key is absent.",
-        since: "1.0.0",
-        group: Group::Generic,
-        history: &[("3.2.0", "No error if both names are the same.")],
-        arguments: &[Argument::KEY, Argument::key("newkey", 1)],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const RENAMENX: Spec = Spec::write_several("renamenx", 3)
+    .keys(&[KeySpec::at(1, KeyFlags::TAKE), KeySpec::at(2, KeyFlags::CREATE)])
+    .flags(Flags::FAST)
+    .access(Access::Metadata)
+    .parse(|args| {
         Ok(Command::Rename {
             from: args.arg(1),
             to: args.arg(2),
             only_if_absent: true,
         })
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `COPY`.
-pub(crate) static COPY: Spec = Spec {
-    name: "copy",
-    id: CommandId::Copy,
-    arity: -3,
-    flags: Flags::WRITE.and(Flags::DENYOOM),
-    categories: Categories::KEYSPACE,
-    keys: &[
+pub(crate) const COPY: Spec = Spec::write_several("copy", -3)
+    .keys(&[
         KeySpec::at(1, KeyFlags::READ),
         KeySpec::at(2, KeyFlags::OVERWRITE),
-    ],
-    route: Route::Keys,
-    spread: Spread::ValueFlow,
-    access: Access::Metadata,
-    walks: Walks::Part,
-    docs: Docs {
-        summary: "Copies a value to another key.",
-        since: "6.2.0",
-        group: Group::Generic,
-        complexity: "O(N) for N elements, O(1) for a string.",
-        arguments: &[
-            Argument::key("source", 0),
-            Argument::key("destination", 1),
-            Argument::integer("destination-db").token("DB").optional(),
-            Argument::word("replace", "REPLACE").optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_copy),
-    ..Spec::BASE
-};
+    ])
+    .flags(Flags::DENYOOM)
+    .access(Access::Metadata)
+    .walks(Walks::Part)
+    .parse(parse_copy);
 
 fn parse_copy(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let (mut db, mut replace) = (None, false);
@@ -561,344 +194,97 @@ fn parse_copy(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     })
 }
 
-/// `MOVE`.
-pub(crate) static MOVE: Spec = Spec {
-    name: "move",
-    id: CommandId::Move,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(1, KeyFlags::CHANGE)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Moves a key to another database.",
-        since: "1.0.0",
-        group: Group::Generic,
-        arguments: &[Argument::KEY, Argument::integer("db")],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const MOVE: Spec = Spec::write("move", 3, KeySpec::CHANGE)
+    .flags(Flags::FAST)
+    .access(Access::Metadata)
+    .parse(|args| {
         Ok(Command::Move {
             key: args.arg(1),
             db: number::parse_db(args.arg(2))?,
         })
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `OBJECT`.
-pub(crate) static OBJECT: Spec = Spec {
-    name: "object",
-    id: CommandId::Object,
-    arity: -2,
-    docs: Docs {
-        summary: "Tells how values are stored.",
-        since: "2.2.3",
-        group: Group::Generic,
-        complexity: "That of the subcommand.",
-        ..Docs::BASE
-    },
-    subcommands: &[
-        &OBJECT_ENCODING,
-        &OBJECT_FREQ,
-        &OBJECT_IDLETIME,
-        &OBJECT_REFCOUNT,
-        &OBJECT_HELP,
-    ],
-    ..Spec::BASE
-};
+pub(crate) const OBJECT: Spec = Spec::container("object");
 
-/// `OBJECT ENCODING`.
-pub(crate) static OBJECT_ENCODING: Spec = Spec {
-    name: "object|encoding",
-    id: CommandId::ObjectEncoding,
-    arity: 3,
-    flags: Flags::READONLY,
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(2, KeyFlags::RO)],
-    tips: &["nondeterministic_output"],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns the representation of a value in memory.",
-        since: "2.2.3",
-        group: Group::Generic,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Object {
-            key: args.arg(2),
-            aspect: ObjectAspect::Encoding,
-        })
-    }),
-    ..Spec::BASE
-};
-
-/// `OBJECT FREQ`.
-pub(crate) static OBJECT_FREQ: Spec = Spec {
-    name: "object|freq",
-    id: CommandId::ObjectFreq,
-    arity: 3,
-    flags: Flags::READONLY,
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(2, KeyFlags::RO)],
-    tips: &["nondeterministic_output"],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns how often a value is used, on a logarithmic scale.",
-        since: "4.0.0",
-        group: Group::Generic,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Object {
-            key: args.arg(2),
-            aspect: ObjectAspect::Frequency,
-        })
-    }),
-    ..Spec::BASE
-};
-
-/// `OBJECT IDLETIME`.
-pub(crate) static OBJECT_IDLETIME: Spec = Spec {
-    name: "object|idletime",
-    id: CommandId::ObjectIdleTime,
-    arity: 3,
-    flags: Flags::READONLY,
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(2, KeyFlags::RO)],
-    tips: &["nondeterministic_output"],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns for how many seconds a value has not been used.",
-        since: "2.2.3",
-        group: Group::Generic,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Object {
-            key: args.arg(2),
-            aspect: ObjectAspect::IdleTime,
-        })
-    }),
-    ..Spec::BASE
-};
-
-/// `OBJECT REFCOUNT`.
-pub(crate) static OBJECT_REFCOUNT: Spec = Spec {
-    name: "object|refcount",
-    id: CommandId::ObjectRefCount,
-    arity: 3,
-    flags: Flags::READONLY,
-    categories: Categories::KEYSPACE,
-    keys: &[KeySpec::at(2, KeyFlags::RO)],
-    tips: &["nondeterministic_output"],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns how many references a value has.",
-        since: "2.2.3",
-        group: Group::Generic,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Object {
-            key: args.arg(2),
-            aspect: ObjectAspect::RefCount,
-        })
-    }),
-    ..Spec::BASE
-};
-
-/// `OBJECT HELP`.
-pub(crate) static OBJECT_HELP: Spec = Spec {
-    name: "object|help",
-    id: CommandId::ObjectHelp,
-    arity: 2,
-    flags: Flags::LOADING.and(Flags::STALE),
-    categories: Categories::KEYSPACE,
-    docs: Docs {
-        summary: "Lists the subcommands.",
-        since: "6.2.0",
-        group: Group::Generic,
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
-
-/// `KEYS`.
-pub(crate) static KEYS: Spec = Spec {
-    name: "keys",
-    id: CommandId::Keys,
-    arity: 2,
-    flags: Flags::READONLY,
-    categories: Categories::KEYSPACE.and(Categories::DANGEROUS),
-    tips: &["request_policy:all_shards", "nondeterministic_output_order"],
-    route: Route::Everywhere,
-    spread: Spread::Split(Merge::Concatenate),
-    docs: Docs {
-        summary: "Returns all keys that fit a pattern.",
-        since: "1.0.0",
-        group: Group::Generic,
-        complexity: "O(N) for N keys in the database.",
-        arguments: &[Argument::new("pattern", ArgumentKind::Pattern)],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::Keys { pattern: args.arg(1) })),
-    ..Spec::BASE
-};
-
-/// `RANDOMKEY`.
-pub(crate) static RANDOMKEY: Spec = Spec {
-    name: "randomkey",
-    id: CommandId::RandomKey,
-    arity: 1,
-    flags: Flags::READONLY,
-    categories: Categories::KEYSPACE,
-    tips: &["request_policy:all_shards", "nondeterministic_output"],
-    route: Route::Everywhere,
-    spread: Spread::Split(Merge::RandomKey),
-    docs: Docs {
-        summary: "Returns a key drawn at random.",
-        since: "1.0.0",
-        group: Group::Generic,
-        ..Docs::BASE
-    },
-    parse: Some(|_| Ok(Command::RandomKey)),
-    ..Spec::BASE
-};
-
-/// `DBSIZE`.
-pub(crate) static DBSIZE: Spec = Spec {
-    name: "dbsize",
-    id: CommandId::DbSize,
-    arity: 1,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::KEYSPACE,
-    tips: &["request_policy:all_shards", "response_policy:agg_sum"],
-    route: Route::Everywhere,
-    spread: Spread::Split(Merge::Sum),
-    docs: Docs {
-        summary: "Counts the keys of the database.",
-        since: "1.0.0",
-        group: Group::Server,
-        ..Docs::BASE
-    },
-    parse: Some(|_| Ok(Command::DbSize)),
-    ..Spec::BASE
-};
-
-/// `FLUSHDB`.
-pub(crate) static FLUSHDB: Spec = Spec {
-    name: "flushdb",
-    id: CommandId::FlushDb,
-    arity: -1,
-    flags: Flags::WRITE,
-    categories: Categories::KEYSPACE.and(Categories::DANGEROUS),
-    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    route: Route::Everywhere,
-    spread: Spread::Split(Merge::Ok),
-    access: Access::Overwrites,
-    docs: Docs {
-        summary: "Deletes all keys of the database.",
-        since: "1.0.0",
-        group: Group::Server,
-        complexity: "O(N) for N keys.",
-        history: &[("4.0.0", "`ASYNC`."), ("6.2.0", "`SYNC`.")],
-        arguments: &[Argument::one_of(
-            "async",
-            &[
-                Argument::word("async", "ASYNC").since("4.0.0"),
-                Argument::word("sync", "SYNC").since("6.2.0"),
-            ],
-        )
-        .optional()],
-        ..Docs::BASE
-    },
-    parse: Some(parse_flushdb),
-    ..Spec::BASE
-};
-
-fn parse_flushdb(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    check_flush_mode(args)?;
-    Ok(Command::Flush { all: false })
+fn object(args: Args<'_>, aspect: ObjectAspect) -> Result<Command<'_>, ReplyError> {
+    let key = args.arg(2);
+    Ok(Command::Object { key, aspect })
 }
 
+pub(crate) const OBJECT_ENCODING: Spec = Spec::look("object|encoding", 3)
+    .keys(&[KeySpec::at(2, KeyFlags::RO)])
+    .tips("nondeterministic_output")
+    .parse(|args| object(args, ObjectAspect::Encoding));
+
+pub(crate) const OBJECT_FREQ: Spec = Spec::look("object|freq", 3)
+    .keys(&[KeySpec::at(2, KeyFlags::RO)])
+    .tips("nondeterministic_output")
+    .parse(|args| object(args, ObjectAspect::Frequency));
+
+pub(crate) const OBJECT_IDLETIME: Spec = Spec::look("object|idletime", 3)
+    .keys(&[KeySpec::at(2, KeyFlags::RO)])
+    .tips("nondeterministic_output")
+    .parse(|args| object(args, ObjectAspect::IdleTime));
+
+pub(crate) const OBJECT_REFCOUNT: Spec = Spec::look("object|refcount", 3)
+    .keys(&[KeySpec::at(2, KeyFlags::RO)])
+    .tips("nondeterministic_output")
+    .parse(|args| object(args, ObjectAspect::RefCount));
+
+pub(crate) const OBJECT_HELP: Spec = Spec::help("object|help");
+
+pub(crate) const KEYS: Spec = Spec::new("keys", 2)
+    .flags(Flags::READONLY)
+    .of(Categories::DANGEROUS)
+    .tips("request_policy:all_shards nondeterministic_output_order")
+    .everywhere(Merge::Concatenate)
+    .parse(|args| Ok(Command::Keys { pattern: args.arg(1) }));
+
+pub(crate) const RANDOMKEY: Spec = Spec::new("randomkey", 1)
+    .flags(Flags::READONLY)
+    .tips("request_policy:all_shards nondeterministic_output")
+    .everywhere(Merge::RandomKey)
+    .parse(|_| Ok(Command::RandomKey));
+
+pub(crate) const DBSIZE: Spec = Spec::new("dbsize", 1)
+    .flags(Flags::READONLY.and(Flags::FAST))
+    .tips("request_policy:all_shards response_policy:agg_sum")
+    .everywhere(Merge::Sum)
+    .parse(|_| Ok(Command::DbSize));
+
+pub(crate) const FLUSHDB: Spec = Spec::new("flushdb", -1)
+    .flags(Flags::WRITE)
+    .of(Categories::DANGEROUS)
+    .tips("request_policy:all_shards response_policy:all_succeeded")
+    .everywhere(Merge::Ok)
+    .access(Access::Overwrites)
+    .parse(|args| flush(args, false));
+
 /// `SYNC` or `ASYNC`, which make no difference here: memory is always freed bit by bit.
-fn check_flush_mode(args: Args<'_>) -> Result<(), ReplyError> {
+fn flush(args: Args<'_>, all: bool) -> Result<Command<'_>, ReplyError> {
     match (args.len(), args.get(1)) {
-        (1, _) => Ok(()),
+        (1, _) => Ok(Command::Flush { all }),
         (2, Some(word)) if word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async") => {
-            Ok(())
+            Ok(Command::Flush { all })
         }
         _ => Err(ReplyError::Syntax),
     }
 }
 
-/// `FLUSHALL`.
-pub(crate) static FLUSHALL: Spec = Spec {
-    name: "flushall",
-    id: CommandId::FlushAll,
-    arity: -1,
-    flags: Flags::WRITE,
-    categories: Categories::KEYSPACE.and(Categories::DANGEROUS),
-    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    route: Route::Everywhere,
-    spread: Spread::Split(Merge::Ok),
-    access: Access::Overwrites,
-    docs: Docs {
-        summary: "Deletes all keys of all databases.",
-        since: "1.0.0",
-        group: Group::Server,
-        complexity: "O(N) for N keys.",
-        history: &[("4.0.0", "`ASYNC`."), ("6.2.0", "`SYNC`.")],
-        arguments: &[Argument::one_of(
-            "async",
-            &[
-                Argument::word("async", "ASYNC").since("4.0.0"),
-                Argument::word("sync", "SYNC").since("6.2.0"),
-            ],
-        )
-        .optional()],
-        ..Docs::BASE
-    },
-    parse: Some(parse_flushall),
-    ..Spec::BASE
-};
+pub(crate) const FLUSHALL: Spec = Spec::new("flushall", -1)
+    .flags(Flags::WRITE)
+    .of(Categories::DANGEROUS)
+    .tips("request_policy:all_shards response_policy:all_succeeded")
+    .everywhere(Merge::Ok)
+    .access(Access::Overwrites)
+    .parse(|args| flush(args, true));
 
-fn parse_flushall(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    check_flush_mode(args)?;
-    Ok(Command::Flush { all: true })
-}
-
-/// `SWAPDB`.
-pub(crate) static SWAPDB: Spec = Spec {
-    name: "swapdb",
-    id: CommandId::SwapDb,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::KEYSPACE.and(Categories::DANGEROUS),
-    route: Route::Everywhere,
-    spread: Spread::Split(Merge::Ok),
-    access: Access::Overwrites,
-    docs: Docs {
-        summary: "Exchanges the contents of two databases.",
-        since: "4.0.0",
-        group: Group::Server,
-        complexity: "O(N) for N clients that watch keys of either.",
-        arguments: &[Argument::integer("index1"), Argument::integer("index2")],
-        ..Docs::BASE
-    },
-    parse: Some(parse_swapdb),
-    ..Spec::BASE
-};
+pub(crate) const SWAPDB: Spec = Spec::new("swapdb", 3)
+    .flags(Flags::WRITE.and(Flags::FAST))
+    .of(Categories::DANGEROUS)
+    .everywhere(Merge::Ok)
+    .access(Access::Overwrites)
+    .parse(parse_swapdb);
 
 fn parse_swapdb(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let number = |word, error| {

@@ -1,11 +1,10 @@
 //! Hashes: fields and their values under one key.
 
-use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
-use crate::key_spec::{KeyFlags, KeySpec};
+use crate::key_spec::KeySpec;
 use crate::number::{self, LongDouble};
 use crate::scan::{self, ScanOptions};
-use crate::spec::{Access, Categories, Flags, Route, Spec, Walks};
-use crate::{Command, CommandId, ReplyError};
+use crate::spec::{Access, Flags, Spec, Walks};
+use crate::{Command, ReplyError};
 use resp::Args;
 
 /// One command on hashes.
@@ -128,31 +127,9 @@ impl HashCommand<'_> {
     }
 }
 
-const FIELD: Argument = Argument::string("field");
-const PAIR: &[Argument] = &[FIELD, Argument::string("value")];
-
-/// `HSET`.
-pub(crate) static HSET: Spec = Spec {
-    name: "hset",
-    id: CommandId::HSet,
-    arity: -4,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::ADJUST)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Gives fields of a hash their values.",
-        since: "2.0.0",
-        group: Group::Hash,
-        complexity: "O(N) for N fields.",
-        history: &[("4.0.0", "Several fields.")],
-        arguments: &[Argument::KEY, Argument::block("field_value", PAIR).multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| parse_hset(args, "hset", HashSetReply::Added)),
-    ..Spec::BASE
-};
+pub(crate) const HSET: Spec = Spec::write("hset", -4, KeySpec::ADJUST)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(|args| parse_hset(args, "hset", HashSetReply::Added));
 
 fn parse_hset<'a>(
     args: Args<'a>,
@@ -169,351 +146,110 @@ fn parse_hset<'a>(
     }))
 }
 
-/// `HMSET`.
-pub(crate) static HMSET: Spec = Spec {
-    name: "hmset",
-    id: CommandId::HMSet,
-    arity: -4,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::ADJUST)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Gives several fields of a hash their values.",
-        since: "2.0.0",
-        group: Group::Hash,
-        complexity: "O(N) for N fields.",
-        deprecated: Some(Deprecated {
-            since: "4.0.0",
-            replaced_by: "`HSET` with multiple field-value pairs",
-        }),
-        arguments: &[Argument::KEY, Argument::block("field_value", PAIR).multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| parse_hset(args, "hmset", HashSetReply::Ok)),
-    ..Spec::BASE
-};
+pub(crate) const HMSET: Spec = Spec::write("hmset", -4, KeySpec::ADJUST)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(|args| parse_hset(args, "hmset", HashSetReply::Ok));
 
-/// `HSETNX`.
-pub(crate) static HSETNX: Spec = Spec {
-    name: "hsetnx",
-    id: CommandId::HSetNx,
-    arity: 4,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::EXTEND)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Gives a field of a hash its value, if it has none.",
-        since: "2.0.0",
-        group: Group::Hash,
-        arguments: &[Argument::KEY, FIELD, Argument::string("value")],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const HSETNX: Spec = Spec::write("hsetnx", 4, KeySpec::EXTEND)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(|args| {
         Ok(Command::Hash(HashCommand::SetNx {
             key: args.arg(1),
             field: args.arg(2),
             value: args.arg(3),
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `HGET`.
-pub(crate) static HGET: Spec = Spec {
-    name: "hget",
-    id: CommandId::HGet,
-    arity: 3,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    route: Route::Keys,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Returns the value of a field of a hash.",
-        since: "2.0.0",
-        group: Group::Hash,
-        arguments: &[Argument::KEY, FIELD],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Hash(HashCommand::Get {
-            key: args.arg(1),
-            field: args.arg(2),
-        }))
-    }),
-    ..Spec::BASE
-};
+pub(crate) const HGET: Spec = Spec::read("hget", 3).flags(Flags::FAST).parse(|args| {
+    Ok(Command::Hash(HashCommand::Get {
+        key: args.arg(1),
+        field: args.arg(2),
+    }))
+});
 
-/// `HMGET`.
-pub(crate) static HMGET: Spec = Spec {
-    name: "hmget",
-    id: CommandId::HMGet,
-    arity: -3,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    route: Route::Keys,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Returns the values of several fields of a hash.",
-        since: "2.0.0",
-        group: Group::Hash,
-        complexity: "O(N) for N fields.",
-        arguments: &[Argument::KEY, FIELD.multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
-        Ok(Command::Hash(HashCommand::MGet {
-            key: args.arg(1),
-            fields: args.from(2),
-        }))
-    }),
-    ..Spec::BASE
-};
+pub(crate) const HMGET: Spec = Spec::read("hmget", -3).flags(Flags::FAST).parse(|args| {
+    Ok(Command::Hash(HashCommand::MGet {
+        key: args.arg(1),
+        fields: args.from(2),
+    }))
+});
 
-/// `HGETALL`.
-pub(crate) static HGETALL: Spec = Spec {
-    name: "hgetall",
-    id: CommandId::HGetAll,
-    arity: 2,
-    flags: Flags::READONLY,
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    tips: &["nondeterministic_output_order"],
-    route: Route::Keys,
-    access: Access::Reads,
-    walks: Walks::Whole,
-    docs: Docs {
-        summary: "Returns all fields of a hash with their values.",
-        since: "2.0.0",
-        group: Group::Hash,
-        complexity: "O(N) for N fields.",
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const HGETALL: Spec = Spec::read("hgetall", 2)
+    .tips("nondeterministic_output_order")
+    .walks(Walks::Whole)
+    .parse(|args| {
         Ok(Command::Hash(HashCommand::All {
             key: args.arg(1),
             parts: HashParts::Pairs,
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `HKEYS`.
-pub(crate) static HKEYS: Spec = Spec {
-    name: "hkeys",
-    id: CommandId::HKeys,
-    arity: 2,
-    flags: Flags::READONLY,
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    tips: &["nondeterministic_output_order"],
-    route: Route::Keys,
-    access: Access::Reads,
-    walks: Walks::Whole,
-    docs: Docs {
-        summary: "Returns all fields of a hash.",
-        since: "2.0.0",
-        group: Group::Hash,
-        complexity: "O(N) for N fields.",
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const HKEYS: Spec = Spec::read("hkeys", 2)
+    .tips("nondeterministic_output_order")
+    .walks(Walks::Whole)
+    .parse(|args| {
         Ok(Command::Hash(HashCommand::All {
             key: args.arg(1),
             parts: HashParts::Fields,
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `HVALS`.
-pub(crate) static HVALS: Spec = Spec {
-    name: "hvals",
-    id: CommandId::HVals,
-    arity: 2,
-    flags: Flags::READONLY,
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    tips: &["nondeterministic_output_order"],
-    route: Route::Keys,
-    access: Access::Reads,
-    walks: Walks::Whole,
-    docs: Docs {
-        summary: "Returns the values of all fields of a hash.",
-        since: "2.0.0",
-        group: Group::Hash,
-        complexity: "O(N) for N fields.",
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const HVALS: Spec = Spec::read("hvals", 2)
+    .tips("nondeterministic_output_order")
+    .walks(Walks::Whole)
+    .parse(|args| {
         Ok(Command::Hash(HashCommand::All {
             key: args.arg(1),
             parts: HashParts::Values,
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `HLEN`.
-pub(crate) static HLEN: Spec = Spec {
-    name: "hlen",
-    id: CommandId::HLen,
-    arity: 2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::RO)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns how many fields a hash has.",
-        since: "2.0.0",
-        group: Group::Hash,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::Hash(HashCommand::Len { key: args.arg(1) }))),
-    ..Spec::BASE
-};
+pub(crate) const HLEN: Spec = Spec::look("hlen", 2)
+    .flags(Flags::FAST)
+    .parse(|args| Ok(Command::Hash(HashCommand::Len { key: args.arg(1) })));
 
-/// `HSTRLEN`.
-pub(crate) static HSTRLEN: Spec = Spec {
-    name: "hstrlen",
-    id: CommandId::HStrLen,
-    arity: 3,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::RO)],
-    route: Route::Keys,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Returns the length of the value of a field of a hash.",
-        since: "3.2.0",
-        group: Group::Hash,
-        arguments: &[Argument::KEY, FIELD],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const HSTRLEN: Spec = Spec::read("hstrlen", 3)
+    .keys(KeySpec::LOOK)
+    .flags(Flags::FAST)
+    .parse(|args| {
         Ok(Command::Hash(HashCommand::StrLen {
             key: args.arg(1),
             field: args.arg(2),
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `HEXISTS`.
-pub(crate) static HEXISTS: Spec = Spec {
-    name: "hexists",
-    id: CommandId::HExists,
-    arity: 3,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::RO)],
-    route: Route::Keys,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Says whether a hash has a field.",
-        since: "2.0.0",
-        group: Group::Hash,
-        arguments: &[Argument::KEY, FIELD],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const HEXISTS: Spec = Spec::read("hexists", 3)
+    .keys(KeySpec::LOOK)
+    .flags(Flags::FAST)
+    .parse(|args| {
         Ok(Command::Hash(HashCommand::Exists {
             key: args.arg(1),
             field: args.arg(2),
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `HDEL`.
-pub(crate) static HDEL: Spec = Spec {
-    name: "hdel",
-    id: CommandId::HDel,
-    arity: -3,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Removes fields from a hash; a hash without fields is deleted.",
-        since: "2.0.0",
-        group: Group::Hash,
-        complexity: "O(N) for N fields.",
-        history: &[("2.4.0", "Several fields.")],
-        arguments: &[Argument::KEY, FIELD.multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const HDEL: Spec = Spec::write("hdel", -3, KeySpec::SHRINK)
+    .flags(Flags::FAST)
+    .parse(|args| {
         Ok(Command::Hash(HashCommand::Del {
             key: args.arg(1),
             fields: args.from(2),
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `HINCRBY`.
-pub(crate) static HINCRBY: Spec = Spec {
-    name: "hincrby",
-    id: CommandId::HIncrBy,
-    arity: 4,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::CHANGE)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Adds to an integer in a field of a hash.",
-        since: "2.0.0",
-        group: Group::Hash,
-        arguments: &[Argument::KEY, FIELD, Argument::integer("increment")],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const HINCRBY: Spec = Spec::write("hincrby", 4, KeySpec::CHANGE)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(|args| {
         Ok(Command::Hash(HashCommand::IncrBy {
             key: args.arg(1),
             field: args.arg(2),
             by: number::integer(args.arg(3))?,
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `HINCRBYFLOAT`.
-pub(crate) static HINCRBYFLOAT: Spec = Spec {
-    name: "hincrbyfloat",
-    id: CommandId::HIncrByFloat,
-    arity: 4,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::CHANGE)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Adds to a number in a field of a hash, which need not be whole.",
-        since: "2.6.0",
-        group: Group::Hash,
-        arguments: &[
-            Argument::KEY,
-            FIELD,
-            Argument::new("increment", ArgumentKind::Double),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_hincrbyfloat),
-    ..Spec::BASE
-};
+pub(crate) const HINCRBYFLOAT: Spec = Spec::write("hincrbyfloat", 4, KeySpec::CHANGE)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(parse_hincrbyfloat);
 
 fn parse_hincrbyfloat(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let by = LongDouble::parse(args.arg(3)).ok_or(ReplyError::NotAFloat)?;
@@ -527,39 +263,10 @@ fn parse_hincrbyfloat(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     }))
 }
 
-/// `HRANDFIELD`.
-pub(crate) static HRANDFIELD: Spec = Spec {
-    name: "hrandfield",
-    id: CommandId::HRandField,
-    arity: -2,
-    flags: Flags::READONLY,
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    tips: &["nondeterministic_output"],
-    route: Route::Keys,
-    access: Access::Reads,
-    walks: Walks::Part,
-    docs: Docs {
-        summary: "Returns fields of a hash drawn at random.",
-        since: "6.2.0",
-        group: Group::Hash,
-        complexity: "O(N) for N fields returned, and O(M) for M fields if many of them are.",
-        arguments: &[
-            Argument::KEY,
-            Argument::block(
-                "options",
-                &[
-                    Argument::integer("count"),
-                    Argument::word("withvalues", "WITHVALUES").optional(),
-                ],
-            )
-            .optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_hrandfield),
-    ..Spec::BASE
-};
+pub(crate) const HRANDFIELD: Spec = Spec::read("hrandfield", -2)
+    .tips("nondeterministic_output")
+    .walks(Walks::Part)
+    .parse(parse_hrandfield);
 
 fn parse_hrandfield(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let count = match args.get(2).map(number::integer).transpose()? {
@@ -586,29 +293,10 @@ fn parse_hrandfield(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     }))
 }
 
-/// `HSCAN`.
-pub(crate) static HSCAN: Spec = Spec {
-    name: "hscan",
-    id: CommandId::HScan,
-    arity: -3,
-    flags: Flags::READONLY,
-    categories: Categories::HASH,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    tips: &["nondeterministic_output"],
-    route: Route::Keys,
-    access: Access::Reads,
-    walks: Walks::Part,
-    docs: Docs {
-        summary: "Walks through the fields of a hash, a few at each call.",
-        since: "2.8.0",
-        group: Group::Hash,
-        complexity: "O(1) for each call, O(N) for the whole walk over N fields.",
-        arguments: scan::WITHIN_KEY,
-        ..Docs::BASE
-    },
-    parse: Some(parse_hscan),
-    ..Spec::BASE
-};
+pub(crate) const HSCAN: Spec = Spec::read("hscan", -3)
+    .tips("nondeterministic_output")
+    .walks(Walks::Part)
+    .parse(parse_hscan);
 
 fn parse_hscan(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let (cursor, options) = scan::parse_within_key(args)?;

@@ -1,9 +1,8 @@
 //! HyperLogLogs: estimates of how many different elements were seen.
 
-use crate::docs::{Argument, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
-use crate::{Command, CommandId, ReplyError};
+use crate::spec::{Access, Flags, Spec};
+use crate::{Command, ReplyError};
 use resp::Args;
 
 /// One command of this family.
@@ -62,121 +61,44 @@ impl HyperLogLogCommand<'_> {
     }
 }
 
-/// `PFADD`.
-pub(crate) static PFADD: Spec = Spec {
-    name: "pfadd",
-    id: CommandId::PfAdd,
-    arity: -2,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::HYPERLOGLOG,
-    keys: &[KeySpec::at(1, KeyFlags::EXTEND)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Adds elements to a HyperLogLog, which is made if there is none.",
-        since: "2.8.9",
-        group: Group::HyperLogLog,
-        complexity: "O(N) for N elements.",
-        arguments: &[Argument::KEY, Argument::string("element").optional().multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const PFADD: Spec = Spec::write("pfadd", -2, KeySpec::EXTEND)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(|args| {
         Ok(Command::HyperLogLog(HyperLogLogCommand::Add {
             key: args.arg(1),
             elements: args.from(2),
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `PFCOUNT`.
-pub(crate) static PFCOUNT: Spec = Spec {
-    name: "pfcount",
-    id: CommandId::PfCount,
-    arity: -2,
-    flags: Flags::READONLY.and(Flags::MAY_REPLICATE),
-    categories: Categories::HYPERLOGLOG,
-    keys: &[KeySpec {
-        notes: Some(
-            "Redis writes the estimate into the value. Here nothing is written, and the keys are locked for reading.",
-        ),
-        ..KeySpec::from(1, KeyFlags::RW.and(KeyFlags::ACCESS))
-    }],
-    route: Route::Keys,
-    spread: Spread::ValueFlow,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Estimates how many different elements were added to HyperLogLogs.",
-        since: "2.8.9",
-        group: Group::HyperLogLog,
-        complexity: "O(N) for N keys.",
-        arguments: &[Argument::KEY.multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const PFCOUNT: Spec = Spec::read_several("pfcount", -2)
+    .keys(&[KeySpec::from(1, KeyFlags::RW.and(KeyFlags::ACCESS)).notes("Redis writes the estimate into the value. Here nothing is written, and the keys are locked for reading.")])
+    .flags(Flags::MAY_REPLICATE)
+    .parse(|args| {
         Ok(Command::HyperLogLog(HyperLogLogCommand::Count {
             keys: args.from(1),
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `PFMERGE`.
-pub(crate) static PFMERGE: Spec = Spec {
-    name: "pfmerge",
-    id: CommandId::PfMerge,
-    arity: -2,
-    flags: Flags::WRITE.and(Flags::DENYOOM),
-    categories: Categories::HYPERLOGLOG,
-    keys: &[
+pub(crate) const PFMERGE: Spec = Spec::write_several("pfmerge", -2)
+    .keys(&[
         KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::INSERT)),
         KeySpec::from(2, KeyFlags::READ),
-    ],
-    route: Route::Keys,
-    spread: Spread::ValueFlow,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Adds to a HyperLogLog what others have seen.",
-        since: "2.8.9",
-        group: Group::HyperLogLog,
-        complexity: "O(N) for N keys.",
-        arguments: &[
-            Argument::key("destkey", 0),
-            Argument::key("sourcekey", 1).multiple(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+    ])
+    .flags(Flags::DENYOOM)
+    .parse(|args| {
         Ok(Command::HyperLogLog(HyperLogLogCommand::Merge {
             destination: args.arg(1),
             sources: args.from(2),
         }))
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `PFDEBUG`.
-pub(crate) static PFDEBUG: Spec = Spec {
-    name: "pfdebug",
-    id: CommandId::PfDebug,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::ADMIN),
-    categories: Categories::HYPERLOGLOG,
-    keys: &[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::ACCESS))],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Shows how a HyperLogLog is kept.",
-        since: "2.8.9",
-        group: Group::HyperLogLog,
-        complexity: "O(1), of many registers.",
-        internal: true,
-        arguments: &[Argument::string("subcommand"), Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(parse_pfdebug),
-    ..Spec::BASE
-};
+pub(crate) const PFDEBUG: Spec = Spec::write(
+    "pfdebug",
+    3,
+    &[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::ACCESS))],
+)
+.flags(Flags::DENYOOM.and(Flags::ADMIN))
+.parse(parse_pfdebug);
 
 fn parse_pfdebug(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let actions = [
@@ -198,20 +120,4 @@ fn parse_pfdebug(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     }
 }
 
-/// `PFSELFTEST`.
-pub(crate) static PFSELFTEST: Spec = Spec {
-    name: "pfselftest",
-    id: CommandId::PfSelfTest,
-    arity: 1,
-    flags: Flags::ADMIN,
-    categories: Categories::HYPERLOGLOG,
-    docs: Docs {
-        summary: "Checks that HyperLogLogs count as well as they should.",
-        since: "2.8.9",
-        group: Group::HyperLogLog,
-        complexity: "O(1), of many registers.",
-        internal: true,
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PFSELFTEST: Spec = Spec::new("pfselftest", 1).flags(Flags::ADMIN);

@@ -1,6 +1,6 @@
 //! `COMMAND` and its subcommands, answered from the table.
 
-use crate::docs::{Argument, Docs};
+use crate::docs::{Argument, Docs, docs_of};
 use crate::glob::Glob;
 use crate::key_spec::{KeyFlags, KeySpec, Search, key_flags, legacy_range, misses_keys};
 use crate::table::{lookup_full, resolve_any};
@@ -86,8 +86,10 @@ fn info(spec: &Spec, w: &mut Writer<'_>) {
     w.integer(step);
     let categories = spec.all_categories();
     statuses(categories.names(), categories.len(), w);
-    w.set(spec.tips.len());
-    spec.tips.iter().for_each(|tip| w.bulk(tip.as_bytes()));
+    w.set(spec.tips.split_whitespace().count());
+    spec.tips
+        .split_whitespace()
+        .for_each(|tip| w.bulk(tip.as_bytes()));
     w.set(spec.keys.len());
     spec.keys.iter().for_each(|place| key_spec(place, w));
     let subcommands = spec.visible_subcommands();
@@ -171,21 +173,21 @@ fn field(name: &str, value: &str, w: &mut Writer<'_>) {
 
 fn docs(names: Args<'_>, w: &mut Writer<'_>) {
     if names.is_empty() {
-        return documented(TABLE, w);
+        return documented(TABLE.iter().copied(), w);
     }
     let found: Vec<&Spec> = names.iter().filter_map(lookup_full).collect();
-    documented(&found, w);
+    documented(found.into_iter(), w);
 }
 
-fn documented(specs: &[&Spec], w: &mut Writer<'_>) {
+fn documented<'a>(specs: impl ExactSizeIterator<Item = &'a Spec>, w: &mut Writer<'_>) {
     w.map(specs.len());
     for spec in specs {
         w.bulk(spec.name.as_bytes());
-        documentation(&spec.docs, spec.visible_subcommands(), w);
+        documentation(docs_of(spec), spec.visible_subcommands(), w);
     }
 }
 
-fn documentation(docs: &Docs, subcommands: &[&Spec], w: &mut Writer<'_>) {
+fn documentation(docs: &Docs, subcommands: &[Spec], w: &mut Writer<'_>) {
     let flags: Vec<&str> = [
         (docs.deprecated.is_some(), "deprecated"),
         (docs.internal, "syscmd"),
@@ -204,7 +206,7 @@ fn documentation(docs: &Docs, subcommands: &[&Spec], w: &mut Writer<'_>) {
     w.map(3 + optional + if docs.deprecated.is_some() { 2 } else { 0 });
     field("summary", docs.summary, w);
     field("since", docs.since, w);
-    field("group", docs.group.name(), w);
+    field("group", docs.group, w);
     if !docs.complexity.is_empty() {
         field("complexity", docs.complexity, w);
     }
@@ -212,14 +214,14 @@ fn documentation(docs: &Docs, subcommands: &[&Spec], w: &mut Writer<'_>) {
         w.bulk(b"doc_flags");
         statuses(flags.iter().copied(), flags.len(), w);
     }
-    if let Some(deprecated) = docs.deprecated {
-        field("deprecated_since", deprecated.since, w);
-        field("replaced_by", deprecated.replaced_by, w);
+    if let Some((since, replaced_by)) = docs.deprecated {
+        field("deprecated_since", since, w);
+        field("replaced_by", replaced_by, w);
     }
     if !docs.history.is_empty() {
         w.bulk(b"history");
         w.set(docs.history.len());
-        for (version, change) in docs.history {
+        for (version, change) in &docs.history {
             w.array(2);
             w.bulk(version.as_bytes());
             w.bulk(change.as_bytes());
@@ -227,11 +229,11 @@ fn documentation(docs: &Docs, subcommands: &[&Spec], w: &mut Writer<'_>) {
     }
     if !docs.arguments.is_empty() {
         w.bulk(b"arguments");
-        arguments(docs.arguments, w);
+        arguments(&docs.arguments, w);
     }
     if !subcommands.is_empty() {
         w.bulk(b"subcommands");
-        documented(subcommands, w);
+        documented(subcommands.iter(), w);
     }
 }
 
@@ -246,18 +248,17 @@ fn arguments(all: &[Argument], w: &mut Writer<'_>) {
         .into_iter()
         .filter_map(|(is, name)| is.then_some(name))
         .collect();
-        let inner = argument.kind.inner();
         let optional = [
             argument.key_spec.is_some(),
             argument.token.is_some(),
             argument.since.is_some(),
             argument.deprecated_since.is_some(),
             !flags.is_empty(),
-            !inner.is_empty(),
+            !argument.inner.is_empty(),
         ];
         w.map(2 + optional.into_iter().filter(|present| *present).count());
-        field("name", argument.name, w);
-        field("type", argument.kind.name(), w);
+        field("name", &argument.name, w);
+        field("type", argument.kind, w);
         if let Some(number) = argument.key_spec {
             w.bulk(b"key_spec_index");
             w.integer(i64::from(number));
@@ -275,9 +276,9 @@ fn arguments(all: &[Argument], w: &mut Writer<'_>) {
             w.bulk(b"flags");
             statuses(flags.iter().copied(), flags.len(), w);
         }
-        if !inner.is_empty() {
+        if !argument.inner.is_empty() {
             w.bulk(b"arguments");
-            arguments(inner, w);
+            arguments(&argument.inner, w);
         }
     }
 }
@@ -314,7 +315,7 @@ fn list(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
 fn names(wanted: impl Fn(&Spec) -> bool) -> Vec<&'static str> {
     TABLE
         .iter()
-        .flat_map(|spec| std::iter::once(spec).chain(spec.visible_subcommands()))
+        .flat_map(|spec| std::iter::once(*spec).chain(spec.visible_subcommands()))
         .filter(|spec| wanted(spec))
         .map(|spec| spec.name)
         .collect()

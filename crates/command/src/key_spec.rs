@@ -97,6 +97,8 @@ impl KeyFlags {
     pub(crate) const EXTEND: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
     /// Reads the value and removes it.
     pub(crate) const TAKE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
+    /// Removes from the value without telling it.
+    pub(crate) const SHRINK: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
     /// Removes the key.
     pub(crate) const REMOVE: KeyFlags = KeyFlags::RM.and(KeyFlags::DELETE);
 
@@ -109,6 +111,22 @@ impl KeyFlags {
             KeyUse::Write
         }
     }
+}
+
+/// Where most commands have their keys: one, after the name, used as its name says.
+impl KeySpec {
+    pub(crate) const READ: &[KeySpec] = &[KeySpec::at(1, KeyFlags::READ)];
+    pub(crate) const LOOK: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
+    pub(crate) const OVERWRITE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::OVERWRITE)];
+    pub(crate) const CREATE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::CREATE)];
+    pub(crate) const CHANGE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::CHANGE)];
+    pub(crate) const ADJUST: &[KeySpec] = &[KeySpec::at(1, KeyFlags::ADJUST)];
+    pub(crate) const EXTEND: &[KeySpec] = &[KeySpec::at(1, KeyFlags::EXTEND)];
+    pub(crate) const SHRINK: &[KeySpec] = &[KeySpec::at(1, KeyFlags::SHRINK)];
+    pub(crate) const TAKE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::TAKE)];
+
+    /// Two: an element is taken from the first and added to the second.
+    pub(crate) const MOVE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::TAKE), KeySpec::at(2, KeyFlags::EXTEND)];
 }
 
 impl KeySpec {
@@ -142,14 +160,25 @@ impl KeySpec {
 
     /// Every word from `first` to the end.
     pub(crate) const fn from(first: u8, flags: KeyFlags) -> KeySpec {
-        KeySpec {
-            flags,
-            notes: None,
-            first,
-            last: -1,
-            step: 1,
-            search: Search::Range,
-        }
+        KeySpec::at(first, flags).last(-1)
+    }
+
+    /// Sets [`KeySpec::last`].
+    pub(crate) const fn last(mut self, last: i8) -> KeySpec {
+        self.last = last;
+        self
+    }
+
+    /// Sets [`KeySpec::step`].
+    pub(crate) const fn step(mut self, step: u8) -> KeySpec {
+        self.step = step;
+        self
+    }
+
+    /// Sets [`KeySpec::notes`].
+    pub(crate) const fn notes(mut self, notes: &'static str) -> KeySpec {
+        self.notes = Some(notes);
+        self
     }
 
     /// The positions of the keys among these words. Words that are missing yield no position.

@@ -1,12 +1,12 @@
 //! Every command, once: name, arity, flags, keys, documentation and parsing.
 //!
 //! A command's [`Spec`] stands in the file of its family (`string`, `list`, `generic`, `connection`, ..), next to the
-//! function that parses it. [`table`](CommandId) lists them all. Everything else is
-//! made from the specs: [`lookup`] and [`resolve`] find them, [`keys`] says which keys a command touches and how,
-//! [`introspect`] answers `COMMAND`.
+//! function that parses it. [`table`](CommandId) lists them all. What people are told of it stands in `commands.txt`, which
+//! no command needs to run. Everything else is made from these: [`lookup`] and [`resolve`] find the specs, [`keys`] says
+//! which keys a command touches and how, [`introspect`] answers `COMMAND`.
 //!
-//! To add a command: write its spec and its parser in its family's file, add a line to the table, and a variant to
-//! [`Command`], or to its family's enum, if its effect is new.
+//! To add a command: write its spec and its parser in its family's file, name it in the table and describe it in
+//! `commands.txt`, and add a variant to [`Command`], or to its family's enum, if its effect is new.
 //!
 //! What is absent: effects (those of [`Command`] belong to the data, those of [`Route::Connection`] to the
 //! gateway), configuration, and any state. The words of an error follow Redis 7.0; the words of the documentation
@@ -54,7 +54,6 @@ pub use command::{
     BitOperation, BitRange, BitUnit, Command, Deadline, ExpireCondition, LcsOutput, ObjectAspect,
     SetCondition, SetExpiry, SetReply, TtlForm,
 };
-pub use docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 pub use geo::*;
 pub use hash::*;
 pub use hyperloglog::*;

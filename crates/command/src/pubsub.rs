@@ -2,8 +2,6 @@
 //!
 //! The names of shard channels stand where keys stand, so that clients of a cluster find the node; they are no keys.
 
-use crate::CommandId;
-use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::spec::{Flags, Spec};
 
@@ -16,285 +14,41 @@ const LISTENING: Flags = Flags::PUBSUB
 const ASKING: Flags = Flags::PUBSUB.and(Flags::LOADING).and(Flags::STALE);
 const PUBLISHING: Flags = ASKING.and(Flags::FAST).and(Flags::MAY_REPLICATE);
 
-/// `SUBSCRIBE`.
-pub(crate) static SUBSCRIBE: Spec = Spec {
-    name: "subscribe",
-    id: CommandId::Subscribe,
-    arity: -2,
-    flags: LISTENING,
-    docs: Docs {
-        summary: "Listens to channels.",
-        since: "2.0.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N channels.",
-        arguments: &[Argument::string("channel").multiple()],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const SUBSCRIBE: Spec = Spec::new("subscribe", -2).flags(LISTENING);
 
-/// `UNSUBSCRIBE`.
-pub(crate) static UNSUBSCRIBE: Spec = Spec {
-    name: "unsubscribe",
-    id: CommandId::Unsubscribe,
-    arity: -1,
-    flags: LISTENING,
-    docs: Docs {
-        summary: "Listens to channels no longer: to those named, or to all.",
-        since: "2.0.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N listeners of a channel.",
-        arguments: &[Argument::string("channel").optional().multiple()],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const UNSUBSCRIBE: Spec = Spec::new("unsubscribe", -1).flags(LISTENING);
 
-/// `PSUBSCRIBE`.
-pub(crate) static PSUBSCRIBE: Spec = Spec {
-    name: "psubscribe",
-    id: CommandId::PSubscribe,
-    arity: -2,
-    flags: LISTENING,
-    docs: Docs {
-        summary: "Listens to every channel that a pattern matches.",
-        since: "2.0.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N patterns.",
-        arguments: &[
-            Argument::block("pattern", &[Argument::new("pattern", ArgumentKind::Pattern)]).multiple(),
-        ],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PSUBSCRIBE: Spec = Spec::new("psubscribe", -2).flags(LISTENING);
 
-/// `PUNSUBSCRIBE`.
-pub(crate) static PUNSUBSCRIBE: Spec = Spec {
-    name: "punsubscribe",
-    id: CommandId::PUnsubscribe,
-    arity: -1,
-    flags: LISTENING,
-    docs: Docs {
-        summary: "Listens to patterns no longer: to those named, or to all.",
-        since: "2.0.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N listeners of a pattern.",
-        arguments: &[Argument::new("pattern", ArgumentKind::Pattern)
-            .optional()
-            .multiple()],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PUNSUBSCRIBE: Spec = Spec::new("punsubscribe", -1).flags(LISTENING);
 
-/// `PUBLISH`.
-pub(crate) static PUBLISH: Spec = Spec {
-    name: "publish",
-    id: CommandId::Publish,
-    arity: 3,
-    flags: PUBLISHING,
-    docs: Docs {
-        summary: "Sends a message to everybody who listens to a channel.",
-        since: "2.0.0",
-        group: Group::PubSub,
-        complexity: "O(N+M) for N listeners of the channel and M patterns of any client.",
-        arguments: &[Argument::string("channel"), Argument::string("message")],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PUBLISH: Spec = Spec::new("publish", 3).flags(PUBLISHING);
 
-/// `SSUBSCRIBE`.
-pub(crate) static SSUBSCRIBE: Spec = Spec {
-    name: "ssubscribe",
-    id: CommandId::SSubscribe,
-    arity: -2,
-    flags: LISTENING,
-    keys: &[KeySpec::from(1, KeyFlags::NOT_KEY)],
-    docs: Docs {
-        summary: "Listens to shard channels.",
-        since: "7.0.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N channels.",
-        arguments: &[Argument::string("shardchannel").multiple()],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const SSUBSCRIBE: Spec = Spec::new("ssubscribe", -2)
+    .keys(&[KeySpec::from(1, KeyFlags::NOT_KEY)])
+    .flags(LISTENING);
 
-/// `SUNSUBSCRIBE`.
-pub(crate) static SUNSUBSCRIBE: Spec = Spec {
-    name: "sunsubscribe",
-    id: CommandId::SUnsubscribe,
-    arity: -1,
-    flags: LISTENING,
-    keys: &[KeySpec::from(1, KeyFlags::NOT_KEY)],
-    docs: Docs {
-        summary: "Listens to shard channels no longer: to those named, or to all.",
-        since: "7.0.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N listeners of a channel.",
-        arguments: &[Argument::string("shardchannel").optional().multiple()],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const SUNSUBSCRIBE: Spec = Spec::new("sunsubscribe", -1)
+    .keys(&[KeySpec::from(1, KeyFlags::NOT_KEY)])
+    .flags(LISTENING);
 
-/// `SPUBLISH`.
-pub(crate) static SPUBLISH: Spec = Spec {
-    name: "spublish",
-    id: CommandId::SPublish,
-    arity: 3,
-    flags: PUBLISHING,
-    keys: &[KeySpec::at(1, KeyFlags::NOT_KEY)],
-    docs: Docs {
-        summary: "Sends a message to everybody who listens to a shard channel.",
-        since: "7.0.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N listeners of the channel.",
-        arguments: &[Argument::string("shardchannel"), Argument::string("message")],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const SPUBLISH: Spec = Spec::new("spublish", 3)
+    .keys(&[KeySpec::at(1, KeyFlags::NOT_KEY)])
+    .flags(PUBLISHING);
 
 /// `PUBSUB`, the container.
-pub(crate) static PUBSUB: Spec = Spec {
-    name: "pubsub",
-    id: CommandId::PubSub,
-    arity: -2,
-    docs: Docs {
-        summary: "Tells who listens to what.",
-        since: "2.8.0",
-        group: Group::PubSub,
-        complexity: "That of the subcommand.",
-        ..Docs::BASE
-    },
-    subcommands: &[
-        &PUBSUB_CHANNELS,
-        &PUBSUB_NUMSUB,
-        &PUBSUB_NUMPAT,
-        &PUBSUB_SHARDCHANNELS,
-        &PUBSUB_SHARDNUMSUB,
-        &PUBSUB_HELP,
-    ],
-    ..Spec::BASE
-};
+pub(crate) const PUBSUB: Spec = Spec::container("pubsub");
 
-/// `PUBSUB CHANNELS`.
-pub(crate) static PUBSUB_CHANNELS: Spec = Spec {
-    name: "pubsub|channels",
-    id: CommandId::PubSubChannels,
-    arity: -2,
-    flags: ASKING,
-    docs: Docs {
-        summary: "Lists the channels that anybody listens to.",
-        since: "2.8.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N channels.",
-        arguments: &[Argument::new("pattern", ArgumentKind::Pattern).optional()],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PUBSUB_CHANNELS: Spec = Spec::new("pubsub|channels", -2).flags(ASKING);
 
-/// `PUBSUB NUMSUB`.
-pub(crate) static PUBSUB_NUMSUB: Spec = Spec {
-    name: "pubsub|numsub",
-    id: CommandId::PubSubNumSub,
-    arity: -2,
-    flags: ASKING,
-    docs: Docs {
-        summary: "Counts the listeners of channels, those of patterns left out.",
-        since: "2.8.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N channels named.",
-        arguments: &[Argument::string("channel").optional().multiple()],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PUBSUB_NUMSUB: Spec = Spec::new("pubsub|numsub", -2).flags(ASKING);
 
-/// `PUBSUB NUMPAT`.
-pub(crate) static PUBSUB_NUMPAT: Spec = Spec {
-    name: "pubsub|numpat",
-    id: CommandId::PubSubNumPat,
-    arity: 2,
-    flags: ASKING,
-    docs: Docs {
-        summary: "Counts the patterns that anybody listens to.",
-        since: "2.8.0",
-        group: Group::PubSub,
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PUBSUB_NUMPAT: Spec = Spec::new("pubsub|numpat", 2).flags(ASKING);
 
-/// `PUBSUB SHARDCHANNELS`.
-pub(crate) static PUBSUB_SHARDCHANNELS: Spec = Spec {
-    name: "pubsub|shardchannels",
-    id: CommandId::PubSubShardChannels,
-    arity: -2,
-    flags: ASKING,
-    docs: Docs {
-        summary: "Lists the shard channels that anybody listens to.",
-        since: "7.0.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N channels.",
-        arguments: &[Argument::new("pattern", ArgumentKind::Pattern).optional()],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PUBSUB_SHARDCHANNELS: Spec = Spec::new("pubsub|shardchannels", -2).flags(ASKING);
 
-/// `PUBSUB SHARDNUMSUB`.
-pub(crate) static PUBSUB_SHARDNUMSUB: Spec = Spec {
-    name: "pubsub|shardnumsub",
-    id: CommandId::PubSubShardNumSub,
-    arity: -2,
-    flags: ASKING,
-    docs: Docs {
-        summary: "Counts the listeners of shard channels.",
-        since: "7.0.0",
-        group: Group::PubSub,
-        complexity: "O(N) for N channels named.",
-        arguments: &[Argument::string("shardchannel").optional().multiple()],
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PUBSUB_SHARDNUMSUB: Spec = Spec::new("pubsub|shardnumsub", -2).flags(ASKING);
 
-/// `PUBSUB HELP`.
-pub(crate) static PUBSUB_HELP: Spec = Spec {
-    name: "pubsub|help",
-    id: CommandId::PubSubHelp,
-    arity: 2,
-    flags: Flags::LOADING.and(Flags::STALE),
-    docs: Docs {
-        summary: "Lists the subcommands.",
-        since: "6.2.0",
-        group: Group::PubSub,
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const PUBSUB_HELP: Spec = Spec::help("pubsub|help");
 
-/// `MONITOR`.
-pub(crate) static MONITOR: Spec = Spec {
-    name: "monitor",
-    id: CommandId::Monitor,
-    arity: 1,
-    flags: Flags::ADMIN
-        .and(Flags::NOSCRIPT)
-        .and(Flags::LOADING)
-        .and(Flags::STALE),
-    docs: Docs {
-        summary: "Shows every command that the server carries out.",
-        since: "1.0.0",
-        group: Group::Server,
-        complexity: "",
-        ..Docs::BASE
-    },
-    ..Spec::BASE
-};
+pub(crate) const MONITOR: Spec = Spec::admin("monitor", 1);

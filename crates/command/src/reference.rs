@@ -1,93 +1,9 @@
 //! The page of commands: what is there, what it does over several groups, and what is not there.
 
-use crate::docs::Group;
-use crate::own::SINCE;
+use crate::docs::{DOCUMENTATION, docs_of};
 use crate::table::TABLE;
 use crate::{Route, Spec, Spread};
 use std::fmt::Write;
-
-/// In the order of the page.
-const GROUPS: [(Group, &str); 15] = [
-    (Group::Generic, "Keys of any type"),
-    (Group::String, "Strings"),
-    (Group::Bitmap, "Bitmaps"),
-    (Group::List, "Lists"),
-    (Group::Set, "Sets"),
-    (Group::Hash, "Hashes"),
-    (Group::SortedSet, "Sorted sets"),
-    (Group::HyperLogLog, "HyperLogLogs"),
-    (Group::Geo, "Positions"),
-    (Group::Transactions, "Transactions"),
-    (Group::PubSub, "Pub/Sub"),
-    (Group::Connection, "Connections"),
-    (Group::Server, "The server"),
-    (Group::Cluster, "Redis Cluster's protocol"),
-    (Group::Scripting, "Scripts and functions"),
-];
-
-/// Commands of Redis 7.0 that are not there, as its `COMMAND LIST` names them, containers whole: each with what stands for it.
-pub(crate) const ABSENT: &[(&[&str], &str)] = &[
-    (
-        &[
-            "xack",
-            "xadd",
-            "xautoclaim",
-            "xclaim",
-            "xdel",
-            "xgroup",
-            "xinfo",
-            "xlen",
-            "xpending",
-            "xrange",
-            "xread",
-            "xreadgroup",
-            "xrevrange",
-            "xsetid",
-            "xtrim",
-        ],
-        "streams are not there yet",
-    ),
-    (
-        &[
-            "eval",
-            "eval_ro",
-            "evalsha",
-            "evalsha_ro",
-            "script",
-            "fcall",
-            "fcall_ro",
-            "function|delete",
-            "function|dump",
-            "function|kill",
-            "function|list",
-            "function|load",
-            "function|restore",
-            "function|stats",
-        ],
-        "scripts and functions are not there yet",
-    ),
-    (
-        &["bgrewriteaof", "bgsave"],
-        "data are in memory and nowhere else; `SAVE` says so",
-    ),
-    (
-        &["dump", "restore", "restore-asking", "migrate"],
-        "values in Redis's own encoding are not there yet",
-    ),
-    (&["acl"], "there is one user; `requirepass` sets its password"),
-    (
-        &["client|caching", "client|tracking"],
-        "clients cannot be told of what they keep",
-    ),
-    (
-        &["module|load", "module|loadex", "module|unload"],
-        "there are no modules",
-    ),
-    (
-        &["failover", "psync", "replconf", "replicaof", "slaveof", "sync"],
-        "replicas belong to groups, not to servers: nodes join with `--join`",
-    ),
-];
 
 /// The page of all commands, in Markdown.
 pub fn reference() -> String {
@@ -102,20 +18,13 @@ pub fn reference() -> String {
          - *every group*: it is over the whole keyspace.\n\
          - *one key*: there is nothing to spread.\n",
     );
-    for (group, title) in GROUPS {
-        let specs: Vec<&Spec> = TABLE
-            .iter()
-            .copied()
-            .filter(|spec| spec.docs.group == group)
-            .collect();
-        if specs.is_empty() {
-            continue;
-        }
+    for (group, title) in &DOCUMENTATION.groups {
         let _ = write!(
             page,
             "\n## {title}\n\n| command | since | what it does | over several groups |\n| --- | --- | --- | --- |\n"
         );
-        for spec in specs {
+        let is_in_group = |spec: &&&Spec| docs_of(spec).group == *group;
+        for spec in TABLE.iter().filter(is_in_group) {
             let children = spec.visible_subcommands();
             if children.is_empty() {
                 row(&mut page, spec);
@@ -124,7 +33,7 @@ pub fn reference() -> String {
         }
     }
     page.push_str("\n## Not there\n\n| commands of Redis 7.0 | |\n| --- | --- |\n");
-    for (names, why) in ABSENT {
+    for (names, why) in &DOCUMENTATION.absent {
         let names: Vec<String> = names.iter().map(|name| shown(name)).collect();
         let _ = writeln!(page, "| {} | {why} |", names.join(", "));
     }
@@ -136,20 +45,20 @@ pub fn listing() -> String {
     let mut listing = String::new();
     for spec in TABLE {
         let children = spec.visible_subcommands();
-        let all = children
-            .iter()
-            .copied()
-            .chain(children.is_empty().then_some(*spec));
+        let all = children.iter().chain(children.is_empty().then_some(*spec));
         for spec in all {
-            let _ = writeln!(listing, "{:24} {}", called(spec.name), spec.docs.summary);
+            let _ = writeln!(listing, "{:24} {}", called(spec.name), docs_of(spec).summary);
         }
     }
     listing
 }
 
+/// The version of our own commands.
+const OURS: &str = "0.2.0";
+
 fn row(page: &mut String, spec: &Spec) {
-    let docs = &spec.docs;
-    let since = if docs.since == SINCE {
+    let docs = docs_of(spec);
+    let since = if docs.since == OURS {
         "**Chorale**"
     } else {
         docs.since
@@ -190,7 +99,7 @@ mod tests {
 
     #[test]
     fn no_command_is_both_there_and_absent() {
-        for name in ABSENT.iter().flat_map(|(names, _)| names.iter()) {
+        for name in DOCUMENTATION.absent.iter().flat_map(|(names, _)| names) {
             let is_there = match name.split_once('|') {
                 None => lookup(name.as_bytes()).is_some(),
                 Some((container, _)) => lookup(container.as_bytes())

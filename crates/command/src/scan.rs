@@ -1,9 +1,8 @@
 //! `SCAN`, and what it shares with `HSCAN`, `SSCAN` and `ZSCAN`: cursors and options.
 
-use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::glob::Glob;
-use crate::spec::{Categories, Flags, Route, Spec};
-use crate::{Command, CommandId, ReplyError, number};
+use crate::spec::{Flags, Route, Spec};
+use crate::{Command, ReplyError, number};
 use resp::Args;
 
 /// The options of `SCAN` and its kin.
@@ -64,46 +63,16 @@ pub(crate) fn parse_within_key(args: Args<'_>) -> Result<(u64, ScanOptions<'_>),
     Ok((cursor(args.arg(2))?, ScanOptions::parse(args.from(3), false)?))
 }
 
-pub(crate) const CURSOR: Argument = Argument::integer("cursor");
-pub(crate) const MATCH: Argument = Argument::new("pattern", ArgumentKind::Pattern)
-    .token("MATCH")
-    .optional();
-pub(crate) const COUNT: Argument = Argument::integer("count").token("COUNT").optional();
-
-/// The arguments of `HSCAN`, `SSCAN` and `ZSCAN`.
-pub(crate) const WITHIN_KEY: &[Argument] = &[Argument::KEY, CURSOR, MATCH, COUNT];
-
-/// `SCAN`.
-pub(crate) static SCAN: Spec = Spec {
-    name: "scan",
-    id: CommandId::Scan,
-    arity: -2,
-    flags: Flags::READONLY,
-    categories: Categories::KEYSPACE,
-    tips: &["nondeterministic_output", "request_policy:special"],
-    route: Route::Scan,
-    docs: Docs {
-        summary: "Walks through the keys, a few at each call.",
-        since: "2.8.0",
-        group: Group::Generic,
-        complexity: "O(1) for each call, O(N) for the whole walk over N keys.",
-        history: &[("6.0.0", "`TYPE`.")],
-        arguments: &[
-            CURSOR,
-            MATCH,
-            COUNT,
-            Argument::string("type").token("TYPE").since("6.0.0").optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const SCAN: Spec = Spec::new("scan", -2)
+    .flags(Flags::READONLY)
+    .tips("nondeterministic_output request_policy:special")
+    .route(Route::Scan)
+    .parse(|args| {
         Ok(Command::Scan {
             cursor: cursor(args.arg(1))?,
             options: ScanOptions::parse(args.from(2), true)?,
         })
-    }),
-    ..Spec::BASE
-};
+    });
 
 /// Reads a cursor of `SCAN` as C's `strtoul` does, which clients may rely on: an empty one is 0, and a sign is allowed.
 pub fn cursor(word: &[u8]) -> Result<u64, ReplyError> {

@@ -1,9 +1,8 @@
 //! `SORT` and `SORT_RO`.
 
-use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec, Search};
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
-use crate::{Command, CommandId, ReplyError, number};
+use crate::spec::{Access, Categories, Flags, Spec, Walks};
+use crate::{Command, ReplyError, number};
 use resp::Args;
 
 /// `SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC|DESC] [ALPHA] [STORE destination]`, and `SORT_RO`,
@@ -139,6 +138,13 @@ fn parse(words: Args<'_>, may_store: bool) -> Result<Command<'_>, ReplyError> {
     Ok(Command::Sort(sort))
 }
 
+/// The key after `STORE`.
+const DESTINATION: KeySpec = KeySpec {
+    notes: Some("`STORE` may stand anywhere among the options."),
+    search: Search::Hidden { keyword: "STORE" },
+    ..KeySpec::at(0, KeyFlags::OVERWRITE)
+};
+
 /// The keys that patterns name.
 const PATTERNS: KeySpec = KeySpec {
     notes: Some("`BY` and `GET` make names of keys out of the elements."),
@@ -146,93 +152,21 @@ const PATTERNS: KeySpec = KeySpec {
     ..KeySpec::at(0, KeyFlags::READ)
 };
 
-/// The patterns are found by the second key spec.
-const PATTERN: Argument = Argument {
-    key_spec: Some(1),
-    ..Argument::new("pattern", ArgumentKind::Pattern)
-};
-
-const BY: Argument = PATTERN.token("BY").optional();
-const LIMIT: Argument = Argument::block(
-    "offset_count",
-    &[Argument::integer("offset"), Argument::integer("count")],
-)
-.token("LIMIT")
-.optional();
-const GET: Argument = PATTERN.token("GET").optional().multiple().multiple_token();
-const ORDER: Argument = Argument::one_of(
-    "order",
-    &[Argument::word("asc", "ASC"), Argument::word("desc", "DESC")],
-)
-.optional();
-const SORTING: Argument = Argument::word("sorting", "ALPHA").optional();
-
 const CATEGORIES: Categories = Categories::SET
     .and(Categories::SORTEDSET)
     .and(Categories::LIST)
     .and(Categories::DANGEROUS);
-const COMPLEXITY: &str = "O(N+M*log(M)) to sort N elements and answer M; O(N) if nothing is sorted.";
 
-/// `SORT`.
-pub(crate) static SORT: Spec = Spec {
-    name: "sort",
-    id: CommandId::Sort,
-    arity: -2,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLEKEYS),
-    categories: CATEGORIES,
-    keys: &[
-        KeySpec::at(1, KeyFlags::READ),
-        PATTERNS,
-        KeySpec {
-            notes: Some("`STORE` may stand anywhere among the options."),
-            search: Search::Hidden { keyword: "STORE" },
-            ..KeySpec::at(0, KeyFlags::OVERWRITE)
-        },
-    ],
-    route: Route::Keys,
-    spread: Spread::ValueFlow,
-    access: Access::Modifies,
-    walks: Walks::Part,
-    docs: Docs {
-        summary: "Sorts the elements of a list, set or sorted set, and stores them if asked to.",
-        since: "1.0.0",
-        group: Group::Generic,
-        complexity: COMPLEXITY,
-        arguments: &[
-            Argument::KEY,
-            BY,
-            LIMIT,
-            GET,
-            ORDER,
-            SORTING,
-            Argument::key("destination", 2).token("STORE").optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(|args| parse(args, true)),
-    ..Spec::BASE
-};
+pub(crate) const SORT: Spec = Spec::write_several("sort", -2)
+    .keys(&[KeySpec::at(1, KeyFlags::READ), PATTERNS, DESTINATION])
+    .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
+    .of(CATEGORIES)
+    .walks(Walks::Part)
+    .parse(|args| parse(args, true));
 
-/// `SORT_RO`.
-pub(crate) static SORT_RO: Spec = Spec {
-    name: "sort_ro",
-    id: CommandId::SortRo,
-    arity: -2,
-    flags: Flags::READONLY.and(Flags::MOVABLEKEYS),
-    categories: CATEGORIES,
-    keys: &[KeySpec::at(1, KeyFlags::READ), PATTERNS],
-    route: Route::Keys,
-    spread: Spread::ValueFlow,
-    access: Access::Reads,
-    walks: Walks::Part,
-    docs: Docs {
-        summary: "Sorts the elements of a list, set or sorted set.",
-        since: "7.0.0",
-        group: Group::Generic,
-        complexity: COMPLEXITY,
-        arguments: &[Argument::KEY, BY, LIMIT, GET, ORDER, SORTING],
-        ..Docs::BASE
-    },
-    parse: Some(|args| parse(args, false)),
-    ..Spec::BASE
-};
+pub(crate) const SORT_RO: Spec = Spec::read_several("sort_ro", -2)
+    .keys(&[KeySpec::at(1, KeyFlags::READ), PATTERNS])
+    .flags(Flags::MOVABLEKEYS)
+    .of(CATEGORIES)
+    .walks(Walks::Part)
+    .parse(|args| parse(args, false));

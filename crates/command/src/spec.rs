@@ -1,17 +1,20 @@
 //! What is known about a command before any client sends it.
 
-use crate::{Command, CommandId, Docs, KeySpec, ReplyError};
+use crate::{Command, CommandId, KeySpec, ReplyError};
 use resp::Args;
 
 /// One command, or one subcommand of a container command such as `CONFIG`.
 ///
 /// Everything the server needs to know about a command stands in its spec: routing, locking, memory checks,
-/// access control, `COMMAND` and parsing all read it, so that they cannot disagree.
+/// access control, `COMMAND` and parsing all read it, so that they cannot disagree. What people are told of it stands
+/// in `commands.txt`.
+///
+/// A family's file begins each spec with the function below that fits best, and says how the command differs.
 #[derive(Debug)]
 pub struct Spec {
     /// Lower case; a subcommand's is `container|subcommand`.
     pub name: &'static str,
-    /// The dense number of this command.
+    /// The dense number of this command: the table gives it.
     pub id: CommandId,
     /// Number of words including the name, of a subcommand including both names; negative: at least so many.
     pub arity: i16,
@@ -21,8 +24,8 @@ pub struct Spec {
     pub categories: Categories,
     /// Where the keys are.
     pub keys: &'static [KeySpec],
-    /// Hints for clients of the cluster endpoint, as `COMMAND` shows them.
-    pub tips: &'static [&'static str],
+    /// Hints for clients of the cluster endpoint, as `COMMAND` shows them, with spaces between them.
+    pub tips: &'static str,
     /// Who carries the command out.
     pub route: Route,
     /// What happens if the keys belong to several groups.
@@ -31,10 +34,8 @@ pub struct Spec {
     pub access: Access,
     /// How much of the collections it names the command looks at.
     pub walks: Walks,
-    /// What `COMMAND DOCS` tells.
-    pub docs: Docs,
-    /// The subcommands of a container.
-    pub subcommands: &'static [&'static Spec],
+    /// The subcommands of a container: the table finds them.
+    pub subcommands: &'static [Spec],
     /// The container takes any word as its subcommand, and those in [`Spec::subcommands`] are only the ones
     /// that are routed differently. Clients do not see them.
     pub open: bool,
@@ -47,27 +48,176 @@ pub struct Spec {
 /// A parser of one command's words, the name included.
 pub type Parse = for<'a> fn(Args<'a>) -> Result<Command<'a>, ReplyError>;
 
+/// Where specs begin.
 impl Spec {
-    /// What a spec leaves out.
-    pub(crate) const BASE: Spec = Spec {
-        name: "",
-        id: CommandId::Get,
-        arity: 0,
-        flags: Flags::NONE,
-        categories: Categories::NONE,
-        keys: &[],
-        tips: &[],
-        route: Route::Connection,
-        spread: Spread::Single,
-        access: Access::None,
-        walks: Walks::Little,
-        docs: Docs::BASE,
-        subcommands: &[],
-        open: false,
-        is_internal: false,
-        parse: None,
-    };
+    /// A command that the gateway answers.
+    pub(crate) const fn new(name: &'static str, arity: i16) -> Spec {
+        Spec {
+            name,
+            id: CommandId::Get,
+            arity,
+            flags: Flags::NONE,
+            categories: Categories::NONE,
+            keys: &[],
+            tips: "",
+            route: Route::Connection,
+            spread: Spread::Single,
+            access: Access::None,
+            walks: Walks::Little,
+            subcommands: &[],
+            open: false,
+            is_internal: false,
+            parse: None,
+        }
+    }
 
+    /// A command for operators, at any time.
+    pub(crate) const fn admin(name: &'static str, arity: i16) -> Spec {
+        Spec::new(name, arity).flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::ANYTIME))
+    }
+
+    /// A command that has only subcommands.
+    pub(crate) const fn container(name: &'static str) -> Spec {
+        Spec::new(name, -2)
+    }
+
+    /// The subcommand that lists the others.
+    pub(crate) const fn help(name: &'static str) -> Spec {
+        Spec::new(name, 2).flags(Flags::ANYTIME)
+    }
+
+    /// A read of the value of the key after the name.
+    pub(crate) const fn read(name: &'static str, arity: i16) -> Spec {
+        Spec {
+            flags: Flags::READONLY,
+            keys: KeySpec::READ,
+            route: Route::Keys,
+            access: Access::Reads,
+            ..Spec::new(name, arity)
+        }
+    }
+
+    /// A question about the key after the name that its value need not be read for.
+    pub(crate) const fn look(name: &'static str, arity: i16) -> Spec {
+        Spec::read(name, arity)
+            .keys(KeySpec::LOOK)
+            .access(Access::Metadata)
+    }
+
+    /// A write of the value of one key, or of several that are in one group.
+    pub(crate) const fn write(name: &'static str, arity: i16, keys: &'static [KeySpec]) -> Spec {
+        Spec {
+            flags: Flags::WRITE,
+            keys,
+            route: Route::Keys,
+            access: Access::Modifies,
+            ..Spec::new(name, arity)
+        }
+    }
+
+    /// A read of the values of several keys, which may be in several groups.
+    pub(crate) const fn read_several(name: &'static str, arity: i16) -> Spec {
+        Spec::read(name, arity).spread(Spread::ValueFlow)
+    }
+
+    /// A write of the values of several keys, which may be in several groups.
+    pub(crate) const fn write_several(name: &'static str, arity: i16) -> Spec {
+        Spec::write(name, arity, &[]).spread(Spread::ValueFlow)
+    }
+}
+
+/// How specs go on.
+impl Spec {
+    /// Adds to [`Spec::flags`].
+    pub(crate) const fn flags(mut self, flags: Flags) -> Spec {
+        self.flags = self.flags.and(flags);
+        self
+    }
+
+    /// Adds to [`Spec::categories`]: most commands are of no more than those that the table says of their family.
+    pub(crate) const fn of(mut self, categories: Categories) -> Spec {
+        self.categories = self.categories.and(categories);
+        self
+    }
+
+    /// Sets [`Spec::keys`].
+    pub(crate) const fn keys(mut self, keys: &'static [KeySpec]) -> Spec {
+        self.keys = keys;
+        self
+    }
+
+    /// Sets [`Spec::tips`].
+    pub(crate) const fn tips(mut self, tips: &'static str) -> Spec {
+        self.tips = tips;
+        self
+    }
+
+    /// Sets [`Spec::route`].
+    pub(crate) const fn route(mut self, route: Route) -> Spec {
+        self.route = route;
+        self
+    }
+
+    /// Every group carries it out.
+    pub(crate) const fn everywhere(self, merge: Merge) -> Spec {
+        self.route(Route::Everywhere).spread(Spread::Split(merge))
+    }
+
+    /// Sets [`Spec::spread`].
+    pub(crate) const fn spread(mut self, spread: Spread) -> Spec {
+        self.spread = spread;
+        self
+    }
+
+    /// Sets [`Spec::access`].
+    pub(crate) const fn access(mut self, access: Access) -> Spec {
+        self.access = access;
+        self
+    }
+
+    /// Sets [`Spec::walks`].
+    pub(crate) const fn walks(mut self, walks: Walks) -> Spec {
+        self.walks = walks;
+        self
+    }
+
+    /// Sets [`Spec::open`].
+    pub(crate) const fn open(mut self) -> Spec {
+        self.open = true;
+        self
+    }
+
+    /// Sets [`Spec::is_internal`].
+    pub(crate) const fn internal(mut self) -> Spec {
+        self.is_internal = true;
+        self
+    }
+
+    /// Sets [`Spec::parse`].
+    pub(crate) const fn parse(mut self, parse: Parse) -> Spec {
+        self.parse = Some(parse);
+        self
+    }
+
+    /// What the table alone knows.
+    pub(crate) const fn listed(
+        mut self,
+        id: CommandId,
+        family: Categories,
+        subcommands: &'static [Spec],
+    ) -> Spec {
+        self.id = id;
+        self.subcommands = subcommands;
+        // A container does nothing itself.
+        if subcommands.is_empty() {
+            self.of(family)
+        } else {
+            self
+        }
+    }
+}
+
+impl Spec {
     /// Whether `words` words, the name included, are a number the command takes.
     #[inline]
     pub fn accepts(&self, words: usize) -> bool {
@@ -107,7 +257,7 @@ impl Spec {
     }
 
     /// The subcommands that clients may know of.
-    pub fn visible_subcommands(&self) -> &'static [&'static Spec] {
+    pub fn visible_subcommands(&self) -> &'static [Spec] {
         if self.open { &[] } else { self.subcommands }
     }
 }
@@ -280,6 +430,17 @@ bit_set! {
         /// Allowed while a script overruns its time.
         ALLOW_BUSY = 19 "allow_busy";
     }
+}
+
+/// The combinations that specs name.
+impl Flags {
+    /// While data are loaded, and without a leader.
+    pub(crate) const ANYTIME: Flags = Flags::LOADING.and(Flags::STALE);
+    /// About what the connection remembers: at any time, even while a script overruns its own.
+    pub(crate) const SESSION: Flags = Flags::ANYTIME
+        .and(Flags::NOSCRIPT)
+        .and(Flags::FAST)
+        .and(Flags::ALLOW_BUSY);
 }
 
 bit_set! {

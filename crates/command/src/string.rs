@@ -1,95 +1,26 @@
 //! Strings: text, bytes and counters.
 
 use crate::deadline::{Base, Unit};
-use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number::{self, LongDouble};
-use crate::spec::{Access, Categories, Flags, Merge, Route, Spec, Spread};
+use crate::spec::{Access, Flags, Merge, Spec, Spread};
 use crate::word::Word;
-use crate::{
-    Command, CommandId, Deadline, LcsOutput, ReplyError, SetCondition, SetExpiry, SetReply, VALUE_BYTES_MAX,
-};
+use crate::{Command, Deadline, LcsOutput, ReplyError, SetCondition, SetExpiry, SetReply, VALUE_BYTES_MAX};
 use resp::Args;
 
-/// `GET`.
-pub(crate) static GET: Spec = Spec {
-    name: "get",
-    id: CommandId::Get,
-    arity: 2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    route: Route::Keys,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Returns the string that a key holds.",
-        since: "1.0.0",
-        group: Group::String,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::Get { key: args.arg(1) })),
-    ..Spec::BASE
-};
+pub(crate) const GET: Spec = Spec::read("get", 2)
+    .flags(Flags::FAST)
+    .parse(|args| Ok(Command::Get { key: args.arg(1) }));
 
-/// `SET`.
-pub(crate) static SET: Spec = Spec {
-    name: "set",
-    id: CommandId::Set,
-    arity: -3,
-    flags: Flags::WRITE.and(Flags::DENYOOM),
-    categories: Categories::STRING,
-    keys: &[KeySpec {
-        notes: Some("Reads the value with `GET` or `IFEQ`."),
-        ..KeySpec::at(1, KeyFlags::CHANGE.and(KeyFlags::VARIABLE_FLAGS))
-    }],
-    route: Route::Keys,
-    access: Access::Overwrites,
-    docs: Docs {
-        summary: "Gives a key a string value, whatever it held before.",
-        since: "1.0.0",
-        group: Group::String,
-        history: &[
-            ("2.6.12", "`EX`, `PX`, `NX` and `XX`."),
-            ("6.0.0", "`KEEPTTL`."),
-            ("6.2.0", "`GET`, `EXAT` and `PXAT`."),
-            ("7.0.0", "`NX` together with `GET`."),
-        ],
-        arguments: &[
-            Argument::KEY,
-            Argument::string("value"),
-            Argument::one_of(
-                "condition",
-                &[
-                    Argument::word("nx", "NX"),
-                    Argument::word("xx", "XX"),
-                    Argument::string("ifeq").token("IFEQ").since("8.1.0"),
-                ],
-            )
-            .since("2.6.12")
-            .optional(),
-            Argument::word("get", "GET").since("6.2.0").optional(),
-            Argument::one_of(
-                "expiration",
-                &[
-                    Argument::integer("seconds").token("EX").since("2.6.12"),
-                    Argument::integer("milliseconds").token("PX").since("2.6.12"),
-                    Argument::new("unix-time-seconds", ArgumentKind::UnixTime)
-                        .token("EXAT")
-                        .since("6.2.0"),
-                    Argument::new("unix-time-milliseconds", ArgumentKind::UnixTime)
-                        .token("PXAT")
-                        .since("6.2.0"),
-                    Argument::word("keepttl", "KEEPTTL").since("6.0.0"),
-                ],
-            )
-            .optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_set),
-    ..Spec::BASE
-};
+pub(crate) const SET: Spec = Spec::write(
+    "set",
+    -3,
+    &[KeySpec::at(1, KeyFlags::CHANGE.and(KeyFlags::VARIABLE_FLAGS))
+        .notes("Reads the value with `GET` or `IFEQ`.")],
+)
+.flags(Flags::DENYOOM)
+.access(Access::Overwrites)
+.parse(parse_set);
 
 fn parse_set(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let mut options = SetOptions::NONE;
@@ -199,30 +130,10 @@ const PX: Word = Word::new(b"px");
 const EXAT: Word = Word::new(b"exat");
 const PXAT: Word = Word::new(b"pxat");
 
-/// `SETEX`.
-pub(crate) static SETEX: Spec = Spec {
-    name: "setex",
-    id: CommandId::SetEx,
-    arity: 4,
-    flags: Flags::WRITE.and(Flags::DENYOOM),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::OVERWRITE)],
-    route: Route::Keys,
-    access: Access::Overwrites,
-    docs: Docs {
-        summary: "Gives a key a string value and a time to live in seconds.",
-        since: "2.0.0",
-        group: Group::String,
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("seconds"),
-            Argument::string("value"),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_setex),
-    ..Spec::BASE
-};
+pub(crate) const SETEX: Spec = Spec::write("setex", 4, KeySpec::OVERWRITE)
+    .flags(Flags::DENYOOM)
+    .access(Access::Overwrites)
+    .parse(parse_setex);
 
 fn parse_setex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     with_time_to_live(args, Unit::Seconds, "setex")
@@ -240,55 +151,19 @@ fn with_time_to_live<'a>(args: Args<'a>, unit: Unit, name: &'static str) -> Resu
     })
 }
 
-/// `PSETEX`.
-pub(crate) static PSETEX: Spec = Spec {
-    name: "psetex",
-    id: CommandId::PSetEx,
-    arity: 4,
-    flags: Flags::WRITE.and(Flags::DENYOOM),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::OVERWRITE)],
-    route: Route::Keys,
-    access: Access::Overwrites,
-    docs: Docs {
-        summary: "Gives a key a string value and a time to live in milliseconds.",
-        since: "2.6.0",
-        group: Group::String,
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("milliseconds"),
-            Argument::string("value"),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_psetex),
-    ..Spec::BASE
-};
+pub(crate) const PSETEX: Spec = Spec::write("psetex", 4, KeySpec::OVERWRITE)
+    .flags(Flags::DENYOOM)
+    .access(Access::Overwrites)
+    .parse(parse_psetex);
 
 fn parse_psetex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     with_time_to_live(args, Unit::Millis, "psetex")
 }
 
-/// `SETNX`.
-pub(crate) static SETNX: Spec = Spec {
-    name: "setnx",
-    id: CommandId::SetNx,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::CREATE)],
-    route: Route::Keys,
-    access: Access::Overwrites,
-    docs: Docs {
-        summary: "Gives a key a string value if the key is absent.",
-        since: "1.0.0",
-        group: Group::String,
-        arguments: &[Argument::KEY, Argument::string("value")],
-        ..Docs::BASE
-    },
-    parse: Some(parse_setnx),
-    ..Spec::BASE
-};
+pub(crate) const SETNX: Spec = Spec::write("setnx", 3, KeySpec::CREATE)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .access(Access::Overwrites)
+    .parse(parse_setnx);
 
 fn parse_setnx(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     Ok(Command::Set {
@@ -300,30 +175,9 @@ fn parse_setnx(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     })
 }
 
-/// `GETSET`.
-pub(crate) static GETSET: Spec = Spec {
-    name: "getset",
-    id: CommandId::GetSet,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::CHANGE)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Gives a key a string value and returns the one before.",
-        since: "1.0.0",
-        group: Group::String,
-        deprecated: Some(Deprecated {
-            since: "6.2.0",
-            replaced_by: "`SET` with `GET`",
-        }),
-        arguments: &[Argument::KEY, Argument::string("value")],
-        ..Docs::BASE
-    },
-    parse: Some(parse_getset),
-    ..Spec::BASE
-};
+pub(crate) const GETSET: Spec = Spec::write("getset", 3, KeySpec::CHANGE)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(parse_getset);
 
 fn parse_getset(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     Ok(Command::Set {
@@ -335,42 +189,14 @@ fn parse_getset(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     })
 }
 
-/// `GETEX`.
-pub(crate) static GETEX: Spec = Spec {
-    name: "getex",
-    id: CommandId::GetEx,
-    arity: -2,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec {
-        notes: Some("Changes the time to live."),
-        ..KeySpec::at(1, KeyFlags::CHANGE)
-    }],
-    route: Route::Keys,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Returns the string that a key holds and changes its time to live.",
-        since: "6.2.0",
-        group: Group::String,
-        arguments: &[
-            Argument::KEY,
-            Argument::one_of(
-                "expiration",
-                &[
-                    Argument::integer("seconds").token("EX"),
-                    Argument::integer("milliseconds").token("PX"),
-                    Argument::new("unix-time-seconds", ArgumentKind::UnixTime).token("EXAT"),
-                    Argument::new("unix-time-milliseconds", ArgumentKind::UnixTime).token("PXAT"),
-                    Argument::word("persist", "PERSIST"),
-                ],
-            )
-            .optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_getex),
-    ..Spec::BASE
-};
+pub(crate) const GETEX: Spec = Spec::write(
+    "getex",
+    -2,
+    &[KeySpec::at(1, KeyFlags::CHANGE).notes("Changes the time to live.")],
+)
+.flags(Flags::FAST)
+.access(Access::Reads)
+.parse(parse_getex);
 
 fn parse_getex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let mut options = SetOptions::NONE;
@@ -386,77 +212,24 @@ fn parse_getex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     })
 }
 
-/// `GETDEL`.
-pub(crate) static GETDEL: Spec = Spec {
-    name: "getdel",
-    id: CommandId::GetDel,
-    arity: 2,
-    flags: Flags::WRITE.and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::TAKE)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Returns the string that a key holds and deletes the key.",
-        since: "6.2.0",
-        group: Group::String,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::GetDel { key: args.arg(1) })),
-    ..Spec::BASE
-};
+pub(crate) const GETDEL: Spec = Spec::write("getdel", 2, KeySpec::TAKE)
+    .flags(Flags::FAST)
+    .parse(|args| Ok(Command::GetDel { key: args.arg(1) }));
 
-/// `MGET`.
-pub(crate) static MGET: Spec = Spec {
-    name: "mget",
-    id: CommandId::MGet,
-    arity: -2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::from(1, KeyFlags::READ)],
-    tips: &["request_policy:multi_shard"],
-    route: Route::Keys,
-    spread: Spread::Split(Merge::ByPosition),
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Returns the strings that several keys hold.",
-        since: "1.0.0",
-        group: Group::String,
-        complexity: "O(N) for N keys.",
-        arguments: &[Argument::KEY.multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::MGet { keys: args.from(1) })),
-    ..Spec::BASE
-};
+pub(crate) const MGET: Spec = Spec::read_several("mget", -2)
+    .keys(&[KeySpec::from(1, KeyFlags::READ)])
+    .flags(Flags::FAST)
+    .tips("request_policy:multi_shard")
+    .spread(Spread::Split(Merge::ByPosition))
+    .parse(|args| Ok(Command::MGet { keys: args.from(1) }));
 
-/// `MSET`.
-pub(crate) static MSET: Spec = Spec {
-    name: "mset",
-    id: CommandId::MSet,
-    arity: -3,
-    flags: Flags::WRITE.and(Flags::DENYOOM),
-    categories: Categories::STRING,
-    keys: &[KeySpec {
-        step: 2,
-        ..KeySpec::from(1, KeyFlags::OVERWRITE)
-    }],
-    tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
-    route: Route::Keys,
-    spread: Spread::Split(Merge::Ok),
-    access: Access::Overwrites,
-    docs: Docs {
-        summary: "Gives several keys their values, all at once.",
-        since: "1.0.1",
-        group: Group::String,
-        complexity: "O(N) for N keys.",
-        arguments: &[Argument::block("key_value", &[Argument::KEY, Argument::string("value")]).multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(parse_mset),
-    ..Spec::BASE
-};
+pub(crate) const MSET: Spec = Spec::write_several("mset", -3)
+    .keys(&[KeySpec::from(1, KeyFlags::OVERWRITE).step(2)])
+    .flags(Flags::DENYOOM)
+    .tips("request_policy:multi_shard response_policy:all_succeeded")
+    .spread(Spread::Split(Merge::Ok))
+    .access(Access::Overwrites)
+    .parse(parse_mset);
 
 fn parse_mset(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     Ok(Command::MSet {
@@ -473,32 +246,13 @@ fn pairs<'a>(args: Args<'a>, name: &'static str) -> Result<Args<'a>, ReplyError>
     }
 }
 
-/// `MSETNX`.
-pub(crate) static MSETNX: Spec = Spec {
-    name: "msetnx",
-    id: CommandId::MSetNx,
-    arity: -3,
-    flags: Flags::WRITE.and(Flags::DENYOOM),
-    categories: Categories::STRING,
-    keys: &[KeySpec {
-        step: 2,
-        ..KeySpec::from(1, KeyFlags::CREATE)
-    }],
-    tips: &["request_policy:multi_shard", "response_policy:agg_min"],
-    route: Route::Keys,
-    spread: Spread::IfAllAbsent,
-    access: Access::Overwrites,
-    docs: Docs {
-        summary: "Gives several keys their values, all at once, if all of them are absent.",
-        since: "1.0.1",
-        group: Group::String,
-        complexity: "O(N) for N keys.",
-        arguments: &[Argument::block("key_value", &[Argument::KEY, Argument::string("value")]).multiple()],
-        ..Docs::BASE
-    },
-    parse: Some(parse_msetnx),
-    ..Spec::BASE
-};
+pub(crate) const MSETNX: Spec = Spec::write_several("msetnx", -3)
+    .keys(&[KeySpec::from(1, KeyFlags::CREATE).step(2)])
+    .flags(Flags::DENYOOM)
+    .tips("request_policy:multi_shard response_policy:agg_min")
+    .spread(Spread::IfAllAbsent)
+    .access(Access::Overwrites)
+    .parse(parse_msetnx);
 
 fn parse_msetnx(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     Ok(Command::MSetNx {
@@ -506,152 +260,49 @@ fn parse_msetnx(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     })
 }
 
-/// `APPEND`.
-pub(crate) static APPEND: Spec = Spec {
-    name: "append",
-    id: CommandId::Append,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::EXTEND)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Adds bytes to the end of a string.",
-        since: "2.0.0",
-        group: Group::String,
-        complexity: "O(1) amortized over many appends of few bytes.",
-        arguments: &[Argument::KEY, Argument::string("value")],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const APPEND: Spec = Spec::write("append", 3, KeySpec::EXTEND)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(|args| {
         Ok(Command::Append {
             key: args.arg(1),
             value: args.arg(2),
         })
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `STRLEN`.
-pub(crate) static STRLEN: Spec = Spec {
-    name: "strlen",
-    id: CommandId::StrLen,
-    arity: 2,
-    flags: Flags::READONLY.and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::RO)],
-    route: Route::Keys,
-    access: Access::Metadata,
-    docs: Docs {
-        summary: "Returns the length of a string.",
-        since: "2.2.0",
-        group: Group::String,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| Ok(Command::StrLen { key: args.arg(1) })),
-    ..Spec::BASE
-};
+pub(crate) const STRLEN: Spec = Spec::look("strlen", 2)
+    .flags(Flags::FAST)
+    .parse(|args| Ok(Command::StrLen { key: args.arg(1) }));
 
-/// `INCR`.
-pub(crate) static INCR: Spec = Spec {
-    name: "incr",
-    id: CommandId::Incr,
-    arity: 2,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::CHANGE)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Adds one to an integer.",
-        since: "1.0.0",
-        group: Group::String,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const INCR: Spec = Spec::write("incr", 2, KeySpec::CHANGE)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(|args| {
         Ok(Command::IncrBy {
             key: args.arg(1),
             by: 1,
         })
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `DECR`.
-pub(crate) static DECR: Spec = Spec {
-    name: "decr",
-    id: CommandId::Decr,
-    arity: 2,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::CHANGE)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Subtracts one from an integer.",
-        since: "1.0.0",
-        group: Group::String,
-        arguments: &[Argument::KEY],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const DECR: Spec = Spec::write("decr", 2, KeySpec::CHANGE)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(|args| {
         Ok(Command::IncrBy {
             key: args.arg(1),
             by: -1,
         })
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `INCRBY`.
-pub(crate) static INCRBY: Spec = Spec {
-    name: "incrby",
-    id: CommandId::IncrBy,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::CHANGE)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Adds to an integer.",
-        since: "1.0.0",
-        group: Group::String,
-        arguments: &[Argument::KEY, Argument::integer("increment")],
-        ..Docs::BASE
-    },
-    parse: Some(|args| {
+pub(crate) const INCRBY: Spec = Spec::write("incrby", 3, KeySpec::CHANGE)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(|args| {
         Ok(Command::IncrBy {
             key: args.arg(1),
             by: number::integer(args.arg(2))?,
         })
-    }),
-    ..Spec::BASE
-};
+    });
 
-/// `DECRBY`.
-pub(crate) static DECRBY: Spec = Spec {
-    name: "decrby",
-    id: CommandId::DecrBy,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::CHANGE)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Subtracts from an integer.",
-        since: "1.0.0",
-        group: Group::String,
-        arguments: &[Argument::KEY, Argument::integer("decrement")],
-        ..Docs::BASE
-    },
-    parse: Some(parse_decrby),
-    ..Spec::BASE
-};
+pub(crate) const DECRBY: Spec = Spec::write("decrby", 3, KeySpec::CHANGE)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(parse_decrby);
 
 fn parse_decrby(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let decrement = number::integer(args.arg(2))?;
@@ -659,57 +310,16 @@ fn parse_decrby(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     Ok(Command::IncrBy { key: args.arg(1), by })
 }
 
-/// `INCRBYFLOAT`.
-pub(crate) static INCRBYFLOAT: Spec = Spec {
-    name: "incrbyfloat",
-    id: CommandId::IncrByFloat,
-    arity: 3,
-    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::CHANGE)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Adds to a number, which need not be whole.",
-        since: "2.6.0",
-        group: Group::String,
-        arguments: &[Argument::KEY, Argument::new("increment", ArgumentKind::Double)],
-        ..Docs::BASE
-    },
-    parse: Some(parse_incrbyfloat),
-    ..Spec::BASE
-};
+pub(crate) const INCRBYFLOAT: Spec = Spec::write("incrbyfloat", 3, KeySpec::CHANGE)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .parse(parse_incrbyfloat);
 
 fn parse_incrbyfloat(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let by = LongDouble::parse(args.arg(2)).ok_or(ReplyError::NotAFloat)?;
     Ok(Command::IncrByFloat { key: args.arg(1), by })
 }
 
-/// `GETRANGE`.
-pub(crate) static GETRANGE: Spec = Spec {
-    name: "getrange",
-    id: CommandId::GetRange,
-    arity: 4,
-    flags: Flags::READONLY,
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    route: Route::Keys,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Returns a part of a string.",
-        since: "2.4.0",
-        group: Group::String,
-        complexity: "O(N) for N bytes returned.",
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("start"),
-            Argument::integer("end"),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_getrange),
-    ..Spec::BASE
-};
+pub(crate) const GETRANGE: Spec = Spec::read("getrange", 4).parse(parse_getrange);
 
 fn parse_getrange(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let start = number::integer(args.arg(2))?;
@@ -721,61 +331,11 @@ fn parse_getrange(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     })
 }
 
-/// `SUBSTR`.
-pub(crate) static SUBSTR: Spec = Spec {
-    name: "substr",
-    id: CommandId::SubStr,
-    arity: 4,
-    flags: Flags::READONLY,
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::READ)],
-    route: Route::Keys,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Returns a part of a string.",
-        since: "1.0.0",
-        group: Group::String,
-        complexity: "O(N) for N bytes returned.",
-        deprecated: Some(Deprecated {
-            since: "2.0.0",
-            replaced_by: "`GETRANGE`",
-        }),
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("start"),
-            Argument::integer("end"),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_getrange),
-    ..Spec::BASE
-};
+pub(crate) const SUBSTR: Spec = Spec::read("substr", 4).parse(parse_getrange);
 
-/// `SETRANGE`.
-pub(crate) static SETRANGE: Spec = Spec {
-    name: "setrange",
-    id: CommandId::SetRange,
-    arity: 4,
-    flags: Flags::WRITE.and(Flags::DENYOOM),
-    categories: Categories::STRING,
-    keys: &[KeySpec::at(1, KeyFlags::ADJUST)],
-    route: Route::Keys,
-    access: Access::Modifies,
-    docs: Docs {
-        summary: "Overwrites a string from an offset on, with zeros before it where there was nothing.",
-        since: "2.2.0",
-        group: Group::String,
-        complexity: "O(M) for M bytes written.",
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("offset"),
-            Argument::string("value"),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_setrange),
-    ..Spec::BASE
-};
+pub(crate) const SETRANGE: Spec = Spec::write("setrange", 4, KeySpec::ADJUST)
+    .flags(Flags::DENYOOM)
+    .parse(parse_setrange);
 
 fn parse_setrange(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let offset = number::integer(args.arg(2))?;
@@ -792,38 +352,9 @@ fn parse_setrange(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     })
 }
 
-/// `LCS`.
-pub(crate) static LCS: Spec = Spec {
-    name: "lcs",
-    id: CommandId::Lcs,
-    arity: -3,
-    flags: Flags::READONLY,
-    categories: Categories::STRING,
-    keys: &[KeySpec {
-        last: 1,
-        ..KeySpec::at(1, KeyFlags::READ)
-    }],
-    route: Route::Keys,
-    spread: Spread::ValueFlow,
-    access: Access::Reads,
-    docs: Docs {
-        summary: "Finds the longest subsequence that two strings share.",
-        since: "7.0.0",
-        group: Group::String,
-        complexity: "O(N*M) for strings of N and M bytes.",
-        arguments: &[
-            Argument::key("key1", 0),
-            Argument::key("key2", 0),
-            Argument::word("len", "LEN").optional(),
-            Argument::word("idx", "IDX").optional(),
-            Argument::integer("len").token("MINMATCHLEN").optional(),
-            Argument::word("withmatchlen", "WITHMATCHLEN").optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_lcs),
-    ..Spec::BASE
-};
+pub(crate) const LCS: Spec = Spec::read_several("lcs", -3)
+    .keys(&[KeySpec::at(1, KeyFlags::READ).last(1)])
+    .parse(parse_lcs);
 
 fn parse_lcs(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let (mut length, mut matches, mut with_length, mut min_length) = (false, false, false, 0);

@@ -9,7 +9,7 @@
 //!
 //! [`PARAMETERS`] is the table. The command line, the environment names, the keys of the configuration file,
 //! `CONFIG GET`/`CONFIG SET` and the reference page are all derived from its rows, so that none of them can
-//! disagree. To add an option, add a row; if code reads it, add a field to [`Fields`] that the row fills.
+//! disagree. To add an option, add a row; if code reads it, add a field to [`Fields`] that follows it.
 //!
 //! Nothing here does I/O: whoever calls [`load()`] has read the file and the environment.
 

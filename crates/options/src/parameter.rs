@@ -1,7 +1,6 @@
 //! One row of the table of options.
 
 use crate::kind::Kind;
-use crate::settings::Fields;
 use crate::value::Value;
 
 /// Everything there is to know about an option.
@@ -35,8 +34,6 @@ pub struct Parameter {
     pub doc: &'static str,
     /// What whoever asked for a value that is not allowed is told besides: the rest of a sentence.
     pub remark: Option<&'static str>,
-    /// Copies the value to the field that code reads, where there is one.
-    pub(crate) fill: Option<fn(&mut Fields, &Value)>,
 }
 
 /// A chapter of the reference page.
@@ -144,7 +141,6 @@ impl Parameter {
             hidden: false,
             doc,
             remark: None,
-            fill: None,
         }
     }
 
@@ -196,11 +192,6 @@ impl Parameter {
 
     pub(crate) const fn inert(mut self, why: &'static str) -> Parameter {
         self.effect = Effect::None(why);
-        self
-    }
-
-    pub(crate) const fn fills(mut self, fill: fn(&mut Fields, &Value)) -> Parameter {
-        self.fill = Some(fill);
         self
     }
 

@@ -26,189 +26,129 @@ pub struct Settings {
     fields: Fields,
 }
 
-/// The options that code reads. Durations and sizes name their unit; sizes are in bytes.
-#[derive(Clone)]
-pub struct Fields {
-    /// `bind`.
-    pub bind: Vec<BindAddress>,
-    /// `port`; 0: the system chooses.
-    pub port: u16,
-    /// `cluster-port`; `None`: no cluster endpoint.
-    pub cluster_port: Option<u16>,
-    /// `advertise`; `None`: clients are told the address that they reached.
-    pub advertise: Option<Advertised>,
-    /// `admin-port`; `None`: no admin port.
-    pub admin_port: Option<u16>,
-    /// `tcp-backlog`, connections.
-    pub tcp_backlog: u32,
-    /// `tcp-keepalive`; `None`: not used.
-    pub tcp_keepalive_secs: Option<u32>,
-    /// `timeout`; `None`: idle clients stay.
-    pub timeout_secs: Option<u32>,
-    /// `maxclients`.
-    pub maxclients: u32,
-    /// `protected-mode`.
-    pub protected_mode: bool,
-    /// `requirepass`; `None`: clients need not authenticate.
-    pub requirepass: Option<String>,
-    /// `enable-debug-command`.
-    pub enable_debug_command: DebugCommand,
-    /// `config`: the file that was read, if any.
-    pub config: Option<String>,
-    /// `dir`.
-    pub dir: String,
-    /// `workers`; `None`: one for each core.
-    pub workers: Option<u16>,
-    /// `groups`; `None`: a new cluster gets six for each worker.
-    pub groups: Option<u16>,
-    /// `partitions`.
-    pub partitions: u16,
-    /// `databases`.
-    pub databases: u16,
-    /// `peer-port`; `None`: the node stays alone.
-    pub peer_port: Option<u16>,
-    /// `join`: nodes of the cluster to become a member of, none of which may be there now. Empty: the node's own.
-    pub join: Vec<PeerAddress>,
-    /// `cluster-secret`, or what stood in `cluster-secret-file`; `None`: nodes prove nothing to each other.
-    pub cluster_secret: Option<String>,
-    /// `cluster-secret-file`. Read it and call [`Settings::take_cluster_secret`].
-    pub cluster_secret_file: Option<String>,
-    /// `zone`; may be empty.
-    pub zone: String,
-    /// `rf`.
-    pub replication_factor: ReplicationFactor,
-    /// `replace-after`; `None`: a node that is away is waited for.
-    pub replace_after_secs: Option<u32>,
-    /// `maxmemory`; 0: no limit.
-    pub maxmemory: u64,
-    /// `maxmemory-policy`.
-    pub maxmemory_policy: MaxmemoryPolicy,
-    /// `maxmemory-samples`, keys.
-    pub maxmemory_samples: u32,
-    /// `lfu-log-factor`.
-    pub lfu_log_factor: u32,
-    /// `lfu-decay-time`; 0: counters do not decay.
-    pub lfu_decay_time_minutes: u32,
-    /// `proto-max-bulk-len`, bytes.
-    pub proto_max_bulk_len: u64,
-    /// `client-query-buffer-limit`, bytes.
-    pub client_query_buffer_limit: u64,
-    /// `client-output-buffer-limit`.
-    pub output_limits: OutputLimits,
-    /// `log-format`.
-    pub log_format: LogFormat,
-    /// `log-level`.
-    pub log_level: LogLevel,
-    /// `notify-keyspace-events`: letters in their normal order.
-    pub notify_keyspace_events: String,
-    /// `slowlog-log-slower-than`, microseconds; negative: nothing is logged; 0: everything is.
-    pub slowlog_log_slower_than_micros: i64,
-    /// `slowlog-max-len`, entries.
-    pub slowlog_max_len: u64,
-    /// `latency-monitor-threshold`; 0: events are not watched.
-    pub latency_monitor_threshold_millis: u64,
-    /// `latency-tracking`.
-    pub latency_tracking: bool,
-    /// `latency-tracking-info-percentiles`.
-    pub latency_percentiles: Vec<f64>,
-    /// `hash-max-listpack-entries`, elements.
-    pub hash_max_listpack_entries: u64,
-    /// `hash-max-listpack-value`, bytes.
-    pub hash_max_listpack_value: u64,
-    /// `hll-sparse-max-bytes`.
-    pub hll_sparse_max_bytes: u64,
-    /// `list-max-listpack-size`, as Redis counts it: elements, or -1 to -5 for sizes.
-    pub list_max_listpack_size: i32,
-    /// `set-max-intset-entries`, elements.
-    pub set_max_intset_entries: u64,
-    /// `set-max-listpack-entries`, elements.
-    pub set_max_listpack_entries: u64,
-    /// `set-max-listpack-value`, bytes.
-    pub set_max_listpack_value: u64,
-    /// `zset-max-listpack-entries`, elements.
-    pub zset_max_listpack_entries: u64,
-    /// `zset-max-listpack-value`, bytes.
-    pub zset_max_listpack_value: u64,
+/// Lists the fields, each with the option that it follows.
+macro_rules! fields {
+    ($($(#[doc = $doc:literal])* $field:ident: $type:ty = $option:literal;)*) => {
+        /// The options that code reads. Durations and sizes name their unit; sizes are in bytes.
+        #[derive(Clone)]
+        pub struct Fields {
+            $(#[doc = concat!("`", $option, "`.")] $(#[doc = $doc])* pub $field: $type,)*
+        }
+
+        impl Fields {
+            /// What the values of all rows say.
+            fn of(values: &[Value]) -> Fields {
+                Fields { $($field: values[row($option)].typed(),)* }
+            }
+
+            /// Follows one option, if code reads it.
+            fn follow(&mut self, option: &str, value: &Value) {
+                match option {
+                    $($option => self.$field = value.typed(),)*
+                    _ => {}
+                }
+            }
+        }
+    };
 }
 
-impl Fields {
-    /// Fields before the rows have filled them. Never seen outside: every field is filled by a row, which a
-    /// test checks by looking for these values.
-    pub(crate) fn unfilled() -> Fields {
-        Fields {
-            bind: Vec::new(),
-            port: u16::MAX,
-            cluster_port: Some(u16::MAX),
-            advertise: Some(Advertised {
-                host: String::new(),
-                port: None,
-            }),
-            admin_port: Some(u16::MAX),
-            tcp_backlog: u32::MAX,
-            tcp_keepalive_secs: Some(u32::MAX),
-            timeout_secs: Some(u32::MAX),
-            maxclients: u32::MAX,
-            protected_mode: false,
-            requirepass: Some(String::new()),
-            enable_debug_command: DebugCommand::Local,
-            config: Some(String::new()),
-            dir: String::new(),
-            workers: Some(u16::MAX),
-            groups: Some(u16::MAX),
-            partitions: u16::MAX,
-            databases: u16::MAX,
-            peer_port: Some(u16::MAX),
-            join: vec![PeerAddress {
-                host: String::new(),
-                port: 0,
-            }],
-            cluster_secret: Some(String::new()),
-            cluster_secret_file: Some(String::new()),
-            zone: "?".to_owned(),
-            replication_factor: ReplicationFactor::Six,
-            replace_after_secs: Some(u32::MAX),
-            maxmemory: u64::MAX,
-            maxmemory_policy: MaxmemoryPolicy::VolatileTtl,
-            maxmemory_samples: u32::MAX,
-            lfu_log_factor: u32::MAX,
-            lfu_decay_time_minutes: u32::MAX,
-            proto_max_bulk_len: u64::MAX,
-            client_query_buffer_limit: u64::MAX,
-            output_limits: OutputLimits::default(),
-            log_format: LogFormat::Json,
-            log_level: LogLevel::Nothing,
-            notify_keyspace_events: "?".to_owned(),
-            slowlog_log_slower_than_micros: i64::MAX,
-            slowlog_max_len: u64::MAX,
-            latency_monitor_threshold_millis: u64::MAX,
-            latency_tracking: false,
-            latency_percentiles: Vec::new(),
-            hash_max_listpack_entries: u64::MAX,
-            hash_max_listpack_value: u64::MAX,
-            hll_sparse_max_bytes: u64::MAX,
-            list_max_listpack_size: i32::MAX,
-            set_max_intset_entries: u64::MAX,
-            set_max_listpack_entries: u64::MAX,
-            set_max_listpack_value: u64::MAX,
-            zset_max_listpack_entries: u64::MAX,
-            zset_max_listpack_value: u64::MAX,
-        }
-    }
+fields! {
+    bind: Vec<BindAddress> = "bind";
+    /// 0: the system chooses.
+    port: u16 = "port";
+    /// `None`: no cluster endpoint.
+    cluster_port: Option<u16> = "cluster-port";
+    /// `None`: clients are told the address that they reached.
+    advertise: Option<Advertised> = "advertise";
+    /// `None`: no admin port.
+    admin_port: Option<u16> = "admin-port";
+    /// Connections.
+    tcp_backlog: u32 = "tcp-backlog";
+    /// `None`: not used.
+    tcp_keepalive_secs: Option<u32> = "tcp-keepalive";
+    /// `None`: idle clients stay.
+    timeout_secs: Option<u32> = "timeout";
+    maxclients: u32 = "maxclients";
+    protected_mode: bool = "protected-mode";
+    /// `None`: clients need not authenticate.
+    requirepass: Option<String> = "requirepass";
+    enable_debug_command: DebugCommand = "enable-debug-command";
+    /// The file that was read, if any.
+    config: Option<String> = "config";
+    dir: String = "dir";
+    /// `None`: one for each core.
+    workers: Option<u16> = "workers";
+    /// `None`: a new cluster gets six for each worker.
+    groups: Option<u16> = "groups";
+    partitions: u16 = "partitions";
+    databases: u16 = "databases";
+    /// `None`: the node stays alone.
+    peer_port: Option<u16> = "peer-port";
+    /// Nodes of the cluster to become a member of, none of which may be there now. Empty: the node's own.
+    join: Vec<PeerAddress> = "join";
+    /// Or what stood in `cluster-secret-file`; `None`: nodes prove nothing to each other.
+    cluster_secret: Option<String> = "cluster-secret";
+    /// Read it and call [`Settings::take_cluster_secret`].
+    cluster_secret_file: Option<String> = "cluster-secret-file";
+    /// May be empty.
+    zone: String = "zone";
+    replication_factor: ReplicationFactor = "rf";
+    /// `None`: a node that is away is waited for.
+    replace_after_secs: Option<u32> = "replace-after";
+    /// 0: no limit.
+    maxmemory: u64 = "maxmemory";
+    maxmemory_policy: MaxmemoryPolicy = "maxmemory-policy";
+    /// Keys.
+    maxmemory_samples: u32 = "maxmemory-samples";
+    lfu_log_factor: u32 = "lfu-log-factor";
+    /// 0: counters do not decay.
+    lfu_decay_time_minutes: u32 = "lfu-decay-time";
+    /// Bytes.
+    proto_max_bulk_len: u64 = "proto-max-bulk-len";
+    /// Bytes.
+    client_query_buffer_limit: u64 = "client-query-buffer-limit";
+    output_limits: OutputLimits = "client-output-buffer-limit";
+    log_format: LogFormat = "log-format";
+    log_level: LogLevel = "log-level";
+    /// Letters in their normal order.
+    notify_keyspace_events: String = "notify-keyspace-events";
+    /// Microseconds; negative: nothing is logged; 0: everything is.
+    slowlog_log_slower_than_micros: i64 = "slowlog-log-slower-than";
+    /// Entries.
+    slowlog_max_len: u64 = "slowlog-max-len";
+    /// 0: events are not watched.
+    latency_monitor_threshold_millis: u64 = "latency-monitor-threshold";
+    latency_tracking: bool = "latency-tracking";
+    latency_percentiles: Vec<f64> = "latency-tracking-info-percentiles";
+    /// Elements.
+    hash_max_listpack_entries: u64 = "hash-max-listpack-entries";
+    /// Bytes.
+    hash_max_listpack_value: u64 = "hash-max-listpack-value";
+    hll_sparse_max_bytes: u64 = "hll-sparse-max-bytes";
+    /// As Redis counts it: elements, or -1 to -5 for sizes.
+    list_max_listpack_size: i32 = "list-max-listpack-size";
+    /// Elements.
+    set_max_intset_entries: u64 = "set-max-intset-entries";
+    /// Elements.
+    set_max_listpack_entries: u64 = "set-max-listpack-entries";
+    /// Bytes.
+    set_max_listpack_value: u64 = "set-max-listpack-value";
+    /// Elements.
+    zset_max_listpack_entries: u64 = "zset-max-listpack-entries";
+    /// Bytes.
+    zset_max_listpack_value: u64 = "zset-max-listpack-value";
+}
+
+/// The position of an option that is there.
+fn row(option: &str) -> usize {
+    Parameter::position(option).unwrap_or_else(|| panic!("no row of the table is `{option}`"))
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         let values: Vec<Value> = PARAMETERS.iter().map(Parameter::default_value).collect();
-        let mut settings = Settings {
-            values,
-            fields: Fields::unfilled(),
-        };
-        for (row, value) in PARAMETERS.iter().zip(&settings.values) {
-            if let Some(fill) = row.fill {
-                fill(&mut settings.fields, value);
-            }
-        }
-        settings
+        let fields = Fields::of(&values);
+        Settings { values, fields }
     }
 }
 
@@ -358,7 +298,7 @@ impl Settings {
         if secret.is_empty() {
             return Err("is empty; it must hold the secret".to_owned());
         }
-        let index = Parameter::position("cluster-secret").expect("the row stands in the table");
+        let index = row("cluster-secret");
         let kind = PARAMETERS[index].kind;
         let value = kind.parse(secret, None);
         let value = value.map_err(|_| format!("must hold one line; allowed: {}", kind.allowed()))?;
@@ -368,9 +308,7 @@ impl Settings {
 
     /// Stores a value that has passed the bounds of its row.
     pub(crate) fn put(&mut self, index: usize, value: Value) {
-        if let Some(fill) = PARAMETERS[index].fill {
-            fill(&mut self.fields, &value);
-        }
+        self.fields.follow(PARAMETERS[index].name, &value);
         self.values[index] = value;
     }
 
@@ -385,74 +323,9 @@ mod tests {
     use crate::kind::Kind;
 
     #[test]
-    fn every_field_is_filled_by_a_row() {
-        let filled = Settings::default().fields;
-        macro_rules! differ {
-            ($($field:ident),+ $(,)?) => {
-                // Without `..`: a new field does not compile until it stands in the list below.
-                let Fields { $($field),+ } = Fields::unfilled();
-                $(assert!(filled.$field != $field, "no row fills {}", stringify!($field));)+
-            };
-        }
-        differ!(
-            bind,
-            port,
-            cluster_port,
-            advertise,
-            admin_port,
-            tcp_backlog,
-            tcp_keepalive_secs,
-            timeout_secs,
-            maxclients,
-            protected_mode,
-            requirepass,
-            enable_debug_command,
-            config,
-            dir,
-            workers,
-            groups,
-            partitions,
-            databases,
-            peer_port,
-            join,
-            cluster_secret,
-            cluster_secret_file,
-            zone,
-            replication_factor,
-            replace_after_secs,
-            maxmemory,
-            maxmemory_policy,
-            maxmemory_samples,
-            lfu_log_factor,
-            lfu_decay_time_minutes,
-            proto_max_bulk_len,
-            client_query_buffer_limit,
-            output_limits,
-            log_format,
-            log_level,
-            notify_keyspace_events,
-            slowlog_log_slower_than_micros,
-            slowlog_max_len,
-            latency_monitor_threshold_millis,
-            latency_tracking,
-            latency_percentiles,
-            hash_max_listpack_entries,
-            hash_max_listpack_value,
-            hll_sparse_max_bytes,
-            list_max_listpack_size,
-            set_max_intset_entries,
-            set_max_listpack_entries,
-            set_max_listpack_value,
-            zset_max_listpack_entries,
-            zset_max_listpack_value,
-        );
-    }
-
-    #[test]
     fn every_field_can_hold_every_value_that_its_row_allows() {
         for row in PARAMETERS {
-            let Some(fill) = row.fill else { continue };
-            let mut fields = Fields::unfilled();
+            let mut fields = Settings::default().fields;
             let extremes: Vec<Value> = match row.kind {
                 Kind::Integer { min, max } => vec![Value::Integer(min), Value::Integer(max)],
                 Kind::Memory { min, max } => vec![Value::Memory(min), Value::Memory(max)],
@@ -461,7 +334,7 @@ mod tests {
                 _ => vec![row.default_value()],
             };
             for value in extremes {
-                fill(&mut fields, &value);
+                fields.follow(row.name, &value);
             }
         }
     }

@@ -40,9 +40,32 @@ const NO_REDIS_CLUSTER: &str = "Chorale does not use Redis Cluster's bus.";
 const NO_MODULES: &str = "Chorale does not load modules.";
 const NO_DAEMON: &str = "Chorale stays in the foreground, where service managers want it.";
 
-/// Every option, in the order in which the reference page lists them.
-pub static PARAMETERS: &[Parameter] = &[
-    // Network.
+/// Every option, in the order in which the reference page lists them: in each section those that work come first.
+pub static PARAMETERS: &[Parameter] = &{
+    const COUNT: usize = WORKING.len() + INERT.len();
+    let mut all = [WORKING[0]; COUNT];
+    let (mut filled, mut section) = (0, 0);
+    while section < Section::ALL.len() {
+        let mut i = 0;
+        while i < COUNT {
+            let row = if i < WORKING.len() {
+                WORKING[i]
+            } else {
+                INERT[i - WORKING.len()]
+            };
+            if row.section as usize == section {
+                all[filled] = row;
+                filled += 1;
+            }
+            i += 1;
+        }
+        section += 1;
+    }
+    assert!(filled == COUNT, "each row is in one section");
+    all
+};
+
+const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Network,
         "port",
@@ -51,8 +74,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "TCP port for clients. 0: a free port that the system chooses; the log names it.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.port = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Network,
         "bind",
@@ -63,8 +85,7 @@ pub static PARAMETERS: &[Parameter] = &[
          keeps other machines out until there is a password.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.bind = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Network,
         "cluster-port",
@@ -75,8 +96,7 @@ pub static PARAMETERS: &[Parameter] = &[
          cluster endpoint.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.cluster_port = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Network,
         "advertise",
@@ -88,8 +108,7 @@ pub static PARAMETERS: &[Parameter] = &[
          first address of `bind`; where that is every address, the one by which the machine reaches them.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.advertise = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Network,
         "admin-port",
@@ -99,8 +118,7 @@ pub static PARAMETERS: &[Parameter] = &[
          `/healthz`. It has no password: let only your own network reach it. 0: no admin port.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.admin_port = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Network,
         "tcp-backlog",
@@ -110,8 +128,7 @@ pub static PARAMETERS: &[Parameter] = &[
          Linux) and uses the smaller one.",
     )
     .unit("connections")
-    .restart()
-    .fills(|f, v| f.tcp_backlog = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Network,
         "tcp-keepalive",
@@ -119,8 +136,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "300",
         "Seconds of silence after which the kernel probes whether a client is still there. 0: never.",
     )
-    .unit("seconds")
-    .fills(|f, v| f.tcp_keepalive_secs = v.typed()),
+    .unit("seconds"),
     Parameter::new(
         Section::Network,
         "timeout",
@@ -128,8 +144,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "0",
         "Seconds after which a client that sends nothing is disconnected. 0: never.",
     )
-    .unit("seconds")
-    .fills(|f, v| f.timeout_secs = v.typed()),
+    .unit("seconds"),
     Parameter::new(
         Section::Network,
         "maxclients",
@@ -138,9 +153,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Clients that may be connected at the same time; one more gets an error and is disconnected.",
     )
     .flag()
-    .unit("connections")
-    .fills(|f, v| f.maxclients = v.typed()),
-    // Security.
+    .unit("connections"),
     Parameter::new(
         Section::Security,
         "requirepass",
@@ -152,8 +165,7 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .flag()
     .unit("password")
-    .secret()
-    .fills(|f, v| f.requirepass = v.typed()),
+    .secret(),
     Parameter::new(
         Section::Security,
         "protected-mode",
@@ -161,8 +173,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "yes",
         "While there is no password, accept commands only from this machine.",
     )
-    .flag()
-    .fills(|f, v| f.protected_mode = v.typed()),
+    .flag(),
     Parameter::new(
         Section::Security,
         "enable-debug-command",
@@ -172,30 +183,7 @@ pub static PARAMETERS: &[Parameter] = &[
          address.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.enable_debug_command = v.typed()),
-    Parameter::new(
-        Section::Security,
-        "enable-protected-configs",
-        choice(&["no"]),
-        "no",
-        "Whether `CONFIG SET` may change options that name files.",
-    )
-    .restart()
-    .inert("Options that name files only change at start."),
-    Parameter::new(Section::Security, "enable-module-command", choice(&["no"]), "no", "Who may use `MODULE`.")
-        .restart()
-        .inert(NO_MODULES),
-    Parameter::new(
-        Section::Security,
-        "acllog-max-len",
-        integer(0, ANY),
-        "128",
-        "Entries that `ACL LOG` keeps.",
-    )
-    .unit("entries")
-    .inert("Chorale has no access control lists yet."),
-    // Node.
+    .restart(),
     Parameter::new(
         Section::Node,
         "config",
@@ -204,8 +192,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "A TOML file with options: `name = value`, with the names of this page. Flags and environment go before it.",
     )
     .unit("file")
-    .command_line_only()
-    .fills(|f, v| f.config = v.typed()),
+    .command_line_only(),
     Parameter::new(
         Section::Node,
         "dir",
@@ -216,8 +203,7 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .flag()
     .unit("directory")
-    .restart()
-    .fills(|f, v| f.dir = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Node,
         "workers",
@@ -228,8 +214,7 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .flag()
     .unit("threads")
-    .restart()
-    .fills(|f, v| f.workers = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Node,
         "groups",
@@ -241,8 +226,7 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .flag()
     .unit("groups")
-    .restart()
-    .fills(|f, v| f.groups = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Node,
         "partitions",
@@ -254,12 +238,10 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .flag()
     .unit("partitions")
-    .restart()
-    .fills(|f, v| f.partitions = v.typed()),
+    .restart(),
     Parameter::new(Section::Node, "databases", integer(16, 16), "16", "Databases that `SELECT` reaches.")
         .unit("databases")
-        .restart()
-        .fills(|f, v| f.databases = v.typed()),
+        .restart(),
     Parameter::new(
         Section::Node,
         "durability",
@@ -271,7 +253,6 @@ pub static PARAMETERS: &[Parameter] = &[
     .flag()
     .restart()
     .remark("`relaxed` and `strict`, which would write the data to disk, are not there yet"),
-    // Cluster.
     Parameter::new(
         Section::Cluster,
         "peer-port",
@@ -281,8 +262,7 @@ pub static PARAMETERS: &[Parameter] = &[
          address alone. Clients have no business there. 0: no peer port; no node can join this one.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.peer_port = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Cluster,
         "join",
@@ -293,8 +273,7 @@ pub static PARAMETERS: &[Parameter] = &[
          cluster of this one node, which others can join.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.join = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Cluster,
         "cluster-secret",
@@ -308,8 +287,7 @@ pub static PARAMETERS: &[Parameter] = &[
     .flag()
     .unit("secret")
     .restart()
-    .sealed()
-    .fills(|f, v| f.cluster_secret = v.typed()),
+    .sealed(),
     Parameter::new(
         Section::Cluster,
         "cluster-secret-file",
@@ -319,8 +297,7 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .flag()
     .unit("file")
-    .restart()
-    .fills(|f, v| f.cluster_secret_file = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Cluster,
         "zone",
@@ -330,8 +307,7 @@ pub static PARAMETERS: &[Parameter] = &[
          into different zones as long as there are enough. Empty: the node is by itself.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.zone = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Cluster,
         "rf",
@@ -342,8 +318,7 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .flag()
     .unit("replicas")
-    .restart()
-    .fills(|f, v| f.replication_factor = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Cluster,
         "replace-after",
@@ -353,9 +328,7 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .flag()
     .unit("seconds")
-    .restart()
-    .fills(|f, v| f.replace_after_secs = v.typed()),
-    // Memory.
+    .restart(),
     Parameter::new(
         Section::Memory,
         "maxmemory",
@@ -363,8 +336,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "0",
         "Memory for data. At the limit, `maxmemory-policy` decides. 0: no limit, until the system ends the process.",
     )
-    .flag()
-    .fills(|f, v| f.maxmemory = v.typed()),
+    .flag(),
     Parameter::new(
         Section::Memory,
         "maxmemory-policy",
@@ -373,8 +345,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "What makes room at the limit: `noeviction` refuses commands that need memory; `allkeys-*` may evict any key, \
          `volatile-*` only keys with an expiry.",
     )
-    .flag()
-    .fills(|f, v| f.maxmemory_policy = v.typed()),
+    .flag(),
     Parameter::new(
         Section::Memory,
         "maxmemory-samples",
@@ -382,16 +353,14 @@ pub static PARAMETERS: &[Parameter] = &[
         "5",
         "Keys that are compared to choose one to evict. More come closer to the policy and cost more time.",
     )
-    .unit("keys")
-    .fills(|f, v| f.maxmemory_samples = v.typed()),
+    .unit("keys"),
     Parameter::new(
         Section::Memory,
         "lfu-log-factor",
         integer(0, INT),
         "10",
         "How slowly the counter of uses of a key grows, with the `*-lfu` policies.",
-    )
-    .fills(|f, v| f.lfu_log_factor = v.typed()),
+    ),
     Parameter::new(
         Section::Memory,
         "lfu-decay-time",
@@ -399,114 +368,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "1",
         "Minutes after which an unused key's counter falls by one. 0: it does not fall.",
     )
-    .unit("minutes")
-    .fills(|f, v| f.lfu_decay_time_minutes = v.typed()),
-    Parameter::new(
-        Section::Memory,
-        "maxmemory-eviction-tenacity",
-        integer(0, 100),
-        "10",
-        "How long one round of eviction may take.",
-    )
-    .inert(ALWAYS_ADAPTIVE),
-    Parameter::new(
-        Section::Memory,
-        "maxmemory-clients",
-        Kind::MemoryOrPercent,
-        "0",
-        "Memory for all clients' buffers together. 0: no limit.",
-    )
-    .inert("Each client has its own limits: `client-query-buffer-limit` and `client-output-buffer-limit`."),
-    Parameter::new(Section::Memory, "lazyfree-lazy-eviction", Kind::Bool, "yes", "Free evicted values lazily.")
-        .inert(ALWAYS_LAZY),
-    Parameter::new(Section::Memory, "lazyfree-lazy-expire", Kind::Bool, "yes", "Free expired values lazily.")
-        .inert(ALWAYS_LAZY),
-    Parameter::new(Section::Memory, "lazyfree-lazy-server-del", Kind::Bool, "yes", "Free replaced values lazily.")
-        .inert(ALWAYS_LAZY),
-    Parameter::new(Section::Memory, "lazyfree-lazy-user-del", Kind::Bool, "yes", "Let `DEL` free lazily.")
-        .inert(ALWAYS_LAZY),
-    Parameter::new(Section::Memory, "lazyfree-lazy-user-flush", Kind::Bool, "yes", "Let `FLUSHALL` free lazily.")
-        .inert(ALWAYS_LAZY),
-    Parameter::new(
-        Section::Memory,
-        "active-expire-effort",
-        integer(1, 10),
-        "1",
-        "How much work goes into removing expired keys that nobody asks for.",
-    )
-    .inert(ALWAYS_ADAPTIVE),
-    Parameter::new(Section::Memory, "activedefrag", Kind::Bool, "no", "Move values to make memory compact.")
-        .inert(ALLOCATOR),
-    Parameter::new(
-        Section::Memory,
-        "active-defrag-ignore-bytes",
-        memory(1),
-        "100mb",
-        "Fragmentation that defragmentation ignores.",
-    )
-    .inert(ALLOCATOR),
-    Parameter::new(
-        Section::Memory,
-        "active-defrag-threshold-lower",
-        integer(0, 1000),
-        "10",
-        "Fragmentation at which defragmentation starts.",
-    )
-    .unit("percent")
-    .inert(ALLOCATOR),
-    Parameter::new(
-        Section::Memory,
-        "active-defrag-threshold-upper",
-        integer(0, 1000),
-        "100",
-        "Fragmentation at which defragmentation works hardest.",
-    )
-    .unit("percent")
-    .inert(ALLOCATOR),
-    Parameter::new(
-        Section::Memory,
-        "active-defrag-cycle-min",
-        integer(1, 99),
-        "1",
-        "Share of a core for defragmentation at the lower threshold.",
-    )
-    .unit("percent")
-    .inert(ALLOCATOR),
-    Parameter::new(
-        Section::Memory,
-        "active-defrag-cycle-max",
-        integer(1, 99),
-        "25",
-        "Share of a core for defragmentation at the upper threshold.",
-    )
-    .unit("percent")
-    .inert(ALLOCATOR),
-    Parameter::new(
-        Section::Memory,
-        "active-defrag-max-scan-fields",
-        integer(1, ANY),
-        "1000",
-        "Size of a collection from which it is defragmented in steps.",
-    )
-    .unit("elements")
-    .inert(ALLOCATOR),
-    Parameter::new(
-        Section::Memory,
-        "jemalloc-bg-thread",
-        Kind::Bool,
-        "yes",
-        "Let the allocator return pages from a thread of its own.",
-    )
-    .inert(ALLOCATOR),
-    Parameter::new(
-        Section::Memory,
-        "activerehashing",
-        Kind::Bool,
-        "yes",
-        "Move keys to a grown table while there is nothing else to do.",
-    )
-    .inert("The table grows in small parts; there is nothing to move later."),
-    // Client limits.
+    .unit("minutes"),
     Parameter::new(
         Section::Limits,
         "proto-max-bulk-len",
@@ -514,16 +376,14 @@ pub static PARAMETERS: &[Parameter] = &[
         "512mb",
         "Longest argument of a command, and longest string value. A client that announces more is disconnected.",
     )
-    .flag()
-    .fills(|f, v| f.proto_max_bulk_len = v.typed()),
+    .flag(),
     Parameter::new(
         Section::Limits,
         "client-query-buffer-limit",
         memory(MB),
         "1gb",
         "What one client may send ahead of what is carried out. A client that sends more is disconnected.",
-    )
-    .fills(|f, v| f.client_query_buffer_limit = v.typed()),
+    ),
     Parameter::new(
         Section::Limits,
         "client-output-buffer-limit",
@@ -533,18 +393,7 @@ pub static PARAMETERS: &[Parameter] = &[
          for SECONDS. 0 removes a limit. Redis gives normal clients none; Chorale does, so that no client can \
          take all memory. Classes that a value does not name keep their limits. Chorale has no clients of class \
          `replica`; tools set it.",
-    )
-    .fills(|f, v| f.output_limits = v.typed()),
-    Parameter::new(
-        Section::Limits,
-        "tracking-table-max-keys",
-        integer(0, ANY),
-        "1000000",
-        "Keys that are remembered for client-side caching.",
-    )
-    .unit("keys")
-    .inert(NO_TRACKING),
-    // Logs and latency.
+    ),
     Parameter::new(
         Section::Observability,
         "log-format",
@@ -553,8 +402,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Shape of the log on standard error: lines for people, or a JSON object a line.",
     )
     .flag()
-    .restart()
-    .fills(|f, v| f.log_format = v.typed()),
+    .restart(),
     Parameter::new(
         Section::Observability,
         "log-level",
@@ -563,8 +411,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "How much is logged.",
     )
     .alias("loglevel")
-    .flag()
-    .fills(|f, v| f.log_level = v.typed()),
+    .flag(),
     Parameter::new(
         Section::Observability,
         "slowlog-log-slower-than",
@@ -572,8 +419,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "10000",
         "Microseconds from which a command enters the slow log. 0: every command. -1: none.",
     )
-    .unit("microseconds")
-    .fills(|f, v| f.slowlog_log_slower_than_micros = v.typed()),
+    .unit("microseconds"),
     Parameter::new(
         Section::Observability,
         "slowlog-max-len",
@@ -582,8 +428,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "128",
         "Entries that the slow log keeps; the oldest go first.",
     )
-    .unit("entries")
-    .fills(|f, v| f.slowlog_max_len = v.typed()),
+    .unit("entries"),
     Parameter::new(
         Section::Observability,
         "latency-monitor-threshold",
@@ -591,24 +436,21 @@ pub static PARAMETERS: &[Parameter] = &[
         "0",
         "Milliseconds from which an event enters the latency monitor. 0: none does.",
     )
-    .unit("milliseconds")
-    .fills(|f, v| f.latency_monitor_threshold_millis = v.typed()),
+    .unit("milliseconds"),
     Parameter::new(
         Section::Observability,
         "latency-tracking",
         Kind::Bool,
         "yes",
         "Keep the distribution of each command's latency.",
-    )
-    .fills(|f, v| f.latency_tracking = v.typed()),
+    ),
     Parameter::new(
         Section::Observability,
         "latency-tracking-info-percentiles",
         Kind::Percentiles,
         "50 99 99.9",
         "Percentiles that `INFO latencystats` shows.",
-    )
-    .fills(|f, v| f.latency_percentiles = v.typed()),
+    ),
     Parameter::new(
         Section::Observability,
         "notify-keyspace-events",
@@ -619,31 +461,7 @@ pub static PARAMETERS: &[Parameter] = &[
          strings, `l` lists, `s` sets, `h` hashes, `z` sorted sets, `t` streams, `d` modules, `x` expired keys, \
          `e` evicted keys; `A` stands for all of these. `m` (lookups of absent keys) and `n` (new keys) are said \
          separately. Nothing: no events.",
-    )
-    .fills(|f, v| f.notify_keyspace_events = v.typed()),
-    Parameter::new(
-        Section::Observability,
-        "busy-reply-threshold",
-        integer(0, ANY),
-        "5000",
-        "Milliseconds after which a script counts as slow, and other clients hear `BUSY`.",
-    )
-    .alias("lua-time-limit")
-    .unit("milliseconds")
-    .inert(NO_SCRIPTS),
-    Parameter::new(Section::Observability, "logfile", choice(&[""]), "", "File for the log.")
-        .restart()
-        .inert("The log goes to standard error, where service managers collect it."),
-    Parameter::new(Section::Observability, "syslog-enabled", choice(&["no"]), "no", "Log to syslog.")
-        .restart()
-        .inert("The log goes to standard error, where service managers collect it."),
-    Parameter::new(Section::Observability, "crash-log-enabled", Kind::Bool, "yes", "Log the stack at a crash.")
-        .inert("A crash is always logged."),
-    Parameter::new(Section::Observability, "watchdog-period", integer(0, INT), "0", "Log stacks of slow commands.")
-        .hidden()
-        .unit("milliseconds")
-        .inert("The slow log names slow commands."),
-    // Encodings.
+    ),
     Parameter::new(
         Section::Encodings,
         "hash-max-listpack-entries",
@@ -652,8 +470,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Fields up to which a hash is kept compact.",
     )
     .alias("hash-max-ziplist-entries")
-    .unit("fields")
-    .fills(|f, v| f.hash_max_listpack_entries = v.typed()),
+    .unit("fields"),
     Parameter::new(
         Section::Encodings,
         "hash-max-listpack-value",
@@ -661,8 +478,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "64",
         "Length of a field or value up to which a hash is kept compact.",
     )
-    .alias("hash-max-ziplist-value")
-    .fills(|f, v| f.hash_max_listpack_value = v.typed()),
+    .alias("hash-max-ziplist-value"),
     Parameter::new(
         Section::Encodings,
         "list-max-listpack-size",
@@ -670,17 +486,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "-2",
         "Size of one node of a list: elements if positive; -1 to -5 are 4, 8, 16, 32, 64 kilobytes.",
     )
-    .alias("list-max-ziplist-size")
-    .fills(|f, v| f.list_max_listpack_size = v.typed()),
-    Parameter::new(
-        Section::Encodings,
-        "list-compress-depth",
-        integer(0, INT),
-        "0",
-        "Nodes at each end of a list that are not compressed. 0: none is.",
-    )
-    .unit("nodes")
-    .inert("Lists are not compressed."),
+    .alias("list-max-ziplist-size"),
     Parameter::new(
         Section::Encodings,
         "set-max-intset-entries",
@@ -688,8 +494,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "512",
         "Members up to which a set of integers is kept compact.",
     )
-    .unit("members")
-    .fills(|f, v| f.set_max_intset_entries = v.typed()),
+    .unit("members"),
     Parameter::new(
         Section::Encodings,
         "set-max-listpack-entries",
@@ -697,16 +502,14 @@ pub static PARAMETERS: &[Parameter] = &[
         "128",
         "Members up to which a set is kept compact.",
     )
-    .unit("members")
-    .fills(|f, v| f.set_max_listpack_entries = v.typed()),
+    .unit("members"),
     Parameter::new(
         Section::Encodings,
         "set-max-listpack-value",
         memory(0),
         "64",
         "Length of a member up to which a set is kept compact.",
-    )
-    .fills(|f, v| f.set_max_listpack_value = v.typed()),
+    ),
     Parameter::new(
         Section::Encodings,
         "zset-max-listpack-entries",
@@ -715,8 +518,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Members up to which a sorted set is kept compact.",
     )
     .alias("zset-max-ziplist-entries")
-    .unit("members")
-    .fills(|f, v| f.zset_max_listpack_entries = v.typed()),
+    .unit("members"),
     Parameter::new(
         Section::Encodings,
         "zset-max-listpack-value",
@@ -724,332 +526,188 @@ pub static PARAMETERS: &[Parameter] = &[
         "64",
         "Length of a member up to which a sorted set is kept compact.",
     )
-    .alias("zset-max-ziplist-value")
-    .fills(|f, v| f.zset_max_listpack_value = v.typed()),
+    .alias("zset-max-ziplist-value"),
     Parameter::new(
         Section::Encodings,
         "hll-sparse-max-bytes",
         memory(0),
         "3000",
         "Size up to which a HyperLogLog is kept sparse.",
-    )
-    .fills(|f, v| f.hll_sparse_max_bytes = v.typed()),
-    Parameter::new(
-        Section::Encodings,
-        "stream-node-max-bytes",
-        memory(0),
-        "4096",
-        "Size of one node of a stream. 0: no limit.",
-    )
-    .inert(NO_STREAMS),
-    Parameter::new(
-        Section::Encodings,
-        "stream-node-max-entries",
-        integer(0, ANY),
-        "100",
-        "Entries in one node of a stream. 0: no limit.",
-    )
-    .unit("entries")
-    .inert(NO_STREAMS),
-    Parameter::new(
-        Section::Encodings,
-        "sanitize-dump-payload",
-        choice(&["no", "yes", "clients"]),
-        "yes",
-        "Whether `RESTORE` checks its payload.",
-    )
-    .inert("Chorale has no `RESTORE` yet."),
-    // Compatibility.
-    Parameter::new(
-        Section::Compatibility,
-        "save",
-        Kind::SavePoints,
-        "",
-        "When Redis writes an RDB file: seconds and changes.",
-    )
-    .inert(NO_RDB),
-    Parameter::new(
-        Section::Compatibility,
-        "appendonly",
-        // Not kept as a mere value: who asks for durability must not be told `OK`.
-        choice(&["no"]),
-        "no",
-        "Whether Redis writes an append-only file.",
-    )
-    .inert(NO_AOF),
-    Parameter::new(
-        Section::Compatibility,
-        "appendfsync",
-        choice(&["everysec", "always", "no"]),
-        "everysec",
-        "When Redis flushes its append-only file.",
-    )
-    .inert(NO_AOF),
-    Parameter::new(
-        Section::Compatibility,
-        "no-appendfsync-on-rewrite",
-        Kind::Bool,
-        "no",
-        "Whether Redis flushes less during a rewrite.",
-    )
-    .inert(NO_AOF),
-    Parameter::new(
-        Section::Compatibility,
-        "auto-aof-rewrite-percentage",
-        integer(0, INT),
-        "100",
-        "Growth at which Redis rewrites its append-only file.",
-    )
-    .unit("percent")
-    .inert(NO_AOF),
-    Parameter::new(
-        Section::Compatibility,
-        "auto-aof-rewrite-min-size",
-        memory(0),
-        "64mb",
-        "Size from which Redis rewrites its append-only file.",
-    )
-    .inert(NO_AOF),
-    Parameter::new(
-        Section::Compatibility,
-        "aof-use-rdb-preamble",
-        Kind::Bool,
-        "yes",
-        "Format of Redis's append-only file.",
-    )
-    .inert(NO_AOF),
-    Parameter::new(Section::Compatibility, "dbfilename", choice(&["dump.rdb"]), "dump.rdb", "Name of the RDB file.")
-        .restart()
-        .inert(NO_RDB),
-    Parameter::new(Section::Compatibility, "rdbcompression", Kind::Bool, "yes", "Compress the RDB file.")
-        .inert(NO_RDB),
-    Parameter::new(
-        Section::Compatibility,
-        "rdb-save-incremental-fsync",
-        Kind::Bool,
-        "yes",
-        "Flush the RDB file while it is written.",
-    )
-    .inert(NO_RDB),
-    Parameter::new(
-        Section::Compatibility,
-        "rdb-key-save-delay",
-        integer(i32::MIN as i64, INT),
-        "0",
-        "Pause after each key of an RDB file, for Redis's own tests.",
-    )
-    .hidden()
-    .unit("microseconds")
-    .inert(NO_RDB),
-    Parameter::new(
-        Section::Compatibility,
-        "key-load-delay",
-        integer(i32::MIN as i64, INT),
-        "0",
-        "Pause after each key that is loaded, for Redis's own tests.",
-    )
-    .hidden()
-    .unit("microseconds")
-    .inert(NO_RDB),
-    Parameter::new(
-        Section::Compatibility,
-        "stop-writes-on-bgsave-error",
-        Kind::Bool,
-        "yes",
-        "Refuse writes after an RDB file could not be written.",
-    )
-    .inert(NO_RDB),
-    Parameter::new(Section::Compatibility, "hz", integer(1, 500), "10", "Rate of background work.")
-        .unit("per second")
-        .inert(ALWAYS_ADAPTIVE),
-    Parameter::new(
-        Section::Compatibility,
-        "dynamic-hz",
-        Kind::Bool,
-        "yes",
-        "Let the rate of background work follow the number of clients.",
-    )
-    .inert(ALWAYS_ADAPTIVE),
-    Parameter::new(Section::Compatibility, "io-threads", integer(1, 1), "1", "Threads that only read and write.")
-        .restart()
-        .inert("Every worker reads and writes for its own clients: see `workers`."),
-    Parameter::new(Section::Compatibility, "replicaof", choice(&[""]), "", "The master of a Redis replica.")
-        .alias("slaveof")
-        .restart()
-        .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "repl-backlog-size",
-        memory(1),
-        "1mb",
-        "History that Redis keeps for replicas that come back.",
-    )
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "repl-backlog-ttl",
-        integer(0, ANY),
-        "3600",
-        "Time for which Redis keeps that history without replicas.",
-    )
-    .unit("seconds")
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(Section::Compatibility, "repl-timeout", integer(1, INT), "60", "Silence that ends a replica's link.")
-        .unit("seconds")
-        .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "repl-ping-replica-period",
-        integer(1, INT),
-        "10",
-        "Time between two signs of life to replicas.",
-    )
-    .alias("repl-ping-slave-period")
-    .unit("seconds")
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "repl-diskless-sync",
-        Kind::Bool,
-        "yes",
-        "Send a snapshot without writing it first.",
-    )
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "repl-diskless-sync-delay",
-        integer(0, INT),
-        "5",
-        "Time to wait for more replicas before sending a snapshot.",
-    )
-    .unit("seconds")
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "replica-serve-stale-data",
-        Kind::Bool,
-        "yes",
-        "Let a replica without its master answer.",
-    )
-    .alias("slave-serve-stale-data")
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(Section::Compatibility, "replica-read-only", Kind::Bool, "yes", "Let a replica refuse writes.")
-        .alias("slave-read-only")
-        .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "replica-ignore-maxmemory",
-        Kind::Bool,
-        "yes",
-        "Let only the master evict.",
-    )
-    .alias("slave-ignore-maxmemory")
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "replica-priority",
-        integer(0, INT),
-        "100",
-        "Order in which replicas are promoted.",
-    )
-    .alias("slave-priority")
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "min-replicas-to-write",
-        // As with `appendonly`: it is a promise about acknowledged writes.
-        integer(0, 0),
-        "0",
-        "Replicas without which Redis refuses writes.",
-    )
-    .alias("min-slaves-to-write")
-    .unit("replicas")
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(
-        Section::Compatibility,
-        "min-replicas-max-lag",
-        integer(0, INT),
-        "10",
-        "Lag up to which a replica counts.",
-    )
-    .alias("min-slaves-max-lag")
-    .unit("seconds")
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(Section::Compatibility, "cluster-enabled", choice(&["no"]), "no", "Redis Cluster mode.")
-        .restart()
-        .inert(NO_REDIS_CLUSTER),
-    Parameter::new(
-        Section::Compatibility,
-        "cluster-node-timeout",
-        integer(0, ANY),
-        "15000",
-        "Silence after which a node counts as failed.",
-    )
-    .unit("milliseconds")
-    .inert(NO_REDIS_CLUSTER),
-    Parameter::new(
-        Section::Compatibility,
-        "cluster-require-full-coverage",
-        Kind::Bool,
-        "yes",
-        "Refuse commands while any slot has no owner.",
-    )
-    .inert(NO_REDIS_CLUSTER),
-    Parameter::new(
-        Section::Compatibility,
-        "cluster-allow-pubsubshard-when-down",
-        Kind::Bool,
-        "yes",
-        "Keep sharded pub/sub while the cluster is down.",
-    )
-    .inert(NO_REDIS_CLUSTER),
-    Parameter::new(
-        Section::Compatibility,
-        "acl-pubsub-default",
-        choice(&["resetchannels", "allchannels"]),
-        "resetchannels",
-        "Channels that a new user may use.",
-    )
-    .inert("Chorale has no access control lists yet."),
-    Parameter::new(Section::Compatibility, "daemonize", choice(&["no"]), "no", "Run in the background.")
-        .restart()
-        .inert(NO_DAEMON),
-    Parameter::new(
-        Section::Compatibility,
-        "supervised",
-        choice(&["no"]),
-        "no",
-        "Tell a service manager about progress.",
-    )
-    .restart()
-    .inert(NO_DAEMON),
-    Parameter::new(Section::Compatibility, "pidfile", choice(&[""]), "", "File for the process id.")
-        .restart()
-        .inert(NO_DAEMON),
-    Parameter::new(
-        Section::Compatibility,
-        "shutdown-timeout",
-        integer(0, INT),
-        "10",
-        "Time that Redis waits for its replicas before it stops.",
-    )
-    .unit("seconds")
-    .inert(NO_REDIS_REPLICATION),
-    Parameter::new(Section::Compatibility, "always-show-logo", choice(&["no"]), "no", "Draw a logo at start.")
-        .restart()
-        .inert("There is no logo."),
-    Parameter::new(Section::Compatibility, "set-proc-title", choice(&["no"]), "no", "Rename the process.")
-        .restart()
-        .inert("The process keeps its name."),
-    Parameter::new(Section::Compatibility, "disable-thp", Kind::Bool, "yes", "Avoid huge pages in a forked child.")
-        .restart()
-        .inert("Chorale does not fork."),
-    Parameter::new(
-        Section::Compatibility,
-        "oom-score-adj",
-        choice(&["no"]),
-        "no",
-        "Let the server change how soon the kernel ends it.",
-    )
-    .inert("The service manager sets it: `OOMScoreAdjust` in systemd."),
+    ),
 ];
+
+/// Lists options by section and by the reason why they have no effect: name, type, default, what the option does in Redis, and
+/// what differs from a plain row.
+macro_rules! inert {
+    ($($section:ident, $why:expr => {
+        $($name:literal: $kind:expr, $default:literal, $doc:literal $(, $method:ident($($word:literal)?))*;)*
+    })*) => {
+        /// Those that tools set and restore, and nothing reads.
+        const INERT: &[Parameter] = &[
+            $($(Parameter::new(Section::$section, $name, $kind, $default, $doc)$(.$method($($word)?))*.inert($why),)*)*
+        ];
+    };
+}
+
+inert! {
+    Security, "Options that name files only change at start." => {
+        "enable-protected-configs": choice(&["no"]), "no",
+            "Whether `CONFIG SET` may change options that name files.", restart();
+    }
+    Security, NO_MODULES => {
+        "enable-module-command": choice(&["no"]), "no", "Who may use `MODULE`.", restart();
+    }
+    Security, "Chorale has no access control lists yet." => {
+        "acllog-max-len": integer(0, ANY), "128", "Entries that `ACL LOG` keeps.", unit("entries");
+    }
+    Memory, ALWAYS_ADAPTIVE => {
+        "maxmemory-eviction-tenacity": integer(0, 100), "10", "How long one round of eviction may take.";
+    }
+    Memory, "Each client has its own limits: `client-query-buffer-limit` and `client-output-buffer-limit`." => {
+        "maxmemory-clients": Kind::MemoryOrPercent, "0", "Memory for all clients' buffers together. 0: no limit.";
+    }
+    Memory, ALWAYS_LAZY => {
+        "lazyfree-lazy-eviction": Kind::Bool, "yes", "Free evicted values lazily.";
+        "lazyfree-lazy-expire": Kind::Bool, "yes", "Free expired values lazily.";
+        "lazyfree-lazy-server-del": Kind::Bool, "yes", "Free replaced values lazily.";
+        "lazyfree-lazy-user-del": Kind::Bool, "yes", "Let `DEL` free lazily.";
+        "lazyfree-lazy-user-flush": Kind::Bool, "yes", "Let `FLUSHALL` free lazily.";
+    }
+    Memory, ALWAYS_ADAPTIVE => {
+        "active-expire-effort": integer(1, 10), "1",
+            "How much work goes into removing expired keys that nobody asks for.";
+    }
+    Memory, ALLOCATOR => {
+        "activedefrag": Kind::Bool, "no", "Move values to make memory compact.";
+        "active-defrag-ignore-bytes": memory(1), "100mb", "Fragmentation that defragmentation ignores.";
+        "active-defrag-threshold-lower": integer(0, 1000), "10",
+            "Fragmentation at which defragmentation starts.", unit("percent");
+        "active-defrag-threshold-upper": integer(0, 1000), "100",
+            "Fragmentation at which defragmentation works hardest.", unit("percent");
+        "active-defrag-cycle-min": integer(1, 99), "1",
+            "Share of a core for defragmentation at the lower threshold.", unit("percent");
+        "active-defrag-cycle-max": integer(1, 99), "25",
+            "Share of a core for defragmentation at the upper threshold.", unit("percent");
+        "active-defrag-max-scan-fields": integer(1, ANY), "1000",
+            "Size of a collection from which it is defragmented in steps.", unit("elements");
+        "jemalloc-bg-thread": Kind::Bool, "yes", "Let the allocator return pages from a thread of its own.";
+    }
+    Memory, "The table grows in small parts; there is nothing to move later." => {
+        "activerehashing": Kind::Bool, "yes", "Move keys to a grown table while there is nothing else to do.";
+    }
+    Limits, NO_TRACKING => {
+        "tracking-table-max-keys": integer(0, ANY), "1000000",
+            "Keys that are remembered for client-side caching.", unit("keys");
+    }
+    Observability, NO_SCRIPTS => {
+        "busy-reply-threshold": integer(0, ANY), "5000",
+            "Milliseconds after which a script counts as slow, and other clients hear `BUSY`.",
+            alias("lua-time-limit"), unit("milliseconds");
+    }
+    Observability, "The log goes to standard error, where service managers collect it." => {
+        "logfile": choice(&[""]), "", "File for the log.", restart();
+        "syslog-enabled": choice(&["no"]), "no", "Log to syslog.", restart();
+    }
+    Observability, "A crash is always logged." => {
+        "crash-log-enabled": Kind::Bool, "yes", "Log the stack at a crash.";
+    }
+    Observability, "The slow log names slow commands." => {
+        "watchdog-period": integer(0, INT), "0", "Log stacks of slow commands.", hidden(), unit("milliseconds");
+    }
+    Encodings, "Lists are not compressed." => {
+        "list-compress-depth": integer(0, INT), "0",
+            "Nodes at each end of a list that are not compressed. 0: none is.", unit("nodes");
+    }
+    Encodings, NO_STREAMS => {
+        "stream-node-max-bytes": memory(0), "4096", "Size of one node of a stream. 0: no limit.";
+        "stream-node-max-entries": integer(0, ANY), "100",
+            "Entries in one node of a stream. 0: no limit.", unit("entries");
+    }
+    Encodings, "Chorale has no `RESTORE` yet." => {
+        "sanitize-dump-payload": choice(&["no", "yes", "clients"]), "yes", "Whether `RESTORE` checks its payload.";
+    }
+    Compatibility, NO_RDB => {
+        "save": Kind::SavePoints, "", "When Redis writes an RDB file: seconds and changes.";
+    }
+    Compatibility, NO_AOF => {
+        // Not kept as a mere value: who asks for durability must not be told `OK`.
+        "appendonly": choice(&["no"]), "no", "Whether Redis writes an append-only file.";
+        "appendfsync": choice(&["everysec", "always", "no"]), "everysec", "When Redis flushes its append-only file.";
+        "no-appendfsync-on-rewrite": Kind::Bool, "no", "Whether Redis flushes less during a rewrite.";
+        "auto-aof-rewrite-percentage": integer(0, INT), "100",
+            "Growth at which Redis rewrites its append-only file.", unit("percent");
+        "auto-aof-rewrite-min-size": memory(0), "64mb", "Size from which Redis rewrites its append-only file.";
+        "aof-use-rdb-preamble": Kind::Bool, "yes", "Format of Redis's append-only file.";
+    }
+    Compatibility, NO_RDB => {
+        "dbfilename": choice(&["dump.rdb"]), "dump.rdb", "Name of the RDB file.", restart();
+        "rdbcompression": Kind::Bool, "yes", "Compress the RDB file.";
+        "rdb-save-incremental-fsync": Kind::Bool, "yes", "Flush the RDB file while it is written.";
+        "rdb-key-save-delay": integer(i32::MIN as i64, INT), "0",
+            "Pause after each key of an RDB file, for Redis's own tests.", hidden(), unit("microseconds");
+        "key-load-delay": integer(i32::MIN as i64, INT), "0",
+            "Pause after each key that is loaded, for Redis's own tests.", hidden(), unit("microseconds");
+        "stop-writes-on-bgsave-error": Kind::Bool, "yes", "Refuse writes after an RDB file could not be written.";
+    }
+    Compatibility, ALWAYS_ADAPTIVE => {
+        "hz": integer(1, 500), "10", "Rate of background work.", unit("per second");
+        "dynamic-hz": Kind::Bool, "yes", "Let the rate of background work follow the number of clients.";
+    }
+    Compatibility, "Every worker reads and writes for its own clients: see `workers`." => {
+        "io-threads": integer(1, 1), "1", "Threads that only read and write.", restart();
+    }
+    Compatibility, NO_REDIS_REPLICATION => {
+        "replicaof": choice(&[""]), "", "The master of a Redis replica.", alias("slaveof"), restart();
+        "repl-backlog-size": memory(1), "1mb", "History that Redis keeps for replicas that come back.";
+        "repl-backlog-ttl": integer(0, ANY), "3600",
+            "Time for which Redis keeps that history without replicas.", unit("seconds");
+        "repl-timeout": integer(1, INT), "60", "Silence that ends a replica's link.", unit("seconds");
+        "repl-ping-replica-period": integer(1, INT), "10",
+            "Time between two signs of life to replicas.", alias("repl-ping-slave-period"), unit("seconds");
+        "repl-diskless-sync": Kind::Bool, "yes", "Send a snapshot without writing it first.";
+        "repl-diskless-sync-delay": integer(0, INT), "5",
+            "Time to wait for more replicas before sending a snapshot.", unit("seconds");
+        "replica-serve-stale-data": Kind::Bool, "yes",
+            "Let a replica without its master answer.", alias("slave-serve-stale-data");
+        "replica-read-only": Kind::Bool, "yes", "Let a replica refuse writes.", alias("slave-read-only");
+        "replica-ignore-maxmemory": Kind::Bool, "yes", "Let only the master evict.", alias("slave-ignore-maxmemory");
+        "replica-priority": integer(0, INT), "100", "Order in which replicas are promoted.", alias("slave-priority");
+        // As with `appendonly`: it is a promise about acknowledged writes.
+        "min-replicas-to-write": integer(0, 0), "0",
+            "Replicas without which Redis refuses writes.", alias("min-slaves-to-write"), unit("replicas");
+        "min-replicas-max-lag": integer(0, INT), "10",
+            "Lag up to which a replica counts.", alias("min-slaves-max-lag"), unit("seconds");
+    }
+    Compatibility, NO_REDIS_CLUSTER => {
+        "cluster-enabled": choice(&["no"]), "no", "Redis Cluster mode.", restart();
+        "cluster-node-timeout": integer(0, ANY), "15000",
+            "Silence after which a node counts as failed.", unit("milliseconds");
+        "cluster-require-full-coverage": Kind::Bool, "yes", "Refuse commands while any slot has no owner.";
+        "cluster-allow-pubsubshard-when-down": Kind::Bool, "yes", "Keep sharded pub/sub while the cluster is down.";
+    }
+    Compatibility, "Chorale has no access control lists yet." => {
+        "acl-pubsub-default": choice(&["resetchannels", "allchannels"]), "resetchannels",
+            "Channels that a new user may use.";
+    }
+    Compatibility, NO_DAEMON => {
+        "daemonize": choice(&["no"]), "no", "Run in the background.", restart();
+        "supervised": choice(&["no"]), "no", "Tell a service manager about progress.", restart();
+        "pidfile": choice(&[""]), "", "File for the process id.", restart();
+    }
+    Compatibility, NO_REDIS_REPLICATION => {
+        "shutdown-timeout": integer(0, INT), "10",
+            "Time that Redis waits for its replicas before it stops.", unit("seconds");
+    }
+    Compatibility, "There is no logo." => {
+        "always-show-logo": choice(&["no"]), "no", "Draw a logo at start.", restart();
+    }
+    Compatibility, "The process keeps its name." => {
+        "set-proc-title": choice(&["no"]), "no", "Rename the process.", restart();
+    }
+    Compatibility, "Chorale does not fork." => {
+        "disable-thp": Kind::Bool, "yes", "Avoid huge pages in a forked child.", restart();
+    }
+    Compatibility, "The service manager sets it: `OOMScoreAdjust` in systemd." => {
+        "oom-score-adj": choice(&["no"]), "no", "Let the server change how soon the kernel ends it.";
+    }
+}

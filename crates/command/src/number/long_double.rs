@@ -310,11 +310,12 @@ fn parse_decimal(text: &[u8]) -> Option<Magnitude> {
         value.multiply_add(10, u32::from(byte - b'0'));
     }
     let mut power = Big::from(1);
+    let scaled = if exponent >= 0 { &mut value } else { &mut power };
     for _ in 0..exponent.unsigned_abs() {
-        power.multiply_add(10, 0);
+        scaled.multiply_add(10, 0);
     }
     in_range(if exponent >= 0 {
-        value.times(&power).to_magnitude()
+        value.to_magnitude()
     } else {
         value.over(power)
     })
@@ -375,22 +376,6 @@ impl Big {
         if carry != 0 {
             self.limbs.push(carry as u32);
         }
-    }
-
-    fn times(&self, other: &Big) -> Big {
-        let mut limbs = vec![0u32; self.limbs.len() + other.limbs.len()];
-        for (i, &a) in self.limbs.iter().enumerate() {
-            let mut carry = 0u64;
-            for (j, &b) in other.limbs.iter().enumerate() {
-                carry += u64::from(a) * u64::from(b) + u64::from(limbs[i + j]);
-                limbs[i + j] = carry as u32;
-                carry >>= 32;
-            }
-            limbs[i + other.limbs.len()] = carry as u32;
-        }
-        let mut product = Big { limbs };
-        product.trim();
-        product
     }
 
     fn shifted_left(&self, by: usize) -> Big {
