@@ -5,6 +5,7 @@
 
 use crate::Spec;
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::sync::LazyLock;
 
 /// All of the text.
@@ -75,6 +76,36 @@ pub(crate) struct Argument {
     pub(crate) multiple_token: bool,
     /// Those that a `oneof` or a `block` is made of.
     pub(crate) inner: Vec<Argument>,
+}
+
+/// As it is written in a line of syntax: `<name>`, `WORD`, `(a|b)`, `[what may be left out]`.
+impl Display for Argument {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let inner = |between: &str| -> String {
+            let all: Vec<String> = self.inner.iter().map(Argument::to_string).collect();
+            all.join(between)
+        };
+        let mut text = match (self.kind, self.token) {
+            ("pure-token", Some(token)) => token.to_owned(),
+            ("oneof", None) if self.optional => inner("|"),
+            ("oneof", _) => format!("({})", inner("|")),
+            ("block", _) => inner(" "),
+            _ => format!("<{}>", self.name),
+        };
+        if self.multiple && !self.multiple_token {
+            text = format!("{text} [{text} ...]");
+        }
+        if let Some(token) = self.token.filter(|_| self.kind != "pure-token") {
+            text = format!("{token} {text}");
+        }
+        if self.multiple_token {
+            text = format!("{text} [{text} ...]");
+        }
+        if self.optional {
+            text = format!("[{text}]");
+        }
+        f.write_str(&text)
+    }
 }
 
 impl Documentation {
@@ -320,6 +351,26 @@ mod tests {
         let mut names: Vec<&str> = all.map(|spec| spec.name).collect();
         names.sort_unstable();
         assert_eq!(DOCUMENTATION.commands.keys().copied().collect::<Vec<_>>(), names);
+    }
+
+    #[test]
+    fn an_argument_is_written_as_in_a_line_of_syntax() {
+        for (name, syntax) in [
+            (
+                "set",
+                "<key> <value> [NX|XX|IFEQ <ifeq>] [GET] [EX <seconds>|PX <milliseconds>|",
+            ),
+            ("mset", "<key> <value> [<key> <value> ...]"),
+            ("client|reply", "(ON|OFF|SKIP)"),
+            (
+                "sort",
+                "<key> [BY <pattern>] [LIMIT <offset> <count>] [GET <pattern> [GET <pattern> ...]]",
+            ),
+        ] {
+            let arguments = DOCUMENTATION.commands[name].arguments.iter();
+            let written: Vec<String> = arguments.map(Argument::to_string).collect();
+            assert!(written.join(" ").starts_with(syntax), "{written:?}");
+        }
     }
 
     #[test]

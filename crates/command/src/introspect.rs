@@ -24,38 +24,43 @@ fn answer(args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
         CommandId::CommandList => list(args.from(2), w)?,
         CommandId::CommandGetKeys => get_keys(args.from(2), w)?,
         CommandId::CommandGetKeysAndFlags => get_keys_and_flags(args.from(2), w)?,
-        CommandId::CommandHelp => help("COMMAND", HELP, w),
+        CommandId::CommandHelp => help(resolve(args)?, w),
         _ => return Err(ReplyError::unknown_command(args)),
     }
     Ok(())
 }
 
-const HELP: &[&str] = &[
-    "(no subcommand)",
-    "    Describes all commands, for programs.",
-    "COUNT",
-    "    Counts the commands.",
-    "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
-    "    Lists the names of the commands.",
-    "INFO [<command-name> ...]",
-    "    Describes the given commands, or all of them, for programs.",
-    "DOCS [<command-name> ...]",
-    "    Documents the given commands, or all of them.",
-    "GETKEYS <full-command>",
-    "    Finds the keys among the words of a command.",
-    "GETKEYSANDFLAGS <full-command>",
-    "    Finds the keys among the words of a command, and their use.",
-];
+/// Answers a `HELP` subcommand: how each subcommand of its container is written, and what it does.
+pub fn help(spec: &Spec, w: &mut Writer<'_>) {
+    let name = spec.name.split('|').next().unwrap_or_default();
+    let container = TABLE.iter().find(|container| container.name == name);
+    let subcommands = container.map_or(&[][..], |container| container.visible_subcommands());
+    let lines = subcommands
+        .iter()
+        .filter(|other| other.name != spec.name)
+        .flat_map(|other| {
+            let docs = docs_of(other);
+            let words = docs.arguments.iter().map(|argument| format!(" {argument}"));
+            let own = other
+                .name
+                .split('|')
+                .next_back()
+                .unwrap_or_default()
+                .to_ascii_uppercase();
+            [own + &words.collect::<String>(), format!("    {}", docs.summary)]
+        });
+    help_of(&name.to_ascii_uppercase(), lines.collect(), w);
+}
 
-/// Answers `HELP` for a container: a line that names it, `lines`, and what every container has.
-pub fn help(container: &str, lines: &[&str], w: &mut Writer<'_>) {
-    w.array(lines.len() + 3);
-    w.simple(&format!(
-        "{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-    ));
-    for line in lines.iter().copied().chain(["HELP", "    Prints this help."]) {
-        w.simple(line);
-    }
+/// The same for a container whose subcommands the table does not know: a line that names it, `lines`, and what every one has.
+pub fn help_of(container: &str, mut lines: Vec<String>, w: &mut Writer<'_>) {
+    lines.insert(
+        0,
+        format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"),
+    );
+    lines.extend(["HELP", "    Prints this help."].map(str::to_owned));
+    w.array(lines.len());
+    lines.iter().for_each(|line| w.simple(line));
 }
 
 /// All commands if none is named.

@@ -8,7 +8,6 @@ mod cluster;
 mod config;
 mod connection;
 mod debug;
-mod help;
 mod info;
 mod latency;
 mod lolwut;
@@ -109,7 +108,6 @@ impl Gateway {
             CommandId::ClientUnpause => self.client_unpause(w),
             CommandId::ClientGetRedir => w.integer(-1),
             CommandId::ClientTrackingInfo => client::tracking_info(w),
-            CommandId::ClientHelp => command::introspect::help("CLIENT", help::CLIENT, w),
 
             // Channels. `PUBLISH` and these two come here only inside EXEC.
             CommandId::Subscribe => self.subscribe(session, Kind::Channel, args.from(1), w),
@@ -128,7 +126,6 @@ impl Gateway {
             CommandId::PubSubNumPat => {
                 w.integer(self.context.shared.subscriptions.names(Kind::Pattern) as i64)
             }
-            CommandId::PubSubHelp => command::introspect::help("PUBSUB", help::PUBSUB, w),
 
             // The server.
             CommandId::Info => self.info(session.endpoint, args, None, w),
@@ -136,18 +133,13 @@ impl Gateway {
             CommandId::ConfigSet => self.config_set(args, w)?,
             CommandId::ConfigResetStat => self.config_reset_stat(w),
             CommandId::ConfigRewrite => self.config_rewrite(w)?,
-            CommandId::ConfigHelp => command::introspect::help("CONFIG", help::CONFIG, w),
             CommandId::Time => self.time(w),
             CommandId::Wait => self.wait_at_once(args, w)?,
             CommandId::MemoryStats => self.memory_stats(w),
             CommandId::MemoryDoctor => self.memory_doctor(w),
             CommandId::MemoryMallocStats => self.memory_malloc_stats(w),
             CommandId::MemoryPurge => self.memory_purge(w),
-            CommandId::MemoryHelp => command::introspect::help("MEMORY", help::MEMORY, w),
-            CommandId::ObjectHelp => command::introspect::help("OBJECT", help::OBJECT, w),
-            CommandId::FunctionHelp => command::introspect::help("FUNCTION", help::FUNCTION, w),
             CommandId::ModuleList => w.array(0),
-            CommandId::ModuleHelp => command::introspect::help("MODULE", help::MODULE, w),
             CommandId::Role => server::role(w),
             // Nothing is ever saved: as `INFO` has it.
             CommandId::LastSave => w.integer(self.context.shared.started_at / 1_000),
@@ -155,14 +147,12 @@ impl Gateway {
             CommandId::SlowLogGet => self.slow_log_get(args, w)?,
             CommandId::SlowLogLen => self.slow_log_len(w),
             CommandId::SlowLogReset => self.slow_log_reset(w),
-            CommandId::SlowLogHelp => command::introspect::help("SLOWLOG", help::SLOWLOG, w),
             CommandId::LatencyDoctor => self.latency_doctor(w),
             CommandId::LatencyGraph => self.latency_graph(args, w)?,
             CommandId::LatencyHistogram => self.latency_histogram(args, w),
             CommandId::LatencyHistory => self.latency_history(args, w),
             CommandId::LatencyLatest => self.latency_latest(w),
             CommandId::LatencyReset => self.latency_reset(args, w),
-            CommandId::LatencyHelp => command::introspect::help("LATENCY", help::LATENCY, w),
             CommandId::LolWut => self.lolwut(args, w)?,
             CommandId::Save => return Err(server::NOTHING_TO_SAVE_TO),
             CommandId::PfSelfTest => keyspace::hyperloglog_self_test(w),
@@ -184,6 +174,7 @@ impl Gateway {
             }
 
             // Families that have one answer each.
+            _ if spec.name.ends_with("|help") => command::introspect::help(spec, w),
             _ if is_of("cluster|") => self.cluster(session, spec, args, w)?,
             _ if is_of("command") => command::introspect::command(args, w),
 

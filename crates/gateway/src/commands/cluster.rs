@@ -1,6 +1,5 @@
 //! `CLUSTER`, `READONLY` and `READWRITE`, for clients of the cluster endpoint.
 
-use super::help;
 use crate::gateway::Gateway;
 use crate::session::Session;
 use crate::topology::Topology;
@@ -34,7 +33,6 @@ impl Gateway {
             }
             CommandId::ClusterCountFailureReports => view.failure_reports(args.arg(2), w)?,
             CommandId::ClusterKeySlot => w.integer(Slot::of_key(args.arg(2)).number().into()),
-            CommandId::ClusterHelp => command::introspect::help("CLUSTER", help::CLUSTER, w),
             _ => return Err(by_itself(spec)),
         }
         Ok(())

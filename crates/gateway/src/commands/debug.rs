@@ -1,6 +1,5 @@
 //! `DEBUG`, for tests of clients and of the server.
 
-use super::help;
 use crate::gateway::Gateway;
 use crate::session::Session;
 use command::{ReplyError, introspect};
@@ -13,6 +12,35 @@ const NOT_ALLOWED: ReplyError = ReplyError::Fixed(
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
      local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
 );
+
+/// What `HELP` says.
+const HELP: &[&str] = &[
+    "CHANGE-REPL-ID",
+    "    Accepted; there is no replication history to name anew.",
+    "ERROR <text>",
+    "    Answer this error.",
+    "LOG <text>",
+    "    Write a line to the log.",
+    "OBJECT <key>",
+    "    Tell how a value is stored.",
+    "PANIC",
+    "    Crash the server.",
+    "PAUSE-CRON <0|1>",
+    "    Accepted; background work goes on.",
+    "PROTOCOL <type>",
+    "    Answer a value of this type: string, integer, double, bignum, null, array,",
+    "    set, map, attrib, push, verbatim, true or false.",
+    "QUICKLIST-PACKED-THRESHOLD <size>",
+    "    Accepted; lists have no such threshold.",
+    "SDSLEN <key>",
+    "    Return the lengths of a key and its value.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    Turn the search for expired keys off or on.",
+    "SET-STEPS-MAX <steps>",
+    "    Carry out commands aside that take more steps than this: for tests.",
+    "SLEEP <seconds>",
+    "    Stop the worker of this connection for a while.",
+];
 
 impl Gateway {
     /// `Ok` if this client may use `DEBUG`.
@@ -38,7 +66,10 @@ impl Gateway {
             args.get(2),
             args.len(),
         ) {
-            (b"help", _, 2) => introspect::help("DEBUG", help::DEBUG, w),
+            (b"help", _, 2) => {
+                let lines = HELP.iter().map(|line| (*line).to_owned());
+                introspect::help_of("DEBUG", lines.collect(), w);
+            }
             (b"sleep", Some(seconds), 3) => {
                 // Stops the whole worker, as it stops the whole of Redis. That is what it is for. What is no span of time is
                 // too long for one, too.
