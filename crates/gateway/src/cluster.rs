@@ -24,7 +24,6 @@ mod replica_view;
 mod seat;
 mod stats;
 mod wall_clock;
-mod watches;
 
 pub use handover_image::HandoverImage;
 pub use layout::{GroupLayout, Layout};
@@ -36,6 +35,7 @@ use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::maxmemory::Changed;
 use crate::session::Session;
+use crate::watches::Watches;
 use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, LOOK, Listener, Looks, Message, Times};
@@ -96,8 +96,6 @@ pub(crate) struct Cluster {
     /// Leaders that keep decisions nobody waits for, by the indices of their seats, and when they are to be visited for them at
     /// the latest. At most one for each seat.
     keeping: Vec<(usize, Monotonic)>,
-    /// Keys that are kept for other nodes, each node counted: while there are any, what is filled is looked at.
-    pub(crate) watchers: usize,
 }
 
 /// Another node.
@@ -349,7 +347,7 @@ impl Gateway {
         for index in 0..self.local.replicas.len() {
             self.seat(index);
         }
-        self.end_replica_waits();
+        self.blocking.replica_waits.on_layout(&mut self.context);
         // They had linked before this node heard of them.
         for node in linked {
             self.on_link(node, true);
@@ -533,8 +531,14 @@ impl Gateway {
             PeerMessage::Scrub(scrub) => self.on_scrub(from, &scrub),
             PeerMessage::Fanout(question) => self.on_question(from, &question),
             PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
-            PeerMessage::Await(waits) => self.on_peer_await(from, waits),
-            PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
+            PeerMessage::Await(waits) => {
+                self.blocking
+                    .on_peer_await(&mut self.context, &mut self.local, from, waits)
+            }
+            PeerMessage::Filled(filled) => {
+                self.blocking
+                    .on_peer_filled(&mut self.context, &mut self.local, from, filled)
+            }
             PeerMessage::WallClock(wall) if self.cluster.peers.contains_key(&from) => {
                 self.cluster.wall_clock.heard(from, wall, self.context.now);
             }
@@ -548,6 +552,7 @@ impl Gateway {
             // What concerns the node as a whole is not a worker's.
             _ => {}
         }
+        self.route();
     }
 
     /// The raw monotonic time, as of this turn.
@@ -890,6 +895,7 @@ impl Gateway {
         let layout = self.context.view.layout.clone().expect("the caller has set it");
         let group = self.local.replicas[index].group();
         if index == self.cluster.seats.len() {
+            self.blocking.watches.push(Watches::default());
             self.cluster.seats.push(Seat::new(
                 group,
                 layout.group(group).generation,
@@ -930,7 +936,7 @@ impl Gateway {
         let kept_out = Seat::give_log(&layout, replica);
         seat.settle(&layout, replica, &self.context.turn, seed, now);
         if !had_log {
-            self.look_at_lines(index);
+            self.blocking.look_at_lines(&self.local, index);
         }
         let mut outputs = Vec::new();
         let generation = layout.group(group).generation;
@@ -949,7 +955,7 @@ impl Gateway {
             for incarnation in self.incarnations_on(index, node) {
                 self.step(index, Input::LinkLost(incarnation));
             }
-            self.forget_watcher(index, node);
+            self.blocking.forget_watcher(&mut self.local, index, node);
             // What its gateways coordinate is not waited for.
             self.look_after_if_led(index);
             self.end_waits_of_lost(index);
@@ -968,7 +974,7 @@ impl Gateway {
             let seed = self.context.prng.next_u64();
             let (group, kept_out) = (replica.group(), Seat::give_log(&layout, replica));
             seat.settle(&layout, replica, &self.context.turn, seed, now);
-            self.look_at_lines(index);
+            self.blocking.look_at_lines(&self.local, index);
             self.wound_again(index);
             for request in kept_out {
                 self.request(group, request);
@@ -1012,14 +1018,17 @@ impl Gateway {
         self.context.outbox.outputs.extend(outputs);
         self.look_after_if_led(index);
         self.end_waits_of_lost(index);
-        self.tick_watches(index);
+        let target = self.cluster.seats[index].target;
+        self.blocking
+            .tick_watches(&mut self.context, &mut self.local, index, target);
+        self.route();
         let (seat, now) = (&mut self.cluster.seats[index], self.context.now);
         let replica = &self.local.replicas[index];
         let is_busy = was_unsettled || replica.keyspace().has_transactions();
         seat.quiet_until = if is_busy {
             now
         } else {
-            seat.quiet_until(replica, now)
+            seat.quiet_until(replica, !self.blocking.watches[index].is_idle(), now)
         };
     }
 
@@ -1244,7 +1253,9 @@ impl Gateway {
         }
         if was_installed {
             self.maxmemory.changed = Changed::Any;
-            self.all_filled(index);
+            self.blocking
+                .all_filled(&mut self.context, &mut self.local, index);
+            self.route();
         }
         self.cluster.is_news |= status.is_some() || members.is_some();
         self.note_scrub(index, &differing, is_undecided);
@@ -1405,7 +1416,7 @@ impl Gateway {
         }
         let is_free = crate::gateway::is_free(connection, spec, args);
         crate::gateway::note_sent(connection, spec, args);
-        let reply_to = self.reserve_behind(connection, spec, args);
+        let reply_to = self.context.reserve_behind(connection, spec, args);
         // It is measured when it is answered.
         self.context.timing.is_ours = false;
         let frame = self.context.frame.clone();

@@ -22,6 +22,7 @@ use crate::connection::Connection;
 use crate::gateway::Gateway;
 use crate::pubsub::Kind;
 use crate::session::Session;
+use crate::wait::ReplicaWaits;
 use command::{CommandId, ReplyError, Spec};
 use resp::{Args, Writer};
 
@@ -40,7 +41,10 @@ impl Gateway {
             CommandId::Info if self.context.shared.workers.len() > 1 || self.context.view.is_spread => {
                 self.on_info(connection, args);
             }
-            CommandId::Wait => self.on_wait(connection, spec, args),
+            CommandId::Wait => self
+                .blocking
+                .replica_waits
+                .on_wait(&mut self.context, connection, spec, args),
             CommandId::Publish => self.on_publish(connection, Kind::Channel, args),
             CommandId::SPublish => self.on_publish(connection, Kind::ShardChannel, args),
             CommandId::SSubscribe => {
@@ -138,7 +142,7 @@ impl Gateway {
             CommandId::ConfigRewrite => self.config_rewrite(w)?,
             CommandId::ConfigHelp => command::introspect::help("CONFIG", help::CONFIG, w),
             CommandId::Time => self.time(w),
-            CommandId::Wait => self.wait_at_once(args, w)?,
+            CommandId::Wait => ReplicaWaits::at_once(&self.context, args, w)?,
             CommandId::MemoryStats => self.memory_stats(w),
             CommandId::MemoryDoctor => self.memory_doctor(w),
             CommandId::MemoryMallocStats => self.memory_malloc_stats(w),

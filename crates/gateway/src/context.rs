@@ -2,15 +2,18 @@
 //! it says.
 
 use crate::cluster_view::ClusterView;
+use crate::connection::Connection;
 use crate::outbox::Outbox;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::Timing;
 use bytes::Bytes;
+use command::Spec;
 use ids::{Boot, Groups, Monotonic, Prng, UnixMillis};
 use keyspace::{EventClasses, Limits};
 use options::Settings;
-use replica::Turn;
+use replica::{ReplyTo, Turn};
+use resp::Args;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -102,6 +105,25 @@ impl Context {
     /// Whether whoever coordinates a transaction, or waits, at this boot cannot be reached from here.
     pub(crate) fn is_lost(&self, boot: Boot) -> bool {
         boot != self.boot() && (self.view.is_dead(boot) || self.view.is_boot_down(boot))
+    }
+
+    /// Reserves the place of an answer that comes later.
+    pub(crate) fn reserve(&self, connection: &mut Connection) -> ReplyTo {
+        let sequence = connection.pipeline.reserve(connection.session.is_silent());
+        ReplyTo {
+            worker: self.worker,
+            connection: connection.session.token,
+            sequence,
+        }
+    }
+
+    /// The same of a command that is sent to its group. One that goes there in pieces is not to be overtaken.
+    pub(crate) fn reserve_behind(&self, connection: &mut Connection, spec: &Spec, args: Args<'_>) -> ReplyTo {
+        let reply_to = self.reserve(connection);
+        if self.shared.hooks.piece_sizes.is_long(spec, args) {
+            connection.pipeline.hold_behind(reply_to.sequence);
+        }
+        reply_to
     }
 
     /// The other workers.

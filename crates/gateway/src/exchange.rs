@@ -119,8 +119,14 @@ impl Gateway {
                         .send(from, Message::Refreshed { reply_to, counts });
                 }
                 Message::Refreshed { reply_to, counts } => self.on_counted(reply_to, Some(*counts)),
-                Message::Wait(message) => self.on_wait_message(message),
-                Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
+                Message::Wait(message) => {
+                    self.blocking
+                        .on_wait_message(&mut self.context, &mut self.local, message)
+                }
+                Message::Unblock { client, is_error } => {
+                    self.blocking
+                        .on_unblock(&mut self.context, &mut self.local, client, is_error)
+                }
                 Message::ResetCounters => {
                     self.local
                         .replicas
@@ -132,6 +138,7 @@ impl Gateway {
                 Message::Adopt => driver(Incoming::Adopt),
                 Message::Reap => driver(Incoming::Reap),
             }
+            self.route();
             self.serve_waiters();
         }
         self.context.close_span();
@@ -174,7 +181,7 @@ impl Gateway {
         match (index, parsed) {
             _ if denied => ReplyError::OutOfMemory.write(&mut out),
             _ if waits => busy(&mut out),
-            (None, _) => self.scan_here(db, spec, args, &mut out),
+            (None, _) => self.local.scan_here(&self.context, db, spec, args, &mut out),
             (Some(_), None) => unreachable!("only commands on keys are forwarded"),
             (Some(index), Some(Ok(command))) => {
                 let replica = &mut self.local.replicas[index];
@@ -206,7 +213,8 @@ impl Gateway {
             }
         }
         if let Some(index) = index {
-            self.tell(index);
+            self.local.note_events(index);
         }
+        self.tell_noted();
     }
 }

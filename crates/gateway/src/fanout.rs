@@ -352,7 +352,7 @@ impl Gateway {
             connection.pipeline.target().extend(reply);
             return true;
         };
-        let reply_to = self.reserve(connection);
+        let reply_to = self.context.reserve(connection);
         let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, args);
         let gathered = Gathered {
             join,
@@ -384,7 +384,7 @@ impl Gateway {
             // All of them have these values already.
             return connection.writer().ok();
         }
-        let reply_to = self.reserve(connection);
+        let reply_to = self.context.reserve(connection);
         connection.session.is_waiting = true;
         let id = self.note_question(Whom::Meta, reply_to, Purpose::Part);
         let gathered = Gathered {

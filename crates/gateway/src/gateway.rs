@@ -10,14 +10,14 @@
 //! Everything a turn has for another worker goes into one mailbox batch, handed over by the driver at the turn's end.
 //! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`].
 
-use crate::blocking::Blocking;
+use crate::blocking::{Blocking, Waiting};
 use crate::cluster::Cluster;
 use crate::combining::{self, Combining};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::cross_protocol::is_http;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Scope};
 use crate::fanout::Fanout;
 use crate::gather::Gather;
 use crate::idempotency::Naming;
@@ -496,32 +496,13 @@ impl Gateway {
         };
         if self.is_heavy(connection.session.db, spec, args, &command) {
             note_sent(connection, spec, args);
-            let reply_to = self.reserve(connection);
+            let reply_to = self.context.reserve(connection);
             let operation = connection.session.operation(spec, args);
             return self.run_aside(reply_to, operation, touches(&connection.session, spec));
         }
         let db = connection.session.db;
         self.local.replicas[index].execute(&self.context.turn, db, &command, &mut connection.writer());
         self.tell(index);
-    }
-
-    /// Reserves the place of an answer that comes later.
-    pub(crate) fn reserve(&self, connection: &mut Connection) -> ReplyTo {
-        let sequence = connection.pipeline.reserve(connection.session.is_silent());
-        ReplyTo {
-            worker: self.context.worker,
-            connection: connection.session.token,
-            sequence,
-        }
-    }
-
-    /// The same of a command that is sent to its group. One that goes there in pieces is not to be overtaken.
-    pub(crate) fn reserve_behind(&self, connection: &mut Connection, spec: &Spec, args: Args<'_>) -> ReplyTo {
-        let reply_to = self.reserve(connection);
-        if self.context.shared.hooks.piece_sizes.is_long(spec, args) {
-            connection.pipeline.hold_behind(reply_to.sequence);
-        }
-        reply_to
     }
 
     /// Sends a command to the worker of its group.
@@ -534,7 +515,7 @@ impl Gateway {
     ) {
         let is_free = is_free(connection, spec, args);
         note_sent(connection, spec, args);
-        let reply_to = self.reserve_behind(connection, spec, args);
+        let reply_to = self.context.reserve_behind(connection, spec, args);
         // It is measured where it is carried out.
         self.context.timing.is_ours = false;
         let owner = self.local.owner(group);
@@ -559,7 +540,7 @@ impl Gateway {
             return busy(&mut connection.writer());
         }
         note_sent(connection, spec, args);
-        let reply_to = self.reserve(connection);
+        let reply_to = self.context.reserve(connection);
         let operation = connection.session.operation(spec, args);
         self.wait_for_keys(group, reply_to, operation, touches(&connection.session, spec));
     }
@@ -597,6 +578,57 @@ impl Gateway {
         parse(args).map_err(|error| error.write(&mut out)).ok()
     }
 
+    /// A command that may wait, outside of `MULTI`.
+    pub(crate) fn on_blocking(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        let Some(command) = self.accept(connection, spec, args) else {
+            return;
+        };
+        let is_tried = self.local.is_one_step(spec, args, &Scope::Cluster);
+        let db = connection.session.db;
+        if is_tried && self.is_heavy(db, spec, args, &command) && self.local.has_alone(spec, args) {
+            // There is something to pop, and much of it: it will not wait.
+            let operation = connection.session.operation(spec, args);
+            return self.begin(connection, Program::single(operation));
+        }
+        if is_tried {
+            let target = connection.pipeline.target();
+            let start = target.len();
+            let mut out = Writer::new(target, connection.session.protocol);
+            self.local.run_here(
+                &mut self.context,
+                db,
+                spec,
+                args,
+                &command,
+                &Scope::Cluster,
+                &mut out,
+            );
+            self.tell_noted();
+            if !keyspace::is_nil(&target[start..]) {
+                return;
+            }
+            target.truncate(start);
+        }
+        let timeout = match command {
+            Command::Blocking(blocking) => blocking.timeout_millis,
+            _ => None,
+        };
+        let reply_to = self.context.reserve(connection);
+        connection.session.is_waiting = true;
+        connection.session.info.set_blocked(true);
+        let spent = self.context.postpone_time();
+        let waiting = Waiting {
+            reply_to,
+            client: connection.session.info.id,
+            operation: connection.session.operation(spec, args),
+            timeout_millis: timeout,
+            spent,
+        };
+        self.blocking
+            .block(&mut self.context, &mut self.local, waiting, is_tried);
+        self.route();
+    }
+
     /// A command over several groups.
     fn on_several(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         let Some(command) = self.accept(connection, spec, args) else {
@@ -608,7 +640,10 @@ impl Gateway {
         let scope = self.context.scope(&connection.session);
         let db = connection.session.db;
         if self.local.is_one_step(spec, args, &scope) && !self.is_heavy(db, spec, args, &command) {
-            return self.run_here(db, spec, args, &command, &scope, &mut connection.writer());
+            let out = &mut connection.writer();
+            self.local
+                .run_here(&mut self.context, db, spec, args, &command, &scope, out);
+            return self.tell_noted();
         }
         let mut program = Program::single(connection.session.operation(spec, args));
         if let Command::MSetNx { pairs } = command {
@@ -633,6 +668,47 @@ impl Gateway {
             && begins_none
             && !may_wait
             && !any_slot(spec, args, |slot| session.busy.holds(slot))
+    }
+
+    /// Looks at the lines of keys that were filled since the last time. Called right behind each command.
+    #[inline]
+    pub(crate) fn serve_waiters(&mut self) {
+        if self.blocking.is_awaited() {
+            self.blocking.serve(&mut self.context, &mut self.local);
+            self.route();
+        }
+    }
+
+    /// The connection ends: nobody waits any more.
+    pub fn forget_connection(&mut self, connection: u64) {
+        self.blocking.replica_waits.forget(connection);
+        self.blocking
+            .forget(&mut self.context, &mut self.local, connection);
+        self.route();
+    }
+
+    /// The client of this connection sends no more. Whether it waits for a key, and must not be given an element: then
+    /// the connection is to be closed. If it waits only for its command to be tried, a
+    /// [`Delivery::HungUp`](crate::Delivery::HungUp) says later when there was nothing.
+    pub fn hangs_up(&mut self, connection: u64) -> bool {
+        self.blocking.replica_waits.forget(connection) || self.blocking.hangs_up(connection)
+    }
+
+    /// Ends the waits whose time has come. Called every turn.
+    #[inline]
+    pub fn end_waits(&mut self) {
+        if self.next_wait_ends() == Some(0) {
+            self.blocking.replica_waits.end_late(&mut self.context);
+            self.blocking.end_late(&mut self.context, &mut self.local);
+            self.route();
+        }
+    }
+
+    /// In how many nanoseconds the first wait ends.
+    pub fn next_wait_ends(&self) -> Option<u64> {
+        let first = self.blocking.first_deadline().into_iter();
+        let first = first.chain(self.blocking.replica_waits.first_deadline()).min()?;
+        Some(first.saturating_sub(self.context.timing.now()))
     }
 
     /// Whether requests wait for locks in this worker's groups.

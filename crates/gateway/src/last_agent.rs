@@ -150,7 +150,7 @@ impl Gateway {
         let (txn, priority) = self.coordinator.new_transaction(&mut self.context);
         let sent = Sent {
             txn,
-            reply_to: self.reserve(connection),
+            reply_to: self.context.reserve(connection),
             operation: connection.session.operation(spec, args),
             slots,
             touches: touches(&connection.session, spec),
@@ -239,7 +239,17 @@ impl Gateway {
         if !asked.touches {
             self.local.touch(false);
         }
-        self.run_split(asked.db, spec, args, merge, &command, elsewhere, out);
+        self.local.run_split(
+            &mut self.context,
+            asked.db,
+            spec,
+            args,
+            merge,
+            &command,
+            elsewhere,
+            out,
+        );
+        self.tell_noted();
         if !asked.touches {
             self.local.touch(true);
         }

@@ -64,6 +64,7 @@ mod topology;
 mod transaction;
 mod transaction_stats;
 mod wait;
+mod watches;
 
 pub use client::{ClientInfo, Clients, Labels};
 pub use cluster::{ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView};

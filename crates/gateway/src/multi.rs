@@ -177,7 +177,7 @@ impl Gateway {
             note_watched(&connection.session);
             return connection.writer().ok();
         }
-        let reply_to = self.reserve(connection);
+        let reply_to = self.context.reserve(connection);
         connection.session.is_waiting = true;
         self.watches.begin(reply_to, watched, asked.len());
         for (group, keys) in asked {

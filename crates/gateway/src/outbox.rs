@@ -6,9 +6,10 @@
 use crate::delivery::{Answered, Delivery};
 use crate::message::{MailboxBatch, Message};
 use crate::offload::OffloadJob;
+use crate::program::Program;
 use ids::{GroupId, NodeId};
 use peer_wire::PeerMessage;
-use replica::{Output, Request};
+use replica::{Output, ReplyTo, Request};
 use std::collections::VecDeque;
 
 /// See the file's header.
@@ -27,6 +28,8 @@ pub(crate) struct Outbox {
     pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
     /// For groups, wherever they live. With `finished`, the gateway sees to it before anything else is carried out.
     pub(crate) requests: VecDeque<(GroupId, Request)>,
+    /// To be begun, as transactions or within one group.
+    pub(crate) programs: VecDeque<(ReplyTo, Program)>,
     /// Programs that have come to their end.
     pub(crate) finished: VecDeque<Finished>,
     /// What an operator is to be told.
@@ -51,6 +54,7 @@ impl Outbox {
             offload_jobs: Vec::new(),
             peer_messages: Vec::new(),
             requests: VecDeque::new(),
+            programs: VecDeque::new(),
             finished: VecDeque::new(),
             notices: Vec::new(),
         }

@@ -437,7 +437,7 @@ impl Gateway {
         if workers == 0 && self.context.view.nodes_up().next().is_none() {
             return connection.writer().integer(here as i64);
         }
-        let reply_to = self.reserve(connection);
+        let reply_to = self.context.reserve(connection);
         let (nodes, not_asked) = self.ask_nodes(reply_to, Purpose::Receivers, args);
         if !not_asked.is_empty() {
             self.broadcast_to_nodes(kind, channel, message);

@@ -16,9 +16,11 @@
 //! What is absent: locks, and a view of one moment. A key that is there from the first call to the last is found.
 
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
+use crate::local_groups::LocalGroups;
 use crate::program::{Program, scan_from};
 use command::{Command, ReplyError, ScanOptions, Spec};
 use ids::{Db, GroupId};
@@ -169,7 +171,8 @@ impl Gateway {
         let (spec, args) = part.words();
         let mut reply = Vec::new();
         let mut out = Writer::new(&mut reply, part.protocol);
-        self.scan_here(part.db, spec, args, &mut out);
+        self.local.scan_here(&self.context, part.db, spec, args, &mut out);
+        self.tell_noted();
         scanning.add(&reply).expect("it parsed when it came")
     }
 
@@ -237,53 +240,62 @@ impl Gateway {
     pub(crate) fn awaits_scan(&self, connection: u64, sequence: u64) -> bool {
         !self.scans.is_empty() && self.scans.contains_key(&(connection, sequence))
     }
+}
 
+impl LocalGroups {
     /// `SCAN` over this worker's groups, from the one in the cursor on, until enough keys were looked at.
-    pub(crate) fn scan_here(&mut self, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
+    pub(crate) fn scan_here(
+        &mut self,
+        context: &Context,
+        db: Db,
+        spec: &'static Spec,
+        args: Args<'_>,
+        out: &mut Writer<'_>,
+    ) {
         let (mut cursor, options) = match parse(spec, args) {
             Ok(scan) => scan,
             Err(error) => return error.write(out),
         };
         let count_max = options.count.min(SCAN_COUNT_MAX);
-        let mut keys = std::mem::take(&mut self.local.spare);
+        let mut keys = std::mem::take(&mut self.spare);
         keys.clear();
         let mut found = Writer::new(&mut keys, out.protocol());
         let (mut count, mut looked, mut is_first) = (0, 0, true);
         let accepts = scan_accepts(&options);
         // A cursor that names no group is behind the last one: the scan is over.
-        let mut at = scan_from(self.context.groups, &Scope::Cluster, cursor);
+        let mut at = scan_from(context.groups, &Scope::Cluster, cursor);
         if at.is_none() {
             cursor = 0;
         }
         while let Some((group, from)) = at {
-            let Some(index) = self.local.index(group) else {
+            let Some(index) = self.index(group) else {
                 break;
             };
-            if !is_first && self.local.is_replicated(group) {
+            if !is_first && self.is_replicated(group) {
                 // Its leader is asked by the next call: what is here may be old, or nothing at all.
                 break;
             }
             is_first = false;
             let budget = count_max - looked;
-            let next = self.local.replicas[index].scan(&self.context.turn, db, from, budget, |object| {
+            let next = self.replicas[index].scan(&context.turn, db, from, budget, |object| {
                 looked += 1;
                 if accepts(object) {
                     found.bulk(object.key());
                     count += 1;
                 }
             });
-            self.tell(index);
+            self.note_events(index);
             cursor = next.map_or(0, Cursor::number);
             if looked >= count_max || next.is_none() {
                 break;
             }
-            at = scan_from(self.context.groups, &Scope::Cluster, cursor);
+            at = scan_from(context.groups, &Scope::Cluster, cursor);
         }
         out.array(2);
         out.bulk_integer(cursor as i64);
         out.array(count);
         out.raw(&keys);
-        self.local.spare = keys;
+        self.spare = keys;
     }
 }
 

@@ -39,7 +39,7 @@ impl Gateway {
         if can_run_here && !is_heavy {
             return self.run_program_here(connection, &program);
         }
-        let reply_to = self.reserve(connection);
+        let reply_to = self.context.reserve(connection);
         if program.is_exec || extent.is_whole {
             connection.session.is_waiting = true;
         } else {
@@ -126,16 +126,25 @@ impl Gateway {
         loop {
             if let Some((group, request)) = self.context.outbox.requests.pop_front() {
                 self.request(group, request);
+            } else if let Some((reply_to, program)) = self.context.outbox.programs.pop_front() {
+                let extent = program.extent(self.context.groups);
+                self.coordinator
+                    .start(&mut self.context, reply_to, program, extent);
             } else if let Some(finished) = self.context.outbox.finished.pop_front() {
                 self.finish(finished);
             } else {
-                return;
+                return self.tell_noted();
             }
         }
     }
 
     fn finish(&mut self, Finished { answered, came_at }: Finished) {
-        if self.ends_try(answered.reply_to, &answered.replies) {
+        if self.blocking.ends_try(
+            &mut self.context,
+            &mut self.local,
+            answered.reply_to,
+            &answered.replies,
+        ) {
             return;
         }
         if let Some(came_at) = came_at {
@@ -158,7 +167,10 @@ impl Gateway {
             } => self.on_replied(reply_to, reply, journey),
             Output::Answered { reply_to, replies } => self.on_answered(reply_to, replies),
             Output::Versions { reply_to, versions } => self.on_versions(reply_to, versions),
-            Output::Waits { reply_to } => self.on_waits(reply_to),
+            Output::Waits { reply_to } => {
+                self.blocking
+                    .on_waits(&mut self.context, &mut self.local, reply_to)
+            }
             Output::TooLarge { reply_to } => self.on_too_large(reply_to),
             Output::Locked {
                 txn,
@@ -229,7 +241,10 @@ impl Gateway {
     fn on_failed(&mut self, reply_to: ReplyTo, error: &'static str, journey: Option<Journey>) {
         let mut bytes = Vec::new();
         Writer::new(&mut bytes, Protocol::Resp2).error(error);
-        if self.on_tried(reply_to, &bytes) {
+        if self
+            .blocking
+            .on_tried(&mut self.context, &mut self.local, reply_to, &bytes)
+        {
             return;
         }
         let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
@@ -263,7 +278,10 @@ impl Gateway {
     /// The leader of a command's group has answered it.
     fn on_replied(&mut self, reply_to: ReplyTo, reply: FrozenRope, journey: Option<Journey>) {
         // Nothing is shared with the reply of a command that was only tried: those pop.
-        if !self.on_tried(reply_to, reply.bytes()) {
+        if !self
+            .blocking
+            .on_tried(&mut self.context, &mut self.local, reply_to, reply.bytes())
+        {
             self.context.outbox.deliver(Delivery::Replied {
                 reply_to,
                 reply,
@@ -276,7 +294,10 @@ impl Gateway {
         let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();
-            if self.on_tried(reply_to, &bytes) {
+            if self
+                .blocking
+                .on_tried(&mut self.context, &mut self.local, reply_to, &bytes)
+            {
                 return;
             }
             return self.context.outbox.deliver(Delivery::Reply { reply_to, bytes });

@@ -219,7 +219,9 @@ impl Gateway {
             return Ok(());
         };
         if info.worker == self.context.worker {
-            self.on_unblock(info.id, is_error);
+            self.blocking
+                .on_unblock(&mut self.context, &mut self.local, info.id, is_error);
+            self.route();
         } else {
             let client = info.id;
             self.context
