@@ -32,7 +32,6 @@
 use crate::context::Context;
 use crate::delivery::{Answers, Delivery};
 use crate::endpoint::Scope;
-use crate::local_groups::LocalGroups;
 use crate::message::{Message, WaitMessage};
 use crate::program::{Program, group_of_key};
 use crate::wait::ReplicaWaits;
@@ -163,17 +162,11 @@ impl Blocking {
     }
 
     /// Blocks a client. `is_tried` if its keys are here and there is nothing; if not, its groups are asked.
-    pub(crate) fn block(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        waiting: Waiting,
-        is_tried: bool,
-    ) {
+    pub(crate) fn block(&mut self, cx: &mut Context, waiting: Waiting, is_tried: bool) {
         let nanos = waiting
             .timeout_millis
             .map(|millis| millis.saturating_mul(NANOS_OF_MILLI));
-        let deadline = nanos.map(|nanos| context.timing.now().saturating_add(nanos));
+        let deadline = nanos.map(|nanos| cx.timing.now().saturating_add(nanos));
         let token = waiting.reply_to.connection;
         self.deadlines.extend(deadline.map(|deadline| (deadline, token)));
         let blocked = Blocked {
@@ -193,22 +186,22 @@ impl Blocking {
         };
         self.blocked.insert(token, blocked);
         if is_tried {
-            self.await_keys(context, local, token);
+            self.await_keys(cx, token);
         } else {
-            self.try_again(context, token);
+            self.try_again(cx, token);
         }
     }
 
     /// The connection ends: it does not wait any more.
-    pub(crate) fn forget(&mut self, context: &mut Context, local: &mut LocalGroups, connection: u64) {
+    pub(crate) fn forget(&mut self, cx: &mut Context, connection: u64) {
         if let Some(blocked) = self.blocked.get(&connection)
             && blocked.group.is_some()
             && (blocked.is_in_group || blocked.is_trying)
         {
             self.leaving.insert((connection, blocked.reply_to.sequence));
-            self.end_wait_in_group(context, connection);
+            self.end_wait_in_group(cx, connection);
         }
-        self.remove_blocked(context, local, connection);
+        self.remove_blocked(cx, connection);
     }
 
     /// The client of a connection sends no more. Whether it waits for a key, and must not be given an element.
@@ -221,35 +214,33 @@ impl Blocking {
     }
 
     /// Ends the waits whose time has come.
-    pub(crate) fn end_late(&mut self, context: &mut Context, local: &mut LocalGroups) {
-        let now = context.timing.now();
+    pub(crate) fn end_late(&mut self, cx: &mut Context) {
+        let now = cx.timing.now();
         while let Some((_, token)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) {
-            self.end_wait(context, local, *token, None);
+            self.end_wait(cx, *token, None);
         }
     }
 }
 
 impl Blocking {
     /// Carries the command of a blocked client out, wherever its groups are.
-    fn try_again(&mut self, context: &mut Context, token: u64) {
+    fn try_again(&mut self, cx: &mut Context, token: u64) {
         let Some(blocked) = self.blocked.get_mut(&token) else {
             return;
         };
         blocked.is_trying = true;
         let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
         let program = Program::single(operation.clone());
-        if let [group] = program.extent(context.groups).groups[..] {
+        if let [group] = program.extent(cx.groups).groups[..] {
             blocked.group = Some(group);
-            context
-                .outbox
-                .request(group, Request::Wait { reply_to, operation });
+            cx.request(group, Request::Wait { reply_to, operation });
         } else {
-            context.outbox.programs.push_back((reply_to, program));
+            cx.outbox.programs.push_back((reply_to, program));
         }
     }
 
     /// The group of a blocked client's keys lets it wait.
-    pub(crate) fn on_waits(&mut self, context: &mut Context, local: &mut LocalGroups, reply_to: ReplyTo) {
+    pub(crate) fn on_waits(&mut self, cx: &mut Context, reply_to: ReplyTo) {
         let blocked = self.blocked.get_mut(&reply_to.connection);
         let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) else {
             return;
@@ -258,55 +249,43 @@ impl Blocking {
         blocked.is_in_group = true;
         let workers = std::mem::take(&mut blocked.workers);
         // It waited here while the group was on this node alone.
-        self.leave_lines(context, local, reply_to, &workers);
+        self.leave_lines(cx, reply_to, &workers);
         let blocked = &self.blocked[&reply_to.connection];
         if blocked.ending.is_some() {
-            return self.end_wait_in_group(context, reply_to.connection);
+            return self.end_wait_in_group(cx, reply_to.connection);
         }
         if blocked.has_hung_up {
             let connection = reply_to.connection;
-            context.outbox.deliver(Delivery::HungUp { connection });
+            cx.deliver(Delivery::HungUp { connection });
         }
     }
 
     /// Asks the group that a client waits in to let go of it: what it was given before that, or nil, is what it is answered.
-    fn end_wait_in_group(&mut self, context: &mut Context, token: u64) {
+    fn end_wait_in_group(&mut self, cx: &mut Context, token: u64) {
         let Some(blocked) = self.blocked.get(&token) else {
             return;
         };
         let reply_to = blocked.reply_to;
         if let Some(group) = blocked.group {
-            context.outbox.request(group, Request::EndWait { reply_to });
+            cx.request(group, Request::EndWait { reply_to });
         }
     }
 
     /// What became of the command of a blocked client over several groups. `false` if `reply_to` is not one's.
-    pub(crate) fn ends_try(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        reply_to: ReplyTo,
-        answers: &Answers,
-    ) -> bool {
+    pub(crate) fn ends_try(&mut self, cx: &mut Context, reply_to: ReplyTo, answers: &Answers) -> bool {
         match answers {
-            Answers::Whole(replies) => self.on_tried(context, local, reply_to, replies.bytes()),
+            Answers::Whole(replies) => self.on_tried(cx, reply_to, replies.bytes()),
             Answers::Failed(error) => {
                 let mut bytes = Vec::new();
                 Writer::new(&mut bytes, resp::Protocol::Resp2).error(error);
-                self.on_tried(context, local, reply_to, &bytes)
+                self.on_tried(cx, reply_to, &bytes)
             }
             Answers::Refused | Answers::Parts(_) | Answers::Mixed { .. } => false,
         }
     }
 
     /// What the groups answered to the command of a blocked client. `false` if `reply_to` is not one's.
-    pub(crate) fn on_tried(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        reply_to: ReplyTo,
-        reply: &[u8],
-    ) -> bool {
+    pub(crate) fn on_tried(&mut self, cx: &mut Context, reply_to: ReplyTo, reply: &[u8]) -> bool {
         let token = reply_to.connection;
         self.leaving.remove(&(token, reply_to.sequence));
         let Some(blocked) = self.blocked.get_mut(&token) else {
@@ -320,27 +299,27 @@ impl Blocking {
         let is_waiter = !blocked.workers.is_empty();
         let is_other_kind = is_waiter && reply.starts_with(b"-WRONGTYPE") && !is_move(&blocked.operation);
         if !is_nil(reply) && !is_other_kind {
-            self.unblock(context, local, token, reply.to_vec());
+            self.unblock(cx, token, reply.to_vec());
         } else if let Some(ending) = blocked.ending.take() {
-            self.unblock(context, local, token, ending);
+            self.unblock(cx, token, ending);
         } else if blocked.has_hung_up {
-            context.outbox.deliver(Delivery::HungUp { connection: token });
+            cx.deliver(Delivery::HungUp { connection: token });
         } else if std::mem::take(&mut blocked.is_in_group) {
             // The group's leader could not reach this node for a while.
-            self.try_again(context, token);
+            self.try_again(cx, token);
         } else {
-            self.await_keys(context, local, token);
+            self.await_keys(cx, token);
         }
         true
     }
 
     /// Enters a blocked client at the workers of its keys, or tells them that it goes on waiting.
-    fn await_keys(&mut self, context: &mut Context, local: &mut LocalGroups, token: u64) {
+    fn await_keys(&mut self, cx: &mut Context, token: u64) {
         let Some(blocked) = self.blocked.get(&token) else {
             return;
         };
         let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
-        let owner_of = |key: &[u8]| local.owner(group_of_key(context.groups, key));
+        let owner_of = |key: &[u8]| cx.local.owner(group_of_key(cx.groups, key));
         let mut owners = BTreeSet::new();
         operation.keys(|key, _| {
             owners.insert(owner_of(key));
@@ -359,54 +338,43 @@ impl Blocking {
                 operation,
                 is_served,
             };
-            self.tell_worker(context, local, worker, message);
+            self.tell_worker(cx, worker, message);
         }
     }
 
     /// Tells a worker something of a client that waits, this one at once.
-    fn tell_worker(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        worker: u16,
-        message: WaitMessage,
-    ) {
-        if worker == context.worker {
-            self.on_wait_message(context, local, message);
+    fn tell_worker(&mut self, cx: &mut Context, worker: u16, message: WaitMessage) {
+        if worker == cx.worker {
+            self.on_wait_message(cx, message);
         } else {
-            context.outbox.send(worker, Message::Wait(message));
+            cx.send(worker, Message::Wait(message));
         }
     }
 
     /// The one dispatch of what workers tell each other of clients that wait.
-    pub(crate) fn on_wait_message(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        message: WaitMessage,
-    ) {
+    pub(crate) fn on_wait_message(&mut self, cx: &mut Context, message: WaitMessage) {
         match message {
             WaitMessage::Await {
                 reply_to,
                 operation,
                 is_served,
-            } => self.on_await(context, local, reply_to, *operation, is_served),
-            WaitMessage::Forget { reply_to, answer } => self.on_forget(context, local, reply_to, answer),
+            } => self.on_await(cx, reply_to, *operation, is_served),
+            WaitMessage::Forget { reply_to, answer } => self.on_forget(cx, reply_to, answer),
             WaitMessage::Served {
                 reply_to,
                 bytes,
                 nanos,
-            } => self.on_served(context, local, reply_to, bytes, nanos),
-            WaitMessage::Woken { reply_to } => self.on_woken(context, reply_to),
+            } => self.on_served(cx, reply_to, bytes, nanos),
+            WaitMessage::Woken { reply_to } => self.on_woken(cx, reply_to),
         }
     }
 
     /// Ends the wait of a client with this reply.
-    fn unblock(&mut self, context: &mut Context, local: &mut LocalGroups, token: u64, bytes: Vec<u8>) {
-        let Some(blocked) = self.remove_blocked(context, local, token) else {
+    fn unblock(&mut self, cx: &mut Context, token: u64, bytes: Vec<u8>) {
+        let Some(blocked) = self.remove_blocked(cx, token) else {
             return;
         };
-        context.outbox.deliver(Delivery::Unblocked {
+        cx.deliver(Delivery::Unblocked {
             reply_to: blocked.reply_to,
             operation: blocked.operation,
             nanos: blocked.spent,
@@ -414,32 +382,20 @@ impl Blocking {
         });
     }
 
-    fn remove_blocked(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        token: u64,
-    ) -> Option<Blocked> {
+    fn remove_blocked(&mut self, cx: &mut Context, token: u64) -> Option<Blocked> {
         let blocked = self.blocked.remove(&token)?;
         if let Some(deadline) = blocked.deadline {
             self.deadlines.remove(&(deadline, token));
         }
-        self.leave_lines(context, local, blocked.reply_to, &blocked.workers);
+        self.leave_lines(cx, blocked.reply_to, &blocked.workers);
         Some(blocked)
     }
 
     /// Takes a client out of the lines of these workers.
-    fn leave_lines(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        reply_to: ReplyTo,
-        workers: &[u16],
-    ) {
+    fn leave_lines(&mut self, cx: &mut Context, reply_to: ReplyTo, workers: &[u16]) {
         for &worker in workers {
             self.tell_worker(
-                context,
-                local,
+                cx,
                 worker,
                 WaitMessage::Forget {
                     reply_to,
@@ -450,13 +406,7 @@ impl Blocking {
     }
 
     /// Lets a client go on that waited long enough, or that `CLIENT UNBLOCK` names.
-    fn end_wait(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        token: u64,
-        ending: Option<Vec<u8>>,
-    ) {
+    fn end_wait(&mut self, cx: &mut Context, token: u64, ending: Option<Vec<u8>>) {
         let Some(blocked) = self.blocked.get_mut(&token) else {
             return;
         };
@@ -475,42 +425,35 @@ impl Blocking {
         if blocked.is_in_group || blocked.is_trying {
             let is_asked = blocked.ending.replace(ending).is_some();
             if blocked.is_in_group && !is_asked {
-                self.end_wait_in_group(context, token);
+                self.end_wait_in_group(cx, token);
             }
             return;
         }
         match blocked.workers.as_slice() {
-            &[worker] if blocked.is_served && worker != context.worker => {
+            &[worker] if blocked.is_served && worker != cx.worker => {
                 blocked.is_leaving = true;
                 let (reply_to, answer) = (blocked.reply_to, Some(ending));
-                self.tell_worker(context, local, worker, WaitMessage::Forget { reply_to, answer });
+                self.tell_worker(cx, worker, WaitMessage::Forget { reply_to, answer });
             }
-            _ => self.unblock(context, local, token, ending),
+            _ => self.unblock(cx, token, ending),
         }
     }
 
     /// `CLIENT UNBLOCK`, for a client of this worker.
-    pub(crate) fn on_unblock(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        client: u64,
-        is_error: bool,
-    ) {
+    pub(crate) fn on_unblock(&mut self, cx: &mut Context, client: u64, is_error: bool) {
         let error = b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
         let ending = is_error.then(|| error.to_vec());
         let mut blocked = self.blocked.iter();
         match blocked.find(|(_, blocked)| blocked.client == client) {
-            Some((&token, _)) => self.end_wait(context, local, token, ending),
-            None => self.replica_waits.unblock(context, client, ending),
+            Some((&token, _)) => self.end_wait(cx, token, ending),
+            None => self.replica_waits.unblock(cx, client, ending),
         }
     }
 
     /// A client waits for keys of this worker.
     pub(crate) fn on_await(
         &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
+        cx: &mut Context,
         reply_to: ReplyTo,
         operation: Operation,
         is_served: bool,
@@ -521,32 +464,32 @@ impl Blocking {
             waiter.is_woken = false;
             let is_missed = std::mem::take(&mut waiter.is_missed);
             let keys = waiter.keys.clone();
-            let is_replicated = |(_, key): &(Db, Box<[u8]>)| self.is_replicated(local, key);
+            let is_replicated = |(_, key): &(Db, Box<[u8]>)| self.is_replicated(cx, key);
             let again: Vec<_> = keys
                 .into_iter()
                 .filter(|key| is_missed || !is_replicated(key))
                 .collect();
             self.filled.extend(again);
-            return self.serve(context, local);
+            return self.serve(cx);
         }
         let pop = blocking_command(&operation).pop;
         let kind = awaited_kind(&pop);
         let mut keys: Vec<(Db, Box<[u8]>)> = Vec::new();
         for key in pop.awaited() {
             let entry = (operation.db, Box::from(key));
-            if local.index_of_key(key).is_some() && !keys.contains(&entry) {
+            if cx.local.index_of_key(key).is_some() && !keys.contains(&entry) {
                 keys.push(entry);
             }
         }
         self.arrivals += 1;
         let arrival = self.arrivals;
         for (db, key) in &keys {
-            self.note_awaited(local, key, true);
+            self.note_awaited(cx, key, true);
             let entry = (*db, key.clone());
             let line = self.lines.entry(entry.clone()).or_default();
             line.insert(arrival);
             if line.len() == 1 {
-                self.watch_line(context, local, &entry, true);
+                self.watch_line(cx, &entry, true);
             }
         }
         // It may have been filled since the client was answered.
@@ -564,7 +507,7 @@ impl Blocking {
         self.waiters.insert(arrival, waiter);
         let client = (reply_to.worker, reply_to.connection);
         self.arrived.insert(client, arrival);
-        self.serve(context, local);
+        self.serve(cx);
     }
 
     fn waiter_of(&self, reply_to: ReplyTo) -> Option<u64> {
@@ -572,60 +515,44 @@ impl Blocking {
         (self.waiters[&arrival].reply_to == reply_to).then_some(arrival)
     }
 
-    fn note_awaited(&mut self, local: &mut LocalGroups, key: &[u8], is_awaited: bool) {
-        let index = local
+    fn note_awaited(&mut self, cx: &mut Context, key: &[u8], is_awaited: bool) {
+        let index = cx
+            .local
             .index_of_key(key)
             .expect("waiters have keys of this worker only");
-        local.replicas[index].state_mut().await_keys(is_awaited);
+        cx.local.replicas[index].state_mut().await_keys(is_awaited);
     }
 
     /// Somebody waits for a key, or nobody does any more.
-    fn watch_line(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        entry: &(Db, Box<[u8]>),
-        is_on: bool,
-    ) {
-        let index = local.index_of_key(&entry.1);
+    fn watch_line(&mut self, cx: &mut Context, entry: &(Db, Box<[u8]>), is_on: bool) {
+        let index = cx.local.index_of_key(&entry.1);
         let index = index.expect("waiters have keys of this worker only");
-        self.watch_key(context, local, index, entry, is_on);
+        self.watch_key(cx, index, entry, is_on);
     }
 
     /// Whoever waits for keys of this group is to try again: it may have got replicas on other nodes, and then its state is
     /// where one waits.
-    pub(crate) fn look_at_lines(&mut self, local: &LocalGroups, index: usize) {
-        if local.replicas[index].has_log() {
-            let group = local.replicas[index].group();
+    pub(crate) fn look_at_lines(&mut self, cx: &Context, index: usize) {
+        if cx.local.replicas[index].has_log() {
+            let group = cx.local.replicas[index].group();
             let lines = self.lines.keys();
-            let its = lines.filter(|(_, key)| group_of_key(local.groups, key) == group);
+            let its = lines.filter(|(_, key)| group_of_key(cx.local.groups, key) == group);
             self.filled.extend(its.cloned());
         }
     }
 
     /// Looks at the lines of keys that may have been filled elsewhere.
-    pub(crate) fn wake_lines(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        keys: Vec<(Db, Box<[u8]>)>,
-    ) {
+    pub(crate) fn wake_lines(&mut self, cx: &mut Context, keys: Vec<(Db, Box<[u8]>)>) {
         self.filled.extend(keys);
-        self.serve(context, local);
+        self.serve(cx);
     }
 
     /// A client does not wait any more. If it is still entered and asks for it, it gets `answer`.
-    pub(crate) fn on_forget(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        reply_to: ReplyTo,
-        answer: Option<Vec<u8>>,
-    ) {
+    pub(crate) fn on_forget(&mut self, cx: &mut Context, reply_to: ReplyTo, answer: Option<Vec<u8>>) {
         let Some(arrival) = self.waiter_of(reply_to) else {
             return;
         };
-        let waiter = self.remove_waiter(context, local, arrival);
+        let waiter = self.remove_waiter(cx, arrival);
         // Whoever stood behind it was not looked at while it tried.
         if waiter.is_woken {
             self.filled.extend(waiter.keys);
@@ -633,8 +560,7 @@ impl Blocking {
         if let Some(bytes) = answer {
             let nanos = 0;
             self.tell_worker(
-                context,
-                local,
+                cx,
                 reply_to.worker,
                 WaitMessage::Served {
                     reply_to,
@@ -643,10 +569,10 @@ impl Blocking {
                 },
             );
         }
-        self.serve(context, local);
+        self.serve(cx);
     }
 
-    fn remove_waiter(&mut self, context: &mut Context, local: &mut LocalGroups, arrival: u64) -> Waiter {
+    fn remove_waiter(&mut self, cx: &mut Context, arrival: u64) -> Waiter {
         let waiter = self.waiters.remove(&arrival).expect("the caller has it");
         let client = (waiter.reply_to.worker, waiter.reply_to.connection);
         self.arrived.remove(&client);
@@ -656,48 +582,41 @@ impl Blocking {
             line.remove(&arrival);
             if line.is_empty() {
                 self.lines.remove(entry);
-                self.watch_line(context, local, entry, false);
+                self.watch_line(cx, entry, false);
             }
-            self.note_awaited(local, &entry.1, false);
+            self.note_awaited(cx, &entry.1, false);
         }
         waiter
     }
 
     /// The worker of its keys has answered for a blocked client of this one, which took it so long.
-    pub(crate) fn on_served(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        reply_to: ReplyTo,
-        bytes: Vec<u8>,
-        nanos: u64,
-    ) {
+    pub(crate) fn on_served(&mut self, cx: &mut Context, reply_to: ReplyTo, bytes: Vec<u8>, nanos: u64) {
         let blocked = self.blocked.get_mut(&reply_to.connection);
         if let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) {
             blocked.spent += nanos;
-            self.unblock(context, local, reply_to.connection, bytes);
+            self.unblock(cx, reply_to.connection, bytes);
         }
     }
 
     /// A key of a blocked client of this worker was filled at another.
-    pub(crate) fn on_woken(&mut self, context: &mut Context, reply_to: ReplyTo) {
+    pub(crate) fn on_woken(&mut self, cx: &mut Context, reply_to: ReplyTo) {
         let is_waiting = |blocked: &Blocked| {
             let is_busy = blocked.is_trying || blocked.is_leaving || blocked.is_in_group;
             blocked.reply_to == reply_to && !is_busy
         };
         let blocked = self.blocked.get(&reply_to.connection);
         if blocked.is_some_and(is_waiting) {
-            self.try_again(context, reply_to.connection);
+            self.try_again(cx, reply_to.connection);
         }
     }
 
-    pub(crate) fn serve(&mut self, context: &mut Context, local: &mut LocalGroups) {
+    pub(crate) fn serve(&mut self, cx: &mut Context) {
         self.looks += 1;
         loop {
-            for index in 0..local.replicas.len() {
-                let (filled, is_swapped) = local.replicas[index].state_mut().take_filled();
+            for index in 0..cx.local.replicas.len() {
+                let (filled, is_swapped) = cx.local.replicas[index].state_mut().take_filled();
                 if self.watchers > 0 {
-                    self.tell_watchers(context, local, index, &filled, is_swapped);
+                    self.tell_watchers(cx, index, &filled, is_swapped);
                 }
                 self.filled.extend(filled);
                 if is_swapped {
@@ -707,12 +626,12 @@ impl Blocking {
             let Some((db, key)) = self.filled.pop_front() else {
                 return;
             };
-            self.serve_line(context, local, db, &key);
+            self.serve_line(cx, db, &key);
         }
     }
 
     /// Tells the first who waits for a key to try: whether there is anything, its group's leader knows.
-    fn wake_line(&mut self, context: &mut Context, local: &mut LocalGroups, entry: &(Db, Box<[u8]>)) {
+    fn wake_line(&mut self, cx: &mut Context, entry: &(Db, Box<[u8]>)) {
         let line = self.lines.get(entry);
         let Some(arrival) = line.and_then(|line| line.first()) else {
             return;
@@ -727,23 +646,24 @@ impl Blocking {
         }
         waiter.woken_in = look;
         let reply_to = waiter.reply_to;
-        self.tell_worker(context, local, reply_to.worker, WaitMessage::Woken { reply_to });
+        self.tell_worker(cx, reply_to.worker, WaitMessage::Woken { reply_to });
     }
 
-    fn is_replicated(&self, local: &LocalGroups, key: &[u8]) -> bool {
-        let index = local.index_of_key(key);
-        index.is_some_and(|index| local.replicas[index].has_log())
+    fn is_replicated(&self, cx: &Context, key: &[u8]) -> bool {
+        let index = cx.local.index_of_key(key);
+        index.is_some_and(|index| cx.local.replicas[index].has_log())
     }
 
     /// Pops for those who wait for a key, in their order, as long as it holds something.
-    fn serve_line(&mut self, context: &mut Context, local: &mut LocalGroups, db: Db, key: &[u8]) {
+    fn serve_line(&mut self, cx: &mut Context, db: Db, key: &[u8]) {
         let entry = (db, Box::from(key));
         let mut last = 0;
-        let index = local
+        let index = cx
+            .local
             .index_of_key(key)
             .expect("waiters have keys of this worker only");
-        if local.replicas[index].has_log() {
-            return self.wake_line(context, local, &entry);
+        if cx.local.replicas[index].has_log() {
+            return self.wake_line(cx, &entry);
         }
         loop {
             let Some(line) = self.lines.get(&entry) else {
@@ -753,7 +673,7 @@ impl Blocking {
                 return;
             };
             last = arrival;
-            let Some(kind) = local.replicas[index].state_mut().kind(&context.turn, db, key) else {
+            let Some(kind) = cx.local.replicas[index].state_mut().kind(&cx.turn, db, key) else {
                 return;
             };
             let waiter = &self.waiters[&arrival];
@@ -765,17 +685,17 @@ impl Blocking {
             }
             let (reply_to, operation) = (waiter.reply_to, waiter.operation.clone());
             let (spec, args) = operation.words();
-            if !waiter.is_served || !local.is_one_step(spec, args, &Scope::Cluster) {
+            if !waiter.is_served || !cx.local.is_one_step(spec, args, &Scope::Cluster) {
                 let waiter = self.waiters.get_mut(&arrival);
                 waiter.expect("it stands in the line").is_woken = true;
-                return self.tell_worker(context, local, reply_to.worker, WaitMessage::Woken { reply_to });
+                return self.tell_worker(cx, reply_to.worker, WaitMessage::Woken { reply_to });
             }
-            let began = context.timing.now();
+            let began = cx.timing.now();
             let mut reply = Vec::new();
             let mut out = Writer::new(&mut reply, operation.protocol);
             match operation.parse() {
-                Ok(command) => local.run_here(
-                    context,
+                Ok(command) => crate::local_fast_path::run_here(
+                    cx,
                     operation.db,
                     spec,
                     args,
@@ -785,14 +705,13 @@ impl Blocking {
                 ),
                 Err(error) => error.write(&mut out),
             }
-            let nanos = context.timing.now().saturating_sub(began);
-            context.timing.leave_out(nanos);
+            let nanos = cx.timing.now().saturating_sub(began);
+            cx.timing.leave_out(nanos);
             if !is_nil(&reply) {
-                self.remove_waiter(context, local, arrival);
+                self.remove_waiter(cx, arrival);
                 let bytes = reply;
                 self.tell_worker(
-                    context,
-                    local,
+                    cx,
                     reply_to.worker,
                     WaitMessage::Served {
                         reply_to,

@@ -38,13 +38,13 @@ impl Gateway {
                 ReplyError::WatchInsideMulti.write(&mut connection.writer());
             }
             CommandId::Watch => self.on_watch(connection, args.from(1)),
-            CommandId::Info if self.context.shared.workers.len() > 1 || self.context.view.is_spread => {
+            CommandId::Info if self.cx.shared.workers.len() > 1 || self.cx.view.is_spread => {
                 self.on_info(connection, args);
             }
             CommandId::Wait => self
                 .blocking
                 .replica_waits
-                .on_wait(&mut self.context, connection, spec, args),
+                .on_wait(&mut self.cx, connection, spec, args),
             CommandId::Publish => self.on_publish(connection, Kind::Channel, args),
             CommandId::SPublish => self.on_publish(connection, Kind::ShardChannel, args),
             CommandId::SSubscribe => {
@@ -129,9 +129,7 @@ impl Gateway {
             CommandId::PubSubShardChannels => self.pubsub_channels(Kind::ShardChannel, args, w)?,
             CommandId::PubSubNumSub => self.pubsub_counts(Kind::Channel, args.from(2), w),
             CommandId::PubSubShardNumSub => self.pubsub_counts(Kind::ShardChannel, args.from(2), w),
-            CommandId::PubSubNumPat => {
-                w.integer(self.context.shared.subscriptions.names(Kind::Pattern) as i64)
-            }
+            CommandId::PubSubNumPat => w.integer(self.cx.shared.subscriptions.names(Kind::Pattern) as i64),
             CommandId::PubSubHelp => command::introspect::help("PUBSUB", help::PUBSUB, w),
 
             // The server.
@@ -142,7 +140,7 @@ impl Gateway {
             CommandId::ConfigRewrite => self.config_rewrite(w)?,
             CommandId::ConfigHelp => command::introspect::help("CONFIG", help::CONFIG, w),
             CommandId::Time => self.time(w),
-            CommandId::Wait => ReplicaWaits::at_once(&self.context, args, w)?,
+            CommandId::Wait => ReplicaWaits::at_once(&self.cx, args, w)?,
             CommandId::MemoryStats => self.memory_stats(w),
             CommandId::MemoryDoctor => self.memory_doctor(w),
             CommandId::MemoryMallocStats => self.memory_malloc_stats(w),
@@ -154,7 +152,7 @@ impl Gateway {
             CommandId::ModuleHelp => command::introspect::help("MODULE", help::MODULE, w),
             CommandId::Role => server::role(w),
             // Nothing is ever saved: as `INFO` has it.
-            CommandId::LastSave => w.integer(self.context.shared.started_at / 1_000),
+            CommandId::LastSave => w.integer(self.cx.shared.started_at / 1_000),
             CommandId::FunctionFlush => server::function_flush(args, w)?,
             CommandId::SlowLogGet => self.slow_log_get(args, w)?,
             CommandId::SlowLogLen => self.slow_log_len(w),

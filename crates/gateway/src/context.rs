@@ -3,16 +3,20 @@
 
 use crate::cluster_view::ClusterView;
 use crate::connection::Connection;
+use crate::delivery::Delivery;
+use crate::local_groups::LocalGroups;
+use crate::message::{MailboxBatch, Message};
 use crate::outbox::Outbox;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::Timing;
 use bytes::Bytes;
 use command::Spec;
-use ids::{Boot, Groups, Monotonic, Prng, UnixMillis};
+use ids::{Boot, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use keyspace::{EventClasses, Limits};
 use options::Settings;
-use replica::{ReplyTo, Turn};
+use peer_wire::PeerMessage;
+use replica::{ReplyTo, Request, Turn};
 use resp::Args;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -34,6 +38,7 @@ pub(crate) struct Context {
     pub(crate) timing: Timing,
     /// The frame of the command that is being carried out, if it is long and need not be copied.
     pub(crate) frame: Option<Bytes>,
+    pub(crate) local: LocalGroups,
     pub(crate) outbox: Outbox,
 }
 
@@ -69,7 +74,7 @@ impl<T> Deref for Followed<T> {
 }
 
 impl Context {
-    pub(crate) fn new(worker: u16, shared: Arc<Shared>, seed: u64) -> Context {
+    pub(crate) fn new(worker: u16, shared: Arc<Shared>, secret: HashSeed, seed: u64) -> Context {
         Context {
             worker,
             stats: shared.workers[usize::from(worker)].clone(),
@@ -92,9 +97,35 @@ impl Context {
             prng: Prng::new(seed),
             timing: Timing::new(shared.hooks.clock),
             frame: None,
+            local: LocalGroups::new(worker, &shared, secret),
             outbox: Outbox::new(shared.workers.len()),
             shared,
         }
+    }
+
+    /// See [`Outbox::mailbox_batch`].
+    #[inline]
+    pub(crate) fn mailbox_batch(&mut self, worker: u16) -> &mut MailboxBatch {
+        self.outbox.mailbox_batch(worker)
+    }
+
+    /// Puts a message into the mailbox batch for `worker`.
+    pub(crate) fn send(&mut self, worker: u16, message: Message) {
+        self.mailbox_batch(worker).push(message);
+    }
+
+    pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {
+        self.outbox.peer_messages.push((node, message));
+    }
+
+    /// Asks a group something, wherever it lives.
+    pub(crate) fn request(&mut self, group: GroupId, request: Request) {
+        self.outbox.requests.push_back((group, request));
+    }
+
+    /// An answer, or a message, for connections of this worker.
+    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+        self.outbox.deliveries.push_back(delivery);
     }
 
     /// This start of the node, as the cluster counts them; until it is known, as nobody else does.

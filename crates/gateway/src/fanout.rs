@@ -335,7 +335,7 @@ impl Gateway {
     ) -> bool {
         let is_asked_alone =
             |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
-        let join = Join::of(spec, args).filter(|join| self.context.view.is_spread && !is_asked_alone(join));
+        let join = Join::of(spec, args).filter(|join| self.cx.view.is_spread && !is_asked_alone(join));
         let Some(join) = join else {
             return false;
         };
@@ -352,7 +352,7 @@ impl Gateway {
             connection.pipeline.target().extend(reply);
             return true;
         };
-        let reply_to = self.context.reserve(connection);
+        let reply_to = self.cx.reserve(connection);
         let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, args);
         let gathered = Gathered {
             join,
@@ -362,7 +362,7 @@ impl Gateway {
             wished: Vec::new(),
             silent: silent
                 .into_iter()
-                .chain(self.context.view.nodes_down())
+                .chain(self.cx.view.nodes_down())
                 .map(Whom::Node)
                 .collect(),
         };
@@ -384,7 +384,7 @@ impl Gateway {
             // All of them have these values already.
             return connection.writer().ok();
         }
-        let reply_to = self.context.reserve(connection);
+        let reply_to = self.cx.reserve(connection);
         connection.session.is_waiting = true;
         let id = self.note_question(Whom::Meta, reply_to, Purpose::Part);
         let gathered = Gathered {
@@ -416,7 +416,7 @@ impl Gateway {
         self.set_for_cluster(words.as_args());
         let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, words.as_args());
         // A node that has just become a member may serve clients already, and its link to this worker be on its way.
-        let down: Vec<NodeId> = self.context.view.nodes_down().collect();
+        let down: Vec<NodeId> = self.cx.view.nodes_down().collect();
         let bytes = question_of(words.as_args());
         for &node in &down {
             let id = self.note_question(Whom::Node(node), reply_to, Purpose::Part);
@@ -437,9 +437,7 @@ impl Gateway {
             .filter_map(|(id, asking)| asking.unsent.take().map(|bytes| Question { id: *id, bytes }))
             .collect();
         for question in unsent {
-            self.context
-                .outbox
-                .send_to_node(node, PeerMessage::Fanout(question));
+            self.cx.send_to_node(node, PeerMessage::Fanout(question));
         }
     }
 
@@ -456,12 +454,12 @@ impl Gateway {
         };
         let (unversioned, versioned): (Vec<_>, Vec<_>) =
             settings.into_iter().partition(|(.., version)| *version == 0);
-        self.context.shared.set_for_cluster(versioned);
+        self.cx.shared.set_for_cluster(versioned);
         let pairs = unversioned.iter();
         let pairs: Vec<(&[u8], &[u8])> = pairs
             .map(|(name, value, _)| (name.as_bytes(), value.as_bytes()))
             .collect();
-        if let Err(error) = self.context.shared.set_settings(&pairs) {
+        if let Err(error) = self.cx.shared.set_settings(&pairs) {
             tracing::warn!(%error, "what is set for the whole cluster cannot be set here");
         }
         // What follows in this turn already sees it.
@@ -479,7 +477,7 @@ impl Gateway {
     ) {
         match Join::of(spec, args) {
             Some(Join::NamesCounted) => {
-                let names = self.context.shared.subscriptions.lock(Kind::Pattern);
+                let names = self.cx.shared.subscriptions.lock(Kind::Pattern);
                 let mut w = Writer::new(reply, Protocol::Resp2);
                 w.array(names.len());
                 names.keys().for_each(|name| w.bulk(name));
@@ -501,7 +499,7 @@ impl Gateway {
         purpose: Purpose,
         args: Args<'_>,
     ) -> (usize, Vec<NodeId>) {
-        let nodes = self.context.view.nodes_up().collect::<Vec<_>>();
+        let nodes = self.cx.view.nodes_up().collect::<Vec<_>>();
         if self.fanout.questions.len() + nodes.len() > QUESTIONS_MAX {
             return (0, nodes);
         }
@@ -509,15 +507,14 @@ impl Gateway {
         for &node in &nodes {
             let id = self.note_question(Whom::Node(node), reply_to, purpose);
             let bytes = bytes.clone();
-            self.context
-                .outbox
+            self.cx
                 .send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
         }
         (nodes.len(), Vec::new())
     }
 
     fn note_question(&mut self, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
-        let until = self.context.now.after(PATIENCE);
+        let until = self.cx.now.after(PATIENCE);
         self.fanout.asked += 1;
         let asking = Asking {
             whom,
@@ -563,7 +560,7 @@ impl Gateway {
         };
         if let Some(kind) = kind {
             let (channel, message) = (args.arg(1), args.arg(2));
-            let receivers = self.context.shared.subscriptions.receivers(kind, channel);
+            let receivers = self.cx.shared.subscriptions.receivers(kind, channel);
             self.on_node_message(kind, channel, message);
             Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
         } else if spec.id == CommandId::Info {
@@ -581,9 +578,9 @@ impl Gateway {
                 0,
                 nowhere,
                 nowhere,
-                self.context.worker,
+                self.cx.worker,
                 0,
-                self.context.turn.now.0,
+                self.cx.turn.now.0,
             ));
             let mut session = Session::new(info, u64::MAX, Endpoint::AnyNode, true);
             self.carry_out_part(&mut session, spec, args, &mut reply);
@@ -594,9 +591,7 @@ impl Gateway {
             id: question.id,
             bytes: reply.into(),
         };
-        self.context
-            .outbox
-            .send_to_node(from, PeerMessage::FanoutAnswer(answer));
+        self.cx.send_to_node(from, PeerMessage::FanoutAnswer(answer));
     }
 
     /// Another node has carried out its part.
@@ -675,7 +670,7 @@ impl Gateway {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes, gathered.protocol);
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
-        self.context.outbox.deliver(match gathered.join {
+        self.cx.deliver(match gathered.join {
             // Its next commands are carried out under what was set.
             Join::Kept => Delivery::Awaited { reply_to, bytes },
             _ => Delivery::Reply { reply_to, bytes },

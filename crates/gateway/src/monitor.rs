@@ -17,7 +17,7 @@ impl Gateway {
     /// Shows a command that was carried out to those who watch, if there are any.
     #[inline]
     pub(crate) fn show(&mut self, session: &Session, db: Db, spec: &'static Spec, args: Args<'_>) {
-        if self.context.shared.monitors.load(Ordering::Relaxed) > 0 {
+        if self.cx.shared.monitors.load(Ordering::Relaxed) > 0 {
             self.show_to_monitors(session, db, spec, args);
         }
     }
@@ -28,24 +28,24 @@ impl Gateway {
         if hides(Flags::ADMIN) || hides(Flags::SKIP_MONITOR) {
             return;
         }
-        let text: Arc<[u8]> = line(self.context.turn.now.0, db, session.info.address, spec, args).into();
+        let text: Arc<[u8]> = line(self.cx.turn.now.0, db, session.info.address, spec, args).into();
         let watching = (0..)
-            .zip(&self.context.shared.workers)
+            .zip(&self.cx.shared.workers)
             .filter(|(_, stats)| stats.monitors.get() > 0)
             .map(|(worker, _)| worker)
             .collect::<Vec<u16>>();
         for worker in watching {
-            if worker == self.context.worker {
+            if worker == self.cx.worker {
                 self.on_shown(text.clone());
             } else {
-                self.context.outbox.send(worker, Message::Shown(text.clone()));
+                self.cx.send(worker, Message::Shown(text.clone()));
             }
         }
     }
 
     /// A line for those who watch at this worker.
     pub(crate) fn on_shown(&mut self, line: Arc<[u8]>) {
-        self.context.outbox.deliver(Delivery::Message {
+        self.cx.deliver(Delivery::Message {
             listeners: self.pubsub.monitors.clone(),
             message: line,
         });

@@ -44,24 +44,24 @@ impl Gateway {
     /// Sends what happened in a group of this worker during the call that was just made.
     #[inline]
     pub(crate) fn tell(&mut self, index: usize) {
-        if !self.local.replicas[index].local().events.is_empty() {
-            self.local.note_events(index);
+        if !self.cx.local.replicas[index].local().events.is_empty() {
+            self.cx.local.note_events(index);
             self.tell_noted();
         }
     }
 
     /// [`Gateway::tell`] for every group of this worker.
     pub(crate) fn tell_all(&mut self) {
-        (0..self.local.replicas.len()).for_each(|index| self.local.note_events(index));
+        (0..self.cx.local.replicas.len()).for_each(|index| self.cx.local.note_events(index));
         self.tell_noted();
     }
 
     /// Sends what was noted to be told.
     #[inline]
     pub(crate) fn tell_noted(&mut self) {
-        if !self.local.events.is_empty() {
-            for (index, events) in std::mem::take(&mut self.local.events) {
-                if !self.local.replicas[index].has_log() {
+        if !self.cx.local.events.is_empty() {
+            for (index, events) in std::mem::take(&mut self.cx.local.events) {
+                if !self.cx.local.replicas[index].has_log() {
                     self.tell_events(events);
                     continue;
                 }

@@ -76,15 +76,10 @@ impl Outbox {
             .expect("the caller was given one")
     }
 
-    /// Puts a message into the mailbox batch for `worker`.
-    pub(crate) fn send(&mut self, worker: u16, message: Message) {
-        self.mailbox_batch(worker).push(message);
-    }
-
     /// Sends all workers but this one a message.
     pub(crate) fn send_to_others(&mut self, worker: u16, message: impl Fn() -> Message) {
         for other in (0..self.posts.len() as u16).filter(|other| *other != worker) {
-            self.send(other, message());
+            self.mailbox_batch(other).push(message());
         }
     }
 
@@ -97,22 +92,8 @@ impl Outbox {
         }
     }
 
-    /// An answer, or a message, for connections of this worker.
-    pub(crate) fn deliver(&mut self, delivery: Delivery) {
-        self.deliveries.push_back(delivery);
-    }
-
     /// Tells the driver to look for connections that `CLIENT KILL` marked.
     pub(crate) fn reap_soon(&mut self) {
-        self.deliver(Delivery::Reap);
-    }
-
-    /// Asks a group something, wherever it lives.
-    pub(crate) fn request(&mut self, group: GroupId, request: Request) {
-        self.requests.push_back((group, request));
-    }
-
-    pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {
-        self.peer_messages.push((node, message));
+        self.deliveries.push_back(Delivery::Reap);
     }
 }

@@ -341,9 +341,9 @@ impl Gateway {
             }
             if is_new {
                 let name = self.pubsub.kept(kind, name);
-                self.context.shared.subscriptions.join(kind, &name);
+                self.cx.shared.subscriptions.join(kind, &name);
                 self.pubsub.join(kind, &name, token);
-                self.context.stats.subscriptions.add(1);
+                self.cx.stats.subscriptions.add(1);
                 listening.names[kind.index()].insert(name);
             }
             changed(kind.words()[0], Some(name), listening.shown(kind), w);
@@ -384,12 +384,12 @@ impl Gateway {
     }
 
     fn leave(&mut self, kind: Kind, name: &[u8], token: u64) {
-        self.context.shared.subscriptions.leave(kind, name);
+        self.cx.shared.subscriptions.leave(kind, name);
         self.pubsub.leave(kind, name, token);
-        self.context
+        self.cx
             .stats
             .subscriptions
-            .set(self.context.stats.subscriptions.get().saturating_sub(1));
+            .set(self.cx.stats.subscriptions.get().saturating_sub(1));
     }
 
     /// The connection listens to nothing any more: it is closed, or begins anew.
@@ -414,19 +414,19 @@ impl Gateway {
         if !listening.is_monitor {
             listening.is_monitor = true;
             insert(&mut self.pubsub.monitors, session.token);
-            self.context.stats.monitors.add(1);
-            self.context.shared.monitors.fetch_add(1, Ordering::SeqCst);
+            self.cx.stats.monitors.add(1);
+            self.cx.shared.monitors.fetch_add(1, Ordering::SeqCst);
         }
         session.note_listening();
     }
 
     fn stop_monitoring(&mut self, token: u64) {
         remove(&mut self.pubsub.monitors, token);
-        self.context
+        self.cx
             .stats
             .monitors
-            .set(self.context.stats.monitors.get().saturating_sub(1));
-        self.context.shared.monitors.fetch_sub(1, Ordering::SeqCst);
+            .set(self.cx.stats.monitors.get().saturating_sub(1));
+        self.cx.shared.monitors.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// `PUBLISH`, `SPUBLISH`: answered at once if no other worker can have receivers, and there is no other node.
@@ -434,10 +434,10 @@ impl Gateway {
         let (channel, message) = (args.arg(1), args.arg(2));
         let here = self.broadcast_here(kind, channel, message);
         let workers = self.listening_workers().count();
-        if workers == 0 && self.context.view.nodes_up().next().is_none() {
+        if workers == 0 && self.cx.view.nodes_up().next().is_none() {
             return connection.writer().integer(here as i64);
         }
-        let reply_to = self.context.reserve(connection);
+        let reply_to = self.cx.reserve(connection);
         let (nodes, not_asked) = self.ask_nodes(reply_to, Purpose::Receivers, args);
         if !not_asked.is_empty() {
             self.broadcast_to_nodes(kind, channel, message);
@@ -452,7 +452,7 @@ impl Gateway {
     /// `PUBLISH`, `SPUBLISH` inside `EXEC`, whose reply cannot wait: the receivers are counted by who listens now.
     pub(crate) fn publish_now(&mut self, kind: Kind, args: Args<'_>, w: &mut Writer<'_>) {
         let (channel, message) = (args.arg(1), args.arg(2));
-        w.integer(self.context.shared.subscriptions.receivers(kind, channel) as i64);
+        w.integer(self.cx.shared.subscriptions.receivers(kind, channel) as i64);
         self.broadcast(kind, channel, message);
     }
 
@@ -471,15 +471,14 @@ impl Gateway {
 
     /// The other workers that have subscriptions.
     fn listening_workers(&self) -> impl Iterator<Item = u16> + use<'_> {
-        let others = self.context.other_workers();
+        let others = self.cx.other_workers();
         let listening = others.filter(|(_, stats)| stats.subscriptions.get() > 0);
         listening.map(|(worker, _)| worker)
     }
 
     fn broadcast_elsewhere(&mut self, reply_to: Option<ReplyTo>, kind: Kind, channel: &[u8], message: &[u8]) {
         for worker in self.listening_workers().collect::<Vec<_>>() {
-            self.context
-                .outbox
+            self.cx
                 .mailbox_batch(worker)
                 .push_broadcast(reply_to, kind, channel, message);
         }
@@ -494,7 +493,7 @@ impl Gateway {
                 Kind::Channel | Kind::Pattern => b"message",
             };
             receivers += listeners.len();
-            self.context.outbox.deliver(Delivery::Message {
+            self.cx.deliver(Delivery::Message {
                 listeners: listeners.clone(),
                 message: frame(&[word, channel, message]),
             });
@@ -507,7 +506,7 @@ impl Gateway {
                     continue;
                 };
                 receivers += listeners.len();
-                self.context.outbox.deliver(Delivery::Message {
+                self.cx.deliver(Delivery::Message {
                     listeners: listeners.clone(),
                     message: frame(&[b"pmessage", &pattern, channel, message]),
                 });
@@ -520,9 +519,7 @@ impl Gateway {
     pub(crate) fn on_broadcast(&mut self, from: u16, reply_to: Option<ReplyTo>, kind: Kind, words: Args<'_>) {
         let receivers = self.broadcast_here(kind, words.arg(0), words.arg(1));
         if let Some(reply_to) = reply_to {
-            self.context
-                .outbox
-                .send(from, Message::Received { reply_to, receivers });
+            self.cx.send(from, Message::Received { reply_to, receivers });
         }
     }
 
@@ -537,7 +534,7 @@ impl Gateway {
     fn publish_done(&mut self, reply_to: ReplyTo, receivers: u64) {
         let mut bytes = Vec::new();
         Writer::new(&mut bytes, Protocol::Resp2).integer(receivers as i64);
-        self.context.outbox.deliver(Delivery::Reply { reply_to, bytes });
+        self.cx.deliver(Delivery::Reply { reply_to, bytes });
     }
 
     /// `PUBSUB CHANNELS`, `PUBSUB SHARDCHANNELS`.
@@ -550,7 +547,7 @@ impl Gateway {
         if args.len() > 3 {
             return Err(ReplyError::unknown_subcommand_or_arity("pubsub", args.arg(1)));
         }
-        let names = self.context.shared.subscriptions.lock(kind);
+        let names = self.cx.shared.subscriptions.lock(kind);
         let wanted = args.get(2).map(Glob::new);
         let is_wanted = |name: &&Name| wanted.as_ref().is_none_or(|wanted| wanted.matches(name));
         let found: Vec<&Name> = names.keys().filter(is_wanted).collect();
@@ -561,7 +558,7 @@ impl Gateway {
 
     /// `PUBSUB NUMSUB`, `PUBSUB SHARDNUMSUB`.
     pub(crate) fn pubsub_counts(&self, kind: Kind, names: Args<'_>, w: &mut Writer<'_>) {
-        let counts = self.context.shared.subscriptions.lock(kind);
+        let counts = self.cx.shared.subscriptions.lock(kind);
         w.array(names.len() * 2);
         for name in names.iter() {
             w.bulk(name);

@@ -67,23 +67,23 @@ impl ReplicaWaits {
     /// `WAIT` outside of `MULTI`.
     pub(crate) fn on_wait(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
     ) {
-        let beside = context.view.replicas_beside();
+        let beside = cx.view.replicas_beside();
         let (replicas, timeout) = match parse(args) {
             Ok((replicas, timeout)) if replicas > i64::from(beside) => (replicas, timeout),
             Ok(_) => return connection.writer().integer(beside.into()),
             Err(error) => return error.write(&mut connection.writer()),
         };
-        let reply_to = context.reserve(connection);
+        let reply_to = cx.reserve(connection);
         connection.session.is_waiting = true;
         connection.session.info.set_blocked(true);
-        let spent = context.postpone_time();
+        let spent = cx.postpone_time();
         let nanos = timeout.saturating_mul(NANOS_OF_MILLI);
-        let deadline = (timeout > 0).then(|| context.timing.now().saturating_add(nanos));
+        let deadline = (timeout > 0).then(|| cx.timing.now().saturating_add(nanos));
         let token = reply_to.connection;
         self.deadlines.extend(deadline.map(|deadline| (deadline, token)));
         let wait = ReplicaWait {
@@ -98,41 +98,41 @@ impl ReplicaWaits {
     }
 
     /// `WAIT` inside `MULTI`: nobody waits.
-    pub(crate) fn at_once(context: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    pub(crate) fn at_once(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
         parse(args)?;
-        w.integer(context.view.replicas_beside().into());
+        w.integer(cx.view.replicas_beside().into());
         Ok(())
     }
 
     /// Lets those go on for whom there are replicas enough now: the layout is a new one.
-    pub(crate) fn on_layout(&mut self, context: &mut Context) {
-        let beside = context.view.replicas_beside().into();
+    pub(crate) fn on_layout(&mut self, cx: &mut Context) {
+        let beside = cx.view.replicas_beside().into();
         let waits = self.waits.iter();
         let ended: Vec<u64> = waits
             .filter(|(_, wait)| wait.replicas <= beside)
             .map(|(&token, _)| token)
             .collect();
         for token in ended {
-            self.end(context, token, None);
+            self.end(cx, token, None);
         }
     }
 
     /// Lets those go on whose time is over.
-    pub(crate) fn end_late(&mut self, context: &mut Context) {
-        let now = context.timing.now();
+    pub(crate) fn end_late(&mut self, cx: &mut Context) {
+        let now = cx.timing.now();
         while let Some(&(deadline, token)) = self.deadlines.first() {
             if deadline > now {
                 return;
             }
-            self.end(context, token, None);
+            self.end(cx, token, None);
         }
     }
 
     /// `CLIENT UNBLOCK`, for a client of this worker, if it waits for replicas.
-    pub(crate) fn unblock(&mut self, context: &mut Context, client: u64, ending: Option<Vec<u8>>) {
+    pub(crate) fn unblock(&mut self, cx: &mut Context, client: u64, ending: Option<Vec<u8>>) {
         let mut waits = self.waits.iter();
         if let Some((&token, _)) = waits.find(|(_, wait)| wait.client == client) {
-            self.end(context, token, ending);
+            self.end(cx, token, ending);
         }
     }
 
@@ -142,17 +142,17 @@ impl ReplicaWaits {
     }
 
     /// Answers with how many replicas there are, or with `ending`.
-    fn end(&mut self, context: &mut Context, token: u64, ending: Option<Vec<u8>>) {
+    fn end(&mut self, cx: &mut Context, token: u64, ending: Option<Vec<u8>>) {
         let Some(wait) = self.remove(token) else {
             return;
         };
-        let beside = context.view.replicas_beside();
+        let beside = cx.view.replicas_beside();
         let bytes = ending.unwrap_or_else(|| {
             let mut reply = Vec::new();
             Writer::new(&mut reply, wait.operation.protocol).integer(beside.into());
             reply
         });
-        context.outbox.deliver(Delivery::Unblocked {
+        cx.deliver(Delivery::Unblocked {
             reply_to: wait.reply_to,
             operation: wait.operation,
             nanos: wait.spent,

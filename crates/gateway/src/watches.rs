@@ -13,7 +13,6 @@
 
 use crate::blocking::Blocking;
 use crate::context::Context;
-use crate::local_groups::LocalGroups;
 use bytes::Bytes;
 use ids::{GroupId, Monotonic, NodeId};
 use peer_wire::{Await, Filled, PeerMessage};
@@ -99,21 +98,14 @@ fn tell(group: GroupId, (db, key): &FullKey, is_kept: bool) -> PeerMessage {
 
 impl Blocking {
     /// The index of a group, if it is one of this worker's and there is a cluster.
-    fn watched(&self, local: &LocalGroups, group: GroupId) -> Option<usize> {
-        local.index(group).filter(|index| *index < self.watches.len())
+    fn watched(&self, cx: &Context, group: GroupId) -> Option<usize> {
+        cx.local.index(group).filter(|index| *index < self.watches.len())
     }
 
     /// The first client here waits for a key of a group, or the last one does not any more.
-    pub(crate) fn watch_key(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        index: usize,
-        key: &FullKey,
-        is_on: bool,
-    ) {
-        let group = local.replicas[index].group();
-        let outbox = &mut context.outbox.peer_messages;
+    pub(crate) fn watch_key(&mut self, cx: &mut Context, index: usize, key: &FullKey, is_on: bool) {
+        let group = cx.local.replicas[index].group();
+        let outbox = &mut cx.outbox.peer_messages;
         // Before there is a cluster there is nobody to ask.
         let Some(watches) = self.watches.get_mut(index) else {
             return;
@@ -129,18 +121,12 @@ impl Blocking {
     }
 
     /// Time passes: whoever is to be asked is asked. `target` is where the group is thought to be led.
-    pub(crate) fn tick_watches(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        index: usize,
-        target: Option<NodeId>,
-    ) {
-        let now = context.now;
-        let is_replicated = local.replicas[index].has_log();
-        let group = local.replicas[index].group();
-        let outbox = &mut context.outbox.peer_messages;
-        let has_replica = local.replicas[index].member().is_some();
+    pub(crate) fn tick_watches(&mut self, cx: &mut Context, index: usize, target: Option<NodeId>) {
+        let now = cx.now;
+        let is_replicated = cx.local.replicas[index].has_log();
+        let group = cx.local.replicas[index].group();
+        let outbox = &mut cx.outbox.peer_messages;
+        let has_replica = cx.local.replicas[index].member().is_some();
         let holder = target.filter(|_| is_replicated && !has_replica);
         let watches = &mut self.watches[index];
         if watches.is_idle() {
@@ -149,7 +135,7 @@ impl Blocking {
         if !has_replica && watches.kept_count > 0 {
             // It was here, and is not any more.
             for _ in 0..std::mem::take(&mut watches.kept_count) {
-                local.replicas[index].state_mut().await_keys(false);
+                cx.local.replicas[index].state_mut().await_keys(false);
                 self.watchers -= 1;
             }
             for (key, nodes) in std::mem::take(&mut watches.kept) {
@@ -173,53 +159,41 @@ impl Blocking {
         if is_other {
             let wanted: Vec<FullKey> = watches.wanted.keys().cloned().collect();
             // They may have been filled while nobody looked.
-            self.wake_lines(context, local, wanted);
+            self.wake_lines(cx, wanted);
         }
     }
 
     /// Clients of another node wait for a key of a group that has a replica here, or do not any more.
-    pub(crate) fn on_peer_await(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        from: NodeId,
-        waits: Await,
-    ) {
-        let Some(index) = self.watched(local, waits.group) else {
+    pub(crate) fn on_peer_await(&mut self, cx: &mut Context, from: NodeId, waits: Await) {
+        let Some(index) = self.watched(cx, waits.group) else {
             return;
         };
         let key: FullKey = (waits.db, Box::from(&waits.key[..]));
-        let outbox = &mut context.outbox.peer_messages;
+        let outbox = &mut cx.outbox.peer_messages;
         let watches = &mut self.watches[index];
         if !waits.is_on {
             if watches.let_go(&key, from) {
-                local.replicas[index].state_mut().await_keys(false);
+                cx.local.replicas[index].state_mut().await_keys(false);
                 self.watchers -= 1;
             }
             return;
         }
         let has_room = watches.kept_count < KEPT_MAX && key.1.len() <= KEPT_KEY_BYTES_MAX;
-        if local.replicas[index].member().is_none() || !has_room {
+        if cx.local.replicas[index].member().is_none() || !has_room {
             outbox.push((from, tell(waits.group, &key, false)));
         } else if watches.keep(key, from) {
-            local.replicas[index].state_mut().await_keys(true);
+            cx.local.replicas[index].state_mut().await_keys(true);
             self.watchers += 1;
         }
     }
 
     /// A key of a group without a replica here may have been filled.
-    pub(crate) fn on_peer_filled(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        from: NodeId,
-        filled: Filled,
-    ) {
-        let Some(index) = self.watched(local, filled.group) else {
+    pub(crate) fn on_peer_filled(&mut self, cx: &mut Context, from: NodeId, filled: Filled) {
+        let Some(index) = self.watched(cx, filled.group) else {
             return;
         };
         let key: FullKey = (filled.db, Box::from(&filled.key[..]));
-        let again = context.now.after(POLL);
+        let again = cx.now.after(POLL);
         let watches = &mut self.watches[index];
         let is_asked = watches.asked == Some(from);
         let Some(awaited) = watches.wanted.get_mut(&key) else {
@@ -228,20 +202,13 @@ impl Blocking {
         if !filled.is_kept && is_asked {
             *awaited = Some(again);
         }
-        self.wake_lines(context, local, vec![key]);
+        self.wake_lines(cx, vec![key]);
     }
 
     /// Tells other nodes which of the keys that they wait for were filled; with `is_any`, it may have been any.
-    pub(crate) fn tell_watchers(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        index: usize,
-        filled: &[FullKey],
-        is_any: bool,
-    ) {
-        let group = local.replicas[index].group();
-        let outbox = &mut context.outbox.peer_messages;
+    pub(crate) fn tell_watchers(&mut self, cx: &mut Context, index: usize, filled: &[FullKey], is_any: bool) {
+        let group = cx.local.replicas[index].group();
+        let outbox = &mut cx.outbox.peer_messages;
         let Some(watches) = self.watches.get(index) else {
             return;
         };
@@ -261,17 +228,17 @@ impl Blocking {
     }
 
     /// The whole state of a group was replaced: any key may have been filled.
-    pub(crate) fn all_filled(&mut self, context: &mut Context, local: &mut LocalGroups, index: usize) {
-        self.tell_watchers(context, local, index, &[], true);
+    pub(crate) fn all_filled(&mut self, cx: &mut Context, index: usize) {
+        self.tell_watchers(cx, index, &[], true);
         let wanted = self.watches[index].wanted.keys().cloned().collect();
-        self.wake_lines(context, local, wanted);
+        self.wake_lines(cx, wanted);
     }
 
     /// A link broke.
-    pub(crate) fn forget_watcher(&mut self, local: &mut LocalGroups, index: usize, node: NodeId) {
+    pub(crate) fn forget_watcher(&mut self, cx: &mut Context, index: usize, node: NodeId) {
         let gone = self.watches[index].on_link_lost(node);
         for _ in 0..gone {
-            local.replicas[index].state_mut().await_keys(false);
+            cx.local.replicas[index].state_mut().await_keys(false);
         }
         self.watchers -= gone;
     }

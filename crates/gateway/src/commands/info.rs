@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 impl Gateway {
     /// `INFO` outside of `MULTI`: other workers refresh their figures first, and other nodes count what they lead.
     pub(super) fn on_info(&mut self, connection: &mut Connection, args: Args<'_>) {
-        let reply_to = self.context.reserve(connection);
+        let reply_to = self.cx.reserve(connection);
         connection.session.is_waiting = true;
         let mut sections = wanted(args.from(1)).into_iter();
         let counts_keys = sections.any(|section| section.title == Section::KEYSPACE);
@@ -43,10 +43,10 @@ impl Gateway {
         self.refresh_stats();
         let sections = wanted(args.from(1));
         let report = Report::new(
-            &self.context.shared,
-            &self.context.settings,
+            &self.cx.shared,
+            &self.cx.settings,
             endpoint,
-            self.context.turn.now,
+            self.cx.turn.now,
             counts,
         );
         w.verbatim("txt", report.text(&sections).as_bytes());
