@@ -34,6 +34,7 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::maxmemory::Changed;
+use crate::pubsub::{Kind, Published};
 use crate::session::Session;
 use crate::watches::Watches;
 use bytes::Bytes;
@@ -42,9 +43,7 @@ use consensus::{Beat, BeatAnswer, Beats, Claim, LOOK, Listener, Looks, Message, 
 use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use keyspace::{Operations, SCRUB_FORMAT};
 use mutations::Mutation;
-use peer_wire::{
-    ChannelKind, PeerMessage, Publish, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome,
-};
+use peer_wire::{ChannelKind, PeerMessage, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome};
 use replica::locks_of;
 use replica::{
     Asked, Batch, BatchOutcome, BatchResponse, Chunk, Effects, GroupClient, Input, Member, NoCheckOut,
@@ -376,7 +375,7 @@ impl Gateway {
             // Nodes that have died meanwhile would be counted on: a learner that becomes a voter, and those who stay when others go.
             // The group could neither make the change nor go back.
             if let (control::Order::Change { promote, remove }, Some(member)) = (order, member) {
-                let seats = &self.layout_of(index).seats;
+                let seats = &self.cx.layout_of(index).seats;
                 let is_there = |voter: &&Incarnation| {
                     let node = seats.get(voter);
                     let peer = node.and_then(|node| self.cluster.peers.get(node));
@@ -430,7 +429,7 @@ impl Gateway {
     /// The seats with their replicas, and what the layout says of their groups.
     fn seats(&self) -> impl Iterator<Item = (&Seat, &Replica, &GroupLayout)> {
         let seats = self.cluster.seats.iter().zip(&self.cx.local.replicas).enumerate();
-        seats.map(|(index, (seat, replica))| (seat, replica, self.layout_of(index)))
+        seats.map(|(index, (seat, replica))| (seat, replica, self.cx.layout_of(index)))
     }
 
     /// The replicas of this worker that know no leader of their group, and what is kept from before groups began anew.
@@ -548,10 +547,15 @@ impl Gateway {
             }
             PeerMessage::Publish(publish) => {
                 let kind = match publish.kind {
-                    ChannelKind::Channel => crate::pubsub::Kind::Channel,
-                    ChannelKind::ShardChannel => crate::pubsub::Kind::ShardChannel,
+                    ChannelKind::Channel => Kind::Channel,
+                    ChannelKind::ShardChannel => Kind::ShardChannel,
                 };
-                self.on_node_message(kind, &publish.channel, &publish.payload);
+                let published = Published {
+                    kind,
+                    channel: &publish.channel,
+                    payload: &publish.payload,
+                };
+                self.pubsub.on_node_message(&mut self.cx, published);
             }
             // What concerns the node as a whole is not a worker's.
             _ => {}
@@ -562,52 +566,6 @@ impl Gateway {
     /// The raw monotonic time, as of this turn.
     pub fn cluster_now(&self) -> Monotonic {
         self.cx.now
-    }
-
-    /// Sends a message to a channel to all other nodes: who listens there is their business.
-    pub(crate) fn broadcast_to_nodes(&mut self, kind: crate::pubsub::Kind, channel: &[u8], message: &[u8]) {
-        let up: Vec<NodeId> = self.cx.view.nodes_up().collect();
-        self.send_to_nodes(&up, kind, channel, message);
-    }
-
-    /// The nodes that hear of what happens in a group from its leader here; none if another one leads it. Those that have a
-    /// replica hear of it there, as soon as that has the state.
-    pub(crate) fn nodes_without_replica(&self, index: usize) -> Vec<NodeId> {
-        let Some(member) = self.cx.local.replicas[index].leader() else {
-            return Vec::new();
-        };
-        let seats = &self.layout_of(index).seats;
-        let has_none = |node: &NodeId| {
-            let replicas = seats.iter().filter(|(_, other)| *other == node);
-            !replicas
-                .into_iter()
-                .any(|(replica, _)| member.applies_itself(*replica))
-        };
-        self.cx.view.nodes_up().filter(has_none).collect()
-    }
-
-    /// Sends a message to a channel to these nodes.
-    pub(crate) fn send_to_nodes(
-        &mut self,
-        nodes: &[NodeId],
-        kind: crate::pubsub::Kind,
-        channel: &[u8],
-        message: &[u8],
-    ) {
-        if nodes.is_empty() {
-            return;
-        }
-        let publish = Publish {
-            kind: match kind {
-                crate::pubsub::Kind::ShardChannel => ChannelKind::ShardChannel,
-                crate::pubsub::Kind::Channel | crate::pubsub::Kind::Pattern => ChannelKind::Channel,
-            },
-            channel: Bytes::copy_from_slice(channel),
-            payload: Bytes::copy_from_slice(message),
-        };
-        for &node in nodes {
-            self.cx.send_to_node(node, PeerMessage::Publish(publish.clone()));
-        }
     }
 
     fn on_raft(&mut self, group: GroupId, mut message: Message) {
@@ -720,7 +678,7 @@ impl Gateway {
         let replica = &self.cx.local.replicas[index];
         let response = BatchResponse {
             group: replica.group(),
-            generation: self.layout_of(index).generation,
+            generation: self.cx.layout_of(index).generation,
             term: self.cluster.seats[index].term(replica),
             gateway: sender.gateway,
             sequence,
@@ -736,7 +694,7 @@ impl Gateway {
         }
         if let BatchOutcome::NotLeader { leader } = &mut response.outcome {
             let (seat, replica) = (&self.cluster.seats[index], &self.cx.local.replicas[index]);
-            *leader = seat.known_leader(replica, self.layout_of(index));
+            *leader = seat.known_leader(replica, self.cx.layout_of(index));
         }
         self.cx.send_to_node(to, PeerMessage::Answers(response));
     }
@@ -843,7 +801,7 @@ impl Gateway {
         if !self.incarnations_on(index, from).contains(&scrub.from) {
             return;
         }
-        if self.layout_of(index).generation != scrub.generation || scrub.format != SCRUB_FORMAT {
+        if self.cx.layout_of(index).generation != scrub.generation || scrub.format != SCRUB_FORMAT {
             return;
         }
         let input = Input::Scrubbed {
@@ -869,21 +827,11 @@ impl Gateway {
 
     /// The replicas of a group that are on a node.
     fn incarnations_on(&self, index: usize, node: NodeId) -> Vec<Incarnation> {
-        let seats = self.layout_of(index).seats.iter();
+        let seats = self.cx.layout_of(index).seats.iter();
         seats
             .filter(|(_, seat)| **seat == node)
             .map(|(incarnation, _)| *incarnation)
             .collect()
-    }
-
-    fn layout_of(&self, index: usize) -> &GroupLayout {
-        let layout = self
-            .cx
-            .view
-            .layout
-            .as_ref()
-            .expect("seats are made from a layout");
-        layout.group(self.cx.local.replicas[index].group())
     }
 
     /// Makes a seat what the layout says of it.
@@ -1313,7 +1261,7 @@ impl Gateway {
         }
         let group = self.cx.local.replicas[index].group().number();
         for incarnation in differing {
-            let node = self.layout_of(index).seats.get(incarnation);
+            let node = self.cx.layout_of(index).seats.get(incarnation);
             let place = node.map_or_else(String::new, |node| format!(" on node {}", node.0));
             self.cx.outbox.notices.push(format!(
                 "group {group}: the state of the replica{place} differs from that of most others, and it is not used any more"

@@ -20,7 +20,7 @@ mod transaction;
 
 use crate::connection::Connection;
 use crate::gateway::Gateway;
-use crate::pubsub::Kind;
+use crate::pubsub::{self, Kind};
 use crate::session::Session;
 use crate::wait::ReplicaWaits;
 use command::{CommandId, ReplyError, Spec};
@@ -52,15 +52,24 @@ impl Gateway {
                     session, pipeline, ..
                 } = connection;
                 let mut out = pipeline.writer(session.protocol);
-                self.subscribe(session, Kind::ShardChannel, args.from(1), &mut out);
+                self.pubsub
+                    .subscribe(&mut self.cx, session, Kind::ShardChannel, args.from(1), &mut out);
             }
             CommandId::Monitor => {
-                self.start_monitoring(&mut connection.session);
+                self.pubsub
+                    .start_monitoring(&mut self.cx, &mut connection.session);
                 connection.writer().ok();
             }
             _ if self.on_every_node(connection, spec, args) => {}
             _ => self.run_own(&mut connection.session, spec, args, connection.pipeline.target()),
         }
+    }
+
+    fn on_publish(&mut self, connection: &mut Connection, kind: Kind, args: Args<'_>) {
+        let Gateway {
+            cx, pubsub, fanout, ..
+        } = self;
+        pubsub.on_publish(cx, fanout, connection, (kind, args));
     }
 
     /// Carries out a command that concerns no group, writing its reply to `out`.
@@ -86,6 +95,7 @@ impl Gateway {
         let mut writer = Writer::new(out, session.protocol);
         let w = &mut writer;
         let is_of = |family: &str| spec.name.starts_with(family);
+        let Gateway { cx, pubsub, .. } = &mut *self;
         match spec.id {
             // The connection.
             CommandId::Hello => return self.hello(session, args, out),
@@ -116,19 +126,19 @@ impl Gateway {
             CommandId::ClientHelp => command::introspect::help("CLIENT", help::CLIENT, w),
 
             // Channels. `PUBLISH` and these two come here only inside EXEC.
-            CommandId::Subscribe => self.subscribe(session, Kind::Channel, args.from(1), w),
-            CommandId::PSubscribe => self.subscribe(session, Kind::Pattern, args.from(1), w),
+            CommandId::Subscribe => pubsub.subscribe(cx, session, Kind::Channel, args.from(1), w),
+            CommandId::PSubscribe => pubsub.subscribe(cx, session, Kind::Pattern, args.from(1), w),
             CommandId::SSubscribe => return Err(ReplyError::ShardSubscribeDenied),
             CommandId::Monitor => return Err(ReplyError::MonitorDenied),
-            CommandId::Unsubscribe => self.unsubscribe(session, Kind::Channel, args.from(1), w),
-            CommandId::PUnsubscribe => self.unsubscribe(session, Kind::Pattern, args.from(1), w),
-            CommandId::SUnsubscribe => self.unsubscribe(session, Kind::ShardChannel, args.from(1), w),
-            CommandId::Publish => self.publish_now(Kind::Channel, args, w),
-            CommandId::SPublish => self.publish_now(Kind::ShardChannel, args, w),
-            CommandId::PubSubChannels => self.pubsub_channels(Kind::Channel, args, w)?,
-            CommandId::PubSubShardChannels => self.pubsub_channels(Kind::ShardChannel, args, w)?,
-            CommandId::PubSubNumSub => self.pubsub_counts(Kind::Channel, args.from(2), w),
-            CommandId::PubSubShardNumSub => self.pubsub_counts(Kind::ShardChannel, args.from(2), w),
+            CommandId::Unsubscribe => pubsub.unsubscribe(cx, session, Kind::Channel, args.from(1), w),
+            CommandId::PUnsubscribe => pubsub.unsubscribe(cx, session, Kind::Pattern, args.from(1), w),
+            CommandId::SUnsubscribe => pubsub.unsubscribe(cx, session, Kind::ShardChannel, args.from(1), w),
+            CommandId::Publish => pubsub.publish_now(cx, Kind::Channel, args, w),
+            CommandId::SPublish => pubsub.publish_now(cx, Kind::ShardChannel, args, w),
+            CommandId::PubSubChannels => pubsub::channels(cx, Kind::Channel, args, w)?,
+            CommandId::PubSubShardChannels => pubsub::channels(cx, Kind::ShardChannel, args, w)?,
+            CommandId::PubSubNumSub => pubsub::counts(cx, Kind::Channel, args.from(2), w),
+            CommandId::PubSubShardNumSub => pubsub::counts(cx, Kind::ShardChannel, args.from(2), w),
             CommandId::PubSubNumPat => w.integer(self.cx.shared.subscriptions.names(Kind::Pattern) as i64),
             CommandId::PubSubHelp => command::introspect::help("PUBSUB", help::PUBSUB, w),
 

@@ -157,6 +157,12 @@ impl Context {
         reply_to
     }
 
+    /// What the layout says of a group of this worker.
+    pub(crate) fn layout_of(&self, index: usize) -> &crate::cluster::GroupLayout {
+        let layout = self.view.layout.as_ref().expect("seats are made from a layout");
+        layout.group(self.local.replicas[index].group())
+    }
+
     /// The other workers.
     pub(crate) fn other_workers(&self) -> impl Iterator<Item = (u16, &WorkerStats)> {
         let all = (0..).zip(self.shared.workers.iter().map(|stats| &**stats));

@@ -29,7 +29,8 @@ impl Gateway {
         for replica in &mut self.cx.local.replicas {
             more |= !replica.state_mut().collect_garbage(&mut budget);
         }
-        self.tell_all();
+        (0..self.cx.local.replicas.len()).for_each(|index| self.cx.local.note_events(index));
+        self.tell_noted();
         if self.maxmemory.evicts() && self.pausing.pause.is_none() {
             if self.cx.view.is_spread {
                 let led = self.led_and_free();

@@ -4,6 +4,7 @@ use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{MailboxBatch, Message};
 use crate::program::group_of_key;
+use crate::pubsub::Published;
 use crate::timing::Caller;
 use command::{Flags, ReplyError, Route};
 use ids::GroupId;
@@ -101,10 +102,18 @@ impl Gateway {
                     kind,
                     words,
                 } => {
-                    self.on_broadcast(from, reply_to, kind, mailbox_batch.args(&words));
+                    let words = mailbox_batch.args(&words);
+                    let published = Published {
+                        kind,
+                        channel: words.arg(0),
+                        payload: words.arg(1),
+                    };
+                    self.pubsub.on_broadcast(&mut self.cx, from, reply_to, published);
                 }
-                Message::Received { reply_to, receivers } => self.on_received(reply_to, receivers),
-                Message::Shown(line) => self.on_shown(line),
+                Message::Received { reply_to, receivers } => {
+                    self.pubsub.on_received(&mut self.cx, reply_to, receivers)
+                }
+                Message::Shown(line) => crate::monitor::on_shown(&mut self.cx, &self.pubsub, line),
                 Message::Refresh { reply_to } => {
                     self.refresh_stats();
                     let counts = Box::new(self.key_counts());

@@ -19,11 +19,12 @@
 
 use crate::client::ClientInfo;
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
-use crate::pubsub::Kind;
+use crate::pubsub::{Kind, Published};
 use crate::session::Session;
 use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
@@ -324,6 +325,43 @@ fn shared_settings(args: Args<'_>) -> Vec<(String, String)> {
     pairs.collect()
 }
 
+impl Fanout {
+    /// Asks every node that is up. How many were asked, and who could not be.
+    pub(crate) fn ask_nodes(
+        &mut self,
+        cx: &mut Context,
+        reply_to: ReplyTo,
+        purpose: Purpose,
+        args: Args<'_>,
+    ) -> (usize, Vec<NodeId>) {
+        let nodes = cx.view.nodes_up().collect::<Vec<_>>();
+        if self.questions.len() + nodes.len() > QUESTIONS_MAX {
+            return (0, nodes);
+        }
+        let bytes = question_of(args);
+        for &node in &nodes {
+            let id = self.note_question(cx, Whom::Node(node), reply_to, purpose);
+            let bytes = bytes.clone();
+            cx.send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
+        }
+        (nodes.len(), Vec::new())
+    }
+
+    fn note_question(&mut self, cx: &mut Context, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
+        let until = cx.now.after(PATIENCE);
+        self.asked += 1;
+        let asking = Asking {
+            whom,
+            until,
+            reply_to,
+            purpose,
+            unsent: None,
+        };
+        self.questions.insert(self.asked, asking);
+        self.asked
+    }
+}
+
 impl Gateway {
     /// A command that concerns every node, outside of `MULTI`. `false` if it concerns this one alone, or there is no other:
     /// then nothing was done.
@@ -353,7 +391,7 @@ impl Gateway {
             return true;
         };
         let reply_to = self.cx.reserve(connection);
-        let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, args);
+        let (asked, silent) = self.fanout.ask_nodes(&mut self.cx, reply_to, Purpose::Part, args);
         let gathered = Gathered {
             join,
             protocol,
@@ -386,7 +424,9 @@ impl Gateway {
         }
         let reply_to = self.cx.reserve(connection);
         connection.session.is_waiting = true;
-        let id = self.note_question(Whom::Meta, reply_to, Purpose::Part);
+        let id = self
+            .fanout
+            .note_question(&mut self.cx, Whom::Meta, reply_to, Purpose::Part);
         let gathered = Gathered {
             join: Join::Kept,
             protocol: connection.session.protocol,
@@ -414,12 +454,16 @@ impl Gateway {
         let words = ["CONFIG", "SET"].into_iter().map(str::to_owned).chain(words);
         let words = ArgsBuf::from_slices(words.collect::<Vec<_>>());
         self.set_for_cluster(words.as_args());
-        let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, words.as_args());
+        let (asked, silent) = self
+            .fanout
+            .ask_nodes(&mut self.cx, reply_to, Purpose::Part, words.as_args());
         // A node that has just become a member may serve clients already, and its link to this worker be on its way.
         let down: Vec<NodeId> = self.cx.view.nodes_down().collect();
         let bytes = question_of(words.as_args());
         for &node in &down {
-            let id = self.note_question(Whom::Node(node), reply_to, Purpose::Part);
+            let id = self
+                .fanout
+                .note_question(&mut self.cx, Whom::Node(node), reply_to, Purpose::Part);
             let asking = self.fanout.questions.get_mut(&id).expect("it was just noted");
             asking.unsent = Some(bytes.clone());
         }
@@ -492,41 +536,6 @@ impl Gateway {
         }
     }
 
-    /// Asks every node that is up. How many were asked, and who could not be.
-    pub(crate) fn ask_nodes(
-        &mut self,
-        reply_to: ReplyTo,
-        purpose: Purpose,
-        args: Args<'_>,
-    ) -> (usize, Vec<NodeId>) {
-        let nodes = self.cx.view.nodes_up().collect::<Vec<_>>();
-        if self.fanout.questions.len() + nodes.len() > QUESTIONS_MAX {
-            return (0, nodes);
-        }
-        let bytes = question_of(args);
-        for &node in &nodes {
-            let id = self.note_question(Whom::Node(node), reply_to, purpose);
-            let bytes = bytes.clone();
-            self.cx
-                .send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
-        }
-        (nodes.len(), Vec::new())
-    }
-
-    fn note_question(&mut self, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
-        let until = self.cx.now.after(PATIENCE);
-        self.fanout.asked += 1;
-        let asking = Asking {
-            whom,
-            until,
-            reply_to,
-            purpose,
-            unsent: None,
-        };
-        self.fanout.questions.insert(self.fanout.asked, asking);
-        self.fanout.asked
-    }
-
     /// What the meta group is to set.
     pub fn take_wishes(&mut self) -> Vec<Wish> {
         std::mem::take(&mut self.fanout.wishes)
@@ -559,9 +568,9 @@ impl Gateway {
             _ => None,
         };
         if let Some(kind) = kind {
-            let (channel, message) = (args.arg(1), args.arg(2));
-            let receivers = self.cx.shared.subscriptions.receivers(kind, channel);
-            self.on_node_message(kind, channel, message);
+            let published = Published::by(kind, args);
+            let receivers = self.cx.shared.subscriptions.receivers(kind, published.channel);
+            self.pubsub.on_node_message(&mut self.cx, published);
             Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
         } else if spec.id == CommandId::Info {
             return self.count_keys_for(from, question.id);
@@ -640,7 +649,7 @@ impl Gateway {
                     Some(&[Item::Number(receivers)]) => u64::try_from(receivers).unwrap_or(0),
                     _ => 0,
                 };
-                return self.on_received(asking.reply_to, receivers);
+                return self.pubsub.on_received(&mut self.cx, asking.reply_to, receivers);
             }
             Purpose::KeyCounts => {
                 let numbers = answer.unwrap_or_default().into_iter();

@@ -24,7 +24,8 @@ use crate::idempotency::Naming;
 use crate::key_counts::KeyCountQuery;
 use crate::last_agent::LastAgent;
 use crate::maxmemory::{Changed, Maxmemory};
-use crate::notify::Notify;
+use crate::monitor;
+use crate::notify::{self, Notify};
 use crate::pause::Pausing;
 use crate::program::{Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
@@ -697,6 +698,32 @@ impl Gateway {
         let first = self.blocking.first_deadline().into_iter();
         let first = first.chain(self.blocking.replica_waits.first_deadline()).min()?;
         Some(first.saturating_sub(self.cx.timing.now()))
+    }
+
+    /// The connection listens to nothing any more: it is closed, or begins anew.
+    pub fn stop_listening(&mut self, session: &mut Session) {
+        self.pubsub.stop_listening(&mut self.cx, session);
+    }
+
+    /// Shows a command that was carried out to those who watch.
+    #[inline]
+    pub(crate) fn show(&mut self, session: &Session, db: Db, spec: &'static Spec, args: Args<'_>) {
+        monitor::show(&mut self.cx, &self.pubsub, session, db, spec, args);
+    }
+
+    /// Sends what happened in a group of this worker during the call that was just made.
+    #[inline]
+    pub(crate) fn tell(&mut self, index: usize) {
+        self.cx.local.note_events(index);
+        self.tell_noted();
+    }
+
+    /// Sends what was noted to be told.
+    #[inline]
+    pub(crate) fn tell_noted(&mut self) {
+        if !self.cx.local.events.is_empty() {
+            notify::tell(&mut self.cx, &mut self.pubsub);
+        }
     }
 
     /// Whether requests wait for locks in this worker's groups.

@@ -218,7 +218,9 @@ impl Gateway {
     pub(crate) fn count_keys(&mut self, reply_to: ReplyTo, args: Args<'_>, is_for_all: bool) {
         let asked = if is_for_all && self.cx.view.is_spread {
             let words = ArgsBuf::from_slices(["INFO", "KEYSPACE"]);
-            self.ask_nodes(reply_to, Purpose::KeyCounts, words.as_args()).0
+            self.fanout
+                .ask_nodes(&mut self.cx, reply_to, Purpose::KeyCounts, words.as_args())
+                .0
         } else {
             0
         };
