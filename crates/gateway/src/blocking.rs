@@ -28,6 +28,10 @@
 //! answer it nil when its time is over. A client whose keys are in several groups is entered at the workers of its keys.
 //! Nobody pops for it there: whoever is first in the line tries, each time that the group's replica here applies something
 //! that filled the key, or, where there is none, that a node with a replica says so (`watches.rs`).
+//!
+//! Invariants, as [`Blocking::check`] looks at them:
+//! 1. A waiter stands in the lines of all its keys, and nobody else stands in a line.
+//! 2. A blocked client that is not to wait for ever has its deadline in the list, and nobody else has.
 
 use crate::context::Context;
 use crate::delivery::{Answers, Delivery};
@@ -148,6 +152,31 @@ impl Blocking {
     pub(crate) fn count(&self) -> usize {
         let is_waiter = |blocked: &&Blocked| blocked.is_in_group || !blocked.workers.is_empty();
         self.blocked.values().filter(is_waiter).count() + self.leaving.len()
+    }
+
+    /// Says which invariant does not hold.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let standing = self
+            .lines
+            .iter()
+            .flat_map(|(key, line)| line.iter().map(move |arrival| (arrival, key)));
+        let mut standing: Vec<_> = standing.collect();
+        let waiters = self.waiters.iter();
+        let waiting = waiters.flat_map(|(arrival, waiter)| waiter.keys.iter().map(move |key| (arrival, key)));
+        let mut waiting: Vec<_> = waiting.collect();
+        standing.sort_unstable();
+        waiting.sort_unstable();
+        if standing != waiting {
+            return Err(format!(
+                "invariant 1: {standing:?} stand in lines, and {waiting:?} wait"
+            ));
+        }
+        let blocked = self.blocked.iter();
+        let deadlines = blocked.filter_map(|(token, blocked)| Some((blocked.deadline?, *token)));
+        match deadlines.collect::<BTreeSet<_>>() == self.deadlines {
+            true => Ok(()),
+            false => Err(format!("invariant 2: {:?}", self.deadlines)),
+        }
     }
 
     /// Whether anybody wants to know what is filled.

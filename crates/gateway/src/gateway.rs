@@ -4,7 +4,7 @@
 //!  feed --> decode --> dispatch --+-- the gateway's own commands (`commands/`)
 //!                                 +-- one group, here: applied at once, reply written in place
 //!                                 +-- one group, elsewhere: into the worker's mailbox batch, a place in the pipeline
-//!                                 +-- several groups: `transaction.rs`, `coordinator.rs`
+//!                                 +-- several groups: `router.rs`, `coordinator.rs`
 //! ```
 //!
 //! Everything a turn has for another worker goes into one mailbox batch, handed over by the driver at the turn's end.

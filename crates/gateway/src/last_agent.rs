@@ -11,7 +11,7 @@
 //! its parts cannot fail, less will do: this worker holds its own keys, and asks the other one to carry its part out. That is the
 //! decision. The locks of all keys are held at that moment, there for no longer than it takes, and none was let go before:
 //! it is two-phase locking. Nobody waits while he holds, so nobody waits for ever. If a key is not free, here or there, the
-//! command begins as any other transaction does (`transaction.rs`).
+//! command begins as any other transaction does (`router.rs`).
 //!
 //! What is read here is read when the answer has come, by a later clock than there. A key with a deadline may have expired by then, so
 //! it is held alone, even to read: nobody has seen it after what was read there may have changed.

@@ -92,7 +92,7 @@ impl Gateway {
 
     /// Says what does not hold of the transactions that this worker coordinates, for checks after every step.
     pub fn check_coordinator(&self) -> Result<(), String> {
-        self.coordinator.check()
+        self.coordinator.check().and_then(|()| self.blocking.check())
     }
 
     /// Says what does not hold of the replicas here, for checks after every step.

@@ -237,8 +237,8 @@ impl<'a> Report<'a> {
     }
 
     /// What has no meaning here, and tools expect.
-    fn zeros(&mut self, names: &[&str]) {
-        names.iter().for_each(|name| self.field(name, 0));
+    fn zeros(&mut self, names: &str) {
+        names.split(' ').for_each(|name| self.field(name, 0));
     }
 
     /// A number of bytes, and the same for people.
@@ -301,7 +301,7 @@ impl<'a> Report<'a> {
         self.field("client_recent_max_output_buffer", buffers.largest_output);
         let blocked = |worker: &WorkerStats| worker.blocked.get() + worker.paused.get();
         self.field("blocked_clients", self.shared.total(blocked));
-        self.zeros(&["tracking_clients", "clients_in_timeout_table"]);
+        self.zeros("tracking_clients clients_in_timeout_table");
     }
 
     fn memory(&mut self) {
@@ -330,12 +330,8 @@ impl<'a> Report<'a> {
         self.field("allocator_resident", resident);
         self.bytes("total_system_memory", (self.shared.hooks.process)().system_memory);
         self.bytes("used_memory_lua", 0);
-        self.zeros(&[
-            "used_memory_scripts",
-            "number_of_cached_scripts",
-            "number_of_functions",
-            "number_of_libraries",
-        ]);
+        self.zeros("used_memory_scripts number_of_cached_scripts number_of_functions");
+        self.zeros("number_of_libraries");
         self.bytes("maxmemory", self.settings.maxmemory);
         self.field("maxmemory_policy", self.settings.maxmemory_policy.word());
         self.ratio("mem_fragmentation_ratio", resident, used);
@@ -346,11 +342,7 @@ impl<'a> Report<'a> {
         self.field("allocator_rss_bytes", resident as i64 - active as i64);
         let not_counted = used.saturating_sub(self.shared.counted_memory());
         self.field("mem_not_counted_for_evict", not_counted);
-        self.zeros(&[
-            "mem_replication_backlog",
-            "mem_total_replication_buffers",
-            "mem_clients_slaves",
-        ]);
+        self.zeros("mem_replication_backlog mem_total_replication_buffers mem_clients_slaves");
         let buffers = self.buffers().input + self.buffers().output;
         self.field("mem_clients_normal", buffers);
         let links = self.shared.links();
@@ -364,7 +356,7 @@ impl<'a> Report<'a> {
     }
 
     fn persistence(&mut self) {
-        self.zeros(&["loading", "async_loading"]);
+        self.zeros("loading async_loading");
         // Nothing is ever saved: all changes since the start.
         self.sum("rdb_changes_since_last_save", |worker| &worker.changes);
         self.field("rdb_bgsave_in_progress", 0);
@@ -372,22 +364,13 @@ impl<'a> Report<'a> {
         self.field("rdb_last_bgsave_status", "ok");
         self.field("rdb_last_bgsave_time_sec", -1);
         self.field("rdb_current_bgsave_time_sec", -1);
-        self.zeros(&[
-            "rdb_saves",
-            "rdb_last_cow_size",
-            "aof_enabled",
-            "aof_rewrite_in_progress",
-            "aof_rewrite_scheduled",
-        ]);
+        self.zeros("rdb_saves rdb_last_cow_size aof_enabled aof_rewrite_in_progress");
+        self.zeros("aof_rewrite_scheduled");
         self.field("aof_last_rewrite_time_sec", -1);
         self.field("aof_current_rewrite_time_sec", -1);
         self.field("aof_last_bgrewrite_status", "ok");
         self.field("aof_last_write_status", "ok");
-        self.zeros(&[
-            "aof_last_cow_size",
-            "module_fork_in_progress",
-            "module_fork_last_cow_size",
-        ]);
+        self.zeros("aof_last_cow_size module_fork_in_progress module_fork_last_cow_size");
     }
 
     fn stats(&mut self) {
@@ -403,7 +386,7 @@ impl<'a> Report<'a> {
         self.field("instantaneous_input_kbps", kilobytes(input));
         self.field("instantaneous_output_kbps", kilobytes(output));
         self.total("rejected_connections");
-        self.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+        self.zeros("sync_full sync_partial_ok sync_partial_err");
         self.sum("expired_keys", |worker| &worker.expired);
         self.sum("evicted_keys", |worker| &worker.evicted);
         self.field("evicted_clients", 0);
@@ -413,17 +396,9 @@ impl<'a> Report<'a> {
         self.field("pubsub_channels", subscriptions.names(Kind::Channel));
         self.field("pubsub_patterns", subscriptions.names(Kind::Pattern));
         self.field("pubsubshard_channels", subscriptions.names(Kind::ShardChannel));
-        self.zeros(&[
-            "latest_fork_usec",
-            "total_forks",
-            "migrate_cached_sockets",
-            "tracking_total_keys",
-            "slave_expires_tracked_keys",
-            "active_defrag_hits",
-            "active_defrag_misses",
-            "active_defrag_key_hits",
-            "active_defrag_key_misses",
-        ]);
+        self.zeros("latest_fork_usec total_forks migrate_cached_sockets tracking_total_keys");
+        self.zeros("slave_expires_tracked_keys active_defrag_hits active_defrag_misses");
+        self.zeros("active_defrag_key_hits active_defrag_key_misses");
         self.total("total_error_replies");
         self.total("total_reads_processed");
         self.total("total_writes_processed");
@@ -452,11 +427,7 @@ impl<'a> Report<'a> {
         self.field("master_replid2", "0".repeat(40));
         self.field("master_repl_offset", 0);
         self.field("second_repl_offset", -1);
-        self.zeros(&[
-            "repl_backlog_active",
-            "repl_backlog_first_byte_offset",
-            "repl_backlog_histlen",
-        ]);
+        self.zeros("repl_backlog_active repl_backlog_first_byte_offset repl_backlog_histlen");
     }
 
     fn cpu(&mut self) {
