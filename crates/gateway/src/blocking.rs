@@ -27,20 +27,24 @@
 //! (`keyspace/src/waiters.rs`): the entry that fills a key serves it. It is only remembered here, and the group is asked to
 //! answer it nil when its time is over. A client whose keys are in several groups is entered at the workers of its keys.
 //! Nobody pops for it there: whoever is first in the line tries, each time that the group's replica here applies something
-//! that filled the key, or, where there is none, that a node with a replica says so (`cluster/watches.rs`).
+//! that filled the key, or, where there is none, that a node with a replica says so (`watches.rs`).
+//!
+//! Invariants, as [`Blocking::check`] looks at them:
+//! 1. A waiter stands in the lines of all its keys, and nobody else stands in a line.
+//! 2. A blocked client that is not to wait for ever has its deadline in the list, and nobody else has.
 
-use crate::connection::Connection;
+use crate::context::Context;
 use crate::delivery::{Answers, Delivery};
 use crate::endpoint::Scope;
-use crate::gateway::Gateway;
 use crate::message::{Message, WaitMessage};
 use crate::program::{Program, group_of_key};
 use crate::wait::ReplicaWaits;
-use command::{BlockingCommand, BlockingPop, Command, Spec};
+use crate::watches::Watches;
+use command::{BlockingCommand, BlockingPop, Command};
 use ids::{Db, GroupId};
 use keyspace::{Kind, awaited_kind, is_nil};
 use replica::{Operation, ReplyTo, Request};
-use resp::{Args, Writer};
+use resp::Writer;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const NANOS_OF_MILLI: u64 = 1_000_000;
@@ -69,6 +73,21 @@ pub(crate) struct Blocking {
     filled: VecDeque<(Db, Box<[u8]>)>,
     /// `WAIT`.
     pub(crate) replica_waits: ReplicaWaits,
+    /// Of each group, once there is a cluster: keys that are waited for over nodes.
+    pub(crate) watches: Vec<Watches>,
+    /// Keys that are kept for other nodes, each node counted: while there are any, what is filled is looked at.
+    pub(crate) watchers: usize,
+}
+
+/// A client whose command found nothing.
+pub(crate) struct Waiting {
+    pub(crate) reply_to: ReplyTo,
+    /// Its number, as `CLIENT ID` tells it.
+    pub(crate) client: u64,
+    pub(crate) operation: Operation,
+    pub(crate) timeout_millis: Option<u64>,
+    /// Nanoseconds of work for it.
+    pub(crate) spent: u64,
 }
 
 /// A blocked client of this worker.
@@ -134,92 +153,124 @@ impl Blocking {
         let is_waiter = |blocked: &&Blocked| blocked.is_in_group || !blocked.workers.is_empty();
         self.blocked.values().filter(is_waiter).count() + self.leaving.len()
     }
-}
 
-impl Gateway {
-    /// A command that may wait, outside of `MULTI`.
-    pub(crate) fn on_blocking(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
-        let Some(command) = self.accept(connection, spec, args) else {
-            return;
-        };
-        let is_tried = self.local.is_one_step(spec, args, &Scope::Cluster);
-        let db = connection.session.db;
-        if is_tried && self.is_heavy(db, spec, args, &command) && self.local.has_alone(spec, args) {
-            // There is something to pop, and much of it: it will not wait.
-            let operation = connection.session.operation(spec, args);
-            return self.begin(connection, Program::single(operation));
+    /// Says which invariant does not hold.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let standing = self
+            .lines
+            .iter()
+            .flat_map(|(key, line)| line.iter().map(move |arrival| (arrival, key)));
+        let mut standing: Vec<_> = standing.collect();
+        let waiters = self.waiters.iter();
+        let waiting = waiters.flat_map(|(arrival, waiter)| waiter.keys.iter().map(move |key| (arrival, key)));
+        let mut waiting: Vec<_> = waiting.collect();
+        standing.sort_unstable();
+        waiting.sort_unstable();
+        if standing != waiting {
+            return Err(format!(
+                "invariant 1: {standing:?} stand in lines, and {waiting:?} wait"
+            ));
         }
-        if is_tried {
-            let target = connection.pipeline.target();
-            let start = target.len();
-            let mut out = Writer::new(target, connection.session.protocol);
-            self.run_here(db, spec, args, &command, &Scope::Cluster, &mut out);
-            if !is_nil(&target[start..]) {
-                return;
-            }
-            target.truncate(start);
-        }
-        let timeout = match command {
-            Command::Blocking(blocking) => blocking.timeout_millis,
-            _ => None,
-        };
-        let reply_to = self.reserve(connection);
-        connection.session.is_waiting = true;
-        connection.session.info.set_blocked(true);
-        let nanos = timeout.map(|millis| millis.saturating_mul(NANOS_OF_MILLI));
-        let deadline = nanos.map(|nanos| self.context.timing.now().saturating_add(nanos));
-        let token = reply_to.connection;
-        let spent = self.context.postpone_time();
-        self.blocking
-            .deadlines
-            .extend(deadline.map(|deadline| (deadline, token)));
-        self.blocking.blocked.insert(
-            token,
-            Blocked {
-                reply_to,
-                client: connection.session.info.id,
-                operation: connection.session.operation(spec, args),
-                deadline,
-                workers: Vec::new(),
-                is_served: false,
-                is_trying: !is_tried,
-                group: None,
-                is_in_group: false,
-                is_leaving: false,
-                has_hung_up: false,
-                ending: None,
-                spent,
-            },
-        );
-        if is_tried {
-            self.await_keys(token);
-        } else {
-            self.try_again(token);
+        let blocked = self.blocked.iter();
+        let deadlines = blocked.filter_map(|(token, blocked)| Some((blocked.deadline?, *token)));
+        match deadlines.collect::<BTreeSet<_>>() == self.deadlines {
+            true => Ok(()),
+            false => Err(format!("invariant 2: {:?}", self.deadlines)),
         }
     }
 
+    /// Whether anybody wants to know what is filled.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.waiters.is_empty() || self.watchers > 0
+    }
+
+    /// When the first wait ends.
+    pub(crate) fn first_deadline(&self) -> Option<u64> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// Blocks a client. `is_tried` if its keys are here and there is nothing; if not, its groups are asked.
+    pub(crate) fn block(&mut self, cx: &mut Context, waiting: Waiting, is_tried: bool) {
+        let nanos = waiting
+            .timeout_millis
+            .map(|millis| millis.saturating_mul(NANOS_OF_MILLI));
+        let deadline = nanos.map(|nanos| cx.timing.now().saturating_add(nanos));
+        let token = waiting.reply_to.connection;
+        self.deadlines.extend(deadline.map(|deadline| (deadline, token)));
+        let blocked = Blocked {
+            reply_to: waiting.reply_to,
+            client: waiting.client,
+            operation: waiting.operation,
+            deadline,
+            workers: Vec::new(),
+            is_served: false,
+            is_trying: !is_tried,
+            group: None,
+            is_in_group: false,
+            is_leaving: false,
+            has_hung_up: false,
+            ending: None,
+            spent: waiting.spent,
+        };
+        self.blocked.insert(token, blocked);
+        if is_tried {
+            self.await_keys(cx, token);
+        } else {
+            self.try_again(cx, token);
+        }
+    }
+
+    /// The connection ends: it does not wait any more.
+    pub(crate) fn forget(&mut self, cx: &mut Context, connection: u64) {
+        if let Some(blocked) = self.blocked.get(&connection)
+            && blocked.group.is_some()
+            && (blocked.is_in_group || blocked.is_trying)
+        {
+            self.leaving.insert((connection, blocked.reply_to.sequence));
+            self.end_wait_in_group(cx, connection);
+        }
+        self.remove_blocked(cx, connection);
+    }
+
+    /// The client of a connection sends no more. Whether it waits for a key, and must not be given an element.
+    pub(crate) fn hangs_up(&mut self, connection: u64) -> bool {
+        let Some(blocked) = self.blocked.get_mut(&connection) else {
+            return false;
+        };
+        blocked.has_hung_up = true;
+        !blocked.is_trying
+    }
+
+    /// Ends the waits whose time has come.
+    pub(crate) fn end_late(&mut self, cx: &mut Context) {
+        let now = cx.timing.now();
+        while let Some((_, token)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) {
+            self.end_wait(cx, *token, None);
+        }
+    }
+}
+
+impl Blocking {
     /// Carries the command of a blocked client out, wherever its groups are.
-    fn try_again(&mut self, token: u64) {
-        let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
+    fn try_again(&mut self, cx: &mut Context, token: u64) {
+        let Some(blocked) = self.blocked.get_mut(&token) else {
             return;
         };
         blocked.is_trying = true;
         let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
         let program = Program::single(operation.clone());
-        let extent = program.extent(self.context.groups);
-        if let [group] = extent.groups.as_slice() {
-            blocked.group = Some(*group);
-            self.request(*group, Request::Wait { reply_to, operation });
+        if let [group] = program.extent(cx.groups).groups[..] {
+            blocked.group = Some(group);
+            cx.request(group, Request::Wait { reply_to, operation });
         } else {
-            self.coordinator
-                .start(&mut self.context, reply_to, program, extent);
-            self.route();
+            cx.outbox.programs.push_back((reply_to, program));
         }
     }
 
     /// The group of a blocked client's keys lets it wait.
-    pub(crate) fn on_waits(&mut self, reply_to: ReplyTo) {
-        let blocked = self.blocking.blocked.get_mut(&reply_to.connection);
+    pub(crate) fn on_waits(&mut self, cx: &mut Context, reply_to: ReplyTo) {
+        let blocked = self.blocked.get_mut(&reply_to.connection);
         let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) else {
             return;
         };
@@ -227,46 +278,46 @@ impl Gateway {
         blocked.is_in_group = true;
         let workers = std::mem::take(&mut blocked.workers);
         // It waited here while the group was on this node alone.
-        self.leave_lines(reply_to, &workers);
-        let blocked = &self.blocking.blocked[&reply_to.connection];
+        self.leave_lines(cx, reply_to, &workers);
+        let blocked = &self.blocked[&reply_to.connection];
         if blocked.ending.is_some() {
-            return self.end_wait_in_group(reply_to.connection);
+            return self.end_wait_in_group(cx, reply_to.connection);
         }
         if blocked.has_hung_up {
             let connection = reply_to.connection;
-            self.context.outbox.deliver(Delivery::HungUp { connection });
+            cx.deliver(Delivery::HungUp { connection });
         }
     }
 
     /// Asks the group that a client waits in to let go of it: what it was given before that, or nil, is what it is answered.
-    fn end_wait_in_group(&mut self, token: u64) {
-        let Some(blocked) = self.blocking.blocked.get(&token) else {
+    fn end_wait_in_group(&mut self, cx: &mut Context, token: u64) {
+        let Some(blocked) = self.blocked.get(&token) else {
             return;
         };
         let reply_to = blocked.reply_to;
         if let Some(group) = blocked.group {
-            self.request(group, Request::EndWait { reply_to });
+            cx.request(group, Request::EndWait { reply_to });
         }
     }
 
     /// What became of the command of a blocked client over several groups. `false` if `reply_to` is not one's.
-    pub(crate) fn ends_try(&mut self, reply_to: ReplyTo, answers: &Answers) -> bool {
+    pub(crate) fn ends_try(&mut self, cx: &mut Context, reply_to: ReplyTo, answers: &Answers) -> bool {
         match answers {
-            Answers::Whole(replies) => self.on_tried(reply_to, replies.bytes()),
+            Answers::Whole(replies) => self.on_tried(cx, reply_to, replies.bytes()),
             Answers::Failed(error) => {
                 let mut bytes = Vec::new();
                 Writer::new(&mut bytes, resp::Protocol::Resp2).error(error);
-                self.on_tried(reply_to, &bytes)
+                self.on_tried(cx, reply_to, &bytes)
             }
             Answers::Refused | Answers::Parts(_) | Answers::Mixed { .. } => false,
         }
     }
 
     /// What the groups answered to the command of a blocked client. `false` if `reply_to` is not one's.
-    pub(crate) fn on_tried(&mut self, reply_to: ReplyTo, reply: &[u8]) -> bool {
+    pub(crate) fn on_tried(&mut self, cx: &mut Context, reply_to: ReplyTo, reply: &[u8]) -> bool {
         let token = reply_to.connection;
-        self.blocking.leaving.remove(&(token, reply_to.sequence));
-        let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
+        self.leaving.remove(&(token, reply_to.sequence));
+        let Some(blocked) = self.blocked.get_mut(&token) else {
             return false;
         };
         if blocked.reply_to != reply_to {
@@ -277,29 +328,27 @@ impl Gateway {
         let is_waiter = !blocked.workers.is_empty();
         let is_other_kind = is_waiter && reply.starts_with(b"-WRONGTYPE") && !is_move(&blocked.operation);
         if !is_nil(reply) && !is_other_kind {
-            self.unblock(token, reply.to_vec());
+            self.unblock(cx, token, reply.to_vec());
         } else if let Some(ending) = blocked.ending.take() {
-            self.unblock(token, ending);
+            self.unblock(cx, token, ending);
         } else if blocked.has_hung_up {
-            self.context
-                .outbox
-                .deliver(Delivery::HungUp { connection: token });
+            cx.deliver(Delivery::HungUp { connection: token });
         } else if std::mem::take(&mut blocked.is_in_group) {
             // The group's leader could not reach this node for a while.
-            self.try_again(token);
+            self.try_again(cx, token);
         } else {
-            self.await_keys(token);
+            self.await_keys(cx, token);
         }
         true
     }
 
     /// Enters a blocked client at the workers of its keys, or tells them that it goes on waiting.
-    fn await_keys(&mut self, token: u64) {
-        let Some(blocked) = self.blocking.blocked.get(&token) else {
+    fn await_keys(&mut self, cx: &mut Context, token: u64) {
+        let Some(blocked) = self.blocked.get(&token) else {
             return;
         };
         let (reply_to, operation) = (blocked.reply_to, blocked.operation.clone());
-        let owner_of = |key: &[u8]| self.local.owner(group_of_key(self.context.groups, key));
+        let owner_of = |key: &[u8]| cx.local.owner(group_of_key(cx.groups, key));
         let mut owners = BTreeSet::new();
         operation.keys(|key, _| {
             owners.insert(owner_of(key));
@@ -308,7 +357,7 @@ impl Gateway {
         let pop = blocking_command(&operation).pop;
         let workers: BTreeSet<u16> = pop.awaited().map(owner_of).collect();
         let workers: Vec<u16> = workers.into_iter().collect();
-        let blocked = self.blocking.blocked.get_mut(&token).expect("found above");
+        let blocked = self.blocked.get_mut(&token).expect("found above");
         blocked.workers.clone_from(&workers);
         blocked.is_served = is_served;
         for worker in workers {
@@ -318,43 +367,43 @@ impl Gateway {
                 operation,
                 is_served,
             };
-            self.tell_worker(worker, message);
+            self.tell_worker(cx, worker, message);
         }
     }
 
     /// Tells a worker something of a client that waits, this one at once.
-    fn tell_worker(&mut self, worker: u16, message: WaitMessage) {
-        if worker == self.context.worker {
-            self.on_wait_message(message);
+    fn tell_worker(&mut self, cx: &mut Context, worker: u16, message: WaitMessage) {
+        if worker == cx.worker {
+            self.on_wait_message(cx, message);
         } else {
-            self.context.outbox.send(worker, Message::Wait(message));
+            cx.send(worker, Message::Wait(message));
         }
     }
 
     /// The one dispatch of what workers tell each other of clients that wait.
-    pub(crate) fn on_wait_message(&mut self, message: WaitMessage) {
+    pub(crate) fn on_wait_message(&mut self, cx: &mut Context, message: WaitMessage) {
         match message {
             WaitMessage::Await {
                 reply_to,
                 operation,
                 is_served,
-            } => self.on_await(reply_to, *operation, is_served),
-            WaitMessage::Forget { reply_to, answer } => self.on_forget(reply_to, answer),
+            } => self.on_await(cx, reply_to, *operation, is_served),
+            WaitMessage::Forget { reply_to, answer } => self.on_forget(cx, reply_to, answer),
             WaitMessage::Served {
                 reply_to,
                 bytes,
                 nanos,
-            } => self.on_served(reply_to, bytes, nanos),
-            WaitMessage::Woken { reply_to } => self.on_woken(reply_to),
+            } => self.on_served(cx, reply_to, bytes, nanos),
+            WaitMessage::Woken { reply_to } => self.on_woken(cx, reply_to),
         }
     }
 
     /// Ends the wait of a client with this reply.
-    fn unblock(&mut self, token: u64, bytes: Vec<u8>) {
-        let Some(blocked) = self.remove_blocked(token) else {
+    fn unblock(&mut self, cx: &mut Context, token: u64, bytes: Vec<u8>) {
+        let Some(blocked) = self.remove_blocked(cx, token) else {
             return;
         };
-        self.context.outbox.deliver(Delivery::Unblocked {
+        cx.deliver(Delivery::Unblocked {
             reply_to: blocked.reply_to,
             operation: blocked.operation,
             nanos: blocked.spent,
@@ -362,19 +411,20 @@ impl Gateway {
         });
     }
 
-    fn remove_blocked(&mut self, token: u64) -> Option<Blocked> {
-        let blocked = self.blocking.blocked.remove(&token)?;
+    fn remove_blocked(&mut self, cx: &mut Context, token: u64) -> Option<Blocked> {
+        let blocked = self.blocked.remove(&token)?;
         if let Some(deadline) = blocked.deadline {
-            self.blocking.deadlines.remove(&(deadline, token));
+            self.deadlines.remove(&(deadline, token));
         }
-        self.leave_lines(blocked.reply_to, &blocked.workers);
+        self.leave_lines(cx, blocked.reply_to, &blocked.workers);
         Some(blocked)
     }
 
     /// Takes a client out of the lines of these workers.
-    fn leave_lines(&mut self, reply_to: ReplyTo, workers: &[u16]) {
+    fn leave_lines(&mut self, cx: &mut Context, reply_to: ReplyTo, workers: &[u16]) {
         for &worker in workers {
             self.tell_worker(
+                cx,
                 worker,
                 WaitMessage::Forget {
                     reply_to,
@@ -384,41 +434,13 @@ impl Gateway {
         }
     }
 
-    /// The connection ends: nobody waits any more.
-    pub fn forget_connection(&mut self, connection: u64) {
-        self.forget_replica_wait(connection);
-        if let Some(blocked) = self.blocking.blocked.get(&connection)
-            && blocked.group.is_some()
-            && (blocked.is_in_group || blocked.is_trying)
-        {
-            let place = (connection, blocked.reply_to.sequence);
-            self.blocking.leaving.insert(place);
-            self.end_wait_in_group(connection);
-        }
-        self.remove_blocked(connection);
-    }
-
-    /// The client of this connection sends no more. Whether it waits for a key, and must not be given an element: then
-    /// the connection is to be closed. If it waits only for its command to be tried, a [`Delivery::HungUp`] says later
-    /// when there was nothing.
-    pub fn hangs_up(&mut self, connection: u64) -> bool {
-        if self.forget_replica_wait(connection) {
-            return true;
-        }
-        let Some(blocked) = self.blocking.blocked.get_mut(&connection) else {
-            return false;
-        };
-        blocked.has_hung_up = true;
-        !blocked.is_trying
-    }
-
     /// Lets a client go on that waited long enough, or that `CLIENT UNBLOCK` names.
-    fn end_wait(&mut self, token: u64, ending: Option<Vec<u8>>) {
-        let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
+    fn end_wait(&mut self, cx: &mut Context, token: u64, ending: Option<Vec<u8>>) {
+        let Some(blocked) = self.blocked.get_mut(&token) else {
             return;
         };
         if let Some(deadline) = blocked.deadline.take() {
-            self.blocking.deadlines.remove(&(deadline, token));
+            self.deadlines.remove(&(deadline, token));
         }
         // Also for a move, which answers a plain null where it does not wait.
         let ending = ending.unwrap_or_else(|| {
@@ -432,95 +454,75 @@ impl Gateway {
         if blocked.is_in_group || blocked.is_trying {
             let is_asked = blocked.ending.replace(ending).is_some();
             if blocked.is_in_group && !is_asked {
-                self.end_wait_in_group(token);
+                self.end_wait_in_group(cx, token);
             }
             return;
         }
         match blocked.workers.as_slice() {
-            &[worker] if blocked.is_served && worker != self.context.worker => {
+            &[worker] if blocked.is_served && worker != cx.worker => {
                 blocked.is_leaving = true;
                 let (reply_to, answer) = (blocked.reply_to, Some(ending));
-                self.tell_worker(worker, WaitMessage::Forget { reply_to, answer });
+                self.tell_worker(cx, worker, WaitMessage::Forget { reply_to, answer });
             }
-            _ => self.unblock(token, ending),
+            _ => self.unblock(cx, token, ending),
         }
-    }
-
-    /// Ends the waits whose time has come. Called every turn.
-    #[inline]
-    pub fn end_waits(&mut self) {
-        self.end_late_replica_waits();
-        if self.blocking.deadlines.is_empty() {
-            return;
-        }
-        let now = self.context.timing.now();
-        while let Some(&(deadline, token)) = self.blocking.deadlines.first() {
-            if deadline > now {
-                return;
-            }
-            self.end_wait(token, None);
-        }
-    }
-
-    /// In how many nanoseconds the first wait ends.
-    pub fn next_wait_ends(&self) -> Option<u64> {
-        let first = self.blocking.deadlines.first().map(|&(deadline, _)| deadline);
-        let deadline = first
-            .into_iter()
-            .chain(self.blocking.replica_waits.first_deadline())
-            .min()?;
-        Some(deadline.saturating_sub(self.context.timing.now()))
     }
 
     /// `CLIENT UNBLOCK`, for a client of this worker.
-    pub(crate) fn on_unblock(&mut self, client: u64, is_error: bool) {
+    pub(crate) fn on_unblock(&mut self, cx: &mut Context, client: u64, is_error: bool) {
         let error = b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
         let ending = is_error.then(|| error.to_vec());
-        let mut blocked = self.blocking.blocked.iter();
+        let mut blocked = self.blocked.iter();
         match blocked.find(|(_, blocked)| blocked.client == client) {
-            Some((&token, _)) => self.end_wait(token, ending),
-            None => self.unblock_replica_wait(client, ending),
+            Some((&token, _)) => self.end_wait(cx, token, ending),
+            None => self.replica_waits.unblock(cx, client, ending),
         }
     }
 
     /// A client waits for keys of this worker.
-    pub(crate) fn on_await(&mut self, reply_to: ReplyTo, operation: Operation, is_served: bool) {
+    pub(crate) fn on_await(
+        &mut self,
+        cx: &mut Context,
+        reply_to: ReplyTo,
+        operation: Operation,
+        is_served: bool,
+    ) {
         let again = self.waiter_of(reply_to);
         if let Some(arrival) = again {
-            let waiter = self.blocking.waiters.get_mut(&arrival).expect("just found");
+            let waiter = self.waiters.get_mut(&arrival).expect("just found");
             waiter.is_woken = false;
             let is_missed = std::mem::take(&mut waiter.is_missed);
             let keys = waiter.keys.clone();
-            let is_replicated = |(_, key): &(Db, Box<[u8]>)| self.is_replicated(key);
+            let is_replicated = |(_, key): &(Db, Box<[u8]>)| self.is_replicated(cx, key);
             let again: Vec<_> = keys
                 .into_iter()
                 .filter(|key| is_missed || !is_replicated(key))
                 .collect();
-            self.blocking.filled.extend(again);
-            return self.serve();
+            self.filled.extend(again);
+            return self.serve(cx);
         }
         let pop = blocking_command(&operation).pop;
         let kind = awaited_kind(&pop);
         let mut keys: Vec<(Db, Box<[u8]>)> = Vec::new();
         for key in pop.awaited() {
             let entry = (operation.db, Box::from(key));
-            if self.local.index_of_key(key).is_some() && !keys.contains(&entry) {
+            if cx.local.index_of_key(key).is_some() && !keys.contains(&entry) {
                 keys.push(entry);
             }
         }
-        self.blocking.arrivals += 1;
-        let arrival = self.blocking.arrivals;
+        self.arrivals += 1;
+        let arrival = self.arrivals;
         for (db, key) in &keys {
-            self.note_awaited(key, true);
+            self.note_awaited(cx, key, true);
             let entry = (*db, key.clone());
-            let line = self.blocking.lines.entry(entry.clone()).or_default();
+            let line = self.lines.entry(entry.clone()).or_default();
             line.insert(arrival);
             if line.len() == 1 {
-                self.watch_line(&entry, true);
+                self.watch_line(cx, &entry, true);
             }
         }
         // It may have been filled since the client was answered.
-        self.blocking.filled.extend(keys.iter().cloned());
+        self.filled.extend(keys.iter().cloned());
         let waiter = Waiter {
             reply_to,
             operation,
@@ -531,65 +533,63 @@ impl Gateway {
             woken_in: 0,
             is_missed: false,
         };
-        self.blocking.waiters.insert(arrival, waiter);
+        self.waiters.insert(arrival, waiter);
         let client = (reply_to.worker, reply_to.connection);
-        self.blocking.arrived.insert(client, arrival);
-        self.serve();
+        self.arrived.insert(client, arrival);
+        self.serve(cx);
     }
 
     fn waiter_of(&self, reply_to: ReplyTo) -> Option<u64> {
-        let arrival = *self
-            .blocking
-            .arrived
-            .get(&(reply_to.worker, reply_to.connection))?;
-        (self.blocking.waiters[&arrival].reply_to == reply_to).then_some(arrival)
+        let arrival = *self.arrived.get(&(reply_to.worker, reply_to.connection))?;
+        (self.waiters[&arrival].reply_to == reply_to).then_some(arrival)
     }
 
-    fn note_awaited(&mut self, key: &[u8], is_awaited: bool) {
-        let index = self
+    fn note_awaited(&mut self, cx: &mut Context, key: &[u8], is_awaited: bool) {
+        let index = cx
             .local
             .index_of_key(key)
             .expect("waiters have keys of this worker only");
-        self.local.replicas[index].state_mut().await_keys(is_awaited);
+        cx.local.replicas[index].state_mut().await_keys(is_awaited);
     }
 
     /// Somebody waits for a key, or nobody does any more.
-    fn watch_line(&mut self, entry: &(Db, Box<[u8]>), is_on: bool) {
-        let index = self.local.index_of_key(&entry.1);
+    fn watch_line(&mut self, cx: &mut Context, entry: &(Db, Box<[u8]>), is_on: bool) {
+        let index = cx.local.index_of_key(&entry.1);
         let index = index.expect("waiters have keys of this worker only");
-        self.watch_key(index, entry, is_on);
+        self.watch_key(cx, index, entry, is_on);
     }
 
     /// Whoever waits for keys of this group is to try again: it may have got replicas on other nodes, and then its state is
     /// where one waits.
-    pub(crate) fn look_at_lines(&mut self, index: usize) {
-        if self.local.replicas[index].has_log() {
-            let group = self.local.replicas[index].group();
-            let lines = self.blocking.lines.keys();
-            let its = lines.filter(|(_, key)| group_of_key(self.context.groups, key) == group);
-            self.blocking.filled.extend(its.cloned());
+    pub(crate) fn look_at_lines(&mut self, cx: &Context, index: usize) {
+        if cx.local.replicas[index].has_log() {
+            let group = cx.local.replicas[index].group();
+            let lines = self.lines.keys();
+            let its = lines.filter(|(_, key)| group_of_key(cx.local.groups, key) == group);
+            self.filled.extend(its.cloned());
         }
     }
 
     /// Looks at the lines of keys that may have been filled elsewhere.
-    pub(crate) fn wake_lines(&mut self, keys: Vec<(Db, Box<[u8]>)>) {
-        self.blocking.filled.extend(keys);
-        self.serve();
+    pub(crate) fn wake_lines(&mut self, cx: &mut Context, keys: Vec<(Db, Box<[u8]>)>) {
+        self.filled.extend(keys);
+        self.serve(cx);
     }
 
     /// A client does not wait any more. If it is still entered and asks for it, it gets `answer`.
-    pub(crate) fn on_forget(&mut self, reply_to: ReplyTo, answer: Option<Vec<u8>>) {
+    pub(crate) fn on_forget(&mut self, cx: &mut Context, reply_to: ReplyTo, answer: Option<Vec<u8>>) {
         let Some(arrival) = self.waiter_of(reply_to) else {
             return;
         };
-        let waiter = self.remove_waiter(arrival);
+        let waiter = self.remove_waiter(cx, arrival);
         // Whoever stood behind it was not looked at while it tried.
         if waiter.is_woken {
-            self.blocking.filled.extend(waiter.keys);
+            self.filled.extend(waiter.keys);
         }
         if let Some(bytes) = answer {
             let nanos = 0;
             self.tell_worker(
+                cx,
                 reply_to.worker,
                 WaitMessage::Served {
                     reply_to,
@@ -598,83 +598,75 @@ impl Gateway {
                 },
             );
         }
-        self.serve();
+        self.serve(cx);
     }
 
-    fn remove_waiter(&mut self, arrival: u64) -> Waiter {
-        let waiter = self.blocking.waiters.remove(&arrival).expect("the caller has it");
+    fn remove_waiter(&mut self, cx: &mut Context, arrival: u64) -> Waiter {
+        let waiter = self.waiters.remove(&arrival).expect("the caller has it");
         let client = (waiter.reply_to.worker, waiter.reply_to.connection);
-        self.blocking.arrived.remove(&client);
+        self.arrived.remove(&client);
         for entry in &waiter.keys {
-            let line = self.blocking.lines.get_mut(entry);
+            let line = self.lines.get_mut(entry);
             let line = line.expect("every waiter stands in its lines");
             line.remove(&arrival);
             if line.is_empty() {
-                self.blocking.lines.remove(entry);
-                self.watch_line(entry, false);
+                self.lines.remove(entry);
+                self.watch_line(cx, entry, false);
             }
-            self.note_awaited(&entry.1, false);
+            self.note_awaited(cx, &entry.1, false);
         }
         waiter
     }
 
     /// The worker of its keys has answered for a blocked client of this one, which took it so long.
-    pub(crate) fn on_served(&mut self, reply_to: ReplyTo, bytes: Vec<u8>, nanos: u64) {
-        let blocked = self.blocking.blocked.get_mut(&reply_to.connection);
+    pub(crate) fn on_served(&mut self, cx: &mut Context, reply_to: ReplyTo, bytes: Vec<u8>, nanos: u64) {
+        let blocked = self.blocked.get_mut(&reply_to.connection);
         if let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) {
             blocked.spent += nanos;
-            self.unblock(reply_to.connection, bytes);
+            self.unblock(cx, reply_to.connection, bytes);
         }
     }
 
     /// A key of a blocked client of this worker was filled at another.
-    pub(crate) fn on_woken(&mut self, reply_to: ReplyTo) {
+    pub(crate) fn on_woken(&mut self, cx: &mut Context, reply_to: ReplyTo) {
         let is_waiting = |blocked: &Blocked| {
             let is_busy = blocked.is_trying || blocked.is_leaving || blocked.is_in_group;
             blocked.reply_to == reply_to && !is_busy
         };
-        let blocked = self.blocking.blocked.get(&reply_to.connection);
+        let blocked = self.blocked.get(&reply_to.connection);
         if blocked.is_some_and(is_waiting) {
-            self.try_again(reply_to.connection);
+            self.try_again(cx, reply_to.connection);
         }
     }
 
-    /// Looks at the lines of keys that were filled since the last time. Called right behind each command.
-    #[inline]
-    pub(crate) fn serve_waiters(&mut self) {
-        if !self.blocking.waiters.is_empty() || self.cluster.watchers > 0 {
-            self.serve();
-        }
-    }
-
-    fn serve(&mut self) {
-        self.blocking.looks += 1;
+    pub(crate) fn serve(&mut self, cx: &mut Context) {
+        self.looks += 1;
         loop {
-            for index in 0..self.local.replicas.len() {
-                let (filled, is_swapped) = self.local.replicas[index].state_mut().take_filled();
-                if self.cluster.watchers > 0 {
-                    self.tell_watchers(index, &filled, is_swapped);
+            for index in 0..cx.local.replicas.len() {
+                let (filled, is_swapped) = cx.local.replicas[index].state_mut().take_filled();
+                if self.watchers > 0 {
+                    self.tell_watchers(cx, index, &filled, is_swapped);
                 }
-                self.blocking.filled.extend(filled);
+                self.filled.extend(filled);
                 if is_swapped {
-                    self.blocking.filled.extend(self.blocking.lines.keys().cloned());
+                    self.filled.extend(self.lines.keys().cloned());
                 }
             }
-            let Some((db, key)) = self.blocking.filled.pop_front() else {
+            let Some((db, key)) = self.filled.pop_front() else {
                 return;
             };
-            self.serve_line(db, &key);
+            self.serve_line(cx, db, &key);
         }
     }
 
     /// Tells the first who waits for a key to try: whether there is anything, its group's leader knows.
-    fn wake_line(&mut self, entry: &(Db, Box<[u8]>)) {
-        let line = self.blocking.lines.get(entry);
+    fn wake_line(&mut self, cx: &mut Context, entry: &(Db, Box<[u8]>)) {
+        let line = self.lines.get(entry);
         let Some(arrival) = line.and_then(|line| line.first()) else {
             return;
         };
-        let look = self.blocking.looks;
-        let waiter = self.blocking.waiters.get_mut(arrival);
+        let look = self.looks;
+        let waiter = self.waiters.get_mut(arrival);
         let waiter = waiter.expect("it stands in the line");
         if std::mem::replace(&mut waiter.is_woken, true) {
             // Of several keys that are looked at together, the first has woken it.
@@ -683,40 +675,37 @@ impl Gateway {
         }
         waiter.woken_in = look;
         let reply_to = waiter.reply_to;
-        self.tell_worker(reply_to.worker, WaitMessage::Woken { reply_to });
+        self.tell_worker(cx, reply_to.worker, WaitMessage::Woken { reply_to });
     }
 
-    fn is_replicated(&self, key: &[u8]) -> bool {
-        let index = self.local.index_of_key(key);
-        index.is_some_and(|index| self.local.replicas[index].has_log())
+    fn is_replicated(&self, cx: &Context, key: &[u8]) -> bool {
+        let index = cx.local.index_of_key(key);
+        index.is_some_and(|index| cx.local.replicas[index].has_log())
     }
 
     /// Pops for those who wait for a key, in their order, as long as it holds something.
-    fn serve_line(&mut self, db: Db, key: &[u8]) {
+    fn serve_line(&mut self, cx: &mut Context, db: Db, key: &[u8]) {
         let entry = (db, Box::from(key));
         let mut last = 0;
-        let index = self
+        let index = cx
             .local
             .index_of_key(key)
             .expect("waiters have keys of this worker only");
-        if self.local.replicas[index].has_log() {
-            return self.wake_line(&entry);
+        if cx.local.replicas[index].has_log() {
+            return self.wake_line(cx, &entry);
         }
         loop {
-            let Some(line) = self.blocking.lines.get(&entry) else {
+            let Some(line) = self.lines.get(&entry) else {
                 return;
             };
             let Some(&arrival) = line.range(last + 1..).next() else {
                 return;
             };
             last = arrival;
-            let Some(kind) = self.local.replicas[index]
-                .state_mut()
-                .kind(&self.context.turn, db, key)
-            else {
+            let Some(kind) = cx.local.replicas[index].state_mut().kind(&cx.turn, db, key) else {
                 return;
             };
-            let waiter = &self.blocking.waiters[&arrival];
+            let waiter = &self.waiters[&arrival];
             if waiter.kind != kind {
                 continue;
             }
@@ -725,24 +714,33 @@ impl Gateway {
             }
             let (reply_to, operation) = (waiter.reply_to, waiter.operation.clone());
             let (spec, args) = operation.words();
-            if !waiter.is_served || !self.local.is_one_step(spec, args, &Scope::Cluster) {
-                let waiter = self.blocking.waiters.get_mut(&arrival);
+            if !waiter.is_served || !cx.local.is_one_step(spec, args, &Scope::Cluster) {
+                let waiter = self.waiters.get_mut(&arrival);
                 waiter.expect("it stands in the line").is_woken = true;
-                return self.tell_worker(reply_to.worker, WaitMessage::Woken { reply_to });
+                return self.tell_worker(cx, reply_to.worker, WaitMessage::Woken { reply_to });
             }
-            let began = self.context.timing.now();
+            let began = cx.timing.now();
             let mut reply = Vec::new();
             let mut out = Writer::new(&mut reply, operation.protocol);
             match operation.parse() {
-                Ok(command) => self.run_here(operation.db, spec, args, &command, &Scope::Cluster, &mut out),
+                Ok(command) => crate::local_fast_path::run_here(
+                    cx,
+                    operation.db,
+                    spec,
+                    args,
+                    &command,
+                    &Scope::Cluster,
+                    &mut out,
+                ),
                 Err(error) => error.write(&mut out),
             }
-            let nanos = self.context.timing.now().saturating_sub(began);
-            self.context.timing.leave_out(nanos);
+            let nanos = cx.timing.now().saturating_sub(began);
+            cx.timing.leave_out(nanos);
             if !is_nil(&reply) {
-                self.remove_waiter(arrival);
+                self.remove_waiter(cx, arrival);
                 let bytes = reply;
                 self.tell_worker(
+                    cx,
                     reply_to.worker,
                     WaitMessage::Served {
                         reply_to,

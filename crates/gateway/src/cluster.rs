@@ -24,7 +24,6 @@ mod replica_view;
 mod seat;
 mod stats;
 mod wall_clock;
-mod watches;
 
 pub use handover_image::HandoverImage;
 pub use layout::{GroupLayout, Layout};
@@ -35,16 +34,16 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::maxmemory::Changed;
+use crate::pubsub::{Kind, Published};
 use crate::session::Session;
+use crate::watches::Watches;
 use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, LOOK, Listener, Looks, Message, Times};
 use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use keyspace::{Operations, SCRUB_FORMAT};
 use mutations::Mutation;
-use peer_wire::{
-    ChannelKind, PeerMessage, Publish, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome,
-};
+use peer_wire::{ChannelKind, PeerMessage, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome};
 use replica::locks_of;
 use replica::{
     Asked, Batch, BatchOutcome, BatchResponse, Chunk, Effects, GroupClient, Input, Member, NoCheckOut,
@@ -96,8 +95,6 @@ pub(crate) struct Cluster {
     /// Leaders that keep decisions nobody waits for, by the indices of their seats, and when they are to be visited for them at
     /// the latest. At most one for each seat.
     keeping: Vec<(usize, Monotonic)>,
-    /// Keys that are kept for other nodes, each node counted: while there are any, what is filled is looked at.
-    pub(crate) watchers: usize,
 }
 
 /// Another node.
@@ -148,21 +145,21 @@ impl Cluster {
 impl Gateway {
     /// Learns the raw monotonic time, once a turn, before anything else.
     pub fn begin_cluster(&mut self, now: Monotonic) {
-        self.context.now = now;
-        let own = self.context.turn.now;
+        self.cx.now = now;
+        let own = self.cx.turn.now;
         if !mutations::is(Mutation::WallClockTrusted) {
             let (time, notice) = self.cluster.wall_clock.judge(own, now);
-            self.context.turn.now = time;
+            self.cx.turn.now = time;
             self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
         }
-        self.cluster.touch_keeping(&self.local.replicas, now);
+        self.cluster.touch_keeping(&self.cx.local.replicas, now);
         if now < self.cluster.looks.after(TICK) {
             return;
         }
         let stood_still = self.cluster.looks.look(now);
-        self.coordinator.tick_transaction(&mut self.context);
+        self.coordinator.tick_transaction(&mut self.cx);
         self.route();
-        if self.context.view.layout.is_none() {
+        if self.cx.view.layout.is_none() {
             return;
         }
         if let Some(span) = stood_still {
@@ -197,7 +194,7 @@ impl Gateway {
         *told_wall_at = now;
         let up = peers.iter().filter(|(_, peer)| peer.is_up);
         let messages = up.map(|(node, _)| (*node, PeerMessage::WallClock(own)));
-        self.context.outbox.peer_messages.extend(messages);
+        self.cx.outbox.peer_messages.extend(messages);
     }
 
     /// What an operator is to be told of the wall clock here.
@@ -221,7 +218,7 @@ impl Gateway {
             ..
         } = &self.cluster;
         if !touched.is_empty() {
-            return Some(self.context.now);
+            return Some(self.cx.now);
         }
         let tick = looks.after(TICK);
         let is_waiting =
@@ -236,14 +233,14 @@ impl Gateway {
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
         let next = keeping.iter().fold(next, |next, (_, until)| next.min(*until));
         // Transactions have deadlines within a node too.
-        (self.context.view.is_spread || self.coordinator.counts().0 > 0).then_some(next)
+        (self.cx.view.is_spread || self.coordinator.counts().0 > 0).then_some(next)
     }
 
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
     /// seats begin with it, as far as they are the same replicas.
     pub fn keep(&mut self, all: &mut Vec<HandoverImage>) {
-        assert!(self.context.view.layout.is_none(), "replicas begin once");
-        let ours = all.extract_if(.., |kept| self.local.index(kept.group).is_some());
+        assert!(self.cx.view.layout.is_none(), "replicas begin once");
+        let ours = all.extract_if(.., |kept| self.cx.local.index(kept.group).is_some());
         let ours: Vec<HandoverImage> = ours.collect();
         self.cluster.kept.extend(ours);
     }
@@ -257,11 +254,17 @@ impl Gateway {
             touched,
             ..
         } = &mut self.cluster;
-        let Context { view, turn, now, .. } = &self.context;
+        let Context {
+            view,
+            turn,
+            now,
+            local,
+            ..
+        } = &mut self.cx;
         let Some(layout) = view.layout() else { return 0 };
         let is_up = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut open = 0;
-        for (index, (seat, replica)) in seats.iter_mut().zip(&mut self.local.replicas).enumerate() {
+        for (index, (seat, replica)) in seats.iter_mut().zip(&mut local.replicas).enumerate() {
             if seat.resign(layout.group(replica.group()), replica, is_up, turn, *now) {
                 open += 1;
                 if !std::mem::replace(&mut seat.is_touched, true) {
@@ -279,59 +282,64 @@ impl Gateway {
         let is_leaderless = |group| {
             let peers = &self.cluster.peers;
             let is_up = |node: NodeId| peers.get(&node).is_none_or(|peer| peer.is_up);
-            let layout = self.context.view.layout();
+            let layout = self.cx.view.layout();
             layout.is_some_and(|layout| !layout.group(group).has_majority(is_up))
         };
-        self.context.outbox.outputs.is_empty()
+        self.cx.outbox.outputs.is_empty()
             && self.last_agent.is_empty()
             && self.coordinator.waits_only_for(is_leaderless)
-            && self.context.outbox.offload_jobs.is_empty()
+            && self.cx.outbox.offload_jobs.is_empty()
             && self.backlog() == 0
-            && !self.local.replicas.iter().any(replica::Replica::has_transactions)
+            && !self
+                .cx
+                .local
+                .replicas
+                .iter()
+                .any(replica::Replica::has_transactions)
     }
 
     /// Ends here for good: what the next life of the process needs to go on with this worker's replicas, and the groups
     /// of which not everything is here that they rely on. Replicas that have no state yet are in neither.
     pub fn into_handover_images(self, now: Monotonic) -> (Vec<HandoverImage>, Vec<GroupId>) {
-        let Some(layout) = self.context.view.layout else {
+        let Some(layout) = self.cx.view.layout else {
             return (Vec::new(), Vec::new());
         };
         let (mut all, mut lost) = (Vec::new(), Vec::new());
-        for (seat, replica) in self.cluster.seats.into_iter().zip(self.local.replicas) {
+        for (seat, replica) in self.cluster.seats.into_iter().zip(self.cx.local.replicas) {
             let number = replica.group();
             let group = layout.group(number);
             let alone = group.seat_on(layout.me).filter(|me| group.founder == Some(*me));
             if replica.has_transactions() {
                 lost.push(number);
             }
-            all.extend(HandoverImage::of(seat, replica, alone, &self.context.turn, now));
+            all.extend(HandoverImage::of(seat, replica, alone, &self.cx.turn, now));
         }
         (all, lost)
     }
 
     /// Takes over a version of the cluster. An older one than it has is let go.
     pub fn set_layout(&mut self, layout: Arc<Layout>) {
-        let known = self.context.view.layout.as_ref().map(|layout| layout.epoch);
+        let known = self.cx.view.layout.as_ref().map(|layout| layout.epoch);
         if known.is_some_and(|known| layout.epoch <= known) && !mutations::is(Mutation::StaleMapAccepted) {
             return;
         }
-        self.context.view.is_spread = !layout.peers.is_empty();
-        self.context.turn.semantics = layout.semantics;
+        self.cx.view.is_spread = !layout.peers.is_empty();
+        self.cx.turn.semantics = layout.semantics;
         // Groups are told of the world once a turn, and it is another one from here on.
-        self.context.turn.number += 1;
+        self.cx.turn.number += 1;
         let times = Times::DEFAULT;
         let mut linked = Vec::new();
         for &node in &layout.peers {
             if let Entry::Vacant(place) = self.cluster.peers.entry(node) {
                 place.insert(Peer {
                     is_up: false,
-                    heard: self.context.now,
+                    heard: self.cx.now,
                     is_silent: false,
                     is_moving: false,
                     beats: Beats::new(layout.boot, times.heartbeat),
                     listener: Listener::new(),
                 });
-                linked.extend(self.context.view.links.get(&node));
+                linked.extend(self.cx.view.links.get(&node));
             }
         }
         self.cluster.peers.retain(|node, _| layout.peers.contains(node));
@@ -339,17 +347,17 @@ impl Gateway {
             .wall_clock
             .retain(|node| layout.peers.contains(&node));
         let mut layout = layout;
-        if let Some(known) = &self.context.view.layout
+        if let Some(known) = &self.cx.view.layout
             && layout.groups.iter().any(|group| group.is_unheard)
         {
             Arc::make_mut(&mut layout).keep_unheard(known);
         }
-        self.context.view.layout = Some(layout);
+        self.cx.view.layout = Some(layout);
         self.cluster.claims_changed = true;
-        for index in 0..self.local.replicas.len() {
+        for index in 0..self.cx.local.replicas.len() {
             self.seat(index);
         }
-        self.end_replica_waits();
+        self.blocking.replica_waits.on_layout(&mut self.cx);
         // They had linked before this node heard of them.
         for node in linked {
             self.on_link(node, true);
@@ -360,19 +368,18 @@ impl Gateway {
     pub fn on_order(&mut self, group: GroupId, index_then: u64, order: &control::Order) {
         if let Some(index) = self.seated(group) {
             // It was made for other members than those that there are now: the next look says what is still to be done.
-            let member = self.local.replicas[index].member();
+            let member = self.cx.local.replicas[index].member();
             if member.is_none_or(|member| member.members_at().0 != index_then) {
                 return;
             }
             // Nodes that have died meanwhile would be counted on: a learner that becomes a voter, and those who stay when others go.
             // The group could neither make the change nor go back.
             if let (control::Order::Change { promote, remove }, Some(member)) = (order, member) {
-                let seats = &self.layout_of(index).seats;
+                let seats = &self.cx.layout_of(index).seats;
                 let is_there = |voter: &&Incarnation| {
                     let node = seats.get(voter);
                     let peer = node.and_then(|node| self.cluster.peers.get(node));
-                    node == Some(&self.context.view.me())
-                        || peer.is_some_and(|peer| peer.is_up && !peer.is_silent)
+                    node == Some(&self.cx.view.me()) || peer.is_some_and(|peer| peer.is_up && !peer.is_silent)
                 };
                 let stay = member.members().voters.iter();
                 let stay = stay.filter(|voter| !remove.contains(voter));
@@ -384,7 +391,7 @@ impl Gateway {
                     return;
                 }
             }
-            if let Some(input) = self.cluster.seats[index].input_of(order, &self.local.replicas[index]) {
+            if let Some(input) = self.cluster.seats[index].input_of(order, &self.cx.local.replicas[index]) {
                 self.step(index, input);
                 self.cluster.touch(index);
             }
@@ -395,7 +402,7 @@ impl Gateway {
     pub fn group_reports(&self) -> (Vec<control::GroupReport>, Vec<control::GroupRef>) {
         let (mut led, mut not_led) = (Vec::new(), Vec::new());
         for (seat, replica, layout) in self.seats() {
-            match seat.group_report(self.context.view.me(), replica, layout) {
+            match seat.group_report(self.cx.view.me(), replica, layout) {
                 Some(group_report) => led.push(group_report),
                 None => not_led.push(control::GroupRef::Data(replica.group())),
             }
@@ -409,7 +416,7 @@ impl Gateway {
         const GROUP_REPORTS: std::time::Duration = std::time::Duration::from_secs(1);
         const GROUP_REPORTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
         let is_settling = self.seats().any(|(seat, replica, layout)| {
-            let group_report = seat.group_report(self.context.view.me(), replica, layout);
+            let group_report = seat.group_report(self.cx.view.me(), replica, layout);
             replica.leader().is_some() && group_report.is_none_or(|group_report| group_report.is_settling())
         });
         if is_settling {
@@ -421,13 +428,13 @@ impl Gateway {
 
     /// The seats with their replicas, and what the layout says of their groups.
     fn seats(&self) -> impl Iterator<Item = (&Seat, &Replica, &GroupLayout)> {
-        let seats = self.cluster.seats.iter().zip(&self.local.replicas).enumerate();
-        seats.map(|(index, (seat, replica))| (seat, replica, self.layout_of(index)))
+        let seats = self.cluster.seats.iter().zip(&self.cx.local.replicas).enumerate();
+        seats.map(|(index, (seat, replica))| (seat, replica, self.cx.layout_of(index)))
     }
 
     /// The replicas of this worker that know no leader of their group, and what is kept from before groups began anew.
     pub fn survivors(&self) -> Vec<control::Survivor> {
-        let (me, now) = (self.context.view.me(), self.context.now);
+        let (me, now) = (self.cx.view.me(), self.cx.now);
         let survivors = self.seats().flat_map(|(seat, replica, layout)| {
             let former = seat.former_survivor(me, replica.group(), layout);
             seat.survivor(me, replica, layout, now).into_iter().chain(former)
@@ -442,16 +449,16 @@ impl Gateway {
 
     /// What an operator is to be told.
     pub fn take_notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.context.outbox.notices)
+        std::mem::take(&mut self.cx.outbox.notices)
     }
 
     /// The link to a node came up, or broke.
     pub fn on_link(&mut self, node: NodeId, is_up: bool) {
-        let now = self.context.now;
+        let now = self.cx.now;
         if is_up {
-            self.context.view.links.insert(node);
+            self.cx.view.links.insert(node);
         } else {
-            self.context.view.links.remove(&node);
+            self.cx.view.links.remove(&node);
         }
         if let Some(peer) = self.cluster.peers.get_mut(&node) {
             peer.is_up = is_up;
@@ -514,13 +521,13 @@ impl Gateway {
     /// counted from it: the process may have stood still since the turn began, and a message that came meanwhile is no older
     /// than its arrival.
     pub fn received(&mut self, now: Monotonic) {
-        self.context.now = self.context.now.max(now);
+        self.cx.now = self.cx.now.max(now);
     }
 
     /// A message of another node. What was read from the links before is told by [`Gateway::received`].
     pub fn on_peer(&mut self, from: NodeId, message: PeerMessage) {
         if let Some(peer) = self.cluster.peers.get_mut(&from) {
-            (peer.heard, peer.is_silent) = (self.context.now, false);
+            (peer.heard, peer.is_silent) = (self.cx.now, false);
         }
         match message {
             PeerMessage::Raft(Raft { group, message }) => self.on_raft(group, message),
@@ -533,74 +540,32 @@ impl Gateway {
             PeerMessage::Scrub(scrub) => self.on_scrub(from, &scrub),
             PeerMessage::Fanout(question) => self.on_question(from, &question),
             PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
-            PeerMessage::Await(waits) => self.on_peer_await(from, waits),
-            PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
+            PeerMessage::Await(waits) => self.blocking.on_peer_await(&mut self.cx, from, waits),
+            PeerMessage::Filled(filled) => self.blocking.on_peer_filled(&mut self.cx, from, filled),
             PeerMessage::WallClock(wall) if self.cluster.peers.contains_key(&from) => {
-                self.cluster.wall_clock.heard(from, wall, self.context.now);
+                self.cluster.wall_clock.heard(from, wall, self.cx.now);
             }
             PeerMessage::Publish(publish) => {
                 let kind = match publish.kind {
-                    ChannelKind::Channel => crate::pubsub::Kind::Channel,
-                    ChannelKind::ShardChannel => crate::pubsub::Kind::ShardChannel,
+                    ChannelKind::Channel => Kind::Channel,
+                    ChannelKind::ShardChannel => Kind::ShardChannel,
                 };
-                self.on_node_message(kind, &publish.channel, &publish.payload);
+                let published = Published {
+                    kind,
+                    channel: &publish.channel,
+                    payload: &publish.payload,
+                };
+                self.pubsub.on_node_message(&mut self.cx, published);
             }
             // What concerns the node as a whole is not a worker's.
             _ => {}
         }
+        self.route();
     }
 
     /// The raw monotonic time, as of this turn.
     pub fn cluster_now(&self) -> Monotonic {
-        self.context.now
-    }
-
-    /// Sends a message to a channel to all other nodes: who listens there is their business.
-    pub(crate) fn broadcast_to_nodes(&mut self, kind: crate::pubsub::Kind, channel: &[u8], message: &[u8]) {
-        let up: Vec<NodeId> = self.context.view.nodes_up().collect();
-        self.send_to_nodes(&up, kind, channel, message);
-    }
-
-    /// The nodes that hear of what happens in a group from its leader here; none if another one leads it. Those that have a
-    /// replica hear of it there, as soon as that has the state.
-    pub(crate) fn nodes_without_replica(&self, index: usize) -> Vec<NodeId> {
-        let Some(member) = self.local.replicas[index].leader() else {
-            return Vec::new();
-        };
-        let seats = &self.layout_of(index).seats;
-        let has_none = |node: &NodeId| {
-            let replicas = seats.iter().filter(|(_, other)| *other == node);
-            !replicas
-                .into_iter()
-                .any(|(replica, _)| member.applies_itself(*replica))
-        };
-        self.context.view.nodes_up().filter(has_none).collect()
-    }
-
-    /// Sends a message to a channel to these nodes.
-    pub(crate) fn send_to_nodes(
-        &mut self,
-        nodes: &[NodeId],
-        kind: crate::pubsub::Kind,
-        channel: &[u8],
-        message: &[u8],
-    ) {
-        if nodes.is_empty() {
-            return;
-        }
-        let publish = Publish {
-            kind: match kind {
-                crate::pubsub::Kind::ShardChannel => ChannelKind::ShardChannel,
-                crate::pubsub::Kind::Channel | crate::pubsub::Kind::Pattern => ChannelKind::Channel,
-            },
-            channel: Bytes::copy_from_slice(channel),
-            payload: Bytes::copy_from_slice(message),
-        };
-        for &node in nodes {
-            self.context
-                .outbox
-                .send_to_node(node, PeerMessage::Publish(publish.clone()));
-        }
+        self.cx.now
     }
 
     fn on_raft(&mut self, group: GroupId, mut message: Message) {
@@ -617,12 +582,12 @@ impl Gateway {
     }
 
     fn on_beat(&mut self, from: NodeId, beat: Beat) {
-        let now = self.context.now;
-        let first = self.local.first;
+        let now = self.cx.now;
+        let first = self.cx.local.first;
         let Some(peer) = self.cluster.peers.get_mut(&from) else {
             return;
         };
-        let replicas = &mut self.local.replicas;
+        let replicas = &mut self.cx.local.replicas;
         let mut broken = Vec::new();
         let answer = peer.listener.on_beat(beat, |claim| {
             let index = claim.group.index().wrapping_sub(first);
@@ -634,17 +599,15 @@ impl Gateway {
                 false
             })
         });
-        self.context
-            .outbox
-            .send_to_node(from, PeerMessage::HeartbeatAnswer(answer));
+        self.cx.send_to_node(from, PeerMessage::HeartbeatAnswer(answer));
         for (index, words) in broken {
             self.break_replica(index, &words);
         }
     }
 
     fn on_beat_answer(&mut self, from: NodeId, answer: &BeatAnswer) {
-        let now = self.context.now;
-        let first = self.local.first;
+        let now = self.cx.now;
+        let first = self.cx.local.first;
         let Cluster {
             peers,
             seats,
@@ -654,7 +617,7 @@ impl Gateway {
         let Some(peer) = peers.get_mut(&from) else {
             return;
         };
-        let replicas = &mut self.local.replicas;
+        let replicas = &mut self.cx.local.replicas;
         let mut broken = Vec::new();
         peer.beats.on_answer(answer, now, |claim, sent| {
             let index = claim.group.index().wrapping_sub(first);
@@ -712,10 +675,10 @@ impl Gateway {
 
     /// A batch was not looked at, because there is no replica here that could.
     fn send_back(&mut self, index: usize, sender: Sender, sequence: u64, outcome: BatchOutcome) {
-        let replica = &self.local.replicas[index];
+        let replica = &self.cx.local.replicas[index];
         let response = BatchResponse {
             group: replica.group(),
-            generation: self.layout_of(index).generation,
+            generation: self.cx.layout_of(index).generation,
             term: self.cluster.seats[index].term(replica),
             gateway: sender.gateway,
             sequence,
@@ -726,16 +689,14 @@ impl Gateway {
 
     /// Tells a gateway what became of its batch.
     fn respond(&mut self, index: usize, to: NodeId, mut response: BatchResponse) {
-        if to == self.context.view.me() {
+        if to == self.cx.view.me() {
             return self.on_response(index, to, &response);
         }
         if let BatchOutcome::NotLeader { leader } = &mut response.outcome {
-            let (seat, replica) = (&self.cluster.seats[index], &self.local.replicas[index]);
-            *leader = seat.known_leader(replica, self.layout_of(index));
+            let (seat, replica) = (&self.cluster.seats[index], &self.cx.local.replicas[index]);
+            *leader = seat.known_leader(replica, self.cx.layout_of(index));
         }
-        self.context
-            .outbox
-            .send_to_node(to, PeerMessage::Answers(response));
+        self.cx.send_to_node(to, PeerMessage::Answers(response));
     }
 
     /// A group elsewhere says what became of a batch of this worker.
@@ -751,7 +712,7 @@ impl Gateway {
 
     /// The group client to a group, which learns what time it is, and the threshold: it may have been set a moment ago.
     fn group_client(&mut self, index: usize) -> &mut GroupClient {
-        let (now, slow) = (self.context.now, self.context.settings.slow_from());
+        let (now, slow) = (self.cx.now, self.cx.settings.slow_from());
         let group_client = &mut self.cluster.seats[index].group_client;
         group_client.begin(now, slow);
         group_client
@@ -760,9 +721,9 @@ impl Gateway {
     /// Tells all workers whether the leader of a group can be reached.
     fn note_reach(&self, index: usize) {
         let is_cut_off = self.cluster.seats[index].group_client.is_cut_off();
-        self.context
+        self.cx
             .shared
-            .set_cut_off(self.local.replicas[index].group(), is_cut_off);
+            .set_cut_off(self.cx.local.replicas[index].group(), is_cut_off);
     }
 
     fn on_response(&mut self, index: usize, from: NodeId, response: &BatchResponse) {
@@ -772,7 +733,7 @@ impl Gateway {
         self.note_reach(index);
         // What it brought is handed out when the turn ends.
         self.cluster.touch(index);
-        self.context.outbox.outputs.extend(outputs);
+        self.cx.outbox.outputs.extend(outputs);
     }
 
     /// A piece of state for the replica here.
@@ -787,7 +748,7 @@ impl Gateway {
             bytes: wire.bytes.into(),
         };
         let (transfer, number) = (chunk.transfer, chunk.number);
-        if self.local.replicas[index].member().is_none() {
+        if self.cx.local.replicas[index].member().is_none() {
             return;
         }
         let effects = self.step(
@@ -810,9 +771,7 @@ impl Gateway {
             transfer,
             outcome,
         };
-        self.context
-            .outbox
-            .send_to_node(from, PeerMessage::TransferAnswer(answer));
+        self.cx.send_to_node(from, PeerMessage::TransferAnswer(answer));
     }
 
     fn on_chunk_answer(&mut self, answer: &TransferAnswer) {
@@ -842,7 +801,7 @@ impl Gateway {
         if !self.incarnations_on(index, from).contains(&scrub.from) {
             return;
         }
-        if self.layout_of(index).generation != scrub.generation || scrub.format != SCRUB_FORMAT {
+        if self.cx.layout_of(index).generation != scrub.generation || scrub.format != SCRUB_FORMAT {
             return;
         }
         let input = Input::Scrubbed {
@@ -856,7 +815,7 @@ impl Gateway {
 
     /// The index of a group's seat, if it is one of this worker's.
     fn seated(&self, group: GroupId) -> Option<usize> {
-        let index = self.local.index(group)?;
+        let index = self.cx.local.index(group)?;
         (index < self.cluster.seats.len()).then_some(index)
     }
 
@@ -868,56 +827,45 @@ impl Gateway {
 
     /// The replicas of a group that are on a node.
     fn incarnations_on(&self, index: usize, node: NodeId) -> Vec<Incarnation> {
-        let seats = self.layout_of(index).seats.iter();
+        let seats = self.cx.layout_of(index).seats.iter();
         seats
             .filter(|(_, seat)| **seat == node)
             .map(|(incarnation, _)| *incarnation)
             .collect()
     }
 
-    fn layout_of(&self, index: usize) -> &GroupLayout {
-        let layout = self
-            .context
-            .view
-            .layout
-            .as_ref()
-            .expect("seats are made from a layout");
-        layout.group(self.local.replicas[index].group())
-    }
-
     /// Makes a seat what the layout says of it.
     fn seat(&mut self, index: usize) {
-        let layout = self.context.view.layout.clone().expect("the caller has set it");
-        let group = self.local.replicas[index].group();
+        let layout = self.cx.view.layout.clone().expect("the caller has set it");
+        let group = self.cx.local.replicas[index].group();
         if index == self.cluster.seats.len() {
+            self.blocking.watches.push(Watches::default());
             self.cluster.seats.push(Seat::new(
                 group,
                 layout.group(group).generation,
                 layout.boot,
-                self.context.worker,
-                self.context.shared.hooks.piece_sizes,
+                self.cx.worker,
+                self.cx.shared.hooks.piece_sizes,
             ));
             // What clients ask for before the first tick is asked for now, not at the beginning of time.
             self.group_client(index);
         }
-        let now = self.context.now;
-        let seed = self.context.prng.next_u64();
+        let now = self.cx.now;
+        let seed = self.cx.prng.next_u64();
         let Cluster { seats, kept, .. } = &mut self.cluster;
-        let (seat, replica) = (&mut seats[index], &mut self.local.replicas[index]);
+        let (seat, replica) = (&mut seats[index], &mut self.cx.local.replicas[index]);
         if let Some(at) = kept.iter().position(|kept| kept.group == group) {
             seat.go_on(
                 kept.swap_remove(at),
                 None,
                 &layout,
                 replica,
-                &self.context.turn,
+                &self.cx.turn,
                 seed,
                 now,
             );
             if !replica.has_log() {
-                replica
-                    .state_mut()
-                    .set_limits(&self.context.turn, self.context.limits);
+                replica.state_mut().set_limits(&self.cx.turn, self.cx.limits);
             }
         }
         let had_log = replica.has_log();
@@ -928,15 +876,15 @@ impl Gateway {
                 .begin_generation(layout.group(group).generation);
         }
         let kept_out = Seat::give_log(&layout, replica);
-        seat.settle(&layout, replica, &self.context.turn, seed, now);
+        seat.settle(&layout, replica, &self.cx.turn, seed, now);
         if !had_log {
-            self.look_at_lines(index);
+            self.blocking.look_at_lines(&self.cx, index);
         }
         let mut outputs = Vec::new();
         let generation = layout.group(group).generation;
         self.group_client(index);
         self.cluster.seats[index].begin_generation(generation, &mut outputs);
-        self.context.outbox.outputs.extend(outputs);
+        self.cx.outbox.outputs.extend(outputs);
         for request in kept_out {
             self.request(group, request);
         }
@@ -949,7 +897,7 @@ impl Gateway {
             for incarnation in self.incarnations_on(index, node) {
                 self.step(index, Input::LinkLost(incarnation));
             }
-            self.forget_watcher(index, node);
+            self.blocking.forget_watcher(&mut self.cx, index, node);
             // What its gateways coordinate is not waited for.
             self.look_after_if_led(index);
             self.end_waits_of_lost(index);
@@ -960,15 +908,15 @@ impl Gateway {
     /// Time passes for a group.
     fn tick_seat(&mut self, index: usize) {
         self.step(index, Input::Tick);
-        let layout = self.context.view.layout.clone().expect("the caller looked");
-        let now = self.context.now;
-        let (seat, replica) = (&mut self.cluster.seats[index], &mut self.local.replicas[index]);
+        let layout = self.cx.view.layout.clone().expect("the caller looked");
+        let now = self.cx.now;
+        let (seat, replica) = (&mut self.cluster.seats[index], &mut self.cx.local.replicas[index]);
         let was_unsettled = seat.is_unsettled(&layout, replica);
         if was_unsettled {
-            let seed = self.context.prng.next_u64();
+            let seed = self.cx.prng.next_u64();
             let (group, kept_out) = (replica.group(), Seat::give_log(&layout, replica));
-            seat.settle(&layout, replica, &self.context.turn, seed, now);
-            self.look_at_lines(index);
+            seat.settle(&layout, replica, &self.cx.turn, seed, now);
+            self.blocking.look_at_lines(&self.cx, index);
             self.wound_again(index);
             for request in kept_out {
                 self.request(group, request);
@@ -977,15 +925,15 @@ impl Gateway {
         let Cluster { seats, peers, .. } = &mut self.cluster;
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut outputs = Vec::new();
-        let replica = &self.local.replicas[index];
+        let replica = &self.cx.local.replicas[index];
         let group = layout.group(replica.group());
         let seat = &mut seats[index];
         let is_moving = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_moving);
-        seat.group_client.begin(now, self.context.settings.slow_from());
+        seat.group_client.begin(now, self.cx.settings.slow_from());
         let changed = seat.tick(group, replica, is_up, is_moving, &mut outputs);
         let without_strangers = seat.without_strangers(group, replica, now);
         let is_cut_off = seat.group_client.is_cut_off();
-        self.context.shared.set_cut_off(replica.group(), is_cut_off);
+        self.cx.shared.set_cut_off(replica.group(), is_cut_off);
         if replica.leader().is_some() {
             if seat.fenced < Some(layout.epoch) {
                 seat.fenced = Some(layout.epoch);
@@ -993,8 +941,8 @@ impl Gateway {
                 let fence = keyspace::Fence::new(*newest, alive.iter().copied());
                 self.step(index, Input::Own(&keyspace::Operation::Fence { fence }));
             }
-            let limits = self.context.limits;
-            let replica = &self.local.replicas[index];
+            let limits = self.cx.limits;
+            let replica = &self.cx.local.replicas[index];
             let has_own = replica.member().is_some_and(Member::has_own);
             if replica.keyspace().limits() != limits && !has_own {
                 self.ask_limits(index);
@@ -1005,64 +953,66 @@ impl Gateway {
         if let Some(input) = without_strangers {
             self.step(index, input);
         }
-        let member = self.local.replicas[index].member();
+        let member = self.cx.local.replicas[index].member();
         if changed || member.is_some_and(|member| member.has_own() || member.raft().has_ready()) {
             self.cluster.touch(index);
         }
-        self.context.outbox.outputs.extend(outputs);
+        self.cx.outbox.outputs.extend(outputs);
         self.look_after_if_led(index);
         self.end_waits_of_lost(index);
-        self.tick_watches(index);
-        let (seat, now) = (&mut self.cluster.seats[index], self.context.now);
-        let replica = &self.local.replicas[index];
+        let target = self.cluster.seats[index].target;
+        self.blocking.tick_watches(&mut self.cx, index, target);
+        self.route();
+        let (seat, now) = (&mut self.cluster.seats[index], self.cx.now);
+        let replica = &self.cx.local.replicas[index];
         let is_busy = was_unsettled || replica.keyspace().has_transactions();
         seat.quiet_until = if is_busy {
             now
         } else {
-            seat.quiet_until(replica, now)
+            seat.quiet_until(replica, !self.blocking.watches[index].is_idle(), now)
         };
     }
 
     /// Before a group that is alone gets its log, all transactions that have not voted everywhere are withdrawn: one may wait for
     /// one of another node, which waits for this group. The hints may be lost, and are repeated.
     fn wound_again(&mut self, index: usize) {
-        let replica = &self.local.replicas[index];
+        let replica = &self.cx.local.replicas[index];
         if replica.awaits_log() && !mutations::is(Mutation::AloneWoundsOnce) {
             let open = replica.keyspace().open_transactions();
             let wounds = open.map(|(txn, _)| Output::Wound { txn });
-            self.context.outbox.outputs.extend(wounds);
+            self.cx.outbox.outputs.extend(wounds);
         }
     }
 
     /// How much is to be given on what the replica here says of its group: nothing if it does not lead, and the more the newer
     /// the term. A node without others knows all there is.
     pub(crate) fn claim_on(&self, index: usize) -> i64 {
-        if !self.context.view.is_spread {
+        if !self.cx.view.is_spread {
             return i64::MAX;
         }
-        let leader = self.local.replicas[index].leader();
+        let leader = self.cx.local.replicas[index].leader();
         leader.map_or(0, |leader| leader.term().0 as i64 + 1)
     }
 
     /// How many times the group of this replica has begun anew, as far as is known here.
     pub(crate) fn generation_on(&self, index: usize) -> i64 {
-        let layout = self.context.view.layout.as_ref();
+        let layout = self.cx.view.layout.as_ref();
         layout.map_or(0, |layout| {
-            layout.group(self.local.replicas[index].group()).generation as i64
+            layout.group(self.cx.local.replicas[index].group()).generation as i64
         })
     }
 
     /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
     /// it has is no reason not to: others may be on their way.
     fn ask_limits(&mut self, index: usize) {
-        let limits = self.context.limits;
+        let limits = self.cx.limits;
         self.ask_own(index, &keyspace::Operation::Limits { limits });
     }
 
     /// The same in all groups that are led here: the settings are others.
     pub(crate) fn ask_limits_of_led(&mut self) {
         for index in 0..self.cluster.seats.len() {
-            if self.local.replicas[index].leader().is_some() {
+            if self.cx.local.replicas[index].leader().is_some() {
                 self.ask_limits(index);
             }
         }
@@ -1070,18 +1020,18 @@ impl Gateway {
 
     /// Nothing is popped for clients whose node is out of reach of the leader, here: an element would be gone with them.
     fn end_waits_of_lost(&mut self, index: usize) {
-        if !self.local.replicas[index].keyspace().has_waiters()
-            || self.local.replicas[index].leader().is_none()
+        if !self.cx.local.replicas[index].keyspace().has_waiters()
+            || self.cx.local.replicas[index].leader().is_none()
         {
             return;
         }
-        let boots = self.local.replicas[index].keyspace().waiting_boots().collect();
+        let boots = self.cx.local.replicas[index].keyspace().waiting_boots().collect();
         self.end_waits_of_those_lost(index, boots);
     }
 
     fn end_waits_of_those_lost(&mut self, index: usize, boots: Vec<ids::Boot>) {
         for boot in boots {
-            if self.context.is_lost(boot) {
+            if self.cx.is_lost(boot) {
                 self.ask_own(index, &keyspace::Operation::EndWaits { boot });
             }
         }
@@ -1090,10 +1040,10 @@ impl Gateway {
     /// The same, of a leader at the beginning of its term: before anything else is carried out, and whether or not all that
     /// came before is applied here.
     fn end_waits_before_term(&mut self, index: usize) {
-        if self.local.replicas[index].leader().is_none() {
+        if self.cx.local.replicas[index].leader().is_none() {
             return;
         }
-        let layout = self.context.view.layout();
+        let layout = self.cx.view.layout();
         let boots = layout.into_iter().flat_map(|layout| layout.nodes.keys());
         let boots = boots.copied().collect();
         self.end_waits_of_those_lost(index, boots);
@@ -1102,10 +1052,10 @@ impl Gateway {
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
     /// whether anything was answered by it, so that connections may go on.
     pub fn finish_cluster(&mut self, now: Monotonic) {
-        if self.context.view.layout.is_none() {
+        if self.cx.view.layout.is_none() {
             return;
         }
-        self.context.now = now;
+        self.cx.now = now;
         self.send_combined();
         // A batch that is answered at once may let a connection go on, whose commands wait for the next turn.
         for index in std::mem::take(&mut self.cluster.touched) {
@@ -1120,15 +1070,15 @@ impl Gateway {
         for (&node, peer) in self.cluster.peers.iter_mut().filter(|(_, peer)| peer.is_up) {
             let beat = peer.beats.beat(now);
             let beat = beat.map(|beat| (node, PeerMessage::Heartbeat(beat)));
-            self.context.outbox.peer_messages.extend(beat);
+            self.cx.outbox.peer_messages.extend(beat);
         }
         self.serve_waiters();
         self.pump();
     }
 
     fn finish_seat(&mut self, index: usize, now: Monotonic) {
-        let me = self.context.view.me();
-        let group = self.local.replicas[index].group();
+        let me = self.cx.view.me();
+        let group = self.cx.local.replicas[index].group();
         let sender = Sender {
             node: me,
             gateway: self.cluster.seats[index].group_client.gateway(),
@@ -1148,27 +1098,26 @@ impl Gateway {
                         batch: batch.clone(),
                     };
                     *forwarded += 1;
-                    self.context
-                        .outbox
-                        .send_to_node(target, PeerMessage::Batch(batch));
+                    self.cx.send_to_node(target, PeerMessage::Batch(batch));
                 }
             });
         }
         here.into_iter()
             .for_each(|batch| self.hand_over(index, sender, batch));
         if self.pausing.pause.is_none()
-            && let Some(writes) = self.local.replicas[index].leader().map(Member::next_bytes)
+            && let Some(writes) = self.cx.local.replicas[index].leader().map(Member::next_bytes)
         {
-            let victims = self
-                .maxmemory
-                .victims_for_entry(&self.context, &mut self.local, index, writes);
+            let victims = self.maxmemory.victims_for_entry(&mut self.cx, index, writes);
             for (db, key) in victims {
                 self.ask_own(index, &keyspace::Operation::Evict { db, key: &key });
             }
         }
-        let has_work = self.local.replicas[index].has_work(now);
+        let has_work = self.cx.local.replicas[index].has_work(now);
         let effects = has_work.then(|| self.step(index, Input::Finish)).flatten();
-        if let Some(until) = self.local.replicas[index].member().and_then(Member::kept_until) {
+        if let Some(until) = self.cx.local.replicas[index]
+            .member()
+            .and_then(Member::kept_until)
+        {
             self.cluster.keep_until(index, until);
         }
         let Some(effects) = effects else {
@@ -1176,8 +1125,8 @@ impl Gateway {
         };
         self.carry_out_effects(index, effects);
         self.tell(index);
-        let clock = self.context.shared.hooks.monotonic;
-        let replica = &mut self.local.replicas[index];
+        let clock = self.cx.shared.hooks.monotonic;
+        let replica = &mut self.cx.local.replicas[index];
         if replica.leader().is_some() {
             let marked_at = if mutations::is(Mutation::AgeFromBefore) {
                 Monotonic(0)
@@ -1190,11 +1139,10 @@ impl Gateway {
             let torn = state.take_torn();
             let wounds = state.take_wounds();
             for (txn, participants) in wounds {
-                self.coordinator
-                    .wound(&mut self.context, group, txn, &participants);
+                self.coordinator.wound(&mut self.cx, group, txn, &participants);
             }
             for txn in torn {
-                self.coordinator.note_torn(&mut self.context, txn, &[group]);
+                self.coordinator.note_torn(&mut self.cx, txn, &[group]);
             }
             self.route();
         }
@@ -1202,15 +1150,15 @@ impl Gateway {
 
     /// Looks after transactions of a group, if it is led here.
     fn look_after_if_led(&mut self, index: usize) {
-        if self.local.replicas[index].leader().is_some() {
-            self.coordinator.look_after(&mut self.context, &self.local, index);
+        if self.cx.local.replicas[index].leader().is_some() {
+            self.coordinator.look_after(&mut self.cx, index);
             self.route();
         }
     }
 
     /// Carries out what a member wants done.
     fn carry_out_effects(&mut self, index: usize, effects: Effects) {
-        let group = self.local.replicas[index].group();
+        let group = self.cx.local.replicas[index].group();
         let Effects {
             messages,
             responses,
@@ -1230,13 +1178,13 @@ impl Gateway {
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
             self.cluster.seats[index].stopped = Some(reason.clone());
-            self.context.outbox.notices.push(format!(
+            self.cx.outbox.notices.push(format!(
                 "a replica has stopped: group {}: {reason}",
                 group.number()
             ));
         }
         if is_unread {
-            self.context.outbox.notices.push(format!(
+            self.cx.outbox.notices.push(format!(
                 "group {}: an entry of the log cannot be read, and was left out: whoever wrote it is told nothing. This is a mistake \
                  of the program: please report it",
                 group.number()
@@ -1244,22 +1192,16 @@ impl Gateway {
         }
         if was_installed {
             self.maxmemory.changed = Changed::Any;
-            self.all_filled(index);
+            self.blocking.all_filled(&mut self.cx, index);
+            self.route();
         }
         self.cluster.is_news |= status.is_some() || members.is_some();
         self.note_scrub(index, &differing, is_undecided);
-        let layout = self
-            .context
-            .view
-            .layout
-            .as_ref()
-            .expect("members have one")
-            .clone();
+        let layout = self.cx.view.layout.as_ref().expect("members have one").clone();
         let seats = &layout.group(group).seats;
         for message in messages {
             if let Some(&node) = seats.get(&message.to) {
-                self.context
-                    .outbox
+                self.cx
                     .send_to_node(node, PeerMessage::Raft(Raft { group, message }));
             }
         }
@@ -1275,9 +1217,7 @@ impl Gateway {
                     point: chunk.point,
                     bytes: Bytes::from(chunk.bytes),
                 };
-                self.context
-                    .outbox
-                    .send_to_node(node, PeerMessage::TransferChunk(chunk));
+                self.cx.send_to_node(node, PeerMessage::TransferChunk(chunk));
             }
         }
         let generation = layout.group(group).generation;
@@ -1291,7 +1231,7 @@ impl Gateway {
                     format: SCRUB_FORMAT,
                     scrubbed,
                 };
-                self.context.outbox.send_to_node(node, PeerMessage::Scrub(scrub));
+                self.cx.send_to_node(node, PeerMessage::Scrub(scrub));
             }
         }
         for (to, response) in responses {
@@ -1299,11 +1239,15 @@ impl Gateway {
         }
         if status.is_some() {
             let mut outputs = Vec::new();
-            self.cluster.seats[index].follow(&self.local.replicas[index], layout.group(group), &mut outputs);
-            self.context.outbox.outputs.extend(outputs);
+            self.cluster.seats[index].follow(
+                &self.cx.local.replicas[index],
+                layout.group(group),
+                &mut outputs,
+            );
+            self.cx.outbox.outputs.extend(outputs);
             self.cluster.touch(index);
             self.end_waits_before_term(index);
-            if self.local.replicas[index].leader().is_some() {
+            if self.cx.local.replicas[index].leader().is_some() {
                 // Who led before may have been told of other settings, or of none.
                 self.ask_limits(index);
             }
@@ -1312,19 +1256,19 @@ impl Gateway {
 
     /// An operator is told of replicas that differ, by whoever leads the group.
     fn note_scrub(&mut self, index: usize, differing: &[Incarnation], is_undecided: bool) {
-        if differing.is_empty() && !is_undecided || self.local.replicas[index].leader().is_none() {
+        if differing.is_empty() && !is_undecided || self.cx.local.replicas[index].leader().is_none() {
             return;
         }
-        let group = self.local.replicas[index].group().number();
+        let group = self.cx.local.replicas[index].group().number();
         for incarnation in differing {
-            let node = self.layout_of(index).seats.get(incarnation);
+            let node = self.cx.layout_of(index).seats.get(incarnation);
             let place = node.map_or_else(String::new, |node| format!(" on node {}", node.0));
-            self.context.outbox.notices.push(format!(
+            self.cx.outbox.notices.push(format!(
                 "group {group}: the state of the replica{place} differs from that of most others, and it is not used any more"
             ));
         }
         if is_undecided {
-            self.context.outbox.notices.push(format!(
+            self.cx.outbox.notices.push(format!(
                 "group {group}: the states of its replicas differ, and no majority of them agrees: nobody can tell which are right"
             ));
         }
@@ -1348,9 +1292,9 @@ impl Gateway {
 
     /// What this node leads, to each node that has a part in it.
     fn gather_claims(&mut self, now: Monotonic) {
-        let layout = self.context.view.layout.clone().expect("the caller looked");
+        let layout = self.cx.view.layout.clone().expect("the caller looked");
         let mut claims: BTreeMap<NodeId, Vec<Claim>> = BTreeMap::new();
-        for replica in &self.local.replicas {
+        for replica in &self.cx.local.replicas {
             let seats = &layout.group(replica.group()).seats;
             let member = replica.member().into_iter();
             for claim in member.flat_map(|member| member.raft().claims()) {
@@ -1366,15 +1310,15 @@ impl Gateway {
 
     /// What is to be sent to other nodes, in order.
     pub fn take_peer_messages(&mut self) -> Vec<(NodeId, PeerMessage)> {
-        std::mem::take(&mut self.context.outbox.peer_messages)
+        std::mem::take(&mut self.cx.outbox.peer_messages)
     }
 
     /// Whether the turn has anything for [`Gateway::finish_cluster`] to do.
     pub fn has_cluster_work(&self) -> bool {
-        let is_due = |peer: &Peer| peer.is_up && peer.beats.due().is_some_and(|due| due <= self.context.now);
+        let is_due = |peer: &Peer| peer.is_up && peer.beats.due().is_some_and(|due| due <= self.cx.now);
         !self.cluster.touched.is_empty()
             || !self.combining.is_empty()
-            || !self.context.outbox.peer_messages.is_empty()
+            || !self.cx.outbox.peer_messages.is_empty()
             || self.cluster.peers.values().any(is_due)
     }
 
@@ -1397,20 +1341,20 @@ impl Gateway {
         }
         if self.may_read_stale(&connection.session, spec, index) {
             let db = connection.session.db;
-            let state = self.local.replicas[index].state_mut();
-            return state.read_leased(&self.context.turn, db, &command, &mut connection.writer());
+            let state = self.cx.local.replicas[index].state_mut();
+            return state.read_leased(&self.cx.turn, db, &command, &mut connection.writer());
         }
         if self.cluster.seats[index].group_client.is_cut_off() {
             return connection.writer().error(replica::UNREACHABLE);
         }
         let is_free = crate::gateway::is_free(connection, spec, args);
         crate::gateway::note_sent(connection, spec, args);
-        let reply_to = self.reserve_behind(connection, spec, args);
+        let reply_to = self.cx.reserve_behind(connection, spec, args);
         // It is measured when it is answered.
-        self.context.timing.is_ours = false;
-        let frame = self.context.frame.clone();
+        self.cx.timing.is_ours = false;
+        let frame = self.cx.frame.clone();
         let asked = connection.session.asked(spec, args, is_free, frame.as_ref());
-        let began = Some(self.context.now);
+        let began = Some(self.cx.now);
         let asked = Asked { began, ..asked };
         self.group_client(index).command(reply_to, asked);
         self.cluster.touch(index);
@@ -1424,7 +1368,7 @@ impl Gateway {
         session.reads_at_replicas
             && session.endpoint == crate::endpoint::Endpoint::Cluster
             && spec.flags.contains(command::Flags::READONLY)
-            && self.local.replicas[index]
+            && self.cx.local.replicas[index]
                 .member()
                 .is_some_and(|member| !member.leads() && votes(member))
     }
@@ -1438,15 +1382,15 @@ impl Gateway {
         args: Args<'_>,
         index: usize,
     ) -> bool {
-        let now = self.context.now;
+        let now = self.cx.now;
         let is_led = || {
-            let member = self.local.replicas[index].member();
+            let member = self.cx.local.replicas[index].member();
             member.is_some_and(|member| member.may_read(now))
         };
         let is_settled = || crate::gateway::is_untouched(connection, spec, args);
         // What a transaction holds is waited for at the member.
         let is_free = || {
-            self.local.replicas[index]
+            self.cx.local.replicas[index]
                 .state()
                 .admits(|| locks_of([(spec, args)], |_| true))
         };
@@ -1457,15 +1401,15 @@ impl Gateway {
     /// for as by any other node then, and comes behind an entry that says how late it is.
     fn read_leased(&mut self, connection: &mut Connection, command: &Command<'_>, index: usize) -> bool {
         let db = connection.session.db;
-        let state = self.local.replicas[index].state_mut();
+        let state = self.cx.local.replicas[index].state_mut();
         let (before, counts) = (
             connection.pipeline.target().len(),
-            state.mark_reads(&self.context.turn, false),
+            state.mark_reads(&self.cx.turn, false),
         );
-        state.read_leased(&self.context.turn, db, command, &mut connection.writer());
+        state.read_leased(&self.cx.turn, db, command, &mut connection.writer());
         let is_ahead = state.is_ahead(counts);
         // What was read to be expired is to be deleted.
-        for (db, key) in self.local.replicas[index].state_mut().take_met_expired() {
+        for (db, key) in self.cx.local.replicas[index].state_mut().take_met_expired() {
             self.ask_own(index, &keyspace::Operation::Expire { db, key: &key });
         }
         if is_ahead {
@@ -1485,8 +1429,8 @@ impl Gateway {
         if self.cluster.leased.is_empty() {
             return true;
         }
-        let now = (self.context.shared.hooks.monotonic)();
-        let replicas = &self.local.replicas;
+        let now = (self.cx.shared.hooks.monotonic)();
+        let replicas = &self.cx.local.replicas;
         let mut leased = std::mem::take(&mut self.cluster.leased);
         let may = leased.drain(..).all(|index| {
             replicas[index]
@@ -1513,17 +1457,17 @@ impl Gateway {
                 .group_client
                 .refuse(reply_to, &mut outputs);
         } else {
-            let began = Some(self.context.now);
+            let began = Some(self.cx.now);
             self.group_client(index)
                 .command(reply_to, Asked { began, ..asked });
             self.cluster.touch(index);
         }
-        self.context.outbox.outputs.extend(outputs);
+        self.cx.outbox.outputs.extend(outputs);
     }
 
     /// A request for a replicated group.
     pub(crate) fn ask_leader(&mut self, index: usize, request: Request, outputs: &mut Vec<Output>) {
-        let group = self.local.replicas[index].group();
+        let group = self.cx.local.replicas[index].group();
         let group_client = self.group_client(index);
         match request {
             Request::Execute { reply_to, .. }
@@ -1597,7 +1541,7 @@ impl Gateway {
             // A group gets no log while anything of it is checked out: `Replica::give_log` insists on it.
             Request::CheckIn { txn, .. } => {
                 let number = group.number();
-                self.context.outbox.notices.push(format!(
+                self.cx.outbox.notices.push(format!(
                     "group {number} has a log, and does not take back what transaction {txn} brings it"
                 ));
             }
@@ -1607,14 +1551,14 @@ impl Gateway {
 
     /// Asks for expired keys of a replicated group to be deleted, if it is led here. Whether there are more.
     pub(crate) fn expire_replicated(&mut self, index: usize, objects_max: usize) -> bool {
-        if self.local.replicas[index].leader().is_none_or(Member::has_own) {
+        if self.cx.local.replicas[index].leader().is_none_or(Member::has_own) {
             return false;
         }
         let mut found = Vec::new();
         let is_complete =
-            self.local.replicas[index]
+            self.cx.local.replicas[index]
                 .state_mut()
-                .find_expired(&self.context.turn, objects_max, &mut found);
+                .find_expired(&self.cx.turn, objects_max, &mut found);
         for (db, key) in &found {
             self.ask_own(index, &keyspace::Operation::Expire { db: *db, key });
         }
@@ -1624,7 +1568,7 @@ impl Gateway {
     /// The replicated groups that are led here and have nothing of the leader's own under way.
     pub(crate) fn led_and_free(&self) -> Vec<usize> {
         let is_free = |replica: &Replica| replica.leader().is_some_and(|leader| !leader.has_own());
-        let replicas = self.local.replicas.iter().enumerate();
+        let replicas = self.cx.local.replicas.iter().enumerate();
         replicas
             .filter(|(_, replica)| is_free(replica))
             .map(|(index, _)| index)

@@ -111,14 +111,14 @@ impl Gateway {
         is_combined(operation.spec)
             && operation.parse().is_ok()
             && is_plain
-            && self.context.view.is_spread
+            && self.cx.view.is_spread
             && extent.groups.len() > 1
             && operation.args.as_args().byte_len() <= COMBINED_BYTES_MAX
             && !extent
                 .groups
                 .iter()
-                .any(|group| self.context.shared.is_cut_off(*group))
-            && self.coordinator.oldest_wait(self.context.now) < USUAL_WAIT
+                .any(|group| self.cx.shared.is_cut_off(*group))
+            && self.coordinator.oldest_wait(self.cx.now) < USUAL_WAIT
     }
 
     /// Takes a program that shares a transaction with others of this turn.
@@ -129,10 +129,10 @@ impl Gateway {
         };
         let bytes = operation.args.as_args().byte_len();
         // It is measured when it is answered.
-        self.context.timing.is_ours = false;
+        self.cx.timing.is_ours = false;
         let client = Combined {
             reply_to,
-            came_at: self.context.timing.now(),
+            came_at: self.cx.timing.now(),
         };
         let combinations = &mut self.combining.combinations;
         let groups = extent.groups;
@@ -158,7 +158,7 @@ impl Gateway {
                 ..Extent::default()
             };
             self.coordinator.start_combined(
-                &mut self.context,
+                &mut self.cx,
                 combination.clients,
                 Program::of(combination.commands),
                 extent,

@@ -19,8 +19,9 @@ mod transaction;
 
 use crate::connection::Connection;
 use crate::gateway::Gateway;
-use crate::pubsub::Kind;
+use crate::pubsub::{self, Kind};
 use crate::session::Session;
+use crate::wait::ReplicaWaits;
 use command::{CommandId, ReplyError, Spec};
 use resp::{Args, Writer};
 
@@ -36,10 +37,13 @@ impl Gateway {
                 ReplyError::WatchInsideMulti.write(&mut connection.writer());
             }
             CommandId::Watch => self.on_watch(connection, args.from(1)),
-            CommandId::Info if self.context.shared.workers.len() > 1 || self.context.view.is_spread => {
+            CommandId::Info if self.cx.shared.workers.len() > 1 || self.cx.view.is_spread => {
                 self.on_info(connection, args);
             }
-            CommandId::Wait => self.on_wait(connection, spec, args),
+            CommandId::Wait => self
+                .blocking
+                .replica_waits
+                .on_wait(&mut self.cx, connection, spec, args),
             CommandId::Publish => self.on_publish(connection, Kind::Channel, args),
             CommandId::SPublish => self.on_publish(connection, Kind::ShardChannel, args),
             CommandId::SSubscribe => {
@@ -47,15 +51,24 @@ impl Gateway {
                     session, pipeline, ..
                 } = connection;
                 let mut out = pipeline.writer(session.protocol);
-                self.subscribe(session, Kind::ShardChannel, args.from(1), &mut out);
+                self.pubsub
+                    .subscribe(&mut self.cx, session, Kind::ShardChannel, args.from(1), &mut out);
             }
             CommandId::Monitor => {
-                self.start_monitoring(&mut connection.session);
+                self.pubsub
+                    .start_monitoring(&mut self.cx, &mut connection.session);
                 connection.writer().ok();
             }
             _ if self.on_every_node(connection, spec, args) => {}
             _ => self.run_own(&mut connection.session, spec, args, connection.pipeline.target()),
         }
+    }
+
+    fn on_publish(&mut self, connection: &mut Connection, kind: Kind, args: Args<'_>) {
+        let Gateway {
+            cx, pubsub, fanout, ..
+        } = self;
+        pubsub.on_publish(cx, fanout, connection, (kind, args));
     }
 
     /// Carries out a command that concerns no group, writing its reply to `out`.
@@ -81,6 +94,7 @@ impl Gateway {
         let mut writer = Writer::new(out, session.protocol);
         let w = &mut writer;
         let is_of = |family: &str| spec.name.starts_with(family);
+        let Gateway { cx, pubsub, .. } = &mut *self;
         match spec.id {
             // The connection.
             CommandId::Hello => return self.hello(session, args, out),
@@ -110,22 +124,20 @@ impl Gateway {
             CommandId::ClientTrackingInfo => client::tracking_info(w),
 
             // Channels. `PUBLISH` and these two come here only inside EXEC.
-            CommandId::Subscribe => self.subscribe(session, Kind::Channel, args.from(1), w),
-            CommandId::PSubscribe => self.subscribe(session, Kind::Pattern, args.from(1), w),
+            CommandId::Subscribe => pubsub.subscribe(cx, session, Kind::Channel, args.from(1), w),
+            CommandId::PSubscribe => pubsub.subscribe(cx, session, Kind::Pattern, args.from(1), w),
             CommandId::SSubscribe => return Err(ReplyError::ShardSubscribeDenied),
             CommandId::Monitor => return Err(ReplyError::MonitorDenied),
-            CommandId::Unsubscribe => self.unsubscribe(session, Kind::Channel, args.from(1), w),
-            CommandId::PUnsubscribe => self.unsubscribe(session, Kind::Pattern, args.from(1), w),
-            CommandId::SUnsubscribe => self.unsubscribe(session, Kind::ShardChannel, args.from(1), w),
-            CommandId::Publish => self.publish_now(Kind::Channel, args, w),
-            CommandId::SPublish => self.publish_now(Kind::ShardChannel, args, w),
-            CommandId::PubSubChannels => self.pubsub_channels(Kind::Channel, args, w)?,
-            CommandId::PubSubShardChannels => self.pubsub_channels(Kind::ShardChannel, args, w)?,
-            CommandId::PubSubNumSub => self.pubsub_counts(Kind::Channel, args.from(2), w),
-            CommandId::PubSubShardNumSub => self.pubsub_counts(Kind::ShardChannel, args.from(2), w),
-            CommandId::PubSubNumPat => {
-                w.integer(self.context.shared.subscriptions.names(Kind::Pattern) as i64)
-            }
+            CommandId::Unsubscribe => pubsub.unsubscribe(cx, session, Kind::Channel, args.from(1), w),
+            CommandId::PUnsubscribe => pubsub.unsubscribe(cx, session, Kind::Pattern, args.from(1), w),
+            CommandId::SUnsubscribe => pubsub.unsubscribe(cx, session, Kind::ShardChannel, args.from(1), w),
+            CommandId::Publish => pubsub.publish_now(cx, Kind::Channel, args, w),
+            CommandId::SPublish => pubsub.publish_now(cx, Kind::ShardChannel, args, w),
+            CommandId::PubSubChannels => pubsub::channels(cx, Kind::Channel, args, w)?,
+            CommandId::PubSubShardChannels => pubsub::channels(cx, Kind::ShardChannel, args, w)?,
+            CommandId::PubSubNumSub => pubsub::counts(cx, Kind::Channel, args.from(2), w),
+            CommandId::PubSubShardNumSub => pubsub::counts(cx, Kind::ShardChannel, args.from(2), w),
+            CommandId::PubSubNumPat => w.integer(self.cx.shared.subscriptions.names(Kind::Pattern) as i64),
 
             // The server.
             CommandId::Info => self.info(session.endpoint, args, None, w),
@@ -134,7 +146,7 @@ impl Gateway {
             CommandId::ConfigResetStat => self.config_reset_stat(w),
             CommandId::ConfigRewrite => self.config_rewrite(w)?,
             CommandId::Time => self.time(w),
-            CommandId::Wait => self.wait_at_once(args, w)?,
+            CommandId::Wait => ReplicaWaits::at_once(&self.cx, args, w)?,
             CommandId::MemoryStats => self.memory_stats(w),
             CommandId::MemoryDoctor => self.memory_doctor(w),
             CommandId::MemoryMallocStats => self.memory_malloc_stats(w),
@@ -142,7 +154,7 @@ impl Gateway {
             CommandId::ModuleList => w.array(0),
             CommandId::Role => server::role(w),
             // Nothing is ever saved: as `INFO` has it.
-            CommandId::LastSave => w.integer(self.context.shared.started_at / 1_000),
+            CommandId::LastSave => w.integer(self.cx.shared.started_at / 1_000),
             CommandId::FunctionFlush => server::function_flush(args, w)?,
             CommandId::SlowLogGet => self.slow_log_get(args, w)?,
             CommandId::SlowLogLen => self.slow_log_len(w),

@@ -2,15 +2,22 @@
 //! it says.
 
 use crate::cluster_view::ClusterView;
+use crate::connection::Connection;
+use crate::delivery::Delivery;
+use crate::local_groups::LocalGroups;
+use crate::message::{MailboxBatch, Message};
 use crate::outbox::Outbox;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::Timing;
 use bytes::Bytes;
-use ids::{Boot, Groups, Monotonic, Prng, UnixMillis};
+use command::Spec;
+use ids::{Boot, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use keyspace::{EventClasses, Limits};
 use options::Settings;
-use replica::Turn;
+use peer_wire::PeerMessage;
+use replica::{ReplyTo, Request, Turn};
+use resp::Args;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -31,6 +38,7 @@ pub(crate) struct Context {
     pub(crate) timing: Timing,
     /// The frame of the command that is being carried out, if it is long and need not be copied.
     pub(crate) frame: Option<Bytes>,
+    pub(crate) local: LocalGroups,
     pub(crate) outbox: Outbox,
 }
 
@@ -66,7 +74,7 @@ impl<T> Deref for Followed<T> {
 }
 
 impl Context {
-    pub(crate) fn new(worker: u16, shared: Arc<Shared>, seed: u64) -> Context {
+    pub(crate) fn new(worker: u16, shared: Arc<Shared>, secret: HashSeed, seed: u64) -> Context {
         Context {
             worker,
             stats: shared.workers[usize::from(worker)].clone(),
@@ -89,9 +97,35 @@ impl Context {
             prng: Prng::new(seed),
             timing: Timing::new(shared.hooks.clock),
             frame: None,
+            local: LocalGroups::new(worker, &shared, secret),
             outbox: Outbox::new(shared.workers.len()),
             shared,
         }
+    }
+
+    /// See [`Outbox::mailbox_batch`].
+    #[inline]
+    pub(crate) fn mailbox_batch(&mut self, worker: u16) -> &mut MailboxBatch {
+        self.outbox.mailbox_batch(worker)
+    }
+
+    /// Puts a message into the mailbox batch for `worker`.
+    pub(crate) fn send(&mut self, worker: u16, message: Message) {
+        self.mailbox_batch(worker).push(message);
+    }
+
+    pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {
+        self.outbox.peer_messages.push((node, message));
+    }
+
+    /// Asks a group something, wherever it lives.
+    pub(crate) fn request(&mut self, group: GroupId, request: Request) {
+        self.outbox.requests.push_back((group, request));
+    }
+
+    /// An answer, or a message, for connections of this worker.
+    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+        self.outbox.deliveries.push_back(delivery);
     }
 
     /// This start of the node, as the cluster counts them; until it is known, as nobody else does.
@@ -102,6 +136,31 @@ impl Context {
     /// Whether whoever coordinates a transaction, or waits, at this boot cannot be reached from here.
     pub(crate) fn is_lost(&self, boot: Boot) -> bool {
         boot != self.boot() && (self.view.is_dead(boot) || self.view.is_boot_down(boot))
+    }
+
+    /// Reserves the place of an answer that comes later.
+    pub(crate) fn reserve(&self, connection: &mut Connection) -> ReplyTo {
+        let sequence = connection.pipeline.reserve(connection.session.is_silent());
+        ReplyTo {
+            worker: self.worker,
+            connection: connection.session.token,
+            sequence,
+        }
+    }
+
+    /// The same of a command that is sent to its group. One that goes there in pieces is not to be overtaken.
+    pub(crate) fn reserve_behind(&self, connection: &mut Connection, spec: &Spec, args: Args<'_>) -> ReplyTo {
+        let reply_to = self.reserve(connection);
+        if self.shared.hooks.piece_sizes.is_long(spec, args) {
+            connection.pipeline.hold_behind(reply_to.sequence);
+        }
+        reply_to
+    }
+
+    /// What the layout says of a group of this worker.
+    pub(crate) fn layout_of(&self, index: usize) -> &crate::cluster::GroupLayout {
+        let layout = self.view.layout.as_ref().expect("seats are made from a layout");
+        layout.group(self.local.replicas[index].group())
     }
 
     /// The other workers.

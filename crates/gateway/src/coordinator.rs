@@ -469,18 +469,18 @@ impl Coordinator {
     /// if it is one.
     pub(crate) fn start(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         reply_to: ReplyTo,
         program: Program,
         extent: Extent,
     ) -> Option<u64> {
         if program.request.is_some() {
-            return self.start_named(context, reply_to, program, extent);
+            return self.start_named(cx, reply_to, program, extent);
         }
         // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
-        let is_all = context.view.is_spread && context.groups.get() == 1;
+        let is_all = cx.view.is_spread && cx.groups.get() == 1;
         let is_on_keys = !extent.sees_whole() && !extent.wants;
-        let reads_only = context.view.is_spread && !extent.writes;
+        let reads_only = cx.view.is_spread && !extent.writes;
         if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
@@ -490,16 +490,16 @@ impl Coordinator {
                 conditions,
                 operations,
             };
-            context.outbox.request(*group, block);
+            cx.request(*group, block);
             return None;
         }
-        self.start_transaction(context, reply_to, program, extent)
+        self.start_transaction(cx, reply_to, program, extent)
     }
 
     /// The same, of what its client has named.
     fn start_named(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         reply_to: ReplyTo,
         program: Program,
         extent: Extent,
@@ -513,26 +513,26 @@ impl Coordinator {
                 request,
                 operations,
             };
-            context.outbox.request(*group, once);
+            cx.request(*group, once);
             return None;
         }
-        self.start_transaction(context, reply_to, program, extent)
+        self.start_transaction(cx, reply_to, program, extent)
     }
 
     /// The name and age of a new transaction.
-    pub(crate) fn new_transaction(&mut self, context: &mut Context) -> (TxnId, Priority) {
+    pub(crate) fn new_transaction(&mut self, cx: &mut Context) -> (TxnId, Priority) {
         // Unique over the node's workers: two transactions of one age would each wait for the other.
         self.begun += 1;
-        let workers = context.shared.workers.len() as u64;
-        let (boot, seq) = (context.boot(), self.begun * workers + u64::from(context.worker));
+        let workers = cx.shared.workers.len() as u64;
+        let (boot, seq) = (cx.boot(), self.begun * workers + u64::from(cx.worker));
         let id = TxnId {
             boot,
-            worker: context.worker,
+            worker: cx.worker,
             seq,
             attempt: 1,
         };
         let priority = Priority {
-            began: context.turn.now,
+            began: cx.turn.now,
             boot,
             seq,
         };
@@ -540,22 +540,22 @@ impl Coordinator {
     }
 
     /// Every group has lent its values.
-    pub(crate) fn set_out(&mut self, context: &mut Context, mut lent: Lent) {
-        if !lent.is_vain() && lent.steps() > context.turn.steps_max {
-            return context.outbox.offload_jobs.push(OffloadJob::lent(lent));
+    pub(crate) fn set_out(&mut self, cx: &mut Context, mut lent: Lent) {
+        if !lent.is_vain() && lent.steps() > cx.turn.steps_max {
+            return cx.outbox.offload_jobs.push(OffloadJob::lent(lent));
         }
         lent.run();
-        self.give_back(context, lent);
+        self.give_back(cx, lent);
     }
 
     /// What groups have sent is too much to be worked on here.
-    pub(crate) fn evaluate_aside(&mut self, context: &mut Context, evaluation: Evaluation) {
+    pub(crate) fn evaluate_aside(&mut self, cx: &mut Context, evaluation: Evaluation) {
         self.evaluations += 1;
-        context.outbox.offload_jobs.push(OffloadJob::fetched(evaluation));
+        cx.outbox.offload_jobs.push(OffloadJob::fetched(evaluation));
     }
 
     /// Everything goes back to the groups.
-    pub(crate) fn give_back(&mut self, context: &mut Context, lent: Lent) {
+    pub(crate) fn give_back(&mut self, cx: &mut Context, lent: Lent) {
         let Lent {
             txn,
             operations,
@@ -566,9 +566,9 @@ impl Coordinator {
         } = lent;
         let (concerned, caller) = self.offloaded(txn);
         for (operation, nanos) in operations.iter().zip(took) {
-            context.note_time(operation.spec, nanos, operation.args.as_args(), caller);
+            cx.note_time(operation.spec, nanos, operation.args.as_args(), caller);
         }
-        let groups = context.groups;
+        let groups = cx.groups;
         // Each group tells of its own keys: so what is told of one key keeps its order.
         let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
         let mut returned: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
@@ -588,15 +588,15 @@ impl Coordinator {
                 lazyfree: std::mem::take(&mut lazyfree),
                 counts: std::mem::take(&mut counts),
             };
-            context.outbox.request(group, request);
+            cx.request(group, request);
         }
-        self.answer_transaction(context, txn, Answers::Whole(replies));
+        self.answer_transaction(cx, txn, Answers::Whole(replies));
     }
 
     /// Sends a program on its way over several groups, or over one as a whole. Its number, if it was sent.
     pub(crate) fn start_transaction(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         reply_to: ReplyTo,
         program: Program,
         extent: Extent,
@@ -604,29 +604,22 @@ impl Coordinator {
         let sees_whole = extent.sees_whole();
         // The result of a named one is kept with the votes, and so must be known before them.
         let mode = match (extent.flows || program.request.is_some(), extent.writes) {
-            _ if extent.scans && context.view.is_spread && !program.is_exec => TxnMode::PerGroup,
+            _ if extent.scans && cx.view.is_spread && !program.is_exec => TxnMode::PerGroup,
             (true, _) if sees_whole => TxnMode::LockInPlace,
             // Where groups have logs, a lock is an entry, and reading without one mostly does.
-            (true, _) if context.view.is_spread => TxnMode::OptimisticRead,
+            (true, _) if cx.view.is_spread => TxnMode::OptimisticRead,
             (true, _) => TxnMode::LockFirst,
-            (false, false) if context.view.is_spread => TxnMode::SnapshotRead,
+            (false, false) if cx.view.is_spread => TxnMode::SnapshotRead,
             (false, true) if sees_whole => TxnMode::InPlace,
             (false, _) => TxnMode::Vote,
         };
-        self.open_transaction(
-            context,
-            Client::alone(reply_to, program),
-            extent,
-            mode,
-            false,
-            true,
-        )
+        self.open_transaction(cx, Client::alone(reply_to, program), extent, mode, false, true)
     }
 
     /// Sends a program on its way on values that are checked out for it; its number.
     pub(crate) fn start_offload(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         reply_to: ReplyTo,
         program: Program,
         extent: Extent,
@@ -634,13 +627,13 @@ impl Coordinator {
         touches: bool,
     ) -> Option<u64> {
         let client = Client::alone(reply_to, program);
-        self.open_transaction(context, client, extent, TxnMode::Offload, is_single, touches)
+        self.open_transaction(cx, client, extent, TxnMode::Offload, is_single, touches)
     }
 
     /// Sends combined commands on their way, as one transaction.
     pub(crate) fn start_combined(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         combined: Vec<Combined>,
         program: Program,
         extent: Extent,
@@ -651,20 +644,20 @@ impl Coordinator {
             // One by itself needs nobody to share its answer out.
             combined: if combined.len() > 1 { combined } else { Vec::new() },
         };
-        self.open_transaction(context, client, extent, TxnMode::Vote, false, true);
+        self.open_transaction(cx, client, extent, TxnMode::Vote, false, true);
     }
 
     /// Sends a command on its way by itself that was combined with others, of which nothing was done.
     pub(crate) fn start_alone(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         reply_to: ReplyTo,
         program: Program,
         opened_at: Monotonic,
     ) {
-        let extent = program.extent(context.groups);
+        let extent = program.extent(cx.groups);
         let begun = self.open_transaction(
-            context,
+            cx,
             Client::alone(reply_to, program),
             extent,
             TxnMode::Vote,
@@ -678,37 +671,34 @@ impl Coordinator {
 
     fn open_transaction(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         client: Client,
         extent: Extent,
         mode: TxnMode,
         is_single: bool,
         touches: bool,
     ) -> Option<u64> {
-        let (id, priority) = self.new_transaction(context);
+        let (id, priority) = self.new_transaction(cx);
         let span = id.seq - self.lowest_open(id.seq).min(id.seq);
         let (open, settling) = self.counts();
-        let (came_at, now) = (context.timing.now(), context.now);
+        let (came_at, now) = (cx.timing.now(), cx.now);
         if mode != TxnMode::SnapshotRead && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
             if is_single {
-                self.fail_single(context, client.reply_to, &client.program, BEHIND);
+                self.fail_single(cx, client.reply_to, &client.program, BEHIND);
             } else {
-                self.answer_client(context, client, Answers::Failed(BEHIND), Some(came_at));
+                self.answer_client(cx, client, Answers::Failed(BEHIND), Some(came_at));
             }
             return None;
         }
-        context
-            .stats
-            .transactions
-            .add(client.combined.len().max(1) as u64);
-        if context.view.is_spread {
+        cx.stats.transactions.add(client.combined.len().max(1) as u64);
+        if cx.view.is_spread {
             // It is measured when it is answered.
-            context.timing.is_ours = false;
+            cx.timing.is_ours = false;
         }
         let open = Open {
             id,
             began: priority.began,
-            came_at: context.view.is_spread.then_some(came_at),
+            came_at: cx.view.is_spread.then_some(came_at),
             spent: None,
             is_single,
             touches,
@@ -742,7 +732,7 @@ impl Coordinator {
         };
         self.open.insert(id.seq, open);
         self.waited_for.insert(id.seq);
-        self.attempt_transaction(context, id.seq);
+        self.attempt_transaction(cx, id.seq);
         Some(id.seq)
     }
 
@@ -757,10 +747,10 @@ impl Coordinator {
     }
 
     /// Sends the first messages of an attempt.
-    fn attempt_transaction(&mut self, context: &mut Context, seq: u64) {
-        let (groups, is_spread) = (context.groups, context.view.is_spread);
+    fn attempt_transaction(&mut self, cx: &mut Context, seq: u64) {
+        let (groups, is_spread) = (cx.groups, cx.view.is_spread);
         let now = if is_spread {
-            (context.shared.hooks.monotonic)()
+            (cx.shared.hooks.monotonic)()
         } else {
             Monotonic(0)
         };
@@ -768,13 +758,13 @@ impl Coordinator {
         let participants: Participants = open
             .groups
             .iter()
-            .map(|group| context.view.participant(*group))
+            .map(|group| cx.view.participant(*group))
             .collect();
         open.participants = participants.clone();
         let (txn, began) = (open.id, open.began);
-        if is_spread && open.groups.iter().any(|group| context.shared.is_cut_off(*group)) {
+        if is_spread && open.groups.iter().any(|group| cx.shared.is_cut_off(*group)) {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
-            return self.answer_transaction(context, txn, Answers::Failed(UNREACHABLE));
+            return self.answer_transaction(cx, txn, Answers::Failed(UNREACHABLE));
         }
         let Some(Client {
             program, combined, ..
@@ -894,15 +884,15 @@ impl Coordinator {
         }
         if requests.is_empty() {
             // Nothing was named at all: `EXEC` of connection commands never comes here, `DEL` of nothing is an error.
-            return self.answer_transaction(context, txn, Answers::Parts(BTreeMap::new()));
+            return self.answer_transaction(cx, txn, Answers::Parts(BTreeMap::new()));
         }
-        self.send_parts(context, txn, requests);
+        self.send_parts(cx, txn, requests);
     }
 
     /// Sends its groups what they have to do for a transaction. Those with long parts go first, and the others when these have
     /// voted: whoever is prepared and hears nothing for long asks the others, and would be told that the long part has not come.
-    fn send_parts(&mut self, context: &mut Context, txn: TxnId, requests: Vec<(GroupId, Request)>) {
-        let long_bytes_min = context.shared.hooks.piece_sizes.long_bytes_min;
+    fn send_parts(&mut self, cx: &mut Context, txn: TxnId, requests: Vec<(GroupId, Request)>) {
+        let long_bytes_min = cx.shared.hooks.piece_sizes.long_bytes_min;
         let is_long = |request: &Request| matches!(request, Request::Prepare(part) if part.byte_len() >= long_bytes_min);
         let (mut first, mut behind): (Vec<_>, Vec<_>) =
             requests.into_iter().partition(|(_, request)| is_long(request));
@@ -912,15 +902,15 @@ impl Coordinator {
             open.ahead = first.iter().map(|(group, _)| *group).collect();
             open.behind = behind;
         }
-        context.outbox.requests.extend(first);
+        cx.outbox.requests.extend(first);
     }
 
     /// A group has answered commands that only read.
-    pub(crate) fn on_seen(&mut self, context: &mut Context, txn: TxnId, group: GroupId, seen: Seen) {
-        let now = (context.shared.hooks.monotonic)();
+    pub(crate) fn on_seen(&mut self, cx: &mut Context, txn: TxnId, group: GroupId, seen: Seen) {
+        let now = (cx.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
         let Some(replies) = seen.replies else {
-            return self.answer_transaction(context, txn, Answers::Refused);
+            return self.answer_transaction(cx, txn, Answers::Refused);
         };
         open.is_together &= is_old_enough(seen.age, now.since(open.sent_at));
         if let Some((_, held)) = open.parts.get_mut(&group) {
@@ -931,37 +921,37 @@ impl Coordinator {
         }
         if open.groups.len() == 1 || open.is_together || mutations::is(Mutation::AgeNotChecked) {
             let parts = std::mem::take(&mut open.parts);
-            return self.answer_transaction(context, txn, Answers::Parts(parts));
+            return self.answer_transaction(cx, txn, Answers::Parts(parts));
         }
         open.tries += 1;
         if open.tries > TRIES_MAX {
             open.mode = TxnMode::Vote;
         }
-        context.stats.transaction_retries.add(1);
-        self.begin_again_transaction(context, txn);
+        cx.stats.transaction_retries.add(1);
+        self.begin_again_transaction(cx, txn);
     }
 
     /// A group has sent objects.
     pub(crate) fn on_fetched(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         txn: TxnId,
         group: GroupId,
         objects: Vec<(Option<SeenObject>, KeyVersion)>,
         age: Duration,
         time: UnixMillis,
     ) {
-        let now = (context.shared.hooks.monotonic)();
+        let now = (cx.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
         open.times.note(group, time);
         open.is_together &= is_old_enough(age, now.since(open.sent_at));
-        self.on_objects(context, txn, group, objects);
+        self.on_objects(cx, txn, group, objects);
     }
 
     /// A group has locked keys, or let their values be checked out, and sent their objects.
     pub(crate) fn on_locked(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         txn: TxnId,
         group: GroupId,
         is_logged: bool,
@@ -973,25 +963,19 @@ impl Coordinator {
         if is_logged {
             open.logged.insert(group);
         }
-        self.on_held(context, txn, group, objects);
+        self.on_held(cx, txn, group, objects);
     }
 
     /// A group has sent the objects of keys that are locked.
-    fn on_held(
-        &mut self,
-        context: &mut Context,
-        txn: TxnId,
-        group: GroupId,
-        objects: Vec<Option<SeenObject>>,
-    ) {
+    fn on_held(&mut self, cx: &mut Context, txn: TxnId, group: GroupId, objects: Vec<Option<SeenObject>>) {
         let absent = KeyVersion::Absent(ids::Version(0));
         let objects = objects.into_iter().map(|object| (object, absent)).collect();
-        self.on_objects(context, txn, group, objects);
+        self.on_objects(cx, txn, group, objects);
     }
 
     fn on_objects(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         txn: TxnId,
         group: GroupId,
         objects: Vec<(Option<SeenObject>, KeyVersion)>,
@@ -1004,36 +988,30 @@ impl Coordinator {
             return;
         }
         if open.mode == TxnMode::Offload {
-            return self.set_out_with(context, txn);
+            return self.set_out_with(cx, txn);
         }
-        self.evaluate_transaction(context, txn);
+        self.evaluate_transaction(cx, txn);
     }
 
     /// A group has done its part of what each does for itself.
-    pub(crate) fn on_part_done(
-        &mut self,
-        context: &mut Context,
-        txn: TxnId,
-        group: GroupId,
-        replies: Replies,
-    ) {
+    pub(crate) fn on_part_done(&mut self, cx: &mut Context, txn: TxnId, group: GroupId, replies: Replies) {
         let Some(open) = self.open_of(txn) else { return };
         if let Some((_, held)) = open.parts.get_mut(&group) {
             *held = replies;
         }
         if open.has_all() {
             let parts = std::mem::take(&mut open.parts);
-            self.answer_transaction(context, txn, Answers::Parts(parts));
+            self.answer_transaction(cx, txn, Answers::Parts(parts));
         }
     }
 
     /// All groups hold what is to be checked out: they are asked for it.
-    fn check_out(&mut self, context: &mut Context, txn: TxnId) {
-        let groups = context.groups;
+    fn check_out(&mut self, cx: &mut Context, txn: TxnId) {
+        let groups = cx.groups;
         let Some(open) = self.open_of(txn) else { return };
         let Some(Client { program, .. }) = &open.client else {
             // It was told that it is not known, and nobody is left for whom it would be carried out.
-            self.end_attempt(context, txn, false);
+            self.end_attempt(cx, txn, false);
             self.open.remove(&txn.seq);
             return;
         };
@@ -1044,16 +1022,16 @@ impl Coordinator {
         let requests: Vec<(GroupId, Request)> = open.groups.iter().map(of).collect();
         open.phase = Phase::Aside;
         open.outstanding = open.groups.len();
-        context.outbox.requests.extend(requests);
+        cx.outbox.requests.extend(requests);
     }
 
     /// All values are here: the commands are carried out on them, on another thread.
-    fn set_out_with(&mut self, context: &mut Context, txn: TxnId) {
-        let (groups, turn, limits) = (context.groups, context.turn, context.limits);
-        let (clock, shared) = (context.timing.clock(), context.shared.clone());
+    fn set_out_with(&mut self, cx: &mut Context, txn: TxnId) {
+        let (groups, turn, limits) = (cx.groups, cx.turn, cx.limits);
+        let (clock, shared) = (cx.timing.clock(), cx.shared.clone());
         let Some(open) = self.open_of(txn) else { return };
         if !open.refusers.is_empty() {
-            return self.put_back(context, txn);
+            return self.put_back(cx, txn);
         }
         let Some(Client {
             program, reply_to, ..
@@ -1076,12 +1054,12 @@ impl Coordinator {
             .map(|operation| open.times.of(operation, groups));
         let times = times.collect();
         let client = shared.clients.at(reply_to.worker, reply_to.connection);
-        self.set_out(context, Lent::new(txn, client, operations, times, scratch, clock));
+        self.set_out(cx, Lent::new(txn, client, operations, times, scratch, clock));
     }
 
     /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
-    fn put_back(&mut self, context: &mut Context, txn: TxnId) {
-        let groups = context.groups;
+    fn put_back(&mut self, cx: &mut Context, txn: TxnId) {
+        let groups = cx.groups;
         let Some(open) = self.open_of(txn) else { return };
         let Some(Client { program, .. }) = &open.client else {
             return;
@@ -1105,10 +1083,10 @@ impl Coordinator {
             };
             requests.push((group, request));
         }
-        context.outbox.requests.extend(requests);
+        cx.outbox.requests.extend(requests);
         // Whatever they still hold for it, they let go.
-        self.settle(context, txn, refusers, false, true);
-        self.leave_offload(context, txn);
+        self.settle(cx, txn, refusers, false, true);
+        self.leave_offload(cx, txn);
     }
 
     /// The groups of an open transaction, and who asked for it.
@@ -1120,9 +1098,9 @@ impl Coordinator {
     }
 
     /// All objects are here: the commands are carried out on a scratch, on another thread if it is much.
-    fn evaluate_transaction(&mut self, context: &mut Context, txn: TxnId) {
+    fn evaluate_transaction(&mut self, cx: &mut Context, txn: TxnId) {
         let evaluations = self.evaluations;
-        let (groups, turn, limits, now) = (context.groups, context.turn, context.limits, context.now);
+        let (groups, turn, limits, now) = (cx.groups, cx.turn, cx.limits, cx.now);
         let Some(open) = attempt(&mut self.open, txn) else {
             return;
         };
@@ -1147,7 +1125,7 @@ impl Coordinator {
         }
         let is_whole = open.mode == TxnMode::LockInPlace;
         let time_of = |operation: &Operation| open.times.of(operation, groups);
-        let may_leave = context.view.is_spread && !is_whole && evaluations < EVALUATIONS_MAX;
+        let may_leave = cx.view.is_spread && !is_whole && evaluations < EVALUATIONS_MAX;
         if may_leave && fetched.is_much(turn.steps_max) {
             let operations = program.operations().cloned();
             let operations = operations.map(|operation| {
@@ -1166,13 +1144,13 @@ impl Coordinator {
             };
             open.allow_for(evaluation.fetched.byte_len(), now);
             open.is_aside = true;
-            return self.evaluate_aside(context, evaluation);
+            return self.evaluate_aside(cx, evaluation);
         }
         let mut scratch = turn.scratch_in(self.scratch.take(), open.times.earliest());
         scratch.set_limits(limits);
         let expects = std::mem::take(&mut fetched.expects);
         if fetched.place_on(&mut scratch).is_none() {
-            return self.on_failed_transaction(context, txn, UNREACHABLE);
+            return self.on_failed_transaction(cx, txn, UNREACHABLE);
         }
         let evaluated = if is_whole {
             let (plan, lacks) = match Plan::make(program, groups, &open.times, &mut scratch) {
@@ -1198,11 +1176,11 @@ impl Coordinator {
             }
             evaluated
         };
-        self.go_on_with(context, txn, evaluated, expects);
+        self.go_on_with(cx, txn, evaluated, expects);
     }
 
     /// Another thread has carried the commands out. Of an attempt that was given up meanwhile nothing is wanted.
-    pub(crate) fn on_evaluated(&mut self, context: &mut Context, evaluation: Evaluation) {
+    pub(crate) fn on_evaluated(&mut self, cx: &mut Context, evaluation: Evaluation) {
         self.evaluations -= 1;
         let txn = evaluation.txn;
         let Some(open) = self.open_of(txn).filter(|open| open.is_aside) else {
@@ -1210,20 +1188,20 @@ impl Coordinator {
         };
         open.is_aside = false;
         match evaluation.evaluated {
-            Some(evaluated) => self.go_on_with(context, txn, evaluated, evaluation.fetched.expects),
-            None => self.on_failed_transaction(context, txn, UNREACHABLE),
+            Some(evaluated) => self.go_on_with(cx, txn, evaluated, evaluation.fetched.expects),
+            None => self.on_failed_transaction(cx, txn, UNREACHABLE),
         }
     }
 
     /// Asks for votes on what the commands have changed, or begins again if they want more.
     fn go_on_with(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         txn: TxnId,
         evaluated: Evaluated,
         mut expects: BTreeMap<GroupId, Vec<Condition>>,
     ) {
-        let (groups, now) = (context.groups, context.now);
+        let (groups, now) = (cx.groups, cx.now);
         let Some(open) = self.open_of(txn) else {
             return;
         };
@@ -1245,18 +1223,18 @@ impl Coordinator {
             open.groups.sort_unstable();
             open.groups.dedup();
             if open.phase.has_asked() {
-                self.end_attempt(context, txn, false);
+                self.end_attempt(cx, txn, false);
             }
-            return self.begin_again_transaction(context, txn);
+            return self.begin_again_transaction(cx, txn);
         }
         if !open.writes && !after_lock && program.conditions.is_empty() {
             if open.is_together || mutations::is(Mutation::AgeNotChecked) {
-                return self.answer_transaction(context, txn, Answers::Whole(evaluated));
+                return self.answer_transaction(cx, txn, Answers::Whole(evaluated));
             }
             open.tries += 1;
             if open.tries <= TRIES_MAX {
-                context.stats.transaction_retries.add(1);
-                return self.begin_again_transaction(context, txn);
+                cx.stats.transaction_retries.add(1);
+                return self.begin_again_transaction(cx, txn);
             }
         }
         open.phase = Phase::Voting;
@@ -1297,13 +1275,13 @@ impl Coordinator {
             requests.push((group, Request::Prepare(Box::new(part))));
         }
         open.evaluated = (!open.mode.is_in_place()).then_some(evaluated);
-        self.send_parts(context, txn, requests);
+        self.send_parts(cx, txn, requests);
     }
 
     /// A group has voted.
     pub(crate) fn on_vote(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         txn: TxnId,
         group: GroupId,
         vote: Vote,
@@ -1320,7 +1298,7 @@ impl Coordinator {
         if open.phase == Phase::Aside {
             // All have voted. This one was asked for values, and has none.
             open.refusers.push(group);
-            return self.on_held(context, txn, group, Vec::new());
+            return self.on_held(cx, txn, group, Vec::new());
         }
         if vote == Vote::Refused(Refusal::Known) {
             open.evaluated = Some(replies);
@@ -1345,62 +1323,62 @@ impl Coordinator {
                 open.ahead.remove(&group);
                 if open.ahead.is_empty() {
                     for (group, request) in std::mem::take(&mut open.behind) {
-                        context.outbox.request(group, request);
+                        cx.request(group, request);
                     }
                 }
             }
-            Some(Decision::Commit) => self.commit_transaction(context, txn),
-            Some(Decision::Abort(refusal)) => self.abort_transaction(context, txn, refusal),
+            Some(Decision::Commit) => self.commit_transaction(cx, txn),
+            Some(Decision::Abort(refusal)) => self.abort_transaction(cx, txn, refusal),
         }
     }
 
     /// Every group has prepared.
-    fn commit_transaction(&mut self, context: &mut Context, txn: TxnId) {
+    fn commit_transaction(&mut self, cx: &mut Context, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
         if open.mode == TxnMode::Offload {
-            return self.check_out(context, txn);
+            return self.check_out(cx, txn);
         }
         let is_in_place = open.mode.is_in_place();
         let answers = match open.evaluated.take() {
             Some(evaluated) => Answers::Whole(evaluated),
             None if is_in_place && open.client.is_none() => {
                 // It was told that it is not known, and nobody waits for the replies.
-                self.end_attempt(context, txn, true);
+                self.end_attempt(cx, txn, true);
                 self.open.remove(&txn.seq);
                 return;
             }
             None if is_in_place => {
                 open.phase = Phase::Committed;
                 open.outstanding = open.groups.len();
-                return self.end_attempt(context, txn, true);
+                return self.end_attempt(cx, txn, true);
             }
             None => Answers::Parts(std::mem::take(&mut open.parts)),
         };
-        self.end_attempt(context, txn, true);
-        self.answer_transaction(context, txn, answers);
+        self.end_attempt(cx, txn, true);
+        self.answer_transaction(cx, txn, answers);
     }
 
     /// A group has refused.
-    fn abort_transaction(&mut self, context: &mut Context, txn: TxnId, refusal: Refusal) {
-        self.end_attempt(context, txn, false);
+    fn abort_transaction(&mut self, cx: &mut Context, txn: TxnId, refusal: Refusal) {
+        self.end_attempt(cx, txn, false);
         let Some(open) = self.open_of(txn) else { return };
         match refusal {
-            Refusal::Condition => return self.answer_transaction(context, txn, Answers::Refused),
+            Refusal::Condition => return self.answer_transaction(cx, txn, Answers::Refused),
             Refusal::Failed => {
                 let error = open.evaluated.take().unwrap_or_default();
-                return self.answer_transaction(context, txn, Answers::Whole(error));
+                return self.answer_transaction(cx, txn, Answers::Whole(error));
             }
             Refusal::Known => {
                 let known = open.evaluated.take().unwrap_or_default().into_once();
                 let answers =
                     known.map_or_else(|standing| Answers::Failed(error_of(standing)), Answers::Whole);
-                return self.answer_transaction(context, txn, answers);
+                return self.answer_transaction(cx, txn, answers);
             }
-            Refusal::Busy if open.mode == TxnMode::Offload => return self.leave_offload(context, txn),
-            Refusal::Busy => return self.answer_transaction(context, txn, Answers::Failed(BUSY)),
-            Refusal::Over => return self.answer_transaction(context, txn, Answers::Failed(TAKEN_FOR_DEAD)),
+            Refusal::Busy if open.mode == TxnMode::Offload => return self.leave_offload(cx, txn),
+            Refusal::Busy => return self.answer_transaction(cx, txn, Answers::Failed(BUSY)),
+            Refusal::Over => return self.answer_transaction(cx, txn, Answers::Failed(TAKEN_FOR_DEAD)),
             Refusal::Queried if open.doubt != Doubt::None => {
-                return self.answer_transaction(context, txn, Answers::Failed(TIMED_OUT));
+                return self.answer_transaction(cx, txn, Answers::Failed(TIMED_OUT));
             }
             Refusal::Changed => {
                 open.tries += 1;
@@ -1413,13 +1391,13 @@ impl Coordinator {
             Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
             Refusal::Wounded | Refusal::Queried | Refusal::Renewed => {}
         }
-        context.stats.transaction_retries.add(1);
-        self.begin_again_transaction(context, txn);
+        cx.stats.transaction_retries.add(1);
+        self.begin_again_transaction(cx, txn);
     }
 
     /// One of the groups of what was to be offloaded has a log by now: it is carried out as any other is.
-    fn leave_offload(&mut self, context: &mut Context, txn: TxnId) {
-        context.stats.transaction_retries.add(1);
+    fn leave_offload(&mut self, cx: &mut Context, txn: TxnId) {
+        cx.stats.transaction_retries.add(1);
         let Some(mut open) = self.open.remove(&txn.seq) else {
             return;
         };
@@ -1434,12 +1412,10 @@ impl Coordinator {
             (open.is_single, &open.groups[..], program.operations().next())
         {
             let operation = operation.clone();
-            return context
-                .outbox
-                .request(*group, Request::Execute { reply_to, operation });
+            return cx.request(*group, Request::Execute { reply_to, operation });
         }
-        let extent = program.extent(context.groups);
-        let begun = self.start(context, reply_to, program, extent);
+        let extent = program.extent(cx.groups);
+        let begun = self.start(cx, reply_to, program, extent);
         if let Some(next) = begun.and_then(|seq| self.open.get_mut(&seq)) {
             (next.opened_at, next.long) = (open.opened_at, open.long);
         }
@@ -1447,18 +1423,18 @@ impl Coordinator {
 
     /// An older transaction waits for this one at a group that is alone, or the group is to get a log and waits for it to end: it is
     /// withdrawn where it only waits.
-    pub(crate) fn on_wound(&mut self, context: &mut Context, txn: TxnId) {
+    pub(crate) fn on_wound(&mut self, cx: &mut Context, txn: TxnId) {
         let Some(open) = self.open_of(txn).filter(|open| open.phase.has_asked()) else {
             return;
         };
         for group in open.tally.on_wound() {
-            context.outbox.request(group, Request::Wound { txn });
+            cx.request(group, Request::Wound { txn });
         }
     }
 
     /// Tells all participants of an attempt how it ended.
-    fn end_attempt(&mut self, context: &mut Context, txn: TxnId, is_committed: bool) {
-        let (is_spread, worker) = (context.view.is_spread, context.worker);
+    fn end_attempt(&mut self, cx: &mut Context, txn: TxnId, is_committed: bool) {
+        let (is_spread, worker) = (cx.view.is_spread, cx.worker);
         let Some(open) = self.open_of(txn) else { return };
         let is_awaited = open.phase == Phase::Committed;
         if !is_awaited {
@@ -1469,7 +1445,7 @@ impl Coordinator {
         // Who has voted without a log has none before it is told. Who has not may have one by now: where that can be, the
         // end of an attempt that nobody has committed is not left to chance.
         if !open.logged.is_empty() || is_spread && !is_committed {
-            return self.settle(context, txn, groups, is_committed, true);
+            return self.settle(cx, txn, groups, is_committed, true);
         }
         for group in groups {
             let decide = Request::Decide {
@@ -1479,14 +1455,14 @@ impl Coordinator {
                 worker,
                 is_final: true,
             };
-            context.outbox.request(group, decide);
+            cx.request(group, decide);
         }
     }
 
     /// Tells participants what was decided, until all have recorded it.
     pub(crate) fn settle(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         txn: TxnId,
         groups: Vec<GroupId>,
         is_committed: bool,
@@ -1508,29 +1484,27 @@ impl Coordinator {
         };
         self.settling.insert(txn, settling);
         for &group in &groups {
-            context
-                .outbox
-                .request(group, self.decision(context, txn, is_committed));
+            cx.request(group, self.decision(cx, txn, is_committed));
         }
         if mutations::is(Mutation::ForgottenEarly) {
-            self.forget_everywhere(context, txn, &groups);
+            self.forget_everywhere(cx, txn, &groups);
         }
     }
 
-    fn decision(&self, context: &Context, txn: TxnId, is_committed: bool) -> Request {
+    fn decision(&self, cx: &Context, txn: TxnId, is_committed: bool) -> Request {
         let open = self.open.get(&txn.seq);
         Request::Decide {
             txn,
             is_committed,
             // The replies of what groups carry out when it is decided.
             is_awaited: open.is_some_and(|open| open.id == txn && open.phase == Phase::Committed),
-            worker: context.worker,
+            worker: cx.worker,
             is_final: false,
         }
     }
 
     /// A group has recorded the end of a transaction.
-    pub(crate) fn on_decided(&mut self, context: &mut Context, txn: TxnId, group: GroupId, replies: Replies) {
+    pub(crate) fn on_decided(&mut self, cx: &mut Context, txn: TxnId, group: GroupId, replies: Replies) {
         let mut is_awaited = false;
         if let Some(open) = self.open_of(txn).filter(|open| open.phase == Phase::Committed) {
             if let Some((items, held)) = open.parts.get_mut(&group) {
@@ -1545,13 +1519,13 @@ impl Coordinator {
                     true => Answers::Failed(UNKNOWN),
                     false => std::mem::take(&mut open.plan).answers(parts),
                 };
-                self.answer_transaction(context, txn, answers);
+                self.answer_transaction(cx, txn, answers);
             }
         }
         let Some(settling) = self.settling.get_mut(&txn) else {
-            if !is_awaited && self.is_ours(context, txn) {
+            if !is_awaited && self.is_ours(cx, txn) {
                 // It had a log when it was told of the end of an attempt, and its coordinator took it for one that has none.
-                self.forget_everywhere(context, txn, &[group]);
+                self.forget_everywhere(cx, txn, &[group]);
             }
             return;
         };
@@ -1561,43 +1535,43 @@ impl Coordinator {
         }
         let settling = self.settling.remove(&txn).expect("looked at a moment ago");
         if settling.forgets {
-            self.forget_everywhere(context, txn, &settling.groups);
+            self.forget_everywhere(cx, txn, &settling.groups);
         }
     }
 
     /// It is not known whether a group was told: it is told again, as soon as it can be.
-    pub(crate) fn on_undecided(&mut self, context: &mut Context, txn: TxnId, group: GroupId) {
+    pub(crate) fn on_undecided(&mut self, cx: &mut Context, txn: TxnId, group: GroupId) {
         let settling = self.settling.get(&txn);
         if let Some(settling) = settling.filter(|settling| settling.outstanding.contains(&group)) {
-            if context.shared.is_cut_off(group) {
+            if cx.shared.is_cut_off(group) {
                 self.untold.entry(group).or_default().insert(txn);
                 return;
             }
-            let request = self.decision(context, txn, settling.is_committed);
-            context.outbox.request(group, request);
-        } else if !self.has(txn) && self.is_ours(context, txn) {
+            let request = self.decision(cx, txn, settling.is_committed);
+            cx.request(group, request);
+        } else if !self.has(txn) && self.is_ours(cx, txn) {
             // Only the end of what nobody has committed is told to a group with a log without waiting for it to be recorded.
-            self.settle(context, txn, vec![group], false, true);
+            self.settle(cx, txn, vec![group], false, true);
         }
     }
 
-    fn is_ours(&self, context: &Context, txn: TxnId) -> bool {
-        txn.boot == context.boot() && txn.worker == context.worker
+    fn is_ours(&self, cx: &Context, txn: TxnId) -> bool {
+        txn.boot == cx.boot() && txn.worker == cx.worker
     }
 
     /// Tells groups that are in reach again what was decided meanwhile.
-    fn tell_untold(&mut self, context: &mut Context) {
-        let shared = &context.shared;
+    fn tell_untold(&mut self, cx: &mut Context) {
+        let shared = &cx.shared;
         let reached = self.untold.extract_if(.., |group, _| !shared.is_cut_off(*group));
         for (group, decided) in reached.collect::<Vec<_>>() {
             for txn in decided {
-                self.on_undecided(context, txn, group);
+                self.on_undecided(cx, txn, group);
             }
         }
     }
 
-    fn forget_everywhere(&mut self, context: &mut Context, txn: TxnId, groups: &[GroupId]) {
-        let is_ours = self.is_ours(context, txn);
+    fn forget_everywhere(&mut self, cx: &mut Context, txn: TxnId, groups: &[GroupId]) {
+        let is_ours = self.is_ours(cx, txn);
         // Of somebody else's, nothing is known of the others.
         let low = if is_ours { self.lowest_open(txn.seq) } else { 0 };
         for &group in groups {
@@ -1605,7 +1579,7 @@ impl Coordinator {
                 let behind = self.behind.entry(group).or_default();
                 *behind = (*behind).max(txn.seq);
             }
-            context.outbox.request(group, Request::Forget { txn, low });
+            cx.request(group, Request::Forget { txn, low });
         }
     }
 
@@ -1617,12 +1591,12 @@ impl Coordinator {
     }
 
     /// Tells groups that know of transactions by their numbers alone that all up to there are over.
-    fn raise_marks(&mut self, context: &mut Context) {
+    fn raise_marks(&mut self, cx: &mut Context) {
         let Some(&newest) = self.behind.values().max() else {
             return;
         };
         let low = self.lowest_open(newest);
-        let (boot, worker) = (context.boot(), context.worker);
+        let (boot, worker) = (cx.boot(), cx.worker);
         let behind = self.behind.extract_if(.., |_, seq| *seq < low);
         for (group, seq) in behind.collect::<Vec<_>>() {
             let txn = TxnId {
@@ -1631,13 +1605,13 @@ impl Coordinator {
                 seq,
                 attempt: 0,
             };
-            context.outbox.request(group, Request::Forget { txn, low });
+            cx.request(group, Request::Forget { txn, low });
         }
     }
 
     /// The next attempt, of the same age.
-    fn begin_again_transaction(&mut self, context: &mut Context, txn: TxnId) {
-        let now = context.now;
+    fn begin_again_transaction(&mut self, cx: &mut Context, txn: TxnId) {
+        let now = cx.now;
         let Some(open) = self.open_of(txn) else { return };
         if open.client.is_none() {
             self.open.remove(&txn.seq);
@@ -1647,104 +1621,83 @@ impl Coordinator {
             open.opened_at = now;
         }
         if open.is_ending(now) {
-            return self.answer_transaction(context, txn, Answers::Failed(TIMED_OUT));
+            return self.answer_transaction(cx, txn, Answers::Failed(TIMED_OUT));
         }
         open.id.attempt += 1;
         open.since = now;
         open.doubt = Doubt::None;
-        self.attempt_transaction(context, txn.seq);
+        self.attempt_transaction(cx, txn.seq);
     }
 
     /// Answers the client, and ends here.
-    pub(crate) fn answer_transaction(&mut self, context: &mut Context, txn: TxnId, answers: Answers) {
+    pub(crate) fn answer_transaction(&mut self, cx: &mut Context, txn: TxnId, answers: Answers) {
         let Some(mut open) = self.open.remove(&txn.seq) else {
             return;
         };
         self.waited_for.remove(&txn.seq);
         if let Answers::Refused = answers {
-            context.stats.transactions_refused.add(1);
+            cx.stats.transactions_refused.add(1);
         }
-        let is_ending = open.is_ending(context.now);
+        let is_ending = open.is_ending(cx.now);
         let Some(client) = open.client.take() else {
             return;
         };
         let (reply_to, program) = (client.reply_to, &client.program);
         if let (Some(nanos), Some(operation)) = (open.spent, program.operations().next()) {
             let (spec, args) = operation.words();
-            context.note_time(spec, nanos, args, Caller::of(reply_to));
+            cx.note_time(spec, nanos, args, Caller::of(reply_to));
         }
         match answers {
-            Answers::Whole(replies) if open.is_single => {
-                self.answer_single(context, reply_to, program, replies)
-            }
-            Answers::Failed(error) if open.is_single => self.fail_single(context, reply_to, program, error),
+            Answers::Whole(replies) if open.is_single => self.answer_single(cx, reply_to, program, replies),
+            Answers::Failed(error) if open.is_single => self.fail_single(cx, reply_to, program, error),
             // Nothing was done, perhaps because of a group that only one of them has named.
             Answers::Failed(UNREACHABLE | BUSY | TOO_LONG) if !client.combined.is_empty() && !is_ending => {
                 for (client, program) in combining::apart(client.combined, client.program) {
-                    self.start_alone(context, client.reply_to, program, open.opened_at);
+                    self.start_alone(cx, client.reply_to, program, open.opened_at);
                 }
             }
-            answers => self.answer_client(context, client, answers, open.came_at),
+            answers => self.answer_client(cx, client, answers, open.came_at),
         }
     }
 
     /// Answers whoever waits for a transaction, each for his own command.
-    fn answer_client(
-        &mut self,
-        context: &mut Context,
-        client: Client,
-        answers: Answers,
-        came_at: Option<u64>,
-    ) {
+    fn answer_client(&mut self, cx: &mut Context, client: Client, answers: Answers, came_at: Option<u64>) {
         let Client {
             reply_to,
             program,
             combined,
         } = client;
         if combined.is_empty() {
-            return self.finish_program(context, reply_to, program, answers, came_at);
+            return self.finish_program(cx, reply_to, program, answers, came_at);
         }
         let each = combining::share_out(answers);
         for (client, program) in combining::apart(combined, program) {
-            self.finish_program(context, client.reply_to, program, each(), Some(client.came_at));
+            self.finish_program(cx, client.reply_to, program, each(), Some(client.came_at));
         }
     }
 
     /// The same with an error.
-    fn fail_single(
-        &mut self,
-        context: &mut Context,
-        reply_to: ReplyTo,
-        program: &Program,
-        error: &'static str,
-    ) {
+    fn fail_single(&mut self, cx: &mut Context, reply_to: ReplyTo, program: &Program, error: &'static str) {
         let mut replies = Replies::default();
         replies.push(Protocol::Resp2, |writer| writer.error(error));
-        self.answer_single(context, reply_to, program, replies);
+        self.answer_single(cx, reply_to, program, replies);
     }
 
     /// Answers a single command, perhaps of another worker's connection: as its group would have.
-    fn answer_single(
-        &mut self,
-        context: &mut Context,
-        reply_to: ReplyTo,
-        program: &Program,
-        replies: Replies,
-    ) {
+    fn answer_single(&mut self, cx: &mut Context, reply_to: ReplyTo, program: &Program, replies: Replies) {
         if replies.bytes().first() == Some(&b'-')
             && let Some(operation) = program.operations().next()
         {
-            context.stats.by_command[operation.spec.id].failed.add(1);
+            cx.stats.by_command[operation.spec.id].failed.add(1);
         }
         let replies = Some(replies);
-        context
-            .outbox
+        cx.outbox
             .outputs
             .push_back(Output::Answered { reply_to, replies });
     }
 
     /// A group could not be asked, or what came of it is not known.
-    pub(crate) fn on_failed_transaction(&mut self, context: &mut Context, txn: TxnId, error: &'static str) {
+    pub(crate) fn on_failed_transaction(&mut self, cx: &mut Context, txn: TxnId, error: &'static str) {
         let is_certain = matches!(error, UNREACHABLE | TOO_LONG);
         let Some(open) = self.open_of(txn) else { return };
         match open.phase {
@@ -1752,8 +1705,8 @@ impl Coordinator {
             // the queue instead, where those that are younger do not overtake it.
             Phase::Reading if open.mode == TxnMode::SnapshotRead && error == CROWDED_OUT => {
                 open.mode = TxnMode::Vote;
-                context.stats.transaction_retries.add(1);
-                self.begin_again_transaction(context, txn);
+                cx.stats.transaction_retries.add(1);
+                self.begin_again_transaction(cx, txn);
             }
             Phase::Reading => {
                 // Reads did nothing, whatever is not known.
@@ -1761,36 +1714,31 @@ impl Coordinator {
                     true => UNREACHABLE,
                     false => error,
                 };
-                self.answer_transaction(context, txn, Answers::Failed(error));
+                self.answer_transaction(cx, txn, Answers::Failed(error));
             }
             // Its end is told again until it is recorded, whatever became of this request.
             Phase::Committed => {}
             Phase::Locking | Phase::Voting | Phase::Aside if is_certain => {
                 // The part was never sent, and will not be.
-                self.end_attempt(context, txn, false);
-                self.answer_transaction(context, txn, Answers::Failed(error));
+                self.end_attempt(cx, txn, false);
+                self.answer_transaction(cx, txn, Answers::Failed(error));
             }
-            Phase::Locking | Phase::Voting | Phase::Aside => self.ask_participants(context, txn),
+            Phase::Locking | Phase::Voting | Phase::Aside => self.ask_participants(cx, txn),
         }
     }
 
     /// Asks the participants what has become of a transaction of this worker.
-    fn ask_participants(&mut self, context: &mut Context, txn: TxnId) {
+    fn ask_participants(&mut self, cx: &mut Context, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
         if open.doubt == Doubt::None {
             open.doubt = Doubt::Queried;
         }
         let participants = open.participants.clone();
-        self.recover(context, txn, participants);
+        self.recover(cx, txn, participants);
     }
 
     /// What the participants of a transaction of this worker have written down decides it. `true` if it is one.
-    pub(crate) fn on_recovered(
-        &mut self,
-        context: &mut Context,
-        txn: TxnId,
-        decision: Option<Decision>,
-    ) -> bool {
+    pub(crate) fn on_recovered(&mut self, cx: &mut Context, txn: TxnId, decision: Option<Decision>) -> bool {
         let Some(open) = self.open_of(txn) else {
             return self.settling.contains_key(&txn);
         };
@@ -1800,22 +1748,22 @@ impl Coordinator {
             // The votes are on their way, with the replies; if the client was told already, they are not waited for.
             Some(Decision::Commit) if open.client.is_some() => open.doubt = Doubt::FoundCommitted,
             Some(Decision::Commit) => {
-                self.end_attempt(context, txn, true);
+                self.end_attempt(cx, txn, true);
                 self.open.remove(&txn.seq);
             }
-            Some(Decision::Abort(_)) => self.abort_transaction(context, txn, Refusal::Queried),
-            None => self.answer_transaction(context, txn, Answers::Failed(UNKNOWN)),
+            Some(Decision::Abort(_)) => self.abort_transaction(cx, txn, Refusal::Queried),
+            None => self.answer_transaction(cx, txn, Answers::Failed(UNKNOWN)),
         }
         true
     }
 
     /// Time passes: whoever waits too long for votes, or has no more time, asks what has become of his transaction; whoever does not learn it is
     /// told that it is not known, and it is asked for until somebody knows.
-    pub(crate) fn tick_transaction(&mut self, context: &mut Context) {
-        self.raise_marks(context);
-        self.tell_untold(context);
-        self.drop_lost_txn_queries(context);
-        let (now, is_spread) = (context.now, context.view.is_spread);
+    pub(crate) fn tick_transaction(&mut self, cx: &mut Context) {
+        self.raise_marks(cx);
+        self.tell_untold(cx);
+        self.drop_lost_txn_queries(cx);
+        let (now, is_spread) = (cx.now, cx.view.is_spread);
         // While all groups are on this node, they answer, if not at once: a key may be held for long.
         let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
         let open = self.open.values();
@@ -1825,7 +1773,7 @@ impl Coordinator {
             .map(|open| open.id)
             .collect();
         for txn in late {
-            self.ask_participants(context, txn);
+            self.ask_participants(cx, txn);
         }
         let open = self.open.values();
         let lost: Vec<TxnId> = open
@@ -1838,12 +1786,12 @@ impl Coordinator {
                 Phase::Reading => {
                     // It has done nothing, and whatever still comes is of no use.
                     let error = if open.is_aside { TOO_SLOW } else { UNREACHABLE };
-                    self.answer_transaction(context, txn, Answers::Failed(error));
+                    self.answer_transaction(cx, txn, Answers::Failed(error));
                     continue;
                 }
                 Phase::Committed => {
                     // It is carried out, and only what it answers is missing.
-                    self.answer_transaction(context, txn, Answers::Failed(UNKNOWN));
+                    self.answer_transaction(cx, txn, Answers::Failed(UNKNOWN));
                     continue;
                 }
                 Phase::Locking | Phase::Voting | Phase::Aside => {}
@@ -1852,10 +1800,10 @@ impl Coordinator {
             let came_at = open.came_at;
             self.waited_for.remove(&txn.seq);
             if let Some(client) = open.client.take() {
-                self.answer_client(context, client, Answers::Failed(UNKNOWN), came_at);
+                self.answer_client(cx, client, Answers::Failed(UNKNOWN), came_at);
             }
             if is_found_committed {
-                self.end_attempt(context, txn, true);
+                self.end_attempt(cx, txn, true);
                 self.open.remove(&txn.seq);
             }
         }
@@ -1863,7 +1811,7 @@ impl Coordinator {
 
     fn finish_program(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         reply_to: ReplyTo,
         program: Program,
         replies: Answers,
@@ -1874,7 +1822,7 @@ impl Coordinator {
             program,
             replies,
         };
-        context.outbox.finished.push_back(Finished { answered, came_at });
+        cx.outbox.finished.push_back(Finished { answered, came_at });
     }
 }
 
@@ -1989,7 +1937,7 @@ mod tests {
     fn values_go_back_if_a_group_does_not_hand_its_own_over() {
         let (mut gateway, shared, mut client, keys) = alone();
         let [one, other] = &keys;
-        let groups = gateway.context.groups;
+        let groups = gateway.cx.groups;
         make_large(&mut gateway, &shared, &mut client, &keys);
         gateway.begin_turn(UnixMillis(1));
         let words = ArgsBuf::from_slices(["SUNION", one.as_str(), other.as_str()]);
@@ -1999,7 +1947,7 @@ mod tests {
         gateway.begin(&mut client, Program::single(operation));
         let refuser = group_of_key(groups, other.as_bytes());
         let mut refused = 0;
-        while let Some(output) = gateway.context.outbox.outputs.pop_front() {
+        while let Some(output) = gateway.cx.outbox.outputs.pop_front() {
             match output {
                 Output::Locked {
                     txn, group, objects, ..
@@ -2018,7 +1966,7 @@ mod tests {
                     };
                     gateway.request(group, check_in);
                     refused += 1;
-                    gateway.context.outbox.outputs.push_back(Output::Voted {
+                    gateway.cx.outbox.outputs.push_back(Output::Voted {
                         txn,
                         group,
                         vote: Vote::Refused(Refusal::Busy),

@@ -11,40 +11,39 @@ impl Gateway {
         /// Objects dropped in one call, over all groups: a third of a millisecond.
         const LAZYFREE_OBJECTS: usize = 2_048;
         let mut more = false;
-        if self.context.shared.active_expiry.load(Ordering::Relaxed) {
-            let share = EXPIRY_OBJECTS / self.local.replicas.len().max(1);
-            let turn = self.context.turn;
-            let began = self.context.timing.now();
-            for index in 0..self.local.replicas.len() {
-                more |= if self.local.replicas[index].has_log() {
+        if self.cx.shared.active_expiry.load(Ordering::Relaxed) {
+            let share = EXPIRY_OBJECTS / self.cx.local.replicas.len().max(1);
+            let turn = self.cx.turn;
+            let began = self.cx.timing.now();
+            for index in 0..self.cx.local.replicas.len() {
+                more |= if self.cx.local.replicas[index].has_log() {
                     self.expire_replicated(index, share.max(64))
                 } else {
-                    !self.local.replicas[index].expire_due(&turn, share.max(64))
+                    !self.cx.local.replicas[index].expire_due(&turn, share.max(64))
                 };
             }
-            self.context
-                .note_event("expire-cycle", self.context.timing.now().saturating_sub(began));
+            self.cx
+                .note_event("expire-cycle", self.cx.timing.now().saturating_sub(began));
         }
         let mut budget = LAZYFREE_OBJECTS;
-        for replica in &mut self.local.replicas {
+        for replica in &mut self.cx.local.replicas {
             more |= !replica.state_mut().collect_lazyfree(&mut budget);
         }
-        self.tell_all();
+        (0..self.cx.local.replicas.len()).for_each(|index| self.cx.local.note_events(index));
+        self.tell_noted();
         if self.maxmemory.evicts() && self.pausing.pause.is_none() {
-            if self.context.view.is_spread {
+            if self.cx.view.is_spread {
                 let led = self.led_and_free();
-                let victims = self
-                    .maxmemory
-                    .victims_of_led(&mut self.context, &mut self.local, &led);
+                let victims = self.maxmemory.victims_of_led(&mut self.cx, &led);
                 for (index, (db, key)) in victims {
                     self.ask_own(index, &keyspace::Operation::Evict { db, key: &key });
                 }
                 return more;
             }
             // A limit that was lowered, or that other workers' writes passed: every worker gives its share.
-            if self.maxmemory.has_share_of_victims(&self.context) {
+            if self.maxmemory.has_share_of_victims(&self.cx) {
                 self.make_room();
-                more |= self.context.shared.counted_memory() > self.maxmemory.bytes_max;
+                more |= self.cx.shared.counted_memory() > self.maxmemory.bytes_max;
             }
         }
         more

@@ -145,13 +145,13 @@ impl Gateway {
     /// Whether there are answers or messages for this worker's connections.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
-        !self.context.outbox.deliveries.is_empty()
+        !self.cx.outbox.deliveries.is_empty()
     }
 
     /// The next answer for one of this worker's connections; see [`Gateway::deliver`].
     pub fn next_delivery(&mut self) -> Option<Delivery> {
         loop {
-            let delivery = self.context.outbox.deliveries.pop_front()?;
+            let delivery = self.cx.outbox.deliveries.pop_front()?;
             if self.scans.is_empty() {
                 return Some(delivery);
             }
@@ -172,14 +172,14 @@ impl Gateway {
                 journey,
             } => {
                 // A reply begins with bytes of its own.
-                self.context.look_at_reply(None, reply.bytes());
+                self.cx.look_at_reply(None, reply.bytes());
                 if let Some(journey) = journey {
-                    self.context.note_journey(&journey, reply.bytes(), &session.info);
+                    self.cx.note_journey(&journey, reply.bytes(), &session.info);
                 }
                 return connection.pipeline.complete_shared(reply_to.sequence, reply);
             }
             Delivery::Reply { reply_to, bytes } => {
-                self.context.look_at_reply(None, &bytes);
+                self.cx.look_at_reply(None, &bytes);
                 return connection.pipeline.complete_with(reply_to.sequence, bytes);
             }
             Delivery::LastAgent {
@@ -187,7 +187,7 @@ impl Gateway {
                 slots,
                 bytes,
             } => {
-                self.context.look_at_reply(None, &bytes);
+                self.cx.look_at_reply(None, &bytes);
                 // What waits for its keys may go on.
                 session.busy.end(slots.into_iter());
                 return connection.pipeline.complete_with(reply_to.sequence, bytes);
@@ -200,9 +200,8 @@ impl Gateway {
             } => {
                 session.info.set_blocked(false);
                 let (spec, args) = operation.words();
-                self.context.look_at_reply(Some(spec), &reply);
-                self.context
-                    .note_time(spec, nanos, args, Caller::Here(&session.info));
+                self.cx.look_at_reply(Some(spec), &reply);
+                self.cx.note_time(spec, nanos, args, Caller::Here(&session.info));
                 bytes.append(&mut reply);
                 reply_to
             }
@@ -212,13 +211,13 @@ impl Gateway {
                     program,
                     replies,
                 } = *answered;
-                self.maxmemory.note_flush(&self.context.shared, &program);
+                self.maxmemory.note_flush(&self.cx.shared, &program);
                 match replies {
                     // As it is: it may be very long.
                     Answers::Whole(replies) if !program.is_exec => {
                         bytes = replies.into_bytes();
                         let spec = program.operations().next().map(|operation| operation.spec);
-                        self.context.look_at_reply(spec, &bytes);
+                        self.cx.look_at_reply(spec, &bytes);
                     }
                     replies => self.write_answer(session, &program, &replies, &mut bytes),
                 }
@@ -236,7 +235,7 @@ impl Gateway {
                 reply_to,
                 bytes: mut reply,
             } => {
-                self.context.look_at_reply(None, &reply);
+                self.cx.look_at_reply(None, &reply);
                 bytes.append(&mut reply);
                 reply_to
             }
@@ -294,21 +293,21 @@ impl Gateway {
             let start = out.len();
             let operation = match item {
                 Item::Connection(queued) => {
-                    self.context.count(queued.spec);
+                    self.cx.count(queued.spec);
                     self.run_own(session, queued.spec, queued.args.as_args(), out);
                     self.show(session, session.db, queued.spec, queued.args.as_args());
-                    self.context.look_at_reply(Some(queued.spec), &out[start..]);
+                    self.cx.look_at_reply(Some(queued.spec), &out[start..]);
                     continue;
                 }
                 Item::Operation(operation) => operation,
             };
             if program.is_exec {
-                self.context.count(operation.spec);
+                self.cx.count(operation.spec);
                 self.show(session, operation.db, operation.spec, operation.args.as_args());
             }
             if let Some(reply) = whole.get(&index) {
                 out.extend_from_slice(reply);
-                self.context.look_at_reply(Some(operation.spec), &out[start..]);
+                self.cx.look_at_reply(Some(operation.spec), &out[start..]);
                 continue;
             }
             let mut found = Vec::new();
@@ -325,22 +324,16 @@ impl Gateway {
                 Ok(command) => {
                     let bytes_max = match command.writes() {
                         true => usize::MAX,
-                        false => self.context.turn.answers_bytes_max,
+                        false => self.cx.turn.answers_bytes_max,
                     };
                     let bound = writer.bound(bytes_max);
-                    merge(
-                        operation,
-                        self.context.groups,
-                        &found,
-                        &mut self.context.prng,
-                        &mut writer,
-                    );
+                    merge(operation, self.cx.groups, &found, &mut self.cx.prng, &mut writer);
                     if !writer.end_bound(bound) {
                         ReplyError::RepliesTooLong.write(&mut writer);
                     }
                 }
             }
-            self.context.look_at_reply(Some(operation.spec), &out[start..]);
+            self.cx.look_at_reply(Some(operation.spec), &out[start..]);
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{MailboxBatch, Message};
 use crate::program::group_of_key;
+use crate::pubsub::Published;
 use crate::timing::Caller;
 use command::{Flags, ReplyError, Route};
 use ids::GroupId;
@@ -14,28 +15,22 @@ use std::collections::VecDeque;
 impl Gateway {
     /// Puts a message into the mailbox batch for `worker`.
     pub fn send(&mut self, worker: u16, message: Message) {
-        self.context.outbox.send(worker, message);
+        self.cx.send(worker, message);
     }
 
     /// The mailbox batches for `worker`, oldest first; the driver takes what the queue has room for.
     pub fn post(&mut self, worker: u16) -> &mut VecDeque<MailboxBatch> {
-        &mut self.context.outbox.posts[usize::from(worker)]
+        &mut self.cx.outbox.posts[usize::from(worker)]
     }
 
     /// Mailbox batches that did not fit into queues yet. While there are many, the driver reads no more from clients.
     pub fn backlog(&self) -> usize {
-        self.context
-            .outbox
-            .posts
-            .iter()
-            .map(VecDeque::len)
-            .max()
-            .unwrap_or(0)
+        self.cx.outbox.posts.iter().map(VecDeque::len).max().unwrap_or(0)
     }
 
     /// Takes an emptied mailbox batch back, to be used again.
     pub fn recycle(&mut self, mailbox_batch: MailboxBatch) {
-        self.context.outbox.recycle(mailbox_batch);
+        self.cx.outbox.recycle(mailbox_batch);
     }
 
     /// Handles a mailbox batch's messages; answers to connections and connections to adopt are handed to `driver`.
@@ -47,21 +42,21 @@ impl Gateway {
     ) {
         self.follow_settings();
         let messages = std::mem::take(&mut mailbox_batch.messages);
-        self.context.stats.hops.add(messages.len() as u64);
-        self.context.open_span();
+        self.cx.stats.hops.add(messages.len() as u64);
+        self.cx.open_span();
         for message in messages {
             match message {
                 Message::Execute { reply_to, command } => {
                     let asked = mailbox_batch.asked(&command);
-                    self.context.before_command(asked.spec);
-                    self.context.timing.is_ours = true;
+                    self.cx.before_command(asked.spec);
+                    self.cx.timing.is_ours = true;
                     self.on_forwarded(from, reply_to, asked);
                     let caller = Caller::There {
                         worker: from,
                         connection: reply_to.connection,
                     };
-                    if self.context.timing.is_ours {
-                        self.context.after_command(asked.spec, asked.args, caller);
+                    if self.cx.timing.is_ours {
+                        self.cx.after_command(asked.spec, asked.args, caller);
                     }
                 }
                 Message::Answer {
@@ -70,12 +65,12 @@ impl Gateway {
                     reply,
                 } if self.awaits_scan(connection, sequence) => {
                     let reply_to = ReplyTo {
-                        worker: self.context.worker,
+                        worker: self.cx.worker,
                         connection,
                         sequence,
                     };
                     let bytes = mailbox_batch.reply(reply).to_vec();
-                    self.context.outbox.deliver(Delivery::Reply { reply_to, bytes });
+                    self.cx.deliver(Delivery::Reply { reply_to, bytes });
                 }
                 Message::Answer {
                     connection,
@@ -87,18 +82,18 @@ impl Gateway {
                     reply: mailbox_batch.reply(reply),
                 }),
                 Message::LastAgent { seq, command } => {
-                    let began = self.context.timing.now();
+                    let began = self.cx.timing.now();
                     self.on_last_agent(from, seq, &mailbox_batch.asked(&command));
-                    self.context
+                    self.cx
                         .timing
-                        .leave_out(self.context.timing.now().saturating_sub(began));
+                        .leave_out(self.cx.timing.now().saturating_sub(began));
                 }
                 Message::Decided { seq, reply } => {
-                    let began = self.context.timing.now();
+                    let began = self.cx.timing.now();
                     self.on_last_agent_decided(from, seq, reply.map(|reply| mailbox_batch.reply(reply)));
-                    self.context
+                    self.cx
                         .timing
-                        .leave_out(self.context.timing.now().saturating_sub(began));
+                        .leave_out(self.cx.timing.now().saturating_sub(began));
                 }
                 Message::Request { group, request } => self.request(group, *request),
                 Message::Output(output) => self.on_output(*output),
@@ -107,34 +102,44 @@ impl Gateway {
                     kind,
                     words,
                 } => {
-                    self.on_broadcast(from, reply_to, kind, mailbox_batch.args(&words));
+                    let words = mailbox_batch.args(&words);
+                    let published = Published {
+                        kind,
+                        channel: words.arg(0),
+                        payload: words.arg(1),
+                    };
+                    self.pubsub.on_broadcast(&mut self.cx, from, reply_to, published);
                 }
-                Message::Received { reply_to, receivers } => self.on_received(reply_to, receivers),
-                Message::Shown(line) => self.on_shown(line),
+                Message::Received { reply_to, receivers } => {
+                    self.pubsub.on_received(&mut self.cx, reply_to, receivers)
+                }
+                Message::Shown(line) => crate::monitor::on_shown(&mut self.cx, &self.pubsub, line),
                 Message::Refresh { reply_to } => {
                     self.refresh_stats();
                     let counts = Box::new(self.key_counts());
-                    self.context
-                        .outbox
-                        .send(from, Message::Refreshed { reply_to, counts });
+                    self.cx.send(from, Message::Refreshed { reply_to, counts });
                 }
                 Message::Refreshed { reply_to, counts } => self.on_counted(reply_to, Some(*counts)),
-                Message::Wait(message) => self.on_wait_message(message),
-                Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
+                Message::Wait(message) => self.blocking.on_wait_message(&mut self.cx, message),
+                Message::Unblock { client, is_error } => {
+                    self.blocking.on_unblock(&mut self.cx, client, is_error)
+                }
                 Message::ResetCounters => {
-                    self.local
+                    self.cx
+                        .local
                         .replicas
                         .iter_mut()
                         .for_each(|replica| replica.state_mut().reset_counters());
-                    self.context.stats.clear();
+                    self.cx.stats.clear();
                 }
                 Message::Wake => {}
                 Message::Adopt => driver(Incoming::Adopt),
                 Message::Reap => driver(Incoming::Reap),
             }
+            self.route();
             self.serve_waiters();
         }
-        self.context.close_span();
+        self.cx.close_span();
         self.pump();
     }
 
@@ -144,21 +149,21 @@ impl Gateway {
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
         let mut group = GroupId::new(0);
         command::keys(spec, args, &mut |position, _| {
-            group = group_of_key(self.context.groups, args.arg(position))
+            group = group_of_key(self.cx.groups, args.arg(position))
         });
         let index = if spec.route == Route::Scan {
             None
         } else {
-            self.local.index(group)
+            self.cx.local.index(group)
         };
-        if let Some(index) = index.filter(|&index| !denied && self.local.replicas[index].has_log()) {
-            self.context.timing.is_ours = false;
+        if let Some(index) = index.filter(|&index| !denied && self.cx.local.replicas[index].has_log()) {
+            self.cx.timing.is_ours = false;
             return self.ask_for_other(reply_to, asked, index);
         }
         let waits = index.is_some_and(|index| {
-            !denied && !self.local.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
+            !denied && !self.cx.local.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
         });
-        if waits && index.is_some_and(|index| self.local.replicas[index].has_room_to_wait()) {
+        if waits && index.is_some_and(|index| self.cx.local.replicas[index].has_room_to_wait()) {
             return self.wait_for_keys(group, reply_to, asked.to_operation(), asked.touches);
         }
         let may_run = index.is_some() && !denied && !waits;
@@ -168,28 +173,27 @@ impl Gateway {
         {
             return self.run_aside(reply_to, asked.to_operation(), asked.touches);
         }
-        let mut answer = Rope::over(self.context.outbox.mailbox_batch(from).take_bytes());
+        let mut answer = Rope::over(self.cx.mailbox_batch(from).take_bytes());
         let start = answer.mark();
         let mut out = Writer::sharing(&mut answer, asked.protocol);
         match (index, parsed) {
             _ if denied => ReplyError::OutOfMemory.write(&mut out),
             _ if waits => busy(&mut out),
-            (None, _) => self.scan_here(db, spec, args, &mut out),
+            (None, _) => crate::scan::scan_here(&mut self.cx, db, spec, args, &mut out),
             (Some(_), None) => unreachable!("only commands on keys are forwarded"),
             (Some(index), Some(Ok(command))) => {
-                let replica = &mut self.local.replicas[index];
+                let replica = &mut self.cx.local.replicas[index];
                 replica.state_mut().touch(asked.touches);
-                replica.execute(&self.context.turn, db, &command, &mut out);
+                replica.execute(&self.cx.turn, db, &command, &mut out);
                 replica.state_mut().touch(true);
             }
             (Some(_), Some(Err(error))) => error.write(&mut out),
         }
-        self.context
-            .look_at_reply(Some(spec), &answer.bytes_mut()[start..]);
+        self.cx.look_at_reply(Some(spec), &answer.bytes_mut()[start..]);
         let (bytes, long) = answer.into_bytes_and_long(start);
         match long {
             None => self
-                .context
+                .cx
                 .outbox
                 .mailbox_batch_being_filled(from)
                 .push_answer(reply_to, bytes, start),
@@ -199,14 +203,15 @@ impl Gateway {
                     reply,
                     journey: None,
                 };
-                self.context
+                self.cx
                     .outbox
                     .mailbox_batch_being_filled(from)
                     .push_long_answer(bytes, output);
             }
         }
         if let Some(index) = index {
-            self.tell(index);
+            self.cx.local.note_events(index);
         }
+        self.tell_noted();
     }
 }

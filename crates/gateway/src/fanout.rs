@@ -19,11 +19,12 @@
 
 use crate::client::ClientInfo;
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
-use crate::pubsub::Kind;
+use crate::pubsub::{Kind, Published};
 use crate::session::Session;
 use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
@@ -324,6 +325,43 @@ fn shared_settings(args: Args<'_>) -> Vec<(String, String)> {
     pairs.collect()
 }
 
+impl Fanout {
+    /// Asks every node that is up. How many were asked, and who could not be.
+    pub(crate) fn ask_nodes(
+        &mut self,
+        cx: &mut Context,
+        reply_to: ReplyTo,
+        purpose: Purpose,
+        args: Args<'_>,
+    ) -> (usize, Vec<NodeId>) {
+        let nodes = cx.view.nodes_up().collect::<Vec<_>>();
+        if self.questions.len() + nodes.len() > QUESTIONS_MAX {
+            return (0, nodes);
+        }
+        let bytes = question_of(args);
+        for &node in &nodes {
+            let id = self.note_question(cx, Whom::Node(node), reply_to, purpose);
+            let bytes = bytes.clone();
+            cx.send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
+        }
+        (nodes.len(), Vec::new())
+    }
+
+    fn note_question(&mut self, cx: &mut Context, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
+        let until = cx.now.after(PATIENCE);
+        self.asked += 1;
+        let asking = Asking {
+            whom,
+            until,
+            reply_to,
+            purpose,
+            unsent: None,
+        };
+        self.questions.insert(self.asked, asking);
+        self.asked
+    }
+}
+
 impl Gateway {
     /// A command that concerns every node, outside of `MULTI`. `false` if it concerns this one alone, or there is no other:
     /// then nothing was done.
@@ -335,7 +373,7 @@ impl Gateway {
     ) -> bool {
         let is_asked_alone =
             |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
-        let join = Join::of(spec, args).filter(|join| self.context.view.is_spread && !is_asked_alone(join));
+        let join = Join::of(spec, args).filter(|join| self.cx.view.is_spread && !is_asked_alone(join));
         let Some(join) = join else {
             return false;
         };
@@ -352,8 +390,8 @@ impl Gateway {
             connection.pipeline.target().extend(reply);
             return true;
         };
-        let reply_to = self.reserve(connection);
-        let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, args);
+        let reply_to = self.cx.reserve(connection);
+        let (asked, silent) = self.fanout.ask_nodes(&mut self.cx, reply_to, Purpose::Part, args);
         let gathered = Gathered {
             join,
             protocol,
@@ -362,7 +400,7 @@ impl Gateway {
             wished: Vec::new(),
             silent: silent
                 .into_iter()
-                .chain(self.context.view.nodes_down())
+                .chain(self.cx.view.nodes_down())
                 .map(Whom::Node)
                 .collect(),
         };
@@ -384,9 +422,11 @@ impl Gateway {
             // All of them have these values already.
             return connection.writer().ok();
         }
-        let reply_to = self.reserve(connection);
+        let reply_to = self.cx.reserve(connection);
         connection.session.is_waiting = true;
-        let id = self.note_question(Whom::Meta, reply_to, Purpose::Part);
+        let id = self
+            .fanout
+            .note_question(&mut self.cx, Whom::Meta, reply_to, Purpose::Part);
         let gathered = Gathered {
             join: Join::Kept,
             protocol: connection.session.protocol,
@@ -414,12 +454,16 @@ impl Gateway {
         let words = ["CONFIG", "SET"].into_iter().map(str::to_owned).chain(words);
         let words = ArgsBuf::from_slices(words.collect::<Vec<_>>());
         self.set_for_cluster(words.as_args());
-        let (asked, silent) = self.ask_nodes(reply_to, Purpose::Part, words.as_args());
+        let (asked, silent) = self
+            .fanout
+            .ask_nodes(&mut self.cx, reply_to, Purpose::Part, words.as_args());
         // A node that has just become a member may serve clients already, and its link to this worker be on its way.
-        let down: Vec<NodeId> = self.context.view.nodes_down().collect();
+        let down: Vec<NodeId> = self.cx.view.nodes_down().collect();
         let bytes = question_of(words.as_args());
         for &node in &down {
-            let id = self.note_question(Whom::Node(node), reply_to, Purpose::Part);
+            let id = self
+                .fanout
+                .note_question(&mut self.cx, Whom::Node(node), reply_to, Purpose::Part);
             let asking = self.fanout.questions.get_mut(&id).expect("it was just noted");
             asking.unsent = Some(bytes.clone());
         }
@@ -437,9 +481,7 @@ impl Gateway {
             .filter_map(|(id, asking)| asking.unsent.take().map(|bytes| Question { id: *id, bytes }))
             .collect();
         for question in unsent {
-            self.context
-                .outbox
-                .send_to_node(node, PeerMessage::Fanout(question));
+            self.cx.send_to_node(node, PeerMessage::Fanout(question));
         }
     }
 
@@ -456,12 +498,12 @@ impl Gateway {
         };
         let (unversioned, versioned): (Vec<_>, Vec<_>) =
             settings.into_iter().partition(|(.., version)| *version == 0);
-        self.context.shared.set_for_cluster(versioned);
+        self.cx.shared.set_for_cluster(versioned);
         let pairs = unversioned.iter();
         let pairs: Vec<(&[u8], &[u8])> = pairs
             .map(|(name, value, _)| (name.as_bytes(), value.as_bytes()))
             .collect();
-        if let Err(error) = self.context.shared.set_settings(&pairs) {
+        if let Err(error) = self.cx.shared.set_settings(&pairs) {
             tracing::warn!(%error, "what is set for the whole cluster cannot be set here");
         }
         // What follows in this turn already sees it.
@@ -479,7 +521,7 @@ impl Gateway {
     ) {
         match Join::of(spec, args) {
             Some(Join::NamesCounted) => {
-                let names = self.context.shared.subscriptions.lock(Kind::Pattern);
+                let names = self.cx.shared.subscriptions.lock(Kind::Pattern);
                 let mut w = Writer::new(reply, Protocol::Resp2);
                 w.array(names.len());
                 names.keys().for_each(|name| w.bulk(name));
@@ -492,42 +534,6 @@ impl Gateway {
             }
             _ => self.run_own(session, spec, args, reply),
         }
-    }
-
-    /// Asks every node that is up. How many were asked, and who could not be.
-    pub(crate) fn ask_nodes(
-        &mut self,
-        reply_to: ReplyTo,
-        purpose: Purpose,
-        args: Args<'_>,
-    ) -> (usize, Vec<NodeId>) {
-        let nodes = self.context.view.nodes_up().collect::<Vec<_>>();
-        if self.fanout.questions.len() + nodes.len() > QUESTIONS_MAX {
-            return (0, nodes);
-        }
-        let bytes = question_of(args);
-        for &node in &nodes {
-            let id = self.note_question(Whom::Node(node), reply_to, purpose);
-            let bytes = bytes.clone();
-            self.context
-                .outbox
-                .send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
-        }
-        (nodes.len(), Vec::new())
-    }
-
-    fn note_question(&mut self, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
-        let until = self.context.now.after(PATIENCE);
-        self.fanout.asked += 1;
-        let asking = Asking {
-            whom,
-            until,
-            reply_to,
-            purpose,
-            unsent: None,
-        };
-        self.fanout.questions.insert(self.fanout.asked, asking);
-        self.fanout.asked
     }
 
     /// What the meta group is to set.
@@ -562,9 +568,9 @@ impl Gateway {
             _ => None,
         };
         if let Some(kind) = kind {
-            let (channel, message) = (args.arg(1), args.arg(2));
-            let receivers = self.context.shared.subscriptions.receivers(kind, channel);
-            self.on_node_message(kind, channel, message);
+            let published = Published::by(kind, args);
+            let receivers = self.cx.shared.subscriptions.receivers(kind, published.channel);
+            self.pubsub.on_node_message(&mut self.cx, published);
             Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
         } else if spec.id == CommandId::Info {
             return self.count_keys_for(from, question.id);
@@ -581,9 +587,9 @@ impl Gateway {
                 0,
                 nowhere,
                 nowhere,
-                self.context.worker,
+                self.cx.worker,
                 0,
-                self.context.turn.now.0,
+                self.cx.turn.now.0,
             ));
             let mut session = Session::new(info, u64::MAX, Endpoint::AnyNode, true);
             self.carry_out_part(&mut session, spec, args, &mut reply);
@@ -594,9 +600,7 @@ impl Gateway {
             id: question.id,
             bytes: reply.into(),
         };
-        self.context
-            .outbox
-            .send_to_node(from, PeerMessage::FanoutAnswer(answer));
+        self.cx.send_to_node(from, PeerMessage::FanoutAnswer(answer));
     }
 
     /// Another node has carried out its part.
@@ -645,7 +649,7 @@ impl Gateway {
                     Some(&[Item::Number(receivers)]) => u64::try_from(receivers).unwrap_or(0),
                     _ => 0,
                 };
-                return self.on_received(asking.reply_to, receivers);
+                return self.pubsub.on_received(&mut self.cx, asking.reply_to, receivers);
             }
             Purpose::KeyCounts => {
                 let numbers = answer.unwrap_or_default().into_iter();
@@ -675,7 +679,7 @@ impl Gateway {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes, gathered.protocol);
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
-        self.context.outbox.deliver(match gathered.join {
+        self.cx.deliver(match gathered.join {
             // Its next commands are carried out under what was set.
             Join::Kept => Delivery::Awaited { reply_to, bytes },
             _ => Delivery::Reply { reply_to, bytes },

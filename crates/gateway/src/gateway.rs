@@ -4,28 +4,28 @@
 //!  feed --> decode --> dispatch --+-- the gateway's own commands (`commands/`)
 //!                                 +-- one group, here: applied at once, reply written in place
 //!                                 +-- one group, elsewhere: into the worker's mailbox batch, a place in the pipeline
-//!                                 +-- several groups: `transaction.rs`, `coordinator.rs`
+//!                                 +-- several groups: `router.rs`, `coordinator.rs`
 //! ```
 //!
 //! Everything a turn has for another worker goes into one mailbox batch, handed over by the driver at the turn's end.
 //! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`].
 
-use crate::blocking::Blocking;
+use crate::blocking::{Blocking, Waiting};
 use crate::cluster::Cluster;
 use crate::combining::{self, Combining};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::cross_protocol::is_http;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Scope};
 use crate::fanout::Fanout;
 use crate::gather::Gather;
 use crate::idempotency::Naming;
 use crate::key_counts::KeyCountQuery;
 use crate::last_agent::LastAgent;
-use crate::local_groups::LocalGroups;
 use crate::maxmemory::{Changed, Maxmemory};
-use crate::notify::Notify;
+use crate::monitor;
+use crate::notify::{self, Notify};
 use crate::pause::Pausing;
 use crate::program::{Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
@@ -46,8 +46,7 @@ use std::sync::Arc;
 
 /// One worker's gateway, with the groups that live on the worker.
 pub struct Gateway {
-    pub(crate) context: Context,
-    pub(crate) local: LocalGroups,
+    pub(crate) cx: Context,
     pub(crate) maxmemory: Maxmemory,
     /// Commands that another worker decides.
     pub(crate) last_agent: LastAgent,
@@ -81,8 +80,7 @@ impl Gateway {
     pub fn new(worker: u16, shared: Arc<Shared>, secret: HashSeed, seed: u64) -> Gateway {
         let workers = shared.workers.len();
         let mut gateway = Gateway {
-            local: LocalGroups::new(worker, &shared, secret),
-            context: Context::new(worker, shared, seed),
+            cx: Context::new(worker, shared, secret, seed),
             maxmemory: Maxmemory::default(),
             last_agent: LastAgent::new(workers),
             coordinator: Coordinator::default(),
@@ -112,20 +110,20 @@ impl Gateway {
     #[inline]
     pub fn begin_turn(&mut self, now: ids::UnixMillis) {
         self.maxmemory.changed = Changed::Any;
-        self.context.stats.turns.add(1);
-        self.context.turn.number += 1;
-        self.context.turn.now = now;
-        self.context.turn.seed = self.context.prng.next_u64();
-        self.context.turn.steps_max = self
-            .context
+        self.cx.stats.turns.add(1);
+        self.cx.turn.number += 1;
+        self.cx.turn.now = now;
+        self.cx.turn.seed = self.cx.prng.next_u64();
+        self.cx.turn.steps_max = self
+            .cx
             .shared
             .steps_max
             .load(std::sync::atomic::Ordering::Relaxed);
         self.follow_settings();
-        let topology_version = self.context.shared.topology_version();
-        if self.context.view.topology.is_behind(topology_version) {
-            let topology = self.context.shared.topology();
-            self.context.view.topology.follow(topology, topology_version);
+        let topology_version = self.cx.shared.topology_version();
+        if self.cx.view.topology.is_behind(topology_version) {
+            let topology = self.cx.shared.topology();
+            self.cx.view.topology.follow(topology, topology_version);
         }
         self.look_at_pause();
     }
@@ -133,7 +131,7 @@ impl Gateway {
     /// The counters of this worker.
     #[inline]
     pub fn stats(&self) -> &WorkerStats {
-        &self.context.stats
+        &self.cx.stats
     }
 
     pub(crate) fn load_settings(&mut self) {
@@ -143,8 +141,9 @@ impl Gateway {
             shared,
             turn,
             timing,
+            local,
             ..
-        } = &mut self.context;
+        } = &mut self.cx;
         // The version first: what is set meanwhile is another one.
         let version = shared.settings_version();
         settings.follow(shared.settings(), version);
@@ -160,7 +159,7 @@ impl Gateway {
         timing.set_slow_log(settings.slowlog_log_slower_than_micros);
         timing.tracks = settings.latency_tracking;
         let limits_before = std::mem::replace(limits, compactness(settings));
-        self.local.set_limits(turn, *limits);
+        local.set_limits(turn, *limits);
         if limits_before != *limits {
             self.ask_limits_of_led();
         }
@@ -170,20 +169,20 @@ impl Gateway {
     /// for something in the same turn.
     #[inline]
     pub(crate) fn follow_settings(&mut self) {
-        let version = self.context.shared.settings_version();
-        if self.context.settings.is_behind(version) {
+        let version = self.cx.shared.settings_version();
+        if self.cx.settings.is_behind(version) {
             self.load_settings();
         }
     }
 
     /// See [`Gateway::TURN_OUTPUT_BYTES`], of which this is the value in force.
     pub fn turn_output_bytes(&self) -> usize {
-        self.context.shared.hooks.turn_output_bytes
+        self.cx.shared.hooks.turn_output_bytes
     }
 
     /// The settings in force this turn.
     pub fn settings(&self) -> &Settings {
-        &self.context.settings
+        &self.cx.settings
     }
 
     /// Carries out the commands in `fresh`, which follow what the connection has left over.
@@ -225,11 +224,11 @@ impl Gateway {
         let (mut at, mut is_incomplete) = (0, false);
         connection.is_cut_short = false;
         self.follow_settings();
-        let output_max = connection.session.output_limit(&self.context.settings);
+        let output_max = connection.session.output_limit(&self.cx.settings);
         let turn_output_bytes = self.turn_output_bytes();
         let compared = self.pubsub.compared;
         let mut looked_at = 0;
-        self.context.open_span();
+        self.cx.open_span();
         while at < bytes.len() {
             let Connection {
                 session, pipeline, ..
@@ -243,14 +242,13 @@ impl Gateway {
                 session.is_overrun = output_max.passes_hard(ready as u64);
                 break;
             }
-            if self.context.outbox.deliveries.len() >= Gateway::DELIVERIES_MAX
+            if self.cx.outbox.deliveries.len() >= Gateway::DELIVERIES_MAX
                 || self.pubsub.compared - compared >= Gateway::COMPARED_MAX
             {
                 break;
             }
             let limits = Limits {
-                bulk_bytes_max: usize::try_from(self.context.settings.proto_max_bulk_len)
-                    .unwrap_or(usize::MAX),
+                bulk_bytes_max: usize::try_from(self.cx.settings.proto_max_bulk_len).unwrap_or(usize::MAX),
                 authenticated: session.is_authenticated,
                 ..Limits::default()
             };
@@ -258,7 +256,7 @@ impl Gateway {
                 Ok(Decoded::Frame { consumed }) => {
                     if looked_at == 0 && at + consumed < bytes.len() {
                         looked_at = KEYS_AHEAD;
-                        self.local.look_ahead(session.db, &bytes[at..]);
+                        self.cx.local.look_ahead(session.db, &bytes[at..]);
                     }
                     looked_at = looked_at.saturating_sub(1);
                     let args = decoder.args(&bytes[at..]);
@@ -269,7 +267,7 @@ impl Gateway {
                         if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
                             break;
                         }
-                        let is_spread = self.context.view.is_spread;
+                        let is_spread = self.cx.view.is_spread;
                         let may_overtake = |spec| {
                             may_overtake(session, spec, args)
                                 || is_spread && (session.sent.is_mixed() || may_hide(session, spec, args))
@@ -286,11 +284,11 @@ impl Gateway {
                             break;
                         }
                         if let Some(source) = source {
-                            self.context.frame = frame(source, &bytes[at..at + consumed]);
+                            self.cx.frame = frame(source, &bytes[at..at + consumed]);
                         }
                         self.dispatch(connection, args, resolved);
                         if source.is_some() {
-                            self.context.frame = None;
+                            self.cx.frame = None;
                         }
                     }
                     at += consumed;
@@ -302,7 +300,7 @@ impl Gateway {
                 Err(error) => {
                     let text = [b"ERR ", error.message().as_slice()].concat();
                     pipeline.writer(session.protocol).error_bytes(&text);
-                    self.context.count_error(&text);
+                    self.cx.count_error(&text);
                     session.is_closing = true;
                     at = bytes.len();
                 }
@@ -313,14 +311,14 @@ impl Gateway {
             connection.session.is_void = true;
             let info = &connection.session.info;
             info.is_killed.store(true, std::sync::atomic::Ordering::Relaxed);
-            self.context.outbox.reap_soon();
+            self.cx.outbox.reap_soon();
         }
         if !is_incomplete {
             connection.is_cut_short = at < bytes.len() && !connection.session.is_closing;
             decoder.relax();
         }
         connection.decoder = decoder;
-        self.context.close_span();
+        self.cx.close_span();
         at
     }
 
@@ -339,30 +337,30 @@ impl Gateway {
             Ok(spec) => {
                 is_push = changes_subscriptions(spec.id);
                 let info = &connection.session.info;
-                info.note_command(spec.id.index() as u16, self.context.turn.now.0);
-                self.context.before_command(spec);
+                info.note_command(spec.id.index() as u16, self.cx.turn.now.0);
+                self.cx.before_command(spec);
                 if connection.session.no_touch {
-                    self.local.touch(touches(&connection.session, spec));
+                    self.cx.local.touch(touches(&connection.session, spec));
                 }
                 self.admit(connection, spec, args);
                 // Whatever the command made of the flag: the next client's count again.
                 if connection.session.no_touch || spec.id == CommandId::ClientNoTouch {
-                    self.local.touch(true);
+                    self.cx.local.touch(true);
                 }
-                if self.context.timing.is_ours {
-                    self.context
+                if self.cx.timing.is_ours {
+                    self.cx
                         .after_command(spec, args, Caller::Here(&connection.session.info));
                 }
                 if connection.pipeline.reserved() == slots {
-                    let is_failure = !self.context.timing.is_refused;
-                    self.context
+                    let is_failure = !self.cx.timing.is_refused;
+                    self.cx
                         .look_at_reply(is_failure.then_some(spec), &connection.pipeline.target()[start..]);
                 }
             }
-            Err(_) if is_http(args) => return self.context.end_cross_protocol(&mut connection.session),
+            Err(_) if is_http(args) => return self.cx.end_cross_protocol(&mut connection.session),
             Err(error) => {
                 if let Some(spec) = command::lookup(args.arg(0)) {
-                    self.context.stats.by_command[spec.id].rejected.add(1);
+                    self.cx.stats.by_command[spec.id].rejected.add(1);
                 }
                 let is_exec = command::lookup(args.arg(0)).is_some_and(|spec| spec.id == CommandId::Exec);
                 if is_exec {
@@ -370,7 +368,7 @@ impl Gateway {
                 } else {
                     self.refuse(connection, &error);
                 }
-                self.context
+                self.cx
                     .look_at_reply(None, &connection.pipeline.target()[start..]);
             }
         }
@@ -386,7 +384,7 @@ impl Gateway {
 
     /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
     pub(crate) fn refuse(&mut self, connection: &mut Connection, error: &ReplyError) {
-        self.context.timing.is_refused = true;
+        self.cx.timing.is_refused = true;
         if let Some(block) = &mut connection.session.block {
             block.is_broken = true;
         }
@@ -397,17 +395,17 @@ impl Gateway {
     #[inline]
     fn admit(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         if !connection.session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
-            self.context.stats.by_command[spec.id].rejected.add(1);
+            self.cx.stats.by_command[spec.id].rejected.add(1);
             return self.refuse(connection, &ReplyError::NoAuth);
         }
         if connection.session.is_listening()
             && let Some(error) = connection.session.refuses_while_listening(spec)
         {
-            self.context.stats.by_command[spec.id].rejected.add(1);
+            self.cx.stats.by_command[spec.id].rejected.add(1);
             return self.refuse(connection, &error);
         }
-        if let Some(error) = self.context.endpoint_refuses(&connection.session, spec, args) {
-            self.context.stats.by_command[spec.id].rejected.add(1);
+        if let Some(error) = self.cx.endpoint_refuses(&connection.session, spec, args) {
+            self.cx.stats.by_command[spec.id].rejected.add(1);
             return self.refuse(connection, &error);
         }
         if connection.session.block.is_some() && self.queue(connection, spec, args) {
@@ -418,9 +416,9 @@ impl Gateway {
         {
             return self.refuse(connection, &error);
         }
-        self.context.stats.commands.add(1);
-        self.context.stats.by_command[spec.id].calls.add(1);
-        self.context.timing.is_ours = true;
+        self.cx.stats.commands.add(1);
+        self.cx.stats.by_command[spec.id].calls.add(1);
+        self.cx.timing.is_ours = true;
         if spec.id != CommandId::Multi
             && let Some(id) = connection.session.naming.take()
             && self.on_named(connection, spec, args, id)
@@ -446,9 +444,7 @@ impl Gateway {
     #[inline]
     pub(crate) fn make_room(&mut self) -> bool {
         let is_paused = self.pausing.pause.is_some();
-        let has_room = self
-            .maxmemory
-            .make_room(&mut self.context, &mut self.local, is_paused);
+        let has_room = self.maxmemory.make_room(&mut self.cx, is_paused);
         self.tell_noted();
         has_room
     }
@@ -457,7 +453,7 @@ impl Gateway {
     #[inline]
     fn on_keys(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         let mut group = None;
-        let groups = self.context.groups;
+        let groups = self.cx.groups;
         if let Some(key) = command::only_key(spec).and_then(|position| args.get(position)) {
             group = Some(group_of_key(groups, key));
         } else {
@@ -473,7 +469,7 @@ impl Gateway {
         }
         // A command that names no key (an option made it so) is as good in any group.
         let group = group.unwrap_or(GroupId::new(0));
-        let Some(index) = self.local.index(group) else {
+        let Some(index) = self.cx.local.index(group) else {
             return self.forward(connection, spec, args, group);
         };
         if spec.flags.contains(Flags::DENYOOM) {
@@ -482,7 +478,7 @@ impl Gateway {
             }
             self.maxmemory.changed = Changed::One(index);
         }
-        let replica = &self.local.replicas[index];
+        let replica = &self.cx.local.replicas[index];
         if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
             if replica.has_log() {
                 return self.on_replicated(connection, spec, args, index);
@@ -496,32 +492,13 @@ impl Gateway {
         };
         if self.is_heavy(connection.session.db, spec, args, &command) {
             note_sent(connection, spec, args);
-            let reply_to = self.reserve(connection);
+            let reply_to = self.cx.reserve(connection);
             let operation = connection.session.operation(spec, args);
             return self.run_aside(reply_to, operation, touches(&connection.session, spec));
         }
         let db = connection.session.db;
-        self.local.replicas[index].execute(&self.context.turn, db, &command, &mut connection.writer());
+        self.cx.local.replicas[index].execute(&self.cx.turn, db, &command, &mut connection.writer());
         self.tell(index);
-    }
-
-    /// Reserves the place of an answer that comes later.
-    pub(crate) fn reserve(&self, connection: &mut Connection) -> ReplyTo {
-        let sequence = connection.pipeline.reserve(connection.session.is_silent());
-        ReplyTo {
-            worker: self.context.worker,
-            connection: connection.session.token,
-            sequence,
-        }
-    }
-
-    /// The same of a command that is sent to its group. One that goes there in pieces is not to be overtaken.
-    pub(crate) fn reserve_behind(&self, connection: &mut Connection, spec: &Spec, args: Args<'_>) -> ReplyTo {
-        let reply_to = self.reserve(connection);
-        if self.context.shared.hooks.piece_sizes.is_long(spec, args) {
-            connection.pipeline.hold_behind(reply_to.sequence);
-        }
-        reply_to
     }
 
     /// Sends a command to the worker of its group.
@@ -534,16 +511,13 @@ impl Gateway {
     ) {
         let is_free = is_free(connection, spec, args);
         note_sent(connection, spec, args);
-        let reply_to = self.reserve_behind(connection, spec, args);
+        let reply_to = self.cx.reserve_behind(connection, spec, args);
         // It is measured where it is carried out.
-        self.context.timing.is_ours = false;
-        let owner = self.local.owner(group);
-        let frame = self.context.frame.as_ref();
+        self.cx.timing.is_ours = false;
+        let owner = self.cx.local.owner(group);
+        let frame = self.cx.frame.as_ref();
         let asked = connection.session.asked(spec, args, is_free, frame);
-        self.context
-            .outbox
-            .mailbox_batch(owner)
-            .push_command(reply_to, &asked);
+        self.cx.outbox.mailbox_batch(owner).push_command(reply_to, &asked);
     }
 
     /// Lets a command wait for locks in its group, here.
@@ -554,12 +528,12 @@ impl Gateway {
         args: Args<'_>,
         group: GroupId,
     ) {
-        let index = self.local.index(group).expect("the caller looked");
-        if !self.local.replicas[index].has_room_to_wait() {
+        let index = self.cx.local.index(group).expect("the caller looked");
+        if !self.cx.local.replicas[index].has_room_to_wait() {
             return busy(&mut connection.writer());
         }
         note_sent(connection, spec, args);
-        let reply_to = self.reserve(connection);
+        let reply_to = self.cx.reserve(connection);
         let operation = connection.session.operation(spec, args);
         self.wait_for_keys(group, reply_to, operation, touches(&connection.session, spec));
     }
@@ -572,9 +546,9 @@ impl Gateway {
         operation: Operation,
         touches: bool,
     ) {
-        let index = self.local.index(group).expect("its keys live here");
+        let index = self.cx.local.index(group).expect("its keys live here");
         // Nothing more is lent of a group that is to get a log.
-        if operation.spec.walks == Walks::Little || self.local.replicas[index].awaits_log() {
+        if operation.spec.walks == Walks::Little || self.cx.local.replicas[index].awaits_log() {
             return self.request(group, Request::Execute { reply_to, operation });
         }
         // How far it will walk cannot be told yet: what it wants may be lent.
@@ -597,6 +571,56 @@ impl Gateway {
         parse(args).map_err(|error| error.write(&mut out)).ok()
     }
 
+    /// A command that may wait, outside of `MULTI`.
+    pub(crate) fn on_blocking(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        let Some(command) = self.accept(connection, spec, args) else {
+            return;
+        };
+        let is_tried = self.cx.local.is_one_step(spec, args, &Scope::Cluster);
+        let db = connection.session.db;
+        if is_tried && self.is_heavy(db, spec, args, &command) && self.cx.local.has_alone(spec, args) {
+            // There is something to pop, and much of it: it will not wait.
+            let operation = connection.session.operation(spec, args);
+            return self.begin(connection, Program::single(operation));
+        }
+        if is_tried {
+            let target = connection.pipeline.target();
+            let start = target.len();
+            let mut out = Writer::new(target, connection.session.protocol);
+            crate::local_fast_path::run_here(
+                &mut self.cx,
+                db,
+                spec,
+                args,
+                &command,
+                &Scope::Cluster,
+                &mut out,
+            );
+            self.tell_noted();
+            if !keyspace::is_nil(&target[start..]) {
+                return;
+            }
+            target.truncate(start);
+        }
+        let timeout = match command {
+            Command::Blocking(blocking) => blocking.timeout_millis,
+            _ => None,
+        };
+        let reply_to = self.cx.reserve(connection);
+        connection.session.is_waiting = true;
+        connection.session.info.set_blocked(true);
+        let spent = self.cx.postpone_time();
+        let waiting = Waiting {
+            reply_to,
+            client: connection.session.info.id,
+            operation: connection.session.operation(spec, args),
+            timeout_millis: timeout,
+            spent,
+        };
+        self.blocking.block(&mut self.cx, waiting, is_tried);
+        self.route();
+    }
+
     /// A command over several groups.
     fn on_several(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         let Some(command) = self.accept(connection, spec, args) else {
@@ -605,10 +629,12 @@ impl Gateway {
         if self.send_to_last_agent(connection, spec, args, &command) {
             return;
         }
-        let scope = self.context.scope(&connection.session);
+        let scope = self.cx.scope(&connection.session);
         let db = connection.session.db;
-        if self.local.is_one_step(spec, args, &scope) && !self.is_heavy(db, spec, args, &command) {
-            return self.run_here(db, spec, args, &command, &scope, &mut connection.writer());
+        if self.cx.local.is_one_step(spec, args, &scope) && !self.is_heavy(db, spec, args, &command) {
+            let out = &mut connection.writer();
+            crate::local_fast_path::run_here(&mut self.cx, db, spec, args, &command, &scope, out);
+            return self.tell_noted();
         }
         let mut program = Program::single(connection.session.operation(spec, args));
         if let Command::MSetNx { pairs } = command {
@@ -621,10 +647,9 @@ impl Gateway {
     /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
     /// other keys than theirs, and on keys alone.
     fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-        let is_busy =
-            self.context.view.is_spread || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
+        let is_busy = self.cx.view.is_spread || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
         // What shares a transaction locks for as long as one does.
-        let is_busy = is_busy && !(self.context.view.is_spread && combining::is_combined(spec));
+        let is_busy = is_busy && !(self.cx.view.is_spread && combining::is_combined(spec));
         let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
         // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
         let may_wait = spec.flags.contains(command::Flags::BLOCKING);
@@ -635,9 +660,76 @@ impl Gateway {
             && !any_slot(spec, args, |slot| session.busy.holds(slot))
     }
 
+    /// Looks at the lines of keys that were filled since the last time. Called right behind each command.
+    #[inline]
+    pub(crate) fn serve_waiters(&mut self) {
+        if self.blocking.is_awaited() {
+            self.blocking.serve(&mut self.cx);
+            self.route();
+        }
+    }
+
+    /// The connection ends: nobody waits any more.
+    pub fn forget_connection(&mut self, connection: u64) {
+        self.blocking.replica_waits.forget(connection);
+        self.blocking.forget(&mut self.cx, connection);
+        self.route();
+    }
+
+    /// The client of this connection sends no more. Whether it waits for a key, and must not be given an element: then
+    /// the connection is to be closed. If it waits only for its command to be tried, a
+    /// [`Delivery::HungUp`](crate::Delivery::HungUp) says later when there was nothing.
+    pub fn hangs_up(&mut self, connection: u64) -> bool {
+        self.blocking.replica_waits.forget(connection) || self.blocking.hangs_up(connection)
+    }
+
+    /// Ends the waits whose time has come. Called every turn.
+    #[inline]
+    pub fn end_waits(&mut self) {
+        if self.next_wait_ends() == Some(0) {
+            self.blocking.replica_waits.end_late(&mut self.cx);
+            self.blocking.end_late(&mut self.cx);
+            self.route();
+        }
+    }
+
+    /// In how many nanoseconds the first wait ends.
+    pub fn next_wait_ends(&self) -> Option<u64> {
+        let first = self.blocking.first_deadline().into_iter();
+        let first = first.chain(self.blocking.replica_waits.first_deadline()).min()?;
+        Some(first.saturating_sub(self.cx.timing.now()))
+    }
+
+    /// The connection listens to nothing any more: it is closed, or begins anew.
+    pub fn stop_listening(&mut self, session: &mut Session) {
+        self.pubsub.stop_listening(&mut self.cx, session);
+    }
+
+    /// Shows a command that was carried out to those who watch.
+    #[inline]
+    pub(crate) fn show(&mut self, session: &Session, db: Db, spec: &'static Spec, args: Args<'_>) {
+        monitor::show(&mut self.cx, &self.pubsub, session, db, spec, args);
+    }
+
+    /// Sends what happened in a group of this worker during the call that was just made.
+    #[inline]
+    pub(crate) fn tell(&mut self, index: usize) {
+        self.cx.local.note_events(index);
+        self.tell_noted();
+    }
+
+    /// Sends what was noted to be told.
+    #[inline]
+    pub(crate) fn tell_noted(&mut self) {
+        if !self.cx.local.events.is_empty() {
+            notify::tell(&mut self.cx, &mut self.pubsub);
+        }
+    }
+
     /// Whether requests wait for locks in this worker's groups.
     pub fn has_lock_waiters(&self) -> bool {
-        self.local
+        self.cx
+            .local
             .replicas
             .iter()
             .any(|replica| replica.state().lock_counts().1 > 0)

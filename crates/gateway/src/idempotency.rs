@@ -100,7 +100,7 @@ impl Gateway {
             return true;
         }
         let mut program = Program::single(connection.session.operation(spec, args));
-        program.scope = self.context.scope(&connection.session);
+        program.scope = self.cx.scope(&connection.session);
         program.request = Some(request_of(&program, id, connection.session.protocol));
         self.begin(connection, program);
         true

@@ -197,7 +197,7 @@ impl Shared {
 impl Gateway {
     /// What the groups of this worker hold.
     pub(crate) fn key_counts(&self) -> KeyCounts {
-        let replicas = self.local.replicas.iter().enumerate();
+        let replicas = self.cx.local.replicas.iter().enumerate();
         let groups = replicas.map(|(index, replica)| {
             let keyspace = replica.keyspace();
             let databases = (0..Db::COUNT).filter_map(Db::new);
@@ -216,9 +216,11 @@ impl Gateway {
 
     /// Has the other workers count, and a worker of each other node if `is_for_all` groups.
     pub(crate) fn count_keys(&mut self, reply_to: ReplyTo, args: Args<'_>, is_for_all: bool) {
-        let asked = if is_for_all && self.context.view.is_spread {
+        let asked = if is_for_all && self.cx.view.is_spread {
             let words = ArgsBuf::from_slices(["INFO", "KEYSPACE"]);
-            self.ask_nodes(reply_to, Purpose::KeyCounts, words.as_args()).0
+            self.fanout
+                .ask_nodes(&mut self.cx, reply_to, Purpose::KeyCounts, words.as_args())
+                .0
         } else {
             0
         };
@@ -228,7 +230,7 @@ impl Gateway {
     /// Another node asks for what is led here.
     pub(crate) fn count_keys_for(&mut self, node: NodeId, id: u64) {
         let reply_to = ReplyTo {
-            worker: self.context.worker,
+            worker: self.cx.worker,
             // No client has this number.
             connection: u64::MAX - node.0,
             sequence: id,
@@ -241,14 +243,14 @@ impl Gateway {
             whom,
             counts: self.key_counts(),
         };
-        let others = self.context.shared.workers.len() - 1 + nodes;
+        let others = self.cx.shared.workers.len() - 1 + nodes;
         if others == 0 {
             return self.end_key_count(reply_to, query);
         }
         self.infos.begin(reply_to, query, others);
-        self.context
+        self.cx
             .outbox
-            .send_to_others(self.context.worker, || Message::Refresh { reply_to });
+            .send_to_others(self.cx.worker, || Message::Refresh { reply_to });
     }
 
     /// Somebody has counted, or will not.
@@ -263,7 +265,7 @@ impl Gateway {
         let counts = query.counts;
         match query.whom {
             Whom::Client(args) => {
-                self.context.outbox.deliver(Delivery::Info {
+                self.cx.deliver(Delivery::Info {
                     reply_to,
                     args,
                     counts,
@@ -279,9 +281,7 @@ impl Gateway {
                     id: reply_to.sequence,
                     bytes: bytes.into(),
                 };
-                self.context
-                    .outbox
-                    .send_to_node(node, PeerMessage::FanoutAnswer(answer));
+                self.cx.send_to_node(node, PeerMessage::FanoutAnswer(answer));
             }
         }
     }

@@ -11,7 +11,7 @@
 //! its parts cannot fail, less will do: this worker holds its own keys, and asks the other one to carry its part out. That is the
 //! decision. The locks of all keys are held at that moment, there for no longer than it takes, and none was let go before:
 //! it is two-phase locking. Nobody waits while he holds, so nobody waits for ever. If a key is not free, here or there, the
-//! command begins as any other transaction does (`transaction.rs`).
+//! command begins as any other transaction does (`router.rs`).
 //!
 //! What is read here is read when the answer has come, by a later clock than there. A key with a deadline may have expired by then, so
 //! it is held alone, even to read: nobody has seen it after what was read there may have changed.
@@ -130,10 +130,7 @@ impl Gateway {
         args: Args<'_>,
         command: &Command<'_>,
     ) -> bool {
-        if self.context.outbox.posts.len() == 1
-            || self.context.view.is_spread
-            || !suits_last_agent(spec, command)
-        {
+        if self.cx.outbox.posts.len() == 1 || self.cx.view.is_spread || !suits_last_agent(spec, command) {
             return false;
         }
         let step = key_step(spec);
@@ -147,10 +144,10 @@ impl Gateway {
             return false;
         };
         connection.session.busy.begin(slots.iter().copied());
-        let (txn, priority) = self.coordinator.new_transaction(&mut self.context);
+        let (txn, priority) = self.coordinator.new_transaction(&mut self.cx);
         let sent = Sent {
             txn,
-            reply_to: self.reserve(connection),
+            reply_to: self.cx.reserve(connection),
             operation: connection.session.operation(spec, args),
             slots,
             touches: touches(&connection.session, spec),
@@ -164,17 +161,17 @@ impl Gateway {
     fn decider(&self, spec: &Spec, args: Args<'_>, slots: &[Slot]) -> Option<u16> {
         let owners = slots
             .iter()
-            .map(|slot| self.local.owner(self.context.groups.group_of(*slot)));
-        let mut others = owners.filter(|owner| *owner != self.context.worker);
+            .map(|slot| self.cx.local.owner(self.cx.groups.group_of(*slot)));
+        let mut others = owners.filter(|owner| *owner != self.cx.worker);
         let other = others.next()?;
         if !others.all(|owner| owner == other) {
             return None;
         }
         let mode = mode_of(spec);
         let is_free = |(at, slot): (usize, &Slot)| {
-            let index = self.local.index(self.context.groups.group_of(*slot));
+            let index = self.cx.local.index(self.cx.groups.group_of(*slot));
             index.is_none_or(|index| {
-                self.local.replicas[index].is_key_free(*slot, args.arg(at), mode, Some(other))
+                self.cx.local.replicas[index].is_key_free(*slot, args.arg(at), mode, Some(other))
             })
         };
         let keys = (1..args.len()).step_by(key_step(spec)).zip(slots);
@@ -186,18 +183,18 @@ impl Gateway {
         let (step, mode) = (key_step(spec), mode_of(spec));
         let keys = || (1..args.len()).step_by(step).zip(&sent.slots);
         for (at, &slot) in keys() {
-            let index = self.local.index(self.context.groups.group_of(slot));
+            let index = self.cx.local.index(self.cx.groups.group_of(slot));
             if let Some(index) = index.filter(|_| !mutations::is(Mutation::LastAgentNotHeld)) {
-                self.local.replicas[index].hold(slot, args.arg(at), mode, worker, sent.txn, priority);
+                self.cx.local.replicas[index].hold(slot, args.arg(at), mode, worker, sent.txn, priority);
             }
         }
-        let (groups, owners) = (self.context.groups, &self.local.owners);
+        let (groups, owners) = (self.cx.groups, &self.cx.local.owners);
         let is_theirs = |slot: Slot| owners[groups.group_of(slot).index()] == worker;
         let theirs = keys()
             .filter(|(_, slot)| is_theirs(**slot))
             .flat_map(|(at, _)| at..at + step);
         let words = std::iter::once(0).chain(theirs).map(|at| args.arg(at));
-        self.context
+        self.cx
             .outbox
             .mailbox_batch(worker)
             .push_last_agent(sent.txn.seq, &sent.asked(), words);
@@ -211,19 +208,18 @@ impl Gateway {
         let (step, mode) = (key_step(spec), mode_of(spec));
         let is_free = (1..args.len()).step_by(step).all(|at| {
             let slot = Slot::of_key(args.arg(at));
-            let index = self.local.index(self.context.groups.group_of(slot));
-            index.is_some_and(|index| self.local.replicas[index].is_key_free(slot, args.arg(at), mode, None))
+            let index = self.cx.local.index(self.cx.groups.group_of(slot));
+            index.is_some_and(|index| {
+                self.cx.local.replicas[index].is_key_free(slot, args.arg(at), mode, None)
+            })
         });
         if !is_free && !mutations::is(Mutation::LastAgentNotFree) {
-            return self.context.outbox.mailbox_batch(from).push_decided(seq, None);
+            return self.cx.mailbox_batch(from).push_decided(seq, None);
         }
         let mut reply = std::mem::take(&mut self.last_agent.reply);
         reply.clear();
         self.run_part(asked, &[], &mut Writer::new(&mut reply, asked.protocol));
-        self.context
-            .outbox
-            .mailbox_batch(from)
-            .push_decided(seq, Some(&reply));
+        self.cx.mailbox_batch(from).push_decided(seq, Some(&reply));
         reply.shrink_to(Pipeline::LARGE_BYTES);
         self.last_agent.reply = reply;
     }
@@ -237,11 +233,21 @@ impl Gateway {
             unreachable!("only what can be split has a last agent");
         };
         if !asked.touches {
-            self.local.touch(false);
+            self.cx.local.touch(false);
         }
-        self.run_split(asked.db, spec, args, merge, &command, elsewhere, out);
+        crate::local_fast_path::run_split(
+            &mut self.cx,
+            asked.db,
+            spec,
+            args,
+            merge,
+            &command,
+            elsewhere,
+            out,
+        );
+        self.tell_noted();
         if !asked.touches {
-            self.local.touch(true);
+            self.cx.local.touch(true);
         }
         self.maxmemory.changed = Changed::Any;
     }
@@ -257,39 +263,38 @@ impl Gateway {
             self.run_part(&sent.asked(), reply, &mut out);
         }
         let mut outputs = Vec::new();
-        let here = sent.slots.iter().map(|slot| self.context.groups.group_of(*slot));
-        let mut here: Vec<usize> = here.filter_map(|group| self.local.index(group)).collect();
+        let here = sent.slots.iter().map(|slot| self.cx.groups.group_of(*slot));
+        let mut here: Vec<usize> = here.filter_map(|group| self.cx.local.index(group)).collect();
         here.sort_unstable();
         here.dedup();
         for index in here {
-            self.local.replicas[index].let_go(&self.context.turn, sent.txn, &mut outputs);
+            self.cx.local.replicas[index].let_go(&self.cx.turn, sent.txn, &mut outputs);
             self.tell(index);
         }
-        self.context.outbox.outputs.extend(outputs);
+        self.cx.outbox.outputs.extend(outputs);
         let (reply_to, slots) = (sent.reply_to, std::mem::take(&mut sent.slots));
         if reply.is_some() {
-            self.context.stats.transactions.add(1);
+            self.cx.stats.transactions.add(1);
             let answer = Delivery::LastAgent {
                 reply_to,
                 slots,
                 bytes,
             };
-            return self.context.outbox.deliver(answer);
+            return self.cx.deliver(answer);
         }
-        self.context.stats.transaction_retries.add(1);
+        self.cx.stats.transaction_retries.add(1);
         let (spec, args) = sent.operation.words();
         if sent.tries > 0
-            && !self.context.view.is_spread
+            && !self.cx.view.is_spread
             && let Some(worker) = self.decider(spec, args, &slots)
         {
-            let (txn, priority) = self.coordinator.new_transaction(&mut self.context);
+            let (txn, priority) = self.coordinator.new_transaction(&mut self.cx);
             (sent.txn, sent.slots) = (txn, slots);
             return self.send_part(worker, sent, priority);
         }
         let program = Program::single(sent.operation);
-        let extent = program.extent(self.context.groups);
-        self.coordinator
-            .start(&mut self.context, reply_to, program, extent);
+        let extent = program.extent(self.cx.groups);
+        self.coordinator.start(&mut self.cx, reply_to, program, extent);
         self.route();
     }
 }

@@ -4,13 +4,18 @@
 //! socket, starts no thread and reads no clock but the one it is handed ([`Hooks`]); `node` drives it. The workers of a
 //! node share [`Shared`], which nothing touches per command, and talk in [`MailboxBatch`]es.
 //!
-//! Reading order: `context.rs`, `local_groups.rs` and `outbox.rs` (what every part reads, works on and says), `gateway.rs` (from
-//! bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `local_fast_path.rs`,
-//! `last_agent.rs` and `transaction.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs` (`MULTI`),
-//! `blocking.rs` (clients that wait for keys), `offload.rs` and `evaluation.rs` (commands that another thread carries out),
-//! `exchange.rs` (other workers), `commands.rs` (what the gateway answers itself), `endpoint.rs` and `topology.rs` (the two
-//! endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told
-//! without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how long commands take).
+//! A gateway is a handful of machines, each with a state of its own: `coordinator.rs` (transactions over groups),
+//! `blocking.rs` (clients that wait), `pubsub.rs` (messages), `maxmemory.rs` (room), `fanout.rs` (every node), `cluster.rs` (the
+//! rest of the cluster). Their handlers are handed one `Context`: what all of them read, the groups of the
+//! worker, and the outbox for what they say. What remains of [`Gateway`] goes between them.
+//!
+//! Reading order: `context.rs`, `cluster_view.rs`, `local_groups.rs` and `outbox.rs`, `gateway.rs` (from bytes to a group),
+//! `pipeline.rs` (replies in order), `router.rs` (what groups are asked and answer), `program.rs`, `local_fast_path.rs`,
+//! `last_agent.rs`, `coordinator.rs` and `recovery.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs`
+//! (`MULTI`), `blocking.rs`, `wait.rs` and `watches.rs` (clients that wait), `offload.rs` and `evaluation.rs` (commands that
+//! another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers itself), `endpoint.rs` and
+//! `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs`, `notify.rs` and `monitor.rs` (what
+//! is told without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how long commands take).
 
 mod blocking;
 mod client;
@@ -53,6 +58,7 @@ mod plan;
 mod program;
 mod pubsub;
 mod recovery;
+mod router;
 mod scan;
 mod secret;
 mod session;
@@ -61,9 +67,9 @@ mod slow_log;
 mod stats;
 mod timing;
 mod topology;
-mod transaction;
 mod transaction_stats;
 mod wait;
+mod watches;
 
 pub use client::{ClientInfo, Clients, Labels};
 pub use cluster::{ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView};

@@ -2,6 +2,7 @@
 //! its parts.
 
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::delivery::refused;
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
@@ -13,6 +14,226 @@ use keyspace::KeyVersion;
 use replica::{Operation, Returned, Scratch};
 use resp::{Args, Protocol, Writer, parse_array_header, skip_value};
 
+/// Carries out a command whose groups all live here and are free.
+pub(crate) fn run_here(
+    cx: &mut Context,
+    db: Db,
+    spec: &'static Spec,
+    args: Args<'_>,
+    command: &Command<'_>,
+    scope: &Scope,
+    out: &mut Writer<'_>,
+) {
+    match (spec.route, spec.spread) {
+        (Route::Everywhere, Spread::Split(merge)) => {
+            let groups = cx.groups;
+            let is_concerned = |group| scope.holds(groups, spec, args, group);
+            run_everywhere(cx, db, merge, command, is_concerned, out);
+        }
+        (_, Spread::Split(merge)) => run_split(cx, db, spec, args, merge, command, &[], out),
+        (_, Spread::IfAllAbsent) => run_if_all_absent(cx, db, command, out),
+        (_, Spread::AllOrNothing | Spread::ValueFlow) => run_flow(cx, db, spec, args, out),
+        (_, Spread::Single) => {
+            let mut group = GroupId::new(0);
+            command::keys(spec, args, &mut |position, _| {
+                group = group_of_key(cx.groups, args.arg(position));
+            });
+            let index = cx.local.index(group).expect("the caller looked");
+            cx.local.replicas[index].execute(&cx.turn, db, command, out);
+            cx.local.note_events(index);
+        }
+    }
+}
+
+/// Each group's part of a command, key by key: a group's own share of keys may be scattered among others',
+/// and nothing can come between. For keys that live elsewhere stands what was answered there to all of them together.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a command, what is known of it, and where its parts go"
+)]
+pub(crate) fn run_split(
+    cx: &mut Context,
+    db: Db,
+    spec: &'static Spec,
+    args: Args<'_>,
+    merge: Merge,
+    command: &Command<'_>,
+    elsewhere: &[u8],
+    out: &mut Writer<'_>,
+) {
+    if elsewhere.starts_with(b"-") {
+        // It was too long there already.
+        return out.raw(elsewhere);
+    }
+    let step = key_step(spec);
+    let mut sum = 0;
+    let mut elements = &elsewhere[parse_array_header(elsewhere).map_or(0, |(_, header)| header)..];
+    let mut part = std::mem::take(&mut cx.local.spare);
+    let bound = out.bound(cx.turn.answers_bytes_max);
+    if merge == Merge::ByPosition {
+        out.array((args.len() - 1) / step);
+    }
+    for at in (1..args.len()).step_by(step) {
+        let group = group_of_key(cx.groups, args.arg(at));
+        let Some(index) = cx.local.index(group) else {
+            if merge == Merge::ByPosition {
+                let length = skip_value(elements).expect("one element for each key that is elsewhere");
+                out.raw(&elements[..length]);
+                elements = &elements[length..];
+            }
+            continue;
+        };
+        part.clear();
+        let mut writer = Writer::new(&mut part, out.protocol());
+        let one = with_keys(command, args.slice(at..at + step));
+        cx.local.replicas[index].execute(&cx.turn, db, &one, &mut writer);
+        cx.local.note_events(index);
+        match merge {
+            Merge::Ok | Merge::Concatenate | Merge::RandomKey => {}
+            Merge::Sum => sum += i64::from(part == b":1\r\n"),
+            // An array of one element: what follows its header is the element. It may be too long by itself.
+            Merge::ByPosition => match part.strip_prefix(b"*1\r\n") {
+                Some(element) => out.raw(element),
+                None => out.pass_bound(),
+            },
+        }
+    }
+    cx.local.spare = part;
+    if !out.end_bound(bound) {
+        return ReplyError::RepliesTooLong.write(out);
+    }
+    match merge {
+        Merge::Ok => out.ok(),
+        Merge::Sum if elsewhere.is_empty() => out.integer(sum),
+        Merge::Sum => out.integer(sum + integer(elsewhere)),
+        Merge::ByPosition | Merge::Concatenate | Merge::RandomKey => {}
+    }
+}
+
+pub(crate) fn run_everywhere(
+    cx: &mut Context,
+    db: Db,
+    merge: Merge,
+    command: &Command<'_>,
+    is_concerned: impl Fn(GroupId) -> bool,
+    out: &mut Writer<'_>,
+) {
+    let protocol = out.protocol();
+    let mut bytes = std::mem::take(&mut cx.local.spare);
+    bytes.clear();
+    let mut ends = Vec::with_capacity(cx.local.replicas.len());
+    for replica in &mut cx.local.replicas {
+        if is_concerned(replica.group()) {
+            replica.execute(&cx.turn, db, command, &mut Writer::new(&mut bytes, protocol));
+            ends.push((replica.group(), bytes.len()));
+        }
+    }
+    let mut start = 0;
+    let mut parts = Vec::with_capacity(ends.len());
+    for (group, end) in ends {
+        parts.push((group, &bytes[start..end]));
+        start = end;
+    }
+    let bound = out.bound(cx.turn.answers_bytes_max);
+    match parts.iter().find(|(_, part)| part.starts_with(b"-")) {
+        Some((_, error)) => out.raw(error),
+        None => crate::program::merge_parts(merge, &parts, &mut cx.prng, out),
+    }
+    if !out.end_bound(bound) {
+        ReplyError::RepliesTooLong.write(out);
+    }
+    cx.local.spare = bytes;
+    (0..cx.local.replicas.len()).for_each(|index| cx.local.note_events(index));
+}
+
+pub(crate) fn run_if_all_absent(cx: &mut Context, db: Db, command: &Command<'_>, out: &mut Writer<'_>) {
+    let &Command::MSetNx { pairs } = command else {
+        unreachable!("only MSETNX asks for absent keys in several groups");
+    };
+    let is_absent = pairs.iter().step_by(2).all(|key| {
+        let index = cx.local.index_of_key(key).expect("the caller looked");
+        matches!(
+            cx.local.replicas[index].state_mut().version(&cx.turn, db, key),
+            KeyVersion::Absent(_)
+        )
+    });
+    if is_absent {
+        let mut ignored = Vec::new();
+        for at in (0..pairs.len()).step_by(2) {
+            let index = cx.local.index_of_key(pairs.arg(at)).expect("the caller looked");
+            let pair = Command::MSet {
+                pairs: pairs.slice(at..at + 2),
+            };
+            let mut writer = Writer::new(&mut ignored, Protocol::Resp2);
+            cx.local.replicas[index].execute(&cx.turn, db, &pair, &mut writer);
+            cx.local.note_events(index);
+        }
+    }
+    out.integer(i64::from(is_absent));
+}
+
+/// A command that carries values between groups that all live here.
+pub(crate) fn run_flow(cx: &mut Context, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
+    let operation = Operation {
+        spec,
+        db,
+        protocol: out.protocol(),
+        args: args.to_buf(),
+    };
+    let mut scratch = cx.turn.scratch_in(cx.local.scratch.take(), cx.turn.now);
+    scratch.set_limits(cx.limits);
+    scratch.bound_answers(cx.turn.answers_bytes_max.saturating_sub(out.byte_len()));
+    let databases = replica::databases([&operation]);
+    operation.keys(|key, _| {
+        let index = cx.local.index_of_key(key).expect("the caller looked");
+        for &db in &databases {
+            // Lent, not copied: nothing can come between, and values may be large.
+            scratch.place_once(db, key, || {
+                cx.local.replicas[index]
+                    .state_mut()
+                    .lend_object(&cx.turn, db, key)
+            });
+        }
+    });
+    loop {
+        let wanted = scratch.wanted(&operation.as_state());
+        for (db, key) in &wanted {
+            let index = cx.local.index_of_key(key).expect("the caller looked");
+            scratch.place(
+                *db,
+                key,
+                cx.local.replicas[index]
+                    .state_mut()
+                    .lend_object(&cx.turn, *db, key),
+            );
+        }
+        if wanted.is_empty() {
+            break;
+        }
+    }
+    let mut replies = replica::Replies::default();
+    operation.run_on(&mut scratch, &mut replies);
+    out.raw(replies.bytes());
+    let events = scratch.take_events();
+    let groups = cx.groups;
+    scratch.take_back(|returned| {
+        let index = group_of_key(groups, returned.key()).index() - cx.local.first;
+        let replica = &mut cx.local.replicas[index];
+        match returned {
+            Returned::Unchanged(db, object) => replica.state_mut().take_back_object(db, object),
+            Returned::Changed(effect) => replica.state_mut().install(&cx.turn, vec![effect]),
+        }
+    });
+    cx.local.replicas[0]
+        .state_mut()
+        .adopt_lazyfree(scratch.take_lazyfree());
+    cx.local.scratch = Some(scratch).filter(Scratch::is_small);
+    if let Some(first) = events.first() {
+        let index = cx.local.index_of_key(&first.key).expect("the caller looked");
+        cx.local.events.push((index, events));
+    }
+}
+
 impl Gateway {
     /// Carries out a program whose groups all live here and are free ([`Gateway::can_run_here`]).
     pub(crate) fn run_program_here(&mut self, connection: &mut Connection, program: &Program) {
@@ -21,11 +242,11 @@ impl Gateway {
         } = connection;
         let out = pipeline.target();
         for condition in &program.conditions {
-            let group = group_of_key(self.context.groups, condition.key());
-            let index = self.local.index(group).expect("the caller looked");
-            if !self.local.replicas[index]
+            let group = group_of_key(self.cx.groups, condition.key());
+            let index = self.cx.local.index(group).expect("the caller looked");
+            if !self.cx.local.replicas[index]
                 .state_mut()
-                .holds(&self.context.turn, std::slice::from_ref(condition))
+                .holds(&self.cx.turn, std::slice::from_ref(condition))
             {
                 return refused(program, session.protocol, out);
             }
@@ -33,26 +254,34 @@ impl Gateway {
         if program.is_exec {
             Writer::new(out, session.protocol).array(program.items.len());
         }
-        let mut began = self.context.timing.now();
+        let mut began = self.cx.timing.now();
         for item in &program.items {
             let start = out.len();
             let (spec, args) = match item {
                 Item::Connection(queued) => {
-                    self.context.count(queued.spec);
+                    self.cx.count(queued.spec);
                     self.run_own(session, queued.spec, queued.args.as_args(), out);
                     self.show(session, session.db, queued.spec, queued.args.as_args());
                     (queued.spec, queued.args.as_args())
                 }
                 Item::Operation(operation) => {
-                    self.context.count(operation.spec);
+                    self.cx.count(operation.spec);
                     // `SELECT` and `HELLO` before it in the block have been carried out.
                     let mut writer = Writer::new(out, session.protocol);
                     let (spec, args) = operation.words();
                     match operation.parse() {
-                        Ok(Command::Scan { .. }) => self.scan_here(session.db, spec, args, &mut writer),
-                        Ok(command) => {
-                            self.run_here(session.db, spec, args, &command, &program.scope, &mut writer)
+                        Ok(Command::Scan { .. }) => {
+                            crate::scan::scan_here(&mut self.cx, session.db, spec, args, &mut writer)
                         }
+                        Ok(command) => run_here(
+                            &mut self.cx,
+                            session.db,
+                            spec,
+                            args,
+                            &command,
+                            &program.scope,
+                            &mut writer,
+                        ),
                         Err(error) => error.write(&mut writer),
                     }
                     if program.is_exec {
@@ -61,244 +290,16 @@ impl Gateway {
                     (spec, args)
                 }
             };
-            self.context.look_at_reply(Some(spec), &out[start..]);
-            let ended = self.context.timing.now();
-            self.context.note_time(
+            self.tell_noted();
+            self.cx.look_at_reply(Some(spec), &out[start..]);
+            let ended = self.cx.timing.now();
+            self.cx.note_time(
                 spec,
                 ended.saturating_sub(began),
                 args,
                 Caller::Here(&session.info),
             );
             began = ended;
-        }
-    }
-
-    /// Carries out a command whose groups all live here and are free.
-    pub(crate) fn run_here(
-        &mut self,
-        db: Db,
-        spec: &'static Spec,
-        args: Args<'_>,
-        command: &Command<'_>,
-        scope: &Scope,
-        out: &mut Writer<'_>,
-    ) {
-        match (spec.route, spec.spread) {
-            (Route::Everywhere, Spread::Split(merge)) => {
-                let groups = self.context.groups;
-                let is_concerned = |group| scope.holds(groups, spec, args, group);
-                self.run_everywhere(db, merge, command, is_concerned, out);
-            }
-            (_, Spread::Split(merge)) => self.run_split(db, spec, args, merge, command, &[], out),
-            (_, Spread::IfAllAbsent) => self.run_if_all_absent(db, command, out),
-            (_, Spread::AllOrNothing | Spread::ValueFlow) => self.run_flow(db, spec, args, out),
-            (_, Spread::Single) => {
-                let mut group = GroupId::new(0);
-                command::keys(spec, args, &mut |position, _| {
-                    group = group_of_key(self.context.groups, args.arg(position));
-                });
-                let index = self.local.index(group).expect("the caller looked");
-                self.local.replicas[index].execute(&self.context.turn, db, command, out);
-                self.tell(index);
-            }
-        }
-    }
-
-    /// Each group's part of a command, key by key: a group's own share of keys may be scattered among others',
-    /// and nothing can come between. For keys that live elsewhere stands what was answered there to all of them together.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a command, what is known of it, and where its parts go"
-    )]
-    pub(crate) fn run_split(
-        &mut self,
-        db: Db,
-        spec: &'static Spec,
-        args: Args<'_>,
-        merge: Merge,
-        command: &Command<'_>,
-        elsewhere: &[u8],
-        out: &mut Writer<'_>,
-    ) {
-        if elsewhere.starts_with(b"-") {
-            // It was too long there already.
-            return out.raw(elsewhere);
-        }
-        let step = key_step(spec);
-        let mut sum = 0;
-        let mut elements = &elsewhere[parse_array_header(elsewhere).map_or(0, |(_, header)| header)..];
-        let mut part = std::mem::take(&mut self.local.spare);
-        let bound = out.bound(self.context.turn.answers_bytes_max);
-        if merge == Merge::ByPosition {
-            out.array((args.len() - 1) / step);
-        }
-        for at in (1..args.len()).step_by(step) {
-            let group = group_of_key(self.context.groups, args.arg(at));
-            let Some(index) = self.local.index(group) else {
-                if merge == Merge::ByPosition {
-                    let length = skip_value(elements).expect("one element for each key that is elsewhere");
-                    out.raw(&elements[..length]);
-                    elements = &elements[length..];
-                }
-                continue;
-            };
-            part.clear();
-            let mut writer = Writer::new(&mut part, out.protocol());
-            let one = with_keys(command, args.slice(at..at + step));
-            self.local.replicas[index].execute(&self.context.turn, db, &one, &mut writer);
-            self.tell(index);
-            match merge {
-                Merge::Ok | Merge::Concatenate | Merge::RandomKey => {}
-                Merge::Sum => sum += i64::from(part == b":1\r\n"),
-                // An array of one element: what follows its header is the element. It may be too long by itself.
-                Merge::ByPosition => match part.strip_prefix(b"*1\r\n") {
-                    Some(element) => out.raw(element),
-                    None => out.pass_bound(),
-                },
-            }
-        }
-        self.local.spare = part;
-        if !out.end_bound(bound) {
-            return ReplyError::RepliesTooLong.write(out);
-        }
-        match merge {
-            Merge::Ok => out.ok(),
-            Merge::Sum if elsewhere.is_empty() => out.integer(sum),
-            Merge::Sum => out.integer(sum + integer(elsewhere)),
-            Merge::ByPosition | Merge::Concatenate | Merge::RandomKey => {}
-        }
-    }
-
-    pub(crate) fn run_everywhere(
-        &mut self,
-        db: Db,
-        merge: Merge,
-        command: &Command<'_>,
-        is_concerned: impl Fn(GroupId) -> bool,
-        out: &mut Writer<'_>,
-    ) {
-        let protocol = out.protocol();
-        let mut bytes = std::mem::take(&mut self.local.spare);
-        bytes.clear();
-        let mut ends = Vec::with_capacity(self.local.replicas.len());
-        for replica in &mut self.local.replicas {
-            if is_concerned(replica.group()) {
-                replica.execute(
-                    &self.context.turn,
-                    db,
-                    command,
-                    &mut Writer::new(&mut bytes, protocol),
-                );
-                ends.push((replica.group(), bytes.len()));
-            }
-        }
-        let mut start = 0;
-        let mut parts = Vec::with_capacity(ends.len());
-        for (group, end) in ends {
-            parts.push((group, &bytes[start..end]));
-            start = end;
-        }
-        let bound = out.bound(self.context.turn.answers_bytes_max);
-        match parts.iter().find(|(_, part)| part.starts_with(b"-")) {
-            Some((_, error)) => out.raw(error),
-            None => crate::program::merge_parts(merge, &parts, &mut self.context.prng, out),
-        }
-        if !out.end_bound(bound) {
-            ReplyError::RepliesTooLong.write(out);
-        }
-        self.local.spare = bytes;
-        self.tell_all();
-    }
-
-    pub(crate) fn run_if_all_absent(&mut self, db: Db, command: &Command<'_>, out: &mut Writer<'_>) {
-        let &Command::MSetNx { pairs } = command else {
-            unreachable!("only MSETNX asks for absent keys in several groups");
-        };
-        let is_absent = pairs.iter().step_by(2).all(|key| {
-            let index = self.local.index_of_key(key).expect("the caller looked");
-            matches!(
-                self.local.replicas[index]
-                    .state_mut()
-                    .version(&self.context.turn, db, key),
-                KeyVersion::Absent(_)
-            )
-        });
-        if is_absent {
-            let mut ignored = Vec::new();
-            for at in (0..pairs.len()).step_by(2) {
-                let index = self.local.index_of_key(pairs.arg(at)).expect("the caller looked");
-                let pair = Command::MSet {
-                    pairs: pairs.slice(at..at + 2),
-                };
-                let mut writer = Writer::new(&mut ignored, Protocol::Resp2);
-                self.local.replicas[index].execute(&self.context.turn, db, &pair, &mut writer);
-                self.tell(index);
-            }
-        }
-        out.integer(i64::from(is_absent));
-    }
-
-    /// A command that carries values between groups that all live here.
-    pub(crate) fn run_flow(&mut self, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
-        let operation = Operation {
-            spec,
-            db,
-            protocol: out.protocol(),
-            args: args.to_buf(),
-        };
-        let mut scratch = self
-            .context
-            .turn
-            .scratch_in(self.local.scratch.take(), self.context.turn.now);
-        scratch.set_limits(self.context.limits);
-        scratch.bound_answers(self.context.turn.answers_bytes_max.saturating_sub(out.byte_len()));
-        let databases = replica::databases([&operation]);
-        operation.keys(|key, _| {
-            let index = self.local.index_of_key(key).expect("the caller looked");
-            for &db in &databases {
-                // Lent, not copied: nothing can come between, and values may be large.
-                scratch.place_once(db, key, || {
-                    self.local.replicas[index]
-                        .state_mut()
-                        .lend_object(&self.context.turn, db, key)
-                });
-            }
-        });
-        loop {
-            let wanted = scratch.wanted(&operation.as_state());
-            for (db, key) in &wanted {
-                let index = self.local.index_of_key(key).expect("the caller looked");
-                scratch.place(
-                    *db,
-                    key,
-                    self.local.replicas[index]
-                        .state_mut()
-                        .lend_object(&self.context.turn, *db, key),
-                );
-            }
-            if wanted.is_empty() {
-                break;
-            }
-        }
-        let mut replies = replica::Replies::default();
-        operation.run_on(&mut scratch, &mut replies);
-        out.raw(replies.bytes());
-        let events = scratch.take_events();
-        let groups = self.context.groups;
-        scratch.take_back(|returned| {
-            let index = group_of_key(groups, returned.key()).index() - self.local.first;
-            let replica = &mut self.local.replicas[index];
-            match returned {
-                Returned::Unchanged(db, object) => replica.state_mut().take_back_object(db, object),
-                Returned::Changed(effect) => replica.state_mut().install(&self.context.turn, vec![effect]),
-            }
-        });
-        self.local.replicas[0]
-            .state_mut()
-            .adopt_lazyfree(scratch.take_lazyfree());
-        self.local.scratch = Some(scratch).filter(Scratch::is_small);
-        if !events.is_empty() {
-            self.tell_events(events);
         }
     }
 }

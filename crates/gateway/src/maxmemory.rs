@@ -1,7 +1,6 @@
 //! Memory: what the groups of this worker hold, and making room when there is too much.
 
 use crate::context::Context;
-use crate::local_groups::LocalGroups;
 use crate::program::Program;
 use crate::shared::Shared;
 use crate::stats::{Counter, WorkerStats};
@@ -82,78 +81,65 @@ impl Maxmemory {
 
     /// Room for a command that needs memory: gives up keys if the policy allows it. `false`: refuse.
     #[inline]
-    pub(crate) fn make_room(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        is_paused: bool,
-    ) -> bool {
+    pub(crate) fn make_room(&mut self, cx: &mut Context, is_paused: bool) -> bool {
         if self.bytes_max == 0 {
             return true;
         }
-        let has_room = self.evict(context, local, is_paused);
+        let has_room = self.evict(cx, is_paused);
         // The command that follows may write anywhere; a command within one group says where.
         self.changed = Changed::Any;
         has_room
     }
 
-    fn evict(&mut self, context: &mut Context, local: &mut LocalGroups, is_paused: bool) -> bool {
+    fn evict(&mut self, cx: &mut Context, is_paused: bool) -> bool {
         /// Keys given up for one command; a larger surplus is worked off by the commands that follow.
         const VICTIMS_MAX: usize = 64;
         // Where there are other nodes, leaders give up keys between turns, by entries: see `cron`. In a pause the data stay as they
         // are; so may what little is written, by transactions under way.
-        if is_paused || context.view.is_spread && self.evicts() {
+        if is_paused || cx.view.is_spread && self.evicts() {
             return true;
         }
         for _ in 0..VICTIMS_MAX {
-            self.refresh(&local.replicas, &context.stats);
-            if context.shared.counted_memory() <= self.bytes_max {
+            self.refresh(&cx.local.replicas, &cx.stats);
+            if cx.shared.counted_memory() <= self.bytes_max {
                 return true;
             }
             if !self.evicts() {
-                return has_just_flushed(&context.shared);
+                return has_just_flushed(&cx.shared);
             }
             let mut victims = Victims::default();
             // A few random groups stand for all: hashing spreads keys evenly over them.
-            for _ in 0..samples(context) {
-                let index = context.prng.below(local.replicas.len() as u64) as usize;
-                self.sample(context, local, index, 1, &mut victims);
+            for _ in 0..samples(cx) {
+                let index = cx.prng.below(cx.local.replicas.len() as u64) as usize;
+                self.sample(cx, index, 1, &mut victims);
             }
             if victims.is_empty() {
-                for index in 0..local.replicas.len() {
-                    self.sample(context, local, index, 1, &mut victims);
+                for index in 0..cx.local.replicas.len() {
+                    self.sample(cx, index, 1, &mut victims);
                 }
             }
             let Some((index, db, key)) = victims.take() else {
-                return self.others_have_victims(context) || has_just_flushed(&context.shared);
+                return self.others_have_victims(cx) || has_just_flushed(&cx.shared);
             };
             self.changed = Changed::One(index);
             // A locked key stays; another is looked for.
-            local.replicas[index].evict(&context.turn, db, &key);
-            local.note_events(index);
+            cx.local.replicas[index].evict(&cx.turn, db, &key);
+            cx.local.note_events(index);
         }
         // What is left of the surplus is worked off by the commands that follow.
         true
     }
 
-    fn sample(
-        &self,
-        context: &Context,
-        local: &mut LocalGroups,
-        index: usize,
-        count: u32,
-        victims: &mut Victims,
-    ) {
-        let state = local.replicas[index].state_mut();
-        state.sample_victims(&context.turn, index, self.policy, count, victims);
+    fn sample(&self, cx: &mut Context, index: usize, count: u32, victims: &mut Victims) {
+        let state = cx.local.replicas[index].state_mut();
+        state.sample_victims(&cx.turn, index, self.policy, count, victims);
     }
 
     /// Keys are given up in the entry that needs their room: what a group led here is about to write goes behind as much as it
     /// takes, and a part of the surplus. Asked before an entry is made.
     pub(crate) fn victims_for_entry(
         &mut self,
-        context: &Context,
-        local: &mut LocalGroups,
+        cx: &mut Context,
         index: usize,
         writes: usize,
     ) -> Vec<FullKey> {
@@ -167,41 +153,36 @@ impl Maxmemory {
             return Vec::new();
         }
         self.changed = Changed::One(index);
-        self.refresh(&local.replicas, &context.stats);
-        let surplus = context.shared.counted_memory().saturating_sub(self.bytes_max) as usize;
-        let keys = local.replicas[index].keyspace().key_count();
+        self.refresh(&cx.local.replicas, &cx.stats);
+        let surplus = cx.shared.counted_memory().saturating_sub(self.bytes_max) as usize;
+        let keys = cx.local.replicas[index].keyspace().key_count();
         if surplus == 0 || keys == 0 {
             return Vec::new();
         }
-        let key_bytes = (local.replicas[index].memory() / keys).max(1);
+        let key_bytes = (cx.local.replicas[index].memory() / keys).max(1);
         let wanted = (FACTOR * writes + surplus / SURPLUS_PART) / key_bytes + 1;
         let victim = |_| {
             let mut victims = Victims::default();
-            self.sample(context, local, index, samples(context), &mut victims);
+            self.sample(cx, index, samples(cx), &mut victims);
             victims.take().map(|(_, db, key)| (db, key))
         };
         (0..wanted.min(VICTIMS_MAX)).map_while(victim).collect()
     }
 
     /// Keys to be given up in these groups, which this worker leads, by entries, if there is too much.
-    pub(crate) fn victims_of_led(
-        &mut self,
-        context: &mut Context,
-        local: &mut LocalGroups,
-        led: &[usize],
-    ) -> Vec<(usize, FullKey)> {
+    pub(crate) fn victims_of_led(&mut self, cx: &mut Context, led: &[usize]) -> Vec<(usize, FullKey)> {
         /// Keys that are on their way out at a time.
         const VICTIMS_MAX: usize = 256;
         self.changed = Changed::Any;
-        self.refresh(&local.replicas, &context.stats);
-        if led.is_empty() || context.shared.counted_memory() <= self.bytes_max {
+        self.refresh(&cx.local.replicas, &cx.stats);
+        if led.is_empty() || cx.shared.counted_memory() <= self.bytes_max {
             return Vec::new();
         }
         let victim = |_| {
             let mut victims = Victims::default();
-            for _ in 0..samples(context) {
-                let index = led[context.prng.below(led.len() as u64) as usize];
-                self.sample(context, local, index, 1, &mut victims);
+            for _ in 0..samples(cx) {
+                let index = led[cx.prng.below(led.len() as u64) as usize];
+                self.sample(cx, index, 1, &mut victims);
             }
             victims.take().map(|(index, db, key)| (index, (db, key)))
         };
@@ -210,15 +191,15 @@ impl Maxmemory {
 
     /// Whether a worker holds its share of the keys that the policy may give up. Who holds less leaves a surplus
     /// to the others: a worker that happens to run more often must not give up all it has.
-    pub(crate) fn has_share_of_victims(&self, context: &Context) -> bool {
-        let total = context.shared.total(|stats| self.victims_of(stats));
+    pub(crate) fn has_share_of_victims(&self, cx: &Context) -> bool {
+        let total = cx.shared.total(|stats| self.victims_of(stats));
         // A tenth below the average still is a share: then everyone works at an even surplus.
-        self.victims_of(&context.stats) * context.shared.workers.len() as u64 * 10 >= total * 9
+        self.victims_of(&cx.stats) * cx.shared.workers.len() as u64 * 10 >= total * 9
     }
 
     /// Whether other workers hold keys that the policy may give up: they do so by themselves, soon.
-    fn others_have_victims(&self, context: &Context) -> bool {
-        let mut others = context.other_workers();
+    fn others_have_victims(&self, cx: &Context) -> bool {
+        let mut others = cx.other_workers();
         others.any(|(_, stats)| self.victims_of(stats) > 0)
     }
 
@@ -243,8 +224,8 @@ impl Maxmemory {
 }
 
 /// Keys that are looked at for each that is given up.
-fn samples(context: &Context) -> u32 {
-    context.settings.maxmemory_samples.clamp(1, 64)
+fn samples(cx: &Context) -> u32 {
+    cx.settings.maxmemory_samples.clamp(1, 64)
 }
 
 /// Databases were emptied a moment ago by a client of this node: what the other workers hold, and what a replica holds that

@@ -2,9 +2,10 @@
 //!
 //! A command costs one branch while nobody watches. Commands for operators are never shown, nor are passwords.
 
+use crate::context::Context;
 use crate::delivery::Delivery;
-use crate::gateway::Gateway;
 use crate::message::Message;
+use crate::pubsub::PubSub;
 use crate::session::Session;
 use command::{CommandId, Flags, Spec};
 use ids::Db;
@@ -13,43 +14,55 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl Gateway {
-    /// Shows a command that was carried out to those who watch, if there are any.
-    #[inline]
-    pub(crate) fn show(&mut self, session: &Session, db: Db, spec: &'static Spec, args: Args<'_>) {
-        if self.context.shared.monitors.load(Ordering::Relaxed) > 0 {
-            self.show_to_monitors(session, db, spec, args);
-        }
+/// Shows a command that was carried out to those who watch, if there are any.
+#[inline]
+pub(crate) fn show(
+    cx: &mut Context,
+    pubsub: &PubSub,
+    session: &Session,
+    db: Db,
+    spec: &'static Spec,
+    args: Args<'_>,
+) {
+    if cx.shared.monitors.load(Ordering::Relaxed) > 0 {
+        show_to_monitors(cx, pubsub, session, db, spec, args);
     }
+}
 
-    #[cold]
-    fn show_to_monitors(&mut self, session: &Session, db: Db, spec: &'static Spec, args: Args<'_>) {
-        let hides = |flag: Flags| spec.flags.contains(flag);
-        if hides(Flags::ADMIN) || hides(Flags::SKIP_MONITOR) {
-            return;
-        }
-        let text: Arc<[u8]> = line(self.context.turn.now.0, db, session.info.address, spec, args).into();
-        let watching = (0..)
-            .zip(&self.context.shared.workers)
-            .filter(|(_, stats)| stats.monitors.get() > 0)
-            .map(|(worker, _)| worker)
-            .collect::<Vec<u16>>();
-        for worker in watching {
-            if worker == self.context.worker {
-                self.on_shown(text.clone());
-            } else {
-                self.context.outbox.send(worker, Message::Shown(text.clone()));
-            }
+#[cold]
+fn show_to_monitors(
+    cx: &mut Context,
+    pubsub: &PubSub,
+    session: &Session,
+    db: Db,
+    spec: &'static Spec,
+    args: Args<'_>,
+) {
+    let hides = |flag: Flags| spec.flags.contains(flag);
+    if hides(Flags::ADMIN) || hides(Flags::SKIP_MONITOR) {
+        return;
+    }
+    let text: Arc<[u8]> = line(cx.turn.now.0, db, session.info.address, spec, args).into();
+    let watching = (0..)
+        .zip(&cx.shared.workers)
+        .filter(|(_, stats)| stats.monitors.get() > 0)
+        .map(|(worker, _)| worker)
+        .collect::<Vec<u16>>();
+    for worker in watching {
+        if worker == cx.worker {
+            on_shown(cx, pubsub, text.clone());
+        } else {
+            cx.send(worker, Message::Shown(text.clone()));
         }
     }
+}
 
-    /// A line for those who watch at this worker.
-    pub(crate) fn on_shown(&mut self, line: Arc<[u8]>) {
-        self.context.outbox.deliver(Delivery::Message {
-            listeners: self.pubsub.monitors.clone(),
-            message: line,
-        });
-    }
+/// A line for those who watch at this worker.
+pub(crate) fn on_shown(cx: &mut Context, pubsub: &PubSub, line: Arc<[u8]>) {
+    cx.deliver(Delivery::Message {
+        listeners: pubsub.monitors.clone(),
+        message: line,
+    });
 }
 
 /// The line of one command: `+<seconds>.<microseconds> [<db> <address>] "<word>" ...`.

@@ -31,16 +31,16 @@ impl Gateway {
             _ => {}
         }
         if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
-            self.context.stats.by_command[spec.id].rejected.add(1);
+            self.cx.stats.by_command[spec.id].rejected.add(1);
             self.refuse(connection, &ReplyError::OutOfMemory);
             return true;
         }
-        let limit = self.context.settings.client_query_buffer_limit;
+        let limit = self.cx.settings.client_query_buffer_limit;
         let block = connection.session.block.as_mut().expect("the caller saw it");
         block.bytes += args.byte_len() + size_of::<Queued>();
         if block.bytes as u64 > limit {
             // As Redis does with a query buffer that outgrows its limit: nothing else would bound it.
-            self.context.stats.input_limit_closes.add(1);
+            self.cx.stats.input_limit_closes.add(1);
             connection.session.is_closing = true;
             connection.session.block = None;
             return true;
@@ -78,7 +78,7 @@ impl Gateway {
         let conditions = watched
             .into_iter()
             .map(|Watched { db, key, version }| Condition::Unchanged { db, key, version });
-        let scope = self.context.scope(&connection.session);
+        let scope = self.cx.scope(&connection.session);
         let mut program = Program {
             items: Vec::new(),
             conditions: conditions.collect(),
@@ -90,7 +90,7 @@ impl Gateway {
         for Queued { spec, args } in block.commands {
             if spec.route != Route::Connection {
                 let is_scan = spec.route == Route::Scan;
-                let scan = is_scan.then(|| self.context.scan_on(&connection.session, args.as_args()));
+                let scan = is_scan.then(|| self.cx.scan_on(&connection.session, args.as_args()));
                 let args = scan.flatten().unwrap_or(args);
                 program.items.push(Item::Operation(Operation {
                     spec,
@@ -148,16 +148,17 @@ impl Gateway {
             if !known.insert(key.into()) {
                 continue;
             }
-            let group = group_of_key(self.context.groups, key);
+            let group = group_of_key(self.cx.groups, key);
             let locks = || Locks::Keys(vec![(key.into(), Mode::Shared)]);
             let free = self
+                .cx
                 .local
                 .index(group)
-                .filter(|index| self.local.replicas[*index].is_free(locks));
+                .filter(|index| self.cx.local.replicas[*index].is_free(locks));
             let version = match free {
-                Some(index) => self.local.replicas[index]
+                Some(index) => self.cx.local.replicas[index]
                     .state_mut()
-                    .version(&self.context.turn, db, key),
+                    .version(&self.cx.turn, db, key),
                 None => {
                     asked
                         .entry(group)
@@ -177,7 +178,7 @@ impl Gateway {
             note_watched(&connection.session);
             return connection.writer().ok();
         }
-        let reply_to = self.reserve(connection);
+        let reply_to = self.cx.reserve(connection);
         connection.session.is_waiting = true;
         self.watches.begin(reply_to, watched, asked.len());
         for (group, keys) in asked {
@@ -192,7 +193,7 @@ impl Gateway {
                 watched[at].version = version;
             }
         });
-        self.context
+        self.cx
             .outbox
             .deliveries
             .extend(watched.map(|watched| Delivery::Watched { reply_to, watched }));

@@ -7,8 +7,8 @@
 //! the entry. To nodes that have none, or one that is still being given the state, the leader sends messages, as its own node's
 //! setting says.
 
-use crate::gateway::Gateway;
-use crate::pubsub::Kind;
+use crate::context::Context;
+use crate::pubsub::{Kind, PubSub, Published, nodes_without_replica};
 use keyspace::{Event, EventClasses};
 use options::Settings;
 
@@ -40,61 +40,35 @@ impl Notify {
     }
 }
 
-impl Gateway {
-    /// Sends what happened in a group of this worker during the call that was just made.
-    #[inline]
-    pub(crate) fn tell(&mut self, index: usize) {
-        if !self.local.replicas[index].local().events.is_empty() {
-            self.local.note_events(index);
-            self.tell_noted();
-        }
-    }
-
-    /// [`Gateway::tell`] for every group of this worker.
-    pub(crate) fn tell_all(&mut self) {
-        (0..self.local.replicas.len()).for_each(|index| self.local.note_events(index));
-        self.tell_noted();
-    }
-
-    /// Sends what was noted to be told.
-    #[inline]
-    pub(crate) fn tell_noted(&mut self) {
-        if !self.local.events.is_empty() {
-            for (index, events) in std::mem::take(&mut self.local.events) {
-                if !self.local.replicas[index].has_log() {
-                    self.tell_events(events);
-                    continue;
-                }
-                let others = self.nodes_without_replica(index);
-                self.send_events(events, |gateway, channel, message| {
-                    gateway.on_node_message(Kind::Channel, channel, message);
-                    gateway.send_to_nodes(&others, Kind::Channel, channel, message);
-                });
-            }
-        }
-    }
-
-    /// Sends events that no other node knows of.
-    #[cold]
-    pub(crate) fn tell_events(&mut self, events: Vec<Event>) {
-        self.send_events(events, |gateway, channel, message| {
-            gateway.broadcast(Kind::Channel, channel, message)
-        });
-    }
-
-    #[cold]
-    fn send_events(&mut self, events: Vec<Event>, send: impl Fn(&mut Gateway, &[u8], &[u8])) {
-        let mut channel = Vec::new();
+/// Sends what was noted to be told.
+#[cold]
+pub(crate) fn tell(cx: &mut Context, pubsub: &mut PubSub) {
+    let notify = pubsub.notify;
+    for (index, events) in std::mem::take(&mut cx.local.events) {
+        // Of what happens in a group that is alone here, no other node knows.
+        let is_alone = !cx.local.replicas[index].has_log();
+        let others = match is_alone {
+            true => cx.view.nodes_up().collect(),
+            false => nodes_without_replica(cx, index),
+        };
+        let mut send = |channel: &[u8], payload: &[u8]| {
+            let kind = Kind::Channel;
+            let published = Published {
+                kind,
+                channel,
+                payload,
+            };
+            pubsub.on_node_message(cx, published);
+            published.send_to(cx, &others);
+        };
         for Event { name, db, key, .. } in events {
-            if self.pubsub.notify.by_key {
-                channel.clear();
-                channel.extend_from_slice(format!("__keyspace@{}__:", db.number()).as_bytes());
-                channel.extend_from_slice(&key);
-                send(self, &channel, name.as_bytes());
+            if notify.by_key {
+                let channel = format!("__keyspace@{}__:", db.number());
+                send(&[channel.as_bytes(), &key].concat(), name.as_bytes());
             }
-            if self.pubsub.notify.by_event {
+            if notify.by_event {
                 let channel = format!("__keyevent@{}__:{name}", db.number());
-                send(self, channel.as_bytes(), &key);
+                send(channel.as_bytes(), &key);
             }
         }
     }

@@ -155,7 +155,7 @@ impl Gateway {
         may_be
             && spec.route == Route::Keys
             && !names_more(spec, args)
-            && self.steps(db, spec, args, command) > self.context.turn.steps_max
+            && self.steps(db, spec, args, command) > self.cx.turn.steps_max
             && !self.is_getting_a_log(spec, args)
     }
 
@@ -163,16 +163,16 @@ impl Gateway {
     fn is_getting_a_log(&self, spec: &'static Spec, args: Args<'_>) -> bool {
         let mut is_any = false;
         command::keys(spec, args, &mut |position, _| {
-            let index = self.local.index_of_key(args.arg(position));
-            is_any |= index.is_some_and(|index| self.local.replicas[index].awaits_log());
+            let index = self.cx.local.index_of_key(args.arg(position));
+            is_any |= index.is_some_and(|index| self.cx.local.replicas[index].awaits_log());
         });
         is_any
     }
 
     fn steps(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {
         let keyspace_of = |key: &[u8]| {
-            let index = self.local.index_of_key(key)?;
-            Some(self.local.replicas[index].keyspace())
+            let index = self.cx.local.index_of_key(key)?;
+            Some(self.cx.local.replicas[index].keyspace())
         };
         replica::steps(db, spec, args, Some(command), &keyspace_of)
     }
@@ -188,32 +188,32 @@ impl Gateway {
                 steps = steps.saturating_add(self.steps(operation.db, spec, args, &command));
             }
         }
-        steps > self.context.turn.steps_max
+        steps > self.cx.turn.steps_max
     }
 
     /// Sends a single command aside, which is all within one group of this worker, perhaps for another worker's connection.
     /// `touches` as for [`Scratch::touch`].
     pub(crate) fn run_aside(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {
-        self.context.timing.is_ours = false;
+        self.cx.timing.is_ours = false;
         let program = Program::single(operation);
-        let extent = program.extent(self.context.groups);
+        let extent = program.extent(self.cx.groups);
         // Its keys are locked now or waited for, and nothing was checked out yet.
         self.coordinator
-            .start_offload(&mut self.context, reply_to, program, extent, true, touches);
+            .start_offload(&mut self.cx, reply_to, program, extent, true, touches);
         self.route();
     }
 
     /// The offload jobs that are to be run, for the driver.
     #[inline]
     pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
-        std::mem::take(&mut self.context.outbox.offload_jobs)
+        std::mem::take(&mut self.cx.outbox.offload_jobs)
     }
 
     /// An offload job was run.
     pub fn on_offload_job(&mut self, offload_job: OffloadJob) {
         match offload_job.0 {
-            Work::Lent(lent) => self.coordinator.give_back(&mut self.context, *lent),
-            Work::Fetched(evaluation) => self.coordinator.on_evaluated(&mut self.context, *evaluation),
+            Work::Lent(lent) => self.coordinator.give_back(&mut self.cx, *lent),
+            Work::Fetched(evaluation) => self.coordinator.on_evaluated(&mut self.cx, *evaluation),
         }
         self.route();
         self.pump();

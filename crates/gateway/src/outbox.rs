@@ -6,9 +6,10 @@
 use crate::delivery::{Answered, Delivery};
 use crate::message::{MailboxBatch, Message};
 use crate::offload::OffloadJob;
+use crate::program::Program;
 use ids::{GroupId, NodeId};
 use peer_wire::PeerMessage;
-use replica::{Output, Request};
+use replica::{Output, ReplyTo, Request};
 use std::collections::VecDeque;
 
 /// See the file's header.
@@ -27,6 +28,8 @@ pub(crate) struct Outbox {
     pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
     /// For groups, wherever they live. With `finished`, the gateway sees to it before anything else is carried out.
     pub(crate) requests: VecDeque<(GroupId, Request)>,
+    /// To be begun, as transactions or within one group.
+    pub(crate) programs: VecDeque<(ReplyTo, Program)>,
     /// Programs that have come to their end.
     pub(crate) finished: VecDeque<Finished>,
     /// What an operator is to be told.
@@ -51,6 +54,7 @@ impl Outbox {
             offload_jobs: Vec::new(),
             peer_messages: Vec::new(),
             requests: VecDeque::new(),
+            programs: VecDeque::new(),
             finished: VecDeque::new(),
             notices: Vec::new(),
         }
@@ -72,15 +76,10 @@ impl Outbox {
             .expect("the caller was given one")
     }
 
-    /// Puts a message into the mailbox batch for `worker`.
-    pub(crate) fn send(&mut self, worker: u16, message: Message) {
-        self.mailbox_batch(worker).push(message);
-    }
-
     /// Sends all workers but this one a message.
     pub(crate) fn send_to_others(&mut self, worker: u16, message: impl Fn() -> Message) {
         for other in (0..self.posts.len() as u16).filter(|other| *other != worker) {
-            self.send(other, message());
+            self.mailbox_batch(other).push(message());
         }
     }
 
@@ -93,22 +92,8 @@ impl Outbox {
         }
     }
 
-    /// An answer, or a message, for connections of this worker.
-    pub(crate) fn deliver(&mut self, delivery: Delivery) {
-        self.deliveries.push_back(delivery);
-    }
-
     /// Tells the driver to look for connections that `CLIENT KILL` marked.
     pub(crate) fn reap_soon(&mut self) {
-        self.deliver(Delivery::Reap);
-    }
-
-    /// Asks a group something, wherever it lives.
-    pub(crate) fn request(&mut self, group: GroupId, request: Request) {
-        self.requests.push_back((group, request));
-    }
-
-    pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {
-        self.peer_messages.push((node, message));
+        self.deliveries.push_back(Delivery::Reap);
     }
 }

@@ -72,7 +72,7 @@ impl Gateway {
     /// Learns of a pause that began or ended.
     #[inline]
     pub(crate) fn look_at_pause(&mut self) {
-        let pause = self.context.shared.pause.get(self.context.turn.now);
+        let pause = self.cx.shared.pause.get(self.cx.turn.now);
         if pause != self.pausing.pause {
             self.set_pause(pause);
         }
@@ -82,7 +82,7 @@ impl Gateway {
         let is_over = self.pausing.pause.is_some() && pause.is_none();
         self.pausing.pause = pause;
         self.pausing.lets_go |= is_over;
-        for replica in &mut self.local.replicas {
+        for replica in &mut self.cx.local.replicas {
             replica.state_mut().keep_expired(pause.is_some());
         }
     }
@@ -95,13 +95,13 @@ impl Gateway {
     /// A connection waits for the end of the pause.
     pub(crate) fn hold_back(&mut self, session: &mut Session) {
         session.is_paused = true;
-        self.context.stats.paused.add(1);
+        self.cx.stats.paused.add(1);
     }
 
     /// A connection waits no more for the end of a pause, if it did.
     pub fn go_on(&mut self, session: &mut Session) {
         if std::mem::take(&mut session.is_paused) {
-            self.context.stats.paused.set(self.context.stats.paused.get() - 1);
+            self.cx.stats.paused.set(self.cx.stats.paused.get() - 1);
         }
     }
 

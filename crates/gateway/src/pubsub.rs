@@ -14,18 +14,21 @@
 //! of them; all of it counts as memory in use. A connection may have [`Session::SUBSCRIPTIONS_MAX`] subscriptions.
 
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::delivery::Delivery;
-use crate::fanout::Purpose;
-use crate::gateway::Gateway;
+use crate::fanout::{Fanout, Purpose};
 use crate::gather::Gather;
 use crate::message::Message;
 use crate::notify::Notify;
 use crate::patterns::Patterns;
 use crate::session::Session;
 use crate::shared::held;
+use bytes::Bytes;
 use command::glob::Glob;
 use command::{CommandId, ReplyError, Spec};
+use ids::NodeId;
 use options::{OutputLimit, Settings};
+use peer_wire::{ChannelKind, PeerMessage, Publish};
 use replica::ReplyTo;
 use resp::{Args, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +64,50 @@ impl Kind {
 }
 
 type Name = Arc<[u8]>;
+
+/// A message to a channel.
+#[derive(Clone, Copy)]
+pub(crate) struct Published<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) channel: &'a [u8],
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Published<'a> {
+    /// What `PUBLISH` or `SPUBLISH` sends.
+    pub(crate) fn by(kind: Kind, args: Args<'a>) -> Published<'a> {
+        Published {
+            kind,
+            channel: args.arg(1),
+            payload: args.arg(2),
+        }
+    }
+
+    fn send_to_workers(self, cx: &mut Context, reply_to: Option<ReplyTo>) {
+        for worker in listening_workers(cx).collect::<Vec<_>>() {
+            cx.mailbox_batch(worker)
+                .push_broadcast(reply_to, self.kind, self.channel, self.payload);
+        }
+    }
+
+    /// Sends it to these nodes: who listens there is their business.
+    pub(crate) fn send_to(self, cx: &mut Context, nodes: &[NodeId]) {
+        if nodes.is_empty() {
+            return;
+        }
+        let publish = Publish {
+            kind: match self.kind {
+                Kind::ShardChannel => ChannelKind::ShardChannel,
+                Kind::Channel | Kind::Pattern => ChannelKind::Channel,
+            },
+            channel: Bytes::copy_from_slice(self.channel),
+            payload: Bytes::copy_from_slice(self.payload),
+        };
+        for &node in nodes {
+            cx.send_to_node(node, PeerMessage::Publish(publish.clone()));
+        }
+    }
+}
 
 /// How many connections of the node listen to each name. Locked when subscriptions change, and by those who ask.
 #[derive(Default)]
@@ -322,10 +369,11 @@ impl Connection {
     }
 }
 
-impl Gateway {
+impl PubSub {
     /// `SUBSCRIBE`, `PSUBSCRIBE`, `SSUBSCRIBE`: one reply for each name.
     pub(crate) fn subscribe(
         &mut self,
+        cx: &mut Context,
         session: &mut Session,
         kind: Kind,
         names: Args<'_>,
@@ -340,10 +388,10 @@ impl Gateway {
                 continue;
             }
             if is_new {
-                let name = self.pubsub.kept(kind, name);
-                self.context.shared.subscriptions.join(kind, &name);
-                self.pubsub.join(kind, &name, token);
-                self.context.stats.subscriptions.add(1);
+                let name = self.kept(kind, name);
+                cx.shared.subscriptions.join(kind, &name);
+                self.join(kind, &name, token);
+                cx.stats.subscriptions.add(1);
                 listening.names[kind.index()].insert(name);
             }
             changed(kind.words()[0], Some(name), listening.shown(kind), w);
@@ -354,6 +402,7 @@ impl Gateway {
     /// `UNSUBSCRIBE`, `PUNSUBSCRIBE`, `SUNSUBSCRIBE`: one reply for each name, and one if there is none.
     pub(crate) fn unsubscribe(
         &mut self,
+        cx: &mut Context,
         session: &mut Session,
         kind: Kind,
         names: Args<'_>,
@@ -370,146 +419,130 @@ impl Gateway {
             }
             let others = listening.shown(kind);
             for (left, name) in (0..all.len()).rev().zip(&all) {
-                self.leave(kind, name, token);
+                self.unlisten(cx, kind, name, token);
                 changed(word, Some(name), left + others, w);
             }
         }
         for name in names.iter() {
             if listening.names[kind.index()].remove(name) {
-                self.leave(kind, name, token);
+                self.unlisten(cx, kind, name, token);
             }
             changed(word, Some(name), listening.shown(kind), w);
         }
         session.note_listening();
     }
 
-    fn leave(&mut self, kind: Kind, name: &[u8], token: u64) {
-        self.context.shared.subscriptions.leave(kind, name);
-        self.pubsub.leave(kind, name, token);
-        self.context
-            .stats
+    fn unlisten(&mut self, cx: &mut Context, kind: Kind, name: &[u8], token: u64) {
+        cx.shared.subscriptions.leave(kind, name);
+        self.leave(kind, name, token);
+        cx.stats
             .subscriptions
-            .set(self.context.stats.subscriptions.get().saturating_sub(1));
+            .set(cx.stats.subscriptions.get().saturating_sub(1));
     }
 
     /// The connection listens to nothing any more: it is closed, or begins anew.
-    pub fn stop_listening(&mut self, session: &mut Session) {
+    pub(crate) fn stop_listening(&mut self, cx: &mut Context, session: &mut Session) {
         let Some(listening) = session.listening.take() else {
             return;
         };
         for kind in Kind::ALL {
             for name in &listening.names[kind.index()] {
-                self.leave(kind, name, session.token);
+                self.unlisten(cx, kind, name, session.token);
             }
         }
         if listening.is_monitor {
-            self.stop_monitoring(session.token);
+            self.stop_monitoring(cx, session.token);
         }
         session.note_listening();
     }
 
     /// Adds a connection to the monitors.
-    pub(crate) fn start_monitoring(&mut self, session: &mut Session) {
+    pub(crate) fn start_monitoring(&mut self, cx: &mut Context, session: &mut Session) {
         let listening = session.listening.get_or_insert_default();
         if !listening.is_monitor {
             listening.is_monitor = true;
-            insert(&mut self.pubsub.monitors, session.token);
-            self.context.stats.monitors.add(1);
-            self.context.shared.monitors.fetch_add(1, Ordering::SeqCst);
+            insert(&mut self.monitors, session.token);
+            cx.stats.monitors.add(1);
+            cx.shared.monitors.fetch_add(1, Ordering::SeqCst);
         }
         session.note_listening();
     }
 
-    fn stop_monitoring(&mut self, token: u64) {
-        remove(&mut self.pubsub.monitors, token);
-        self.context
-            .stats
-            .monitors
-            .set(self.context.stats.monitors.get().saturating_sub(1));
-        self.context.shared.monitors.fetch_sub(1, Ordering::SeqCst);
+    fn stop_monitoring(&mut self, cx: &mut Context, token: u64) {
+        remove(&mut self.monitors, token);
+        cx.stats.monitors.set(cx.stats.monitors.get().saturating_sub(1));
+        cx.shared.monitors.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// `PUBLISH`, `SPUBLISH`: answered at once if no other worker can have receivers, and there is no other node.
-    pub(crate) fn on_publish(&mut self, connection: &mut Connection, kind: Kind, args: Args<'_>) {
-        let (channel, message) = (args.arg(1), args.arg(2));
-        let here = self.broadcast_here(kind, channel, message);
-        let workers = self.listening_workers().count();
-        if workers == 0 && self.context.view.nodes_up().next().is_none() {
+    pub(crate) fn on_publish(
+        &mut self,
+        cx: &mut Context,
+        fanout: &mut Fanout,
+        connection: &mut Connection,
+        (kind, args): (Kind, Args<'_>),
+    ) {
+        let published = Published::by(kind, args);
+        let here = self.hand_out(cx, published);
+        let workers = listening_workers(cx).count();
+        if workers == 0 && cx.view.nodes_up().next().is_none() {
             return connection.writer().integer(here as i64);
         }
-        let reply_to = self.reserve(connection);
-        let (nodes, not_asked) = self.ask_nodes(reply_to, Purpose::Receivers, args);
-        if !not_asked.is_empty() {
-            self.broadcast_to_nodes(kind, channel, message);
-        }
+        let reply_to = cx.reserve(connection);
+        let (nodes, not_asked) = fanout.ask_nodes(cx, reply_to, Purpose::Receivers, args);
+        published.send_to(cx, &not_asked);
         if workers + nodes == 0 {
-            return self.publish_done(reply_to, here);
+            return publish_done(cx, reply_to, here);
         }
-        self.pubsub.published.begin(reply_to, here, workers + nodes);
-        self.broadcast_elsewhere(Some(reply_to), kind, channel, message);
+        self.published.begin(reply_to, here, workers + nodes);
+        published.send_to_workers(cx, Some(reply_to));
     }
 
     /// `PUBLISH`, `SPUBLISH` inside `EXEC`, whose reply cannot wait: the receivers are counted by who listens now.
-    pub(crate) fn publish_now(&mut self, kind: Kind, args: Args<'_>, w: &mut Writer<'_>) {
-        let (channel, message) = (args.arg(1), args.arg(2));
-        w.integer(self.context.shared.subscriptions.receivers(kind, channel) as i64);
-        self.broadcast(kind, channel, message);
+    pub(crate) fn publish_now(&mut self, cx: &mut Context, kind: Kind, args: Args<'_>, w: &mut Writer<'_>) {
+        let published = Published::by(kind, args);
+        w.integer(cx.shared.subscriptions.receivers(kind, published.channel) as i64);
+        self.on_node_message(cx, published);
+        let up: Vec<NodeId> = cx.view.nodes_up().collect();
+        published.send_to(cx, &up);
     }
 
-    /// Sends a message to whoever listens, anywhere.
-    pub(crate) fn broadcast(&mut self, kind: Kind, channel: &[u8], message: &[u8]) {
-        self.broadcast_here(kind, channel, message);
-        self.broadcast_elsewhere(None, kind, channel, message);
-        self.broadcast_to_nodes(kind, channel, message);
-    }
-
-    /// Hands a message of another node to whoever listens on this one.
-    pub(crate) fn on_node_message(&mut self, kind: Kind, channel: &[u8], message: &[u8]) {
-        self.broadcast_here(kind, channel, message);
-        self.broadcast_elsewhere(None, kind, channel, message);
-    }
-
-    /// The other workers that have subscriptions.
-    fn listening_workers(&self) -> impl Iterator<Item = u16> + use<'_> {
-        let others = self.context.other_workers();
-        let listening = others.filter(|(_, stats)| stats.subscriptions.get() > 0);
-        listening.map(|(worker, _)| worker)
-    }
-
-    fn broadcast_elsewhere(&mut self, reply_to: Option<ReplyTo>, kind: Kind, channel: &[u8], message: &[u8]) {
-        for worker in self.listening_workers().collect::<Vec<_>>() {
-            self.context
-                .outbox
-                .mailbox_batch(worker)
-                .push_broadcast(reply_to, kind, channel, message);
-        }
+    /// Hands a message to whoever listens on this node.
+    pub(crate) fn on_node_message(&mut self, cx: &mut Context, published: Published<'_>) {
+        self.hand_out(cx, published);
+        published.send_to_workers(cx, None);
     }
 
     /// Hands a message to the connections of this worker that listen. Returns how many.
-    fn broadcast_here(&mut self, kind: Kind, channel: &[u8], message: &[u8]) -> u64 {
+    fn hand_out(&mut self, cx: &mut Context, published: Published<'_>) -> u64 {
+        let Published {
+            kind,
+            channel,
+            payload,
+        } = published;
         let mut receivers = 0;
-        if let Some(listeners) = self.pubsub.listeners[kind.index()].get(channel) {
+        if let Some(listeners) = self.listeners[kind.index()].get(channel) {
             let word: &[u8] = match kind {
                 Kind::ShardChannel => b"smessage",
                 Kind::Channel | Kind::Pattern => b"message",
             };
             receivers += listeners.len();
-            self.context.outbox.deliver(Delivery::Message {
+            cx.deliver(Delivery::Message {
                 listeners: listeners.clone(),
-                message: frame(&[word, channel, message]),
+                message: frame(&[word, channel, payload]),
             });
         }
         if kind == Kind::Channel {
-            let (matching, compared) = self.pubsub.patterns.matching(channel);
-            self.pubsub.compared += compared as u64;
+            let (matching, compared) = self.patterns.matching(channel);
+            self.compared += compared as u64;
             for pattern in matching {
-                let Some(listeners) = self.pubsub.listeners[Kind::Pattern.index()].get(&pattern) else {
+                let Some(listeners) = self.listeners[Kind::Pattern.index()].get(&pattern) else {
                     continue;
                 };
                 receivers += listeners.len();
-                self.context.outbox.deliver(Delivery::Message {
+                cx.deliver(Delivery::Message {
                     listeners: listeners.clone(),
-                    message: frame(&[b"pmessage", &pattern, channel, message]),
+                    message: frame(&[b"pmessage", &pattern, channel, payload]),
                 });
             }
         }
@@ -517,56 +550,83 @@ impl Gateway {
     }
 
     /// A message from another worker.
-    pub(crate) fn on_broadcast(&mut self, from: u16, reply_to: Option<ReplyTo>, kind: Kind, words: Args<'_>) {
-        let receivers = self.broadcast_here(kind, words.arg(0), words.arg(1));
+    pub(crate) fn on_broadcast(
+        &mut self,
+        cx: &mut Context,
+        from: u16,
+        reply_to: Option<ReplyTo>,
+        published: Published<'_>,
+    ) {
+        let receivers = self.hand_out(cx, published);
         if let Some(reply_to) = reply_to {
-            self.context
-                .outbox
-                .send(from, Message::Received { reply_to, receivers });
+            cx.send(from, Message::Received { reply_to, receivers });
         }
     }
 
     /// Another worker says how many of its connections a message reached; the last answer completes `PUBLISH`.
-    pub(crate) fn on_received(&mut self, reply_to: ReplyTo, receivers: u64) {
-        let Some(sum) = self.pubsub.published.on_answer(reply_to, |sum| *sum += receivers) else {
+    pub(crate) fn on_received(&mut self, cx: &mut Context, reply_to: ReplyTo, receivers: u64) {
+        let Some(sum) = self.published.on_answer(reply_to, |sum| *sum += receivers) else {
             return;
         };
-        self.publish_done(reply_to, sum);
+        publish_done(cx, reply_to, sum);
     }
+}
 
-    fn publish_done(&mut self, reply_to: ReplyTo, receivers: u64) {
-        let mut bytes = Vec::new();
-        Writer::new(&mut bytes, Protocol::Resp2).integer(receivers as i64);
-        self.context.outbox.deliver(Delivery::Reply { reply_to, bytes });
+/// The other workers that have subscriptions.
+fn listening_workers(cx: &Context) -> impl Iterator<Item = u16> + use<'_> {
+    let others = cx.other_workers();
+    let listening = others.filter(|(_, stats)| stats.subscriptions.get() > 0);
+    listening.map(|(worker, _)| worker)
+}
+
+/// The nodes that hear of what happens in a group from its leader here; none if another one leads it. Those that have a
+/// replica hear of it there, as soon as that has the state.
+pub(crate) fn nodes_without_replica(cx: &Context, index: usize) -> Vec<NodeId> {
+    let Some(member) = cx.local.replicas[index].leader() else {
+        return Vec::new();
+    };
+    let seats = &cx.layout_of(index).seats;
+    let has_none = |node: &NodeId| {
+        let replicas = seats.iter().filter(|(_, other)| *other == node);
+        !replicas
+            .into_iter()
+            .any(|(replica, _)| member.applies_itself(*replica))
+    };
+    cx.view.nodes_up().filter(has_none).collect()
+}
+
+fn publish_done(cx: &mut Context, reply_to: ReplyTo, receivers: u64) {
+    let mut bytes = Vec::new();
+    Writer::new(&mut bytes, Protocol::Resp2).integer(receivers as i64);
+    cx.deliver(Delivery::Reply { reply_to, bytes });
+}
+
+/// `PUBSUB CHANNELS`, `PUBSUB SHARDCHANNELS`.
+pub(crate) fn channels(
+    cx: &Context,
+    kind: Kind,
+    args: Args<'_>,
+    w: &mut Writer<'_>,
+) -> Result<(), ReplyError> {
+    if args.len() > 3 {
+        return Err(ReplyError::unknown_subcommand_or_arity("pubsub", args.arg(1)));
     }
+    let names = cx.shared.subscriptions.lock(kind);
+    let wanted = args.get(2).map(Glob::new);
+    let is_wanted = |name: &&Name| wanted.as_ref().is_none_or(|wanted| wanted.matches(name));
+    let found: Vec<&Name> = names.keys().filter(is_wanted).collect();
+    w.array(found.len());
+    found.iter().for_each(|name| w.bulk(name));
+    Ok(())
+}
 
-    /// `PUBSUB CHANNELS`, `PUBSUB SHARDCHANNELS`.
-    pub(crate) fn pubsub_channels(
-        &self,
-        kind: Kind,
-        args: Args<'_>,
-        w: &mut Writer<'_>,
-    ) -> Result<(), ReplyError> {
-        if args.len() > 3 {
-            return Err(ReplyError::unknown_subcommand_or_arity("pubsub", args.arg(1)));
-        }
-        let names = self.context.shared.subscriptions.lock(kind);
-        let wanted = args.get(2).map(Glob::new);
-        let is_wanted = |name: &&Name| wanted.as_ref().is_none_or(|wanted| wanted.matches(name));
-        let found: Vec<&Name> = names.keys().filter(is_wanted).collect();
-        w.array(found.len());
-        found.iter().for_each(|name| w.bulk(name));
-        Ok(())
-    }
-
-    /// `PUBSUB NUMSUB`, `PUBSUB SHARDNUMSUB`.
-    pub(crate) fn pubsub_counts(&self, kind: Kind, names: Args<'_>, w: &mut Writer<'_>) {
-        let counts = self.context.shared.subscriptions.lock(kind);
-        w.array(names.len() * 2);
-        for name in names.iter() {
-            w.bulk(name);
-            w.integer(counts.get(name).copied().unwrap_or(0) as i64);
-        }
+/// `PUBSUB NUMSUB`, `PUBSUB SHARDNUMSUB`.
+pub(crate) fn counts(cx: &Context, kind: Kind, names: Args<'_>, w: &mut Writer<'_>) {
+    let counts = cx.shared.subscriptions.lock(kind);
+    w.array(names.len() * 2);
+    for name in names.iter() {
+        w.bulk(name);
+        w.integer(counts.get(name).copied().unwrap_or(0) as i64);
     }
 }
 

@@ -12,7 +12,6 @@
 
 use crate::context::Context;
 use crate::coordinator::Coordinator;
-use crate::local_groups::LocalGroups;
 use crate::shared::Shared;
 use crate::transaction_stats::TornTransaction;
 use ids::{Boot, GroupId, Monotonic};
@@ -78,9 +77,9 @@ impl Recoveries {
 
 impl Coordinator {
     /// Asks all participants what has become of a transaction.
-    pub(crate) fn recover(&mut self, context: &mut Context, txn: TxnId, participants: Participants) {
-        let now = context.now;
-        if is_any_cut_off(&context.shared, &participants) {
+    pub(crate) fn recover(&mut self, cx: &mut Context, txn: TxnId, participants: Participants) {
+        let now = cx.now;
+        if is_any_cut_off(&cx.shared, &participants) {
             // It cannot be found out before that group is back, and must not take the place of what can.
             return;
         }
@@ -91,7 +90,7 @@ impl Coordinator {
             txn_query.asked_at = now;
             if mutations::is(Mutation::AbortOnTimeout) {
                 self.recoveries.open.remove(&txn);
-                self.settle(context, txn, groups_of(&participants), false, false);
+                self.settle(cx, txn, groups_of(&participants), false, false);
                 return;
             }
         } else if self.recoveries.open.len() >= RECOVERIES_MAX {
@@ -105,21 +104,15 @@ impl Coordinator {
             self.recoveries.open.insert(txn, txn_query);
         }
         let groups = groups_of(&participants);
-        self.query_txn(context, txn, &participants, &groups);
+        self.query_txn(cx, txn, &participants, &groups);
     }
 
     /// Asks some of the participants.
-    fn query_txn(
-        &mut self,
-        context: &mut Context,
-        txn: TxnId,
-        participants: &Participants,
-        groups: &[GroupId],
-    ) {
-        let worker = context.worker;
+    fn query_txn(&mut self, cx: &mut Context, txn: TxnId, participants: &Participants, groups: &[GroupId]) {
+        let worker = cx.worker;
         for &group in groups {
             let participants = participants.clone();
-            context.outbox.request(
+            cx.request(
                 group,
                 Request::QueryTxn {
                     txn,
@@ -131,9 +124,9 @@ impl Coordinator {
     }
 
     /// Drops queries whose answers were lost, or cannot come. Whoever still wants to know asks again.
-    pub(crate) fn drop_lost_txn_queries(&mut self, context: &mut Context) {
-        let now = context.now;
-        let shared = &context.shared;
+    pub(crate) fn drop_lost_txn_queries(&mut self, cx: &mut Context) {
+        let now = cx.now;
+        let shared = &cx.shared;
         self.recoveries.open.retain(|_, txn_query| {
             now.since(txn_query.asked_at) < LOST_AFTER && !is_any_cut_off(shared, &txn_query.participants)
         });
@@ -142,7 +135,7 @@ impl Coordinator {
     /// A participant has answered.
     pub(crate) fn on_queried_txn(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         txn: TxnId,
         group: GroupId,
         vote_record: VoteRecord,
@@ -155,7 +148,7 @@ impl Coordinator {
         };
         if let Finding::AskAgain(groups) = finding {
             let participants = txn_query.participants.clone();
-            return self.query_txn(context, txn, &participants, &groups);
+            return self.query_txn(cx, txn, &participants, &groups);
         }
         let txn_query = self.recoveries.open.remove(&txn).expect("looked at a moment ago");
         self.recoveries.decided += 1;
@@ -163,75 +156,66 @@ impl Coordinator {
         match finding {
             Finding::AskAgain(_) => unreachable!("looked at above"),
             Finding::Decided(decision) => {
-                if !self.on_recovered(context, txn, Some(decision)) {
+                if !self.on_recovered(cx, txn, Some(decision)) {
                     let is_committed = decision == Decision::Commit;
-                    let forgets = context.view.is_dead(txn.boot);
-                    self.settle(
-                        context,
-                        txn,
-                        groups_of(&txn_query.participants),
-                        is_committed,
-                        forgets,
-                    );
+                    let forgets = cx.view.is_dead(txn.boot);
+                    self.settle(cx, txn, groups_of(&txn_query.participants), is_committed, forgets);
                 }
             }
             // This is the word of its coordinator, who has not committed it. Of what no client waits for, the mark may say that it
             // is over before it is: who goes by that has never heard of it.
             Finding::Orphaned(_) if is_open => {
-                self.on_recovered(context, txn, Some(Decision::Abort(Refusal::Queried)));
+                self.on_recovered(cx, txn, Some(Decision::Abort(Refusal::Queried)));
             }
             Finding::Over | Finding::Torn(_) if is_open && !self.is_waited_for(txn) => {
-                self.on_recovered(context, txn, Some(Decision::Abort(Refusal::Queried)));
+                self.on_recovered(cx, txn, Some(Decision::Abort(Refusal::Queried)));
             }
             Finding::Over => {
-                self.on_recovered(context, txn, None);
+                self.on_recovered(cx, txn, None);
             }
             Finding::Torn(_) if is_open => {
-                self.on_recovered(context, txn, None);
+                self.on_recovered(cx, txn, None);
             }
             Finding::Orphaned(lowest) => {
-                if self.is_abandoned(context, txn, lowest) {
+                if self.is_abandoned(cx, txn, lowest) {
                     // It is asked after again, and then the decision is found there.
-                    self.settle(context, txn, vec![lowest], false, false);
+                    self.settle(cx, txn, vec![lowest], false, false);
                 }
             }
             Finding::Torn(prepared) => {
-                if prepared
-                    .iter()
-                    .all(|group| self.is_abandoned(context, txn, *group))
-                {
+                if prepared.iter().all(|group| self.is_abandoned(cx, txn, *group)) {
                     if txn_query
                         .participants
                         .iter()
-                        .any(|one| self.has_begun_anew(context, *one))
+                        .any(|one| self.has_begun_anew(cx, *one))
                     {
-                        self.note_torn(context, txn, &groups_of(&txn_query.participants));
+                        self.note_torn(cx, txn, &groups_of(&txn_query.participants));
                     }
-                    self.settle(context, txn, prepared, false, true);
+                    self.settle(cx, txn, prepared, false, true);
                 }
             }
         }
     }
 
     /// Whether a group has begun anew since it took part in a transaction.
-    fn has_begun_anew(&self, context: &Context, participant: Participant) -> bool {
-        context.view.participant(participant.group) != participant
+    fn has_begun_anew(&self, cx: &Context, participant: Participant) -> bool {
+        cx.view.participant(participant.group) != participant
     }
 
     /// Whether nobody will say any more what has become of a transaction that `group` has prepared. Its coordinator is gone;
     /// or it would have said so long ago, if it knew: all groups can be reached.
-    fn is_abandoned(&self, context: &Context, txn: TxnId, group: GroupId) -> bool {
-        let is_ours = txn.boot == context.boot() && txn.worker == context.worker;
-        if is_ours || context.is_lost(txn.boot) {
+    fn is_abandoned(&self, cx: &Context, txn: TxnId, group: GroupId) -> bool {
+        let is_ours = txn.boot == cx.boot() && txn.worker == cx.worker;
+        if is_ours || cx.is_lost(txn.boot) {
             return !self.has(txn);
         }
         let since = self.recoveries.since.get(&(group, txn));
-        since.is_some_and(|since| context.now.since(*since) >= ABANDONED_AFTER)
+        since.is_some_and(|since| cx.now.since(*since) >= ABANDONED_AFTER)
     }
 
     /// A transaction was carried out in some of its groups and not in others, because one of them began anew without what it
     /// knew of it. Operators are told.
-    pub(crate) fn note_torn(&mut self, context: &mut Context, txn: TxnId, groups: &[GroupId]) {
+    pub(crate) fn note_torn(&mut self, cx: &mut Context, txn: TxnId, groups: &[GroupId]) {
         let torn = &mut self.recoveries.torn;
         if torn.iter().any(|known| known.txn == txn) {
             return;
@@ -243,20 +227,20 @@ impl Coordinator {
         torn.push_back(TornTransaction {
             txn,
             groups: groups.to_vec(),
-            found: context.turn.now,
+            found: cx.turn.now,
         });
         let groups: Vec<u16> = groups.iter().map(|group| group.number()).collect();
-        context.outbox.notices.push(format!(
+        cx.outbox.notices.push(format!(
             "transaction {txn} is torn: carried out in some of its groups and not in others, because one has lost what it \
              knew of it; seen in {groups:?}"
         ));
     }
 
     /// Looks after the transactions that hold locks in a group led here.
-    pub(crate) fn look_after(&mut self, context: &mut Context, local: &LocalGroups, index: usize) {
-        let now = context.now;
-        let group = local.replicas[index].group();
-        let keyspace = local.replicas[index].keyspace();
+    pub(crate) fn look_after(&mut self, cx: &mut Context, index: usize) {
+        let now = cx.now;
+        let group = cx.local.replicas[index].group();
+        let keyspace = cx.local.replicas[index].keyspace();
         let open: Vec<(TxnId, Participants)> = keyspace
             .open_transactions()
             .map(|(txn, participants)| (txn, participants.clone()))
@@ -277,36 +261,36 @@ impl Coordinator {
         }
         for (txn, participants) in open {
             let since = *self.recoveries.since.entry((group, txn)).or_insert(now);
-            let is_seen_to = txn.boot == context.boot() && txn.worker == context.worker && self.has(txn);
-            if !is_seen_to && (context.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
-                self.recover(context, txn, participants);
+            let is_seen_to = txn.boot == cx.boot() && txn.worker == cx.worker && self.has(txn);
+            if !is_seen_to && (cx.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
+                self.recover(cx, txn, participants);
             }
         }
-        let dead: Vec<(TxnId, Participants)> = local.replicas[index]
+        let dead: Vec<(TxnId, Participants)> = cx.local.replicas[index]
             .keyspace()
             .ended_of_dead()
             .map(|(txn, participants)| (txn, participants.clone()))
             .collect();
         for (txn, participants) in dead {
             if !self.has(txn) {
-                self.recover(context, txn, participants);
+                self.recover(cx, txn, participants);
             }
         }
-        for (txn, participants) in local.replicas[index].keyspace().to_be_wounded() {
-            self.wound(context, group, txn, &participants);
+        for (txn, participants) in cx.local.replicas[index].keyspace().to_be_wounded() {
+            self.wound(cx, group, txn, &participants);
         }
     }
 
     /// Tells the other participants of a younger transaction that an older one waits for it here.
     pub(crate) fn wound(
         &mut self,
-        context: &mut Context,
+        cx: &mut Context,
         here: GroupId,
         txn: TxnId,
         participants: &[Participant],
     ) {
         for group in groups_of(participants).into_iter().filter(|group| *group != here) {
-            context.outbox.request(group, Request::Wound { txn });
+            cx.request(group, Request::Wound { txn });
         }
     }
 }

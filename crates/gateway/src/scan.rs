@@ -16,6 +16,7 @@
 //! What is absent: locks, and a view of one moment. A key that is there from the first call to the last is found.
 
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
@@ -107,12 +108,12 @@ impl Gateway {
         };
         let mut scanning = Scanning {
             operation: connection.session.operation(spec, args),
-            scope: self.context.scope(&connection.session),
+            scope: self.cx.scope(&connection.session),
             wanted: options.count.clamp(1, SCAN_COUNT_MAX),
             found: 0,
             keys: Vec::new(),
             steps: 0,
-            asked: Asked::Worker(self.context.worker),
+            asked: Asked::Worker(self.cx.worker),
         };
         while let Some((asked, group, from)) = self.scan_next(&scanning.scope, cursor) {
             let part = scanning.part(from);
@@ -121,7 +122,7 @@ impl Gateway {
                 // The client's next call begins there.
                 Asked::Leader(_) if scanning.steps > 0 => break,
                 Asked::Leader(_) => self.begin(connection, Program::single(part)),
-                Asked::Worker(worker) if worker == self.context.worker => {
+                Asked::Worker(worker) if worker == self.cx.worker => {
                     cursor = self.add_scanned_here(&mut scanning, &part);
                     if self.is_scanned(&scanning, cursor) {
                         break;
@@ -144,11 +145,11 @@ impl Gateway {
 
     /// Who looks at keys from `cursor` on, in which group, and where he begins; `None` if there are no more.
     fn scan_next(&self, scope: &Scope, cursor: u64) -> Option<(Asked, GroupId, u64)> {
-        let (group, from) = scan_from(self.context.groups, scope, cursor)?;
-        let asked = if self.context.view.is_spread || self.local.is_replicated(group) {
+        let (group, from) = scan_from(self.cx.groups, scope, cursor)?;
+        let asked = if self.cx.view.is_spread || self.cx.local.is_replicated(group) {
             Asked::Leader(group)
         } else {
-            Asked::Worker(self.local.owner(group))
+            Asked::Worker(self.cx.local.owner(group))
         };
         Some((asked, group, from.number()))
     }
@@ -165,11 +166,12 @@ impl Gateway {
     }
 
     fn add_scanned_here(&mut self, scanning: &mut Scanning, part: &Operation) -> u64 {
-        scanning.asked = Asked::Worker(self.context.worker);
+        scanning.asked = Asked::Worker(self.cx.worker);
         let (spec, args) = part.words();
         let mut reply = Vec::new();
         let mut out = Writer::new(&mut reply, part.protocol);
-        self.scan_here(part.db, spec, args, &mut out);
+        scan_here(&mut self.cx, part.db, spec, args, &mut out);
+        self.tell_noted();
         scanning.add(&reply).expect("it parsed when it came")
     }
 
@@ -197,21 +199,19 @@ impl Gateway {
             };
             let part = scanning.part(from);
             match asked {
-                Asked::Worker(worker) if worker == self.context.worker && !is_program => {
+                Asked::Worker(worker) if worker == self.cx.worker && !is_program => {
                     cursor = self.add_scanned_here(&mut scanning, &part);
                     continue;
                 }
                 Asked::Worker(worker) if !is_program => {
-                    self.context
-                        .outbox
+                    self.cx
                         .mailbox_batch(worker)
                         .push_command(reply_to, &replica::Asked::of(&part));
                 }
                 Asked::Leader(_) if is_program => {
                     let program = Program::single(part);
-                    let extent = program.extent(self.context.groups);
-                    self.coordinator
-                        .start(&mut self.context, reply_to, program, extent);
+                    let extent = program.extent(self.cx.groups);
+                    self.coordinator.start(&mut self.cx, reply_to, program, extent);
                     self.route();
                 }
                 // Groups have come to have replicas meanwhile: the client's next call goes on there.
@@ -237,54 +237,54 @@ impl Gateway {
     pub(crate) fn awaits_scan(&self, connection: u64, sequence: u64) -> bool {
         !self.scans.is_empty() && self.scans.contains_key(&(connection, sequence))
     }
+}
 
-    /// `SCAN` over this worker's groups, from the one in the cursor on, until enough keys were looked at.
-    pub(crate) fn scan_here(&mut self, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
-        let (mut cursor, options) = match parse(spec, args) {
-            Ok(scan) => scan,
-            Err(error) => return error.write(out),
-        };
-        let count_max = options.count.min(SCAN_COUNT_MAX);
-        let mut keys = std::mem::take(&mut self.local.spare);
-        keys.clear();
-        let mut found = Writer::new(&mut keys, out.protocol());
-        let (mut count, mut looked, mut is_first) = (0, 0, true);
-        let accepts = scan_accepts(&options);
-        // A cursor that names no group is behind the last one: the scan is over.
-        let mut at = scan_from(self.context.groups, &Scope::Cluster, cursor);
-        if at.is_none() {
-            cursor = 0;
-        }
-        while let Some((group, from)) = at {
-            let Some(index) = self.local.index(group) else {
-                break;
-            };
-            if !is_first && self.local.is_replicated(group) {
-                // Its leader is asked by the next call: what is here may be old, or nothing at all.
-                break;
-            }
-            is_first = false;
-            let budget = count_max - looked;
-            let next = self.local.replicas[index].scan(&self.context.turn, db, from, budget, |object| {
-                looked += 1;
-                if accepts(object) {
-                    found.bulk(object.key());
-                    count += 1;
-                }
-            });
-            self.tell(index);
-            cursor = next.map_or(0, Cursor::number);
-            if looked >= count_max || next.is_none() {
-                break;
-            }
-            at = scan_from(self.context.groups, &Scope::Cluster, cursor);
-        }
-        out.array(2);
-        out.bulk_integer(cursor as i64);
-        out.array(count);
-        out.raw(&keys);
-        self.local.spare = keys;
+/// `SCAN` over this worker's groups, from the one in the cursor on, until enough keys were looked at.
+pub(crate) fn scan_here(cx: &mut Context, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
+    let (mut cursor, options) = match parse(spec, args) {
+        Ok(scan) => scan,
+        Err(error) => return error.write(out),
+    };
+    let count_max = options.count.min(SCAN_COUNT_MAX);
+    let mut keys = std::mem::take(&mut cx.local.spare);
+    keys.clear();
+    let mut found = Writer::new(&mut keys, out.protocol());
+    let (mut count, mut looked, mut is_first) = (0, 0, true);
+    let accepts = scan_accepts(&options);
+    // A cursor that names no group is behind the last one: the scan is over.
+    let mut at = scan_from(cx.groups, &Scope::Cluster, cursor);
+    if at.is_none() {
+        cursor = 0;
     }
+    while let Some((group, from)) = at {
+        let Some(index) = cx.local.index(group) else {
+            break;
+        };
+        if !is_first && cx.local.is_replicated(group) {
+            // Its leader is asked by the next call: what is here may be old, or nothing at all.
+            break;
+        }
+        is_first = false;
+        let budget = count_max - looked;
+        let next = cx.local.replicas[index].scan(&cx.turn, db, from, budget, |object| {
+            looked += 1;
+            if accepts(object) {
+                found.bulk(object.key());
+                count += 1;
+            }
+        });
+        cx.local.note_events(index);
+        cursor = next.map_or(0, Cursor::number);
+        if looked >= count_max || next.is_none() {
+            break;
+        }
+        at = scan_from(cx.groups, &Scope::Cluster, cursor);
+    }
+    out.array(2);
+    out.bulk_integer(cursor as i64);
+    out.array(count);
+    out.raw(&keys);
+    cx.local.spare = keys;
 }
 
 /// Where a `SCAN` begins, and its options.

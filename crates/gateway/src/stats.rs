@@ -244,8 +244,8 @@ impl Gateway {
             let local = replica.local();
             replica.keyspace().applied().0 + local.hits + local.misses + local.changes + local.waited
         };
-        let activity = self.local.replicas.iter().map(happened).sum();
-        let is_idle = std::mem::replace(&mut self.local.activity, activity) == activity;
+        let activity = self.cx.local.replicas.iter().map(happened).sum();
+        let is_idle = std::mem::replace(&mut self.cx.local.activity, activity) == activity;
         if is_overdue || !is_idle {
             self.refresh_stats();
         }
@@ -254,10 +254,10 @@ impl Gateway {
     /// Writes down what the worker's groups hold and count, for those who read [`WorkerStats`].
     pub fn refresh_stats(&mut self) {
         self.maxmemory.changed = Changed::Any;
-        self.maxmemory.refresh(&self.local.replicas, &self.context.stats);
+        self.maxmemory.refresh(&self.cx.local.replicas, &self.cx.stats);
         self.refresh_cluster();
         self.refresh_transactions();
-        let (stats, replicas) = (&self.context.stats, &self.local.replicas);
+        let (stats, replicas) = (&self.cx.stats, &self.cx.local.replicas);
         let sum = |figure: fn(&Replica) -> u64| replicas.iter().map(figure).sum::<u64>();
         stats.hits.set(sum(|replica| replica.local().hits));
         stats.misses.set(sum(|replica| replica.local().misses));

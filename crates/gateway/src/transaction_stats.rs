@@ -153,7 +153,7 @@ fn name_of(program: &Program) -> &'static str {
 impl Gateway {
     /// Writes down what there is to know of transactions.
     pub(crate) fn refresh_transactions(&mut self) {
-        let now = self.context.timing.now();
+        let now = self.cx.timing.now();
         let mut stats = TransactionStats {
             in_flight: (self.coordinator.counts().0 + self.last_agent.len()) as u64,
             settling: self.coordinator.counts().1 as u64,
@@ -164,7 +164,7 @@ impl Gateway {
             ..TransactionStats::default()
         };
         let mut led: Vec<&Replica> = Vec::new();
-        for replica in &self.local.replicas {
+        for replica in &self.cx.local.replicas {
             stats.wounded += replica.state().wounded();
             if replica.member().is_none_or(replica::Member::leads) {
                 let counts = replica.state().transaction_counts();
@@ -174,9 +174,9 @@ impl Gateway {
                 }
             }
         }
-        self.context.stats.locked.set(stats.groups.prepared as u64);
-        self.context.stats.lock_waiters.set(stats.groups.waiting as u64);
-        let mut written = self.context.stats.transaction_stats();
+        self.cx.stats.locked.set(stats.groups.prepared as u64);
+        self.cx.stats.lock_waiters.set(stats.groups.waiting as u64);
+        let mut written = self.cx.stats.transaction_stats();
         let is_due = |at: u64| now.saturating_sub(at) >= LISTS_EVERY_NANOS;
         if written.listed_at.is_none_or(is_due) {
             stats.hottest = hottest(&led);
@@ -190,11 +190,11 @@ impl Gateway {
             let mut held: Vec<OngoingTransaction> = held.by_ref().collect();
             keep_oldest(&mut held);
             oldest.append(&mut held);
-            let clock = self.context.turn.now.0;
+            let clock = self.cx.turn.now.0;
             for ongoing in &mut oldest {
                 ongoing.age_millis = clock.saturating_sub(ongoing.began.0).max(0).unsigned_abs();
                 ongoing.coordinator = self
-                    .context
+                    .cx
                     .view
                     .layout()
                     .and_then(|layout| layout.node_of(ongoing.txn.boot));

@@ -6,8 +6,8 @@
 //! blocked.
 
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::delivery::Delivery;
-use crate::gateway::Gateway;
 use command::{ReplyError, Spec, number};
 use replica::{Operation, ReplyTo};
 use resp::{Args, Writer};
@@ -63,26 +63,29 @@ fn parse(args: Args<'_>) -> Result<(i64, u64), ReplyError> {
     Ok((replicas, timeout))
 }
 
-impl Gateway {
+impl ReplicaWaits {
     /// `WAIT` outside of `MULTI`.
-    pub(crate) fn on_wait(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
-        let beside = self.context.view.replicas_beside();
+    pub(crate) fn on_wait(
+        &mut self,
+        cx: &mut Context,
+        connection: &mut Connection,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) {
+        let beside = cx.view.replicas_beside();
         let (replicas, timeout) = match parse(args) {
             Ok((replicas, timeout)) if replicas > i64::from(beside) => (replicas, timeout),
             Ok(_) => return connection.writer().integer(beside.into()),
             Err(error) => return error.write(&mut connection.writer()),
         };
-        let reply_to = self.reserve(connection);
+        let reply_to = cx.reserve(connection);
         connection.session.is_waiting = true;
         connection.session.info.set_blocked(true);
-        let spent = self.context.postpone_time();
+        let spent = cx.postpone_time();
         let nanos = timeout.saturating_mul(NANOS_OF_MILLI);
-        let deadline = (timeout > 0).then(|| self.context.timing.now().saturating_add(nanos));
+        let deadline = (timeout > 0).then(|| cx.timing.now().saturating_add(nanos));
         let token = reply_to.connection;
-        self.blocking
-            .replica_waits
-            .deadlines
-            .extend(deadline.map(|deadline| (deadline, token)));
+        self.deadlines.extend(deadline.map(|deadline| (deadline, token)));
         let wait = ReplicaWait {
             reply_to,
             client: connection.session.info.id,
@@ -91,65 +94,65 @@ impl Gateway {
             operation: connection.session.operation(spec, args),
             spent,
         };
-        self.blocking.replica_waits.waits.insert(token, wait);
+        self.waits.insert(token, wait);
     }
 
     /// `WAIT` inside `MULTI`: nobody waits.
-    pub(crate) fn wait_at_once(&self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    pub(crate) fn at_once(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
         parse(args)?;
-        w.integer(self.context.view.replicas_beside().into());
+        w.integer(cx.view.replicas_beside().into());
         Ok(())
     }
 
     /// Lets those go on for whom there are replicas enough now: the layout is a new one.
-    pub(crate) fn end_replica_waits(&mut self) {
-        let beside = self.context.view.replicas_beside().into();
-        let waits = self.blocking.replica_waits.waits.iter();
+    pub(crate) fn on_layout(&mut self, cx: &mut Context) {
+        let beside = cx.view.replicas_beside().into();
+        let waits = self.waits.iter();
         let ended: Vec<u64> = waits
             .filter(|(_, wait)| wait.replicas <= beside)
             .map(|(&token, _)| token)
             .collect();
         for token in ended {
-            self.end_replica_wait(token, None);
+            self.end(cx, token, None);
         }
     }
 
     /// Lets those go on whose time is over.
-    pub(crate) fn end_late_replica_waits(&mut self) {
-        let now = self.context.timing.now();
-        while let Some(&(deadline, token)) = self.blocking.replica_waits.deadlines.first() {
+    pub(crate) fn end_late(&mut self, cx: &mut Context) {
+        let now = cx.timing.now();
+        while let Some(&(deadline, token)) = self.deadlines.first() {
             if deadline > now {
                 return;
             }
-            self.end_replica_wait(token, None);
+            self.end(cx, token, None);
         }
     }
 
     /// `CLIENT UNBLOCK`, for a client of this worker, if it waits for replicas.
-    pub(crate) fn unblock_replica_wait(&mut self, client: u64, ending: Option<Vec<u8>>) {
-        let mut waits = self.blocking.replica_waits.waits.iter();
+    pub(crate) fn unblock(&mut self, cx: &mut Context, client: u64, ending: Option<Vec<u8>>) {
+        let mut waits = self.waits.iter();
         if let Some((&token, _)) = waits.find(|(_, wait)| wait.client == client) {
-            self.end_replica_wait(token, ending);
+            self.end(cx, token, ending);
         }
     }
 
     /// The connection ends, or its client sends no more. Whether it waited for replicas.
-    pub(crate) fn forget_replica_wait(&mut self, connection: u64) -> bool {
-        self.blocking.replica_waits.remove(connection).is_some()
+    pub(crate) fn forget(&mut self, connection: u64) -> bool {
+        self.remove(connection).is_some()
     }
 
     /// Answers with how many replicas there are, or with `ending`.
-    fn end_replica_wait(&mut self, token: u64, ending: Option<Vec<u8>>) {
-        let Some(wait) = self.blocking.replica_waits.remove(token) else {
+    fn end(&mut self, cx: &mut Context, token: u64, ending: Option<Vec<u8>>) {
+        let Some(wait) = self.remove(token) else {
             return;
         };
-        let beside = self.context.view.replicas_beside();
+        let beside = cx.view.replicas_beside();
         let bytes = ending.unwrap_or_else(|| {
             let mut reply = Vec::new();
             Writer::new(&mut reply, wait.operation.protocol).integer(beside.into());
             reply
         });
-        self.context.outbox.deliver(Delivery::Unblocked {
+        cx.deliver(Delivery::Unblocked {
             reply_to: wait.reply_to,
             operation: wait.operation,
             nanos: wait.spent,

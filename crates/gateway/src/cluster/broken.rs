@@ -37,11 +37,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
 impl Gateway {
     /// Lets the replica of a seat take a step: what it wants done; `None` if it has no part in its group's log, or panicked.
     pub(super) fn step(&mut self, index: usize, input: Input<'_>) -> Option<Effects> {
-        let (replica, turn, now) = (
-            &mut self.local.replicas[index],
-            &self.context.turn,
-            self.context.now,
-        );
+        let (replica, turn, now) = (&mut self.cx.local.replicas[index], &self.cx.turn, self.cx.now);
         let mut effects = Effects::default();
         match guard(|| replica.step(turn, now, input, &mut effects)) {
             Ok(_) if effects.differs => {
@@ -60,16 +56,13 @@ impl Gateway {
     /// it knows is not told any more, and it votes for nobody. The seat is filled anew when the meta group has given the node another
     /// incarnation, for which it is asked ([`Gateway::given_up`]).
     fn give_up_replica(&mut self, index: usize, effects: Effects) {
-        let replica = &mut self.local.replicas[index];
+        let replica = &mut self.cx.local.replicas[index];
         let group = replica.group().number();
         self.cluster.seats[index].give_up(replica, DIFFERS);
         for (to, response) in effects.responses {
             self.respond(index, to, response);
         }
-        self.context
-            .outbox
-            .notices
-            .push(format!("group {group}: {DIFFERS}"));
+        self.cx.outbox.notices.push(format!("group {group}: {DIFFERS}"));
         self.maxmemory.changed = Changed::Any;
         self.cluster.is_news = true;
         self.cluster.claims_changed = true;
@@ -78,13 +71,13 @@ impl Gateway {
 
     /// Ends a replica of which a step has panicked.
     pub(super) fn break_replica(&mut self, index: usize, words: &str) {
-        let replica = &mut self.local.replicas[index];
+        let replica = &mut self.cx.local.replicas[index];
         let group = replica.group().number();
         self.cluster.seats[index].break_off(replica, words);
         let reason = format!(
             "a replica has stopped: group {group}: it has panicked, and is not used any more: {words}"
         );
-        self.context.outbox.notices.push(reason);
+        self.cx.outbox.notices.push(reason);
         self.cluster.is_news = true;
         self.cluster.claims_changed = true;
         self.cluster.touch(index);

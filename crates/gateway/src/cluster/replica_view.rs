@@ -64,8 +64,8 @@ impl<'a> ReplicaView<'a> {
 impl Gateway {
     /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
     pub fn replica_views(&self) -> impl Iterator<Item = ReplicaView<'_>> {
-        let layout = self.context.view.layout.as_deref();
-        let seats = self.cluster.seats.iter().zip(&self.local.replicas);
+        let layout = self.cx.view.layout.as_deref();
+        let seats = self.cluster.seats.iter().zip(&self.cx.local.replicas);
         seats.filter_map(move |(seat, replica)| {
             let group = layout?.group(replica.group());
             let alone = || group.seat_on(layout?.me).filter(|me| group.founder == Some(*me));
@@ -92,12 +92,12 @@ impl Gateway {
 
     /// Says what does not hold of the transactions that this worker coordinates, for checks after every step.
     pub fn check_coordinator(&self) -> Result<(), String> {
-        self.coordinator.check()
+        self.coordinator.check().and_then(|()| self.blocking.check())
     }
 
     /// Says what does not hold of the replicas here, for checks after every step.
     pub fn check_replicas(&self) -> Result<(), String> {
-        self.local.replicas.iter().try_for_each(Replica::check)
+        self.cx.local.replicas.iter().try_for_each(Replica::check)
     }
 
     /// The numbers of this worker's transactions whose clients are to be told by a deadline, for checks of it.
@@ -115,6 +115,6 @@ impl Gateway {
 
     /// The version of the cluster that this worker goes by.
     pub fn epoch(&self) -> Option<Epoch> {
-        self.context.view.layout.as_ref().map(|layout| layout.epoch)
+        self.cx.view.layout.as_ref().map(|layout| layout.epoch)
     }
 }

@@ -1,6 +1,5 @@
 //! One group, as this node has it beside its replica: which one that is, who leads, and the way there.
 
-use super::watches::Watches;
 use super::{GroupLayout, HandoverImage, Layout};
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
 use control::{Configuration, GroupRef, GroupReport, Order, Report, Role, Survivor};
@@ -43,8 +42,6 @@ pub(crate) struct Seat {
     pub(super) is_touched: bool,
     /// Until then no tick has anything to do, unless something happens first.
     pub(super) quiet_until: Monotonic,
-    /// Keys that are waited for, here and elsewhere.
-    pub(super) watches: Watches,
     /// What the members before this one did.
     past: MemberCounts,
     /// Which replica is asked next if nobody knows who leads.
@@ -93,7 +90,6 @@ impl Seat {
             fenced: None,
             is_touched: false,
             quiet_until: Monotonic(0),
-            watches: Watches::default(),
             past: MemberCounts::default(),
             tries: 0,
             is_hinted: false,
@@ -432,8 +428,8 @@ impl Seat {
     }
 
     /// Until when ticks have nothing to do for it, if nothing happens: groups that nobody uses cost next to nothing.
-    pub(super) fn quiet_until(&self, replica: &Replica, now: Monotonic) -> Monotonic {
-        if self.target.is_none() || !self.group_client.is_idle() || !self.watches.is_idle() {
+    pub(super) fn quiet_until(&self, replica: &Replica, has_watches: bool, now: Monotonic) -> Monotonic {
+        if self.target.is_none() || !self.group_client.is_idle() || has_watches {
             return now;
         }
         let Some(member) = replica.member() else {

@@ -63,21 +63,21 @@ pub struct ReplicaStats {
 impl Gateway {
     /// Writes down what there is to know, if it is time.
     pub(crate) fn refresh_cluster(&mut self) {
-        let now = self.context.now;
-        let Some(layout) = &self.context.view.layout else {
+        let now = self.cx.now;
+        let Some(layout) = &self.cx.view.layout else {
             return;
         };
         if now < self.cluster.stats_at.after(EVERY) && self.cluster.stats_at.0 > 0 {
             return;
         }
         let mut stats = ClusterStats {
-            up: self.context.view.nodes_up().collect(),
+            up: self.cx.view.nodes_up().collect(),
             forwarded: self.cluster.forwarded,
             reads_here: self.cluster.reads_here,
             is_wall_clock_off: self.is_wall_clock_off(),
             ..ClusterStats::default()
         };
-        for (seat, replica) in self.cluster.seats.iter().zip(&self.local.replicas) {
+        for (seat, replica) in self.cluster.seats.iter().zip(&self.cx.local.replicas) {
             stats.counts += seat.counts(replica);
             let (handed, resent) = seat.group_client.handed();
             stats.batches += handed;
@@ -86,7 +86,7 @@ impl Gateway {
             stats.groups.push(stats_of(seat, replica, layout.me, leader));
         }
         self.cluster.stats_at = now;
-        *self.context.stats.cluster() = stats;
+        *self.cx.stats.cluster() = stats;
     }
 }
 

@@ -212,19 +212,18 @@ impl Gateway {
         let id = command::number::parse_i64(args.arg(2)).ok_or(ReplyError::NotAnInteger)?;
         let info = u64::try_from(id)
             .ok()
-            .and_then(|id| self.context.shared.clients.find(id));
+            .and_then(|id| self.cx.shared.clients.find(id));
         // Whoever sees it first unblocks it: two `UNBLOCK`s of one wait answer 1 and 0.
         let Some(info) = info.filter(|info| info.is_blocked.swap(false, Ordering::Relaxed)) else {
             w.integer(0);
             return Ok(());
         };
-        if info.worker == self.context.worker {
-            self.on_unblock(info.id, is_error);
+        if info.worker == self.cx.worker {
+            self.blocking.on_unblock(&mut self.cx, info.id, is_error);
+            self.route();
         } else {
             let client = info.id;
-            self.context
-                .outbox
-                .send(info.worker, Message::Unblock { client, is_error });
+            self.cx.send(info.worker, Message::Unblock { client, is_error });
         }
         w.integer(1);
         Ok(())
@@ -233,7 +232,7 @@ impl Gateway {
     pub(super) fn client_info(&mut self, session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) {
         w.verbatim(
             "txt",
-            &line(&session.info, self.context.turn.now, Some(&Current::new(args))),
+            &line(&session.info, self.cx.turn.now, Some(&Current::new(args))),
         );
     }
 
@@ -264,7 +263,7 @@ impl Gateway {
         let mut text = Vec::new();
         for info in &infos {
             let current = (info.id == session.info.id).then_some(&current);
-            text.append(&mut line(info, self.context.turn.now, current));
+            text.append(&mut line(info, self.cx.turn.now, current));
         }
         w.verbatim("txt", &text);
         Ok(())
@@ -300,7 +299,7 @@ impl Gateway {
         let mut workers = BTreeSet::new();
         let mut killed = 0;
         for info in self.living_clients() {
-            if !filter.fits(&info, session.info.id, self.context.turn.now) {
+            if !filter.fits(&info, session.info.id, self.cx.turn.now) {
                 continue;
             }
             killed += 1;
@@ -313,10 +312,10 @@ impl Gateway {
             }
         }
         for worker in workers {
-            if worker == self.context.worker {
-                self.context.outbox.reap_soon();
+            if worker == self.cx.worker {
+                self.cx.outbox.reap_soon();
             } else {
-                self.context.outbox.send(worker, Message::Reap);
+                self.cx.send(worker, Message::Reap);
             }
         }
         killed
@@ -324,7 +323,7 @@ impl Gateway {
 
     /// All connections but those that were killed and are not closed yet: for clients they are gone.
     fn living_clients(&self) -> Vec<Arc<ClientInfo>> {
-        let mut infos = self.context.shared.clients.all();
+        let mut infos = self.cx.shared.clients.all();
         infos.retain(|info| !info.is_killed.load(Ordering::Relaxed));
         infos
     }

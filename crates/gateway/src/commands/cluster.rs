@@ -18,7 +18,7 @@ impl Gateway {
         w: &mut Writer<'_>,
     ) -> Result<(), ReplyError> {
         let here = session.info.local_address.ip().to_canonical().to_string();
-        let view = self.context.view.topology.seen_at(&here);
+        let view = self.cx.view.topology.seen_at(&here);
         match spec.id {
             // Messages between nodes are not those of Redis Cluster, and are counted in bytes, by the metrics.
             CommandId::ClusterInfo => view.info(0, 0, w),
@@ -40,7 +40,7 @@ impl Gateway {
 
     /// The cluster, and what is known of connections to other nodes.
     fn linked(&self) -> Topology {
-        self.context.view.topology.linked(&self.context.shared.links())
+        self.cx.view.topology.linked(&self.cx.shared.links())
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 impl Gateway {
     pub(super) fn config_get(&mut self, args: Args<'_>, w: &mut Writer<'_>) {
-        let found = matching(&self.context.settings, args.from(2));
+        let found = matching(&self.cx.settings, args.from(2));
         w.map(found.len());
         for (name, value) in found {
             w.bulk(name.as_bytes());
@@ -21,10 +21,7 @@ impl Gateway {
     }
 
     pub(super) fn config_set(&mut self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-        self.context
-            .shared
-            .set_settings(&pairs_of(args)?)
-            .map_err(not_set)?;
+        self.cx.shared.set_settings(&pairs_of(args)?).map_err(not_set)?;
         // The commands that follow in this turn already see it.
         self.load_settings();
         w.ok();
@@ -33,20 +30,17 @@ impl Gateway {
 
     /// Whether a `CONFIG SET` could be carried out here.
     pub(crate) fn check_config_set(&self, args: Args<'_>) -> Result<(), ReplyError> {
-        self.context
-            .shared
-            .check_settings(&pairs_of(args)?)
-            .map_err(not_set)
+        self.cx.shared.check_settings(&pairs_of(args)?).map_err(not_set)
     }
 
     pub(super) fn config_rewrite(&self, w: &mut Writer<'_>) -> Result<(), ReplyError> {
         let path = self
-            .context
+            .cx
             .settings
             .config
             .as_deref()
             .ok_or(ReplyError::NoConfigFile)?;
-        (self.context.shared.hooks.rewrite_config)(path, &self.context.settings)
+        (self.cx.shared.hooks.rewrite_config)(path, &self.cx.settings)
             .map_err(|reason| ReplyError::quoting("ERR Rewriting config file: ", reason.as_bytes(), ""))?;
         w.ok();
         Ok(())
@@ -55,22 +49,19 @@ impl Gateway {
     /// What workers count is only ever added to, so that no worker writes another's numbers: the totals of now
     /// are remembered and subtracted. What groups count is set back where they live.
     pub(super) fn config_reset_stat(&mut self, w: &mut Writer<'_>) {
-        self.local
+        self.cx
+            .local
             .replicas
             .iter_mut()
             .for_each(|replica| replica.state_mut().reset_counters());
         self.refresh_stats();
         // What other workers count meanwhile may undo it there: they follow when they hear of it.
-        self.context
-            .shared
-            .workers
-            .iter()
-            .for_each(|worker| worker.clear());
-        self.context
+        self.cx.shared.workers.iter().for_each(|worker| worker.clear());
+        self.cx
             .outbox
-            .send_to_others(self.context.worker, || Message::ResetCounters);
-        let totals = Totals::of(&self.context.shared).into_baseline();
-        held(&self.context.shared.baseline).totals = totals;
+            .send_to_others(self.cx.worker, || Message::ResetCounters);
+        let totals = Totals::of(&self.cx.shared).into_baseline();
+        held(&self.cx.shared.baseline).totals = totals;
         w.ok();
     }
 }

@@ -104,7 +104,7 @@ impl Gateway {
         w: &mut Writer<'_>,
     ) -> Result<(), ReplyError> {
         match args.len() {
-            2 if self.context.settings.requirepass.is_none() => return Err(ReplyError::AuthWithoutPassword),
+            2 if self.cx.settings.requirepass.is_none() => return Err(ReplyError::AuthWithoutPassword),
             2 => self.authenticate(session, USER, args.arg(1))?,
             3 => self.authenticate(session, args.arg(1), args.arg(2))?,
             _ => return Err(ReplyError::Syntax),
@@ -122,7 +122,7 @@ impl Gateway {
     }
 
     fn accepts(&self, user: &[u8], password: &[u8]) -> bool {
-        let expected = self.context.settings.requirepass.as_ref();
+        let expected = self.cx.settings.requirepass.as_ref();
         user == USER && expected.is_none_or(|expected| is_same_secret(password, expected.as_bytes()))
     }
 
@@ -143,7 +143,7 @@ impl Gateway {
         note_watched(session);
         self.stop_listening(session);
         session.reply_mode = ReplyMode::On;
-        session.is_authenticated = self.context.settings.requirepass.is_none();
+        session.is_authenticated = self.cx.settings.requirepass.is_none();
         session.info.labels().name.clear();
         session.info.no_evict.store(false, Ordering::Relaxed);
         session.info.no_touch.store(false, Ordering::Relaxed);

@@ -45,7 +45,7 @@ const HELP: &[&str] = &[
 impl Gateway {
     /// `Ok` if this client may use `DEBUG`.
     pub(crate) fn check_debug(&self, session: &Session) -> Result<(), ReplyError> {
-        let is_allowed = match self.context.settings.enable_debug_command {
+        let is_allowed = match self.cx.settings.enable_debug_command {
             DebugCommand::No => false,
             DebugCommand::Yes => true,
             DebugCommand::Local => session.info.address.ip().to_canonical().is_loopback(),
@@ -74,11 +74,11 @@ impl Gateway {
                 // Stops the whole worker, as it stops the whole of Redis. That is what it is for. What is no span of time is
                 // too long for one, too.
                 let seconds = leading_number(seconds).max(0.0);
-                (self.context.shared.hooks.sleep)(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+                (self.cx.shared.hooks.sleep)(Duration::try_from_secs_f64(seconds).unwrap_or_default());
                 w.ok();
             }
             (b"set-active-expire", Some(number), 3) => {
-                self.context
+                self.cx
                     .shared
                     .active_expiry
                     .store(leading_number(number) != 0.0, Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl Gateway {
             (b"set-steps-max", Some(number), 3) => {
                 let steps = command::number::parse_i64(number).and_then(|steps| usize::try_from(steps).ok());
                 let steps = steps.ok_or(ReplyError::OutOfRange)?;
-                self.context.shared.steps_max.store(steps, Ordering::Relaxed);
+                self.cx.shared.steps_max.store(steps, Ordering::Relaxed);
                 w.ok();
             }
             (b"error", Some(text), 3) => w.error_bytes(text),

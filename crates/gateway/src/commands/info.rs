@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 impl Gateway {
     /// `INFO` outside of `MULTI`: other workers refresh their figures first, and other nodes count what they lead.
     pub(super) fn on_info(&mut self, connection: &mut Connection, args: Args<'_>) {
-        let reply_to = self.reserve(connection);
+        let reply_to = self.cx.reserve(connection);
         connection.session.is_waiting = true;
         let mut sections = wanted(args.from(1)).into_iter();
         let counts_keys = sections.any(|section| section.title == Section::KEYSPACE);
@@ -43,10 +43,10 @@ impl Gateway {
         self.refresh_stats();
         let sections = wanted(args.from(1));
         let report = Report::new(
-            &self.context.shared,
-            &self.context.settings,
+            &self.cx.shared,
+            &self.cx.settings,
             endpoint,
-            self.context.turn.now,
+            self.cx.turn.now,
             counts,
         );
         w.verbatim("txt", report.text(&sections).as_bytes());
@@ -236,6 +236,11 @@ impl<'a> Report<'a> {
         let _ = write!(self.text, "{name}:{value}\r\n");
     }
 
+    /// What has no meaning here, and tools expect.
+    fn zeros(&mut self, names: &str) {
+        names.split(' ').for_each(|name| self.field(name, 0));
+    }
+
     /// A number of bytes, and the same for people.
     fn bytes(&mut self, name: &str, bytes: u64) {
         self.field(name, bytes);
@@ -296,8 +301,7 @@ impl<'a> Report<'a> {
         self.field("client_recent_max_output_buffer", buffers.largest_output);
         let blocked = |worker: &WorkerStats| worker.blocked.get() + worker.paused.get();
         self.field("blocked_clients", self.shared.total(blocked));
-        self.field("tracking_clients", 0);
-        self.field("clients_in_timeout_table", 0);
+        self.zeros("tracking_clients clients_in_timeout_table");
     }
 
     fn memory(&mut self) {
@@ -326,10 +330,8 @@ impl<'a> Report<'a> {
         self.field("allocator_resident", resident);
         self.bytes("total_system_memory", (self.shared.hooks.process)().system_memory);
         self.bytes("used_memory_lua", 0);
-        self.field("used_memory_scripts", 0);
-        self.field("number_of_cached_scripts", 0);
-        self.field("number_of_functions", 0);
-        self.field("number_of_libraries", 0);
+        self.zeros("used_memory_scripts number_of_cached_scripts number_of_functions");
+        self.zeros("number_of_libraries");
         self.bytes("maxmemory", self.settings.maxmemory);
         self.field("maxmemory_policy", self.settings.maxmemory_policy.word());
         self.ratio("mem_fragmentation_ratio", resident, used);
@@ -340,9 +342,7 @@ impl<'a> Report<'a> {
         self.field("allocator_rss_bytes", resident as i64 - active as i64);
         let not_counted = used.saturating_sub(self.shared.counted_memory());
         self.field("mem_not_counted_for_evict", not_counted);
-        self.field("mem_replication_backlog", 0);
-        self.field("mem_total_replication_buffers", 0);
-        self.field("mem_clients_slaves", 0);
+        self.zeros("mem_replication_backlog mem_total_replication_buffers mem_clients_slaves");
         let buffers = self.buffers().input + self.buffers().output;
         self.field("mem_clients_normal", buffers);
         let links = self.shared.links();
@@ -356,8 +356,7 @@ impl<'a> Report<'a> {
     }
 
     fn persistence(&mut self) {
-        self.field("loading", 0);
-        self.field("async_loading", 0);
+        self.zeros("loading async_loading");
         // Nothing is ever saved: all changes since the start.
         self.sum("rdb_changes_since_last_save", |worker| &worker.changes);
         self.field("rdb_bgsave_in_progress", 0);
@@ -365,18 +364,13 @@ impl<'a> Report<'a> {
         self.field("rdb_last_bgsave_status", "ok");
         self.field("rdb_last_bgsave_time_sec", -1);
         self.field("rdb_current_bgsave_time_sec", -1);
-        self.field("rdb_saves", 0);
-        self.field("rdb_last_cow_size", 0);
-        self.field("aof_enabled", 0);
-        self.field("aof_rewrite_in_progress", 0);
-        self.field("aof_rewrite_scheduled", 0);
+        self.zeros("rdb_saves rdb_last_cow_size aof_enabled aof_rewrite_in_progress");
+        self.zeros("aof_rewrite_scheduled");
         self.field("aof_last_rewrite_time_sec", -1);
         self.field("aof_current_rewrite_time_sec", -1);
         self.field("aof_last_bgrewrite_status", "ok");
         self.field("aof_last_write_status", "ok");
-        self.field("aof_last_cow_size", 0);
-        self.field("module_fork_in_progress", 0);
-        self.field("module_fork_last_cow_size", 0);
+        self.zeros("aof_last_cow_size module_fork_in_progress module_fork_last_cow_size");
     }
 
     fn stats(&mut self) {
@@ -392,9 +386,7 @@ impl<'a> Report<'a> {
         self.field("instantaneous_input_kbps", kilobytes(input));
         self.field("instantaneous_output_kbps", kilobytes(output));
         self.total("rejected_connections");
-        self.field("sync_full", 0);
-        self.field("sync_partial_ok", 0);
-        self.field("sync_partial_err", 0);
+        self.zeros("sync_full sync_partial_ok sync_partial_err");
         self.sum("expired_keys", |worker| &worker.expired);
         self.sum("evicted_keys", |worker| &worker.evicted);
         self.field("evicted_clients", 0);
@@ -404,15 +396,9 @@ impl<'a> Report<'a> {
         self.field("pubsub_channels", subscriptions.names(Kind::Channel));
         self.field("pubsub_patterns", subscriptions.names(Kind::Pattern));
         self.field("pubsubshard_channels", subscriptions.names(Kind::ShardChannel));
-        self.field("latest_fork_usec", 0);
-        self.field("total_forks", 0);
-        self.field("migrate_cached_sockets", 0);
-        self.field("tracking_total_keys", 0);
-        self.field("slave_expires_tracked_keys", 0);
-        self.field("active_defrag_hits", 0);
-        self.field("active_defrag_misses", 0);
-        self.field("active_defrag_key_hits", 0);
-        self.field("active_defrag_key_misses", 0);
+        self.zeros("latest_fork_usec total_forks migrate_cached_sockets tracking_total_keys");
+        self.zeros("slave_expires_tracked_keys active_defrag_hits active_defrag_misses");
+        self.zeros("active_defrag_key_hits active_defrag_key_misses");
         self.total("total_error_replies");
         self.total("total_reads_processed");
         self.total("total_writes_processed");
@@ -441,9 +427,7 @@ impl<'a> Report<'a> {
         self.field("master_replid2", "0".repeat(40));
         self.field("master_repl_offset", 0);
         self.field("second_repl_offset", -1);
-        self.field("repl_backlog_active", 0);
-        self.field("repl_backlog_first_byte_offset", 0);
-        self.field("repl_backlog_histlen", 0);
+        self.zeros("repl_backlog_active repl_backlog_first_byte_offset repl_backlog_histlen");
     }
 
     fn cpu(&mut self) {

@@ -26,7 +26,7 @@ impl Gateway {
         };
         let found: Vec<(&str, Counts)> = chosen
             .into_iter()
-            .map(|spec| (spec.name, counts_of(&self.context.shared, spec.id)))
+            .map(|spec| (spec.name, counts_of(&self.cx.shared, spec.id)))
             .filter(|(_, counts)| counts.total() > 0)
             .collect();
         w.map(found.len());
@@ -46,7 +46,7 @@ impl Gateway {
     }
 
     pub(super) fn latency_latest(&self, w: &mut Writer<'_>) {
-        let monitor = self.context.shared.latency();
+        let monitor = self.cx.shared.latency();
         w.array(monitor.events().len());
         for (event, series) in monitor.events() {
             let last = series.samples().next_back().expect("a series has a sample");
@@ -59,7 +59,7 @@ impl Gateway {
     }
 
     pub(super) fn latency_history(&self, args: Args<'_>, w: &mut Writer<'_>) {
-        let monitor = self.context.shared.latency();
+        let monitor = self.cx.shared.latency();
         let Some((_, series)) = monitor.event(args.arg(2)) else {
             return w.array(0);
         };
@@ -72,7 +72,7 @@ impl Gateway {
     }
 
     pub(super) fn latency_reset(&self, args: Args<'_>, w: &mut Writer<'_>) {
-        let mut monitor = self.context.shared.latency();
+        let mut monitor = self.cx.shared.latency();
         let forgotten = if args.len() == 2 {
             monitor.clear()
         } else {
@@ -82,7 +82,7 @@ impl Gateway {
     }
 
     pub(super) fn latency_graph(&self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-        let monitor = self.context.shared.latency();
+        let monitor = self.cx.shared.latency();
         let name = args.arg(2);
         let Some((event, series)) = monitor.event(name) else {
             return Err(ReplyError::quoting(
@@ -91,14 +91,14 @@ impl Gateway {
                 "'",
             ));
         };
-        let now_secs = self.context.turn.now.0.div_euclid(1_000);
+        let now_secs = self.cx.turn.now.0.div_euclid(1_000);
         w.verbatim("txt", graph(event, series, now_secs).as_bytes());
         Ok(())
     }
 
     pub(super) fn latency_doctor(&self, w: &mut Writer<'_>) {
-        let is_on = self.context.settings.latency_monitor_threshold_millis > 0;
-        let text = diagnosis(&self.context.shared.latency(), is_on);
+        let is_on = self.cx.settings.latency_monitor_threshold_millis > 0;
+        let text = diagnosis(&self.cx.shared.latency(), is_on);
         w.verbatim("txt", text.as_bytes());
     }
 }

@@ -15,7 +15,7 @@ impl Gateway {
         }
         let text = format!(
             "{}\nMany voices, one song. Chorale ver. {}, Redis ver. {}\n",
-            score(&mut self.context.prng),
+            score(&mut self.cx.prng),
             env!("CARGO_PKG_VERSION"),
             Gateway::REDIS_VERSION
         );

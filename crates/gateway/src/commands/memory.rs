@@ -35,7 +35,7 @@ impl Gateway {
     /// overhead.
     pub(super) fn memory_stats(&mut self, w: &mut Writer<'_>) {
         self.refresh_stats();
-        let memory = Memory::of(&self.context.shared);
+        let memory = Memory::of(&self.cx.shared);
         let overhead = memory.allocated.saturating_sub(memory.data);
         let number = |bytes: u64| Figure::Number(bytes as i64);
         let percent = |part, whole| Figure::Share(ratio(part, whole) * 100.0);
@@ -54,7 +54,7 @@ impl Gateway {
         ];
         let names: Vec<String> = (0..Db::COUNT).map(|db| format!("db.{db}")).collect();
         for (db, name) in names.iter().enumerate() {
-            if self.context.shared.total(|worker| worker.keys[db].get()) > 0 {
+            if self.cx.shared.total(|worker| worker.keys[db].get()) > 0 {
                 stats.push((name, Figure::Database));
             }
         }
@@ -103,7 +103,7 @@ impl Gateway {
 
     /// Bytes that wait to be read as commands or to be sent, as last counted.
     fn clients_bytes(&self) -> u64 {
-        let infos = self.context.shared.clients.all();
+        let infos = self.cx.shared.clients.all();
         let bytes = |info: &crate::client::ClientInfo| {
             info.input_bytes.load(Ordering::Relaxed) + info.output_bytes.load(Ordering::Relaxed)
         };
@@ -112,21 +112,21 @@ impl Gateway {
 
     pub(super) fn memory_doctor(&mut self, w: &mut Writer<'_>) {
         self.refresh_stats();
-        let maxmemory = self.context.settings.maxmemory;
+        let maxmemory = self.cx.settings.maxmemory;
         let text = diagnosis(
-            &Memory::of(&self.context.shared),
-            self.context.shared.counted_memory(),
+            &Memory::of(&self.cx.shared),
+            self.cx.shared.counted_memory(),
             maxmemory,
         );
         w.verbatim("txt", text.as_bytes());
     }
 
     pub(super) fn memory_malloc_stats(&self, w: &mut Writer<'_>) {
-        w.verbatim("txt", (self.context.shared.hooks.allocator)().as_bytes());
+        w.verbatim("txt", (self.cx.shared.hooks.allocator)().as_bytes());
     }
 
     pub(super) fn memory_purge(&self, w: &mut Writer<'_>) {
-        (self.context.shared.hooks.purge)();
+        (self.cx.shared.hooks.purge)();
         w.ok();
     }
 }

@@ -23,7 +23,7 @@ impl Gateway {
             return Err(ReplyError::TimeoutNegative);
         }
         let until = self
-            .context
+            .cx
             .turn
             .now
             .0
@@ -33,18 +33,16 @@ impl Gateway {
             until: UnixMillis(until),
             is_for_all,
         };
-        self.context.shared.pause.begin(self.context.turn.now, pause);
+        self.cx.shared.pause.begin(self.cx.turn.now, pause);
         self.look_at_pause();
         w.ok();
         Ok(())
     }
 
     pub(super) fn client_unpause(&mut self, w: &mut Writer<'_>) {
-        self.context.shared.pause.end();
+        self.cx.shared.pause.end();
         self.look_at_pause();
-        self.context
-            .outbox
-            .send_to_others(self.context.worker, || Message::Wake);
+        self.cx.outbox.send_to_others(self.cx.worker, || Message::Wake);
         w.ok();
     }
 }

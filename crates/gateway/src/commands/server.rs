@@ -14,7 +14,7 @@ pub(super) const NOTHING_TO_SAVE_TO: ReplyError =
 impl Gateway {
     /// The clock is read once a turn, in milliseconds: the last three digits of the microseconds are 0.
     pub(super) fn time(&mut self, w: &mut Writer<'_>) {
-        let now = self.context.turn.now.0;
+        let now = self.cx.turn.now.0;
         w.array(2);
         w.bulk_integer(now.div_euclid(1_000));
         w.bulk_integer(now.rem_euclid(1_000) * 1_000);
@@ -25,15 +25,13 @@ impl Gateway {
         match Shutdown::parse(args.from(1))? {
             Shutdown::Abort => return Err(ReplyError::Fixed("ERR No shutdown in progress.")),
             Shutdown::SaveFirst => return Err(NOTHING_TO_SAVE_TO),
-            Shutdown::LeaveNothing => self.context.shared.leaves_nothing.store(true, Ordering::Relaxed),
+            Shutdown::LeaveNothing => self.cx.shared.leaves_nothing.store(true, Ordering::Relaxed),
             Shutdown::Stop => {}
         }
-        self.context.shared.is_stopping.store(true, Ordering::Relaxed);
+        self.cx.shared.is_stopping.store(true, Ordering::Relaxed);
         session.is_closing = true;
         // Only to wake them: they look whether to stop before they wait again.
-        self.context
-            .outbox
-            .send_to_others(self.context.worker, || Message::Reap);
+        self.cx.outbox.send_to_others(self.cx.worker, || Message::Reap);
         Ok(())
     }
 }

@@ -37,12 +37,12 @@ impl Gateway {
     }
 
     pub(super) fn slow_log_len(&self, w: &mut Writer<'_>) {
-        let held = self.context.shared.total(|worker| worker.slow_log().len() as u64);
-        w.integer(held.min(self.context.settings.slowlog_max_len) as i64);
+        let held = self.cx.shared.total(|worker| worker.slow_log().len() as u64);
+        w.integer(held.min(self.cx.settings.slowlog_max_len) as i64);
     }
 
     pub(super) fn slow_log_reset(&self, w: &mut Writer<'_>) {
-        for worker in &self.context.shared.workers {
+        for worker in &self.cx.shared.workers {
             worker.slow_log().clear();
         }
         w.ok();
@@ -52,11 +52,11 @@ impl Gateway {
     /// own, so that the newest of all are among them.
     fn slow_entries(&self) -> Vec<SlowEntry> {
         let mut entries: Vec<SlowEntry> = Vec::new();
-        for worker in &self.context.shared.workers {
+        for worker in &self.cx.shared.workers {
             entries.extend(worker.slow_log().entries().cloned());
         }
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.id));
-        entries.truncate(usize::try_from(self.context.settings.slowlog_max_len).unwrap_or(usize::MAX));
+        entries.truncate(usize::try_from(self.cx.settings.slowlog_max_len).unwrap_or(usize::MAX));
         entries
     }
 }

@@ -25,12 +25,13 @@ use std::collections::BTreeMap;
 impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
     pub(crate) fn begin(&mut self, connection: &mut Connection, program: Program) {
-        let extent = program.extent(self.context.groups);
-        let can_run_here = program.request.is_none() && self.local.can_run_here(&program, &extent);
+        let extent = program.extent(self.cx.groups);
+        let can_run_here = program.request.is_none() && self.cx.local.can_run_here(&program, &extent);
         let may_be_lent = |group: &GroupId| {
-            self.local
+            self.cx
+                .local
                 .index(*group)
-                .is_some_and(|index| !self.local.replicas[index].awaits_log())
+                .is_some_and(|index| !self.cx.local.replicas[index].awaits_log())
         };
         let is_heavy = can_run_here
             && program.can_be_offloaded()
@@ -39,7 +40,7 @@ impl Gateway {
         if can_run_here && !is_heavy {
             return self.run_program_here(connection, &program);
         }
-        let reply_to = self.reserve(connection);
+        let reply_to = self.cx.reserve(connection);
         if program.is_exec || extent.is_whole {
             connection.session.is_waiting = true;
         } else {
@@ -52,25 +53,24 @@ impl Gateway {
         let touches = touches(&connection.session, command::CommandId::Exec.spec());
         let opened = if is_heavy {
             self.coordinator
-                .start_offload(&mut self.context, reply_to, program, extent, false, touches)
+                .start_offload(&mut self.cx, reply_to, program, extent, false, touches)
         } else {
-            self.coordinator
-                .start(&mut self.context, reply_to, program, extent)
+            self.coordinator.start(&mut self.cx, reply_to, program, extent)
         };
         self.route();
         if !is_exec && let Some(seq) = opened {
             // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
-            self.context.timing.is_ours = false;
-            let spent = self.context.timing.spent();
+            self.cx.timing.is_ours = false;
+            let spent = self.cx.timing.spent();
             self.coordinator.note_spent(seq, spent);
         }
     }
 
     /// Asks a group something, wherever it lives.
     pub(crate) fn request(&mut self, group: GroupId, request: Request) {
-        let Some(index) = self.local.index(group) else {
-            let worker = self.local.owner(group);
-            return self.context.outbox.send(
+        let Some(index) = self.cx.local.index(group) else {
+            let worker = self.cx.local.owner(group);
+            return self.cx.send(
                 worker,
                 Message::Request {
                     group,
@@ -79,18 +79,18 @@ impl Gateway {
             );
         };
         let mut outputs = Vec::new();
-        if self.local.replicas[index].has_log() {
+        if self.cx.local.replicas[index].has_log() {
             self.ask_leader(index, request, &mut outputs);
-            return self.context.outbox.outputs.extend(outputs);
+            return self.cx.outbox.outputs.extend(outputs);
         }
-        self.local.replicas[index].handle(&self.context.turn, request, &mut outputs);
+        self.cx.local.replicas[index].handle(&self.cx.turn, request, &mut outputs);
         self.tell(index);
-        self.context.outbox.outputs.extend(outputs);
+        self.cx.outbox.outputs.extend(outputs);
     }
 
     /// Carries on whatever the groups of this worker have answered.
     pub fn pump(&mut self) {
-        while let Some(output) = self.context.outbox.outputs.pop_front() {
+        while let Some(output) = self.cx.outbox.outputs.pop_front() {
             let worker = match &output {
                 Output::Replied { reply_to, .. }
                 | Output::Answered { reply_to, .. }
@@ -110,12 +110,10 @@ impl Gateway {
                 | Output::Decided { worker, .. }
                 | Output::Undecided { worker, .. } => *worker,
             };
-            if worker == self.context.worker {
+            if worker == self.cx.worker {
                 self.on_output(output);
             } else {
-                self.context
-                    .outbox
-                    .send(worker, Message::Output(Box::new(output)));
+                self.cx.send(worker, Message::Output(Box::new(output)));
             }
             self.serve_waiters();
         }
@@ -124,28 +122,31 @@ impl Gateway {
     /// Sees to what the coordinator wants done.
     pub(crate) fn route(&mut self) {
         loop {
-            if let Some((group, request)) = self.context.outbox.requests.pop_front() {
+            if let Some((group, request)) = self.cx.outbox.requests.pop_front() {
                 self.request(group, request);
-            } else if let Some(finished) = self.context.outbox.finished.pop_front() {
+            } else if let Some((reply_to, program)) = self.cx.outbox.programs.pop_front() {
+                let extent = program.extent(self.cx.groups);
+                self.coordinator.start(&mut self.cx, reply_to, program, extent);
+            } else if let Some(finished) = self.cx.outbox.finished.pop_front() {
                 self.finish(finished);
             } else {
-                return;
+                return self.tell_noted();
             }
         }
     }
 
     fn finish(&mut self, Finished { answered, came_at }: Finished) {
-        if self.ends_try(answered.reply_to, &answered.replies) {
+        if self
+            .blocking
+            .ends_try(&mut self.cx, answered.reply_to, &answered.replies)
+        {
             return;
         }
         if let Some(came_at) = came_at {
-            let took = self.context.timing.now().saturating_sub(came_at);
-            self.context
-                .note_program(&answered.program, took, answered.reply_to);
+            let took = self.cx.timing.now().saturating_sub(came_at);
+            self.cx.note_program(&answered.program, took, answered.reply_to);
         }
-        self.context
-            .outbox
-            .deliver(Delivery::Answered(Box::new(answered)));
+        self.cx.deliver(Delivery::Answered(Box::new(answered)));
     }
 
     /// The one dispatch of what groups answer.
@@ -158,7 +159,7 @@ impl Gateway {
             } => self.on_replied(reply_to, reply, journey),
             Output::Answered { reply_to, replies } => self.on_answered(reply_to, replies),
             Output::Versions { reply_to, versions } => self.on_versions(reply_to, versions),
-            Output::Waits { reply_to } => self.on_waits(reply_to),
+            Output::Waits { reply_to } => self.blocking.on_waits(&mut self.cx, reply_to),
             Output::TooLarge { reply_to } => self.on_too_large(reply_to),
             Output::Locked {
                 txn,
@@ -168,7 +169,7 @@ impl Gateway {
                 objects,
             } => self
                 .coordinator
-                .on_locked(&mut self.context, txn, group, is_logged, time, objects),
+                .on_locked(&mut self.cx, txn, group, is_logged, time, objects),
             Output::Voted {
                 txn,
                 group,
@@ -177,10 +178,8 @@ impl Gateway {
                 replies,
             } => self
                 .coordinator
-                .on_vote(&mut self.context, txn, group, vote, is_logged, replies),
-            Output::Seen { txn, group, seen } => {
-                self.coordinator.on_seen(&mut self.context, txn, group, seen)
-            }
+                .on_vote(&mut self.cx, txn, group, vote, is_logged, replies),
+            Output::Seen { txn, group, seen } => self.coordinator.on_seen(&mut self.cx, txn, group, seen),
             Output::Fetched {
                 txn,
                 group,
@@ -189,7 +188,7 @@ impl Gateway {
                 time,
             } => self
                 .coordinator
-                .on_fetched(&mut self.context, txn, group, objects, age, time),
+                .on_fetched(&mut self.cx, txn, group, objects, age, time),
             Output::QueriedTxn {
                 txn,
                 group,
@@ -197,18 +196,13 @@ impl Gateway {
                 ..
             } => self
                 .coordinator
-                .on_queried_txn(&mut self.context, txn, group, vote_record),
+                .on_queried_txn(&mut self.cx, txn, group, vote_record),
             Output::Decided {
                 txn, group, replies, ..
-            } => self
-                .coordinator
-                .on_decided(&mut self.context, txn, group, replies),
-            Output::Undecided { txn, group, .. } => {
-                self.coordinator.on_undecided(&mut self.context, txn, group)
-            }
+            } => self.coordinator.on_decided(&mut self.cx, txn, group, replies),
+            Output::Undecided { txn, group, .. } => self.coordinator.on_undecided(&mut self.cx, txn, group),
             Output::Resolved { txn, group, replies } => {
-                self.coordinator
-                    .on_part_done(&mut self.context, txn, group, replies)
+                self.coordinator.on_part_done(&mut self.cx, txn, group, replies)
             }
             Output::Failed {
                 reply_to,
@@ -217,10 +211,9 @@ impl Gateway {
             } => self.on_failed(reply_to, error, journey),
             Output::FailedWatch { reply_to, error } => self.on_failed_watch(reply_to, error),
             Output::FailedPart { txn, error, .. } => {
-                self.coordinator
-                    .on_failed_transaction(&mut self.context, txn, error)
+                self.coordinator.on_failed_transaction(&mut self.cx, txn, error)
             }
-            Output::Wound { txn } => self.coordinator.on_wound(&mut self.context, txn),
+            Output::Wound { txn } => self.coordinator.on_wound(&mut self.cx, txn),
         }
         self.route();
     }
@@ -229,12 +222,12 @@ impl Gateway {
     fn on_failed(&mut self, reply_to: ReplyTo, error: &'static str, journey: Option<Journey>) {
         let mut bytes = Vec::new();
         Writer::new(&mut bytes, Protocol::Resp2).error(error);
-        if self.on_tried(reply_to, &bytes) {
+        if self.blocking.on_tried(&mut self.cx, reply_to, &bytes) {
             return;
         }
         let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
             let reply = bytes.into();
-            return self.context.outbox.deliver(Delivery::Replied {
+            return self.cx.deliver(Delivery::Replied {
                 reply_to,
                 reply,
                 journey,
@@ -256,15 +249,15 @@ impl Gateway {
         if self.watches.forget(reply_to) {
             let mut bytes = Vec::new();
             Writer::new(&mut bytes, Protocol::Resp2).error(error);
-            self.context.outbox.deliver(Delivery::Awaited { reply_to, bytes });
+            self.cx.deliver(Delivery::Awaited { reply_to, bytes });
         }
     }
 
     /// The leader of a command's group has answered it.
     fn on_replied(&mut self, reply_to: ReplyTo, reply: FrozenRope, journey: Option<Journey>) {
         // Nothing is shared with the reply of a command that was only tried: those pop.
-        if !self.on_tried(reply_to, reply.bytes()) {
-            self.context.outbox.deliver(Delivery::Replied {
+        if !self.blocking.on_tried(&mut self.cx, reply_to, reply.bytes()) {
+            self.cx.deliver(Delivery::Replied {
                 reply_to,
                 reply,
                 journey,
@@ -276,10 +269,10 @@ impl Gateway {
         let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();
-            if self.on_tried(reply_to, &bytes) {
+            if self.blocking.on_tried(&mut self.cx, reply_to, &bytes) {
                 return;
             }
-            return self.context.outbox.deliver(Delivery::Reply { reply_to, bytes });
+            return self.cx.deliver(Delivery::Reply { reply_to, bytes });
         };
         let sees_whole = |operation: &Operation| operation.spec.route != command::Route::Keys;
         let replies = match replies {
@@ -301,17 +294,15 @@ impl Gateway {
             program,
             replies,
         };
-        self.context
-            .outbox
-            .deliver(Delivery::Answered(Box::new(answered)));
+        self.cx.deliver(Delivery::Answered(Box::new(answered)));
     }
 
     /// Commands within one group would hold its worker up there.
     fn on_too_large(&mut self, reply_to: ReplyTo) {
         let program = self.coordinator.blocks.remove(&reply_to.place());
         let program = program.expect("it waits for its group");
-        let extent = program.extent(self.context.groups);
+        let extent = program.extent(self.cx.groups);
         self.coordinator
-            .start_offload(&mut self.context, reply_to, program, extent, false, true);
+            .start_offload(&mut self.cx, reply_to, program, extent, false, true);
     }
 }

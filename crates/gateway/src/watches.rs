@@ -11,7 +11,8 @@
 //! when it takes another one for the leader, or when the link broke: the other side forgets then. Whoever cannot keep a
 //! key says so, and is asked again every [`POLL`]: each time the clients try their commands.
 
-use crate::gateway::Gateway;
+use crate::blocking::Blocking;
+use crate::context::Context;
 use bytes::Bytes;
 use ids::{GroupId, Monotonic, NodeId};
 use peer_wire::{Await, Filled, PeerMessage};
@@ -42,7 +43,7 @@ pub(crate) struct Watches {
 
 impl Watches {
     /// A link broke: who was behind it asks again, and is to be asked again.
-    pub(super) fn on_link_lost(&mut self, node: NodeId) -> usize {
+    pub(crate) fn on_link_lost(&mut self, node: NodeId) -> usize {
         if self.asked == Some(node) {
             self.asked = None;
         }
@@ -72,7 +73,7 @@ impl Watches {
         was_there
     }
 
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.wanted.is_empty() && self.asked.is_none() && self.kept.is_empty()
     }
 }
@@ -95,45 +96,47 @@ fn tell(group: GroupId, (db, key): &FullKey, is_kept: bool) -> PeerMessage {
     })
 }
 
-impl Gateway {
+impl Blocking {
+    /// The index of a group, if it is one of this worker's and there is a cluster.
+    fn watched(&self, cx: &Context, group: GroupId) -> Option<usize> {
+        cx.local.index(group).filter(|index| *index < self.watches.len())
+    }
+
     /// The first client here waits for a key of a group, or the last one does not any more.
-    pub(crate) fn watch_key(&mut self, index: usize, key: &FullKey, is_on: bool) {
-        let group = self.local.replicas[index].group();
-        let seats = &mut self.cluster.seats;
-        let outbox = &mut self.context.outbox.peer_messages;
+    pub(crate) fn watch_key(&mut self, cx: &mut Context, index: usize, key: &FullKey, is_on: bool) {
+        let group = cx.local.replicas[index].group();
+        let outbox = &mut cx.outbox.peer_messages;
         // Before there is a cluster there is nobody to ask.
-        let Some(seat) = seats.get_mut(index) else {
+        let Some(watches) = self.watches.get_mut(index) else {
             return;
         };
         if is_on {
-            seat.watches.wanted.insert(key.clone(), None);
+            watches.wanted.insert(key.clone(), None);
         } else {
-            seat.watches.wanted.remove(key);
+            watches.wanted.remove(key);
         }
-        if let Some(node) = seat.watches.asked {
+        if let Some(node) = watches.asked {
             outbox.push((node, ask(group, key, is_on)));
         }
     }
 
-    /// Time passes: whoever is to be asked is asked.
-    pub(super) fn tick_watches(&mut self, index: usize) {
-        let now = self.context.now;
-        let is_replicated = self.local.replicas[index].has_log();
-        let group = self.local.replicas[index].group();
-        let seats = &mut self.cluster.seats;
-        let outbox = &mut self.context.outbox.peer_messages;
-        let seat = &mut seats[index];
-        let has_replica = self.local.replicas[index].member().is_some();
-        let holder = seat.target.filter(|_| is_replicated && !has_replica);
-        let watches = &mut seat.watches;
+    /// Time passes: whoever is to be asked is asked. `target` is where the group is thought to be led.
+    pub(crate) fn tick_watches(&mut self, cx: &mut Context, index: usize, target: Option<NodeId>) {
+        let now = cx.now;
+        let is_replicated = cx.local.replicas[index].has_log();
+        let group = cx.local.replicas[index].group();
+        let outbox = &mut cx.outbox.peer_messages;
+        let has_replica = cx.local.replicas[index].member().is_some();
+        let holder = target.filter(|_| is_replicated && !has_replica);
+        let watches = &mut self.watches[index];
         if watches.is_idle() {
             return;
         }
         if !has_replica && watches.kept_count > 0 {
             // It was here, and is not any more.
             for _ in 0..std::mem::take(&mut watches.kept_count) {
-                self.local.replicas[index].state_mut().await_keys(false);
-                self.cluster.watchers -= 1;
+                cx.local.replicas[index].state_mut().await_keys(false);
+                self.watchers -= 1;
             }
             for (key, nodes) in std::mem::take(&mut watches.kept) {
                 outbox.extend(nodes.into_iter().map(|node| (node, tell(group, &key, false))));
@@ -156,43 +159,42 @@ impl Gateway {
         if is_other {
             let wanted: Vec<FullKey> = watches.wanted.keys().cloned().collect();
             // They may have been filled while nobody looked.
-            self.wake_lines(wanted);
+            self.wake_lines(cx, wanted);
         }
     }
 
     /// Clients of another node wait for a key of a group that has a replica here, or do not any more.
-    pub(super) fn on_peer_await(&mut self, from: NodeId, waits: Await) {
-        let Some(index) = self.seated(waits.group) else {
+    pub(crate) fn on_peer_await(&mut self, cx: &mut Context, from: NodeId, waits: Await) {
+        let Some(index) = self.watched(cx, waits.group) else {
             return;
         };
         let key: FullKey = (waits.db, Box::from(&waits.key[..]));
-        let seats = &mut self.cluster.seats;
-        let outbox = &mut self.context.outbox.peer_messages;
-        let seat = &mut seats[index];
+        let outbox = &mut cx.outbox.peer_messages;
+        let watches = &mut self.watches[index];
         if !waits.is_on {
-            if seat.watches.let_go(&key, from) {
-                self.local.replicas[index].state_mut().await_keys(false);
-                self.cluster.watchers -= 1;
+            if watches.let_go(&key, from) {
+                cx.local.replicas[index].state_mut().await_keys(false);
+                self.watchers -= 1;
             }
             return;
         }
-        let has_room = seat.watches.kept_count < KEPT_MAX && key.1.len() <= KEPT_KEY_BYTES_MAX;
-        if self.local.replicas[index].member().is_none() || !has_room {
+        let has_room = watches.kept_count < KEPT_MAX && key.1.len() <= KEPT_KEY_BYTES_MAX;
+        if cx.local.replicas[index].member().is_none() || !has_room {
             outbox.push((from, tell(waits.group, &key, false)));
-        } else if seat.watches.keep(key, from) {
-            self.local.replicas[index].state_mut().await_keys(true);
-            self.cluster.watchers += 1;
+        } else if watches.keep(key, from) {
+            cx.local.replicas[index].state_mut().await_keys(true);
+            self.watchers += 1;
         }
     }
 
     /// A key of a group without a replica here may have been filled.
-    pub(super) fn on_peer_filled(&mut self, from: NodeId, filled: Filled) {
-        let Some(index) = self.seated(filled.group) else {
+    pub(crate) fn on_peer_filled(&mut self, cx: &mut Context, from: NodeId, filled: Filled) {
+        let Some(index) = self.watched(cx, filled.group) else {
             return;
         };
         let key: FullKey = (filled.db, Box::from(&filled.key[..]));
-        let again = self.context.now.after(POLL);
-        let watches = &mut self.cluster.seats[index].watches;
+        let again = cx.now.after(POLL);
+        let watches = &mut self.watches[index];
         let is_asked = watches.asked == Some(from);
         let Some(awaited) = watches.wanted.get_mut(&key) else {
             return;
@@ -200,18 +202,17 @@ impl Gateway {
         if !filled.is_kept && is_asked {
             *awaited = Some(again);
         }
-        self.wake_lines(vec![key]);
+        self.wake_lines(cx, vec![key]);
     }
 
     /// Tells other nodes which of the keys that they wait for were filled; with `is_any`, it may have been any.
-    pub(crate) fn tell_watchers(&mut self, index: usize, filled: &[FullKey], is_any: bool) {
-        let group = self.local.replicas[index].group();
-        let seats = &mut self.cluster.seats;
-        let outbox = &mut self.context.outbox.peer_messages;
-        let Some(seat) = seats.get(index) else {
+    pub(crate) fn tell_watchers(&mut self, cx: &mut Context, index: usize, filled: &[FullKey], is_any: bool) {
+        let group = cx.local.replicas[index].group();
+        let outbox = &mut cx.outbox.peer_messages;
+        let Some(watches) = self.watches.get(index) else {
             return;
         };
-        let kept = &seat.watches.kept;
+        let kept = &watches.kept;
         let mut say = |key: &FullKey, nodes: &BTreeSet<NodeId>| {
             outbox.extend(nodes.iter().map(|&node| (node, tell(group, key, true))));
         };
@@ -227,18 +228,18 @@ impl Gateway {
     }
 
     /// The whole state of a group was replaced: any key may have been filled.
-    pub(super) fn all_filled(&mut self, index: usize) {
-        self.tell_watchers(index, &[], true);
-        let wanted = self.cluster.seats[index].watches.wanted.keys().cloned().collect();
-        self.wake_lines(wanted);
+    pub(crate) fn all_filled(&mut self, cx: &mut Context, index: usize) {
+        self.tell_watchers(cx, index, &[], true);
+        let wanted = self.watches[index].wanted.keys().cloned().collect();
+        self.wake_lines(cx, wanted);
     }
 
     /// A link broke.
-    pub(super) fn forget_watcher(&mut self, index: usize, node: NodeId) {
-        let gone = self.cluster.seats[index].watches.on_link_lost(node);
+    pub(crate) fn forget_watcher(&mut self, cx: &mut Context, index: usize, node: NodeId) {
+        let gone = self.watches[index].on_link_lost(node);
         for _ in 0..gone {
-            self.local.replicas[index].state_mut().await_keys(false);
+            cx.local.replicas[index].state_mut().await_keys(false);
         }
-        self.cluster.watchers -= gone;
+        self.watchers -= gone;
     }
 }
