@@ -5,8 +5,8 @@
 
 use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::node::Shape;
-use crate::programs::Mix;
 use crate::seed::Options;
+use crate::workloads::{self, Mix};
 use ids::Prng;
 use mutations::Mutation;
 use std::fmt;
@@ -340,20 +340,15 @@ impl fmt::Display for Swarm {
             self.stalls.1 / MILLIS,
         )?;
         let mix = &self.mix;
+        let weights = workloads::NAMES.iter().zip(mix.weights);
+        let weights: Vec<String> = weights.map(|(name, weight)| format!("{name} {weight}")).collect();
         writeln!(
             f,
-            "transactions: {} % of requests, on {} keys, {} % reads; lists {}, accounts {}, ring {}, elements {}, banners {}, \
-             database {}, lapsing {}",
+            "transactions: {} % of requests, on {} keys, {} % reads; {}",
             mix.share,
             mix.keys,
             mix.reads,
-            mix.weights[0],
-            mix.weights[1],
-            mix.weights[2],
-            mix.weights[3],
-            mix.weights[4],
-            mix.weights[5],
-            mix.weights[6],
+            weights.join(", "),
         )?;
         write!(
             f,

@@ -11,13 +11,12 @@
 
 use crate::clients::Clients;
 use crate::clock::{Clock, MICROS, MILLIS, NodeClock, SECONDS};
+use crate::full_node::{Checks, Fate, Frame, FullNode, Left, Order, check_at_rest, describe_piece};
 use crate::network::Network;
-use crate::node::{Birth, Connection, Input, Output, Whim};
+use crate::node::{Bootstrap, Connection, Input, Output, Whim};
+use crate::reply;
 use crate::swarm::Swarm;
 use crate::trace::Trace;
-use crate::whole::{Checks, Fate, Frame, Left, Order, Whole, check_at_rest, describe_piece};
-use crate::workload::{self, Workload};
-use history::{History, Verdict};
 use ids::{Monotonic, NodeId, Prng};
 use std::collections::BTreeMap;
 use storage::SimDisk;
@@ -53,7 +52,7 @@ const MINUTE: u64 = 60 * SECONDS;
 
 /// A process and the machine it runs on.
 struct Machine {
-    node: Option<Whole>,
+    node: Option<FullNode>,
     left: Option<Left>,
     clock: NodeClock,
     prng: Prng,
@@ -75,7 +74,7 @@ struct Machine {
 impl Machine {
     fn disk(&self) -> Option<&SimDisk> {
         let left = self.left.as_ref().map(Left::disk);
-        self.node.as_ref().map(Whole::disk).or(left)
+        self.node.as_ref().map(FullNode::disk).or(left)
     }
 
     /// Its disk does not fail, or not any more.
@@ -137,17 +136,6 @@ struct Wire {
     is_open: bool,
 }
 
-/// What a simulation was.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Summary {
-    /// Events.
-    pub events: u64,
-    /// Requests of clients.
-    pub calls: usize,
-    /// A number that follows from everything that happened: two runs of one seed must agree.
-    pub fingerprint: u64,
-}
-
 /// A simulation. See the file's header.
 pub(crate) struct World<'a> {
     swarm: &'a Swarm,
@@ -170,13 +158,6 @@ pub(crate) struct World<'a> {
     is_over: bool,
     count: u64,
     fingerprint: u64,
-}
-
-/// Clients of a seed; apart from the world, so that their history outlives a panic.
-pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
-    let mut prng = Prng::new(seed ^ 0x434c_4945_4e54_0002);
-    let workload = Workload::new(swarm.keys, swarm.reads, Prng::new(prng.next_u64()));
-    Clients::new(swarm.clients, workload, swarm.mix.clone(), prng)
 }
 
 impl<'a> World<'a> {
@@ -233,11 +214,11 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs it to its end: how many events there were, and the fingerprint.
     ///
     /// # Errors
     /// What went wrong.
-    pub(crate) fn run(mut self) -> Result<Summary, String> {
+    pub(crate) fn run(mut self) -> Result<(u64, u64), String> {
         for node in 0..self.machines.len() - self.swarm.late {
             let delay = self.prng.below(20 * MILLIS);
             self.schedule(delay, Event::Start(node, 0));
@@ -261,11 +242,7 @@ impl<'a> World<'a> {
             self.happen(event)?;
         }
         self.trace.add(self.now, || "at rest".to_owned());
-        Ok(Summary {
-            events: self.count,
-            calls: self.clients.calls(),
-            fingerprint: self.fingerprint,
-        })
+        Ok((self.count, self.fingerprint))
     }
 
     /// As soon as the cluster has formed, clients come, and faults.
@@ -369,7 +346,7 @@ impl<'a> World<'a> {
             Event::Rest(until) => self.on_rest(until),
             Event::Recovery => {
                 let running = running(&self.machines);
-                let orders = Whole::recoveries(&running);
+                let orders = FullNode::recoveries(&running);
                 self.trace.add(self.now, || {
                     format!("operator: {} groups begin anew", orders.len())
                 });
@@ -423,7 +400,7 @@ impl<'a> World<'a> {
                     Input::LinkUp(peer) => format!("link to {} up", peer.0),
                     Input::LinkDown(peer) => format!("link to {} down", peer.0),
                     Input::Bytes(connection, bytes) => {
-                        format!("connection {}: {}", connection.0, workload::words(bytes))
+                        format!("connection {}: {}", connection.0, reply::words(bytes))
                     }
                     Input::Gone(connection) => format!("connection {} is gone", connection.0),
                     Input::Order(_) => "an order".to_owned(),
@@ -467,7 +444,7 @@ impl<'a> World<'a> {
             "empty"
         };
         self.trace.add(self.now, || format!("node {index} starts {how}"));
-        let birth = Birth {
+        let bootstrap = Bootstrap {
             me: NodeId(index as u64),
             left,
             founds: index == 0 && self.calm_at == u64::MAX,
@@ -477,7 +454,7 @@ impl<'a> World<'a> {
         };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
         let mut out = Output::new(self.trace.is_wanted());
-        match Whole::start(birth, &mut clock, &mut out) {
+        match FullNode::start(bootstrap, &mut clock, &mut out) {
             Ok(node) => machine.node = Some(node),
             Err(left) => {
                 machine.left = Some(left);
@@ -561,7 +538,7 @@ impl<'a> World<'a> {
 
     fn rearm(&mut self, index: usize) {
         let machine = &mut self.machines[index];
-        let wanted = machine.node.as_ref().and_then(Whole::next_timer);
+        let wanted = machine.node.as_ref().and_then(FullNode::next_timer);
         let Some(wanted) = wanted else {
             machine.timer = None;
             machine.timers += 1;
@@ -668,7 +645,11 @@ impl<'a> World<'a> {
             None => {
                 let count = self.machines.len() as u64;
                 let node = self.prng.below(count) as usize;
-                if !self.machines[node].node.as_ref().is_some_and(Whole::is_serving) {
+                if !self.machines[node]
+                    .node
+                    .as_ref()
+                    .is_some_and(FullNode::is_serving)
+                {
                     let at = self.now + 5 * MILLIS;
                     self.schedule(at, Event::Wake(index));
                     return Ok(());
@@ -788,7 +769,10 @@ impl<'a> World<'a> {
             }
             Fault::HandOver => {
                 // One that has not begun has nothing to hand over yet.
-                let is_serving = self.machines[node].node.as_ref().is_some_and(Whole::is_serving);
+                let is_serving = self.machines[node]
+                    .node
+                    .as_ref()
+                    .is_some_and(FullNode::is_serving);
                 if is_serving || self.survives_without(&[node], false) {
                     if self.disks.below(3) == 0 {
                         let (life, within) = (self.machines[node].life, 1 << self.disks.below(28));
@@ -879,7 +863,7 @@ impl<'a> World<'a> {
 
     fn whim(&mut self, whim: Whim) {
         let running = running(&self.machines);
-        let orders = Whole::orders(&running, whim, &mut self.prng);
+        let orders = FullNode::orders(&running, whim, &mut self.prng);
         self.trace.add(self.now, || format!("operator: {whim:?}"));
         self.deliver(orders);
     }
@@ -898,13 +882,19 @@ impl<'a> World<'a> {
     /// Whether nothing is lost if these are gone too. Whose disk has failed is on its way out, hears of no version of the cluster
     /// any more, and may leave nothing: it counts as gone.
     fn survives_without(&self, gone: &[usize], is_for_ever: bool) -> bool {
-        let has_failed = |index: usize| self.machines[index].node.as_ref().is_some_and(Whole::has_failed);
+        let has_failed = |index: usize| {
+            self.machines[index]
+                .node
+                .as_ref()
+                .is_some_and(FullNode::has_failed)
+        };
         let stays = |index: usize| !gone.contains(&index) && !has_failed(index);
         let machines = self.machines.iter().enumerate();
         let machines = machines.map(|(index, machine)| Some(machine).filter(|_| stays(index)));
-        let running: Vec<Option<&Whole>> = machines.clone().map(|machine| machine?.node.as_ref()).collect();
+        let running: Vec<Option<&FullNode>> =
+            machines.clone().map(|machine| machine?.node.as_ref()).collect();
         let left: Vec<Option<&Left>> = machines.map(|machine| machine?.left.as_ref()).collect();
-        Whole::survives(&running, &left, is_for_ever, &self.checks)
+        FullNode::survives(&running, &left, is_for_ever, &self.checks)
     }
 
     /// A process ends; another starts a while later.
@@ -1022,18 +1012,6 @@ impl<'a> World<'a> {
 }
 
 /// The processes that run, by their machines.
-fn running(machines: &[Machine]) -> Vec<Option<&Whole>> {
+fn running(machines: &[Machine]) -> Vec<Option<&FullNode>> {
     machines.iter().map(|machine| machine.node.as_ref()).collect()
-}
-
-/// Judges what the clients saw.
-///
-/// # Errors
-/// What no single machine could have shown them.
-pub(crate) fn judge(history: &History) -> Result<(), String> {
-    match history::check(history) {
-        Verdict::Linearizable => Ok(()),
-        Verdict::Violated(violation) => Err(violation.to_string()),
-        Verdict::Undecided(undecided) => Err(undecided.to_string()),
-    }
 }

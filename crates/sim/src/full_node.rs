@@ -26,7 +26,7 @@ mod store;
 mod worker;
 
 use crate::clock::{Clock, lent};
-use crate::node::{Birth, Input, Output, Whim};
+use crate::node::{Bootstrap, Input, Output, Whim};
 pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
@@ -73,7 +73,7 @@ pub fn given_up() -> u64 {
 const VIEWS_MAX: usize = 8;
 
 /// See the file's header.
-pub(crate) struct Whole {
+pub(crate) struct FullNode {
     machine: usize,
     machines: usize,
     groups: Groups,
@@ -168,7 +168,7 @@ pub(crate) struct Holding {
     pub(crate) has_change_ahead: bool,
 }
 
-impl Whole {
+impl FullNode {
     /// Learns where nodes are.
     fn learn(&mut self, book: &PeerBook) {
         let machines = book
@@ -618,12 +618,16 @@ fn book(map: &RoutingMap, me: NodeId) -> PeerBook {
     }
 }
 
-impl Whole {
+impl FullNode {
     /// A process starts, or does not because of its disk.
-    pub(crate) fn start(birth: Birth<'_>, clock: &mut Clock<'_>, out: &mut Output) -> Result<Whole, Left> {
-        let machine = birth.me.0 as usize;
-        let mut prng = Prng::new(birth.seed);
-        let disk = birth
+    pub(crate) fn start(
+        bootstrap: Bootstrap<'_>,
+        clock: &mut Clock<'_>,
+        out: &mut Output,
+    ) -> Result<FullNode, Left> {
+        let machine = bootstrap.me.0 as usize;
+        let mut prng = Prng::new(bootstrap.seed);
+        let disk = bootstrap
             .left
             .map_or_else(|| SimDisk::new(prng.next_u64()), |left| left.disk);
         let (store, found) = match Store::open(disk.clone()) {
@@ -637,7 +641,7 @@ impl Whole {
             }
         };
         let groups = Groups::with_default_partitions(
-            ids::GroupCount::new(birth.shape.groups).expect("a cluster has groups"),
+            ids::GroupCount::new(bootstrap.shape.groups).expect("a cluster has groups"),
         );
         let now = clock.read();
         let token = Token(u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64()));
@@ -658,11 +662,11 @@ impl Whole {
                 let (restored, left_by) = (found.restored, found.left_by.clone());
                 Meta::restore(config, restored, found.peers, left_by, memories.collect(), now)
             }
-            None if birth.founds => Meta::create(
+            None if bootstrap.founds => Meta::create(
                 config,
                 ClusterId(u128::from(prng.next_u64())),
                 groups,
-                checks::factor(birth.shape),
+                checks::factor(bootstrap.shape),
                 SemanticsVersion::CURRENT,
                 now,
             ),
@@ -676,14 +680,14 @@ impl Whole {
         let mut left_by = found.left_by;
         left_by.push(token);
         let left_by = found.identity.as_ref().map(|identity| (identity.node, left_by));
-        let machines = birth.shape.nodes;
+        let machines = bootstrap.shape.nodes;
         let links = Links::new(0, who, machine, machines, &mut prng);
-        let mut node = Whole {
+        let mut node = FullNode {
             machine,
             machines,
             groups,
-            workers: birth.shape.workers,
-            piece_bytes: birth.piece_bytes,
+            workers: bootstrap.shape.workers,
+            piece_bytes: bootstrap.piece_bytes,
             prng,
             store,
             meta,
@@ -790,7 +794,7 @@ impl Whole {
     /// Whether nothing that was acknowledged is lost, and every group can go on, if only these are left: running ones,
     /// and what ended ones have left. Those that are gone come back with nothing, or never if `is_for_ever` says so.
     pub(crate) fn survives(
-        running: &[Option<&Whole>],
+        running: &[Option<&FullNode>],
         left: &[Option<&Left>],
         is_for_ever: bool,
         checks: &Checks,
@@ -801,8 +805,8 @@ impl Whole {
     }
 
     /// What an operator who feels like it orders, and which node.
-    pub(crate) fn orders(running: &[Option<&Whole>], whim: Whim, prng: &mut Prng) -> Vec<(NodeId, Order)> {
-        let all: Vec<&Whole> = running.iter().flatten().copied().collect();
+    pub(crate) fn orders(running: &[Option<&FullNode>], whim: Whim, prng: &mut Prng) -> Vec<(NodeId, Order)> {
+        let all: Vec<&FullNode> = running.iter().flatten().copied().collect();
         match whim {
             Whim::Transfer => checks::transfer(&all, prng).into_iter().collect(),
             Whim::Cut => {
@@ -817,7 +821,7 @@ impl Whole {
     }
 
     /// What an operator orders for groups that have lost the memory of most of their voters, as `chorale admin recover` plans it.
-    pub(crate) fn recoveries(running: &[Option<&Whole>]) -> Vec<(NodeId, Order)> {
+    pub(crate) fn recoveries(running: &[Option<&FullNode>]) -> Vec<(NodeId, Order)> {
         let all = || running.iter().flatten();
         let Some(leader) = all().find(|node| node.meta.leads() && node.is_serving()) else {
             return Vec::new();
