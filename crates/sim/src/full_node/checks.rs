@@ -150,6 +150,9 @@ impl Checks {
         if let Some(map) = &node.map {
             self.check_map(map)?;
         }
+        node.meta
+            .check()
+            .map_err(|what| format!("node {machine}, the meta group: {what}"))?;
         // What could not be written was promised to nobody.
         if !node.has_failed {
             self.check_promises(machine, node)?;
