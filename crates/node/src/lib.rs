@@ -4,6 +4,7 @@
 //! socket), `mailboxes.rs` (queues between workers), `offload_jobs.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
 //! `memory.rs`, `metrics.rs`.
 
+mod acceptor;
 mod announcing;
 mod bootstrap;
 mod clock;
@@ -18,6 +19,7 @@ mod metrics;
 mod offload_jobs;
 mod peers;
 mod random;
+mod rates;
 mod recovery;
 mod shutdown;
 mod start;
