@@ -1,13 +1,15 @@
 //! Where the pure parts meet the world: worker loops, sockets, clocks, signals.
 //!
-//! Reading order: `start.rs` (start and end of a node), `worker.rs` (one loop, one core), `link.rs` (one
+//! Reading order: `start.rs` (start and end of a node), `bootstrap.rs` (how it comes to know who it is), `worker.rs` (one loop, one core), `link.rs` (one
 //! socket), `mailboxes.rs` (queues between workers), `offload_jobs.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
 //! `memory.rs`, `metrics.rs`.
 
 mod acceptor;
+mod admin_source;
 mod announcing;
 mod bootstrap;
 mod clock;
+mod cluster_parts;
 mod handover;
 mod link;
 mod listener;
@@ -18,15 +20,18 @@ mod meta;
 mod metrics;
 mod offload_jobs;
 mod peers;
+mod ports;
 mod random;
 mod rates;
 mod recovery;
 mod shutdown;
 mod start;
+mod start_error;
 mod status;
 mod transactions;
 mod view;
 mod worker;
 
 pub use recovery::{MetaRecovery, recover_meta};
-pub use start::{StartError, run};
+pub use start::run;
+pub use start_error::StartError;
