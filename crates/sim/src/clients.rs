@@ -17,8 +17,7 @@ use std::collections::VecDeque;
 /// One client.
 pub(crate) struct Client {
     process: Process,
-    /// Where it is connected, and as what.
-    pub(crate) connection: Option<(Connection, usize)>,
+    pub(crate) connection: Option<Connection>,
     doing: Doing,
     /// When the oldest request that waits was sent.
     pub(crate) waits_since: u64,

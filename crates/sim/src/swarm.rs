@@ -96,7 +96,40 @@ fn late(nodes: usize, prng: &mut Prng) -> usize {
     }
 }
 
+/// What goes wrong, so many times a minute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    Partition,
+    Break,
+    Cut,
+    Kill,
+    HandOver,
+    Pause,
+    Jump,
+    Transfer,
+    Move,
+    Disk,
+    Ruin,
+}
+
 impl Swarm {
+    /// How often each fault is a minute, in the order in which the first of each is drawn.
+    pub(crate) fn faults(&self) -> [(Fault, u64); 11] {
+        [
+            (Fault::Partition, self.partitions),
+            (Fault::Break, self.breaks),
+            (Fault::Cut, self.breaks),
+            (Fault::Kill, self.kills),
+            (Fault::HandOver, self.hand_overs),
+            (Fault::Pause, self.pauses),
+            (Fault::Jump, self.jumps),
+            (Fault::Transfer, self.transfers),
+            (Fault::Move, self.moves),
+            (Fault::Disk, self.disks),
+            (Fault::Ruin, self.ruins),
+        ]
+    }
+
     /// The draw of `seed` within `options`. If a mistake is planted, the faults that it needs are more
     /// likely than by chance: a suite has minutes to catch it, and not nights.
     pub fn draw(seed: u64, options: &Options) -> Swarm {
@@ -350,21 +383,8 @@ impl fmt::Display for Swarm {
             mix.reads,
             weights.join(", "),
         )?;
-        write!(
-            f,
-            "a minute: {} partitions, {} broken links, {} kills, {} hand-overs, {} pauses, {} clocks set, \
-             {} leaders handed over, {} replicas moved, {} disks that fail, {} ruins; for {} s",
-            self.partitions,
-            self.breaks,
-            self.kills,
-            self.hand_overs,
-            self.pauses,
-            self.jumps,
-            self.transfers,
-            self.moves,
-            self.disks,
-            self.ruins,
-            self.storm / SECONDS,
-        )
+        let faults = self.faults().map(|(fault, rate)| format!("{fault:?} {rate}"));
+        let seconds = self.storm / SECONDS;
+        write!(f, "a minute: {}; for {seconds} s", faults.join(", "))
     }
 }

@@ -15,7 +15,7 @@ use crate::full_node::{Checks, Fate, Frame, FullNode, Left, Order, check_at_rest
 use crate::network::Network;
 use crate::node::{Bootstrap, Connection, Input, Output, Whim};
 use crate::reply;
-use crate::swarm::Swarm;
+use crate::swarm::{Fault, Swarm};
 use crate::trace::Trace;
 use ids::{Monotonic, NodeId, Prng};
 use std::collections::BTreeMap;
@@ -110,21 +110,6 @@ enum Event {
     Calm,
     Rest(u64),
     Recovery,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fault {
-    Partition,
-    Break,
-    Cut,
-    Kill,
-    HandOver,
-    Pause,
-    Jump,
-    Transfer,
-    Move,
-    Disk,
-    Ruin,
 }
 
 /// A client's connection, from the network's side.
@@ -241,7 +226,7 @@ impl<'a> World<'a> {
             }
             self.happen(event)?;
         }
-        self.trace.add(self.now, || "at rest".to_owned());
+        self.note(|| "at rest".to_owned());
         Ok((self.count, self.fingerprint))
     }
 
@@ -252,32 +237,19 @@ impl<'a> World<'a> {
             if self.now >= FORMING_MAX {
                 return Err("the cluster has not formed".to_owned());
             }
-            self.schedule(self.now + LOOK, Event::Look);
+            self.after(LOOK, Event::Look);
             return Ok(());
         }
-        self.trace.add(self.now, || "the cluster has formed".to_owned());
+        self.note(|| "the cluster has formed".to_owned());
         for node in self.machines.len() - self.swarm.late..self.machines.len() {
-            let at = self.now + self.prng.below(self.swarm.storm);
-            self.schedule(at, Event::Start(node, 0));
+            let delay = self.prng.below(self.swarm.storm);
+            self.after(delay, Event::Start(node, 0));
         }
         for client in 0..self.clients.clients.len() {
             let delay = self.prng.below(self.swarm.think + 1);
-            self.schedule(self.now + delay, Event::Wake(client));
+            self.after(delay, Event::Wake(client));
         }
-        let swarm = self.swarm;
-        for (fault, rate) in [
-            (Fault::Partition, swarm.partitions),
-            (Fault::Break, swarm.breaks),
-            (Fault::Cut, swarm.breaks),
-            (Fault::Kill, swarm.kills),
-            (Fault::HandOver, swarm.hand_overs),
-            (Fault::Pause, swarm.pauses),
-            (Fault::Jump, swarm.jumps),
-            (Fault::Transfer, swarm.transfers),
-            (Fault::Move, swarm.moves),
-            (Fault::Disk, swarm.disks),
-            (Fault::Ruin, swarm.ruins),
-        ] {
+        for (fault, rate) in self.swarm.faults() {
             self.schedule_fault(fault, rate);
         }
         self.network.storm();
@@ -291,10 +263,19 @@ impl<'a> World<'a> {
         self.events.insert((at.max(self.now), self.scheduled), event);
     }
 
+    fn after(&mut self, delay: u64, event: Event) {
+        self.schedule(self.now + delay, event);
+    }
+
+    /// A line of the trace, which is made only if somebody reads it.
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        self.trace.add(self.now, line);
+    }
+
     fn schedule_fault(&mut self, fault: Fault, rate: u64) {
         if let Some(mean) = MINUTE.checked_div(rate) {
-            let at = self.now + self.prng.below(2 * mean) + 1;
-            self.schedule(at, Event::Fault(fault, rate));
+            let delay = self.prng.below(2 * mean) + 1;
+            self.after(delay, Event::Fault(fault, rate));
         }
     }
 
@@ -347,12 +328,10 @@ impl<'a> World<'a> {
             Event::Recovery => {
                 let running = running(&self.machines);
                 let orders = FullNode::recoveries(&running);
-                self.trace.add(self.now, || {
-                    format!("operator: {} groups begin anew", orders.len())
-                });
+                self.note(|| format!("operator: {} groups begin anew", orders.len()));
                 self.deliver(orders);
                 if !self.is_over {
-                    self.schedule(self.now + RECOVERY, Event::Recovery);
+                    self.after(RECOVERY, Event::Recovery);
                 }
                 Ok(())
             }
@@ -459,7 +438,7 @@ impl<'a> World<'a> {
             Err(left) => {
                 machine.left = Some(left);
                 let notes = out.notes.into_iter().flatten().collect::<Vec<_>>().join("; ");
-                self.trace.add(self.now, || format!("node {index}: {notes}"));
+                self.note(|| format!("node {index}: {notes}"));
                 let down = self.now + 5 * MILLIS + self.disks.below(SECONDS);
                 self.schedule(down, Event::Start(index, life));
                 return Ok(());
@@ -473,9 +452,9 @@ impl<'a> World<'a> {
             if peer == index {
                 continue;
             }
-            self.schedule(self.now, Event::LinkUp(peer, index));
+            self.after(0, Event::LinkUp(peer, index));
             if self.network.down_until(index, peer) > self.now || self.machines[peer].node.is_none() {
-                self.schedule(self.now, Event::LinkDown(index, peer));
+                self.after(0, Event::LinkDown(index, peer));
             }
         }
         Ok(())
@@ -487,8 +466,7 @@ impl<'a> World<'a> {
         machine.free_at = machine.free_at.max(done);
         if done > self.now + 10 * MILLIS {
             let millis = (done - self.now) / MILLIS;
-            self.trace
-                .add(self.now, || format!("node {index} stalled for {millis} ms"));
+            self.note(|| format!("node {index} stalled for {millis} ms"));
         }
         for line in out.heard {
             self.trace.hear(done, || format!("node {index}: {line}"));
@@ -531,8 +509,8 @@ impl<'a> World<'a> {
 
     fn deliver(&mut self, orders: Vec<(NodeId, Order)>) {
         for (node, order) in orders {
-            let at = self.now + MILLIS + self.prng.below(20 * MILLIS);
-            self.schedule(at, Event::Order(node.0 as usize, order));
+            let delay = MILLIS + self.prng.below(20 * MILLIS);
+            self.after(delay, Event::Order(node.0 as usize, order));
         }
     }
 
@@ -568,8 +546,7 @@ impl<'a> World<'a> {
         };
         let machine = &self.machines[wire.node];
         if machine.node.is_none() || machine.life != wire.life {
-            let at = self.now + wire.latency;
-            self.schedule(at, Event::Reset(connection));
+            self.after(wire.latency, Event::Reset(connection));
             return Ok(());
         }
         self.input(wire.node, Input::Bytes(connection, bytes))
@@ -592,7 +569,7 @@ impl<'a> World<'a> {
             return Ok(());
         };
         let client = wire.client;
-        if self.clients.clients[client].connection.map(|(own, _)| own) != Some(connection) {
+        if self.clients.clients[client].connection != Some(connection) {
             return Ok(());
         }
         self.trace.hear(self.now, || {
@@ -606,8 +583,8 @@ impl<'a> World<'a> {
             };
             let is_within = self.clients.is_within(client);
             let think = if is_within { think.min(STEP_THINK) } else { think };
-            let at = self.now + self.prng.below(think + 1);
-            self.schedule(at, Event::Wake(client));
+            let delay = self.prng.below(think + 1);
+            self.after(delay, Event::Wake(client));
         }
         Ok(())
     }
@@ -617,13 +594,11 @@ impl<'a> World<'a> {
             return Ok(());
         };
         let client = wire.client;
-        if self.clients.clients[client].connection.map(|(own, _)| own) == Some(connection) {
+        if self.clients.clients[client].connection == Some(connection) {
             let lost = self.clients.lose(client);
-            self.trace.add(self.now, || {
-                format!("client {client} is cut off, {lost} requests unknown")
-            });
-            let at = self.now + MILLIS + self.prng.below(20 * MILLIS);
-            self.schedule(at, Event::Wake(client));
+            self.note(|| format!("client {client} is cut off, {lost} requests unknown"));
+            let delay = MILLIS + self.prng.below(20 * MILLIS);
+            self.after(delay, Event::Wake(client));
         }
         Ok(())
     }
@@ -635,13 +610,13 @@ impl<'a> World<'a> {
         // Now and then a client goes elsewhere without a reason.
         let is_turned_away = std::mem::take(&mut self.clients.clients[index].is_turned_away);
         if (self.prng.below(40) == 0 || is_turned_away)
-            && let Some((connection, _)) = self.clients.clients[index].connection
+            && let Some(connection) = self.clients.clients[index].connection
         {
             self.clients.lose(index);
             self.hang_up(connection);
         }
         let connection = match self.clients.clients[index].connection {
-            Some((connection, _)) => connection,
+            Some(connection) => connection,
             None => {
                 let count = self.machines.len() as u64;
                 let node = self.prng.below(count) as usize;
@@ -650,8 +625,7 @@ impl<'a> World<'a> {
                     .as_ref()
                     .is_some_and(FullNode::is_serving)
                 {
-                    let at = self.now + 5 * MILLIS;
-                    self.schedule(at, Event::Wake(index));
+                    self.after(5 * MILLIS, Event::Wake(index));
                     return Ok(());
                 }
                 self.connections += 1;
@@ -664,7 +638,7 @@ impl<'a> World<'a> {
                     is_open: true,
                 };
                 self.wires.insert(connection, wire);
-                self.clients.clients[index].connection = Some((connection, node));
+                self.clients.clients[index].connection = Some(connection);
                 connection
             }
         };
@@ -672,7 +646,7 @@ impl<'a> World<'a> {
         if bytes.is_empty() {
             if self.clients.are_done() && !self.is_resting {
                 self.is_resting = true;
-                self.schedule(self.now + REST, Event::Rest(self.now + REST_MAX));
+                self.after(REST, Event::Rest(self.now + REST_MAX));
             }
             return Ok(());
         }
@@ -685,11 +659,10 @@ impl<'a> World<'a> {
         let (first, second) = bytes.split_at(cut);
         for piece in [first, second] {
             if !piece.is_empty() {
-                self.schedule(self.now + latency, Event::ToServer(connection, piece.to_vec()));
+                self.after(latency, Event::ToServer(connection, piece.to_vec()));
             }
         }
-        let patience = self.patience();
-        self.schedule(self.now + patience, Event::Patience(index, connection));
+        self.after(self.patience(), Event::Patience(index, connection));
         Ok(())
     }
 
@@ -703,7 +676,7 @@ impl<'a> World<'a> {
 
     fn on_patience(&mut self, index: usize, connection: Connection) -> Result<(), String> {
         let client = &self.clients.clients[index];
-        let is_same = client.connection.map(|(own, _)| own) == Some(connection);
+        let is_same = client.connection == Some(connection);
         if !is_same || !self.clients.waits(index) {
             return Ok(());
         }
@@ -723,19 +696,18 @@ impl<'a> World<'a> {
                 ANSWER_MAX / SECONDS
             ));
         }
-        self.trace.add(self.now, || format!("client {index} gives up"));
+        self.note(|| format!("client {index} gives up"));
         self.clients.lose(index);
         self.hang_up(connection);
-        let at = self.now + MILLIS;
-        self.schedule(at, Event::Wake(index));
+        self.after(MILLIS, Event::Wake(index));
         Ok(())
     }
 
     fn hang_up(&mut self, connection: Connection) {
         if let Some(wire) = self.wires.get_mut(&connection) {
             wire.is_open = false;
-            let at = self.now + wire.latency;
-            self.schedule(at, Event::Hangs(connection));
+            let latency = wire.latency;
+            self.after(latency, Event::Hangs(connection));
         }
     }
 
@@ -751,7 +723,7 @@ impl<'a> World<'a> {
             Fault::Partition => {
                 if self.machines.len() > 1 {
                     let name = self.network.partition(self.now);
-                    self.trace.add(self.now, || format!("partition: {name}"));
+                    self.note(|| format!("partition: {name}"));
                 }
             }
             Fault::Break => {
@@ -776,11 +748,10 @@ impl<'a> World<'a> {
                 if is_serving || self.survives_without(&[node], false) {
                     if self.disks.below(3) == 0 {
                         let (life, within) = (self.machines[node].life, 1 << self.disks.below(28));
-                        let at = self.now + self.disks.below(within);
-                        self.schedule(at, Event::Kill(node, life));
+                        let delay = self.disks.below(within);
+                        self.after(delay, Event::Kill(node, life));
                     }
-                    self.trace
-                        .add(self.now, || format!("node {node} is told to stop"));
+                    self.note(|| format!("node {node} is told to stop"));
                     self.input(node, Input::Order(Order::Stop))?;
                 }
             }
@@ -789,16 +760,13 @@ impl<'a> World<'a> {
                 let pause = 10 * MILLIS + self.prng.below(2 * SECONDS);
                 let machine = &mut self.machines[node];
                 machine.free_at = machine.free_at.max(self.now + pause);
-                self.trace.add(self.now, || {
-                    format!("node {node} is stopped for {} ms", pause / MILLIS)
-                });
+                self.note(|| format!("node {node} is stopped for {} ms", pause / MILLIS));
             }
             Fault::Jump => {
                 let by =
                     self.prng.below(2 * self.swarm.wall_millis + 1) as i64 - self.swarm.wall_millis as i64;
                 self.machines[node].clock.jump(by);
-                self.trace
-                    .add(self.now, || format!("node {node}'s wall clock is set by {by} ms"));
+                self.note(|| format!("node {node}'s wall clock is set by {by} ms"));
             }
             Fault::Transfer => self.whim(Whim::Transfer),
             Fault::Move => self.whim(Whim::Move),
@@ -816,8 +784,7 @@ impl<'a> World<'a> {
                 self.end(index, false);
                 self.machines[index].left = None;
                 self.machines[index].is_disk_ill = false;
-                self.trace
-                    .add(self.now, || format!("node {index}'s disk is lost"));
+                self.note(|| format!("node {index}'s disk is lost"));
             }
             return;
         }
@@ -836,8 +803,7 @@ impl<'a> World<'a> {
         if let Some(disk) = self.machines[index].disk() {
             disk.plan(Some((disk.operations() + after, fault)));
             self.machines[index].is_disk_ill = true;
-            self.trace
-                .add(self.now, || format!("node {index}'s disk is ill: {fault:?}"));
+            self.note(|| format!("node {index}'s disk is ill: {fault:?}"));
         }
     }
 
@@ -850,31 +816,30 @@ impl<'a> World<'a> {
             self.end((first + number) % nodes, false);
         }
         for index in 0..self.clients.clients.len() {
-            if let Some((connection, _)) = self.clients.clients[index].connection {
+            if let Some(connection) = self.clients.clients[index].connection {
                 self.clients.lose(index);
                 self.hang_up(connection);
-                self.schedule(self.now + MILLIS, Event::Wake(index));
+                self.after(MILLIS, Event::Wake(index));
             }
         }
         if self.clients.begin_anew() == 1 {
-            self.schedule(self.now + RECOVERY, Event::Recovery);
+            self.after(RECOVERY, Event::Recovery);
         }
     }
 
     fn whim(&mut self, whim: Whim) {
         let running = running(&self.machines);
         let orders = FullNode::orders(&running, whim, &mut self.prng);
-        self.trace.add(self.now, || format!("operator: {whim:?}"));
+        self.note(|| format!("operator: {whim:?}"));
         self.deliver(orders);
     }
 
     fn break_link(&mut self, node: usize, peer: usize, until: u64) {
         self.network.break_link(node, peer, until);
-        self.trace
-            .add(self.now, || format!("the link of {node} and {peer} breaks"));
+        self.note(|| format!("the link of {node} and {peer} breaks"));
         for (one, other) in [(node, peer), (peer, node)] {
             let delay = self.prng.below(2 * MILLIS);
-            self.schedule(self.now + delay, Event::LinkDown(one, other));
+            self.after(delay, Event::LinkDown(one, other));
             self.schedule(until + delay, Event::LinkUp(one, other));
         }
     }
@@ -923,10 +888,10 @@ impl<'a> World<'a> {
         machine.turns += 1;
         let life = machine.life;
         let how = if in_order { "ends" } else { "is killed" };
-        self.trace.add(self.now, || format!("node {index} {how}: {line}"));
+        self.note(|| format!("node {index} {how}: {line}"));
         let down = 5 * MILLIS + self.prng.below(2 * SECONDS);
         if !self.machines[index].is_dead {
-            self.schedule(self.now + down, Event::Start(index, life));
+            self.after(down, Event::Start(index, life));
         }
         let gone: Vec<(Connection, u64)> = self
             .wires
@@ -935,14 +900,14 @@ impl<'a> World<'a> {
             .map(|(connection, wire)| (*connection, wire.latency))
             .collect();
         for (connection, latency) in gone {
-            self.schedule(self.now + latency, Event::Reset(connection));
+            self.after(latency, Event::Reset(connection));
         }
         for peer in 0..self.machines.len() {
             // A stream belongs to a process.
             if peer != index {
                 self.network.break_link(index, peer, self.now);
                 let delay = self.prng.below(2 * MILLIS);
-                self.schedule(self.now + delay, Event::LinkDown(peer, index));
+                self.after(delay, Event::LinkDown(peer, index));
             }
         }
     }
@@ -953,7 +918,7 @@ impl<'a> World<'a> {
         match check_at_rest(&running) {
             Ok(()) => self.is_over = true,
             Err(what) if self.now >= until => return Err(what),
-            Err(_) => self.schedule(self.now + REST, Event::Rest(until)),
+            Err(_) => self.after(REST, Event::Rest(until)),
         }
         Ok(())
     }
@@ -978,8 +943,7 @@ impl<'a> World<'a> {
                 dead.pop();
             }
         }
-        self.trace
-            .add(self.now, || format!("the storm is over; dead for ever: {dead:?}"));
+        self.note(|| format!("the storm is over; dead for ever: {dead:?}"));
         // Who is stopped or stalled goes on by itself: what he did last is still under way, and must not be overtaken.
         for index in 0..self.machines.len() {
             if dead.contains(&index) {
@@ -988,13 +952,13 @@ impl<'a> World<'a> {
                 self.end(index, false);
             } else if self.machines[index].node.is_none() {
                 let life = self.machines[index].life;
-                self.schedule(self.now, Event::Start(index, life));
+                self.after(0, Event::Start(index, life));
             } else {
                 self.rearm(index);
             }
             for peer in 0..index {
-                self.schedule(self.now, Event::LinkUp(index, peer));
-                self.schedule(self.now, Event::LinkUp(peer, index));
+                self.after(0, Event::LinkUp(index, peer));
+                self.after(0, Event::LinkUp(peer, index));
             }
         }
         self.machines.iter_mut().for_each(Machine::heal_disk);
@@ -1002,8 +966,8 @@ impl<'a> World<'a> {
         for index in 0..self.clients.clients.len() {
             if self.clients.waits(index) {
                 self.clients.clients[index].waits_since = self.now;
-                if let Some((connection, _)) = self.clients.clients[index].connection {
-                    self.schedule(self.now + ANSWER_MAX, Event::Patience(index, connection));
+                if let Some(connection) = self.clients.clients[index].connection {
+                    self.after(ANSWER_MAX, Event::Patience(index, connection));
                 }
             }
         }
