@@ -20,13 +20,14 @@
 mod checks;
 mod frame;
 mod links;
+mod operator;
 mod serving;
 mod slow_reader;
 mod store;
 mod worker;
 
 use crate::clock::{Clock, lent};
-use crate::node::{Bootstrap, Input, Output, Whim};
+use crate::node::{Bootstrap, Input, Output};
 pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
@@ -35,9 +36,10 @@ use control::{
 };
 use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
-use ids::{GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
+use ids::{Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
 use links::{Event, Known, Links};
 use mutations::Mutation;
+pub(crate) use operator::{Order, Whim};
 use peer_wire::hello::Secret;
 use server::{HandoverImage, ReplicaView};
 use serving::{Making, Report, Serving, Work};
@@ -120,21 +122,6 @@ pub(crate) enum Fate {
 enum Stage {
     Starting(Vec<HandoverImage>, Links),
     Serving(Box<Serving>),
-}
-
-/// What an operator tells a node.
-#[derive(Clone)]
-pub(crate) enum Order {
-    /// Leadership of a group is to go to this replica, if its members are still those of this place.
-    Transfer(GroupId, u64, Incarnation),
-    /// The connection of a worker to that of another machine is lost.
-    Cut(usize, usize),
-    /// A node is to give up its replicas, or may keep them.
-    Leave(NodeId, bool),
-    /// The process is to stop.
-    Stop,
-    /// A group is to begin anew.
-    Recover(Command),
 }
 
 /// What a process leaves: its disk, and what the checks know of that.
@@ -802,66 +789,6 @@ impl FullNode {
         let running = running.iter().flatten().flat_map(|node| node.holdings());
         let left = left.iter().flatten().flat_map(|left| left.holdings.clone());
         checks.survives(&running.chain(left).collect::<Vec<_>>(), is_for_ever)
-    }
-
-    /// What an operator who feels like it orders, and which node.
-    pub(crate) fn orders(running: &[Option<&FullNode>], whim: Whim, prng: &mut Prng) -> Vec<(NodeId, Order)> {
-        let all: Vec<&FullNode> = running.iter().flatten().copied().collect();
-        match whim {
-            Whim::Transfer => checks::transfer(&all, prng).into_iter().collect(),
-            Whim::Cut => {
-                let machines = running.len() as u64;
-                let [one, other] = [(); 2].map(|()| prng.below(machines));
-                let number =
-                    prng.below(all.iter().map(|node| node.workers as u64).max().unwrap_or(1)) as usize;
-                vec![(NodeId(one), Order::Cut(number, other as usize))]
-            }
-            Whim::Move => checks::leave(&all, prng).into_iter().collect(),
-        }
-    }
-
-    /// What an operator orders for groups that have lost the memory of most of their voters, as `chorale admin recover` plans it.
-    pub(crate) fn recoveries(running: &[Option<&FullNode>]) -> Vec<(NodeId, Order)> {
-        let all = || running.iter().flatten();
-        let Some(leader) = all().find(|node| node.meta.leads() && node.is_serving()) else {
-            return Vec::new();
-        };
-        let survivors: Vec<Survivor> = all()
-            .filter(|node| node.is_serving())
-            .flat_map(|node| node.survivors.values().flatten().cloned())
-            .collect();
-        let groups = leader.meta.state().into_iter().flat_map(|state| state.groups());
-        let recover = |(name, group): (&GroupRef, &control::Group)| {
-            let GroupRef::Data(number) = *name else {
-                return None;
-            };
-            if group.has_majority() {
-                return None;
-            }
-            let told = || survivors.iter().filter(|survivor| survivor.group == number);
-            let has_told = |voter: &control::Member| {
-                told().any(|survivor| survivor.incarnation == voter.incarnation)
-                    || group.is_lost(voter.incarnation)
-            };
-            if !group.voters().all(has_told) {
-                return None;
-            }
-            let best = told()
-                .filter(|survivor| {
-                    let member = group.member_on(survivor.node).map(|member| member.incarnation);
-                    let is_former =
-                        survivor.generation < group.generation && group.former.contains(&survivor.node);
-                    survivor.last > consensus::Index(0) && (member == Some(survivor.incarnation) || is_former)
-                })
-                .max_by_key(|survivor| (survivor.generation, survivor.term, survivor.last));
-            let command = Command::Recover {
-                group: *name,
-                node: best.map_or(leader.serving()?.node, |best| best.node),
-                survivor: best.map(|best| best.incarnation),
-            };
-            Some((NodeId(leader.machine as u64), Order::Recover(command)))
-        };
-        groups.filter_map(recover).collect()
     }
 
     /// One line about it, for the trace of a failure.

@@ -104,14 +104,3 @@ pub struct Shape {
     /// Replicas of a group, at most as many as nodes.
     pub replicas: usize,
 }
-
-/// What an operator feels like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Whim {
-    /// Leadership of some group is to change hands.
-    Transfer,
-    /// Some replica is to move to another node.
-    Move,
-    /// Some connection between two nodes is to be lost.
-    Cut,
-}

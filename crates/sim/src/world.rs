@@ -9,17 +9,22 @@
 //! Everything that happens is an event at a moment of the true time; events of one moment happen in the order in which they
 //! were scheduled. Nothing else decides anything, so a seed is the whole story.
 
+mod faults;
+mod machine;
+mod wires;
+
 use crate::clients::Clients;
-use crate::clock::{Clock, MICROS, MILLIS, NodeClock, SECONDS};
+use crate::clock::{Clock, MILLIS, NodeClock, SECONDS};
 use crate::full_node::{Checks, Fate, Frame, FullNode, Left, Order, check_at_rest, describe_piece};
 use crate::network::Network;
-use crate::node::{Bootstrap, Connection, Input, Output, Whim};
+use crate::node::{Bootstrap, Connection, Input, Output};
 use crate::reply;
 use crate::swarm::{Fault, Swarm};
 use crate::trace::Trace;
 use ids::{Monotonic, NodeId, Prng};
+use machine::{Machine, running};
 use std::collections::BTreeMap;
-use storage::SimDisk;
+use wires::Wire;
 
 /// How long a cluster may take to form, and between two looks at it.
 const FORMING_MAX: u64 = 120 * SECONDS;
@@ -39,53 +44,10 @@ const CALM_REQUESTS: usize = 8;
 /// Events of one simulation; beyond it, it is taken for one that never comes to rest.
 const EVENTS_MAX: u64 = 4_000_000;
 
-/// The longest pause of a client then.
-const CALM_THINK: u64 = 20 * MILLIS;
-
 /// How often an operator looks for groups that have lost their majority, once anything was ruined.
 const RECOVERY: u64 = 300 * MILLIS;
 
-/// The longest pause between two steps of a transaction.
-const STEP_THINK: u64 = 5 * MILLIS;
-
 const MINUTE: u64 = 60 * SECONDS;
-
-/// A process and the machine it runs on.
-struct Machine {
-    node: Option<FullNode>,
-    left: Option<Left>,
-    clock: NodeClock,
-    prng: Prng,
-    /// Its processes are counted.
-    life: u32,
-    /// Until then it is busy, or stopped, and what comes waits: in `inbox`, and its next turn is scheduled.
-    free_at: u64,
-    inbox: Vec<Input>,
-    turns: u64,
-    /// The timer that is scheduled, and how many were.
-    timer: Option<u64>,
-    timers: u64,
-    /// Out of the game for ever.
-    is_dead: bool,
-    /// Its disk is to fail at one of its next operations.
-    is_disk_ill: bool,
-}
-
-impl Machine {
-    fn disk(&self) -> Option<&SimDisk> {
-        let left = self.left.as_ref().map(Left::disk);
-        self.node.as_ref().map(FullNode::disk).or(left)
-    }
-
-    /// Its disk does not fail, or not any more.
-    fn heal_disk(&mut self) {
-        self.is_disk_ill = false;
-        if let Some(disk) = self.disk() {
-            disk.plan(None);
-            disk.make_room();
-        }
-    }
-}
 
 enum Event {
     /// From whom, to whom, and in which life of the link.
@@ -112,13 +74,24 @@ enum Event {
     Recovery,
 }
 
-/// A client's connection, from the network's side.
-struct Wire {
-    client: usize,
-    node: usize,
-    life: u32,
-    latency: u64,
-    is_open: bool,
+/// How far a simulation is; see the file's header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Forming,
+    Storm,
+    Calm {
+        since: u64,
+    },
+    /// The clients are done.
+    Rest,
+    Over,
+}
+
+impl Phase {
+    /// Whether the storm is over.
+    fn is_calm(self) -> bool {
+        !matches!(self, Phase::Forming | Phase::Storm)
+    }
 }
 
 /// A simulation. See the file's header.
@@ -137,10 +110,7 @@ pub(crate) struct World<'a> {
     prng: Prng,
     /// Of disks, and of kills in the middle of a stop.
     disks: Prng,
-    is_calm: bool,
-    calm_at: u64,
-    is_resting: bool,
-    is_over: bool,
+    phase: Phase,
     count: u64,
     fingerprint: u64,
 }
@@ -160,20 +130,8 @@ impl<'a> World<'a> {
             .map(|_| {
                 let drift = prng.below(2 * swarm.drift_ppm + 1) as i64 - swarm.drift_ppm as i64;
                 let wall = prng.below(2 * swarm.wall_millis.min(1_000) + 1) as i64;
-                Machine {
-                    node: None,
-                    left: None,
-                    clock: NodeClock::new(prng.below(SECONDS), drift, wall),
-                    prng: Prng::new(prng.next_u64()),
-                    life: 0,
-                    free_at: 0,
-                    inbox: Vec::new(),
-                    turns: 0,
-                    timer: None,
-                    timers: 0,
-                    is_dead: false,
-                    is_disk_ill: false,
-                }
+                let clock = NodeClock::new(prng.below(SECONDS), drift, wall);
+                Machine::new(clock, Prng::new(prng.next_u64()))
             })
             .collect();
         World {
@@ -190,10 +148,7 @@ impl<'a> World<'a> {
             checks: Checks::new(&swarm.shape),
             prng,
             disks: Prng::new(seed ^ 0x4449_534b_5300_0006),
-            is_calm: false,
-            calm_at: u64::MAX,
-            is_resting: false,
-            is_over: false,
+            phase: Phase::Forming,
             count: 0,
             fingerprint: seed,
         }
@@ -209,7 +164,7 @@ impl<'a> World<'a> {
             self.schedule(delay, Event::Start(node, 0));
         }
         self.schedule(LOOK, Event::Look);
-        while !self.is_over {
+        while self.phase != Phase::Over {
             let Some(((at, _), event)) = self.events.pop_first() else {
                 return Err("nothing is left to happen, and the clients are not done".to_owned());
             };
@@ -218,7 +173,9 @@ impl<'a> World<'a> {
             if self.count > EVENTS_MAX {
                 return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
             }
-            if self.is_calm && !self.is_resting && at > self.calm_at + CALM_MAX {
+            if let Phase::Calm { since } = self.phase
+                && at > since + CALM_MAX
+            {
                 let undone = self.clients.undone();
                 return Err(format!(
                     "the calm is over, and the clients are not done: {undone}"
@@ -253,8 +210,8 @@ impl<'a> World<'a> {
             self.schedule_fault(fault, rate);
         }
         self.network.storm();
-        self.calm_at = self.now + self.swarm.storm;
-        self.schedule(self.calm_at, Event::Calm);
+        self.phase = Phase::Storm;
+        self.after(self.swarm.storm, Event::Calm);
         Ok(())
     }
 
@@ -330,15 +287,13 @@ impl<'a> World<'a> {
                 let orders = FullNode::recoveries(&running);
                 self.note(|| format!("operator: {} groups begin anew", orders.len()));
                 self.deliver(orders);
-                if !self.is_over {
+                if self.phase != Phase::Over {
                     self.after(RECOVERY, Event::Recovery);
                 }
                 Ok(())
             }
         }
     }
-
-    // ---- nodes
 
     /// A node is given an input: now, or together with what else comes until it is free.
     fn input(&mut self, index: usize, input: Input) -> Result<(), String> {
@@ -387,8 +342,10 @@ impl<'a> World<'a> {
                 self.trace.hear(self.now, || format!("node {index}: {line}"));
             }
         }
-        let is_storm = self.calm_at != u64::MAX && !self.is_calm;
-        let stalls = if is_storm { self.swarm.stalls } else { (0, 0) };
+        let stalls = match self.phase {
+            Phase::Storm => self.swarm.stalls,
+            _ => (0, 0),
+        };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, stalls);
         let mut out = Output::new(self.trace.is_wanted());
         let count = inputs.len() as u64;
@@ -413,7 +370,7 @@ impl<'a> World<'a> {
         }
         let left = machine.left.take();
         if let Some(left) = &left
-            && (self.is_calm || self.disks.below(2) == 0)
+            && (self.phase.is_calm() || self.disks.below(2) == 0)
         {
             left.disk().make_room();
         }
@@ -426,7 +383,7 @@ impl<'a> World<'a> {
         let bootstrap = Bootstrap {
             me: NodeId(index as u64),
             left,
-            founds: index == 0 && self.calm_at == u64::MAX,
+            founds: index == 0 && self.phase == Phase::Forming,
             seed: machine.prng.next_u64(),
             shape: &self.swarm.shape,
             piece_bytes: self.swarm.piece_bytes(),
@@ -538,312 +495,6 @@ impl<'a> World<'a> {
         self.input(to, Input::Frame(NodeId(from as u64), frame))
     }
 
-    // ---- connections of clients
-
-    fn on_bytes(&mut self, connection: Connection, bytes: Vec<u8>) -> Result<(), String> {
-        let Some(wire) = self.wires.get(&connection) else {
-            return Ok(());
-        };
-        let machine = &self.machines[wire.node];
-        if machine.node.is_none() || machine.life != wire.life {
-            self.after(wire.latency, Event::Reset(connection));
-            return Ok(());
-        }
-        self.input(wire.node, Input::Bytes(connection, bytes))
-    }
-
-    fn on_hang_up(&mut self, connection: Connection) -> Result<(), String> {
-        let Some(wire) = self.wires.get(&connection) else {
-            return Ok(());
-        };
-        let (node, life) = (wire.node, wire.life);
-        self.wires.remove(&connection);
-        if self.machines[node].life == life {
-            self.input(node, Input::Gone(connection))?;
-        }
-        Ok(())
-    }
-
-    fn on_answer(&mut self, connection: Connection, bytes: &[u8]) -> Result<(), String> {
-        let Some(wire) = self.wires.get(&connection).filter(|wire| wire.is_open) else {
-            return Ok(());
-        };
-        let client = wire.client;
-        if self.clients.clients[client].connection != Some(connection) {
-            return Ok(());
-        }
-        self.trace.hear(self.now, || {
-            format!("client {client} is told {:?}", String::from_utf8_lossy(bytes))
-        });
-        if self.clients.receive(client, bytes, self.now)? {
-            let think = if self.is_calm {
-                self.swarm.think.min(CALM_THINK)
-            } else {
-                self.swarm.think
-            };
-            let is_within = self.clients.is_within(client);
-            let think = if is_within { think.min(STEP_THINK) } else { think };
-            let delay = self.prng.below(think + 1);
-            self.after(delay, Event::Wake(client));
-        }
-        Ok(())
-    }
-
-    fn on_reset(&mut self, connection: Connection) -> Result<(), String> {
-        let Some(wire) = self.wires.remove(&connection) else {
-            return Ok(());
-        };
-        let client = wire.client;
-        if self.clients.clients[client].connection == Some(connection) {
-            let lost = self.clients.lose(client);
-            self.note(|| format!("client {client} is cut off, {lost} requests unknown"));
-            let delay = MILLIS + self.prng.below(20 * MILLIS);
-            self.after(delay, Event::Wake(client));
-        }
-        Ok(())
-    }
-
-    fn on_wake(&mut self, index: usize) -> Result<(), String> {
-        if self.clients.waits(index) {
-            return Ok(());
-        }
-        // Now and then a client goes elsewhere without a reason.
-        let is_turned_away = std::mem::take(&mut self.clients.clients[index].is_turned_away);
-        if (self.prng.below(40) == 0 || is_turned_away)
-            && let Some(connection) = self.clients.clients[index].connection
-        {
-            self.clients.lose(index);
-            self.hang_up(connection);
-        }
-        let connection = match self.clients.clients[index].connection {
-            Some(connection) => connection,
-            None => {
-                let count = self.machines.len() as u64;
-                let node = self.prng.below(count) as usize;
-                if !self.machines[node]
-                    .node
-                    .as_ref()
-                    .is_some_and(FullNode::is_serving)
-                {
-                    self.after(5 * MILLIS, Event::Wake(index));
-                    return Ok(());
-                }
-                self.connections += 1;
-                let connection = Connection(self.connections);
-                let wire = Wire {
-                    client: index,
-                    node,
-                    life: self.machines[node].life,
-                    latency: 20 * MICROS + self.prng.below(500) * MICROS,
-                    is_open: true,
-                };
-                self.wires.insert(connection, wire);
-                self.clients.clients[index].connection = Some(connection);
-                connection
-            }
-        };
-        let bytes = self.clients.ask(index, self.swarm, self.now);
-        if bytes.is_empty() {
-            if self.clients.are_done() && !self.is_resting {
-                self.is_resting = true;
-                self.after(REST, Event::Rest(self.now + REST_MAX));
-            }
-            return Ok(());
-        }
-        let latency = self.wires[&connection].latency;
-        // Bytes come in pieces of any size.
-        let cut = match self.prng.below(8) {
-            0 => self.prng.below(bytes.len() as u64) as usize,
-            _ => bytes.len(),
-        };
-        let (first, second) = bytes.split_at(cut);
-        for piece in [first, second] {
-            if !piece.is_empty() {
-                self.after(latency, Event::ToServer(connection, piece.to_vec()));
-            }
-        }
-        self.after(self.patience(), Event::Patience(index, connection));
-        Ok(())
-    }
-
-    fn patience(&self) -> u64 {
-        if self.is_calm {
-            ANSWER_MAX
-        } else {
-            self.swarm.patience
-        }
-    }
-
-    fn on_patience(&mut self, index: usize, connection: Connection) -> Result<(), String> {
-        let client = &self.clients.clients[index];
-        let is_same = client.connection == Some(connection);
-        if !is_same || !self.clients.waits(index) {
-            return Ok(());
-        }
-        let until = client.waits_since + self.patience();
-        if until > self.now {
-            self.schedule(until, Event::Patience(index, connection));
-            return Ok(());
-        }
-        if self.is_calm {
-            let running = running(&self.machines);
-            let rest = match check_at_rest(&running) {
-                Ok(()) => "nothing is under way".to_owned(),
-                Err(what) => what,
-            };
-            return Err(format!(
-                "client {index} was not answered within {} s after the storm: {rest}",
-                ANSWER_MAX / SECONDS
-            ));
-        }
-        self.note(|| format!("client {index} gives up"));
-        self.clients.lose(index);
-        self.hang_up(connection);
-        self.after(MILLIS, Event::Wake(index));
-        Ok(())
-    }
-
-    fn hang_up(&mut self, connection: Connection) {
-        if let Some(wire) = self.wires.get_mut(&connection) {
-            wire.is_open = false;
-            let latency = wire.latency;
-            self.after(latency, Event::Hangs(connection));
-        }
-    }
-
-    // ---- faults
-
-    fn on_fault(&mut self, fault: Fault, rate: u64) -> Result<(), String> {
-        if self.is_calm {
-            return Ok(());
-        }
-        self.schedule_fault(fault, rate);
-        let node = self.prng.below(self.machines.len() as u64) as usize;
-        match fault {
-            Fault::Partition => {
-                if self.machines.len() > 1 {
-                    let name = self.network.partition(self.now);
-                    self.note(|| format!("partition: {name}"));
-                }
-            }
-            Fault::Break => {
-                let peer = self.prng.below(self.machines.len() as u64) as usize;
-                if peer != node {
-                    // Both ends hear of it before there is another one.
-                    let until = self.now + 2 * MILLIS + self.prng.below(500) * MILLIS;
-                    self.break_link(node, peer, until);
-                }
-            }
-            Fault::Kill => {
-                if self.survives_without(&[node], false) {
-                    self.end(node, false);
-                }
-            }
-            Fault::HandOver => {
-                // One that has not begun has nothing to hand over yet.
-                let is_serving = self.machines[node]
-                    .node
-                    .as_ref()
-                    .is_some_and(FullNode::is_serving);
-                if is_serving || self.survives_without(&[node], false) {
-                    if self.disks.below(3) == 0 {
-                        let (life, within) = (self.machines[node].life, 1 << self.disks.below(28));
-                        let delay = self.disks.below(within);
-                        self.after(delay, Event::Kill(node, life));
-                    }
-                    self.note(|| format!("node {node} is told to stop"));
-                    self.input(node, Input::Order(Order::Stop))?;
-                }
-            }
-            Fault::Disk => self.harm_disk(node),
-            Fault::Pause => {
-                let pause = 10 * MILLIS + self.prng.below(2 * SECONDS);
-                let machine = &mut self.machines[node];
-                machine.free_at = machine.free_at.max(self.now + pause);
-                self.note(|| format!("node {node} is stopped for {} ms", pause / MILLIS));
-            }
-            Fault::Jump => {
-                let by =
-                    self.prng.below(2 * self.swarm.wall_millis + 1) as i64 - self.swarm.wall_millis as i64;
-                self.machines[node].clock.jump(by);
-                self.note(|| format!("node {node}'s wall clock is set by {by} ms"));
-            }
-            Fault::Transfer => self.whim(Whim::Transfer),
-            Fault::Move => self.whim(Whim::Move),
-            Fault::Cut => self.whim(Whim::Cut),
-            Fault::Ruin => self.ruin(node),
-        }
-        Ok(())
-    }
-
-    /// The disk of a machine fails at one of its next operations, or is lost with everything on it.
-    fn harm_disk(&mut self, index: usize) {
-        let what = self.disks.below(8);
-        if what == 0 {
-            if self.survives_without(&[index], true) {
-                self.end(index, false);
-                self.machines[index].left = None;
-                self.machines[index].is_disk_ill = false;
-                self.note(|| format!("node {index}'s disk is lost"));
-            }
-            return;
-        }
-        self.plan_disk(
-            index,
-            match what {
-                1..=3 => storage::Fault::PowerCut,
-                4..=6 => storage::Fault::SyncFails,
-                _ => storage::Fault::Full,
-            },
-        );
-    }
-
-    fn plan_disk(&mut self, index: usize, fault: storage::Fault) {
-        let after = self.disks.below(8);
-        if let Some(disk) = self.machines[index].disk() {
-            disk.plan(Some((disk.operations() + after, fault)));
-            self.machines[index].is_disk_ill = true;
-            self.note(|| format!("node {index}'s disk is ill: {fault:?}"));
-        }
-    }
-
-    /// Two nodes or more are killed at once, not all. Groups may have lost what they acknowledged: from here on clients use other
-    /// keys, and what they were not told stays unknown. All else holds as ever.
-    fn ruin(&mut self, first: usize) {
-        let nodes = self.machines.len();
-        let count = 2 + self.prng.below(nodes as u64 - 2) as usize;
-        for number in 0..count {
-            self.end((first + number) % nodes, false);
-        }
-        for index in 0..self.clients.clients.len() {
-            if let Some(connection) = self.clients.clients[index].connection {
-                self.clients.lose(index);
-                self.hang_up(connection);
-                self.after(MILLIS, Event::Wake(index));
-            }
-        }
-        if self.clients.begin_anew() == 1 {
-            self.after(RECOVERY, Event::Recovery);
-        }
-    }
-
-    fn whim(&mut self, whim: Whim) {
-        let running = running(&self.machines);
-        let orders = FullNode::orders(&running, whim, &mut self.prng);
-        self.note(|| format!("operator: {whim:?}"));
-        self.deliver(orders);
-    }
-
-    fn break_link(&mut self, node: usize, peer: usize, until: u64) {
-        self.network.break_link(node, peer, until);
-        self.note(|| format!("the link of {node} and {peer} breaks"));
-        for (one, other) in [(node, peer), (peer, node)] {
-            let delay = self.prng.below(2 * MILLIS);
-            self.after(delay, Event::LinkDown(one, other));
-            self.schedule(until + delay, Event::LinkUp(one, other));
-        }
-    }
-
     /// Whether nothing is lost if these are gone too. Whose disk has failed is on its way out, hears of no version of the cluster
     /// any more, and may leave nothing: it counts as gone.
     fn survives_without(&self, gone: &[usize], is_for_ever: bool) -> bool {
@@ -864,7 +515,7 @@ impl<'a> World<'a> {
 
     /// A process ends; another starts a while later.
     fn end(&mut self, index: usize, in_order: bool) {
-        if in_order && !self.is_calm && self.disks.below(4) == 0 {
+        if in_order && !self.phase.is_calm() && self.disks.below(4) == 0 {
             // In the middle of what it writes.
             self.plan_disk(index, storage::Fault::PowerCut);
         }
@@ -916,7 +567,7 @@ impl<'a> World<'a> {
     fn on_rest(&mut self, until: u64) -> Result<(), String> {
         let running = running(&self.machines);
         match check_at_rest(&running) {
-            Ok(()) => self.is_over = true,
+            Ok(()) => self.phase = Phase::Over,
             Err(what) if self.now >= until => return Err(what),
             Err(_) => self.after(REST, Event::Rest(until)),
         }
@@ -925,7 +576,7 @@ impl<'a> World<'a> {
 
     /// The storm is over: as many nodes as can be spared are dead for ever, and everything else works.
     fn on_calm(&mut self) -> Result<(), String> {
-        self.is_calm = true;
+        self.phase = Phase::Calm { since: self.now };
         self.network.calm();
         self.network.mend_links();
         // What is very late is lost now: else it would come when everything has come to rest.
@@ -973,9 +624,4 @@ impl<'a> World<'a> {
         }
         Ok(())
     }
-}
-
-/// The processes that run, by their machines.
-fn running(machines: &[Machine]) -> Vec<Option<&FullNode>> {
-    machines.iter().map(|machine| machine.node.as_ref()).collect()
 }

@@ -11,11 +11,11 @@
 //! 8. A worker keeps of the transactions that it coordinates what fits together.
 //! 9. A member of the meta group remembers its term and whom it voted for, whatever becomes of its process, and of the power.
 
-use super::{FullNode, Holding, Order};
+use super::{FullNode, Holding};
 use crate::node::Shape;
 use consensus::{HardState, Members};
 use control::{Factor, GroupRef, RoutingMap};
-use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
+use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, UnixMillis};
 use server::{Gateway, Health, Node, NodeIndex, NodeName, Placement, ReplicaView, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -348,40 +348,6 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>]) -> Result<(), String>
         }
     }
     Ok(())
-}
-
-/// Leadership of some group is to change hands.
-pub(crate) fn transfer(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
-    let mut found = Vec::new();
-    for node in all {
-        for replica_view in node.replica_views() {
-            if let Some(member) = replica_view.member().filter(|member| member.leads()) {
-                found.push((node.machine, replica_view.group, member));
-            }
-        }
-    }
-    let &(machine, group, member) = found.get(prng.below(found.len().max(1) as u64) as usize)?;
-    let voters = &member.members().voters;
-    let to = voters[prng.below(voters.len() as u64) as usize];
-    let order = Order::Transfer(group, member.members_at().0, to);
-    Some((NodeId(machine as u64), order))
-}
-
-/// Some node is to give up its replicas, or one that is to may keep them after all.
-pub(crate) fn leave(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
-    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
-    let nodes = all.iter().find_map(|node| node.meta.state())?.nodes();
-    let leaving = nodes.iter().find(|(_, node)| node.is_leaving);
-    let order = match leaving {
-        Some((&node, _)) => Order::Leave(node, false),
-        // Of three nodes two would be left with everything, and could not bear a death.
-        None if nodes.len() <= 3 => return None,
-        None => {
-            let which = prng.below(nodes.len() as u64) as usize;
-            Order::Leave(*nodes.keys().nth(which)?, true)
-        }
-    };
-    Some((NodeId(asked.machine as u64), order))
 }
 
 /// The cluster as clients of the cluster endpoint are told of it.
