@@ -369,6 +369,7 @@ impl World {
                 meta.tick(now);
             }
             let effects = meta.take_effects(now);
+            meta.check().expect("the invariants hold after every step");
             assert!(
                 meta.next_timer().is_none_or(|at| at > now),
                 "a timer that is past was heeded"

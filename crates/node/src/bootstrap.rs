@@ -19,7 +19,9 @@ use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
 use crate::view;
-use control::{Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started};
+use control::{
+    Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, Restored, RoutingMap, Started,
+};
 use gateway::HandoverImage;
 use ids::{ClusterId, Groups, Monotonic, NodeId, SemanticsVersion, Token};
 use mio::{Events, Poll};
@@ -32,11 +34,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{DataDirectory, Identity, MetaLog, PeerBook, StorageError};
+use storage::{DataDirectory, DirectoryDisk, Identity, MetaLog, PeerBook, StorageError};
 use transport::{Event, Greeter, LinkId, Refusals, Remote, Transport};
 
 /// A node that knows who it is.
-pub(crate) struct Born {
+pub(crate) struct Bootstrapped {
     pub(crate) directory: DataDirectory,
     pub(crate) own: Own,
     /// By which this start was counted.
@@ -62,22 +64,22 @@ const PATIENCE: Duration = Duration::from_secs(5);
 type Failure = String;
 
 /// Why there is no node.
-pub(crate) enum Unborn {
+pub(crate) enum BootstrapError {
     /// It was told to stop before the cluster had counted its start.
     Stopped,
     /// In words for an operator.
     Failed(Failure),
 }
 
-impl From<Failure> for Unborn {
-    fn from(failure: Failure) -> Unborn {
-        Unborn::Failed(failure)
+impl From<Failure> for BootstrapError {
+    fn from(failure: Failure) -> BootstrapError {
+        BootstrapError::Failed(failure)
     }
 }
 
-impl From<&str> for Unborn {
-    fn from(failure: &str) -> Unborn {
-        Unborn::Failed(failure.to_owned())
+impl From<&str> for BootstrapError {
+    fn from(failure: &str) -> BootstrapError {
+        BootstrapError::Failed(failure.to_owned())
     }
 }
 
@@ -93,50 +95,33 @@ pub(crate) fn begin(
     new_groups: Groups,
     workers: u16,
     told_to_stop: &AtomicBool,
-) -> Result<Born, Unborn> {
-    let path = Path::new(&settings.dir);
-    let directory = DataDirectory::open(path).map_err(|error| error.to_string())?;
-    let disk = directory.disk();
-    let in_directory = |error: StorageError| format!("in the data directory {}: {error}", settings.dir);
-    let identity = Identity::read(&disk).map_err(in_directory)?;
-    let is_unready = storage::is_unready(&disk).map_err(in_directory)?;
-    if identity.is_none() {
-        if !is_unready && MetaLog::is_there(&disk).map_err(in_directory)? {
-            return Err(anonymous(settings).into());
-        }
-        storage::set_unready(&disk).map_err(in_directory)?;
-    }
-    let random = |what: &str| {
-        let [a, b] = random::secret::<2>()
-            .map_err(|error| format!("cannot read the system's randomness for {what}: {error}"))?;
-        Ok::<u128, Failure>(u128::from(a) << 64 | u128::from(b))
-    };
-    let words = settings.cluster_secret.as_deref();
-    let secret = words.map_or(Secret(None), |words| Secret::of_words(words.as_bytes()));
+) -> Result<Bootstrapped, BootstrapError> {
+    let found = Found::read(settings)?;
     let now = clock::raw();
-    let book = PeerBook::read(&disk).unwrap_or_else(|error| {
-        tracing::warn!(%error, "going without what was written down of where the other nodes are");
-        PeerBook::default()
-    });
-    let mut known: Vec<SocketAddr> = announcing::resolve(&settings.join).collect();
-    known.extend(view::resolve(&book).into_values());
-    let announcement = announcing::announcement(settings, ports, &known)?;
+    let announcement = found.announcement(settings, ports)?;
     let token = Token(random("a token")?);
     let config = MetaConfig {
-        node: identity.as_ref().map(|identity| identity.node),
+        node: found.identity.as_ref().map(|identity| identity.node),
         announcement: announcement.clone(),
         token,
         times: meta::TIMES,
         pace: pace(settings),
         seed: random("a seed")? as u64,
     };
-    let (mut left_by, mut kept) = (Vec::new(), Vec::new());
-    let (mut log, mut restored) = (None, None);
-    if let Some(identity) = &identity {
-        // The log first: what was handed over is found once, and a start that fails here is to leave it.
-        (log, restored) = meta::restored(&disk).map_err(in_directory)?;
-        (left_by, kept) = handover::take(&disk, identity.node).map_err(in_directory)?;
-    }
+    let memory = Memory::take(&found).map_err(in_directory(settings))?;
+    let Found {
+        directory,
+        identity,
+        is_unready,
+        book,
+    } = found;
+    let disk = directory.disk();
+    let Memory {
+        log,
+        restored,
+        left_by,
+        mut kept,
+    } = memory;
     let (meta, who) = match &identity {
         Some(identity) => {
             let who = Who::Starting {
@@ -150,43 +135,26 @@ pub(crate) fn begin(
             let meta = Meta::restore(config, restored, peers, left_by.clone(), memories.collect(), now);
             (meta, who)
         }
-        None if settings.join.is_empty() => {
-            let cluster = control::ClusterId(random("the cluster's name")?);
-            let factor = factor(settings);
-            let meta = Meta::create(
-                config,
-                cluster,
-                new_groups,
-                factor,
-                SemanticsVersion::CURRENT,
-                now,
-            );
-            (meta, Who::Joining)
-        }
+        None if settings.join.is_empty() => (create(config, settings, new_groups, now)?, Who::Joining),
         None => (Meta::join(config, now), Who::Joining),
     };
-    let driver = Driver::new(meta, disk.clone(), log);
-    let mut overture = Overture {
-        driver,
+    let mut bootstrap = Bootstrap {
+        driver: Driver::new(meta, disk.clone(), log),
         map: None,
         started: None,
         book,
         behind: BTreeMap::new(),
     };
-    let played = overture.play(settings, who, &secret, workers, told_to_stop);
-    if let Err(unborn) = played {
+    let words = settings.cluster_secret.as_deref();
+    let secret = words.map_or(Secret(None), |words| Secret::of_words(words.as_bytes()));
+    if let Err(error) = bootstrap.run(settings, who, &secret, workers, told_to_stop) {
         if let Some(identity) = identity.as_ref().filter(|_| !kept.is_empty()) {
-            // Nothing was said in the name of these replicas: the next start may have them as this one did. Whether the cluster has
-            // counted this one is not known here.
-            left_by.push(token);
-            if let Err(error) = handover::leave(disk, identity.node, &left_by, kept) {
-                tracing::error!(%error, "what the last stop handed over is lost: it could not be left to the next start");
-            }
+            leave_again(disk, identity.node, left_by, token, kept);
         }
-        return Err(unborn);
+        return Err(error);
     }
-    let (Some(started), Some(map)) = (overture.started, overture.map) else {
-        unreachable!("it plays until both are there");
+    let (Some(started), Some(map)) = (bootstrap.started, bootstrap.map) else {
+        unreachable!("it runs until both are there");
     };
     if identity.is_some() {
         look_at(&started, &mut kept, is_unready);
@@ -207,20 +175,124 @@ pub(crate) fn begin(
             groups: groups.count(),
             secret,
         };
-        identity.write(&disk).map_err(in_directory)?;
+        identity.write(&disk).map_err(in_directory(settings))?;
     }
-    Ok(Born {
+    Ok(Bootstrapped {
         directory,
         own,
         token,
         groups,
         started,
-        driver: overture.driver,
+        driver: bootstrap.driver,
         map,
         kept,
-        book: overture.book,
+        book: bootstrap.book,
         announcement,
     })
+}
+
+fn in_directory(settings: &Settings) -> impl Fn(StorageError) -> Failure {
+    |error| format!("in the data directory {}: {error}", settings.dir)
+}
+
+fn random(what: &str) -> Result<u128, Failure> {
+    let [a, b] = random::secret::<2>()
+        .map_err(|error| format!("cannot read the system's randomness for {what}: {error}"))?;
+    Ok(u128::from(a) << 64 | u128::from(b))
+}
+
+/// What a data directory says of its node.
+struct Found {
+    directory: DataDirectory,
+    /// None if it is no node yet.
+    identity: Option<Identity>,
+    /// No start of it was ever ready for clients.
+    is_unready: bool,
+    /// Where the others were.
+    book: PeerBook,
+}
+
+impl Found {
+    fn read(settings: &Settings) -> Result<Found, Failure> {
+        let in_directory = in_directory(settings);
+        let directory = DataDirectory::open(Path::new(&settings.dir)).map_err(|error| error.to_string())?;
+        let disk = directory.disk();
+        let identity = Identity::read(&disk).map_err(&in_directory)?;
+        let is_unready = storage::is_unready(&disk).map_err(&in_directory)?;
+        if identity.is_none() {
+            if !is_unready && MetaLog::is_there(&disk).map_err(&in_directory)? {
+                return Err(anonymous(settings));
+            }
+            storage::set_unready(&disk).map_err(&in_directory)?;
+        }
+        let book = PeerBook::read(&disk).unwrap_or_else(|error| {
+            tracing::warn!(%error, "going without what was written down of where the other nodes are");
+            PeerBook::default()
+        });
+        Ok(Found {
+            directory,
+            identity,
+            is_unready,
+            book,
+        })
+    }
+
+    /// What the node says of itself, as those see it that it knows.
+    fn announcement(&self, settings: &Settings, ports: ClientPorts) -> Result<Announcement, Failure> {
+        let mut known: Vec<SocketAddr> = announcing::resolve(&settings.join).collect();
+        known.extend(view::resolve(&self.book).into_values());
+        announcing::announcement(settings, ports, &known)
+    }
+}
+
+/// What a node that comes back remembers.
+#[derive(Default)]
+struct Memory {
+    log: Option<MetaLog<DirectoryDisk>>,
+    restored: Option<Restored>,
+    /// By which starts the replicas were left.
+    left_by: Vec<Token>,
+    kept: Vec<HandoverImage>,
+}
+
+impl Memory {
+    /// The log first: what was handed over is found once, and a start that fails here is to leave it.
+    fn take(found: &Found) -> Result<Memory, StorageError> {
+        let Some(identity) = &found.identity else {
+            return Ok(Memory::default());
+        };
+        let disk = found.directory.disk();
+        let (log, restored) = meta::restored(&disk)?;
+        let (left_by, kept) = handover::take(&disk, identity.node)?;
+        Ok(Memory {
+            log,
+            restored,
+            left_by,
+            kept,
+        })
+    }
+}
+
+/// Makes a cluster of one.
+fn create(config: MetaConfig, settings: &Settings, groups: Groups, now: Monotonic) -> Result<Meta, Failure> {
+    let cluster = control::ClusterId(random("the cluster's name")?);
+    let (factor, semantics) = (factor(settings), SemanticsVersion::CURRENT);
+    Ok(Meta::create(config, cluster, groups, factor, semantics, now))
+}
+
+/// Nothing was said in the name of these replicas: the next start may have them as this one did. Whether the cluster has counted
+/// this one is not known here.
+fn leave_again(
+    disk: DirectoryDisk,
+    node: NodeId,
+    mut left_by: Vec<Token>,
+    token: Token,
+    kept: Vec<HandoverImage>,
+) {
+    left_by.push(token);
+    if let Err(error) = handover::leave(disk, node, &left_by, kept) {
+        tracing::error!(%error, "what the last stop handed over is lost: it could not be left to the next start");
+    }
 }
 
 /// Drops what the cluster does not count on any more, and tells what is there and what is not.
@@ -309,7 +381,8 @@ fn factor(settings: &Settings) -> Factor {
     }
 }
 
-struct Overture {
+/// A start on its way: it runs until the cluster has counted it.
+struct Bootstrap {
     driver: Driver,
     map: Option<Arc<RoutingMap>>,
     started: Option<Started>,
@@ -319,7 +392,7 @@ struct Overture {
     behind: BTreeMap<u16, NodeId>,
 }
 
-impl Overture {
+impl Bootstrap {
     /// The other end of a link, as the meta group's part knows it.
     fn known(&self, remote: Remote) -> Remote {
         match remote {
@@ -332,14 +405,14 @@ impl Overture {
     }
 
     /// Runs until the start is counted.
-    fn play(
+    fn run(
         &mut self,
         settings: &Settings,
         who: Who,
         secret: &Secret,
         workers: u16,
         told_to_stop: &AtomicBool,
-    ) -> Result<(), Unborn> {
+    ) -> Result<(), BootstrapError> {
         // Alone, everything is known at once; but whoever is told to join somebody may be somewhere else than he thinks.
         self.step(None)?;
         let is_checked = matches!(who, Who::Joining) || settings.join.is_empty();
@@ -347,86 +420,23 @@ impl Overture {
             return Ok(());
         }
         let mut check = Check::new(is_checked);
-        let io = |error: std::io::Error| format!("cannot reach other nodes: {error}");
-        let mut poll = Poll::new().map_err(io)?;
-        let mut events = Events::with_capacity(64);
-        let transport_settings = transport::Settings {
-            own: who.node(),
-            worker: 0,
-            first_token: PEERS,
-            seed: clock::raw().0,
-        };
-        let registry = poll.registry().try_clone().map_err(io)?;
-        let mut greeter = greeter(who, secret.clone(), 0, workers, None);
-        greeter.refusals = Some(check.refusals());
-        let mut transport = Transport::new(transport_settings, greeter, registry);
-        if let (Some(address), Some(_)) = (announcing::peer_address(settings), who.node()) {
-            transport.listen(address).map_err(|error| {
-                format!("cannot listen on the peer port {address}: {error}; choose another with --peer-port")
-            })?;
-        }
+        let mut links = Links::open(settings, who, secret, workers, check.refusals())?;
         let mut told_at = clock::raw();
-        let mut dialled = false;
+        self.dial(settings, who, &mut links.transport);
         loop {
-            let now = clock::raw();
-            if !dialled {
-                dialled = true;
-                self.dial(settings, who, &mut transport);
-            }
-            let wait = self
-                .driver
-                .timer()
-                .map_or(Duration::from_millis(50), |timer| timer.since(now));
-            let wait = wait
-                .min(transport.next_due().since(now))
-                .min(Duration::from_millis(50));
-            if let Err(error) = poll.poll(&mut events, Some(wait))
-                && error.kind() != std::io::ErrorKind::Interrupted
-            {
-                return Err(io(error).into());
-            }
+            links.wait(self.driver.timer())?;
             if told_to_stop.load(Ordering::Relaxed) {
-                return Err(Unborn::Stopped);
+                return Err(BootstrapError::Stopped);
             }
-            let now = clock::raw();
-            let mut happened = Vec::new();
-            for event in &events {
-                transport.on_ready(event, now, &mut |event| happened.extend(note(event)));
-            }
-            transport.tick(now, &mut |event| happened.extend(note(event)));
+            let happened = links.read();
             // Promises are counted from it: the process may have stood still before the sockets were read.
             let now = clock::raw();
             for one in happened {
-                match one {
-                    Heard::Up(remote, peer) => {
-                        if matches!(peer.who, Who::Member { .. }) && peer.workers != workers {
-                            return Err(unlike(peer.workers, workers).into());
-                        }
-                        check.on_link(remote);
-                        if let (Some(_), Some(node)) = (who.node(), peer.who.node()) {
-                            if let Remote::Contact(number) = remote {
-                                self.behind.insert(number, node);
-                            }
-                            self.leave_other_ways(remote, node, &mut transport);
-                        }
-                        self.driver.on_link(self.known(remote), true, now);
-                    }
-                    Heard::Down(remote) => {
-                        check.on_link(remote);
-                        let known = self.known(remote);
-                        // There may be another link to the same node.
-                        if !self.is_linked(known, &transport) {
-                            self.driver.on_link(known, false, now);
-                        }
-                    }
-                    Heard::Message(remote, bytes) => {
-                        self.driver.on_message(self.known(remote), &bytes, now);
-                    }
-                }
+                self.on_heard(one, (who, workers), &mut check, &mut links.transport, now)?;
             }
-            self.step(Some((&mut transport, who)))?;
+            self.step(Some((&mut links.transport, who)))?;
             let mut ignored = |_: Event<'_, Peer>| {};
-            transport.flush(now, &mut ignored);
+            links.transport.flush(now, &mut ignored);
             if let (Some(number), Who::Starting { cluster, node }) = (check.other_cluster(), who) {
                 return Err(elsewhere(settings, number, cluster, node).into());
             }
@@ -435,18 +445,47 @@ impl Overture {
             }
             if now.since(told_at) >= PATIENCE {
                 told_at = now;
-                dialled = false;
-                match who {
-                    Who::Joining => tracing::warn!(
-                        join = %list(&settings.join),
-                        "still trying to join: is one of these the peer address of a running node, and is the secret the same?"
-                    ),
-                    _ => tracing::warn!(
-                        "waiting for the other nodes of the cluster: this start counts when a majority of the meta group is there, and has the same secret"
-                    ),
-                }
+                say_what_is_awaited(settings, who);
+                self.dial(settings, who, &mut links.transport);
             }
         }
+    }
+
+    fn on_heard(
+        &mut self,
+        heard: Heard,
+        (who, workers): (Who, u16),
+        check: &mut Check,
+        transport: &mut Transport<Greeter>,
+        now: Monotonic,
+    ) -> Result<(), Failure> {
+        match heard {
+            Heard::Up(remote, peer) => {
+                if matches!(peer.who, Who::Member { .. }) && peer.workers != workers {
+                    return Err(unlike(peer.workers, workers));
+                }
+                check.on_link(remote);
+                if let (Some(_), Some(node)) = (who.node(), peer.who.node()) {
+                    if let Remote::Contact(number) = remote {
+                        self.behind.insert(number, node);
+                    }
+                    self.leave_other_ways(remote, node, transport);
+                }
+                self.driver.on_link(self.known(remote), true, now);
+            }
+            Heard::Down(remote) => {
+                check.on_link(remote);
+                let known = self.known(remote);
+                // There may be another link to the same node.
+                if !self.is_linked(known, transport) {
+                    self.driver.on_link(known, false, now);
+                }
+            }
+            Heard::Message(remote, bytes) => {
+                self.driver.on_message(self.known(remote), &bytes, now);
+            }
+        }
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
@@ -552,6 +591,88 @@ impl Overture {
             }
         }
         Ok(())
+    }
+}
+
+/// The links of a start, and what it waits with.
+struct Links {
+    poll: Poll,
+    events: Events,
+    transport: Transport<Greeter>,
+}
+
+/// How long a start waits at most before it looks at the time.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
+impl Links {
+    fn open(
+        settings: &Settings,
+        who: Who,
+        secret: &Secret,
+        workers: u16,
+        refusals: Refusals,
+    ) -> Result<Links, Failure> {
+        let poll = Poll::new().map_err(unreachable_nodes)?;
+        let transport_settings = transport::Settings {
+            own: who.node(),
+            worker: 0,
+            first_token: PEERS,
+            seed: clock::raw().0,
+        };
+        let registry = poll.registry().try_clone().map_err(unreachable_nodes)?;
+        let mut greeter = greeter(who, secret.clone(), 0, workers, None);
+        greeter.refusals = Some(refusals);
+        let mut transport = Transport::new(transport_settings, greeter, registry);
+        if let (Some(address), Some(_)) = (announcing::peer_address(settings), who.node()) {
+            transport.listen(address).map_err(|error| {
+                format!("cannot listen on the peer port {address}: {error}; choose another with --peer-port")
+            })?;
+        }
+        Ok(Links {
+            poll,
+            events: Events::with_capacity(64),
+            transport,
+        })
+    }
+
+    /// Waits until a socket is ready, or something is due.
+    fn wait(&mut self, timer: Option<Monotonic>) -> Result<(), Failure> {
+        let now = clock::raw();
+        let due = timer.map_or(WAIT_MAX, |timer| timer.since(now));
+        let wait = due.min(self.transport.next_due().since(now)).min(WAIT_MAX);
+        match self.poll.poll(&mut self.events, Some(wait)) {
+            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => Err(unreachable_nodes(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// What the links have brought.
+    fn read(&mut self) -> Vec<Heard> {
+        let now = clock::raw();
+        let mut happened = Vec::new();
+        for event in &self.events {
+            self.transport
+                .on_ready(event, now, &mut |event| happened.extend(note(event)));
+        }
+        self.transport
+            .tick(now, &mut |event| happened.extend(note(event)));
+        happened
+    }
+}
+
+fn unreachable_nodes(error: std::io::Error) -> Failure {
+    format!("cannot reach other nodes: {error}")
+}
+
+fn say_what_is_awaited(settings: &Settings, who: Who) {
+    match who {
+        Who::Joining => tracing::warn!(
+            join = %list(&settings.join),
+            "still trying to join: is one of these the peer address of a running node, and is the secret the same?"
+        ),
+        Who::Starting { .. } | Who::Member { .. } => tracing::warn!(
+            "waiting for the other nodes of the cluster: this start counts when a majority of the meta group is there, and has the same secret"
+        ),
     }
 }
 

@@ -1,12 +1,15 @@
 //! Where the pure parts meet the world: worker loops, sockets, clocks, signals.
 //!
-//! Reading order: `start.rs` (start and end of a node), `worker.rs` (one loop, one core), `link.rs` (one
+//! Reading order: `start.rs` (start and end of a node), `bootstrap.rs` (how it comes to know who it is), `worker.rs` (one loop, one core), `link.rs` (one
 //! socket), `mailboxes.rs` (queues between workers), `offload_jobs.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
 //! `memory.rs`, `process.rs`, `config_file.rs`, `metrics.rs`.
 
+mod acceptor;
+mod admin_source;
 mod announcing;
 mod bootstrap;
 mod clock;
+mod cluster_parts;
 mod config_file;
 mod handover;
 mod link;
@@ -18,15 +21,19 @@ mod meta;
 mod metrics;
 mod offload_jobs;
 mod peers;
+mod ports;
 mod process;
 mod random;
+mod rates;
 mod recovery;
 mod shutdown;
 mod start;
+mod start_error;
 mod status;
 mod transactions;
 mod view;
 mod worker;
 
 pub use recovery::{MetaRecovery, recover_meta};
-pub use start::{StartError, run};
+pub use start::run;
+pub use start_error::StartError;

@@ -9,6 +9,7 @@
 //! One turn reads every socket that is ready, and at its end writes each connection's replies with one call and
 //! hands each other worker one mailbox batch. Nothing waits to batch: batches grow by themselves under load.
 
+use crate::acceptor::Acceptor;
 use crate::clock;
 use crate::link::{Io, Link};
 use crate::listener::{self, Listener};
@@ -16,6 +17,7 @@ use crate::mailboxes::Mailboxes;
 use crate::memory;
 use crate::offload_jobs::OffloadJobs;
 use crate::peers::Peers;
+use crate::rates::Rates;
 use crate::shutdown::{self, Shutdown};
 use gateway::{
     ClientInfo, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Pipeline, Session, Shared,
@@ -63,10 +65,7 @@ pub(crate) struct Worker {
     mailboxes: Arc<Mailboxes>,
     shared: Arc<Shared>,
     gateway: Gateway,
-    /// On the worker that accepts.
-    listeners: Vec<Listener>,
-    accept_again: bool,
-    next_worker: u16,
+    acceptor: Acceptor,
     links: Slab<Link>,
     generation: u32,
     /// Links to look at when the turn ends.
@@ -77,23 +76,22 @@ pub(crate) struct Worker {
     cron_at: Instant,
     stats_at: Instant,
     tend_at: Instant,
-    rates: RateSample,
+    rates: Rates,
     memory: memory::Sampler,
     offload_jobs: OffloadJobs,
     /// Links to other nodes; none if this node is never to have any.
     peers: Option<Peers>,
-    /// Clients are not read any more.
-    is_resting: bool,
-    /// Other nodes are not heard any more.
-    is_deaf: bool,
+    phase: Phase,
 }
 
-/// Totals when the rates were last computed.
-struct RateSample {
-    at: Instant,
-    commands: u64,
-    input: u64,
-    output: u64,
+/// How far a worker is on its way out; see `shutdown.rs`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Serves,
+    /// Clients are not read any more.
+    Rests,
+    /// Nor are other nodes heard.
+    Deaf,
 }
 
 impl Worker {
@@ -101,17 +99,14 @@ impl Worker {
     pub(crate) fn new(
         number: u16,
         poll: Poll,
-        mut listeners: Vec<Listener>,
+        listeners: Vec<Listener>,
         mailboxes: Arc<Mailboxes>,
         shared: Arc<Shared>,
         offload_jobs: OffloadJobs,
         gateway: Gateway,
         peers: Option<Peers>,
     ) -> std::io::Result<Worker> {
-        for (index, listener) in listeners.iter_mut().enumerate() {
-            poll.registry()
-                .register(&mut listener.socket, Token(LISTENERS + index), Interest::READABLE)?;
-        }
+        let acceptor = Acceptor::new(listeners, poll.registry(), LISTENERS)?;
         let now = Instant::now();
         Ok(Worker {
             number,
@@ -119,9 +114,7 @@ impl Worker {
             mailboxes,
             gateway,
             shared,
-            accept_again: listeners.iter().any(|listener| !listener.waiting.is_empty()),
-            listeners,
-            next_worker: 0,
+            acceptor,
             links: Slab::new(),
             generation: 0,
             listed: Vec::new(),
@@ -133,14 +126,8 @@ impl Worker {
             memory: memory::Sampler::new(),
             offload_jobs,
             peers,
-            is_resting: false,
-            is_deaf: false,
-            rates: RateSample {
-                at: now,
-                commands: 0,
-                input: 0,
-                output: 0,
-            },
+            phase: Phase::Serves,
+            rates: Rates::new(now),
         })
     }
 
@@ -172,14 +159,16 @@ impl Worker {
         while self.gateway.resign() > 0 && Instant::now() < until && !shutdown.is_abandoned() {
             self.step(events);
         }
-        self.is_resting = true;
         let until = Instant::now() + shutdown::REST_MAX;
         let mut has_rested = false;
         loop {
             let is_complete = shutdown.is_complete();
             // What the others said before they rested is heard after all of them have, and nothing else: a group that this
             // worker came to lead now might need links of workers that have ended.
-            self.is_deaf = is_complete;
+            self.phase = match is_complete {
+                true => Phase::Deaf,
+                false => Phase::Rests,
+            };
             self.step(events);
             let is_at_rest = self.gateway.is_at_rest();
             if is_at_rest && is_complete || shutdown.is_abandoned() {
@@ -247,10 +236,11 @@ impl Worker {
 
     fn turn(&mut self, events: &Events) {
         self.gateway.begin_turn(clock::now());
-        if !self.is_deaf {
+        let hears = self.phase != Phase::Deaf;
+        if hears {
             self.gateway.begin_cluster(clock::raw());
         }
-        if let Some(peers) = self.peers.as_mut().filter(|_| !self.is_deaf) {
+        if let Some(peers) = self.peers.as_mut().filter(|_| hears) {
             let (workers, number) = (self.mailboxes.workers(), self.number);
             let groups = self.shared.groups;
             peers.begin(&mut self.gateway, |group| {
@@ -267,7 +257,7 @@ impl Worker {
             match event.token() {
                 WAKER => {}
                 token if self.peers.as_ref().is_some_and(|peers| peers.owns(token)) => {
-                    if let Some(peers) = self.peers.as_mut().filter(|_| !self.is_deaf) {
+                    if let Some(peers) = self.peers.as_mut().filter(|_| hears) {
                         peers.on_ready(event, &mut self.gateway);
                     }
                 }
@@ -306,7 +296,7 @@ impl Worker {
         self.post();
         self.leave_offload_jobs();
         let now = Instant::now();
-        if now >= self.tend_at && !self.is_deaf {
+        if now >= self.tend_at && hears {
             self.gateway.begin_turn(clock::now());
             self.gateway.begin_cluster(clock::raw());
             let more = self.gateway.cron();
@@ -354,32 +344,7 @@ impl Worker {
     }
 
     fn accept(&mut self, index: usize) {
-        loop {
-            let listener = &mut self.listeners[index];
-            let accepted = match listener.waiting.pop() {
-                Some(stream) => stream.peer_addr().map(|address| (stream, address)),
-                None => listener
-                    .socket
-                    .accept()
-                    .map(|(stream, address)| (stream.into(), address)),
-            };
-            let (stream, address) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // It has gone before it came in.
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
-                Err(error) if error.kind() == ErrorKind::NotConnected => continue,
-                Err(error) => {
-                    // Out of file descriptors, most likely: readiness is told once, so look again later.
-                    if let Some(left_out) = self.shared.accept_notices.may(clock::raw()) {
-                        tracing::warn!(%error, left_out, "cannot accept a connection");
-                    }
-                    self.accept_again = true;
-                    return;
-                }
-            };
-            let endpoint = listener.endpoint;
+        while let Some((stream, address, endpoint)) = self.acceptor.accept(index, &self.shared) {
             let connected = self.shared.clients.count();
             if let Err(refusal) = listener::admit(self.gateway.settings(), connected, address.ip()) {
                 self.shared.refused.fetch_add(1, Ordering::Relaxed);
@@ -388,8 +353,7 @@ impl Worker {
             }
             self.shared.accepted.fetch_add(1, Ordering::Relaxed);
             self.shared.clients.enter();
-            let worker = self.next_worker;
-            self.next_worker = (worker + 1) % self.mailboxes.workers();
+            let worker = self.acceptor.next_worker(self.mailboxes.workers());
             if worker == self.number {
                 self.adopt(stream, endpoint);
             } else {
@@ -452,7 +416,7 @@ impl Worker {
 
     /// Reads what the socket holds, within bounds, and carries it out.
     fn read(&mut self, key: usize) {
-        if !self.links.contains(key) || self.is_resting {
+        if !self.links.contains(key) || self.phase != Phase::Serves {
             return;
         }
         let has_backlog = self.gateway.backlog() > BACKLOG_MAX;
@@ -635,7 +599,7 @@ impl Worker {
             link.is_listed = false;
             let connection = &mut link.connection;
             let is_held = connection.session.is_waiting || connection.session.is_paused;
-            let may_go_on = !is_held && !self.is_resting;
+            let may_go_on = !is_held && self.phase == Phase::Serves;
             if connection.has_commands() && may_go_on && !connection.pipeline.is_full() {
                 self.gateway.resume(connection);
                 link.count_unfilled(self.gateway.stats());
@@ -783,8 +747,8 @@ impl Worker {
             self.stats_at = now + STATS;
         }
         self.gateway.keep_stats(is_overdue);
-        if std::mem::take(&mut self.accept_again) {
-            (0..self.listeners.len()).for_each(|index| self.accept(index));
+        for index in self.acceptor.again() {
+            self.accept(index);
         }
         let idle_max = self
             .gateway
@@ -816,35 +780,8 @@ impl Worker {
         full.into_iter().for_each(|key| self.check_output(key));
         if self.number == 0 {
             self.memory.keep_sampling(&self.shared, is_overdue);
-            self.sample_rates(now);
+            self.rates.sample(&self.shared, now);
         }
-    }
-
-    fn sample_rates(&mut self, now: Instant) {
-        let elapsed = (now - self.rates.at).as_secs_f64();
-        if elapsed < 1.0 {
-            return;
-        }
-        let commands = self.shared.total(|worker| worker.commands.get());
-        let input = self.shared.total(|worker| worker.input_bytes.get());
-        let output = self.shared.total(|worker| worker.output_bytes.get());
-        let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / elapsed) as u64;
-        let rates = &self.shared.rates;
-        rates
-            .commands
-            .store(rate(commands, self.rates.commands), Ordering::Relaxed);
-        rates
-            .input
-            .store(rate(input, self.rates.input), Ordering::Relaxed);
-        rates
-            .output
-            .store(rate(output, self.rates.output), Ordering::Relaxed);
-        self.rates = RateSample {
-            at: now,
-            commands,
-            input,
-            output,
-        };
     }
 
     /// Sends what is ready, and lets go of everything.

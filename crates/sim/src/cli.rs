@@ -46,84 +46,48 @@ simulated.
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes and
 --workers, and with or without --no-ruins.";
 
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
 fn command() -> Command {
     let mutations = Mutation::ALL.iter().map(|mutation| format!("{mutation:?}"));
+    let number = || value_parser!(u64);
+    let nodes = "How many nodes a cluster may have: a number, or the first and the last";
+    let workers = "How many workers a node may have: a number, or the least and the most";
+    let no_ruins = "Draws no losses of majorities: one seed in eight has them, and an operator who has groups begin anew";
+    let seeds = option("seeds", "COUNT", "How many seeds to run, from --from on").default_value("100");
+    let from = option("from", "SEED", "The first seed").default_value("1");
+    let seed = option("seed", "SEED", "Runs this seed alone").conflicts_with_all(["seeds", "from"]);
+    let threads = option("threads", "COUNT", "Seeds at a time").default_value("2");
+    let mutation = option(
+        "mutation",
+        "NAME",
+        "Plants a mistake, and succeeds if it is caught",
+    );
+    let history = option(
+        "history",
+        "FILE",
+        "Where to write what the clients of a failure saw",
+    );
     Command::new("sim")
         .about("Simulates clusters from seeds, and says what no single machine could have shown to clients.")
         .after_help(AFTER_HELP)
-        .arg(
-            Arg::new("seeds")
-                .long("seeds")
-                .value_name("COUNT")
-                .help("How many seeds to run, from --from on")
-                .value_parser(value_parser!(u64).range(1..))
-                .default_value("100"),
-        )
-        .arg(
-            Arg::new("from")
-                .long("from")
-                .value_name("SEED")
-                .help("The first seed")
-                .value_parser(value_parser!(u64))
-                .default_value("1"),
-        )
-        .arg(
-            Arg::new("seed")
-                .long("seed")
-                .value_name("SEED")
-                .help("Runs this seed alone")
-                .value_parser(value_parser!(u64))
-                .conflicts_with_all(["seeds", "from"]),
-        )
-        .arg(
-            Arg::new("nodes")
-                .long("nodes")
-                .value_name("FROM..TO")
-                .help("How many nodes a cluster may have: a number, or the first and the last")
-                .default_value("3..5"),
-        )
-        .arg(
-            Arg::new("workers")
-                .long("workers")
-                .value_name("FROM..TO")
-                .help("How many workers a node may have: a number, or the least and the most")
-                .default_value("1..3"),
-        )
-        .arg(
-            Arg::new("mutation")
-                .long("mutation")
-                .value_name("NAME")
-                .help("Plants a mistake, and succeeds if it is caught")
-                .value_parser(PossibleValuesParser::new(mutations)),
-        )
+        .arg(seeds.value_parser(number().range(1..)))
+        .arg(from.value_parser(number()))
+        .arg(seed.value_parser(number()))
+        .arg(option("nodes", "FROM..TO", nodes).default_value("3..5"))
+        .arg(option("workers", "FROM..TO", workers).default_value("1..3"))
+        .arg(mutation.value_parser(PossibleValuesParser::new(mutations)))
         .arg(
             Arg::new("no-ruins")
                 .long("no-ruins")
-                .help("Draws no losses of majorities: one seed in eight has them, and an operator who has groups begin anew")
+                .help(no_ruins)
                 .action(ArgAction::SetTrue),
         )
-        .arg(
-            Arg::new("minutes")
-                .long("minutes")
-                .value_name("MINUTES")
-                .help("Begins no seed after so long")
-                .value_parser(value_parser!(u64)),
-        )
-        .arg(
-            Arg::new("threads")
-                .long("threads")
-                .value_name("COUNT")
-                .help("Seeds at a time")
-                .value_parser(value_parser!(u64).range(1..=THREADS_MAX))
-                .default_value("2"),
-        )
-        .arg(
-            Arg::new("history")
-                .long("history")
-                .value_name("FILE")
-                .help("Where to write what the clients of a failure saw")
-                .value_parser(value_parser!(PathBuf)),
-        )
+        .arg(option("minutes", "MINUTES", "Begins no seed after so long").value_parser(number()))
+        .arg(threads.value_parser(number().range(1..=THREADS_MAX)))
+        .arg(history.value_parser(value_parser!(PathBuf)))
 }
 
 /// Reads it.

@@ -8,38 +8,68 @@
 //! ```
 
 use crate::node::Connection;
-use crate::programs::{Books, Mix, Next, Running, Tasks};
 use crate::swarm::Swarm;
-use crate::workload::{self, Workload};
-use history::{Answer, Call, History, Outcome, Process, Recorder, Ticket};
+use crate::workloads::{self, Checked, Next, Running, SingleKeys, Task, TxnHistory};
+use history::{Answer, Call, Outcome, Process, Ticket};
 use ids::Prng;
 use std::collections::VecDeque;
 
 /// One client.
 pub(crate) struct Client {
     process: Process,
-    /// Where it is connected, and as what.
-    pub(crate) connection: Option<(Connection, usize)>,
-    waiting: VecDeque<(Ticket, String, Call)>,
-    /// The transaction that it is at, and what is to be sent of it next.
-    running: Option<Running>,
-    step: Vec<u8>,
-    /// Whether this transaction's step waits for answers.
-    is_in_step: bool,
+    pub(crate) connection: Option<Connection>,
+    doing: Doing,
     /// When the oldest request that waits was sent.
     pub(crate) waits_since: u64,
     received: Vec<u8>,
     /// What it still has to ask before it is done; `None` as long as the storm lasts.
-    pub(crate) requests: Option<VecDeque<(String, Call)>>,
-    /// The transactions among it.
-    tasks: Tasks,
+    left: Option<Left>,
     /// It was refused something, and goes elsewhere with it.
     pub(crate) is_turned_away: bool,
 }
 
+/// What a client is at.
+enum Doing {
+    /// Requests that wait for answers, if any.
+    Requests(VecDeque<(Ticket, String, Call)>),
+    /// A transaction, and what is to be sent of it next; nothing if it waits for answers.
+    Transaction(Running, Option<Vec<u8>>),
+}
+
+impl Doing {
+    const NOTHING: Doing = Doing::Requests(VecDeque::new());
+}
+
+#[derive(Default)]
+struct Left {
+    requests: VecDeque<(String, Call)>,
+    tasks: VecDeque<Task>,
+}
+
 impl Client {
+    fn new(process: Process) -> Client {
+        Client {
+            process,
+            connection: None,
+            doing: Doing::NOTHING,
+            waits_since: 0,
+            received: Vec::new(),
+            left: None,
+            is_turned_away: false,
+        }
+    }
+
     fn waits(&self) -> bool {
-        !self.waiting.is_empty() || self.is_in_step
+        match &self.doing {
+            Doing::Requests(waiting) => !waiting.is_empty(),
+            Doing::Transaction(_, next) => next.is_none(),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let is_left = |left: &Left| left.requests.is_empty() && left.tasks.is_empty();
+        let is_idle = matches!(&self.doing, Doing::Requests(waiting) if waiting.is_empty());
+        is_idle && self.left.as_ref().is_some_and(is_left)
     }
 
     /// Whether it has everything it waited for; then there is nothing more.
@@ -55,38 +85,24 @@ impl Client {
 /// All clients, and their history.
 pub(crate) struct Clients {
     pub(crate) clients: Vec<Client>,
-    recorder: Recorder,
-    books: Books,
-    mix: Mix,
+    single_keys: SingleKeys,
+    transactions: TxnHistory,
     processes: u32,
-    workload: Workload,
     prng: Prng,
 }
 
 impl Clients {
-    pub(crate) fn new(count: usize, workload: Workload, mix: Mix, prng: Prng) -> Clients {
-        let clients = (0..count)
-            .map(|number| Client {
-                process: Process(number as u32),
-                connection: None,
-                waiting: VecDeque::new(),
-                running: None,
-                step: Vec::new(),
-                is_in_step: false,
-                waits_since: 0,
-                received: Vec::new(),
-                requests: None,
-                tasks: Tasks::new(),
-                is_turned_away: false,
-            })
-            .collect();
+    /// Those of a seed.
+    pub(crate) fn new(seed: u64, swarm: &Swarm) -> Clients {
+        let mut prng = Prng::new(seed ^ 0x434c_4945_4e54_0002);
+        let processes = swarm.clients as u32;
         Clients {
-            clients,
-            recorder: Recorder::default(),
-            books: Books::default(),
-            mix,
-            processes: count as u32,
-            workload,
+            clients: (0..processes)
+                .map(|number| Client::new(Process(number)))
+                .collect(),
+            single_keys: SingleKeys::new(swarm.keys, swarm.reads, Prng::new(prng.next_u64())),
+            transactions: TxnHistory::new(swarm.mix.clone()),
+            processes,
             prng,
         }
     }
@@ -95,154 +111,157 @@ impl Clients {
     /// everything.
     pub(crate) fn give_requests(&mut self, count: usize) {
         let all = self.clients.len();
-        let writes = self.workload.writes();
+        let writes = self.single_keys.writes();
         for (number, client) in self.clients.iter_mut().enumerate() {
-            let mut requests: VecDeque<(String, Call)> = (0..count).map(|_| self.workload.next()).collect();
-            requests.extend(writes.iter().skip(number).step_by(all).cloned());
-            requests.extend(self.workload.reads());
-            client.requests = Some(requests);
-            if self.mix.share > 0 {
-                let (books, mix, prng) = (&mut self.books, &self.mix, &mut self.prng);
-                client.tasks.extend((0..count / 2).map(|_| books.next(mix, prng)));
-                client.tasks.extend(books.reads(mix));
+            let mut left = Left::default();
+            left.requests.extend((0..count).map(|_| self.single_keys.next()));
+            left.requests
+                .extend(writes.iter().skip(number).step_by(all).cloned());
+            left.requests.extend(self.single_keys.reads());
+            let transactions = &mut self.transactions;
+            if transactions.share() > 0 {
+                left.tasks
+                    .extend((0..count / 2).map(|_| transactions.next(&mut self.prng)));
+                left.tasks.extend(transactions.reads());
             }
+            client.left = Some(left);
         }
     }
 
     /// What there is may be lost: from now on they use other keys. How often that was.
     pub(crate) fn begin_anew(&mut self) -> u64 {
-        self.workload.begin_anew()
+        self.single_keys.begin_anew()
     }
 
     /// Whether every client is done.
     pub(crate) fn are_done(&self) -> bool {
-        self.clients.iter().all(|client| {
-            client.waiting.is_empty()
-                && client.running.is_none()
-                && client.tasks.is_empty()
-                && client.requests.as_ref().is_some_and(VecDeque::is_empty)
-        })
+        self.clients.iter().all(Client::is_done)
     }
 
     /// The client's next requests, as bytes, each of which is noted as called. Nothing if it has no more.
     pub(crate) fn ask(&mut self, index: usize, swarm: &Swarm, now: u64) -> Vec<u8> {
-        if let Some(bytes) = self.ask_program(index, now) {
+        self.clients[index].waits_since = now;
+        if let Some(bytes) = self.ask_transaction(index, now) {
             return bytes;
         }
-        let mut bytes = Vec::new();
-        let pipeline = swarm.pipeline;
-        let count = 1 + self.prng.below(pipeline);
-        for _ in 0..count {
-            let client = &mut self.clients[index];
-            let next = match &mut client.requests {
-                None => Some(self.workload.next()),
-                Some(requests) => requests.pop_front(),
+        let client = &mut self.clients[index];
+        let (mut bytes, mut waiting) = (Vec::new(), VecDeque::new());
+        for _ in 0..1 + self.prng.below(swarm.pipeline) {
+            let next = match &mut client.left {
+                None => Some(self.single_keys.next()),
+                Some(left) => left.requests.pop_front(),
             };
             let Some((key, call)) = next else {
                 break;
             };
-            let ticket = self.recorder.called(client.process, &key, call, now);
-            bytes.extend(workload::request(&key, call));
-            client.waiting.push_back((ticket, key, call));
+            let ticket = self
+                .single_keys
+                .call(client.process, (&key, call), now, &mut bytes);
+            waiting.push_back((ticket, key, call));
         }
-        self.clients[index].waits_since = now;
+        client.doing = Doing::Requests(waiting);
         bytes
     }
 
     /// The next step of the client's transaction, or the first one of a new one; `None` if it does something else now.
-    fn ask_program(&mut self, index: usize, now: u64) -> Option<Vec<u8>> {
+    fn ask_transaction(&mut self, index: usize, now: u64) -> Option<Vec<u8>> {
         let client = &mut self.clients[index];
-        if client.running.is_none() {
-            let is_calm = client.requests.is_some();
-            let begins = match &client.requests {
-                None => self.mix.share > 0 && self.prng.below(100) < self.mix.share,
-                Some(requests) => {
-                    !client.tasks.is_empty() && (requests.is_empty() || self.prng.below(3) == 0)
-                }
-            };
-            if !begins {
-                return None;
-            }
-            let next = if is_calm { client.tasks.pop_front() } else { None };
-            let task = next.unwrap_or_else(|| self.books.next(&self.mix, &mut self.prng));
-            let task = match self.books.before(&task) {
-                Some(before) => {
-                    if is_calm {
-                        client.tasks.push_front(task);
-                    }
-                    before
-                }
-                None => task,
-            };
-            let (running, bytes) = self.books.begin(task, client.process, &self.mix, now);
-            (client.running, client.step) = (Some(running), bytes);
+        if let Doing::Transaction(_, next) = &mut client.doing {
+            return next.take();
         }
-        client.waits_since = now;
-        client.is_in_step = true;
-        Some(std::mem::take(&mut client.step))
+        let share = self.transactions.share();
+        let begins = match &client.left {
+            None => share > 0 && self.prng.below(100) < share,
+            Some(left) => !left.tasks.is_empty() && (left.requests.is_empty() || self.prng.below(3) == 0),
+        };
+        if !begins {
+            return None;
+        }
+        let next = client.left.as_mut().and_then(|left| left.tasks.pop_front());
+        let mut task = next.unwrap_or_else(|| self.transactions.next(&mut self.prng));
+        if let Some(before) = self.transactions.setup(&task) {
+            let after = std::mem::replace(&mut task, before);
+            if let Some(left) = &mut client.left {
+                left.tasks.push_front(after);
+            }
+        }
+        let (running, bytes) = self.transactions.begin(task, client.process, now);
+        client.doing = Doing::Transaction(running, None);
+        Some(bytes)
     }
 
     /// Whether the client is between two steps of a transaction.
     pub(crate) fn is_within(&self, index: usize) -> bool {
-        self.clients[index].running.is_some()
-    }
-
-    fn receive_program(&mut self, index: usize, now: u64) -> Result<bool, String> {
-        let client = &mut self.clients[index];
-        let Some(running) = &mut client.running else {
-            return Ok(false);
-        };
-        client.waits_since = now;
-        match self
-            .books
-            .receive(running, &mut client.received, &self.mix, now)?
-        {
-            Next::Wait => return Ok(true),
-            Next::Step(bytes) => client.step = bytes,
-            Next::Over(outcome, is_passing) => {
-                if outcome == Outcome::Unknown {
-                    client.process = Process(self.processes);
-                    self.processes += 1;
-                }
-                let running = client.running.take().expect("looked at a moment ago");
-                if is_passing && client.requests.is_some() {
-                    client.tasks.extend(self.books.tried(running.task()));
-                    client.is_turned_away = true;
-                }
-            }
-        }
-        client.is_in_step = false;
-        Ok(true)
+        matches!(self.clients[index].doing, Doing::Transaction(..))
     }
 
     /// Bytes arrive; whether the client has everything it waited for.
     pub(crate) fn receive(&mut self, index: usize, bytes: &[u8], now: u64) -> Result<bool, String> {
         let client = &mut self.clients[index];
         client.received.extend_from_slice(bytes);
-        if self.receive_program(index, now)? {
-            return self.clients[index].is_answered();
+        match &client.doing {
+            Doing::Requests(_) => self.receive_answers(index, now)?,
+            Doing::Transaction(..) => self.receive_replies(index, now)?,
         }
+        self.clients[index].is_answered()
+    }
+
+    fn receive_replies(&mut self, index: usize, now: u64) -> Result<(), String> {
         let client = &mut self.clients[index];
-        while let Some(&(ticket, _, call)) = client.waiting.front() {
-            let Some((answer, length)) = workload::answer(call, &client.received)? else {
-                break;
+        let Doing::Transaction(running, next) = &mut client.doing else {
+            return Ok(());
+        };
+        client.waits_since = now;
+        match self.transactions.receive(running, &mut client.received, now)? {
+            Next::Wait => {}
+            Next::Step(bytes) => *next = Some(bytes),
+            Next::Over(outcome, is_passing) => {
+                if let Some(left) = client.left.as_mut().filter(|_| is_passing) {
+                    left.tasks.extend(self.transactions.again(running.task()));
+                    client.is_turned_away = true;
+                }
+                client.doing = Doing::NOTHING;
+                if outcome == Outcome::Unknown {
+                    self.go_on_as_another(index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_answers(&mut self, index: usize, now: u64) -> Result<(), String> {
+        loop {
+            let client = &mut self.clients[index];
+            let Doing::Requests(waiting) = &mut client.doing else {
+                return Ok(());
+            };
+            let Some(&(ticket, _, call)) = waiting.front() else {
+                return Ok(());
+            };
+            let Some((answer, length)) = workloads::answer(call, &client.received)? else {
+                return Ok(());
             };
             client.received.drain(..length);
-            let asked = client.waiting.pop_front().map(|(_, key, _)| key);
+            let asked = waiting.pop_front().map(|(_, key, _)| key);
             // In the calm nothing stays undone.
-            if let (Answer::Unknown | Answer::Refused, Some(requests)) = (&answer, &mut client.requests) {
-                requests.extend(asked.map(|key| (key, self.workload.again(call))));
+            if let (Answer::Unknown | Answer::Refused, Some(left)) = (&answer, &mut client.left) {
+                let again = asked.map(|key| (key, self.single_keys.again(call)));
+                left.requests.extend(again);
                 client.is_turned_away = true;
             }
             client.waits_since = now;
-            // It may still happen: whoever goes on is another process.
-            if answer == Answer::Unknown {
-                client.process = Process(self.processes);
-                self.processes += 1;
+            let is_unknown = answer == Answer::Unknown;
+            self.single_keys.answered(ticket, answer, now);
+            if is_unknown {
+                self.go_on_as_another(index);
             }
-            self.recorder.answered(ticket, answer, now);
         }
-        client.is_answered()
+    }
+
+    /// What it asked for may still happen: whoever goes on is another process.
+    fn go_on_as_another(&mut self, index: usize) {
+        self.clients[index].process = Process(self.processes);
+        self.processes += 1;
     }
 
     /// The connection is over: what was not answered stays unknown.
@@ -250,20 +269,18 @@ impl Clients {
         let client = &mut self.clients[index];
         client.connection = None;
         client.received.clear();
-        let mut lost = client.waiting.len();
-        client.waiting.clear();
-        client.step.clear();
-        client.is_in_step = false;
-        if let Some(running) = client.running.take() {
-            self.books.lose(&running, &self.mix);
-            lost += 1;
-            if client.requests.is_some() {
-                client.tasks.extend(self.books.tried(running.task()));
+        let lost = match std::mem::replace(&mut client.doing, Doing::NOTHING) {
+            Doing::Requests(waiting) => waiting.len(),
+            Doing::Transaction(running, _) => {
+                self.transactions.lose(&running);
+                if let Some(left) = &mut client.left {
+                    left.tasks.extend(self.transactions.again(running.task()));
+                }
+                1
             }
-        }
+        };
         if lost > 0 {
-            client.process = Process(self.processes);
-            self.processes += 1;
+            self.go_on_as_another(index);
         }
         lost
     }
@@ -275,27 +292,26 @@ impl Clients {
 
     /// What they still want, in words.
     pub(crate) fn undone(&self) -> String {
-        let task = |client: &Client| client.tasks.front().map(|task| format!("{task:?}"));
-        let tasks: Vec<String> = self.clients.iter().filter_map(task).collect();
+        let first = |client: &Client| {
+            client
+                .left
+                .as_ref()?
+                .tasks
+                .front()
+                .map(|task| format!("{task:?}"))
+        };
+        let tasks: Vec<String> = self.clients.iter().filter_map(first).collect();
         tasks.join(", ")
     }
 
-    pub(crate) fn calls(&self) -> usize {
-        self.recorder.len() + self.books.len()
-    }
-
-    /// What they saw.
-    pub(crate) fn take_history(&mut self) -> History {
-        std::mem::take(&mut self.recorder).finish()
-    }
-
-    /// What they saw of transactions, judged, and as text.
-    pub(crate) fn judge_transactions(&mut self) -> (Result<(), String>, String) {
+    /// Judges what they saw.
+    pub(crate) fn check(&mut self) -> Checked {
         for client in &mut self.clients {
-            if let Some(running) = client.running.take() {
-                self.books.lose(&running, &self.mix);
+            if let Doing::Transaction(running, _) = &client.doing {
+                self.transactions.lose(running);
+                client.doing = Doing::NOTHING;
             }
         }
-        std::mem::take(&mut self.books).judge(&self.mix)
+        workloads::both(self.single_keys.check(), self.transactions.check())
     }
 }

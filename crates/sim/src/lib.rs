@@ -5,23 +5,21 @@
 //! They judge them by their histories alone.
 //!
 //! Reading order: `node.rs` (what a node is told, and does), `swarm.rs` (what a seed draws), `world.rs` (what happens), then
-//! `clock.rs`, `network.rs`, `clients.rs`, `workload.rs`; `seed.rs` runs one and explains its failure.
+//! `clock.rs`, `network.rs`, `clients.rs`, `workloads.rs`; `seed.rs` runs one and explains its failure.
 
 mod clients;
 mod clock;
+mod full_node;
 mod network;
 mod node;
-mod programs;
 mod reply;
 mod seed;
 mod swarm;
 mod trace;
-mod whole;
-mod workload;
+mod workloads;
 mod world;
 
+pub use full_node::given_up;
 pub use node::Shape;
-pub use seed::{Failure, Options, run};
+pub use seed::{Failure, Options, Summary, run};
 pub use swarm::{NODES_MAX, Swarm, WORKERS_MAX};
-pub use whole::given_up;
-pub use world::Summary;

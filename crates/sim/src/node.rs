@@ -10,7 +10,7 @@
 //! A node is a value. It has no thread, socket or clock: what it is told is all it knows, and the same inputs give the same
 //! outputs.
 
-use crate::whole::{Frame, Left, Order};
+use crate::full_node::{Frame, Left, Order};
 use ids::NodeId;
 
 /// A client's connection: never used again.
@@ -76,8 +76,8 @@ impl Output {
     }
 }
 
-/// What a node is born with.
-pub(crate) struct Birth<'a> {
+/// What a process starts with.
+pub(crate) struct Bootstrap<'a> {
     /// Which node it is.
     pub(crate) me: NodeId,
     /// What its process left when it ended; `None` if nothing did, or if it never ran.
@@ -103,15 +103,4 @@ pub struct Shape {
     pub groups: u16,
     /// Replicas of a group, at most as many as nodes.
     pub replicas: usize,
-}
-
-/// What an operator feels like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Whim {
-    /// Leadership of some group is to change hands.
-    Transfer,
-    /// Some replica is to move to another node.
-    Move,
-    /// Some connection between two nodes is to be lost.
-    Cut,
 }

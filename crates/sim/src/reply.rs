@@ -48,6 +48,13 @@ pub(crate) fn encode(words: &[String]) -> Vec<u8> {
     bytes
 }
 
+/// The words of requests, for traces.
+pub(crate) fn words(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let words = text.split("\r\n").filter(|line| !line.starts_with(['*', '$']));
+    words.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+}
+
 /// The first reply in `bytes`, and its length; `None` if it is not whole.
 ///
 /// # Errors

@@ -1,8 +1,9 @@
 //! One seed, from the draw to the verdict.
 
+use crate::clients::Clients;
 use crate::swarm::Swarm;
 use crate::trace::Trace;
-use crate::world::{self, Summary, World};
+use crate::world::World;
 use mutations::Mutation;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -32,6 +33,17 @@ impl Default for Options {
             ruins: true,
         }
     }
+}
+
+/// What a simulation was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// Events.
+    pub events: u64,
+    /// Requests of clients.
+    pub calls: usize,
+    /// A number that follows from everything that happened: two runs of one seed must agree.
+    pub fingerprint: u64,
 }
 
 /// A failure: everything that is needed to see it again.
@@ -113,19 +125,19 @@ type Attempt = (Result<Summary, String>, Vec<String>, String);
 fn attempt(seed: u64, swarm: &Swarm, options: &Options, is_traced: bool) -> Attempt {
     mutations::plant(options.mutation);
     let mut trace = Trace::new(is_traced);
-    let mut clients = world::clients(seed, swarm);
+    let mut clients = Clients::new(seed, swarm);
     let run = || World::new(seed, swarm, &mut clients, &mut trace).run();
     let result = catch_panic(run).unwrap_or_else(Err);
     mutations::plant(None);
-    let history = clients.take_history();
-    let (judged, transactions) = clients.judge_transactions();
-    let result = result.and_then(|summary| world::judge(&history).map(|()| summary));
-    let result = result.and_then(|summary| judged.map(|()| summary));
-    let text = if is_traced {
-        format!("{history}\n{transactions}")
-    } else {
-        String::new()
-    };
+    let (calls, judged, history) = clients.check();
+    let result = result.and_then(|(events, fingerprint)| {
+        judged.map(|()| Summary {
+            events,
+            calls,
+            fingerprint,
+        })
+    });
+    let text = if is_traced { history } else { String::new() };
     (result, trace.finish(), text)
 }
 

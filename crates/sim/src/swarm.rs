@@ -5,8 +5,8 @@
 
 use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::node::Shape;
-use crate::programs::Mix;
 use crate::seed::Options;
+use crate::workloads::{self, Mix};
 use ids::Prng;
 use mutations::Mutation;
 use std::fmt;
@@ -96,7 +96,40 @@ fn late(nodes: usize, prng: &mut Prng) -> usize {
     }
 }
 
+/// What goes wrong, so many times a minute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    Partition,
+    Break,
+    Cut,
+    Kill,
+    HandOver,
+    Pause,
+    Jump,
+    Transfer,
+    Move,
+    Disk,
+    Ruin,
+}
+
 impl Swarm {
+    /// How often each fault is a minute, in the order in which the first of each is drawn.
+    pub(crate) fn faults(&self) -> [(Fault, u64); 11] {
+        [
+            (Fault::Partition, self.partitions),
+            (Fault::Break, self.breaks),
+            (Fault::Cut, self.breaks),
+            (Fault::Kill, self.kills),
+            (Fault::HandOver, self.hand_overs),
+            (Fault::Pause, self.pauses),
+            (Fault::Jump, self.jumps),
+            (Fault::Transfer, self.transfers),
+            (Fault::Move, self.moves),
+            (Fault::Disk, self.disks),
+            (Fault::Ruin, self.ruins),
+        ]
+    }
+
     /// The draw of `seed` within `options`. If a mistake is planted, the faults that it needs are more
     /// likely than by chance: a suite has minutes to catch it, and not nights.
     pub fn draw(seed: u64, options: &Options) -> Swarm {
@@ -340,36 +373,18 @@ impl fmt::Display for Swarm {
             self.stalls.1 / MILLIS,
         )?;
         let mix = &self.mix;
+        let weights = workloads::NAMES.iter().zip(mix.weights);
+        let weights: Vec<String> = weights.map(|(name, weight)| format!("{name} {weight}")).collect();
         writeln!(
             f,
-            "transactions: {} % of requests, on {} keys, {} % reads; lists {}, accounts {}, ring {}, elements {}, banners {}, \
-             database {}, lapsing {}",
+            "transactions: {} % of requests, on {} keys, {} % reads; {}",
             mix.share,
             mix.keys,
             mix.reads,
-            mix.weights[0],
-            mix.weights[1],
-            mix.weights[2],
-            mix.weights[3],
-            mix.weights[4],
-            mix.weights[5],
-            mix.weights[6],
+            weights.join(", "),
         )?;
-        write!(
-            f,
-            "a minute: {} partitions, {} broken links, {} kills, {} hand-overs, {} pauses, {} clocks set, \
-             {} leaders handed over, {} replicas moved, {} disks that fail, {} ruins; for {} s",
-            self.partitions,
-            self.breaks,
-            self.kills,
-            self.hand_overs,
-            self.pauses,
-            self.jumps,
-            self.transfers,
-            self.moves,
-            self.disks,
-            self.ruins,
-            self.storm / SECONDS,
-        )
+        let faults = self.faults().map(|(fault, rate)| format!("{fault:?} {rate}"));
+        let seconds = self.storm / SECONDS;
+        write!(f, "a minute: {}; for {seconds} s", faults.join(", "))
     }
 }

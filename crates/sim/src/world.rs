@@ -9,18 +9,22 @@
 //! Everything that happens is an event at a moment of the true time; events of one moment happen in the order in which they
 //! were scheduled. Nothing else decides anything, so a seed is the whole story.
 
+mod faults;
+mod machine;
+mod wires;
+
 use crate::clients::Clients;
-use crate::clock::{Clock, MICROS, MILLIS, NodeClock, SECONDS};
+use crate::clock::{Clock, MILLIS, NodeClock, SECONDS};
+use crate::full_node::{Checks, Fate, Frame, FullNode, Left, Order, check_at_rest, describe_piece};
 use crate::network::Network;
-use crate::node::{Birth, Connection, Input, Output, Whim};
-use crate::swarm::Swarm;
+use crate::node::{Bootstrap, Connection, Input, Output};
+use crate::reply;
+use crate::swarm::{Fault, Swarm};
 use crate::trace::Trace;
-use crate::whole::{Checks, Fate, Frame, Left, Order, Whole, check_at_rest, describe_piece};
-use crate::workload::{self, Workload};
-use history::{History, Verdict};
 use ids::{Monotonic, NodeId, Prng};
+use machine::{Machine, running};
 use std::collections::BTreeMap;
-use storage::SimDisk;
+use wires::Wire;
 
 /// How long a cluster may take to form, and between two looks at it.
 const FORMING_MAX: u64 = 120 * SECONDS;
@@ -40,53 +44,10 @@ const CALM_REQUESTS: usize = 8;
 /// Events of one simulation; beyond it, it is taken for one that never comes to rest.
 const EVENTS_MAX: u64 = 4_000_000;
 
-/// The longest pause of a client then.
-const CALM_THINK: u64 = 20 * MILLIS;
-
 /// How often an operator looks for groups that have lost their majority, once anything was ruined.
 const RECOVERY: u64 = 300 * MILLIS;
 
-/// The longest pause between two steps of a transaction.
-const STEP_THINK: u64 = 5 * MILLIS;
-
 const MINUTE: u64 = 60 * SECONDS;
-
-/// A process and the machine it runs on.
-struct Machine {
-    node: Option<Whole>,
-    left: Option<Left>,
-    clock: NodeClock,
-    prng: Prng,
-    /// Its processes are counted.
-    life: u32,
-    /// Until then it is busy, or stopped, and what comes waits: in `inbox`, and its next turn is scheduled.
-    free_at: u64,
-    inbox: Vec<Input>,
-    turns: u64,
-    /// The timer that is scheduled, and how many were.
-    timer: Option<u64>,
-    timers: u64,
-    /// Out of the game for ever.
-    is_dead: bool,
-    /// Its disk is to fail at one of its next operations.
-    is_disk_ill: bool,
-}
-
-impl Machine {
-    fn disk(&self) -> Option<&SimDisk> {
-        let left = self.left.as_ref().map(Left::disk);
-        self.node.as_ref().map(Whole::disk).or(left)
-    }
-
-    /// Its disk does not fail, or not any more.
-    fn heal_disk(&mut self) {
-        self.is_disk_ill = false;
-        if let Some(disk) = self.disk() {
-            disk.plan(None);
-            disk.make_room();
-        }
-    }
-}
 
 enum Event {
     /// From whom, to whom, and in which life of the link.
@@ -113,39 +74,24 @@ enum Event {
     Recovery,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fault {
-    Partition,
-    Break,
-    Cut,
-    Kill,
-    HandOver,
-    Pause,
-    Jump,
-    Transfer,
-    Move,
-    Disk,
-    Ruin,
+/// How far a simulation is; see the file's header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Forming,
+    Storm,
+    Calm {
+        since: u64,
+    },
+    /// The clients are done.
+    Rest,
+    Over,
 }
 
-/// A client's connection, from the network's side.
-struct Wire {
-    client: usize,
-    node: usize,
-    life: u32,
-    latency: u64,
-    is_open: bool,
-}
-
-/// What a simulation was.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Summary {
-    /// Events.
-    pub events: u64,
-    /// Requests of clients.
-    pub calls: usize,
-    /// A number that follows from everything that happened: two runs of one seed must agree.
-    pub fingerprint: u64,
+impl Phase {
+    /// Whether the storm is over.
+    fn is_calm(self) -> bool {
+        !matches!(self, Phase::Forming | Phase::Storm)
+    }
 }
 
 /// A simulation. See the file's header.
@@ -164,19 +110,9 @@ pub(crate) struct World<'a> {
     prng: Prng,
     /// Of disks, and of kills in the middle of a stop.
     disks: Prng,
-    is_calm: bool,
-    calm_at: u64,
-    is_resting: bool,
-    is_over: bool,
+    phase: Phase,
     count: u64,
     fingerprint: u64,
-}
-
-/// Clients of a seed; apart from the world, so that their history outlives a panic.
-pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
-    let mut prng = Prng::new(seed ^ 0x434c_4945_4e54_0002);
-    let workload = Workload::new(swarm.keys, swarm.reads, Prng::new(prng.next_u64()));
-    Clients::new(swarm.clients, workload, swarm.mix.clone(), prng)
 }
 
 impl<'a> World<'a> {
@@ -194,20 +130,8 @@ impl<'a> World<'a> {
             .map(|_| {
                 let drift = prng.below(2 * swarm.drift_ppm + 1) as i64 - swarm.drift_ppm as i64;
                 let wall = prng.below(2 * swarm.wall_millis.min(1_000) + 1) as i64;
-                Machine {
-                    node: None,
-                    left: None,
-                    clock: NodeClock::new(prng.below(SECONDS), drift, wall),
-                    prng: Prng::new(prng.next_u64()),
-                    life: 0,
-                    free_at: 0,
-                    inbox: Vec::new(),
-                    turns: 0,
-                    timer: None,
-                    timers: 0,
-                    is_dead: false,
-                    is_disk_ill: false,
-                }
+                let clock = NodeClock::new(prng.below(SECONDS), drift, wall);
+                Machine::new(clock, Prng::new(prng.next_u64()))
             })
             .collect();
         World {
@@ -224,26 +148,23 @@ impl<'a> World<'a> {
             checks: Checks::new(&swarm.shape),
             prng,
             disks: Prng::new(seed ^ 0x4449_534b_5300_0006),
-            is_calm: false,
-            calm_at: u64::MAX,
-            is_resting: false,
-            is_over: false,
+            phase: Phase::Forming,
             count: 0,
             fingerprint: seed,
         }
     }
 
-    /// Runs it to its end.
+    /// Runs it to its end: how many events there were, and the fingerprint.
     ///
     /// # Errors
     /// What went wrong.
-    pub(crate) fn run(mut self) -> Result<Summary, String> {
+    pub(crate) fn run(mut self) -> Result<(u64, u64), String> {
         for node in 0..self.machines.len() - self.swarm.late {
             let delay = self.prng.below(20 * MILLIS);
             self.schedule(delay, Event::Start(node, 0));
         }
         self.schedule(LOOK, Event::Look);
-        while !self.is_over {
+        while self.phase != Phase::Over {
             let Some(((at, _), event)) = self.events.pop_first() else {
                 return Err("nothing is left to happen, and the clients are not done".to_owned());
             };
@@ -252,7 +173,9 @@ impl<'a> World<'a> {
             if self.count > EVENTS_MAX {
                 return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
             }
-            if self.is_calm && !self.is_resting && at > self.calm_at + CALM_MAX {
+            if let Phase::Calm { since } = self.phase
+                && at > since + CALM_MAX
+            {
                 let undone = self.clients.undone();
                 return Err(format!(
                     "the calm is over, and the clients are not done: {undone}"
@@ -260,12 +183,8 @@ impl<'a> World<'a> {
             }
             self.happen(event)?;
         }
-        self.trace.add(self.now, || "at rest".to_owned());
-        Ok(Summary {
-            events: self.count,
-            calls: self.clients.calls(),
-            fingerprint: self.fingerprint,
-        })
+        self.note(|| "at rest".to_owned());
+        Ok((self.count, self.fingerprint))
     }
 
     /// As soon as the cluster has formed, clients come, and faults.
@@ -275,37 +194,24 @@ impl<'a> World<'a> {
             if self.now >= FORMING_MAX {
                 return Err("the cluster has not formed".to_owned());
             }
-            self.schedule(self.now + LOOK, Event::Look);
+            self.after(LOOK, Event::Look);
             return Ok(());
         }
-        self.trace.add(self.now, || "the cluster has formed".to_owned());
+        self.note(|| "the cluster has formed".to_owned());
         for node in self.machines.len() - self.swarm.late..self.machines.len() {
-            let at = self.now + self.prng.below(self.swarm.storm);
-            self.schedule(at, Event::Start(node, 0));
+            let delay = self.prng.below(self.swarm.storm);
+            self.after(delay, Event::Start(node, 0));
         }
         for client in 0..self.clients.clients.len() {
             let delay = self.prng.below(self.swarm.think + 1);
-            self.schedule(self.now + delay, Event::Wake(client));
+            self.after(delay, Event::Wake(client));
         }
-        let swarm = self.swarm;
-        for (fault, rate) in [
-            (Fault::Partition, swarm.partitions),
-            (Fault::Break, swarm.breaks),
-            (Fault::Cut, swarm.breaks),
-            (Fault::Kill, swarm.kills),
-            (Fault::HandOver, swarm.hand_overs),
-            (Fault::Pause, swarm.pauses),
-            (Fault::Jump, swarm.jumps),
-            (Fault::Transfer, swarm.transfers),
-            (Fault::Move, swarm.moves),
-            (Fault::Disk, swarm.disks),
-            (Fault::Ruin, swarm.ruins),
-        ] {
+        for (fault, rate) in self.swarm.faults() {
             self.schedule_fault(fault, rate);
         }
         self.network.storm();
-        self.calm_at = self.now + self.swarm.storm;
-        self.schedule(self.calm_at, Event::Calm);
+        self.phase = Phase::Storm;
+        self.after(self.swarm.storm, Event::Calm);
         Ok(())
     }
 
@@ -314,10 +220,19 @@ impl<'a> World<'a> {
         self.events.insert((at.max(self.now), self.scheduled), event);
     }
 
+    fn after(&mut self, delay: u64, event: Event) {
+        self.schedule(self.now + delay, event);
+    }
+
+    /// A line of the trace, which is made only if somebody reads it.
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        self.trace.add(self.now, line);
+    }
+
     fn schedule_fault(&mut self, fault: Fault, rate: u64) {
         if let Some(mean) = MINUTE.checked_div(rate) {
-            let at = self.now + self.prng.below(2 * mean) + 1;
-            self.schedule(at, Event::Fault(fault, rate));
+            let delay = self.prng.below(2 * mean) + 1;
+            self.after(delay, Event::Fault(fault, rate));
         }
     }
 
@@ -369,20 +284,16 @@ impl<'a> World<'a> {
             Event::Rest(until) => self.on_rest(until),
             Event::Recovery => {
                 let running = running(&self.machines);
-                let orders = Whole::recoveries(&running);
-                self.trace.add(self.now, || {
-                    format!("operator: {} groups begin anew", orders.len())
-                });
+                let orders = FullNode::recoveries(&running);
+                self.note(|| format!("operator: {} groups begin anew", orders.len()));
                 self.deliver(orders);
-                if !self.is_over {
-                    self.schedule(self.now + RECOVERY, Event::Recovery);
+                if self.phase != Phase::Over {
+                    self.after(RECOVERY, Event::Recovery);
                 }
                 Ok(())
             }
         }
     }
-
-    // ---- nodes
 
     /// A node is given an input: now, or together with what else comes until it is free.
     fn input(&mut self, index: usize, input: Input) -> Result<(), String> {
@@ -423,7 +334,7 @@ impl<'a> World<'a> {
                     Input::LinkUp(peer) => format!("link to {} up", peer.0),
                     Input::LinkDown(peer) => format!("link to {} down", peer.0),
                     Input::Bytes(connection, bytes) => {
-                        format!("connection {}: {}", connection.0, workload::words(bytes))
+                        format!("connection {}: {}", connection.0, reply::words(bytes))
                     }
                     Input::Gone(connection) => format!("connection {} is gone", connection.0),
                     Input::Order(_) => "an order".to_owned(),
@@ -431,8 +342,10 @@ impl<'a> World<'a> {
                 self.trace.hear(self.now, || format!("node {index}: {line}"));
             }
         }
-        let is_storm = self.calm_at != u64::MAX && !self.is_calm;
-        let stalls = if is_storm { self.swarm.stalls } else { (0, 0) };
+        let stalls = match self.phase {
+            Phase::Storm => self.swarm.stalls,
+            _ => (0, 0),
+        };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, stalls);
         let mut out = Output::new(self.trace.is_wanted());
         let count = inputs.len() as u64;
@@ -457,7 +370,7 @@ impl<'a> World<'a> {
         }
         let left = machine.left.take();
         if let Some(left) = &left
-            && (self.is_calm || self.disks.below(2) == 0)
+            && (self.phase.is_calm() || self.disks.below(2) == 0)
         {
             left.disk().make_room();
         }
@@ -467,22 +380,22 @@ impl<'a> World<'a> {
             "empty"
         };
         self.trace.add(self.now, || format!("node {index} starts {how}"));
-        let birth = Birth {
+        let bootstrap = Bootstrap {
             me: NodeId(index as u64),
             left,
-            founds: index == 0 && self.calm_at == u64::MAX,
+            founds: index == 0 && self.phase == Phase::Forming,
             seed: machine.prng.next_u64(),
             shape: &self.swarm.shape,
             piece_bytes: self.swarm.piece_bytes(),
         };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
         let mut out = Output::new(self.trace.is_wanted());
-        match Whole::start(birth, &mut clock, &mut out) {
+        match FullNode::start(bootstrap, &mut clock, &mut out) {
             Ok(node) => machine.node = Some(node),
             Err(left) => {
                 machine.left = Some(left);
                 let notes = out.notes.into_iter().flatten().collect::<Vec<_>>().join("; ");
-                self.trace.add(self.now, || format!("node {index}: {notes}"));
+                self.note(|| format!("node {index}: {notes}"));
                 let down = self.now + 5 * MILLIS + self.disks.below(SECONDS);
                 self.schedule(down, Event::Start(index, life));
                 return Ok(());
@@ -496,9 +409,9 @@ impl<'a> World<'a> {
             if peer == index {
                 continue;
             }
-            self.schedule(self.now, Event::LinkUp(peer, index));
+            self.after(0, Event::LinkUp(peer, index));
             if self.network.down_until(index, peer) > self.now || self.machines[peer].node.is_none() {
-                self.schedule(self.now, Event::LinkDown(index, peer));
+                self.after(0, Event::LinkDown(index, peer));
             }
         }
         Ok(())
@@ -510,8 +423,7 @@ impl<'a> World<'a> {
         machine.free_at = machine.free_at.max(done);
         if done > self.now + 10 * MILLIS {
             let millis = (done - self.now) / MILLIS;
-            self.trace
-                .add(self.now, || format!("node {index} stalled for {millis} ms"));
+            self.note(|| format!("node {index} stalled for {millis} ms"));
         }
         for line in out.heard {
             self.trace.hear(done, || format!("node {index}: {line}"));
@@ -554,14 +466,14 @@ impl<'a> World<'a> {
 
     fn deliver(&mut self, orders: Vec<(NodeId, Order)>) {
         for (node, order) in orders {
-            let at = self.now + MILLIS + self.prng.below(20 * MILLIS);
-            self.schedule(at, Event::Order(node.0 as usize, order));
+            let delay = MILLIS + self.prng.below(20 * MILLIS);
+            self.after(delay, Event::Order(node.0 as usize, order));
         }
     }
 
     fn rearm(&mut self, index: usize) {
         let machine = &mut self.machines[index];
-        let wanted = machine.node.as_ref().and_then(Whole::next_timer);
+        let wanted = machine.node.as_ref().and_then(FullNode::next_timer);
         let Some(wanted) = wanted else {
             machine.timer = None;
             machine.timers += 1;
@@ -583,333 +495,27 @@ impl<'a> World<'a> {
         self.input(to, Input::Frame(NodeId(from as u64), frame))
     }
 
-    // ---- connections of clients
-
-    fn on_bytes(&mut self, connection: Connection, bytes: Vec<u8>) -> Result<(), String> {
-        let Some(wire) = self.wires.get(&connection) else {
-            return Ok(());
-        };
-        let machine = &self.machines[wire.node];
-        if machine.node.is_none() || machine.life != wire.life {
-            let at = self.now + wire.latency;
-            self.schedule(at, Event::Reset(connection));
-            return Ok(());
-        }
-        self.input(wire.node, Input::Bytes(connection, bytes))
-    }
-
-    fn on_hang_up(&mut self, connection: Connection) -> Result<(), String> {
-        let Some(wire) = self.wires.get(&connection) else {
-            return Ok(());
-        };
-        let (node, life) = (wire.node, wire.life);
-        self.wires.remove(&connection);
-        if self.machines[node].life == life {
-            self.input(node, Input::Gone(connection))?;
-        }
-        Ok(())
-    }
-
-    fn on_answer(&mut self, connection: Connection, bytes: &[u8]) -> Result<(), String> {
-        let Some(wire) = self.wires.get(&connection).filter(|wire| wire.is_open) else {
-            return Ok(());
-        };
-        let client = wire.client;
-        if self.clients.clients[client].connection.map(|(own, _)| own) != Some(connection) {
-            return Ok(());
-        }
-        self.trace.hear(self.now, || {
-            format!("client {client} is told {:?}", String::from_utf8_lossy(bytes))
-        });
-        if self.clients.receive(client, bytes, self.now)? {
-            let think = if self.is_calm {
-                self.swarm.think.min(CALM_THINK)
-            } else {
-                self.swarm.think
-            };
-            let is_within = self.clients.is_within(client);
-            let think = if is_within { think.min(STEP_THINK) } else { think };
-            let at = self.now + self.prng.below(think + 1);
-            self.schedule(at, Event::Wake(client));
-        }
-        Ok(())
-    }
-
-    fn on_reset(&mut self, connection: Connection) -> Result<(), String> {
-        let Some(wire) = self.wires.remove(&connection) else {
-            return Ok(());
-        };
-        let client = wire.client;
-        if self.clients.clients[client].connection.map(|(own, _)| own) == Some(connection) {
-            let lost = self.clients.lose(client);
-            self.trace.add(self.now, || {
-                format!("client {client} is cut off, {lost} requests unknown")
-            });
-            let at = self.now + MILLIS + self.prng.below(20 * MILLIS);
-            self.schedule(at, Event::Wake(client));
-        }
-        Ok(())
-    }
-
-    fn on_wake(&mut self, index: usize) -> Result<(), String> {
-        if self.clients.waits(index) {
-            return Ok(());
-        }
-        // Now and then a client goes elsewhere without a reason.
-        let is_turned_away = std::mem::take(&mut self.clients.clients[index].is_turned_away);
-        if (self.prng.below(40) == 0 || is_turned_away)
-            && let Some((connection, _)) = self.clients.clients[index].connection
-        {
-            self.clients.lose(index);
-            self.hang_up(connection);
-        }
-        let connection = match self.clients.clients[index].connection {
-            Some((connection, _)) => connection,
-            None => {
-                let count = self.machines.len() as u64;
-                let node = self.prng.below(count) as usize;
-                if !self.machines[node].node.as_ref().is_some_and(Whole::is_serving) {
-                    let at = self.now + 5 * MILLIS;
-                    self.schedule(at, Event::Wake(index));
-                    return Ok(());
-                }
-                self.connections += 1;
-                let connection = Connection(self.connections);
-                let wire = Wire {
-                    client: index,
-                    node,
-                    life: self.machines[node].life,
-                    latency: 20 * MICROS + self.prng.below(500) * MICROS,
-                    is_open: true,
-                };
-                self.wires.insert(connection, wire);
-                self.clients.clients[index].connection = Some((connection, node));
-                connection
-            }
-        };
-        let bytes = self.clients.ask(index, self.swarm, self.now);
-        if bytes.is_empty() {
-            if self.clients.are_done() && !self.is_resting {
-                self.is_resting = true;
-                self.schedule(self.now + REST, Event::Rest(self.now + REST_MAX));
-            }
-            return Ok(());
-        }
-        let latency = self.wires[&connection].latency;
-        // Bytes come in pieces of any size.
-        let cut = match self.prng.below(8) {
-            0 => self.prng.below(bytes.len() as u64) as usize,
-            _ => bytes.len(),
-        };
-        let (first, second) = bytes.split_at(cut);
-        for piece in [first, second] {
-            if !piece.is_empty() {
-                self.schedule(self.now + latency, Event::ToServer(connection, piece.to_vec()));
-            }
-        }
-        let patience = self.patience();
-        self.schedule(self.now + patience, Event::Patience(index, connection));
-        Ok(())
-    }
-
-    fn patience(&self) -> u64 {
-        if self.is_calm {
-            ANSWER_MAX
-        } else {
-            self.swarm.patience
-        }
-    }
-
-    fn on_patience(&mut self, index: usize, connection: Connection) -> Result<(), String> {
-        let client = &self.clients.clients[index];
-        let is_same = client.connection.map(|(own, _)| own) == Some(connection);
-        if !is_same || !self.clients.waits(index) {
-            return Ok(());
-        }
-        let until = client.waits_since + self.patience();
-        if until > self.now {
-            self.schedule(until, Event::Patience(index, connection));
-            return Ok(());
-        }
-        if self.is_calm {
-            let running = running(&self.machines);
-            let rest = match check_at_rest(&running) {
-                Ok(()) => "nothing is under way".to_owned(),
-                Err(what) => what,
-            };
-            return Err(format!(
-                "client {index} was not answered within {} s after the storm: {rest}",
-                ANSWER_MAX / SECONDS
-            ));
-        }
-        self.trace.add(self.now, || format!("client {index} gives up"));
-        self.clients.lose(index);
-        self.hang_up(connection);
-        let at = self.now + MILLIS;
-        self.schedule(at, Event::Wake(index));
-        Ok(())
-    }
-
-    fn hang_up(&mut self, connection: Connection) {
-        if let Some(wire) = self.wires.get_mut(&connection) {
-            wire.is_open = false;
-            let at = self.now + wire.latency;
-            self.schedule(at, Event::Hangs(connection));
-        }
-    }
-
-    // ---- faults
-
-    fn on_fault(&mut self, fault: Fault, rate: u64) -> Result<(), String> {
-        if self.is_calm {
-            return Ok(());
-        }
-        self.schedule_fault(fault, rate);
-        let node = self.prng.below(self.machines.len() as u64) as usize;
-        match fault {
-            Fault::Partition => {
-                if self.machines.len() > 1 {
-                    let name = self.network.partition(self.now);
-                    self.trace.add(self.now, || format!("partition: {name}"));
-                }
-            }
-            Fault::Break => {
-                let peer = self.prng.below(self.machines.len() as u64) as usize;
-                if peer != node {
-                    // Both ends hear of it before there is another one.
-                    let until = self.now + 2 * MILLIS + self.prng.below(500) * MILLIS;
-                    self.break_link(node, peer, until);
-                }
-            }
-            Fault::Kill => {
-                if self.survives_without(&[node], false) {
-                    self.end(node, false);
-                }
-            }
-            Fault::HandOver => {
-                // One that has not begun has nothing to hand over yet.
-                let is_serving = self.machines[node].node.as_ref().is_some_and(Whole::is_serving);
-                if is_serving || self.survives_without(&[node], false) {
-                    if self.disks.below(3) == 0 {
-                        let (life, within) = (self.machines[node].life, 1 << self.disks.below(28));
-                        let at = self.now + self.disks.below(within);
-                        self.schedule(at, Event::Kill(node, life));
-                    }
-                    self.trace
-                        .add(self.now, || format!("node {node} is told to stop"));
-                    self.input(node, Input::Order(Order::Stop))?;
-                }
-            }
-            Fault::Disk => self.harm_disk(node),
-            Fault::Pause => {
-                let pause = 10 * MILLIS + self.prng.below(2 * SECONDS);
-                let machine = &mut self.machines[node];
-                machine.free_at = machine.free_at.max(self.now + pause);
-                self.trace.add(self.now, || {
-                    format!("node {node} is stopped for {} ms", pause / MILLIS)
-                });
-            }
-            Fault::Jump => {
-                let by =
-                    self.prng.below(2 * self.swarm.wall_millis + 1) as i64 - self.swarm.wall_millis as i64;
-                self.machines[node].clock.jump(by);
-                self.trace
-                    .add(self.now, || format!("node {node}'s wall clock is set by {by} ms"));
-            }
-            Fault::Transfer => self.whim(Whim::Transfer),
-            Fault::Move => self.whim(Whim::Move),
-            Fault::Cut => self.whim(Whim::Cut),
-            Fault::Ruin => self.ruin(node),
-        }
-        Ok(())
-    }
-
-    /// The disk of a machine fails at one of its next operations, or is lost with everything on it.
-    fn harm_disk(&mut self, index: usize) {
-        let what = self.disks.below(8);
-        if what == 0 {
-            if self.survives_without(&[index], true) {
-                self.end(index, false);
-                self.machines[index].left = None;
-                self.machines[index].is_disk_ill = false;
-                self.trace
-                    .add(self.now, || format!("node {index}'s disk is lost"));
-            }
-            return;
-        }
-        self.plan_disk(
-            index,
-            match what {
-                1..=3 => storage::Fault::PowerCut,
-                4..=6 => storage::Fault::SyncFails,
-                _ => storage::Fault::Full,
-            },
-        );
-    }
-
-    fn plan_disk(&mut self, index: usize, fault: storage::Fault) {
-        let after = self.disks.below(8);
-        if let Some(disk) = self.machines[index].disk() {
-            disk.plan(Some((disk.operations() + after, fault)));
-            self.machines[index].is_disk_ill = true;
-            self.trace
-                .add(self.now, || format!("node {index}'s disk is ill: {fault:?}"));
-        }
-    }
-
-    /// Two nodes or more are killed at once, not all. Groups may have lost what they acknowledged: from here on clients use other
-    /// keys, and what they were not told stays unknown. All else holds as ever.
-    fn ruin(&mut self, first: usize) {
-        let nodes = self.machines.len();
-        let count = 2 + self.prng.below(nodes as u64 - 2) as usize;
-        for number in 0..count {
-            self.end((first + number) % nodes, false);
-        }
-        for index in 0..self.clients.clients.len() {
-            if let Some((connection, _)) = self.clients.clients[index].connection {
-                self.clients.lose(index);
-                self.hang_up(connection);
-                self.schedule(self.now + MILLIS, Event::Wake(index));
-            }
-        }
-        if self.clients.begin_anew() == 1 {
-            self.schedule(self.now + RECOVERY, Event::Recovery);
-        }
-    }
-
-    fn whim(&mut self, whim: Whim) {
-        let running = running(&self.machines);
-        let orders = Whole::orders(&running, whim, &mut self.prng);
-        self.trace.add(self.now, || format!("operator: {whim:?}"));
-        self.deliver(orders);
-    }
-
-    fn break_link(&mut self, node: usize, peer: usize, until: u64) {
-        self.network.break_link(node, peer, until);
-        self.trace
-            .add(self.now, || format!("the link of {node} and {peer} breaks"));
-        for (one, other) in [(node, peer), (peer, node)] {
-            let delay = self.prng.below(2 * MILLIS);
-            self.schedule(self.now + delay, Event::LinkDown(one, other));
-            self.schedule(until + delay, Event::LinkUp(one, other));
-        }
-    }
-
     /// Whether nothing is lost if these are gone too. Whose disk has failed is on its way out, hears of no version of the cluster
     /// any more, and may leave nothing: it counts as gone.
     fn survives_without(&self, gone: &[usize], is_for_ever: bool) -> bool {
-        let has_failed = |index: usize| self.machines[index].node.as_ref().is_some_and(Whole::has_failed);
+        let has_failed = |index: usize| {
+            self.machines[index]
+                .node
+                .as_ref()
+                .is_some_and(FullNode::has_failed)
+        };
         let stays = |index: usize| !gone.contains(&index) && !has_failed(index);
         let machines = self.machines.iter().enumerate();
         let machines = machines.map(|(index, machine)| Some(machine).filter(|_| stays(index)));
-        let running: Vec<Option<&Whole>> = machines.clone().map(|machine| machine?.node.as_ref()).collect();
+        let running: Vec<Option<&FullNode>> =
+            machines.clone().map(|machine| machine?.node.as_ref()).collect();
         let left: Vec<Option<&Left>> = machines.map(|machine| machine?.left.as_ref()).collect();
-        Whole::survives(&running, &left, is_for_ever, &self.checks)
+        FullNode::survives(&running, &left, is_for_ever, &self.checks)
     }
 
     /// A process ends; another starts a while later.
     fn end(&mut self, index: usize, in_order: bool) {
-        if in_order && !self.is_calm && self.disks.below(4) == 0 {
+        if in_order && !self.phase.is_calm() && self.disks.below(4) == 0 {
             // In the middle of what it writes.
             self.plan_disk(index, storage::Fault::PowerCut);
         }
@@ -933,10 +539,10 @@ impl<'a> World<'a> {
         machine.turns += 1;
         let life = machine.life;
         let how = if in_order { "ends" } else { "is killed" };
-        self.trace.add(self.now, || format!("node {index} {how}: {line}"));
+        self.note(|| format!("node {index} {how}: {line}"));
         let down = 5 * MILLIS + self.prng.below(2 * SECONDS);
         if !self.machines[index].is_dead {
-            self.schedule(self.now + down, Event::Start(index, life));
+            self.after(down, Event::Start(index, life));
         }
         let gone: Vec<(Connection, u64)> = self
             .wires
@@ -945,14 +551,14 @@ impl<'a> World<'a> {
             .map(|(connection, wire)| (*connection, wire.latency))
             .collect();
         for (connection, latency) in gone {
-            self.schedule(self.now + latency, Event::Reset(connection));
+            self.after(latency, Event::Reset(connection));
         }
         for peer in 0..self.machines.len() {
             // A stream belongs to a process.
             if peer != index {
                 self.network.break_link(index, peer, self.now);
                 let delay = self.prng.below(2 * MILLIS);
-                self.schedule(self.now + delay, Event::LinkDown(peer, index));
+                self.after(delay, Event::LinkDown(peer, index));
             }
         }
     }
@@ -961,16 +567,16 @@ impl<'a> World<'a> {
     fn on_rest(&mut self, until: u64) -> Result<(), String> {
         let running = running(&self.machines);
         match check_at_rest(&running) {
-            Ok(()) => self.is_over = true,
+            Ok(()) => self.phase = Phase::Over,
             Err(what) if self.now >= until => return Err(what),
-            Err(_) => self.schedule(self.now + REST, Event::Rest(until)),
+            Err(_) => self.after(REST, Event::Rest(until)),
         }
         Ok(())
     }
 
     /// The storm is over: as many nodes as can be spared are dead for ever, and everything else works.
     fn on_calm(&mut self) -> Result<(), String> {
-        self.is_calm = true;
+        self.phase = Phase::Calm { since: self.now };
         self.network.calm();
         self.network.mend_links();
         // What is very late is lost now: else it would come when everything has come to rest.
@@ -988,8 +594,7 @@ impl<'a> World<'a> {
                 dead.pop();
             }
         }
-        self.trace
-            .add(self.now, || format!("the storm is over; dead for ever: {dead:?}"));
+        self.note(|| format!("the storm is over; dead for ever: {dead:?}"));
         // Who is stopped or stalled goes on by itself: what he did last is still under way, and must not be overtaken.
         for index in 0..self.machines.len() {
             if dead.contains(&index) {
@@ -998,13 +603,13 @@ impl<'a> World<'a> {
                 self.end(index, false);
             } else if self.machines[index].node.is_none() {
                 let life = self.machines[index].life;
-                self.schedule(self.now, Event::Start(index, life));
+                self.after(0, Event::Start(index, life));
             } else {
                 self.rearm(index);
             }
             for peer in 0..index {
-                self.schedule(self.now, Event::LinkUp(index, peer));
-                self.schedule(self.now, Event::LinkUp(peer, index));
+                self.after(0, Event::LinkUp(index, peer));
+                self.after(0, Event::LinkUp(peer, index));
             }
         }
         self.machines.iter_mut().for_each(Machine::heal_disk);
@@ -1012,28 +617,11 @@ impl<'a> World<'a> {
         for index in 0..self.clients.clients.len() {
             if self.clients.waits(index) {
                 self.clients.clients[index].waits_since = self.now;
-                if let Some((connection, _)) = self.clients.clients[index].connection {
-                    self.schedule(self.now + ANSWER_MAX, Event::Patience(index, connection));
+                if let Some(connection) = self.clients.clients[index].connection {
+                    self.after(ANSWER_MAX, Event::Patience(index, connection));
                 }
             }
         }
         Ok(())
-    }
-}
-
-/// The processes that run, by their machines.
-fn running(machines: &[Machine]) -> Vec<Option<&Whole>> {
-    machines.iter().map(|machine| machine.node.as_ref()).collect()
-}
-
-/// Judges what the clients saw.
-///
-/// # Errors
-/// What no single machine could have shown them.
-pub(crate) fn judge(history: &History) -> Result<(), String> {
-    match history::check(history) {
-        Verdict::Linearizable => Ok(()),
-        Verdict::Violated(violation) => Err(violation.to_string()),
-        Verdict::Undecided(undecided) => Err(undecided.to_string()),
     }
 }

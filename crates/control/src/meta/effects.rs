@@ -31,6 +31,12 @@ pub struct MetaEffects {
     pub notices: Vec<Notice>,
 }
 
+impl MetaEffects {
+    pub(crate) fn send(&mut self, to: Contact, message: MetaMessage) {
+        self.messages.push((to, message));
+    }
+}
+
 /// The node may begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Started {

@@ -106,6 +106,12 @@ impl PendingRequests {
         self.add(Client::Start, command, Some(proposal.encode()));
     }
 
+    /// Whether the node still asks to be counted.
+    pub(crate) fn has_start(&self) -> bool {
+        let mut all = self.list.iter();
+        all.any(|pending_request| pending_request.client == Client::Start)
+    }
+
     /// `false` if too much is waiting.
     pub(crate) fn own(&mut self, id: u64, command: Command) -> bool {
         let own = self.list.iter();

@@ -1,4 +1,4 @@
-//! What the checks of whole nodes remember.
+//! What the checks of full nodes remember.
 //!
 //! Invariants of a cluster, checked after every step:
 //! 1. A group has one leader in a term.
@@ -11,12 +11,12 @@
 //! 8. A worker keeps of the transactions that it coordinates what fits together.
 //! 9. A member of the meta group remembers its term and whom it voted for, whatever becomes of its process, and of the power.
 
-use super::{Holding, Order, Whole};
+use super::{FullNode, Holding};
 use crate::node::Shape;
 use consensus::{HardState, Members};
 use control::{Factor, GroupRef, RoutingMap};
 use gateway::{Gateway, Health, Node, NodeIndex, NodeName, Placement, ReplicaView, Topology};
-use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
+use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, UnixMillis};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ impl Checks {
     }
 
     /// Whether every process that has begun is a member, and every group has as many voters as so many nodes can bear.
-    pub(crate) fn is_formed(&self, running: &[Option<&Whole>]) -> bool {
-        let all: Vec<&Whole> = running.iter().flatten().copied().collect();
+    pub(crate) fn is_formed(&self, running: &[Option<&FullNode>]) -> bool {
+        let all: Vec<&FullNode> = running.iter().flatten().copied().collect();
         let nodes = all.len();
         let wanted = match factor(&self.shape) {
             Factor::Five => nodes.min(5),
@@ -136,7 +136,7 @@ impl Checks {
 
     pub(crate) fn check(
         &mut self,
-        running: &[Option<&Whole>],
+        running: &[Option<&FullNode>],
         stepped: NodeId,
         clocks: &dyn Fn(NodeId) -> Monotonic,
     ) -> Result<(), String> {
@@ -150,6 +150,9 @@ impl Checks {
         if let Some(map) = &node.map {
             self.check_map(map)?;
         }
+        node.meta
+            .check()
+            .map_err(|what| format!("node {machine}, the meta group: {what}"))?;
         // What could not be written was promised to nobody.
         if !node.has_failed {
             self.check_promises(machine, node)?;
@@ -176,7 +179,7 @@ impl Checks {
         for replica_view in node.replica_views() {
             self.check_replica(machine, &replica_view)?;
             let group = replica_view.group;
-            let is_leased = |node: &&Whole| {
+            let is_leased = |node: &&FullNode| {
                 let now = clocks(NodeId(node.machine as u64));
                 let mut replica_views = node.replica_views();
                 replica_views.any(|other| other.group == group && other.has_lease(now))
@@ -228,7 +231,7 @@ impl Checks {
         Err(format!("two maps of version {}", map.epoch.0))
     }
 
-    fn check_promises(&mut self, machine: usize, node: &Whole) -> Result<(), String> {
+    fn check_promises(&mut self, machine: usize, node: &FullNode) -> Result<(), String> {
         let Some((me, now)) = node.meta.promises() else {
             return Ok(());
         };
@@ -294,7 +297,7 @@ impl Checks {
 }
 
 /// What must be so when everything has come to rest.
-pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
+pub(crate) fn check_at_rest(running: &[Option<&FullNode>]) -> Result<(), String> {
     let replica_views = || running.iter().flatten().flat_map(|node| node.replica_views());
     for node in running.iter().flatten() {
         let Some(serving) = node.serving() else { continue };
@@ -345,40 +348,6 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Leadership of some group is to change hands.
-pub(crate) fn transfer(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order)> {
-    let mut found = Vec::new();
-    for node in all {
-        for replica_view in node.replica_views() {
-            if let Some(member) = replica_view.member().filter(|member| member.leads()) {
-                found.push((node.machine, replica_view.group, member));
-            }
-        }
-    }
-    let &(machine, group, member) = found.get(prng.below(found.len().max(1) as u64) as usize)?;
-    let voters = &member.members().voters;
-    let to = voters[prng.below(voters.len() as u64) as usize];
-    let order = Order::Transfer(group, member.members_at().0, to);
-    Some((NodeId(machine as u64), order))
-}
-
-/// Some node is to give up its replicas, or one that is to may keep them after all.
-pub(crate) fn leave(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order)> {
-    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
-    let nodes = all.iter().find_map(|node| node.meta.state())?.nodes();
-    let leaving = nodes.iter().find(|(_, node)| node.is_leaving);
-    let order = match leaving {
-        Some((&node, _)) => Order::Leave(node, false),
-        // Of three nodes two would be left with everything, and could not bear a death.
-        None if nodes.len() <= 3 => return None,
-        None => {
-            let which = prng.below(nodes.len() as u64) as usize;
-            Order::Leave(*nodes.keys().nth(which)?, true)
-        }
-    };
-    Some((NodeId(asked.machine as u64), order))
 }
 
 /// The cluster as clients of the cluster endpoint are told of it.

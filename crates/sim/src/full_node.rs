@@ -20,13 +20,14 @@
 mod checks;
 mod frame;
 mod links;
+mod operator;
 mod serving;
 mod slow_reader;
 mod store;
 mod worker;
 
 use crate::clock::{Clock, lent};
-use crate::node::{Birth, Input, Output, Whim};
+use crate::node::{Bootstrap, Input, Output};
 pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
@@ -36,9 +37,10 @@ use control::{
 use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
 use gateway::{HandoverImage, ReplicaView};
-use ids::{GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
+use ids::{Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
 use links::{Event, Known, Links};
 use mutations::Mutation;
+pub(crate) use operator::{Order, Whim};
 use peer_wire::hello::Secret;
 use serving::{Making, Report, Serving, Work};
 use std::cell::Cell;
@@ -73,7 +75,7 @@ pub fn given_up() -> u64 {
 const VIEWS_MAX: usize = 8;
 
 /// See the file's header.
-pub(crate) struct Whole {
+pub(crate) struct FullNode {
     machine: usize,
     machines: usize,
     groups: Groups,
@@ -122,21 +124,6 @@ enum Stage {
     Serving(Box<Serving>),
 }
 
-/// What an operator tells a node.
-#[derive(Clone)]
-pub(crate) enum Order {
-    /// Leadership of a group is to go to this replica, if its members are still those of this place.
-    Transfer(GroupId, u64, Incarnation),
-    /// The connection of a worker to that of another machine is lost.
-    Cut(usize, usize),
-    /// A node is to give up its replicas, or may keep them.
-    Leave(NodeId, bool),
-    /// The process is to stop.
-    Stop,
-    /// A group is to begin anew.
-    Recover(Command),
-}
-
 /// What a process leaves: its disk, and what the checks know of that.
 pub(crate) struct Left {
     disk: SimDisk,
@@ -168,7 +155,7 @@ pub(crate) struct Holding {
     pub(crate) has_change_ahead: bool,
 }
 
-impl Whole {
+impl FullNode {
     /// Learns where nodes are.
     fn learn(&mut self, book: &PeerBook) {
         let machines = book
@@ -618,12 +605,16 @@ fn book(map: &RoutingMap, me: NodeId) -> PeerBook {
     }
 }
 
-impl Whole {
+impl FullNode {
     /// A process starts, or does not because of its disk.
-    pub(crate) fn start(birth: Birth<'_>, clock: &mut Clock<'_>, out: &mut Output) -> Result<Whole, Left> {
-        let machine = birth.me.0 as usize;
-        let mut prng = Prng::new(birth.seed);
-        let disk = birth
+    pub(crate) fn start(
+        bootstrap: Bootstrap<'_>,
+        clock: &mut Clock<'_>,
+        out: &mut Output,
+    ) -> Result<FullNode, Left> {
+        let machine = bootstrap.me.0 as usize;
+        let mut prng = Prng::new(bootstrap.seed);
+        let disk = bootstrap
             .left
             .map_or_else(|| SimDisk::new(prng.next_u64()), |left| left.disk);
         let (store, found) = match Store::open(disk.clone()) {
@@ -637,7 +628,7 @@ impl Whole {
             }
         };
         let groups = Groups::with_default_partitions(
-            ids::GroupCount::new(birth.shape.groups).expect("a cluster has groups"),
+            ids::GroupCount::new(bootstrap.shape.groups).expect("a cluster has groups"),
         );
         let now = clock.read();
         let token = Token(u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64()));
@@ -658,11 +649,11 @@ impl Whole {
                 let (restored, left_by) = (found.restored, found.left_by.clone());
                 Meta::restore(config, restored, found.peers, left_by, memories.collect(), now)
             }
-            None if birth.founds => Meta::create(
+            None if bootstrap.founds => Meta::create(
                 config,
                 ClusterId(u128::from(prng.next_u64())),
                 groups,
-                checks::factor(birth.shape),
+                checks::factor(bootstrap.shape),
                 SemanticsVersion::CURRENT,
                 now,
             ),
@@ -676,14 +667,14 @@ impl Whole {
         let mut left_by = found.left_by;
         left_by.push(token);
         let left_by = found.identity.as_ref().map(|identity| (identity.node, left_by));
-        let machines = birth.shape.nodes;
+        let machines = bootstrap.shape.nodes;
         let links = Links::new(0, who, machine, machines, &mut prng);
-        let mut node = Whole {
+        let mut node = FullNode {
             machine,
             machines,
             groups,
-            workers: birth.shape.workers,
-            piece_bytes: birth.piece_bytes,
+            workers: bootstrap.shape.workers,
+            piece_bytes: bootstrap.piece_bytes,
             prng,
             store,
             meta,
@@ -790,7 +781,7 @@ impl Whole {
     /// Whether nothing that was acknowledged is lost, and every group can go on, if only these are left: running ones,
     /// and what ended ones have left. Those that are gone come back with nothing, or never if `is_for_ever` says so.
     pub(crate) fn survives(
-        running: &[Option<&Whole>],
+        running: &[Option<&FullNode>],
         left: &[Option<&Left>],
         is_for_ever: bool,
         checks: &Checks,
@@ -798,66 +789,6 @@ impl Whole {
         let running = running.iter().flatten().flat_map(|node| node.holdings());
         let left = left.iter().flatten().flat_map(|left| left.holdings.clone());
         checks.survives(&running.chain(left).collect::<Vec<_>>(), is_for_ever)
-    }
-
-    /// What an operator who feels like it orders, and which node.
-    pub(crate) fn orders(running: &[Option<&Whole>], whim: Whim, prng: &mut Prng) -> Vec<(NodeId, Order)> {
-        let all: Vec<&Whole> = running.iter().flatten().copied().collect();
-        match whim {
-            Whim::Transfer => checks::transfer(&all, prng).into_iter().collect(),
-            Whim::Cut => {
-                let machines = running.len() as u64;
-                let [one, other] = [(); 2].map(|()| prng.below(machines));
-                let number =
-                    prng.below(all.iter().map(|node| node.workers as u64).max().unwrap_or(1)) as usize;
-                vec![(NodeId(one), Order::Cut(number, other as usize))]
-            }
-            Whim::Move => checks::leave(&all, prng).into_iter().collect(),
-        }
-    }
-
-    /// What an operator orders for groups that have lost the memory of most of their voters, as `chorale admin recover` plans it.
-    pub(crate) fn recoveries(running: &[Option<&Whole>]) -> Vec<(NodeId, Order)> {
-        let all = || running.iter().flatten();
-        let Some(leader) = all().find(|node| node.meta.leads() && node.is_serving()) else {
-            return Vec::new();
-        };
-        let survivors: Vec<Survivor> = all()
-            .filter(|node| node.is_serving())
-            .flat_map(|node| node.survivors.values().flatten().cloned())
-            .collect();
-        let groups = leader.meta.state().into_iter().flat_map(|state| state.groups());
-        let recover = |(name, group): (&GroupRef, &control::Group)| {
-            let GroupRef::Data(number) = *name else {
-                return None;
-            };
-            if group.has_majority() {
-                return None;
-            }
-            let told = || survivors.iter().filter(|survivor| survivor.group == number);
-            let has_told = |voter: &control::Member| {
-                told().any(|survivor| survivor.incarnation == voter.incarnation)
-                    || group.is_lost(voter.incarnation)
-            };
-            if !group.voters().all(has_told) {
-                return None;
-            }
-            let best = told()
-                .filter(|survivor| {
-                    let member = group.member_on(survivor.node).map(|member| member.incarnation);
-                    let is_former =
-                        survivor.generation < group.generation && group.former.contains(&survivor.node);
-                    survivor.last > consensus::Index(0) && (member == Some(survivor.incarnation) || is_former)
-                })
-                .max_by_key(|survivor| (survivor.generation, survivor.term, survivor.last));
-            let command = Command::Recover {
-                group: *name,
-                node: best.map_or(leader.serving()?.node, |best| best.node),
-                survivor: best.map(|best| best.incarnation),
-            };
-            Some((NodeId(leader.machine as u64), Order::Recover(command)))
-        };
-        groups.filter_map(recover).collect()
     }
 
     /// One line about it, for the trace of a failure.

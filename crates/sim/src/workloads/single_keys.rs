@@ -1,14 +1,15 @@
-//! What clients ask, as values and as bytes, and what the bytes of answers mean.
-//!
-//! Workloads whose broken state is visible: every value is written once, so that whoever sees it says which write he saw.
+//! Commands on single keys: every value is written once, so that whoever sees it says which write he saw.
 
+use super::registers::check;
+use super::{Checked, Command, command};
 use crate::reply::{Reply, encode, parse};
-use history::{Answer, Call};
+use history::{Answer, Call, Process, Recorder, Ticket};
 use ids::Prng;
 
-/// The client's side of the protocol, for one simulation.
-pub(crate) struct Workload {
+/// See the file's header.
+pub(crate) struct SingleKeys {
     prng: Prng,
+    recorder: Recorder,
     keys: u64,
     /// How many of a hundred requests only read.
     reads: u64,
@@ -29,10 +30,11 @@ const WAIT_SECS: &str = "0.1";
 /// Members of a set.
 const MEMBERS: u64 = 3;
 
-impl Workload {
-    pub(crate) fn new(keys: usize, reads: u64, prng: Prng) -> Workload {
-        Workload {
+impl SingleKeys {
+    pub(crate) fn new(keys: usize, reads: u64, prng: Prng) -> SingleKeys {
+        SingleKeys {
             prng,
+            recorder: Recorder::default(),
             keys: keys as u64,
             reads,
             last_value: 0,
@@ -117,6 +119,28 @@ impl Workload {
         }
     }
 
+    /// A client asks; the request's bytes are added to `bytes`.
+    pub(crate) fn call(
+        &mut self,
+        process: Process,
+        (key, call): (&str, Call),
+        now: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Ticket {
+        bytes.extend(encode(&request(key, call)));
+        self.recorder.called(process, key, call, now)
+    }
+
+    /// And is answered.
+    pub(crate) fn answered(&mut self, ticket: Ticket, answer: Answer, now: u64) {
+        self.recorder.answered(ticket, answer, now);
+    }
+
+    /// Judges what was seen.
+    pub(crate) fn check(&mut self) -> Checked {
+        check(&std::mem::take(&mut self.recorder).finish())
+    }
+
     /// A write to everything there is.
     pub(crate) fn writes(&mut self) -> Vec<(String, Call)> {
         let mut writes = Vec::new();
@@ -145,31 +169,22 @@ impl Workload {
     }
 }
 
-/// A request's bytes.
-pub(crate) fn request(key: &str, call: Call) -> Vec<u8> {
-    let number = |number: i64| number.to_string();
-    let words: Vec<String> = match call {
-        Call::Get | Call::Count => vec!["GET".into(), key.into()],
-        Call::Set(value) => vec!["SET".into(), key.into(), number(value)],
-        Call::Swap(value) => vec!["SET".into(), key.into(), number(value), "GET".into()],
-        Call::Cas(from, to) => vec!["SET".into(), key.into(), number(to), "IFEQ".into(), number(from)],
-        Call::Add(by) => vec!["INCRBY".into(), key.into(), number(by)],
-        Call::Append(value) | Call::Push(value) => vec!["RPUSH".into(), key.into(), number(value)],
-        Call::List => vec!["LRANGE".into(), key.into(), "0".into(), "-1".into()],
-        Call::Pop if key.starts_with('w') => vec!["BLPOP".into(), key.into(), WAIT_SECS.into()],
-        Call::Pop => vec!["LPOP".into(), key.into()],
-        Call::Insert(member) => vec!["SADD".into(), key.into(), number(member)],
-        Call::Remove(member) => vec!["SREM".into(), key.into(), number(member)],
-        Call::Has(member) => vec!["SISMEMBER".into(), key.into(), number(member)],
-    };
-    encode(&words)
-}
-
-/// The request's words, for traces.
-pub(crate) fn words(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let words = text.split("\r\n").filter(|line| !line.starts_with(['*', '$']));
-    words.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+/// A request's words.
+fn request(key: &str, call: Call) -> Command {
+    match call {
+        Call::Get | Call::Count => command!["GET", key],
+        Call::Set(value) => command!["SET", key, value],
+        Call::Swap(value) => command!["SET", key, value, "GET"],
+        Call::Cas(from, to) => command!["SET", key, to, "IFEQ", from],
+        Call::Add(by) => command!["INCRBY", key, by],
+        Call::Append(value) | Call::Push(value) => command!["RPUSH", key, value],
+        Call::List => command!["LRANGE", key, "0", "-1"],
+        Call::Pop if key.starts_with('w') => command!["BLPOP", key, WAIT_SECS],
+        Call::Pop => command!["LPOP", key],
+        Call::Insert(member) => command!["SADD", key, member],
+        Call::Remove(member) => command!["SREM", key, member],
+        Call::Has(member) => command!["SISMEMBER", key, member],
+    }
 }
 
 /// The first answer in `bytes`, and how long it is; `None` if it is not whole.

@@ -1,0 +1,380 @@
+//! What whoever leads the meta group does besides consensus: it puts requests into the log, looks at the cluster and orders the
+//! next step, tells nodes what is newer, and fills members with the state.
+
+use super::agent::Agent;
+use super::contact::Contact;
+use super::effects::MetaEffects;
+use super::leader_state::{LeaderState, Recipient};
+use super::message::{Answer, Instruction, MetaMessage, NodeHeartbeat};
+use super::proposal::Proposal;
+use super::seat::Applied;
+use super::voter::{Seated, Voter};
+use crate::command::{Command, Refusal, Report};
+use crate::group::{GroupRef, Member, Role};
+use crate::node::Node;
+use crate::observations::{GroupReport, Observations};
+use crate::reconciler::steps;
+use crate::step::{Order, Step};
+use consensus::{Members, ReadPermit, Term};
+use ids::{Epoch, Incarnation, Monotonic, NodeId};
+
+/// A member that lacks no more entries than this is caught up.
+const LAG_MAX: u64 = 64;
+
+/// What whoever leads has to do now.
+pub(super) enum Duty {
+    /// To leave its seat: the map that it knows is of a meta group that has begun anew without this node.
+    Leave,
+    /// To tell these nodes what is newer than this, and to look at the cluster if it is time.
+    Serve {
+        untold: Vec<(NodeId, (Epoch, u64))>,
+        looks: bool,
+    },
+}
+
+impl Voter {
+    pub(crate) fn leads(&self) -> bool {
+        self.leader_state().is_some()
+    }
+
+    /// The term in which this node leads.
+    pub(crate) fn led_term(&self) -> Option<Term> {
+        self.leader_state().map(|leader_state| leader_state.term)
+    }
+
+    /// What the leader sees of the cluster; none if this node does not lead.
+    pub(crate) fn observations(&mut self, agent: &Agent, now: Monotonic) -> Option<Observations> {
+        let node = agent.node()?;
+        let own = self.own_group_report(node, agent);
+        let Seated {
+            seat, leader_state, ..
+        } = self.seated.as_mut()?;
+        let state = &seat.book()?.state;
+        let leader_state = leader_state.as_mut()?;
+        let mut observations = leader_state.observations(node, agent.linked(), state, &self.pace, now);
+        observations.groups.extend(own.map(|own| (GroupRef::Meta, own)));
+        observations.survivors.extend(agent.own.survivors.iter().cloned());
+        observations.given_up.extend(&agent.own.given_up);
+        Some(observations)
+    }
+
+    /// What the leader of the meta group says of it. None while its members change.
+    fn own_group_report(&self, node: NodeId, agent: &Agent) -> Option<GroupReport> {
+        let seat = self.seat()?;
+        let book = seat.book()?;
+        let members = seat.raft.members();
+        let group = book.state.groups().get(&GroupRef::Meta)?;
+        if members.is_joint() || !seat.raft.is_established() {
+            return None;
+        }
+        let with_role = |members: &[Incarnation], role| -> Option<Vec<Member>> {
+            let members = members.iter().map(|&incarnation| {
+                let node = self.node_of(incarnation, agent)?;
+                Some(Member {
+                    incarnation,
+                    node,
+                    role,
+                })
+            });
+            members.collect()
+        };
+        let mut named = with_role(&members.voters, Role::Voter)?;
+        named.extend(with_role(&members.learners, Role::Learner)?);
+        let last = seat.raft.last_index().0;
+        let is_caught_up = |member: &Incarnation| {
+            let matched = seat.raft.matched(*member);
+            matched.is_some_and(|matched| matched.0 > 0 && matched.0 + LAG_MAX >= last)
+        };
+        Some(GroupReport {
+            report: Report {
+                group: GroupRef::Meta,
+                generation: group.generation,
+                term: seat.raft.status().term.0,
+                index: book.configured.0,
+                members: named,
+                leader: node,
+            },
+            caught_up: members.all().into_iter().filter(is_caught_up).collect(),
+            // Until a majority of the new voters knows of its end too, as with groups of keys.
+            is_changing: !seat.raft.is_known_committed(book.configured),
+            is_light: true,
+        })
+    }
+
+    // ---- requests
+
+    /// Appends a request to the log; or refuses it. What is neither will be asked again.
+    pub(crate) fn submit(
+        &mut self,
+        agent: &Agent,
+        recipient: Recipient,
+        id: u64,
+        proposal: Vec<u8>,
+        now: Monotonic,
+    ) -> Option<Refusal> {
+        let command = Proposal::decode(&proposal).ok()?.command;
+        if self.is_premature(&command, agent, now) {
+            return None;
+        }
+        if let Some(refusal) = self.unwelcome(&command, agent, now) {
+            return Some(refusal);
+        }
+        let (seat, leader_state) = self.led()?;
+        if !leader_state.is_waiting(&proposal, recipient, id)
+            && leader_state.has_room()
+            && let Some((index, term)) = seat.propose(&proposal)
+        {
+            leader_state.wait(index, term, recipient, id, proposal);
+        }
+        None
+    }
+
+    /// Why a command is refused before it is tried: what a node that joins announces would have it, or others, not be reached; or a
+    /// group is to begin anew that has a majority in a configuration nobody has reported.
+    fn unwelcome(&self, command: &Command, agent: &Agent, now: Monotonic) -> Option<Refusal> {
+        if self.has_unreported_majority(command, agent, now) {
+            return Some(Refusal::NotNeeded);
+        }
+        let Command::Join { token, announcement } = command else {
+            return None;
+        };
+        let others = self.state()?.nodes().iter();
+        let mut others = others.filter(|(_, node)| node.join != *token && !node.is_fenced);
+        let within = self.pace.away_after;
+        let is_there = |node: NodeId| {
+            let is_heard = |leader_state: &LeaderState| leader_state.is_heard(node, within, now);
+            let is_linked = agent.linked().contains(&node) && self.leader_state().is_some_and(is_heard);
+            agent.node() == Some(node) || is_linked
+        };
+        others.find_map(|(&id, node)| {
+            let other = &node.announcement;
+            if other.peer == announcement.peer {
+                return is_there(id).then_some(Refusal::Taken);
+            }
+            (other.is_loopback() != announcement.is_loopback()).then_some(Refusal::Loopback)
+        })
+    }
+
+    /// Whether too little is known to have a group begin anew, as an operator wants: somebody may lead it in a configuration that
+    /// was not reported yet, and would be passed over with all that it has acknowledged. Every node is to have been heard, or
+    /// missed, since this one leads, and none is to lead the group.
+    fn is_premature(&self, command: &Command, agent: &Agent, now: Monotonic) -> bool {
+        let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
+            return false;
+        };
+        let (Some(group), Some(leader_state)) = (state.groups().get(name), self.leader_state()) else {
+            return false;
+        };
+        if group.has_majority() {
+            // It is refused.
+            return false;
+        }
+        let within = self.pace.away_after;
+        let is_unclear = |(id, node): (&NodeId, &Node)| {
+            let is_there = agent.linked().contains(id) && leader_state.is_heard(*id, within, now);
+            let is_missed = leader_state.is_missed(*id, within, now);
+            Some(*id) != agent.node() && !node.is_fenced && !is_there && !is_missed
+        };
+        let own = agent.own.groups.get(name);
+        state.nodes().iter().any(is_unclear)
+            || own.is_some_and(|own| own.report.generation >= group.generation)
+            || leader_state.is_led(*name, group.generation, now)
+    }
+
+    /// Whether a group that is to begin anew has a majority in a configuration that one of its replicas has applied, and nobody
+    /// reported.
+    fn has_unreported_majority(&self, command: &Command, agent: &Agent, now: Monotonic) -> bool {
+        let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
+            return false;
+        };
+        let (Some(group), Some(leader_state)) = (state.groups().get(name), self.leader_state()) else {
+            return false;
+        };
+        let told = leader_state.survivors(now);
+        let mut survivors = told.iter().chain(&agent.own.survivors);
+        survivors.any(|one| {
+            let is_its = GroupRef::Data(one.group) == *name && one.generation == group.generation;
+            let latest = one
+                .unreported
+                .as_ref()
+                .filter(|latest| latest.index > group.index);
+            is_its && latest.is_some_and(|latest| group.has_majority_in(latest))
+        })
+    }
+
+    /// An entry was carried out: who is to be answered, and what.
+    pub(crate) fn on_applied(&mut self, applied: Applied) -> Option<(Recipient, u64, Answer)> {
+        let (_, leader_state) = self.led()?;
+        let waiting = leader_state.on_applied(applied.index, applied.term)?;
+        let answer = match applied.result? {
+            Ok(outcome) => Answer::Done { outcome },
+            Err(refusal) => Answer::Refused { refusal },
+        };
+        Some((waiting.recipient, waiting.id, answer))
+    }
+
+    // ---- what is seen
+
+    /// A member of the cluster lives. Whether it is kept, and the node told what it does not know when the turn ends.
+    pub(crate) fn on_node_heartbeat(
+        &mut self,
+        from: Contact,
+        node_heartbeat: &NodeHeartbeat,
+        now: Monotonic,
+    ) -> bool {
+        let Some((seat, leader_state)) = self.led() else {
+            return false;
+        };
+        let (Contact::Node(node), Some(book)) = (from, seat.book()) else {
+            return false;
+        };
+        let is_member = book.state.nodes().contains_key(&node);
+        if is_member {
+            leader_state.on_node_heartbeat(node, node_heartbeat, &book.state, now);
+        }
+        is_member
+    }
+
+    /// What leaders here say of their groups is heard without a message, if this node leads. Whether it does.
+    pub(crate) fn see_own(&mut self, agent: &Agent, now: Monotonic) -> bool {
+        let (Some((seat, leader_state)), Some(node)) = (self.led(), agent.node()) else {
+            return false;
+        };
+        let Some(book) = seat.book() else { return false };
+        for group_report in agent.own.groups.values() {
+            leader_state.see(node, group_report, &book.state, now);
+        }
+        true
+    }
+
+    // ---- what is done
+
+    /// What this node has to do if it leads.
+    pub(super) fn duty(&mut self, agent: &Agent, now: Monotonic) -> Option<Duty> {
+        let node = agent.node()?;
+        let (seat, leader_state) = self.led()?;
+        let state = &seat.book()?.state;
+        // Under a lease: who has been deposed, and has not heard of it, may hear of the new leader's map first.
+        let surely_leads = matches!(seat.raft.read_permit(now), ReadPermit::Lease(_));
+        // Nobody knows more than who leads.
+        if leader_state.is_established && surely_leads && agent.view.epoch() > state.epoch() {
+            return Some(Duty::Leave);
+        }
+        let version = (state.epoch(), state.settings_version());
+        Some(Duty::Serve {
+            untold: leader_state.untold(node, state, version),
+            looks: leader_state.is_look_due(seat.applied(), now),
+        })
+    }
+
+    /// One look of the reconciler, and what comes of it.
+    pub(crate) fn look(&mut self, agent: &Agent, now: Monotonic, out: &mut MetaEffects) {
+        let Some(observations) = self.observations(agent, now) else {
+            return;
+        };
+        let pace = self.pace;
+        let Some((seat, leader_state)) = self.led() else {
+            return;
+        };
+        let Some(book) = seat.book() else { return };
+        leader_state.on_look(now);
+        for step in steps(&book.state, &observations, &pace) {
+            match step {
+                Step::Propose(command) => self.propose(command),
+                Step::Order {
+                    group,
+                    generation,
+                    index,
+                    order,
+                } => {
+                    let instruction = Instruction {
+                        group,
+                        generation,
+                        index,
+                        order,
+                    };
+                    let leader = observations.groups.get(&group).map(|seen| seen.report.leader);
+                    match leader {
+                        _ if group == GroupRef::Meta => self.obey(&instruction, now),
+                        Some(leader) if Some(leader) == agent.node() => out.orders.push(instruction),
+                        Some(leader) => out.send(Contact::Node(leader), MetaMessage::Order(instruction)),
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Appends what the reconciler wants, and has the next look wait for it.
+    fn propose(&mut self, command: Command) {
+        let author = None;
+        let proposal = Proposal { author, command }.encode();
+        if let Some((seat, leader_state)) = self.led()
+            && let Some((index, _)) = seat.propose(&proposal)
+        {
+            leader_state.await_entry(index);
+        }
+    }
+
+    /// Carries an order for the meta group out. What cannot be done now is ordered again.
+    fn obey(&mut self, instruction: &Instruction, now: Monotonic) {
+        let Some((seat, _)) = self.led() else { return };
+        let configured = seat.book().map(|book| book.configured.0);
+        if configured != Some(instruction.index) {
+            return;
+        }
+        let now_in = seat.raft.members();
+        let mut target = Members {
+            voters: now_in.voters.clone(),
+            learners: now_in.learners.clone(),
+            ..Members::default()
+        };
+        match &instruction.order {
+            Order::AddLearner { incarnation, .. } => {
+                if now_in.all().contains(incarnation) {
+                    return;
+                }
+                target.learners.push(*incarnation);
+            }
+            Order::Change { promote, remove } => {
+                let promoted = target.learners.extract_if(.., |member| promote.contains(member));
+                target.voters.extend(promoted);
+                target.voters.retain(|member| !remove.contains(member));
+                target.learners.retain(|member| !remove.contains(member));
+            }
+            Order::Transfer { to } => {
+                // Refused while another is under way.
+                let _ = seat.raft.transfer(*to, now);
+                return;
+            }
+        }
+        // Refused while another is under way.
+        let _ = seat.raft.change_members(&target);
+    }
+
+    /// A member needs the state.
+    pub(crate) fn fill(&mut self, member: Incarnation, agent: &Agent, now: Monotonic, out: &mut MetaEffects) {
+        let Some(node) = self.node_of(member, agent) else {
+            return;
+        };
+        let Some((seat, leader_state)) = self.led() else {
+            return;
+        };
+        let members = seat.raft.members().all();
+        leader_state.retain_fills(|member| members.contains(&member));
+        if !leader_state.is_fill_due(member, now) {
+            return;
+        }
+        let Some((point, state)) = seat.give() else { return };
+        leader_state.on_fill(member, point.clone(), now);
+        out.send(
+            Contact::Node(node),
+            MetaMessage::State {
+                from: seat.raft.me(),
+                to: member,
+                point,
+                state,
+            },
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! What a node says of the replicas that it has, in its heartbeats and, if it leads the meta group, to itself.
+
+use crate::given_up::GivenUp;
+use crate::group::GroupRef;
+use crate::observations::GroupReport;
+use crate::survivor::Survivor;
+use std::collections::BTreeMap;
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct OwnReports {
+    /// Of groups that are led here.
+    pub(crate) groups: BTreeMap<GroupRef, GroupReport>,
+    /// Replicas of groups that nobody leads.
+    pub(crate) survivors: Vec<Survivor>,
+    /// Replicas that were given up, here or as leaders here say.
+    pub(crate) given_up: Vec<GivenUp>,
+}
+
+impl OwnReports {
+    /// Takes in what leaders here say of their groups, of which there are `count`. Whether any of it is news.
+    pub(crate) fn on_groups(&mut self, group_reports: Vec<GroupReport>, count: usize) -> bool {
+        let mut is_news = false;
+        for group_report in group_reports {
+            let name = group_report.report.group;
+            let is_group = matches!(name, GroupRef::Data(group) if group.index() < count);
+            if is_group && self.groups.get(&name) != Some(&group_report) {
+                self.groups.insert(name, group_report);
+                is_news = true;
+            }
+        }
+        is_news
+    }
+
+    /// Adds the survivors here to those that are known elsewhere.
+    pub(crate) fn add_survivors(&self, survivors: &mut Vec<Survivor>) {
+        let is_told = |own: &&Survivor| !survivors.iter().any(|told| told.incarnation == own.incarnation);
+        let untold: Vec<Survivor> = self.survivors.iter().filter(is_told).cloned().collect();
+        survivors.extend(untold);
+    }
+}

@@ -1,0 +1,128 @@
+//! What the admin port shows of a node, from before it is ready for clients.
+
+use crate::meta::Input;
+use crate::metrics::metrics;
+use crate::recovery;
+use crate::status;
+use crate::transactions;
+use crate::view::View;
+use admin::{Access, AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
+use gateway::{Shared, is_same_secret};
+use ids::NodeId;
+use options::Settings;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, mpsc};
+
+/// See the file's header.
+pub(crate) struct Source {
+    /// As the operator wrote them: who may read before the cluster's own settings are known.
+    settings: Settings,
+    /// Empty until the node is ready for clients.
+    node: OnceLock<Shown>,
+}
+
+/// What there is to be shown of a node that serves clients.
+pub(crate) struct Shown {
+    pub(crate) shared: Arc<Shared>,
+    /// What is seen of the cluster, who the node is in it, and the thread that can change it.
+    pub(crate) cluster: Option<(Arc<View>, NodeId, mpsc::Sender<Input>)>,
+}
+
+/// What is said of a node that is not ready.
+const STARTING: &str = "starting: the cluster has not counted this start yet, which takes a majority of the nodes that \
+                        have the meta group; the log says whom it waits for";
+
+impl Source {
+    pub(crate) fn new(settings: &Settings) -> Source {
+        Source {
+            settings: settings.clone(),
+            node: OnceLock::new(),
+        }
+    }
+
+    /// The node is ready for clients.
+    pub(crate) fn show(&self, shown: Shown) {
+        let is_first = self.node.set(shown).is_ok();
+        assert!(is_first, "a node becomes ready once");
+    }
+
+    fn settings(&self) -> Arc<Settings> {
+        match self.node.get() {
+            Some(node) => node.shared.settings(),
+            None => Arc::new(self.settings.clone()),
+        }
+    }
+}
+
+impl AdminSource for Source {
+    fn access(&self) -> Access {
+        let settings = self.settings();
+        match settings.requirepass {
+            Some(_) => Access::Password,
+            None if settings.protected_mode => Access::Loopback,
+            None => Access::Open,
+        }
+    }
+
+    fn is_password(&self, given: &[u8]) -> bool {
+        let settings = self.settings();
+        let expected = settings.requirepass.as_ref();
+        expected.is_some_and(|expected| is_same_secret(given, expected.as_bytes()))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let settings = self.settings();
+        let advertised = settings.advertise.iter();
+        advertised.map(|advertised| advertised.host.clone()).collect()
+    }
+
+    fn starting(&self) -> Option<String> {
+        self.node.get().is_none().then(|| STARTING.to_owned())
+    }
+
+    fn metrics(&self) -> String {
+        let shown = self.node.get().map(|Shown { shared, cluster }| {
+            let cluster = cluster.as_ref();
+            metrics(shared, cluster.map(|(view, me, _)| (&**view, *me)))
+        });
+        shown.unwrap_or_default()
+    }
+
+    fn cluster(&self) -> ClusterView {
+        match self.node.get() {
+            Some(Shown {
+                shared,
+                cluster: Some((view, me, _)),
+            }) => status::cluster_view(shared, view, *me),
+            _ => ClusterView::alone(),
+        }
+    }
+
+    fn transactions(&self) -> TransactionsView {
+        let shown = self.node.get().map(|Shown { shared, cluster }| {
+            let me = cluster.as_ref().map_or(1, |(_, me, _)| me.0);
+            transactions::view(shared, me)
+        });
+        shown.unwrap_or_default()
+    }
+
+    fn recover(&self, recovery: &Recovery) -> Result<Recovered, String> {
+        match self.node.get() {
+            Some(Shown {
+                shared,
+                cluster: Some((view, me, inputs)),
+            }) => recovery::recover(shared, view, *me, inputs, recovery),
+            _ => Err("this node is in no cluster".to_owned()),
+        }
+    }
+
+    fn health(&self) -> Health {
+        match self.node.get() {
+            None => Health::Unhealthy(STARTING.to_owned()),
+            Some(node) if node.shared.is_stopping.load(Ordering::Relaxed) => {
+                Health::Unhealthy("stopping".to_owned())
+            }
+            Some(_) => Health::Ok,
+        }
+    }
+}

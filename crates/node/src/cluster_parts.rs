@@ -1,0 +1,131 @@
+//! The parts of a node that know of other nodes: the links of each worker, and the thread of the meta group.
+
+use crate::bootstrap::Bootstrapped;
+use crate::clock;
+use crate::handover;
+use crate::mailboxes::Mailboxes;
+use crate::meta::{self, Desk, Input, Outbox};
+use crate::peers::{Handed, Peers};
+use crate::random;
+use crate::view::View;
+use gateway::{Gateway, Shared};
+use ids::{NodeId, Token};
+use mio::Poll;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use storage::DataDirectory;
+
+/// See the file's header.
+pub(crate) struct ClusterParts {
+    /// One for each worker.
+    pub(crate) peers: VecDeque<Peers>,
+    pub(crate) inputs: mpsc::Sender<Input>,
+    thread: JoinHandle<()>,
+    /// Locked as long as the node runs.
+    pub(crate) directory: DataDirectory,
+    pub(crate) node: NodeId,
+    token: Token,
+}
+
+impl ClusterParts {
+    pub(crate) fn begin(
+        bootstrapped: Bootstrapped,
+        peer_address: Option<SocketAddr>,
+        view: Arc<View>,
+        mailboxes: &Arc<Mailboxes>,
+        shared: &Arc<Shared>,
+        polls: &[Poll],
+    ) -> io::Result<ClusterParts> {
+        let Bootstrapped {
+            directory,
+            own,
+            token,
+            started,
+            driver,
+            map,
+            book,
+            announcement,
+            ..
+        } = bootstrapped;
+        let node = own.node;
+        let (inputs, received) = mpsc::channel();
+        let outbox = Arc::new(Outbox::default());
+        let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
+        let mut peers = VecDeque::new();
+        for (worker, poll) in (0..).zip(polls) {
+            let registry = poll.registry().try_clone()?;
+            let seed = random::secret::<1>()?[0];
+            let mut links = Peers::new(
+                &own,
+                worker,
+                registry,
+                view.clone(),
+                handed.clone(),
+                inputs.clone(),
+                outbox.clone(),
+                seed,
+            );
+            if let (0, Some(address)) = (worker, peer_address) {
+                links.listen(address)?;
+            }
+            peers.push_back(links);
+        }
+        let desk = Desk {
+            view,
+            outbox,
+            mailboxes: mailboxes.clone(),
+            shared: shared.clone(),
+            started,
+            disk: directory.disk(),
+            book: Mutex::new(book),
+        };
+        tracing::info!(
+            cluster = format!("{:032x}", own.cluster.0),
+            node = own.node.0,
+            boot = own.boot.0,
+            client = announcement.client,
+            cluster_endpoint = announcement.cluster,
+            peer = announcement.peer,
+            "this node is a member, and announces these addresses"
+        );
+        desk.show(map);
+        let thread = std::thread::Builder::new()
+            .name("meta".to_owned())
+            .spawn(move || meta::run(driver, &received, &desk))?;
+        Ok(ClusterParts {
+            peers,
+            inputs,
+            thread,
+            directory,
+            node,
+            token,
+        })
+    }
+
+    /// Ends, and leaves the data to the next start, if they are given.
+    pub(crate) fn end(self, gateways: Option<Vec<Gateway>>) {
+        // It may have ended by itself, because its log could not be written.
+        drop(self.inputs.send(Input::Stop));
+        drop(self.thread.join());
+        let Some(gateways) = gateways else { return };
+        let (mut kept, mut lost) = (Vec::new(), Vec::new());
+        let now = clock::raw();
+        for gateway in gateways {
+            let (some, others) = gateway.into_handover_images(now);
+            kept.extend(some);
+            lost.extend(others.iter().map(|group| group.number()));
+        }
+        if !lost.is_empty() {
+            tracing::error!(groups = ?lost, "not handed over, because a transaction in these groups has not ended");
+        }
+        if let Err(error) = handover::leave(self.directory.disk(), self.node, &[self.token], kept) {
+            tracing::error!(
+                %error,
+                "the data could not be handed over to the next start: what no other node holds is lost"
+            );
+        }
+    }
+}

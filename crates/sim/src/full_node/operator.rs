@@ -1,0 +1,127 @@
+//! What an operator orders: as he feels like it, and for groups that have lost their majority.
+
+use super::FullNode;
+use control::{Command, GroupRef, Survivor};
+use ids::{GroupId, Incarnation, NodeId, Prng};
+
+/// What an operator tells a node.
+#[derive(Clone)]
+pub(crate) enum Order {
+    /// Leadership of a group is to go to this replica, if its members are still those of this place.
+    Transfer(GroupId, u64, Incarnation),
+    /// The connection of a worker to that of another machine is lost.
+    Cut(usize, usize),
+    /// A node is to give up its replicas, or may keep them.
+    Leave(NodeId, bool),
+    /// The process is to stop.
+    Stop,
+    /// A group is to begin anew.
+    Recover(Command),
+}
+
+/// What an operator feels like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Whim {
+    /// Leadership of some group is to change hands.
+    Transfer,
+    /// Some replica is to move to another node.
+    Move,
+    /// Some connection between two nodes is to be lost.
+    Cut,
+}
+
+impl FullNode {
+    /// What an operator who feels like it orders, and which node.
+    pub(crate) fn orders(running: &[Option<&FullNode>], whim: Whim, prng: &mut Prng) -> Vec<(NodeId, Order)> {
+        let all: Vec<&FullNode> = running.iter().flatten().copied().collect();
+        match whim {
+            Whim::Transfer => transfer(&all, prng).into_iter().collect(),
+            Whim::Cut => {
+                let machines = running.len() as u64;
+                let [one, other] = [(); 2].map(|()| prng.below(machines));
+                let number =
+                    prng.below(all.iter().map(|node| node.workers as u64).max().unwrap_or(1)) as usize;
+                vec![(NodeId(one), Order::Cut(number, other as usize))]
+            }
+            Whim::Move => leave(&all, prng).into_iter().collect(),
+        }
+    }
+
+    /// What an operator orders for groups that have lost the memory of most of their voters, as `chorale admin recover` plans it.
+    pub(crate) fn recoveries(running: &[Option<&FullNode>]) -> Vec<(NodeId, Order)> {
+        let all = || running.iter().flatten();
+        let Some(leader) = all().find(|node| node.meta.leads() && node.is_serving()) else {
+            return Vec::new();
+        };
+        let survivors: Vec<Survivor> = all()
+            .filter(|node| node.is_serving())
+            .flat_map(|node| node.survivors.values().flatten().cloned())
+            .collect();
+        let groups = leader.meta.state().into_iter().flat_map(|state| state.groups());
+        let recover = |(name, group): (&GroupRef, &control::Group)| {
+            let GroupRef::Data(number) = *name else {
+                return None;
+            };
+            if group.has_majority() {
+                return None;
+            }
+            let told = || survivors.iter().filter(|survivor| survivor.group == number);
+            let has_told = |voter: &control::Member| {
+                told().any(|survivor| survivor.incarnation == voter.incarnation)
+                    || group.is_lost(voter.incarnation)
+            };
+            if !group.voters().all(has_told) {
+                return None;
+            }
+            let best = told()
+                .filter(|survivor| {
+                    let member = group.member_on(survivor.node).map(|member| member.incarnation);
+                    let is_former =
+                        survivor.generation < group.generation && group.former.contains(&survivor.node);
+                    survivor.last > consensus::Index(0) && (member == Some(survivor.incarnation) || is_former)
+                })
+                .max_by_key(|survivor| (survivor.generation, survivor.term, survivor.last));
+            let command = Command::Recover {
+                group: *name,
+                node: best.map_or(leader.serving()?.node, |best| best.node),
+                survivor: best.map(|best| best.incarnation),
+            };
+            Some((NodeId(leader.machine as u64), Order::Recover(command)))
+        };
+        groups.filter_map(recover).collect()
+    }
+}
+
+/// Leadership of some group is to change hands.
+fn transfer(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let mut found = Vec::new();
+    for node in all {
+        for replica_view in node.replica_views() {
+            if let Some(member) = replica_view.member().filter(|member| member.leads()) {
+                found.push((node.machine, replica_view.group, member));
+            }
+        }
+    }
+    let &(machine, group, member) = found.get(prng.below(found.len().max(1) as u64) as usize)?;
+    let voters = &member.members().voters;
+    let to = voters[prng.below(voters.len() as u64) as usize];
+    let order = Order::Transfer(group, member.members_at().0, to);
+    Some((NodeId(machine as u64), order))
+}
+
+/// Some node is to give up its replicas, or one that is to may keep them after all.
+fn leave(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let nodes = all.iter().find_map(|node| node.meta.state())?.nodes();
+    let leaving = nodes.iter().find(|(_, node)| node.is_leaving);
+    let order = match leaving {
+        Some((&node, _)) => Order::Leave(node, false),
+        // Of three nodes two would be left with everything, and could not bear a death.
+        None if nodes.len() <= 3 => return None,
+        None => {
+            let which = prng.below(nodes.len() as u64) as usize;
+            Order::Leave(*nodes.keys().nth(which)?, true)
+        }
+    };
+    Some((NodeId(asked.machine as u64), order))
+}

@@ -1,0 +1,141 @@
+//! What goes wrong while the storm lasts.
+
+use super::machine::running;
+use super::{Event, RECOVERY, World};
+use crate::clock::{MILLIS, SECONDS};
+use crate::full_node::{FullNode, Order, Whim};
+use crate::node::Input;
+use crate::swarm::Fault;
+
+impl World<'_> {
+    pub(super) fn on_fault(&mut self, fault: Fault, rate: u64) -> Result<(), String> {
+        if self.phase.is_calm() {
+            return Ok(());
+        }
+        self.schedule_fault(fault, rate);
+        let node = self.prng.below(self.machines.len() as u64) as usize;
+        match fault {
+            Fault::Partition => {
+                if self.machines.len() > 1 {
+                    let name = self.network.partition(self.now);
+                    self.note(|| format!("partition: {name}"));
+                }
+            }
+            Fault::Break => {
+                let peer = self.prng.below(self.machines.len() as u64) as usize;
+                if peer != node {
+                    // Both ends hear of it before there is another one.
+                    let until = self.now + 2 * MILLIS + self.prng.below(500) * MILLIS;
+                    self.break_link(node, peer, until);
+                }
+            }
+            Fault::Kill => {
+                if self.survives_without(&[node], false) {
+                    self.end(node, false);
+                }
+            }
+            Fault::HandOver => {
+                // One that has not begun has nothing to hand over yet.
+                let is_serving = self.machines[node]
+                    .node
+                    .as_ref()
+                    .is_some_and(FullNode::is_serving);
+                if is_serving || self.survives_without(&[node], false) {
+                    if self.disks.below(3) == 0 {
+                        let (life, within) = (self.machines[node].life, 1 << self.disks.below(28));
+                        let delay = self.disks.below(within);
+                        self.after(delay, Event::Kill(node, life));
+                    }
+                    self.note(|| format!("node {node} is told to stop"));
+                    self.input(node, Input::Order(Order::Stop))?;
+                }
+            }
+            Fault::Disk => self.harm_disk(node),
+            Fault::Pause => {
+                let pause = 10 * MILLIS + self.prng.below(2 * SECONDS);
+                let machine = &mut self.machines[node];
+                machine.free_at = machine.free_at.max(self.now + pause);
+                self.note(|| format!("node {node} is stopped for {} ms", pause / MILLIS));
+            }
+            Fault::Jump => {
+                let by =
+                    self.prng.below(2 * self.swarm.wall_millis + 1) as i64 - self.swarm.wall_millis as i64;
+                self.machines[node].clock.jump(by);
+                self.note(|| format!("node {node}'s wall clock is set by {by} ms"));
+            }
+            Fault::Transfer => self.whim(Whim::Transfer),
+            Fault::Move => self.whim(Whim::Move),
+            Fault::Cut => self.whim(Whim::Cut),
+            Fault::Ruin => self.ruin(node),
+        }
+        Ok(())
+    }
+
+    /// The disk of a machine fails at one of its next operations, or is lost with everything on it.
+    fn harm_disk(&mut self, index: usize) {
+        let what = self.disks.below(8);
+        if what == 0 {
+            if self.survives_without(&[index], true) {
+                self.end(index, false);
+                self.machines[index].left = None;
+                self.machines[index].is_disk_ill = false;
+                self.note(|| format!("node {index}'s disk is lost"));
+            }
+            return;
+        }
+        self.plan_disk(
+            index,
+            match what {
+                1..=3 => storage::Fault::PowerCut,
+                4..=6 => storage::Fault::SyncFails,
+                _ => storage::Fault::Full,
+            },
+        );
+    }
+
+    pub(super) fn plan_disk(&mut self, index: usize, fault: storage::Fault) {
+        let after = self.disks.below(8);
+        if let Some(disk) = self.machines[index].disk() {
+            disk.plan(Some((disk.operations() + after, fault)));
+            self.machines[index].is_disk_ill = true;
+            self.note(|| format!("node {index}'s disk is ill: {fault:?}"));
+        }
+    }
+
+    /// Two nodes or more are killed at once, not all. Groups may have lost what they acknowledged: from here on clients use other
+    /// keys, and what they were not told stays unknown. All else holds as ever.
+    fn ruin(&mut self, first: usize) {
+        let nodes = self.machines.len();
+        let count = 2 + self.prng.below(nodes as u64 - 2) as usize;
+        for number in 0..count {
+            self.end((first + number) % nodes, false);
+        }
+        for index in 0..self.clients.clients.len() {
+            if let Some(connection) = self.clients.clients[index].connection {
+                self.clients.lose(index);
+                self.hang_up(connection);
+                self.after(MILLIS, Event::Wake(index));
+            }
+        }
+        if self.clients.begin_anew() == 1 {
+            self.after(RECOVERY, Event::Recovery);
+        }
+    }
+
+    fn whim(&mut self, whim: Whim) {
+        let running = running(&self.machines);
+        let orders = FullNode::orders(&running, whim, &mut self.prng);
+        self.note(|| format!("operator: {whim:?}"));
+        self.deliver(orders);
+    }
+
+    fn break_link(&mut self, node: usize, peer: usize, until: u64) {
+        self.network.break_link(node, peer, until);
+        self.note(|| format!("the link of {node} and {peer} breaks"));
+        for (one, other) in [(node, peer), (peer, node)] {
+            let delay = self.prng.below(2 * MILLIS);
+            self.after(delay, Event::LinkDown(one, other));
+            self.schedule(until + delay, Event::LinkUp(one, other));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A process, and the machine that it runs on.
+
+use crate::clock::NodeClock;
+use crate::full_node::{FullNode, Left};
+use crate::node::Input;
+use ids::Prng;
+use storage::SimDisk;
+
+/// See the file's header.
+pub(super) struct Machine {
+    pub(super) node: Option<FullNode>,
+    pub(super) left: Option<Left>,
+    pub(super) clock: NodeClock,
+    pub(super) prng: Prng,
+    /// Its processes are counted.
+    pub(super) life: u32,
+    /// Until then it is busy, or stopped, and what comes waits: in `inbox`, and its next turn is scheduled.
+    pub(super) free_at: u64,
+    pub(super) inbox: Vec<Input>,
+    pub(super) turns: u64,
+    /// The timer that is scheduled, and how many were.
+    pub(super) timer: Option<u64>,
+    pub(super) timers: u64,
+    /// Out of the game for ever.
+    pub(super) is_dead: bool,
+    /// Its disk is to fail at one of its next operations.
+    pub(super) is_disk_ill: bool,
+}
+
+impl Machine {
+    pub(super) fn new(clock: NodeClock, prng: Prng) -> Machine {
+        Machine {
+            node: None,
+            left: None,
+            clock,
+            prng,
+            life: 0,
+            free_at: 0,
+            inbox: Vec::new(),
+            turns: 0,
+            timer: None,
+            timers: 0,
+            is_dead: false,
+            is_disk_ill: false,
+        }
+    }
+
+    pub(super) fn disk(&self) -> Option<&SimDisk> {
+        let left = self.left.as_ref().map(Left::disk);
+        self.node.as_ref().map(FullNode::disk).or(left)
+    }
+
+    /// Its disk does not fail, or not any more.
+    pub(super) fn heal_disk(&mut self) {
+        self.is_disk_ill = false;
+        if let Some(disk) = self.disk() {
+            disk.plan(None);
+            disk.make_room();
+        }
+    }
+}
+
+/// The processes that run, by their machines.
+pub(super) fn running(machines: &[Machine]) -> Vec<Option<&FullNode>> {
+    machines.iter().map(|machine| machine.node.as_ref()).collect()
+}
