@@ -7,6 +7,7 @@ use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, Conf
 
 use crate::members::{MEMBERS_MAX, MembersInvalid};
 use crate::message::Members;
+use codec::{Reader, Writer};
 use ids::Incarnation;
 
 const SIMPLE: u8 = 0;
@@ -71,8 +72,8 @@ pub(crate) fn steps(now: &Members, target: &Members) -> Result<ConfChangeV2, Cha
     }
     let mut bytes = vec![if is_joint { JOINT } else { SIMPLE }];
     for (kind, replica) in changes {
-        bytes.push(kind);
-        bytes.extend_from_slice(&replica.0.to_le_bytes());
+        bytes.u8(kind);
+        bytes.u64(replica.0);
     }
     Ok(decode(&bytes).expect("these bytes were just made by the rules that decode them"))
 }
@@ -83,19 +84,19 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<ConfChangeV2> {
     let Some((kind, steps)) = bytes.split_first() else {
         return Some(change);
     };
-    if steps.is_empty() || steps.len() % STEP_BYTES != 0 || steps.len() / STEP_BYTES > STEPS_MAX {
+    if steps.is_empty() || steps.len() / STEP_BYTES > STEPS_MAX {
         return None;
     }
-    let mut singles = Vec::with_capacity(steps.len() / STEP_BYTES);
-    for step in steps.chunks_exact(STEP_BYTES) {
+    let (mut reader, mut singles) = (Reader::new(steps), Vec::new());
+    while !reader.is_empty() {
         let mut single = ConfChangeSingle::default();
-        single.set_change_type(match step[0] {
+        single.set_change_type(match reader.u8().ok()? {
             VOTER => ConfChangeType::AddNode,
             LEARNER => ConfChangeType::AddLearnerNode,
             REMOVE => ConfChangeType::RemoveNode,
             _ => return None,
         });
-        single.node_id = u64::from_le_bytes(step[1..].try_into().expect("a step is a byte and eight more"));
+        single.node_id = reader.u64().ok()?;
         if single.node_id == 0 {
             return None;
         }

@@ -23,6 +23,7 @@ mod ready;
 mod scrub;
 mod standstill;
 mod times;
+mod wire;
 
 pub use change::ChangeRefused;
 pub use config::{Config, ConfigInvalid, Durability, Saved};

@@ -3,8 +3,8 @@
 use crate::group::{GroupRef, Member};
 use crate::node::Announcement;
 use crate::survivor::Configuration;
-use crate::wire::{self, DecodeError, wire_enum, wire_newtype, wire_struct};
-use crate::wire::{Input, Wire};
+use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
+use codec::{DecodeError, Reader};
 use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 
 /// The format in which commands are written. It stands in front of each, so that a build can tell those that it does not

@@ -13,8 +13,8 @@
 //! it ought to be, and the one thing that groups cannot know: whose memory is gone.
 
 use crate::survivor::Configuration;
-use crate::wire::{DecodeError, Input, Wire};
-use crate::wire::{wire_enum, wire_struct};
+use crate::wire::{Wire, wire_enum, wire_struct};
+use codec::{DecodeError, Reader};
 use ids::{GroupId, Incarnation, NodeId};
 
 /// Most members a group may report: more than two placements of six replicas. A longer report is refused.
@@ -37,7 +37,7 @@ impl Wire for GroupRef {
         }
     }
 
-    fn take(input: &mut Input<'_>) -> Result<GroupRef, DecodeError> {
+    fn take(input: &mut Reader<'_>) -> Result<GroupRef, DecodeError> {
         let number = u64::take(input)?;
         match number.checked_sub(1) {
             None => Ok(GroupRef::Meta),

@@ -32,6 +32,7 @@ mod step;
 mod survivor;
 mod wire;
 
+pub use codec::DecodeError;
 pub use command::{Beginning, ClusterId, Command, Factor, Outcome, Refusal, Replica, Report, Target};
 pub use given_up::GivenUp;
 pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
@@ -47,4 +48,3 @@ pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 pub use state::{FOUNDER, State, TARGETS_MAX};
 pub use step::{Order, Step};
 pub use survivor::{Configuration, Survivor};
-pub use wire::DecodeError;

@@ -11,7 +11,8 @@
 use crate::command::ClusterId;
 use crate::group::{Group, GroupRef, Member, Role};
 use crate::state::State;
-use crate::wire::{self, DecodeError, wire_enum, wire_struct};
+use crate::wire::{self, wire_enum, wire_struct};
+use codec::DecodeError;
 use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion};
 use std::collections::BTreeMap;
 

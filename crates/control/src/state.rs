@@ -15,7 +15,8 @@ use crate::command::{ClusterId, Factor};
 use crate::group::{Group, GroupRef, MEMBERS_MAX};
 use crate::node::{NODES_MAX, Node};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
-use crate::wire::{self, DecodeError, wire_struct};
+use crate::wire::{self, wire_struct};
+use codec::DecodeError;
 use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion, Token};
 use siphasher::sip::SipHasher13;
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,9 +214,10 @@ impl State {
     /// If they are no snapshot, or one of a state that cannot be.
     pub fn restore(bytes: &[u8]) -> Result<State, DecodeError> {
         let state: State = wire::decode(FORMAT, bytes)?;
-        state
-            .check()
-            .map_err(|expected| DecodeError { left: 0, expected })?;
+        state.check().map_err(|expected| DecodeError {
+            offset: bytes.len(),
+            expected,
+        })?;
         Ok(state)
     }
 

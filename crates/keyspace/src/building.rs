@@ -13,9 +13,10 @@
 //! refused when the operation is carried out.
 
 use crate::entry::Operations;
-use crate::form::{self, Rest};
+use crate::form;
 use crate::large::Large;
 use crate::lazyfree::Lazyfree;
+use codec::Reader;
 use std::collections::BTreeMap;
 
 /// Bytes at the beginning of an operation in which its effects are looked for. What begins later is decoded at once.
@@ -58,9 +59,9 @@ impl Building {
             return false;
         };
         if let Some(mut growing) = self.growing.take() {
-            let mut rest = Rest(&bytes[growing.at..bytes.len().min(growing.end)]);
+            let mut rest = Reader::new(&bytes[growing.at..bytes.len().min(growing.end)]);
             let is_sound = form::read_whole_elements(&mut rest, &mut growing.large).is_some();
-            growing.at = bytes.len().min(growing.end) - rest.0.len();
+            growing.at = bytes.len().min(growing.end) - rest.rest().len();
             if growing.at == growing.end && is_sound {
                 self.built.insert(growing.start, growing.large);
                 self.next = Some((growing.end, left - 1));
@@ -86,10 +87,10 @@ impl Building {
         if there.len() < value.min(SAMPLE_BYTES) {
             return false;
         }
-        let mut rest = Rest(there);
+        let mut rest = Reader::new(there);
         match form::with_room(form, &mut rest, value) {
-            Some(large) => {
-                let at = start + there.len() - rest.0.len();
+            Ok(large) => {
+                let at = start + there.len() - rest.rest().len();
                 self.growing = Some(Growing {
                     start,
                     at,
@@ -98,7 +99,7 @@ impl Building {
                 });
                 true
             }
-            None => {
+            Err(_) => {
                 self.next = Some((next, 0));
                 false
             }

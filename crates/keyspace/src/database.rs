@@ -2,11 +2,11 @@
 
 use crate::digest::Digest;
 use crate::directories::{Cursor, Directories, Location};
-use crate::form::Rest;
 use crate::object::Object;
 use crate::segment::Segment;
 use crate::slot_word::ObjectRef;
 use crate::transfer::changes::Changes;
+use codec::{DecodeError, Reader, Writer};
 use ids::{HashSeed, PartitionRange, Prng, Slot, UnixMillis, Version};
 
 /// Buckets of creation stamps. More make a needless `EXEC` failure rarer and cost eight bytes each.
@@ -256,31 +256,32 @@ impl Database {
 
     /// Writes what `WATCH` needs of absent keys.
     pub(crate) fn write_stamps(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self.swapped.0.to_le_bytes());
+        to.u64(self.swapped.0);
         let stamped = || {
             (0u16..)
                 .zip(&self.created)
                 .filter(|(_, stamp)| **stamp > Version(0))
         };
-        to.extend_from_slice(&(stamped().count() as u32).to_le_bytes());
+        to.count(stamped().count());
         for (bucket, stamp) in stamped() {
-            to.extend_from_slice(&bucket.to_le_bytes());
-            to.extend_from_slice(&stamp.0.to_le_bytes());
+            to.u16(bucket);
+            to.u64(stamp.0);
         }
     }
 
-    /// Reads what [`Database::write_stamps`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn read_stamps(&mut self, rest: &mut Rest<'_>) -> Option<()> {
-        self.swapped = Version(rest.long()?);
-        for _ in 0..rest.number()? {
-            let bucket = usize::from(u16::from_le_bytes(rest.array()?));
-            let stamp = Version(rest.long()?);
+    /// Reads what [`Database::write_stamps`] wrote; an error if the bytes are nothing like it.
+    pub(crate) fn read_stamps(&mut self, rest: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.swapped = Version(rest.u64()?);
+        for _ in 0..rest.u32()? {
+            let unknown = rest.error("a bucket of stamps");
+            let bucket = usize::from(rest.u16()?);
+            let stamp = Version(rest.u64()?);
             if bucket >= CREATION_BUCKETS {
-                return None;
+                return Err(unknown);
             }
             self.note_creation(bucket, stamp);
         }
-        Some(())
+        Ok(())
     }
 
     /// What `WATCH` remembers of `key` at `time`.

@@ -5,9 +5,10 @@
 //! the workers, if it is much.
 
 use crate::entry::KEPT_BYTES_MIN;
-use crate::form::{self, Head, Rest};
+use crate::form::{self, Head};
 use crate::object::{Object, Value};
 use bytes::Bytes;
+use codec::Reader;
 
 /// Everything of an object but its version.
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ impl EncodedObject {
     }
 
     fn head(&self) -> Head<'_> {
-        Head::read(&mut Rest(&self.head)).expect("it was written or read before")
+        Head::read(&mut Reader::new(&self.head)).expect("it was written or read before")
     }
 
     /// The key.

@@ -8,7 +8,7 @@
 //!    2 expire   db u8 | key
 //!    3 evict    db u8 | key
 //!    4 install  effects
-//!    5 limits   eight u32
+//!    5 limits   nine u32
 //!    6 fence    newest u64 | count u32 | boot u64 *
 //!    7 block    conditions | commands
 //!    8 to 14    of transactions over several groups; see `entry/transaction.rs`
@@ -37,12 +37,16 @@
 mod transaction;
 
 pub use transaction::{Forget, Lock, Pairs, Prepare, QueryTxn, Resolve, Step, Work};
-pub(crate) use transaction::{write_participant, write_txn};
+use transaction::{read_effects_of_prepare, read_forget, read_lock, read_prepare, read_resolve};
 
 use crate::database::KeyVersion;
 use crate::effects::Effect;
 use crate::events::Event;
-use crate::form::{self, Head, Rest};
+use crate::fields::{
+    protocol_number, read_db, read_gateway, read_participants, read_protocol, read_txn, write_gateway,
+    write_participants, write_txn,
+};
+use crate::form::{self, Head};
 use crate::large::Large;
 use crate::limits::Limits;
 use crate::object::Object;
@@ -51,6 +55,7 @@ use crate::sessions::Fence;
 use crate::staging::Piece;
 use crate::transactions::Origin;
 use bytes::Bytes;
+use codec::{COUNT_BYTES, DecodeError, Reader, Writer, fill_count};
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, FrozenRope, Protocol, Span};
 use std::cell::RefCell;
@@ -79,13 +84,6 @@ const FRAMED_TAG: u8 = 19;
 /// What is as long as this is not copied as a whole on its way: frames of commands go in pieces as they are, and strings stay in
 /// what brought them. Shorter ones hold nobody up.
 pub const KEPT_BYTES_MIN: usize = 1024 * 1024;
-
-fn protocol_number(protocol: Protocol) -> u8 {
-    match protocol {
-        Protocol::Resp2 => 2,
-        Protocol::Resp3 => 3,
-    }
-}
 
 /// How long a head is.
 const HEADER_BYTES: usize = 2 + 8 + 8;
@@ -280,7 +278,7 @@ impl<'a> Condition<'a> {
 /// sends again.
 #[derive(Clone, Default, Debug)]
 pub struct Operations {
-    bytes: Vec<u8>,
+    out: Vec<u8>,
     /// What is long in them and was not copied, each with its place among the bytes.
     runs: Vec<(usize, Bytes)>,
     count: usize,
@@ -310,12 +308,12 @@ impl EntryBuf {
     /// The same, with room for so many batches with so many bytes of operations in all.
     pub fn with_room(header: &Header, batches: usize, operation_bytes: usize) -> EntryBuf {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + batches * BATCH_HEAD_BYTES + operation_bytes);
-        bytes.extend_from_slice(&header.semantics.0.to_le_bytes());
-        bytes.extend_from_slice(&header.now.0.to_le_bytes());
-        bytes.extend_from_slice(&header.seed.to_le_bytes());
+        bytes.u16(header.semantics.0);
+        bytes.i64(header.now.0);
+        bytes.u64(header.seed);
         EntryBuf {
             operations: Operations {
-                bytes,
+                out: bytes,
                 ..Operations::default()
             },
             batch_length_at: None,
@@ -326,13 +324,11 @@ impl EntryBuf {
     /// pushed from now on belong to it.
     pub fn begin_batch(&mut self, gateway: GatewayId, number: u64, acknowledged: u64) {
         self.close_batch();
-        let bytes = &mut self.operations.bytes;
-        bytes.extend_from_slice(&gateway.boot.0.to_le_bytes());
-        bytes.extend_from_slice(&gateway.worker.to_le_bytes());
-        bytes.extend_from_slice(&number.to_le_bytes());
-        bytes.extend_from_slice(&acknowledged.to_le_bytes());
+        let bytes = &mut self.operations.out;
+        write_gateway(bytes, gateway);
+        bytes.u64s(&[number, acknowledged]);
         self.batch_length_at = Some(bytes.len());
-        self.operations.length(0);
+        bytes.count(0);
     }
 
     /// Begins a batch of what `gateway` may ask for any number of times: it is applied whenever the entry is, unless the gateway
@@ -353,9 +349,7 @@ impl EntryBuf {
 
     fn close_batch(&mut self) {
         if let Some(at) = self.batch_length_at.take() {
-            let bytes = &mut self.operations.bytes;
-            let length = u32::try_from(bytes.len() - at - 4).expect("a batch stays below 4 GiB");
-            bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
+            fill_count(&mut self.operations.out, at);
         }
     }
 
@@ -376,12 +370,12 @@ impl EntryBuf {
     /// If no batch was begun.
     pub fn append(&mut self, operations: &[u8]) {
         assert!(self.batch_length_at.is_some(), "an operation belongs to a batch");
-        self.operations.bytes.extend_from_slice(operations);
+        self.operations.out.extend_from_slice(operations);
     }
 
     /// How many bytes there are by now.
     pub fn len(&self) -> usize {
-        self.operations.bytes.len()
+        self.operations.out.len()
     }
 
     /// Whether no batch was begun.
@@ -392,7 +386,7 @@ impl EntryBuf {
     /// The entry's bytes.
     pub fn finish(mut self) -> Vec<u8> {
         self.close_batch();
-        self.operations.bytes
+        self.operations.out
     }
 }
 
@@ -400,28 +394,28 @@ impl Operations {
     /// Where what was pushed by now ends.
     pub fn mark(&self) -> OperationsMark {
         OperationsMark {
-            bytes: self.bytes.len(),
+            bytes: self.out.len(),
             count: self.count,
         }
     }
 
     /// Makes room for so many bytes.
     pub fn reserve(&mut self, bytes: usize) {
-        self.bytes.reserve_exact(bytes);
+        self.out.reserve_exact(bytes);
     }
 
     /// Takes back what was pushed since a mark.
     pub fn cut(&mut self, mark: OperationsMark) {
         self.runs.truncate(self.runs.len() - self.runs_since(mark).len());
-        self.bytes.truncate(mark.bytes);
-        self.bytes.shrink_to(mark.bytes);
+        self.out.truncate(mark.bytes);
+        self.out.shrink_to(mark.bytes);
         self.count = mark.count;
     }
 
     /// The bytes of what was pushed since a mark.
     pub fn bytes_since(&self, mark: OperationsMark) -> usize {
         let runs = self.runs_since(mark).iter().map(|(_, run)| run.len());
-        self.bytes.len() - mark.bytes + runs.sum::<usize>()
+        self.out.len() - mark.bytes + runs.sum::<usize>()
     }
 
     fn runs_since(&self, mark: OperationsMark) -> &[(usize, Bytes)] {
@@ -434,14 +428,14 @@ impl Operations {
         let before = self.runs.len() - self.runs_since(mark).len();
         let runs = self.runs.drain(before..).map(|(at, run)| (at - mark.bytes, run));
         let runs = runs.collect();
-        FrozenRope::new(self.bytes.split_off(mark.bytes).into(), runs)
+        FrozenRope::new(self.out.split_off(mark.bytes).into(), runs)
     }
 
     /// Copies what is long to its place among the others' bytes.
     fn join(&mut self) {
         if !self.runs.is_empty() {
             let count = self.count;
-            self.bytes = self.split_off(OperationsMark::default()).to_bytes().into();
+            self.out = self.split_off(OperationsMark::default()).to_bytes().into();
             self.count = count;
         }
     }
@@ -463,112 +457,104 @@ impl Operations {
         self.count += 1;
         match operation {
             Operation::Command { db, protocol, args } => {
-                self.bytes.push(1);
+                self.out.u8(1);
                 self.command(*db, *protocol, *args);
             }
             Operation::Expire { db, key } => {
-                self.bytes.extend_from_slice(&[2, db.number()]);
-                self.text(key);
+                self.out.raw(&[2, db.number()]);
+                self.out.bytes(key);
             }
             Operation::Evict { db, key } => {
-                self.bytes.extend_from_slice(&[3, db.number()]);
-                self.text(key);
+                self.out.raw(&[3, db.number()]);
+                self.out.bytes(key);
             }
             Operation::Install { effects } => {
-                self.bytes.push(4);
+                self.out.u8(4);
                 self.effects(effects);
             }
             Operation::Limits { limits } => {
-                self.bytes.push(5);
-                for number in limits.numbers() {
-                    self.bytes.extend_from_slice(&number.to_le_bytes());
-                }
+                self.out.u8(5);
+                limits.numbers().iter().for_each(|&limit| self.out.u32(limit));
             }
             Operation::Fence { fence } => {
-                self.bytes.push(6);
-                fence.encode(&mut self.bytes);
+                self.out.u8(6);
+                fence.encode(&mut self.out);
             }
             Operation::Block { conditions, commands } => {
-                self.bytes.push(7);
+                self.out.u8(7);
                 self.conditions(conditions);
                 self.commands(commands);
             }
             Operation::Once { request, commands } => {
-                self.bytes.push(15);
-                request.encode(&mut self.bytes);
+                self.out.u8(15);
+                request.encode(&mut self.out);
                 self.commands(commands);
             }
             Operation::Prepare(prepare) => {
-                self.bytes.push(PREPARE_TAG);
+                self.out.u8(PREPARE_TAG);
                 self.prepare(prepare);
             }
             Operation::Lock(lock) => {
-                self.bytes.push(LOCK_TAG);
+                self.out.u8(LOCK_TAG);
                 self.lock(lock);
             }
             Operation::Resolve(resolve) => {
-                self.bytes.push(10);
+                self.out.u8(10);
                 self.resolve(resolve);
             }
             Operation::QueryTxn(query_txn) => {
-                self.bytes.push(11);
-                self.txn(query_txn.txn);
-                self.participants(&query_txn.participants);
+                self.out.u8(11);
+                write_txn(&mut self.out, query_txn.txn);
+                write_participants(&mut self.out, &query_txn.participants);
             }
             Operation::Withdraw { txn } => {
-                self.bytes.push(12);
-                self.txn(*txn);
+                self.out.u8(12);
+                write_txn(&mut self.out, *txn);
             }
             Operation::Forget(forget) => {
-                self.bytes.push(13);
+                self.out.u8(13);
                 self.forget(forget);
             }
             Operation::Received { answers } => {
-                self.bytes.push(14);
+                self.out.u8(14);
                 self.places(answers);
             }
             Operation::Resume(resume) => {
-                self.bytes.push(22);
-                self.bytes.extend_from_slice(&resume.up_to.to_le_bytes());
-                self.length(resume.batches.len());
-                for number in &resume.batches {
-                    self.bytes.extend_from_slice(&number.to_le_bytes());
-                }
+                self.out.u8(22);
+                self.out.u64(resume.up_to);
+                self.out.list(&resume.batches, |out, &number| out.u64(number));
                 self.places(&resume.answers);
             }
             Operation::Wait { id, command } => {
-                self.bytes.push(16);
+                self.out.u8(16);
                 self.wait_id(*id);
                 self.command(command.db, command.protocol, command.args);
             }
             Operation::EndWait { id } => {
-                self.bytes.push(17);
+                self.out.u8(17);
                 self.wait_id(*id);
             }
             Operation::EndWaits { boot } => {
-                self.bytes.push(18);
-                self.bytes.extend_from_slice(&boot.0.to_le_bytes());
+                self.out.u8(18);
+                self.out.u64(boot.0);
             }
             Operation::Stage(piece) => {
-                self.bytes.push(20);
-                for number in [piece.number, piece.whole_bytes, piece.offset] {
-                    self.bytes.extend_from_slice(&number.to_le_bytes());
-                }
-                self.text(piece.bytes);
+                self.out.u8(20);
+                self.out.u64s(&[piece.number, piece.whole_bytes, piece.offset]);
+                self.out.bytes(piece.bytes);
             }
             Operation::Staged { number } => {
-                self.bytes.push(21);
-                self.bytes.extend_from_slice(&number.to_le_bytes());
+                self.out.u8(21);
+                self.out.u64(*number);
             }
         }
     }
 
     fn places(&mut self, places: &[(u64, u32)]) {
-        self.length(places.len());
-        for (number, index) in places {
-            self.bytes.extend_from_slice(&number.to_le_bytes());
-            self.bytes.extend_from_slice(&index.to_le_bytes());
-        }
+        self.out.list(places, |out, &(number, index)| {
+            out.u64(number);
+            out.u32(index);
+        });
     }
 
     /// Adds a command as the frame that its words lie in, which is not copied. `false`, and nothing is added, if a word does not
@@ -578,22 +564,21 @@ impl Operations {
             return false;
         };
         self.count += 1;
-        self.bytes
-            .extend_from_slice(&[FRAMED_TAG, db.number(), protocol_number(protocol)]);
-        self.length(spans.len());
+        self.out
+            .raw(&[FRAMED_TAG, db.number(), protocol_number(protocol)]);
+        self.out.count(spans.len());
         for Span { start, len } in spans {
-            self.bytes.extend_from_slice(&start.to_le_bytes());
-            self.bytes.extend_from_slice(&len.to_le_bytes());
+            self.out.u32(start);
+            self.out.u32(len);
         }
-        self.length(frame.len());
-        self.runs.push((self.bytes.len(), frame.clone()));
+        self.out.count(frame.len());
+        self.runs.push((self.out.len(), frame.clone()));
         true
     }
 
     fn wait_id(&mut self, id: WaitId) {
-        self.bytes.extend_from_slice(&id.worker.to_le_bytes());
-        self.bytes.extend_from_slice(&id.connection.to_le_bytes());
-        self.bytes.extend_from_slice(&id.sequence.to_le_bytes());
+        self.out.u16(id.worker);
+        self.out.u64s(&[id.connection, id.sequence]);
     }
 
     /// How many there are.
@@ -612,7 +597,7 @@ impl Operations {
     /// If anything in them is long and was not copied: [`Operations::into_bytes`] copies it.
     pub fn bytes(&self) -> &[u8] {
         assert!(self.runs.is_empty(), "whoever has long ones takes them out first");
-        &self.bytes
+        &self.out
     }
 
     /// How many bytes they are.
@@ -623,19 +608,19 @@ impl Operations {
     /// In the format of entries.
     pub fn into_bytes(mut self) -> Vec<u8> {
         self.join();
-        self.bytes
+        self.out
     }
 
     /// How many operations `bytes` are, from end to end: bytes that came from elsewhere.
     ///
     /// # Errors
     /// They are none.
-    pub fn check(bytes: &[u8]) -> Result<usize, EntryError> {
-        let mut cursor = Cursor(bytes);
+    pub fn check(bytes: &[u8]) -> Result<usize, DecodeError> {
+        let mut reader = Reader::new(bytes);
         let mut spans = Vec::new();
         let mut count = 0;
-        while !cursor.is_empty() {
-            cursor.operation(&mut spans)?;
+        while !reader.is_empty() {
+            read_operation(&mut reader, &mut spans)?;
             spans.clear();
             count += 1;
         }
@@ -644,10 +629,10 @@ impl Operations {
 
     /// Calls `found` with every operation of `bytes`; `None` if they are none.
     pub fn read(bytes: &[u8], mut found: impl FnMut(Operation<'_>)) -> Option<()> {
-        let mut cursor = Cursor(bytes);
-        while !cursor.is_empty() {
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
             let mut spans = Vec::new();
-            let part = cursor.operation(&mut spans).ok()?;
+            let part = read_operation(&mut reader, &mut spans).ok()?;
             found(part.operation(&spans, None));
         }
         Some(())
@@ -656,15 +641,15 @@ impl Operations {
     /// What `read` makes of the one operation that `bytes` are; `None` if they are none.
     pub fn read_one<R>(bytes: &[u8], read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
         let mut spans = Vec::new();
-        let part = Cursor(bytes).operation(&mut spans).ok()?;
+        let part = read_operation(&mut Reader::new(bytes), &mut spans).ok()?;
         Some(read(part.operation(&spans, None)))
     }
 
     /// The same of an operation that came in pieces.
     pub(crate) fn read_kept<R>(source: &Source<'_>, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
-        let (mut cursor, mut spans) = (Cursor(source.bytes), Vec::new());
-        let part = cursor.operation(&mut spans).ok()?;
-        cursor
+        let (mut reader, mut spans) = (Reader::new(source.bytes), Vec::new());
+        let part = read_operation(&mut reader, &mut spans).ok()?;
+        reader
             .is_empty()
             .then(|| read(part.operation(&spans, Some(source))))
     }
@@ -672,31 +657,31 @@ impl Operations {
     /// Where the effects of the one operation begin that `bytes` are the beginning of, and how many there are; `None` if it has
     /// none, or this is not to be seen yet.
     pub(crate) fn effects_of(bytes: &[u8]) -> Option<(usize, usize)> {
-        let mut cursor = Cursor(bytes);
-        let count = cursor.effects_of_prepare().ok()??;
-        Some((bytes.len() - cursor.0.len(), count))
+        let mut reader = Reader::new(bytes);
+        let count = read_effects_of_prepare(&mut reader).ok()??;
+        Some((reader.offset(), count))
     }
 
     /// What stands before the value of the effect that `bytes` begin with, if it is a large one's, and how long that is. Then how
     /// long both are, of another effect all of it; `None` if this is not to be seen yet.
     pub(crate) fn large_value_of(bytes: &[u8]) -> Option<(Option<(u8, usize)>, usize)> {
-        let mut cursor = Cursor(bytes);
-        let large = cursor.large_value().ok()?;
+        let mut reader = Reader::new(bytes);
+        let large = read_large_value(&mut reader).ok()?;
         let behind = match large {
             Some((_, length)) => length,
             None => 0,
         };
-        Some((large, bytes.len() - cursor.0.len() + behind))
+        Some((large, reader.offset() + behind))
     }
 
     /// What `look` makes of the words of the command that is operation number `index` of `bytes`; `None` if it is none.
     pub fn words<R>(bytes: &[u8], index: usize, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
-        let mut cursor = Cursor(bytes);
+        let mut reader = Reader::new(bytes);
         let mut spans = Vec::new();
         for _ in 0..index {
-            cursor.operation(&mut spans).ok()?;
+            read_operation(&mut reader, &mut spans).ok()?;
         }
-        match cursor.operation(&mut spans).ok()? {
+        match read_operation(&mut reader, &mut spans).ok()? {
             Part::Command(command) | Part::Wait { command, .. } => Some(look(command.command(&spans).args)),
             _ => None,
         }
@@ -707,37 +692,36 @@ impl Operations {
         let Some((_, frame)) = operation.runs().first() else {
             return Operations::words(operation.bytes(), 0, look);
         };
-        let (mut cursor, mut spans) = (Cursor(operation.bytes()), Vec::new());
-        if cursor.byte().ok()? != FRAMED_TAG {
+        let (mut reader, mut spans) = (Reader::new(operation.bytes()), Vec::new());
+        if reader.u8().ok()? != FRAMED_TAG {
             return None;
         }
-        cursor.framed_head(&mut spans).ok()?;
+        read_framed_head(&mut reader, &mut spans).ok()?;
         Some(look(Args::new(frame, &spans)))
     }
 
     fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
         // At once, and not word by word.
-        self.bytes.reserve(Operations::room_of(args));
-        self.bytes
-            .extend_from_slice(&[db.number(), protocol_number(protocol)]);
-        self.length(args.len());
-        args.iter().for_each(|arg| self.text(arg));
+        self.out.reserve(Operations::room_of(args));
+        self.out.raw(&[db.number(), protocol_number(protocol)]);
+        self.out.count(args.len());
+        args.iter().for_each(|arg| self.out.bytes(arg));
     }
 
     fn conditions(&mut self, conditions: &[Condition<'_>]) {
-        self.length(conditions.len());
+        self.out.count(conditions.len());
         conditions.iter().for_each(|condition| self.condition(condition));
     }
 
     fn commands(&mut self, commands: &[BlockCommand<'_>]) {
-        self.length(commands.len());
+        self.out.count(commands.len());
         for command in commands {
             self.command(command.db, command.protocol, command.args);
         }
     }
 
     fn effects(&mut self, effects: &[Effect]) {
-        self.length(effects.len());
+        self.out.count(effects.len());
         effects.iter().for_each(|effect| self.effect(effect));
     }
 
@@ -749,56 +733,46 @@ impl Operations {
                 KeyVersion::Absent(version) => (db, key, 2, Some(version)),
             },
         };
-        self.bytes.extend_from_slice(&[db.number(), tag]);
-        self.text(key);
+        self.out.raw(&[db.number(), tag]);
+        self.out.bytes(key);
         if let Some(version) = version {
-            self.bytes.extend_from_slice(&version.0.to_le_bytes());
+            self.out.u64(version.0);
         }
     }
 
     fn effect(&mut self, effect: &Effect) {
         match effect {
             Effect::Delete { db, key } => {
-                self.bytes.extend_from_slice(&[db.number(), 0]);
-                self.text(key);
+                self.out.raw(&[db.number(), 0]);
+                self.out.bytes(key);
             }
             Effect::PutEncoded { db, object } => {
-                self.bytes.extend_from_slice(&[db.number(), 1]);
-                self.bytes.extend_from_slice(object.head_bytes());
+                self.out.raw(&[db.number(), 1]);
+                self.out.raw(object.head_bytes());
                 let value = object.value_bytes();
-                self.length(value.len());
+                self.out.count(value.len());
                 if value.len() >= KEPT_BYTES_MIN {
-                    self.runs.push((self.bytes.len(), value.clone()));
+                    self.runs.push((self.out.len(), value.clone()));
                 } else {
-                    self.bytes.extend_from_slice(value);
+                    self.out.raw(value);
                 }
             }
             Effect::Put { db, object } => {
-                self.bytes.extend_from_slice(&[db.number(), 1]);
+                self.out.raw(&[db.number(), 1]);
                 match object.kept_string() {
                     Some(kept) => {
-                        form::write_head(&mut self.bytes, object);
-                        self.length(kept.len());
-                        self.runs.push((self.bytes.len(), kept.clone()));
+                        form::write_head(&mut self.out, object);
+                        self.out.count(kept.len());
+                        self.runs.push((self.out.len(), kept.clone()));
                     }
-                    None => form::write_object(&mut self.bytes, object),
+                    None => form::write_object(&mut self.out, object),
                 }
             }
             Effect::Tell(event) => {
-                self.bytes.extend_from_slice(&[event.db.number(), 2]);
-                event.write(&mut self.bytes);
+                self.out.raw(&[event.db.number(), 2]);
+                event.write(&mut self.out);
             }
         }
-    }
-
-    fn length(&mut self, length: usize) {
-        let length = u32::try_from(length).expect("frames are below 4 GiB, so their parts are");
-        self.bytes.extend_from_slice(&length.to_le_bytes());
-    }
-
-    fn text(&mut self, bytes: &[u8]) {
-        self.length(bytes.len());
-        self.bytes.extend_from_slice(bytes);
     }
 }
 
@@ -890,26 +864,6 @@ struct PutView<'a> {
     value: &'a [u8],
 }
 
-/// Why bytes are not an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EntryError {
-    /// They end too soon.
-    Short,
-    /// A tag, database or protocol that does not exist, or a value that is none.
-    Unknown,
-}
-
-impl std::fmt::Display for EntryError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            EntryError::Short => "the entry ends too soon",
-            EntryError::Unknown => "the entry holds an unknown tag",
-        })
-    }
-}
-
-impl std::error::Error for EntryError {}
-
 /// Operations of a batch that room is made for at once, by what the first one takes.
 const RESERVED_MAX: usize = 1_024;
 
@@ -921,31 +875,30 @@ const RESERVED_COMMANDS_MAX: usize = 16;
 
 impl<'a> Entry<'a> {
     /// Checks `bytes` from end to end.
-    pub fn decode(bytes: &'a [u8]) -> Result<Entry<'a>, EntryError> {
-        let mut cursor = Cursor(bytes);
-        let semantics = SemanticsVersion(u16::from_le_bytes(cursor.array()?));
-        let now = UnixMillis(i64::from_le_bytes(cursor.array()?));
-        let seed = u64::from_le_bytes(cursor.array()?);
+    pub fn decode(bytes: &'a [u8]) -> Result<Entry<'a>, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let semantics = SemanticsVersion(reader.u16()?);
+        let now = UnixMillis(reader.i64()?);
+        let seed = reader.u64()?;
         let mut batches = Vec::new();
-        while !cursor.is_empty() {
-            let boot = Boot(u64::from_le_bytes(cursor.array()?));
-            let worker = u16::from_le_bytes(cursor.array()?);
-            let number = u64::from_le_bytes(cursor.array()?);
-            let acknowledged = u64::from_le_bytes(cursor.array()?);
-            let mut body = Cursor(cursor.text()?);
+        while !reader.is_empty() {
+            let gateway = read_gateway(&mut reader)?;
+            let (number, acknowledged) = (reader.u64()?, reader.u64()?);
+            let mut body = reader.part()?;
             let (mut operations, mut spans) = (Vec::new(), Vec::new());
             while !body.is_empty() {
-                let before = body.0.len();
-                operations.push(body.operation(&mut spans)?);
+                let before = body.rest().len();
+                operations.push(read_operation(&mut body, &mut spans)?);
                 if operations.len() == 1 {
                     // Those behind the first are mostly as long as it is.
-                    let like_it = (body.0.len() / (before - body.0.len()).max(1)).min(RESERVED_MAX);
+                    let left = body.rest().len();
+                    let like_it = (left / (before - left).max(1)).min(RESERVED_MAX);
                     operations.reserve_exact(like_it);
                     spans.reserve_exact(like_it * spans.len().min(RESERVED_WORDS_MAX));
                 }
             }
             batches.push(Batch {
-                gateway: GatewayId { boot, worker },
+                gateway,
                 number,
                 acknowledged,
                 operations,
@@ -1095,273 +1048,213 @@ impl Source<'_> {
     }
 }
 
-/// What is not read yet.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn take(&mut self, count: usize) -> Result<&'a [u8], EntryError> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(EntryError::Short)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], EntryError> {
-        Ok(self
-            .take(N)?
-            .try_into()
-            .expect("take returns as many bytes as asked for"))
-    }
-
-    /// What something reads that also stands elsewhere.
-    fn read<T>(&mut self, read: impl FnOnce(&mut Rest<'a>) -> Option<T>) -> Result<T, EntryError> {
-        let mut rest = Rest(self.0);
-        let found = read(&mut rest).ok_or(EntryError::Unknown)?;
-        self.0 = rest.0;
-        Ok(found)
-    }
-
-    fn byte(&mut self) -> Result<u8, EntryError> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    fn length(&mut self) -> Result<usize, EntryError> {
-        Ok(u32::from_le_bytes(self.array()?) as usize)
-    }
-
-    fn text(&mut self) -> Result<&'a [u8], EntryError> {
-        let length = self.length()?;
-        self.take(length)
-    }
-
-    fn db(&mut self) -> Result<Db, EntryError> {
-        Db::new(self.byte()?).ok_or(EntryError::Unknown)
-    }
-
-    fn operation(&mut self, spans: &mut Vec<Span>) -> Result<Part<'a>, EntryError> {
-        match self.byte()? {
-            1 => Ok(Part::Command(self.command(spans)?)),
-            2 => Ok(Part::Expire {
-                db: self.db()?,
-                key: self.text()?,
-            }),
-            3 => Ok(Part::Evict {
-                db: self.db()?,
-                key: self.text()?,
-            }),
-            4 => Ok(Part::Install {
-                effects: self.effects()?,
-            }),
-            5 => {
-                let mut numbers = [0; 9];
-                for number in &mut numbers {
-                    *number = u32::from_le_bytes(self.array()?);
-                }
-                Ok(Part::Limits(Limits::from_numbers(numbers)))
+fn read_operation<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<Part<'a>, DecodeError> {
+    match reader.u8()? {
+        1 => Ok(Part::Command(read_command(reader, spans)?)),
+        2 => Ok(Part::Expire {
+            db: read_db(reader)?,
+            key: reader.bytes()?,
+        }),
+        3 => Ok(Part::Evict {
+            db: read_db(reader)?,
+            key: reader.bytes()?,
+        }),
+        4 => Ok(Part::Install {
+            effects: read_effects(reader)?,
+        }),
+        5 => {
+            let mut numbers = [0; 9];
+            for number in &mut numbers {
+                *number = reader.u32()?;
             }
-            6 => Ok(Part::Fence(self.read(Fence::decode)?)),
-            7 => Ok(Part::Block {
-                conditions: self.conditions()?,
-                commands: self.commands(spans)?,
-            }),
-            PREPARE_TAG => Ok(Part::Prepare(Box::new(self.prepare(spans)?))),
-            LOCK_TAG => Ok(Part::Lock(Box::new(self.lock()?))),
-            10 => Ok(Part::Resolve(self.resolve()?)),
-            11 => Ok(Part::QueryTxn(QueryTxn {
-                txn: self.txn()?,
-                participants: self.participants()?,
-            })),
-            12 => Ok(Part::Withdraw { txn: self.txn()? }),
-            13 => Ok(Part::Forget(self.forget()?)),
-            14 => Ok(Part::Received(self.places()?)),
-            22 => {
-                let up_to = u64::from_le_bytes(self.array()?);
-                let mut batches = Vec::new();
-                for _ in 0..self.length()? {
-                    batches.push(u64::from_le_bytes(self.array()?));
-                }
-                let mut answers = self.places()?;
-                // Whoever wrote them did so in order; what is looked up by it does not rely on that.
-                batches.sort_unstable();
-                answers.sort_unstable();
-                Ok(Part::Resume(Resume {
-                    up_to,
-                    batches,
-                    answers,
-                }))
+            Ok(Part::Limits(Limits::from_numbers(numbers)))
+        }
+        6 => Ok(Part::Fence(Fence::decode(reader)?)),
+        7 => Ok(Part::Block {
+            conditions: read_conditions(reader)?,
+            commands: read_commands(reader, spans)?,
+        }),
+        PREPARE_TAG => Ok(Part::Prepare(Box::new(read_prepare(reader, spans)?))),
+        LOCK_TAG => Ok(Part::Lock(Box::new(read_lock(reader)?))),
+        10 => Ok(Part::Resolve(read_resolve(reader)?)),
+        11 => Ok(Part::QueryTxn(QueryTxn {
+            txn: read_txn(reader)?,
+            participants: read_participants(reader)?,
+        })),
+        12 => Ok(Part::Withdraw {
+            txn: read_txn(reader)?,
+        }),
+        13 => Ok(Part::Forget(read_forget(reader)?)),
+        14 => Ok(Part::Received(read_places(reader)?)),
+        22 => {
+            let up_to = reader.u64()?;
+            let mut batches = reader.list(8, Reader::u64)?;
+            let mut answers = read_places(reader)?;
+            // Whoever wrote them did so in order; what is looked up by it does not rely on that.
+            batches.sort_unstable();
+            answers.sort_unstable();
+            Ok(Part::Resume(Resume {
+                up_to,
+                batches,
+                answers,
+            }))
+        }
+        15 => Ok(Part::Once {
+            request: ClientRequest::decode(reader)?,
+            commands: read_commands(reader, spans)?,
+        }),
+        16 => Ok(Part::Wait {
+            id: read_wait_id(reader)?,
+            command: read_command(reader, spans)?,
+        }),
+        17 => Ok(Part::EndWait {
+            id: read_wait_id(reader)?,
+        }),
+        18 => Ok(Part::EndWaits {
+            boot: Boot(reader.u64()?),
+        }),
+        FRAMED_TAG => Ok(Part::Command(read_framed(reader, spans)?)),
+        20 => Ok(Part::Stage(Piece {
+            number: reader.u64()?,
+            whole_bytes: reader.u64()?,
+            offset: reader.u64()?,
+            bytes: reader.bytes()?,
+        })),
+        21 => Ok(Part::Staged {
+            number: reader.u64()?,
+        }),
+        _ => Err(reader.unknown("an operation")),
+    }
+}
+
+fn read_places(reader: &mut Reader<'_>) -> Result<Vec<(u64, u32)>, DecodeError> {
+    reader.list(8 + 4, |reader| Ok((reader.u64()?, reader.u32()?)))
+}
+
+fn read_wait_id(reader: &mut Reader<'_>) -> Result<WaitId, DecodeError> {
+    Ok(WaitId {
+        worker: reader.u16()?,
+        connection: reader.u64()?,
+        sequence: reader.u64()?,
+    })
+}
+
+/// What stands before a command's frame, but for its length: where the words lie.
+fn read_framed_head(reader: &mut Reader<'_>, spans: &mut Vec<Span>) -> Result<(Db, Protocol), DecodeError> {
+    let (db, protocol) = (read_db(reader)?, read_protocol(reader)?);
+    for _ in 0..reader.count(4 + 4)? {
+        let (start, len) = (reader.u32()?, reader.u32()?);
+        spans.push(Span { start, len });
+    }
+    Ok((db, protocol))
+}
+
+fn read_framed<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<CommandView<'a>, DecodeError> {
+    let first = spans.len();
+    let (db, protocol) = read_framed_head(reader, spans)?;
+    let outside = reader.error("a frame in which all words lie");
+    let bytes = reader.bytes()?;
+    let is_inside = |span: &Span| u64::from(span.start) + u64::from(span.len) <= bytes.len() as u64;
+    if !spans[first..].iter().all(is_inside) {
+        return Err(outside);
+    }
+    Ok(CommandView {
+        db,
+        protocol,
+        bytes,
+        words: first..spans.len(),
+    })
+}
+
+fn read_command<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<CommandView<'a>, DecodeError> {
+    let (db, protocol) = (read_db(reader)?, read_protocol(reader)?);
+    let count = reader.count(COUNT_BYTES)?;
+    let bytes = reader.rest();
+    let first = spans.len();
+    spans.reserve(count.min(RESERVED_WORDS_MAX));
+    for _ in 0..count {
+        let text = reader.bytes()?;
+        let end = bytes.len() - reader.rest().len();
+        spans.push(Span {
+            start: (end - text.len()) as u32,
+            len: text.len() as u32,
+        });
+    }
+    Ok(CommandView {
+        db,
+        protocol,
+        bytes,
+        words: first..spans.len(),
+    })
+}
+
+fn read_conditions<'a>(reader: &mut Reader<'a>) -> Result<Vec<Condition<'a>>, DecodeError> {
+    reader.list(2 + COUNT_BYTES, read_condition)
+}
+
+fn read_commands<'a>(
+    reader: &mut Reader<'a>,
+    spans: &mut Vec<Span>,
+) -> Result<Vec<CommandView<'a>>, DecodeError> {
+    let count = reader.count(2 + COUNT_BYTES)?;
+    let mut commands = Vec::with_capacity(count.min(RESERVED_COMMANDS_MAX));
+    for _ in 0..count {
+        commands.push(read_command(reader, spans)?);
+    }
+    Ok(commands)
+}
+
+fn read_effects<'a>(reader: &mut Reader<'a>) -> Result<Vec<EffectView<'a>>, DecodeError> {
+    reader.list(2 + COUNT_BYTES, read_effect)
+}
+
+fn read_condition<'a>(reader: &mut Reader<'a>) -> Result<Condition<'a>, DecodeError> {
+    let db = read_db(reader)?;
+    let unknown = reader.error("a condition");
+    let tag = reader.u8()?;
+    let key = reader.bytes()?;
+    if tag == 0 {
+        return Ok(Condition::Absent { db, key });
+    }
+    let version = Version(reader.u64()?);
+    let version = match tag {
+        1 => KeyVersion::Present(version),
+        2 => KeyVersion::Absent(version),
+        _ => return Err(unknown),
+    };
+    Ok(Condition::Unchanged { db, key, version })
+}
+
+/// The form of the value of an effect and how long it is, if it is a large one: it follows. Another effect is passed over.
+fn read_large_value(reader: &mut Reader<'_>) -> Result<Option<(u8, usize)>, DecodeError> {
+    let db = read_db(reader)?;
+    match reader.u8()? {
+        0 => reader.bytes().map(|_| None),
+        1 => {
+            let form = Head::read(reader)?.form;
+            if form > form::LAST_FLAT {
+                return Ok(Some((form, reader.u32()? as usize)));
             }
-            15 => Ok(Part::Once {
-                request: self.read(ClientRequest::decode)?,
-                commands: self.commands(spans)?,
-            }),
-            16 => Ok(Part::Wait {
-                id: self.wait_id()?,
-                command: self.command(spans)?,
-            }),
-            17 => Ok(Part::EndWait { id: self.wait_id()? }),
-            18 => Ok(Part::EndWaits {
-                boot: Boot(u64::from_le_bytes(self.array()?)),
-            }),
-            FRAMED_TAG => Ok(Part::Command(self.framed(spans)?)),
-            20 => Ok(Part::Stage(Piece {
-                number: u64::from_le_bytes(self.array()?),
-                whole_bytes: u64::from_le_bytes(self.array()?),
-                offset: u64::from_le_bytes(self.array()?),
-                bytes: self.text()?,
-            })),
-            21 => Ok(Part::Staged {
-                number: u64::from_le_bytes(self.array()?),
-            }),
-            _ => Err(EntryError::Unknown),
+            reader.bytes().map(|_| None)
         }
+        _ => Event::read(db, reader).map(|_| None),
     }
+}
 
-    fn places(&mut self) -> Result<Vec<(u64, u32)>, EntryError> {
-        let mut places = Vec::new();
-        for _ in 0..self.length()? {
-            let number = u64::from_le_bytes(self.array()?);
-            places.push((number, u32::from_le_bytes(self.array()?)));
-        }
-        Ok(places)
-    }
-
-    fn wait_id(&mut self) -> Result<WaitId, EntryError> {
-        Ok(WaitId {
-            worker: u16::from_le_bytes(self.array()?),
-            connection: u64::from_le_bytes(self.array()?),
-            sequence: u64::from_le_bytes(self.array()?),
-        })
-    }
-
-    fn protocol(&mut self) -> Result<Protocol, EntryError> {
-        match self.byte()? {
-            2 => Ok(Protocol::Resp2),
-            3 => Ok(Protocol::Resp3),
-            _ => Err(EntryError::Unknown),
-        }
-    }
-
-    /// What stands before a command's frame, but for its length: where the words lie.
-    fn framed_head(&mut self, spans: &mut Vec<Span>) -> Result<(Db, Protocol), EntryError> {
-        let (db, protocol) = (self.db()?, self.protocol()?);
-        for _ in 0..self.length()? {
-            let start = u32::from_le_bytes(self.array()?);
-            let len = u32::from_le_bytes(self.array()?);
-            spans.push(Span { start, len });
-        }
-        Ok((db, protocol))
-    }
-
-    fn framed(&mut self, spans: &mut Vec<Span>) -> Result<CommandView<'a>, EntryError> {
-        let first = spans.len();
-        let (db, protocol) = self.framed_head(spans)?;
-        let bytes = self.text()?;
-        let is_inside = |span: &Span| u64::from(span.start) + u64::from(span.len) <= bytes.len() as u64;
-        if !spans[first..].iter().all(is_inside) {
-            return Err(EntryError::Short);
-        }
-        Ok(CommandView {
-            db,
-            protocol,
-            bytes,
-            words: first..spans.len(),
-        })
-    }
-
-    fn command(&mut self, spans: &mut Vec<Span>) -> Result<CommandView<'a>, EntryError> {
-        let (db, protocol) = (self.db()?, self.protocol()?);
-        let count = self.length()?;
-        let bytes = self.0;
-        let first = spans.len();
-        spans.reserve(count.min(RESERVED_WORDS_MAX));
-        for _ in 0..count {
-            let text = self.text()?;
-            let end = bytes.len() - self.0.len();
-            spans.push(Span {
-                start: (end - text.len()) as u32,
-                len: text.len() as u32,
-            });
-        }
-        Ok(CommandView {
-            db,
-            protocol,
-            bytes,
-            words: first..spans.len(),
-        })
-    }
-
-    fn conditions(&mut self) -> Result<Vec<Condition<'a>>, EntryError> {
-        let mut conditions = Vec::new();
-        for _ in 0..self.length()? {
-            conditions.push(self.condition()?);
-        }
-        Ok(conditions)
-    }
-
-    fn commands(&mut self, spans: &mut Vec<Span>) -> Result<Vec<CommandView<'a>>, EntryError> {
-        let count = self.length()?;
-        let mut commands = Vec::with_capacity(count.min(RESERVED_COMMANDS_MAX));
-        for _ in 0..count {
-            commands.push(self.command(spans)?);
-        }
-        Ok(commands)
-    }
-
-    fn effects(&mut self) -> Result<Vec<EffectView<'a>>, EntryError> {
-        (0..self.length()?).map(|_| self.effect()).collect()
-    }
-
-    fn condition(&mut self) -> Result<Condition<'a>, EntryError> {
-        let db = self.db()?;
-        let tag = self.byte()?;
-        let key = self.text()?;
-        if tag == 0 {
-            return Ok(Condition::Absent { db, key });
-        }
-        let version = Version(u64::from_le_bytes(self.array()?));
-        let version = match tag {
-            1 => KeyVersion::Present(version),
-            2 => KeyVersion::Absent(version),
-            _ => return Err(EntryError::Unknown),
-        };
-        Ok(Condition::Unchanged { db, key, version })
-    }
-
-    /// The form of the value of an effect and how long it is, if it is a large one: it follows. Another effect is passed over.
-    fn large_value(&mut self) -> Result<Option<(u8, usize)>, EntryError> {
-        let db = self.db()?;
-        match self.byte()? {
-            0 => self.text().map(|_| None),
-            1 => {
-                let form = self.read(Head::read)?.form;
-                if form > form::LAST_FLAT {
-                    return Ok(Some((form, self.length()?)));
-                }
-                self.text().map(|_| None)
+fn read_effect<'a>(reader: &mut Reader<'a>) -> Result<EffectView<'a>, DecodeError> {
+    let db = read_db(reader)?;
+    match reader.u8()? {
+        0 => Ok(EffectView::Delete(db, reader.bytes()?)),
+        1 => {
+            let head = Head::read(reader)?;
+            let malformed = reader.error("a value of its form");
+            let value = reader.bytes()?;
+            if !form::check(head.form, value) {
+                return Err(malformed);
             }
-            _ => self.read(|rest| Event::read(db, rest)).map(|_| None),
+            Ok(EffectView::Put(db, PutView { head, value }))
         }
-    }
-
-    fn effect(&mut self) -> Result<EffectView<'a>, EntryError> {
-        let db = self.db()?;
-        match self.byte()? {
-            0 => Ok(EffectView::Delete(db, self.text()?)),
-            1 => {
-                let mut rest = Rest(self.0);
-                let head = Head::read(&mut rest).ok_or(EntryError::Short)?;
-                self.0 = rest.0;
-                let value = self.text()?;
-                if !form::check(head.form, value) {
-                    return Err(EntryError::Unknown);
-                }
-                Ok(EffectView::Put(db, PutView { head, value }))
-            }
-            2 => self.read(|rest| Event::read(db, rest)).map(EffectView::Tell),
-            _ => Err(EntryError::Unknown),
-        }
+        2 => Event::read(db, reader).map(EffectView::Tell),
+        _ => Err(reader.unknown("an effect")),
     }
 }

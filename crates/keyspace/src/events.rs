@@ -1,6 +1,6 @@
 //! Keyspace notifications: what happened to which key.
 
-use crate::form::{self, Rest};
+use codec::{DecodeError, Reader, Writer};
 use ids::Db;
 use std::borrow::Cow;
 
@@ -75,18 +75,21 @@ pub struct Event {
 impl Event {
     /// Writes all but the database: `class u32 | name | key`.
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self.class.0.to_le_bytes());
-        form::text(to, self.name.as_bytes());
-        form::text(to, &self.key);
+        to.u32(self.class.0);
+        to.bytes(self.name.as_bytes());
+        to.bytes(&self.key);
     }
 
-    /// Reads what [`Event::write`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn read(db: Db, rest: &mut Rest<'_>) -> Option<Event> {
-        Some(Event {
-            class: EventClasses(rest.number()?),
-            name: String::from_utf8(rest.text()?.to_vec()).ok()?.into(),
+    /// Reads what [`Event::write`] wrote; an error if the bytes are nothing like it.
+    pub(crate) fn read(db: Db, rest: &mut Reader<'_>) -> Result<Event, DecodeError> {
+        let class = EventClasses(rest.u32()?);
+        let not_utf8 = rest.error("a name in UTF-8");
+        let name = String::from_utf8(rest.bytes()?.to_vec()).map_err(|_| not_utf8)?;
+        Ok(Event {
+            class,
+            name: name.into(),
             db,
-            key: rest.text()?.into(),
+            key: rest.bytes()?.into(),
         })
     }
 }

@@ -25,6 +25,7 @@ use crate::object::{Kind, Object, Value};
 use crate::sorted_set::SortedSet;
 use crate::value::Digits;
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer, fill_count};
 use ids::{HashSeed, PartitionCount, PartitionId, PartitionRange, UnixMillis, Version};
 
 /// Up to this form a value is one run of bytes.
@@ -46,9 +47,9 @@ pub(crate) fn code(object: &Object) -> u8 {
 /// Writes the value.
 pub(crate) fn encode(object: &Object, to: &mut Vec<u8>) {
     match object.value() {
-        Value::Bytes(bytes) | Value::Integers(bytes) => to.extend_from_slice(bytes),
-        Value::Integer(number) => to.extend_from_slice(Digits::default().format(number)),
-        Value::Listpack(_, listpack) => to.extend_from_slice(listpack.bytes()),
+        Value::Bytes(bytes) | Value::Integers(bytes) => to.raw(bytes),
+        Value::Integer(number) => to.raw(Digits::default().format(number)),
+        Value::Listpack(_, listpack) => to.raw(listpack.bytes()),
         Value::Large(large) => encode_large(large, to),
     }
 }
@@ -57,23 +58,23 @@ fn encode_large(large: &Large, to: &mut Vec<u8>) {
     // Never moved while it grows: what is not written takes no memory.
     to.reserve(large.memory());
     match large {
-        Large::List(list) => list.for_each(|element| text(to, element)),
+        Large::List(list) => list.for_each(|element| to.bytes(element)),
         Large::Set(members) => {
             seed(to, members.seed());
-            members.for_each(|member| text(to, member.key()));
+            members.for_each(|member| to.bytes(member.key()));
         }
         Large::Hash(fields) => {
             seed(to, fields.seed());
             fields.for_each(|field| {
-                text(to, field.key());
-                text(to, field.value().text(&mut Digits::default()));
+                to.bytes(field.key());
+                to.bytes(field.value().text(&mut Digits::default()));
             });
         }
         Large::SortedSet(sorted_set) => {
             seed(to, sorted_set.seed());
             sorted_set.for_each(|member, score| {
-                text(to, member);
-                to.extend_from_slice(&score.to_bits().to_le_bytes());
+                to.bytes(member);
+                to.u64(score.to_bits());
             });
         }
     }
@@ -83,22 +84,21 @@ fn encode_large(large: &Large, to: &mut Vec<u8>) {
 pub(crate) fn write_object(to: &mut Vec<u8>, object: &Object) {
     write_head(to, object);
     let length_at = to.len();
-    to.extend_from_slice(&[0; 4]);
+    to.count(0);
     encode(object, to);
-    let length = u32::try_from(to.len() - length_at - 4).expect("a value stays below 4 GiB");
-    to[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+    fill_count(to, length_at);
 }
 
 /// Writes everything of an object that stands before its value.
 pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
-    text(to, object.key());
+    to.bytes(object.key());
     let is_text = matches!(object.value(), Value::Bytes(_));
     let flags =
         u8::from(object.deadline().is_some()) | u8::from(object.is_grown()) << 1 | u8::from(is_text) << 2;
-    to.push(flags);
+    to.u8(flags);
     let deadline = object.deadline().unwrap_or_default();
-    to.extend_from_slice(&deadline.0.to_le_bytes());
-    to.push(code(object));
+    to.i64(deadline.0);
+    to.u8(code(object));
 }
 
 /// What stands before the value of an object.
@@ -112,12 +112,12 @@ pub(crate) struct Head<'a> {
 
 impl<'a> Head<'a> {
     /// Reads what [`write_head`] wrote; the form may be none.
-    pub(crate) fn read(rest: &mut Rest<'a>) -> Option<Head<'a>> {
-        let key = rest.text()?;
-        let [flags] = rest.array()?;
-        let deadline = UnixMillis(i64::from_le_bytes(rest.array()?));
-        let [form] = rest.array()?;
-        Some(Head {
+    pub(crate) fn read(rest: &mut Reader<'a>) -> Result<Head<'a>, DecodeError> {
+        let key = rest.bytes()?;
+        let flags = rest.u8()?;
+        let deadline = UnixMillis(rest.i64()?);
+        let form = rest.u8()?;
+        Ok(Head {
             key,
             deadline: (flags & 1 != 0).then_some(deadline),
             is_grown: flags & 2 != 0,
@@ -154,45 +154,40 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Reads an object of version 0; `None` if the bytes are none.
-pub(crate) fn read_object(rest: &mut Rest<'_>) -> Option<Object> {
-    read_object_in(rest, None)
-}
-
-/// The same of bytes that lie in `source`, where a long string may stay.
-pub(crate) fn read_object_in(rest: &mut Rest<'_>, source: Option<&Bytes>) -> Option<Object> {
+/// Reads an object of version 0.
+pub(crate) fn read_object(rest: &mut Reader<'_>) -> Result<Object, DecodeError> {
+    let malformed = rest.error("an object");
     let head = Head::read(rest)?;
-    let value = rest.text()?;
-    if head.form <= LAST_FLAT && !check(head.form, value) {
-        return None;
-    }
-    if head.form > LAST_FLAT {
+    let value = rest.bytes()?;
+    let object = if head.form > LAST_FLAT {
         // Decoding checks it.
-        let object = decode(head.form, head.key, value, head.deadline);
-        return object.filter(|object| object.value().len() > 0);
-    }
-    Some(head.object(value, source))
-}
-
-pub(crate) fn text(to: &mut Vec<u8>, bytes: &[u8]) {
-    to.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-    to.extend_from_slice(bytes);
+        decode(head.form, head.key, value, head.deadline).filter(|object| object.value().len() > 0)
+    } else {
+        check(head.form, value).then(|| head.object(value, None))
+    };
+    object.ok_or(malformed)
 }
 
 pub(crate) fn partitions(to: &mut Vec<u8>, partitions: PartitionRange) {
-    let numbers = [
-        partitions.cluster_count().get(),
-        partitions.first().number(),
-        partitions.len() as u16,
-    ];
-    numbers
-        .iter()
-        .for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+    to.u16(partitions.cluster_count().get());
+    to.u16(partitions.first().number());
+    to.u16(partitions.len() as u16);
 }
 
 pub(crate) fn seed(to: &mut Vec<u8>, seed: HashSeed) {
-    to.extend_from_slice(&seed.0[0].to_le_bytes());
-    to.extend_from_slice(&seed.0[1].to_le_bytes());
+    to.u64s(&seed.0);
+}
+
+pub(crate) fn read_partitions(rest: &mut Reader<'_>) -> Result<PartitionRange, DecodeError> {
+    let unknown = rest.error("partitions");
+    let (count, first, length) = (rest.u16()?, rest.u16()?, rest.u16()?);
+    PartitionCount::new(count)
+        .and_then(|count| PartitionRange::new(count, PartitionId::new(first), length))
+        .ok_or(unknown)
+}
+
+pub(crate) fn read_seed(rest: &mut Reader<'_>) -> Result<HashSeed, DecodeError> {
+    Ok(HashSeed([rest.u64()?, rest.u64()?]))
 }
 
 /// Whether `bytes` are a value in this form. There are no empty collections. Decoding it cannot fail then, but for a large one that
@@ -212,16 +207,16 @@ pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
 
 /// Whether `bytes` are the elements of a large value, at least one.
 fn check_elements(form: u8, bytes: &[u8]) -> bool {
-    let mut rest = Rest(bytes);
-    if form > 6 && rest.seed().is_none() || rest.0.is_empty() {
+    let mut rest = Reader::new(bytes);
+    if form > 6 && read_seed(&mut rest).is_err() || rest.is_empty() {
         return false;
     }
     let mut is_whole = true;
-    while is_whole && !rest.0.is_empty() {
-        is_whole = rest.text().is_some()
+    while is_whole && !rest.is_empty() {
+        is_whole = rest.bytes().is_ok()
             && match form {
-                8 => rest.text().is_some(),
-                9 => rest.long().is_some_and(|score| !f64::from_bits(score).is_nan()),
+                8 => rest.bytes().is_ok(),
+                9 => rest.u64().is_ok_and(|score| !f64::from_bits(score).is_nan()),
                 _ => true,
             };
     }
@@ -241,8 +236,8 @@ pub(crate) fn decode(form: u8, key: &[u8], bytes: &[u8], deadline: Option<UnixMi
             return Some(object);
         }
         6..=9 => {
-            let mut rest = Rest(bytes);
-            let mut large = with_room(form, &mut rest, bytes.len())?;
+            let mut rest = Reader::new(bytes);
+            let mut large = with_room(form, &mut rest, bytes.len()).ok()?;
             read_elements(&mut rest, &mut large)?;
             large
         }
@@ -256,14 +251,14 @@ const ROOM_TIMES_MAX: usize = 128;
 
 /// An empty large value in this form, of which `rest` is the beginning and all have `whole` bytes; its seed is read. It has room for as
 /// many elements as there would be if all were as long as those.
-pub(crate) fn with_room(form: u8, rest: &mut Rest<'_>, whole: usize) -> Option<Large> {
+pub(crate) fn with_room(form: u8, rest: &mut Reader<'_>, whole: usize) -> Result<Large, DecodeError> {
     let seed = match form {
-        6 => return Some(Large::List(List::default())),
-        _ => rest.seed()?,
+        6 => return Ok(Large::List(List::default())),
+        _ => read_seed(rest)?,
     };
-    let times = whole.saturating_sub(size_of::<HashSeed>()) / rest.0.len().max(1);
-    let count = |behind| texts(rest.0, behind) * times.clamp(1, ROOM_TIMES_MAX);
-    Some(match form {
+    let times = whole.saturating_sub(size_of::<HashSeed>()) / rest.rest().len().max(1);
+    let count = |behind| texts(rest.rest(), behind) * times.clamp(1, ROOM_TIMES_MAX);
+    Ok(match form {
         7 => Large::Set(Directory::with_room(seed, count(0))),
         8 => Large::Hash(Directory::with_room(seed, count(0) / 2)),
         _ => Large::SortedSet(SortedSet::with_room(seed, count(size_of::<f64>()))),
@@ -272,37 +267,37 @@ pub(crate) fn with_room(form: u8, rest: &mut Rest<'_>, whole: usize) -> Option<L
 
 /// How many texts there are, each with so many bytes behind it. Of bytes that are no texts, not more than could be.
 fn texts(bytes: &[u8], behind: usize) -> usize {
-    let (mut rest, mut count) = (Rest(bytes), 0);
-    while rest.text().and_then(|_| rest.take(behind)).is_some() {
+    let (mut rest, mut count) = (Reader::new(bytes), 0);
+    while rest.bytes().and_then(|_| rest.take(behind)).is_ok() {
         count += 1;
     }
     count
 }
 
 /// Adds elements to a large value until the bytes end; `None` if they are none, or there already.
-pub(crate) fn read_elements(rest: &mut Rest<'_>, large: &mut Large) -> Option<()> {
+pub(crate) fn read_elements(rest: &mut Reader<'_>, large: &mut Large) -> Option<()> {
     read_whole_elements(rest, large)?;
-    rest.0.is_empty().then_some(())
+    rest.is_empty().then_some(())
 }
 
 /// The same of the elements that are whole: what follows them is left.
-pub(crate) fn read_whole_elements(rest: &mut Rest<'_>, large: &mut Large) -> Option<()> {
+pub(crate) fn read_whole_elements(rest: &mut Reader<'_>, large: &mut Large) -> Option<()> {
     loop {
-        let mut ahead = Rest(rest.0);
-        let Some(element) = ahead.text() else {
+        let mut ahead = rest.clone();
+        let Ok(element) = ahead.bytes() else {
             return Some(());
         };
         match large {
             Large::List(list) => list.push_back(element, crate::Limits::default().list_node_size),
             Large::Set(directory) => insert(directory, element, b"")?,
             Large::Hash(directory) => {
-                let Some(value) = ahead.text() else {
+                let Ok(value) = ahead.bytes() else {
                     return Some(());
                 };
                 insert(directory, element, value)?;
             }
             Large::SortedSet(sorted_set) => {
-                let Some(score) = ahead.long().map(f64::from_bits) else {
+                let Ok(score) = ahead.u64().map(f64::from_bits) else {
                     return Some(());
                 };
                 if score.is_nan() || !sorted_set.insert(element, score) {
@@ -321,45 +316,4 @@ fn insert(directory: &mut Directory, element: &[u8], value: &[u8]) -> Option<()>
     }
     directory.insert(hash, Object::string(element, value, None, Version(0)));
     Some(())
-}
-
-/// What is left to be read of bytes that may be anything.
-pub(crate) struct Rest<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Rest<'a> {
-    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    /// 32 bits.
-    pub(crate) fn number(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    /// 64 bits.
-    pub(crate) fn long(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    /// Bytes behind their length.
-    pub(crate) fn text(&mut self) -> Option<&'a [u8]> {
-        let length = self.number()?;
-        self.take(length as usize)
-    }
-
-    pub(crate) fn partitions(&mut self) -> Option<PartitionRange> {
-        let mut number = || Some(u16::from_le_bytes(self.array()?));
-        let (count, first, length) = (number()?, number()?, number()?);
-        PartitionRange::new(PartitionCount::new(count)?, PartitionId::new(first), length)
-    }
-
-    pub(crate) fn seed(&mut self) -> Option<HashSeed> {
-        Some(HashSeed([self.long()?, self.long()?]))
-    }
 }

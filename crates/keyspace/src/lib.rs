@@ -51,6 +51,7 @@ mod value;
 mod walks;
 
 mod events;
+pub mod fields;
 mod form;
 mod large;
 mod lazyfree;
@@ -75,8 +76,8 @@ pub use directory::Position;
 pub use effects::Effect;
 pub use encoded::{EncodedObject, SeenObject};
 pub use entry::{
-    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, KEPT_BYTES_MIN, Lock,
-    Operation, Operations, OperationsMark, Pairs, Prepare, QueryTxn, Resolve, Resume, Step, WaitId, Work,
+    Batch, BlockCommand, Condition, Entry, EntryBuf, Forget, Header, KEPT_BYTES_MIN, Lock, Operation,
+    Operations, OperationsMark, Pairs, Prepare, QueryTxn, Resolve, Resume, Step, WaitId, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};

@@ -15,8 +15,8 @@
 
 use crate::alone::Told;
 use crate::digest::Digest;
-use crate::form::Rest;
 use crate::transfer::parts::{PartId, Parts, SentParts};
+use codec::{DecodeError, Reader, Writer};
 
 /// Stands for an operation that was not carried out.
 const NOT_CARRIED_OUT: u32 = u32::MAX;
@@ -249,33 +249,26 @@ impl Replies {
 
     /// Writes it for another replica, of which this part of the state may have been sent before.
     pub(crate) fn encode(&self, id: PartId, parts: &SentParts, to: &mut Vec<u8>) {
-        to.extend_from_slice(&(self.operations.len() as u32).to_le_bytes());
-        for commands in &self.operations {
-            to.extend_from_slice(&commands.to_le_bytes());
-        }
-        to.extend_from_slice(&(self.local.len() as u32).to_le_bytes());
-        for index in &self.local {
-            to.extend_from_slice(&index.to_le_bytes());
-        }
-        for end in &self.ends {
-            to.extend_from_slice(&end.to_le_bytes());
-        }
+        to.list(&self.operations, |to, &commands| to.u32(commands));
+        to.list(&self.local, |to, &index| to.u32(index));
+        to.u64s(&self.ends);
         parts.text(id, &self.bytes, to);
     }
 
-    /// Reads what [`Replies::encode`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn decode(parts: &mut Parts, rest: &mut Rest<'_>) -> Option<Replies> {
+    /// Reads what [`Replies::encode`] wrote; an error if the bytes are nothing like it.
+    pub(crate) fn decode(parts: &mut Parts, rest: &mut Reader<'_>) -> Result<Replies, DecodeError> {
         let mut replies = Replies::default();
         let mut commands_sum = 0usize;
-        for _ in 0..rest.number()? {
-            let commands = rest.number()?;
-            commands_sum = commands_sum.checked_add(count(commands))?;
+        let disorder = rest.error("replies in the order of their commands");
+        for _ in 0..rest.u32()? {
+            let commands = rest.u32()?;
+            commands_sum = commands_sum.checked_add(count(commands)).ok_or(disorder)?;
             replies.operations.push(commands);
         }
-        for _ in 0..rest.number()? {
-            let index = rest.number()?;
+        for _ in 0..rest.u32()? {
+            let index = rest.u32()?;
             if replies.local.last().is_some_and(|&last| last >= index) {
-                return None;
+                return Err(disorder);
             }
             replies.local.push(index);
         }
@@ -284,19 +277,22 @@ impl Replies {
             .last()
             .is_some_and(|&last| last as usize >= commands_sum)
         {
-            return None;
+            return Err(disorder);
         }
         let mut last = 0;
         for _ in 0..commands_sum {
-            let end = rest.long()?;
+            let end = rest.u64()?;
             if end < last {
-                return None;
+                return Err(disorder);
             }
             replies.ends.push(end);
             last = end;
         }
         replies.bytes = parts.text(rest)?;
-        (replies.bytes.len() as u64 == last).then_some(replies)
+        if replies.bytes.len() as u64 != last {
+            return Err(disorder);
+        }
+        Ok(replies)
     }
 }
 
@@ -404,12 +400,13 @@ mod tests {
     fn what_was_written_is_read_and_what_was_cut_is_not() {
         let mut bytes = Vec::new();
         sample().encode(ID, &SentParts::default(), &mut bytes);
-        let again = Replies::decode(&mut Parts::default(), &mut Rest(&bytes)).expect("it was just written");
+        let again =
+            Replies::decode(&mut Parts::default(), &mut Reader::new(&bytes)).expect("it was just written");
         let mut bytes_again = Vec::new();
         again.encode(ID, &SentParts::default(), &mut bytes_again);
         assert_eq!(bytes, bytes_again);
         for end in 0..bytes.len() {
-            assert!(Replies::decode(&mut Parts::default(), &mut Rest(&bytes[..end])).is_none());
+            assert!(Replies::decode(&mut Parts::default(), &mut Reader::new(&bytes[..end])).is_err());
         }
     }
 

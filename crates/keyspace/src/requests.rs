@@ -14,7 +14,8 @@
 //! 2. `cost` is the sum over what is kept, and within its limit.
 
 use crate::digest::Digest;
-use crate::form::{self, Rest};
+use crate::fields::{protocol_number, read_protocol};
+use codec::{COUNT_BYTES, DecodeError, Reader, Writer};
 use ids::{RequestUuid, UnixMillis};
 use mutations::Mutation;
 use resp::Protocol;
@@ -129,16 +130,16 @@ impl ClientRequest {
     }
 
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self.id.bytes());
-        to.extend_from_slice(&self.digest.to_le_bytes());
-        to.push(protocol_code(self.protocol));
+        to.raw(&self.id.bytes());
+        to.u64(self.digest);
+        to.u8(protocol_number(self.protocol));
     }
 
-    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<ClientRequest> {
-        Some(ClientRequest {
+    pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<ClientRequest, DecodeError> {
+        Ok(ClientRequest {
             id: RequestUuid::of_bytes(rest.array()?),
-            digest: rest.long()?,
-            protocol: protocol_of(rest)?,
+            digest: rest.u64()?,
+            protocol: read_protocol(rest)?,
         })
     }
 }
@@ -146,13 +147,13 @@ impl ClientRequest {
 impl KeptResult {
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
         self.request.encode(to);
-        texts_to(to, &self.replies);
+        write_replies(to, &self.replies);
     }
 
-    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<KeptResult> {
-        Some(KeptResult {
+    pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<KeptResult, DecodeError> {
+        Ok(KeptResult {
             request: ClientRequest::decode(rest)?,
-            replies: texts_of(rest)?,
+            replies: read_replies(rest)?,
         })
     }
 }
@@ -222,34 +223,27 @@ impl Requests {
 
     /// Writes them for another replica.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self.floor.bytes());
-        to.extend_from_slice(&(self.kept.len() as u32).to_le_bytes());
+        to.raw(&self.floor.bytes());
+        to.count(self.kept.len());
         for (id, kept) in &self.kept {
-            to.extend_from_slice(&id.bytes());
-            to.extend_from_slice(&kept.digest.to_le_bytes());
-            to.push(protocol_code(kept.protocol));
-            to.push(u8::from(kept.replies.is_some()));
-            if let Some(replies) = &kept.replies {
-                texts_to(to, replies);
-            }
+            to.raw(&id.bytes());
+            to.u64(kept.digest);
+            to.u8(protocol_number(kept.protocol));
+            to.option(&kept.replies, |to, replies| write_replies(to, replies));
         }
     }
 
-    /// Reads what [`Requests::encode`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Requests> {
+    /// Reads what [`Requests::encode`] wrote; an error if the bytes are nothing like it.
+    pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<Requests, DecodeError> {
         let mut requests = Requests {
             floor: RequestUuid::of_bytes(rest.array()?),
             ..Requests::default()
         };
-        for _ in 0..rest.number()? {
+        for _ in 0..rest.u32()? {
+            let refused = rest.error("the next request that may be kept");
             let id = RequestUuid::of_bytes(rest.array()?);
-            let (digest, protocol) = (rest.long()?, protocol_of(rest)?);
-            let [has_replies] = rest.array()?;
-            let replies = match has_replies {
-                0 => None,
-                1 => Some(texts_of(rest)?.into()),
-                _ => return None,
-            };
+            let (digest, protocol) = (rest.u64()?, read_protocol(rest)?);
+            let replies = rest.option(read_replies)?.map(Into::into);
             let kept = Kept {
                 digest,
                 protocol,
@@ -258,11 +252,11 @@ impl Requests {
             requests.cost += kept.cost();
             let is_in_order = requests.kept.last_key_value().is_none_or(|(last, _)| *last < id);
             if !is_in_order || id <= requests.floor || requests.cost > RESULTS_BYTES_MAX {
-                return None;
+                return Err(refused);
             }
             requests.kept.insert(id, kept);
         }
-        Some(requests)
+        Ok(requests)
     }
 }
 
@@ -271,32 +265,12 @@ fn oldest_kept(now: i64) -> i64 {
     now.saturating_sub(RESULTS_KEPT_FOR.as_millis() as i64)
 }
 
-fn protocol_code(protocol: Protocol) -> u8 {
-    match protocol {
-        Protocol::Resp2 => 2,
-        Protocol::Resp3 => 3,
-    }
+fn write_replies(to: &mut Vec<u8>, replies: &[Box<[u8]>]) {
+    to.list(replies, |to, reply| to.bytes(reply));
 }
 
-fn protocol_of(rest: &mut Rest<'_>) -> Option<Protocol> {
-    match rest.array()? {
-        [2] => Some(Protocol::Resp2),
-        [3] => Some(Protocol::Resp3),
-        _ => None,
-    }
-}
-
-fn texts_to(to: &mut Vec<u8>, texts: &[Box<[u8]>]) {
-    to.extend_from_slice(&(texts.len() as u32).to_le_bytes());
-    texts.iter().for_each(|text| form::text(to, text));
-}
-
-fn texts_of(rest: &mut Rest<'_>) -> Option<Vec<Box<[u8]>>> {
-    let mut texts = Vec::new();
-    for _ in 0..rest.number()? {
-        texts.push(rest.text()?.into());
-    }
-    Some(texts)
+fn read_replies(rest: &mut Reader<'_>) -> Result<Vec<Box<[u8]>>, DecodeError> {
+    rest.list(COUNT_BYTES, |rest| rest.bytes().map(Box::from))
 }
 
 #[cfg(test)]
@@ -422,13 +396,13 @@ mod tests {
         );
         let mut bytes = Vec::new();
         requests.encode(&mut bytes);
-        let again = Requests::decode(&mut Rest(&bytes)).expect("it was just written");
+        let again = Requests::decode(&mut Reader::new(&bytes)).expect("it was just written");
         let mut bytes_again = Vec::new();
         again.encode(&mut bytes_again);
         assert_eq!(bytes, bytes_again);
         assert_eq!((again.size(), again.floor), (requests.size(), requests.floor));
         for end in 0..bytes.len() {
-            assert!(Requests::decode(&mut Rest(&bytes[..end])).is_none());
+            assert!(Requests::decode(&mut Reader::new(&bytes[..end])).is_err());
         }
     }
 }

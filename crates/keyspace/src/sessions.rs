@@ -24,9 +24,10 @@
 //! 3. No session belongs to a boot that the fence calls dead.
 
 use crate::digest::Digest;
-use crate::form::Rest;
+use crate::fields::{read_gateway, write_gateway};
 use crate::replies::{Answer, Replies};
 use crate::transfer::parts::{Part, PartId, Parts, SentParts};
+use codec::{DecodeError, Reader, Writer};
 use ids::{Boot, GatewayId};
 use mutations::Mutation;
 use std::collections::{BTreeMap, VecDeque};
@@ -255,34 +256,31 @@ impl Sessions {
     /// Writes them for another replica.
     pub(crate) fn encode(&self, parts: &SentParts, to: &mut Vec<u8>) {
         self.fence.encode(to);
-        to.extend_from_slice(&(self.sessions.len() as u32).to_le_bytes());
+        to.count(self.sessions.len());
         for (gateway, session) in &self.sessions {
-            to.extend_from_slice(&gateway.boot.0.to_le_bytes());
-            to.extend_from_slice(&gateway.worker.to_le_bytes());
-            to.extend_from_slice(&session.last.to_le_bytes());
-            to.extend_from_slice(&(session.records.len() as u32).to_le_bytes());
+            write_gateway(to, *gateway);
+            to.u64(session.last);
+            to.count(session.records.len());
             for (number, record) in session.numbered() {
                 record.encode(PartId::Record(*gateway, number), parts, to);
             }
         }
     }
 
-    /// Reads what [`Sessions::encode`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn decode(parts: &mut Parts, rest: &mut Rest<'_>) -> Option<Sessions> {
+    /// Reads what [`Sessions::encode`] wrote; an error if the bytes are nothing like it.
+    pub(crate) fn decode(parts: &mut Parts, rest: &mut Reader<'_>) -> Result<Sessions, DecodeError> {
         let mut sessions = Sessions {
             fence: Fence::decode(rest)?,
             ..Sessions::default()
         };
-        for _ in 0..rest.number()? {
-            let gateway = GatewayId {
-                boot: Boot(rest.long()?),
-                worker: u16::from_le_bytes(rest.array()?),
-            };
+        for _ in 0..rest.u32()? {
+            let conflict = rest.error("a session that can be among the others");
+            let gateway = read_gateway(rest)?;
             let mut session = Session {
-                last: rest.long()?,
+                last: rest.u64()?,
                 ..Session::default()
             };
-            for _ in 0..rest.number()? {
+            for _ in 0..rest.u32()? {
                 let record = Replies::decode(parts, rest)?;
                 session.cost += record.cost();
                 session.records.push_back(record);
@@ -290,36 +288,31 @@ impl Sessions {
             let is_known = sessions.sessions.contains_key(&gateway);
             if is_known || session.last < session.records.len() as u64 || sessions.fence.is_dead(gateway.boot)
             {
-                return None;
+                return Err(conflict);
             }
             sessions.sessions.insert(gateway, session);
         }
-        Some(sessions)
+        Ok(sessions)
     }
 }
 
 impl Fence {
     /// Writes it into an entry, or for another replica.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self.newest.to_le_bytes());
-        to.extend_from_slice(&(self.alive.len() as u32).to_le_bytes());
-        for boot in &self.alive {
-            to.extend_from_slice(&boot.0.to_le_bytes());
-        }
+        to.u64(self.newest);
+        to.count(self.alive.len());
+        self.alive.iter().for_each(|boot| to.u64(boot.0));
     }
 
-    /// Reads what [`Fence::encode`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Fence> {
-        let newest = Boot(rest.long()?);
-        let count = rest.number()? as usize;
-        if count > BOOTS_MAX {
-            return None;
+    /// Reads what [`Fence::encode`] wrote; an error if the bytes are nothing like it.
+    pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<Fence, DecodeError> {
+        let newest = Boot(rest.u64()?);
+        let too_many = rest.error("no more boots than there can be");
+        let alive = rest.list(8, |rest| rest.u64().map(Boot))?;
+        if alive.len() > BOOTS_MAX {
+            return Err(too_many);
         }
-        let mut alive = Vec::new();
-        for _ in 0..count {
-            alive.push(Boot(rest.long()?));
-        }
-        Some(Fence::new(newest, alive))
+        Ok(Fence::new(newest, alive))
     }
 }
 

@@ -6,7 +6,6 @@
 use crate::apply::Apply;
 use crate::directory::{Directory, Position};
 use crate::events::EventClasses;
-use crate::form::{self, Rest};
 use crate::integers;
 use crate::large::Large;
 use crate::limits::Limits;
@@ -16,6 +15,7 @@ use crate::read::{Reader, write_scan};
 use crate::sample::{PICKED_BYTES_MAX, sample};
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
+use codec::Writer as _;
 use command::{ReplyError, ScanOptions, SetCommand, SetOperation};
 use ids::{HashSeed, Prng, Version};
 use resp::{Args, Writer};
@@ -236,12 +236,12 @@ impl<'a> Sets<'a> {
         // How many they are is not known before.
         let (mut found, mut count) = (Vec::new(), 0);
         self.combined(operation, |member| {
-            form::text(&mut found, member);
+            found.bytes(member);
             count += 1;
         });
         make_room(result, count);
-        let mut rest = Rest(&found);
-        while let Some(member) = rest.text() {
+        let mut rest = codec::Reader::new(&found);
+        while let Ok(member) = rest.bytes() {
             add_new(result, limits, seed, member);
         }
     }

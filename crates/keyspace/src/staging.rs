@@ -18,10 +18,11 @@
 
 use crate::building::Building;
 use crate::digest::Digest;
-use crate::form::Rest;
+use crate::fields::{read_gateway, write_gateway};
 use crate::large::Large;
 use crate::lazyfree::Lazyfree;
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer};
 use ids::{Boot, GatewayId};
 use mutations::Mutation;
 use std::collections::BTreeMap;
@@ -135,34 +136,30 @@ impl Staging {
     /// Which operations there are, and how far each is: what a transfer ends with.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
         if mutations::is(Mutation::PiecesNotMoved) {
-            return to.extend_from_slice(&0_u32.to_le_bytes());
+            return to.count(0);
         }
-        to.extend_from_slice(&(self.0.len() as u32).to_le_bytes());
+        to.count(self.0.len());
         for (gateway, staged) in &self.0 {
-            to.extend_from_slice(&gateway.boot.0.to_le_bytes());
-            to.extend_from_slice(&gateway.worker.to_le_bytes());
-            to.extend_from_slice(&staged.number.to_le_bytes());
-            to.extend_from_slice(&(staged.bytes.len() as u64).to_le_bytes());
+            write_gateway(to, *gateway);
+            to.u64s(&[staged.number, staged.bytes.len() as u64]);
         }
     }
 
-    /// Reads what [`Staging::encode`] wrote, and keeps of what has come so much as is named there; `None` if that did not come.
-    pub(crate) fn settle(&mut self, rest: &mut Rest<'_>) -> Option<()> {
+    /// Reads what [`Staging::encode`] wrote, and keeps of what has come so much as is named there; an error if that did not come.
+    pub(crate) fn settle(&mut self, rest: &mut Reader<'_>) -> Result<(), DecodeError> {
         let mut named = BTreeMap::new();
-        for _ in 0..rest.number()? {
-            let gateway = GatewayId {
-                boot: Boot(rest.long()?),
-                worker: u16::from_le_bytes(rest.array()?),
-            };
-            let (number, bytes) = (rest.long()?, rest.long()?);
-            let staged = self.0.get(&gateway)?;
-            if (staged.number, staged.bytes.len() as u64) != (number, bytes) {
-                return None;
+        for _ in 0..rest.u32()? {
+            let missing = rest.error("an operation of which so much has come");
+            let gateway = read_gateway(rest)?;
+            let (number, bytes) = (rest.u64()?, rest.u64()?);
+            let staged = self.0.get(&gateway);
+            if staged.is_none_or(|staged| (staged.number, staged.bytes.len() as u64) != (number, bytes)) {
+                return Err(missing);
             }
             named.insert(gateway, number);
         }
         self.0.retain(|gateway, _| named.contains_key(gateway));
-        Some(())
+        Ok(())
     }
 }
 
@@ -197,14 +194,10 @@ impl SentStaging {
                 }
                 continue;
             }
-            to.push(tag);
-            to.extend_from_slice(&gateway.boot.0.to_le_bytes());
-            to.extend_from_slice(&gateway.worker.to_le_bytes());
-            to.extend_from_slice(&staged.number.to_le_bytes());
-            to.extend_from_slice(&staged.whole_bytes.to_le_bytes());
-            to.extend_from_slice(&sent.to_le_bytes());
-            to.extend_from_slice(&(piece.len() as u32).to_le_bytes());
-            to.extend_from_slice(piece);
+            to.u8(tag);
+            write_gateway(to, gateway);
+            to.u64s(&[staged.number, staged.whole_bytes, *sent]);
+            to.bytes(piece);
             *sent += piece.len() as u64;
             if piece.len() < rest.len() {
                 return false;
@@ -215,18 +208,15 @@ impl SentStaging {
 }
 
 /// Reads what [`SentStaging::send`] wrote behind its tag.
-pub(crate) fn read_piece<'a>(rest: &mut Rest<'a>) -> Option<(GatewayId, Piece<'a>)> {
-    let gateway = GatewayId {
-        boot: Boot(rest.long()?),
-        worker: u16::from_le_bytes(rest.array()?),
-    };
+pub(crate) fn read_piece<'a>(rest: &mut Reader<'a>) -> Result<(GatewayId, Piece<'a>), DecodeError> {
+    let gateway = read_gateway(rest)?;
     let piece = Piece {
-        number: rest.long()?,
-        whole_bytes: rest.long()?,
-        offset: rest.long()?,
-        bytes: rest.text()?,
+        number: rest.u64()?,
+        whole_bytes: rest.u64()?,
+        offset: rest.u64()?,
+        bytes: rest.bytes()?,
     };
-    Some((gateway, piece))
+    Ok((gateway, piece))
 }
 
 #[cfg(test)]

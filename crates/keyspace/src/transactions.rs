@@ -31,10 +31,14 @@ use crate::entry::{
     Batch, BlockCommand, Condition, Entry, Forget, Lock, Operation, Operations, Pairs, Prepare, QueryTxn,
     Step, Work,
 };
-use crate::entry::{KEPT_BYTES_MIN, LOCK_TAG, Resolve, WaitId, write_participant, write_txn};
+use crate::entry::{KEPT_BYTES_MIN, LOCK_TAG, Resolve, WaitId};
 use crate::evaluate::Answers;
 use crate::events::Event;
-use crate::form::{self, Head, Rest};
+use crate::fields::{
+    read_db, read_gateway, read_origin, read_participants, read_txn, write_gateway, write_origin,
+    write_participants, write_txn,
+};
+use crate::form::{self, Head};
 use crate::keyspace::{Answered, KEYS_AHEAD, look_ahead};
 use crate::local::LeaderLocal;
 use crate::object::{Object, Value};
@@ -42,6 +46,7 @@ use crate::replies::Replies;
 use crate::requests::KeptResult;
 use crate::transfer::parts::{Part, PartId, Parts, SentParts};
 use bytes::Bytes;
+use codec::{COUNT_BYTES, DecodeError, Reader, Writer as _};
 use ids::{Boot, Db, GatewayId, GroupId, Slot, UnixMillis, Version};
 use mutations::Mutation;
 use resp::{Args, FrozenRope, Protocol, Rope, Writer};
@@ -276,127 +281,113 @@ impl Transactions {
         to: &mut Vec<u8>,
         write_replies: &mut impl FnMut(PartId, &Replies, &mut Vec<u8>),
     ) {
-        to.extend_from_slice(&self.requests.to_le_bytes());
-        to.extend_from_slice(&self.locks.arrivals().to_le_bytes());
-        count(to, self.waiting.len());
+        to.u64s(&[self.requests, self.locks.arrivals()]);
+        to.count(self.waiting.len());
         // In the order in which they are to go on, with their places in it.
         for (priority, arrival, id, _) in self.locks.waiting_ids() {
             let waiting = &self.waiting[&id];
-            to.extend_from_slice(&id.to_le_bytes());
-            to.extend_from_slice(&arrival.to_le_bytes());
-            origin_to(to, waiting.origin);
+            to.u64s(&[id, arrival]);
+            write_origin(to, waiting.origin);
             priority_to(to, priority);
             // Not what follows from the operation alone: keys with a deadline are locked alone.
             locks_to(to, &waiting.locks);
             parts.text(PartId::Waiting(id), &waiting.bytes, to);
         }
-        count(to, self.held.len());
+        to.count(self.held.len());
         for (txn, participants) in &self.held {
             write_txn(to, *txn);
-            participants_to(to, participants);
+            write_participants(to, participants);
         }
-        count(to, self.locks.holders().count());
+        to.count(self.locks.holders().count());
         for (txn, priority, locks, is_prepared) in self.locks.holders() {
             write_txn(to, txn);
             priority_to(to, priority);
-            to.push(u8::from(is_prepared));
+            to.bool(is_prepared);
             locks_to(to, locks);
         }
-        count(to, self.prepared.len());
+        to.count(self.prepared.len());
         for (txn, prepared) in &self.prepared {
             write_txn(to, *txn);
-            participants_to(to, &prepared.participants);
-            count(to, prepared.effects.len());
+            write_participants(to, &prepared.participants);
+            to.count(prepared.effects.len());
             for (index, effect) in (0..).zip(&prepared.effects) {
                 effect_to(to, effect, parts.number(PartId::Effect(*txn, index)));
             }
             parts.text(PartId::InPlace(*txn), &prepared.in_place, to);
-            to.push(u8::from(prepared.put.is_some()));
+            to.bool(prepared.put.is_some());
             if let Some((db, pairs)) = &prepared.put {
-                to.push(db.number());
+                to.u8(db.number());
                 parts.text(PartId::Put(*txn), pairs, to);
             }
-            to.push(u8::from(prepared.result.is_some()));
-            if let Some(result) = &prepared.result {
-                result.encode(to);
-            }
+            to.option(&prepared.result, |to, result| result.encode(to));
         }
-        count(to, self.ended.len());
+        to.count(self.ended.len());
         for (txn, ended) in &self.ended {
             write_txn(to, *txn);
-            to.push(ended.vote_record.code());
-            participants_to(to, &ended.participants);
-            to.push(u8::from(ended.replies.is_some()));
-            if let Some(replies) = &ended.replies {
-                write_replies(PartId::Ended(*txn), replies, to);
-            }
+            to.u8(ended.vote_record.code());
+            write_participants(to, &ended.participants);
+            to.option(&ended.replies, |to, replies| {
+                write_replies(PartId::Ended(*txn), replies, to)
+            });
         }
-        count(to, self.over.len());
+        to.count(self.over.len());
         for txn in &self.over {
             write_txn(to, *txn);
         }
-        count(to, self.low.len());
+        to.count(self.low.len());
         for (coordinator, low) in &self.low {
-            gateway_to(to, *coordinator);
-            to.extend_from_slice(&low.to_le_bytes());
+            write_gateway(to, *coordinator);
+            to.u64(*low);
         }
-        count(to, self.deferred.len());
+        to.count(self.deferred.len());
         for (origin, replies) in &self.deferred {
-            origin_to(to, *origin);
+            write_origin(to, *origin);
             write_replies(PartId::Deferred(*origin), replies, to);
         }
     }
 
-    /// Reads what [`Transactions::encode`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn decode(parts: &mut Parts, rest: &mut Rest<'_>) -> Option<Transactions> {
+    /// Reads what [`Transactions::encode`] wrote; an error if the bytes are nothing like it.
+    pub(crate) fn decode(parts: &mut Parts, rest: &mut Reader<'_>) -> Result<Transactions, DecodeError> {
         let mut all = Transactions {
-            requests: rest.long()?,
+            requests: rest.u64()?,
             ..Transactions::new()
         };
-        let arrivals = rest.long()?;
+        let conflict = rest.error("operations that can wait for locks");
+        let arrivals = rest.u64()?;
         let mut waiters = Vec::new();
-        for _ in 0..rest.number()? {
-            let (id, arrival) = (rest.long()?, rest.long()?);
-            let (origin, priority) = (origin_of(rest)?, priority_of(rest)?);
+        for _ in 0..rest.u32()? {
+            let (id, arrival) = (rest.u64()?, rest.u64()?);
+            let (origin, priority) = (read_origin(rest)?, priority_of(rest)?);
             let locks = locks_from(rest)?;
             let bytes: Box<[u8]> = parts.text(rest)?.into();
             waiters.push((id, arrival, origin, priority, locks, bytes));
         }
-        for _ in 0..rest.number()? {
-            all.held.insert(txn_of(rest)?, participants_of(rest)?);
+        for _ in 0..rest.u32()? {
+            all.held.insert(read_txn(rest)?, read_participants(rest)?);
         }
-        for _ in 0..rest.number()? {
-            let (txn, priority) = (txn_of(rest)?, priority_of(rest)?);
-            let [is_prepared] = rest.array()?;
+        for _ in 0..rest.u32()? {
+            let conflict = rest.error("locks that can be held");
+            let (txn, priority) = (read_txn(rest)?, priority_of(rest)?);
+            let is_prepared = rest.bool()?;
             let locks = locks_from(rest)?;
-            if !all.locks.restore_holder(txn, priority, locks, is_prepared != 0) {
-                return None;
+            if !all.locks.restore_holder(txn, priority, locks, is_prepared) {
+                return Err(conflict);
             }
         }
-        for _ in 0..rest.number()? {
-            let (txn, participants) = (txn_of(rest)?, participants_of(rest)?);
-            let mut effects = Vec::new();
-            for _ in 0..rest.number()? {
-                effects.push(effect_of(parts, rest)?);
-            }
+        for _ in 0..rest.u32()? {
+            let lockless = rest.error("a transaction that holds its locks");
+            let (txn, participants) = (read_txn(rest)?, read_participants(rest)?);
+            let effects = rest.list(2 + COUNT_BYTES, |rest| effect_of(parts, rest))?;
             let in_place = parts.text(rest)?.into();
-            let put = match rest.array()? {
-                [0] => None,
-                [1] => {
-                    let [db] = rest.array()?;
-                    let (db, pairs) = (Db::new(db)?, parts.text(rest)?);
-                    Pairs::read(&pairs)?;
-                    Some((db, pairs.into()))
-                }
-                _ => return None,
-            };
-            let result = match rest.array()? {
-                [0] => None,
-                [1] => Some(KeptResult::decode(rest)?),
-                _ => return None,
-            };
-            // It holds its locks.
-            all.locks.locks_of(txn)?;
+            let put = rest.option(|rest| {
+                let (db, pairs) = (read_db(rest)?, parts.text(rest)?);
+                Pairs::read(&pairs)?;
+                Ok((db, pairs.into()))
+            })?;
+            let result = rest.option(KeptResult::decode)?;
+            if all.locks.locks_of(txn).is_none() {
+                return Err(lockless);
+            }
             let prepared = Prepared {
                 participants,
                 effects,
@@ -407,16 +398,12 @@ impl Transactions {
             };
             all.prepared.insert(txn, prepared);
         }
-        for _ in 0..rest.number()? {
-            let txn = txn_of(rest)?;
-            let [code] = rest.array()?;
-            let vote_record = VoteRecord::of_code(code)?;
-            let participants = participants_of(rest)?;
-            let [has_replies] = rest.array()?;
-            let replies = match has_replies {
-                0 => None,
-                _ => Some(Replies::decode(parts, rest)?),
-            };
+        for _ in 0..rest.u32()? {
+            let txn = read_txn(rest)?;
+            let unknown = rest.error("a vote record");
+            let vote_record = VoteRecord::of_code(rest.u8()?).ok_or(unknown)?;
+            let participants = read_participants(rest)?;
+            let replies = rest.option(|rest| Replies::decode(parts, rest))?;
             let ended = Ended {
                 vote_record,
                 participants,
@@ -424,24 +411,25 @@ impl Transactions {
             };
             all.ended.insert(txn, ended);
         }
-        for _ in 0..rest.number()? {
-            all.over.insert(txn_of(rest)?);
+        for _ in 0..rest.u32()? {
+            all.over.insert(read_txn(rest)?);
         }
-        for _ in 0..rest.number()? {
-            all.low.insert(gateway_of(rest)?, rest.long()?);
+        for _ in 0..rest.u32()? {
+            all.low.insert(read_gateway(rest)?, rest.u64()?);
         }
-        for _ in 0..rest.number()? {
+        for _ in 0..rest.u32()? {
             all.deferred
-                .insert(origin_of(rest)?, Replies::decode(parts, rest)?);
+                .insert(read_origin(rest)?, Replies::decode(parts, rest)?);
         }
         for (id, arrival, origin, priority, locks, bytes) in waiters {
-            let txn = Operations::read_one(&bytes, |operation| Some(needs_of(&operation)?.txn))??;
+            let txn = Operations::read_one(&bytes, |operation| Some(needs_of(&operation)?.txn));
+            let txn = txn.flatten().ok_or(conflict)?;
             let requester = requester(&txn, is_lock(&bytes));
             if !all
                 .locks
                 .restore_waiter(arrival, id, requester, priority, locks.clone())
             {
-                return None;
+                return Err(conflict);
             }
             let waiting = Waiting {
                 origin,
@@ -452,7 +440,10 @@ impl Transactions {
             };
             all.await_locks(id, waiting);
         }
-        all.locks.restore_arrivals(arrivals).then_some(all)
+        if !all.locks.restore_arrivals(arrivals) {
+            return Err(conflict);
+        }
+        Ok(all)
     }
 }
 
@@ -1113,7 +1104,7 @@ impl Keyspace {
     /// The locks of `Lock` are held: answers with the group's time and what the keys hold.
     fn show(&mut self, lock: &Lock<'_>, replies: &mut Replies) {
         vote(replies, Ok(()));
-        replies.buffer().extend_from_slice(&self.time().0.to_le_bytes());
+        replies.buffer().i64(self.time().0);
         replies.end_reply(false);
         for (db, key, _) in &lock.keys {
             let (object, version) = (self.object_at(*db, key), self.version(*db, key));
@@ -1481,17 +1472,17 @@ fn share_seen(object: Option<&Object>, version: KeyVersion) -> FrozenRope {
     if let Some((object, kept)) = object.and_then(|object| Some((object, object.kept_string()?))) {
         seen_head(to, true, version);
         form::write_head(to, object);
-        count(to, kept.len());
+        to.count(kept.len());
         seen.push_run(kept.clone());
     } else if let Some(encoded) = encoded {
         seen_head(to, true, version);
-        to.extend_from_slice(encoded.head_bytes());
+        to.raw(encoded.head_bytes());
         let value = encoded.value_bytes();
         if value.len() >= KEPT_BYTES_MIN {
-            count(to, value.len());
+            to.count(value.len());
             seen.push_run(value.clone());
         } else {
-            form::text(to, value);
+            to.bytes(value);
         }
     } else {
         write_seen(to, object, version);
@@ -1504,8 +1495,8 @@ fn seen_head(to: &mut Vec<u8>, is_present: bool, version: KeyVersion) {
         KeyVersion::Absent(version) => (0, version),
         KeyVersion::Present(version) => (1, version),
     };
-    to.push(tag | u8::from(is_present) << 1);
-    to.extend_from_slice(&version.0.to_le_bytes());
+    to.u8(tag | u8::from(is_present) << 1);
+    to.u64(version.0);
 }
 
 /// Reads what a group wrote of what was seen under a key; `None` if the bytes are nothing like it. A long value is shared with
@@ -1515,20 +1506,20 @@ pub fn read_seen(seen: &FrozenRope) -> Option<(Option<SeenObject>, KeyVersion)> 
         [(at, run)] if *at == seen.bytes().len() => (seen.bytes().clone(), Some(run)),
         _ => (seen.to_bytes(), None),
     };
-    let mut rest = Rest(&bytes);
-    let (is_present, version) = read_seen_head(&mut rest)?;
+    let mut rest = Reader::new(&bytes);
+    let (is_present, version) = read_seen_head(&mut rest).ok()?;
     if !is_present {
-        return rest.0.is_empty().then_some((None, version));
+        return rest.is_empty().then_some((None, version));
     }
-    let before = rest.0;
-    let head = form::Head::read(&mut rest)?;
-    let head_bytes = &before[..before.len() - rest.0.len()];
-    let length = rest.number()? as usize;
+    let before = rest.rest();
+    let head = Head::read(&mut rest).ok()?;
+    let head_bytes = &before[..before.len() - rest.rest().len()];
+    let length = rest.u32().ok()? as usize;
     let value = match run {
         Some(run) => &run[..],
-        None => rest.take(length)?,
+        None => rest.take(length).ok()?,
     };
-    if !rest.0.is_empty() || value.len() != length {
+    if !rest.is_empty() || value.len() != length {
         return None;
     }
     let source = run.unwrap_or(&bytes);
@@ -1542,115 +1533,54 @@ pub fn read_seen(seen: &FrozenRope) -> Option<(Option<SeenObject>, KeyVersion)> 
     Some((Some(object), version))
 }
 
-fn read_seen_head(rest: &mut Rest<'_>) -> Option<(bool, KeyVersion)> {
-    let [tag] = rest.array()?;
-    let version = Version(rest.long()?);
+fn read_seen_head(rest: &mut Reader<'_>) -> Result<(bool, KeyVersion), DecodeError> {
+    let tag = rest.u8()?;
+    let version = Version(rest.u64()?);
     let version = if tag & 1 == 0 {
         KeyVersion::Absent(version)
     } else {
         KeyVersion::Present(version)
     };
-    Some((tag & 2 != 0, version))
-}
-
-fn count(to: &mut Vec<u8>, count: usize) {
-    to.extend_from_slice(&(count as u32).to_le_bytes());
-}
-
-fn gateway_to(to: &mut Vec<u8>, gateway: GatewayId) {
-    to.extend_from_slice(&gateway.boot.0.to_le_bytes());
-    to.extend_from_slice(&gateway.worker.to_le_bytes());
-}
-
-fn gateway_of(rest: &mut Rest<'_>) -> Option<GatewayId> {
-    Some(GatewayId {
-        boot: Boot(rest.long()?),
-        worker: u16::from_le_bytes(rest.array()?),
-    })
-}
-
-pub(crate) fn origin_to(to: &mut Vec<u8>, origin: Origin) {
-    gateway_to(to, origin.gateway);
-    to.extend_from_slice(&origin.number.to_le_bytes());
-    to.extend_from_slice(&origin.index.to_le_bytes());
-}
-
-pub(crate) fn origin_of(rest: &mut Rest<'_>) -> Option<Origin> {
-    Some(Origin {
-        gateway: gateway_of(rest)?,
-        number: rest.long()?,
-        index: rest.number()?,
-    })
+    Ok((tag & 2 != 0, version))
 }
 
 fn priority_to(to: &mut Vec<u8>, priority: Priority) {
-    to.extend_from_slice(&priority.began.0.to_le_bytes());
-    to.extend_from_slice(&priority.boot.0.to_le_bytes());
-    to.extend_from_slice(&priority.seq.to_le_bytes());
+    to.i64(priority.began.0);
+    to.u64s(&[priority.boot.0, priority.seq]);
 }
 
-fn priority_of(rest: &mut Rest<'_>) -> Option<Priority> {
-    Some(Priority {
-        began: UnixMillis(i64::from_le_bytes(rest.array()?)),
-        boot: Boot(rest.long()?),
-        seq: rest.long()?,
+fn priority_of(rest: &mut Reader<'_>) -> Result<Priority, DecodeError> {
+    Ok(Priority {
+        began: UnixMillis(rest.i64()?),
+        boot: Boot(rest.u64()?),
+        seq: rest.u64()?,
     })
-}
-
-fn txn_of(rest: &mut Rest<'_>) -> Option<TxnId> {
-    Some(TxnId {
-        boot: Boot(rest.long()?),
-        worker: u16::from_le_bytes(rest.array()?),
-        seq: rest.long()?,
-        attempt: rest.number()?,
-    })
-}
-
-fn participants_to(to: &mut Vec<u8>, participants: &[Participant]) {
-    count(to, participants.len());
-    for participant in participants {
-        write_participant(to, *participant);
-    }
-}
-
-fn participants_of(rest: &mut Rest<'_>) -> Option<Participants> {
-    let mut participants = Vec::new();
-    for _ in 0..rest.number()? {
-        participants.push(Participant {
-            group: GroupId::new(u16::from_le_bytes(rest.array()?)),
-            generation: rest.long()?,
-        });
-    }
-    Some(participants.into())
 }
 
 fn locks_to(to: &mut Vec<u8>, locks: &Locks) {
     match locks {
-        Locks::WholeGroup(mode) => to.extend_from_slice(&[1, u8::from(*mode == Mode::Exclusive)]),
+        Locks::WholeGroup(mode) => to.raw(&[1, u8::from(*mode == Mode::Exclusive)]),
         Locks::Keys(keys) => {
-            to.push(0);
-            count(to, keys.len());
+            to.u8(0);
+            to.count(keys.len());
             for (key, mode) in keys {
-                to.push(u8::from(*mode == Mode::Exclusive));
-                form::text(to, key);
+                to.bool(*mode == Mode::Exclusive);
+                to.bytes(key);
             }
         }
     }
 }
 
-fn locks_from(rest: &mut Rest<'_>) -> Option<Locks> {
+fn locks_from(rest: &mut Reader<'_>) -> Result<Locks, DecodeError> {
     let mode = |code: u8| if code == 0 { Mode::Shared } else { Mode::Exclusive };
-    let [is_whole] = rest.array()?;
-    if is_whole != 0 {
-        let [code] = rest.array()?;
-        return Some(Locks::WholeGroup(mode(code)));
+    if rest.u8()? != 0 {
+        return Ok(Locks::WholeGroup(mode(rest.u8()?)));
     }
-    let mut keys = Vec::new();
-    for _ in 0..rest.number()? {
-        let [code] = rest.array()?;
-        keys.push((rest.text()?.into(), mode(code)));
-    }
-    Some(Locks::of_keys(keys))
+    let keys = rest.list(1 + COUNT_BYTES, |rest| {
+        let code = rest.u8()?;
+        Ok((rest.bytes()?.into(), mode(code)))
+    })?;
+    Ok(Locks::of_keys(keys))
 }
 
 /// What may be long of an effect.
@@ -1671,61 +1601,61 @@ fn part_of(effect: &Effect) -> Option<Part<'_>> {
 fn effect_to(to: &mut Vec<u8>, effect: &Effect, part: Option<u32>) {
     match (effect, part) {
         (Effect::Delete { db, key }, _) => {
-            to.extend_from_slice(&[db.number(), 0]);
-            form::text(to, key);
+            to.raw(&[db.number(), 0]);
+            to.bytes(key);
         }
         (Effect::Put { db, object }, None) => {
-            to.extend_from_slice(&[db.number(), 1]);
+            to.raw(&[db.number(), 1]);
             form::write_object(to, object);
         }
         (Effect::PutEncoded { db, object }, None) => {
-            to.extend_from_slice(&[db.number(), 1]);
-            to.extend_from_slice(object.head_bytes());
-            form::text(to, object.value_bytes());
+            to.raw(&[db.number(), 1]);
+            to.raw(object.head_bytes());
+            to.bytes(object.value_bytes());
         }
         (Effect::Tell(event), _) => {
-            to.extend_from_slice(&[event.db.number(), 2]);
+            to.raw(&[event.db.number(), 2]);
             event.write(to);
         }
         (Effect::Put { db, object }, Some(number)) => {
             if let Some(Part::Collection(_)) = part_of(effect) {
-                to.extend_from_slice(&[db.number(), 4]);
+                to.raw(&[db.number(), 4]);
             } else {
-                to.extend_from_slice(&[db.number(), 3]);
+                to.raw(&[db.number(), 3]);
                 form::write_head(to, object);
             }
-            to.extend_from_slice(&number.to_le_bytes());
+            to.u32(number);
         }
         (Effect::PutEncoded { db, object }, Some(number)) => {
-            to.extend_from_slice(&[db.number(), 3]);
-            to.extend_from_slice(object.head_bytes());
-            to.extend_from_slice(&number.to_le_bytes());
+            to.raw(&[db.number(), 3]);
+            to.raw(object.head_bytes());
+            to.u32(number);
         }
     }
 }
 
-fn effect_of(parts: &mut Parts, rest: &mut Rest<'_>) -> Option<Effect> {
-    let [db, tag] = rest.array()?;
-    let db = Db::new(db)?;
-    match tag {
-        0 => Some(Effect::Delete {
+fn effect_of(parts: &mut Parts, rest: &mut Reader<'_>) -> Result<Effect, DecodeError> {
+    let db = read_db(rest)?;
+    let unknown = rest.error("an effect");
+    match rest.u8()? {
+        0 => Ok(Effect::Delete {
             db,
-            key: rest.text()?.into(),
+            key: rest.bytes()?.into(),
         }),
-        1 => Some(Effect::Put {
+        1 => Ok(Effect::Put {
             db,
             object: form::read_object(rest)?,
         }),
         2 => Event::read(db, rest).map(Effect::Tell),
         3 => {
-            let before = rest.0;
+            let before = rest.rest();
             let head = Head::read(rest)?;
-            let head_bytes = &before[..before.len() - rest.0.len()];
+            let head_bytes = &before[..before.len() - rest.rest().len()];
             let value = Bytes::from(parts.run(rest)?);
             if !form::check(head.form, &value) {
-                return None;
+                return Err(unknown);
             }
-            Some(if head.form > form::LAST_FLAT {
+            Ok(if head.form > form::LAST_FLAT {
                 let object = EncodedObject::new(head_bytes, value);
                 Effect::PutEncoded { db, object }
             } else {
@@ -1733,10 +1663,10 @@ fn effect_of(parts: &mut Parts, rest: &mut Rest<'_>) -> Option<Effect> {
                 Effect::Put { db, object }
             })
         }
-        4 => Some(Effect::Put {
+        4 => Ok(Effect::Put {
             db,
             object: parts.collection(rest)?,
         }),
-        _ => None,
+        _ => Err(unknown),
     }
 }

@@ -54,6 +54,7 @@ use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::staging::SentStaging;
 use changes::{Changes, Open};
+use codec::{Writer, fill_count};
 use ids::Db;
 use mutations::Mutation;
 use parts::SentParts;
@@ -145,11 +146,11 @@ impl Transfer {
         }
         self.number += 1;
         let mut to = vec![FORMAT];
-        to.extend_from_slice(&self.number.to_le_bytes());
+        to.u64(self.number);
         form::seed(&mut to, keyspace.seed());
         form::partitions(&mut to, keyspace.partitions());
         for (number, changes) in (0..).zip(&mut databases) {
-            to.push(changes.origin.unwrap_or(EMPTY));
+            to.u8(changes.origin.unwrap_or(EMPTY));
             changes.origin = Some(number);
         }
         let part_min = WHOLE_BYTES_MAX.min(bytes_max / 4);
@@ -168,7 +169,7 @@ impl Transfer {
             is_covered && all_staged && self.parts.send(keyspace, part_min, limit, &mut sender.to);
         if all_parts && databases.iter().all(Changes::is_ready) {
             sender.send_restless(&mut databases);
-            sender.to.push(REST);
+            sender.to.u8(REST);
             keyspace.write_remainder(&self.parts, &mut sender.to);
             return Chunk::Last(sender.to);
         }
@@ -271,10 +272,10 @@ impl Sender<'_> {
 
     /// A record that says that this hash has no objects, or those that follow once their count is filled in.
     fn begin_hash(&mut self, db: Db, location: Location) -> usize {
-        self.to.extend_from_slice(&[AT, db.number()]);
-        self.to.extend_from_slice(&location.partition.to_le_bytes());
-        self.to.extend_from_slice(&location.hash.0.to_le_bytes());
-        self.to.extend_from_slice(&0u32.to_le_bytes());
+        self.to.raw(&[AT, db.number()]);
+        self.to.u16(location.partition);
+        self.to.u64(location.hash.0);
+        self.to.count(0);
         self.to.len()
     }
 
@@ -306,22 +307,20 @@ impl Sender<'_> {
             return after;
         }
         if open.next.is_none() {
-            self.to.extend_from_slice(&[BEGIN, db.number()]);
+            self.to.raw(&[BEGIN, db.number()]);
             pieces::write_head(&mut self.to, object);
         }
-        self.to.extend_from_slice(&[PIECE, db.number()]);
+        self.to.raw(&[PIECE, db.number()]);
         let length_at = self.to.len();
-        self.to.extend_from_slice(&[0; 4]);
+        self.to.count(0);
         // A piece's length has 32 bits, however large the chunk may be.
         let budget = limit.saturating_sub(length_at).min(1 << 30);
         let next = pieces::write(&mut self.to, object, open.next, budget);
-        let length =
-            u32::try_from(self.to.len() - length_at - 4).expect("a GiB and one element stay below 4 GiB");
-        self.to[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+        fill_count(&mut self.to, length_at);
         if next.is_some() {
             return Open { next, ..open };
         }
-        self.to.extend_from_slice(&[END, db.number()]);
+        self.to.raw(&[END, db.number()]);
         after
     }
 
@@ -346,7 +345,7 @@ impl Sender<'_> {
             if is_large {
                 changes.wait(location());
             } else if !is_lost_by_mistake(self.keyspace, object) {
-                self.to.extend_from_slice(&[OBJECT, db.number()]);
+                self.to.raw(&[OBJECT, db.number()]);
                 write_object(&mut self.to, object);
             }
             if is_large || self.to.len() >= limit {
@@ -362,7 +361,7 @@ impl Sender<'_> {
 const HASH_RECORD: usize = 2 + 2 + 8 + 4;
 
 fn write_object(to: &mut Vec<u8>, object: &Object) {
-    to.extend_from_slice(&object.version().0.to_le_bytes());
+    to.u64(object.version().0);
     form::write_object(to, object);
 }
 

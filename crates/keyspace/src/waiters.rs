@@ -19,12 +19,13 @@
 //! 1. Every waiter stands in the line of each of its keys, and under its name and its origin.
 
 use crate::entry::{BlockCommand, Operation, Operations, WaitId};
-use crate::form::{self, Rest};
+use crate::fields::{read_origin, write_origin};
 use crate::local::LeaderLocal;
 use crate::object::Kind;
 use crate::replies::Replies;
-use crate::transactions::{Origin, origin_of, origin_to};
+use crate::transactions::Origin;
 use crate::{Keyspace, WAITING_MAX};
+use codec::{DecodeError, Reader, Writer as _};
 use command::{BlockingCommand, BlockingPop, Command};
 use ids::{Boot, Db, GatewayId};
 use resp::{Protocol, Writer};
@@ -162,32 +163,34 @@ impl Waiters {
 
     /// Writes them for another replica.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self.arrivals.to_le_bytes());
-        to.extend_from_slice(&(self.all.len() as u32).to_le_bytes());
+        to.u64(self.arrivals);
+        to.count(self.all.len());
         for (arrival, waiter) in &self.all {
-            to.extend_from_slice(&arrival.to_le_bytes());
-            origin_to(to, waiter.origin);
-            form::text(to, &waiter.bytes);
+            to.u64(*arrival);
+            write_origin(to, waiter.origin);
+            to.bytes(&waiter.bytes);
         }
     }
 
-    /// Reads what [`Waiters::encode`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Waiters> {
+    /// Reads what [`Waiters::encode`] wrote; an error if the bytes are nothing like it.
+    pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<Waiters, DecodeError> {
         let mut waiters = Waiters {
-            arrivals: rest.long()?,
+            arrivals: rest.u64()?,
             ..Waiters::default()
         };
-        for _ in 0..rest.number()? {
-            let arrival = rest.long()?;
-            let origin = origin_of(rest)?;
-            let waiter = Waiter::new(origin, rest.text()?.into())?;
+        for _ in 0..rest.u32()? {
+            let refused = rest.error("a waiter that can be among the others");
+            let arrival = rest.u64()?;
+            let origin = read_origin(rest)?;
+            let waiter = Waiter::new(origin, rest.bytes()?.into());
+            let waiter = waiter.ok_or(refused)?;
             let is_known = waiters.names.contains_key(&(origin.gateway, waiter.id)) || waiters.has(origin);
             if is_known || arrival > waiters.arrivals || waiters.all.contains_key(&arrival) {
-                return None;
+                return Err(refused);
             }
             waiters.enter(arrival, waiter);
         }
-        Some(waiters)
+        Ok(waiters)
     }
 }
 

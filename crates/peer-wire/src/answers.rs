@@ -9,10 +9,10 @@
 //!    5 deferred    is a read u8 | index u32 | as 1: the sequence is the batch's number if it is no read
 //! ```
 
-use crate::batch::{put_gateway, take_gateway};
-use crate::cursor::{DecodeError, Reader, Writer};
+use codec::{DecodeError, Reader, Writer};
 use consensus::Term;
 use ids::{GroupId, NodeId};
+use keyspace::fields::{read_gateway, write_gateway};
 use replica::{BatchOutcome, BatchResponse};
 
 /// At least as many bytes as the body has.
@@ -23,23 +23,20 @@ pub(crate) fn weight(response: &BatchResponse) -> usize {
     }
 }
 
-pub(crate) fn encode(response: &BatchResponse, out: &mut Writer<'_>) {
+pub(crate) fn encode(response: &BatchResponse, out: &mut impl Writer) {
     out.u16(response.group.number());
     out.u64(response.generation);
     out.u64(response.term.0);
-    put_gateway(out, response.gateway);
+    write_gateway(out, response.gateway);
     out.u64(response.sequence);
     match &response.outcome {
         BatchOutcome::Done(bytes) => {
             out.u8(1);
-            bytes.pieces().for_each(|piece| out.long_remainder(&piece));
+            bytes.pieces().for_each(|piece| out.shared(&piece));
         }
         BatchOutcome::NotLeader { leader } => {
             out.u8(2);
-            out.bool(leader.is_some());
-            if let Some(node) = leader {
-                out.u64(node.0);
-            }
+            out.option(leader, |out, node| out.u64(node.0));
         }
         BatchOutcome::Gap { applied } => {
             out.u8(3);
@@ -54,7 +51,7 @@ pub(crate) fn encode(response: &BatchResponse, out: &mut Writer<'_>) {
             out.u8(5);
             out.bool(*is_read);
             out.u32(*index);
-            bytes.pieces().for_each(|piece| out.long_remainder(&piece));
+            bytes.pieces().for_each(|piece| out.shared(&piece));
         }
     }
 }
@@ -63,16 +60,12 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<BatchResponse, DecodeErr
     let group = GroupId::new(reader.u16()?);
     let generation = reader.u64()?;
     let term = Term(reader.u64()?);
-    let gateway = take_gateway(reader)?;
+    let gateway = read_gateway(reader)?;
     let sequence = reader.u64()?;
-    let unknown = reader.error("an unknown outcome");
     let outcome = match reader.u8()? {
-        1 => BatchOutcome::Done(reader.remainder().into()),
+        1 => BatchOutcome::Done(reader.shared_remainder().into()),
         2 => BatchOutcome::NotLeader {
-            leader: match reader.bool()? {
-                true => Some(NodeId(reader.u64()?)),
-                false => None,
-            },
+            leader: reader.option(|reader| reader.u64().map(NodeId))?,
         },
         3 => BatchOutcome::Gap {
             applied: reader.u64()?,
@@ -81,9 +74,9 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<BatchResponse, DecodeErr
         5 => BatchOutcome::Deferred {
             is_read: reader.bool()?,
             index: reader.u32()?,
-            bytes: reader.remainder().into(),
+            bytes: reader.shared_remainder().into(),
         },
-        _ => return Err(unknown),
+        _ => return Err(reader.unknown("an outcome that this version knows")),
     };
     Ok(BatchResponse {
         group,

@@ -2,6 +2,7 @@
 
 use crate::frame::Frame;
 use bytes::Bytes;
+use codec::Reader;
 use std::fmt;
 
 /// Most bytes of one message. A value can have 512 MiB and has to fit into an entry, with the words around it. A sender is
@@ -26,6 +27,13 @@ impl Body<'_> {
         match self {
             Body::Borrowed(bytes) => bytes,
             Body::Owned(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        match self {
+            Body::Borrowed(bytes) => Reader::new(bytes),
+            Body::Owned(bytes) => Reader::sharing(bytes),
         }
     }
 }

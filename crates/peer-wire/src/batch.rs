@@ -7,8 +7,9 @@
 //!  writes    operations as in an entry (`keyspace/entry.rs`)
 //! ```
 
-use crate::cursor::{DecodeError, Reader, Writer};
-use ids::{Boot, GatewayId, GroupId};
+use codec::{DecodeError, Reader, Writer};
+use ids::{GatewayId, GroupId};
+use keyspace::fields::{read_gateway, write_gateway};
 
 /// Operations of one gateway for one group.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,7 +28,7 @@ impl Batch {
         64 + self.batch.byte_len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         let Batch {
             group,
             gateway,
@@ -35,21 +36,21 @@ impl Batch {
         } = self;
         out.u16(group.number());
         out.u64(batch.generation);
-        put_gateway(out, *gateway);
+        write_gateway(out, *gateway);
         out.u64(batch.sequence);
         out.u64(batch.number);
         out.u64(batch.acknowledged);
         out.bool(batch.is_free);
         out.u64(batch.behind);
-        out.long(&batch.reads);
-        out.long_remainder(&batch.writes);
+        out.shared_bytes(&batch.reads);
+        out.shared(&batch.writes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Batch, DecodeError> {
         let (group, generation) = (GroupId::new(reader.u16()?), reader.u64()?);
         Ok(Batch {
             group,
-            gateway: take_gateway(reader)?,
+            gateway: read_gateway(reader)?,
             batch: replica::Batch {
                 generation,
                 sequence: reader.u64()?,
@@ -57,21 +58,9 @@ impl Batch {
                 acknowledged: reader.u64()?,
                 is_free: reader.bool()?,
                 behind: reader.u64()?,
-                reads: reader.bytes()?,
-                writes: reader.remainder(),
+                reads: reader.shared_bytes()?,
+                writes: reader.shared_remainder(),
             },
         })
     }
-}
-
-pub(crate) fn put_gateway(out: &mut Writer<'_>, gateway: GatewayId) {
-    out.u64(gateway.boot.0);
-    out.u16(gateway.worker);
-}
-
-pub(crate) fn take_gateway(reader: &mut Reader<'_>) -> Result<GatewayId, DecodeError> {
-    Ok(GatewayId {
-        boot: Boot(reader.u64()?),
-        worker: reader.u16()?,
-    })
 }

@@ -46,9 +46,8 @@ pub use introduction::{Introduction, Versions, Who};
 pub use refusal::Refusal;
 pub use secret::{Nonce, Secret};
 
-use crate::assembler::Body;
-use crate::cursor::{DecodeError, Reader, Writer};
 use crate::frame::{self, Frame};
+use codec::{DecodeError, Reader};
 use ids::{NodeId, SemanticsVersion};
 use secret::{MAC_BYTES, Mac, Side};
 use std::fmt;
@@ -165,8 +164,7 @@ impl Caller {
     /// # Errors
     /// There is no link. What stands in `out` is still to be sent, so that the peer can log the reason too.
     pub fn on_frame(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<Option<Peer>, NotIntroduced> {
-        let body = Body::Borrowed(frame.body);
-        let mut reader = Reader::new(&body);
+        let mut reader = Reader::new(frame.body);
         match (std::mem::replace(&mut self.state, CallerState::Over), frame.kind) {
             (CallerState::Called, CHALLENGE) => {
                 self.on_challenge(frame.body, &mut reader, out).map(|()| None)
@@ -272,8 +270,7 @@ impl Answerer {
     /// # Errors
     /// There is no link. What stands in `out` is still to be sent, so that the peer can log the reason too.
     pub fn on_frame(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<Option<Peer>, NotIntroduced> {
-        let body = Body::Borrowed(frame.body);
-        let mut reader = Reader::new(&body);
+        let mut reader = Reader::new(frame.body);
         match (
             std::mem::replace(&mut self.state, AnswererState::Over),
             frame.kind,
@@ -349,7 +346,7 @@ impl Answerer {
         };
         let mut said = vec![refusal.is_none().into()];
         if let Some(refusal) = &refusal {
-            refusal.encode(&mut Writer::new(&mut said));
+            refusal.encode(&mut said);
         }
         let Challenged { hello, challenge, .. } = &challenged;
         let mac = Mac::of(&self.secret, Side::Answerer, hello, challenge, &said);
@@ -393,7 +390,7 @@ fn agree(own: &Introduction, reader: &mut Reader<'_>) -> Result<Result<Peer, Ref
 
 fn refuse(refusal: Refusal, out: &mut Vec<u8>) -> NotIntroduced {
     let mut body = Vec::new();
-    refusal.encode(&mut Writer::new(&mut body));
+    refusal.encode(&mut body);
     say(out, REFUSAL, &[&body]);
     NotIntroduced::Refused(refusal)
 }
@@ -410,7 +407,7 @@ fn on_refusal(reader: &mut Reader<'_>) -> NotIntroduced {
 
 #[cold]
 fn out_of_step(reader: &Reader<'_>) -> NotIntroduced {
-    NotIntroduced::Garbled(reader.error("a frame that has no place here"))
+    NotIntroduced::Garbled(reader.error("a frame that has its place here"))
 }
 
 fn say(out: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) {

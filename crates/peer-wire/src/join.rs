@@ -7,8 +7,8 @@
 //!    2 refused   | reason, UTF-8, to the end of the message
 //! ```
 
-use crate::cursor::{DecodeError, Reader, Writer};
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer};
 use ids::{ClusterId, NodeId};
 
 /// The only thing that a node may say that introduced itself as joining.
@@ -38,13 +38,13 @@ pub enum JoinAnswer {
 }
 
 impl Join {
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
-        out.remainder(&self.bytes);
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
+        out.raw(&self.bytes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Join {
         Join {
-            bytes: reader.remainder(),
+            bytes: reader.shared_remainder(),
         }
     }
 }
@@ -58,36 +58,35 @@ impl JoinAnswer {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         match self {
             JoinAnswer::Admitted { cluster, node, bytes } => {
                 out.u8(1);
-                out.remainder(&cluster.0.to_le_bytes());
+                out.u128(cluster.0);
                 out.u64(node.0);
-                out.remainder(bytes);
+                out.raw(bytes);
             }
             JoinAnswer::Refused { reason } => {
                 out.u8(2);
-                out.remainder(reason.as_bytes());
+                out.raw(reason.as_bytes());
             }
         }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<JoinAnswer, DecodeError> {
-        let unknown = reader.error("an unknown answer to a join");
         Ok(match reader.u8()? {
             1 => JoinAnswer::Admitted {
-                cluster: ClusterId(u128::from_le_bytes(reader.array()?)),
+                cluster: ClusterId(reader.u128()?),
                 node: NodeId(reader.u64()?),
-                bytes: reader.remainder(),
+                bytes: reader.shared_remainder(),
             },
             2 => {
-                let error = reader.error("a reason that is not UTF-8");
+                let error = reader.error("a reason in UTF-8");
                 JoinAnswer::Refused {
-                    reason: String::from_utf8(reader.remainder().into()).map_err(|_| error)?,
+                    reason: String::from_utf8(reader.shared_remainder().into()).map_err(|_| error)?,
                 }
             }
-            _ => return Err(unknown),
+            _ => return Err(reader.unknown("an answer to a join that this version knows")),
         })
     }
 }

@@ -4,7 +4,7 @@
 //!  leave  reason u8: 1 stopping, 2 removed
 //! ```
 
-use crate::cursor::{DecodeError, Reader, Writer};
+use codec::{DecodeError, Reader, Writer};
 
 /// The last message of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,7 +16,7 @@ pub enum Leave {
 }
 
 impl Leave {
-    pub(crate) fn encode(self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(self, out: &mut impl Writer) {
         out.u8(match self {
             Leave::Stopping => 1,
             Leave::Removed => 2,
@@ -24,11 +24,10 @@ impl Leave {
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Leave, DecodeError> {
-        let unknown = reader.error("an unknown reason to leave");
         match reader.u8()? {
             1 => Ok(Leave::Stopping),
             2 => Ok(Leave::Removed),
-            _ => Err(unknown),
+            _ => Err(reader.unknown("a reason to leave that this version knows")),
         }
     }
 }

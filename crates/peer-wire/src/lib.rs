@@ -19,9 +19,7 @@
 mod answers;
 mod assembler;
 mod batch;
-mod cursor;
 pub mod frame;
-mod heartbeat;
 pub mod hello;
 mod join;
 mod leave;
@@ -38,7 +36,7 @@ mod wall_clock;
 
 pub use assembler::{Assembler, AssemblyError, Body, LENGTH_BYTES, MESSAGE_BYTES_MAX, Packet};
 pub use batch::Batch;
-pub use cursor::DecodeError;
+pub use codec::DecodeError;
 pub use join::{Join, JoinAnswer};
 pub use leave::Leave;
 pub use map::Map;

@@ -4,8 +4,8 @@
 //!  map  epoch u64 | bytes to the end of the message
 //! ```
 
-use crate::cursor::{DecodeError, Reader, Writer};
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer};
 use ids::Epoch;
 
 /// A map that was committed.
@@ -23,15 +23,15 @@ impl Map {
         8 + self.bytes.len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         out.u64(self.epoch.0);
-        out.remainder(&self.bytes);
+        out.raw(&self.bytes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Map, DecodeError> {
         Ok(Map {
             epoch: Epoch(reader.u64()?),
-            bytes: reader.remainder(),
+            bytes: reader.shared_remainder(),
         })
     }
 }

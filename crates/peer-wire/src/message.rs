@@ -24,9 +24,7 @@
 use crate::answers;
 use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
 use crate::batch::Batch;
-use crate::cursor::{DecodeError, Reader, Writer};
 use crate::frame;
-use crate::heartbeat;
 use crate::join::{Join, JoinAnswer};
 use crate::leave::Leave;
 use crate::map::Map;
@@ -39,6 +37,7 @@ use crate::transfer::{TransferAnswer, TransferChunk};
 use crate::wait::{Await, Filled};
 use crate::wall_clock;
 use bytes::Bytes;
+use codec::{DecodeError, Pieces, Reader, Writer};
 use consensus::{Beat, BeatAnswer, Body};
 use ids::{GroupId, UnixMillis};
 use replica::{BatchOutcome, BatchResponse};
@@ -50,6 +49,9 @@ pub const SMALL_BYTES_MAX: usize = 16 * 1024;
 /// Most bytes of a message that goes by the bulk lane, if it may be longer at all: a full batch, the pieces of an entry that
 /// consensus sends at once. What is longer goes by the large lane, piece by piece, and others pass.
 pub const BULK_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+// Heartbeats go by the small lane whatever their length: then they must fit into one frame.
+const _: () = assert!(Beat::BYTES_MAX <= frame::BODY_BYTES_MAX);
 
 /// One message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -245,8 +247,8 @@ impl PeerMessage {
     fn weight(&self) -> usize {
         match self {
             PeerMessage::Raft(raft) => raft.weight(),
-            PeerMessage::Heartbeat(beat) => heartbeat::beat_weight(beat),
-            PeerMessage::HeartbeatAnswer(answer) => heartbeat::answer_weight(answer),
+            PeerMessage::Heartbeat(beat) => beat.weight(),
+            PeerMessage::HeartbeatAnswer(answer) => answer.weight(),
             PeerMessage::Batch(batch) => batch.weight(),
             PeerMessage::Answers(response) => answers::weight(response),
             PeerMessage::TransferChunk(chunk) => chunk.weight(),
@@ -328,7 +330,9 @@ impl PeerMessage {
         if bytes > MESSAGE_BYTES_MAX {
             return Err(TooLong { bytes });
         }
-        Ok(Writer::pieces(|out| self.encode_body(out)))
+        let mut pieces = Pieces::default();
+        self.encode_body(&mut pieces);
+        Ok(pieces.finish())
     }
 
     /// Appends it to `out`, the buffer of its lane, as one frame or several.
@@ -343,7 +347,7 @@ impl PeerMessage {
         frame::append(out, self.kind() as u8, self.is_bulk(), |out| {
             let start = out.len();
             out.reserve(bytes);
-            self.encode_body(&mut Writer::new(out));
+            self.encode_body(out);
             assert!(
                 out.len() - start <= bytes,
                 "a message is not longer than its weight"
@@ -352,11 +356,11 @@ impl PeerMessage {
         Ok(())
     }
 
-    fn encode_body(&self, out: &mut Writer<'_>) {
+    fn encode_body(&self, out: &mut impl Writer) {
         match self {
             PeerMessage::Raft(raft) => raft.encode(out),
-            PeerMessage::Heartbeat(beat) => heartbeat::encode_beat(beat, out),
-            PeerMessage::HeartbeatAnswer(answer) => heartbeat::encode_answer(answer, out),
+            PeerMessage::Heartbeat(beat) => beat.encode(out),
+            PeerMessage::HeartbeatAnswer(answer) => answer.encode(out),
             PeerMessage::Batch(batch) => batch.encode(out),
             PeerMessage::Answers(response) => answers::encode(response, out),
             PeerMessage::TransferChunk(chunk) => chunk.encode(out),
@@ -381,9 +385,9 @@ impl PeerMessage {
     /// # Errors
     /// The peer says what no node of an agreed version says: the link is to be dropped.
     pub fn decode(packet: &Packet<'_>) -> Result<PeerMessage, DecodeError> {
-        let mut reader = Reader::new(&packet.body);
+        let mut reader = packet.body.reader();
         let Some(kind) = Kind::of_number(packet.kind) else {
-            return Err(reader.error("its kind is unknown"));
+            return Err(reader.error("a kind of message that this version knows"));
         };
         let message = PeerMessage::decode_body(kind, &mut reader)?;
         reader.end()?;
@@ -393,8 +397,8 @@ impl PeerMessage {
     fn decode_body(kind: Kind, reader: &mut Reader<'_>) -> Result<PeerMessage, DecodeError> {
         Ok(match kind {
             Kind::Raft => PeerMessage::Raft(Raft::decode(reader)?),
-            Kind::Heartbeat => PeerMessage::Heartbeat(heartbeat::decode_beat(reader)?),
-            Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(heartbeat::decode_answer(reader)?),
+            Kind::Heartbeat => PeerMessage::Heartbeat(Beat::decode(reader)?),
+            Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(BeatAnswer::decode(reader)?),
             Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
             Kind::Answers => PeerMessage::Answers(answers::decode(reader)?),
             Kind::TransferChunk => PeerMessage::TransferChunk(TransferChunk::decode(reader)?),

@@ -6,8 +6,8 @@
 //!
 //! It is sent once, and becomes messages to channels where the clients are, as that node's settings say.
 
-use crate::cursor::{DecodeError, Reader, Writer};
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer};
 use ids::Db;
 
 /// What happened to a key.
@@ -29,20 +29,20 @@ impl Notify {
         1 + 4 + 4 + self.event.len() + self.key.len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         out.u8(self.db.number());
         out.u32(self.class);
         out.bytes(&self.event);
-        out.remainder(&self.key);
+        out.raw(&self.key);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Notify, DecodeError> {
-        let unknown = reader.error("a database that there is not");
+        let unknown = reader.error("a database that there is");
         Ok(Notify {
             db: Db::new(reader.u8()?).ok_or(unknown)?,
             class: reader.u32()?,
-            event: reader.bytes()?,
-            key: reader.remainder(),
+            event: reader.shared_bytes()?,
+            key: reader.shared_remainder(),
         })
     }
 }

@@ -4,8 +4,8 @@
 //!  publish  kind u8: 1 channel, 2 shard channel | length u32 | channel | payload to the end of the message
 //! ```
 
-use crate::cursor::{DecodeError, Reader, Writer};
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer};
 
 /// A message to a channel. Nobody answers it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,26 +33,25 @@ impl Publish {
         1 + 4 + self.channel.len() + self.payload.len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         out.u8(match self.kind {
             ChannelKind::Channel => 1,
             ChannelKind::ShardChannel => 2,
         });
         out.bytes(&self.channel);
-        out.long_remainder(&self.payload);
+        out.shared(&self.payload);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Publish, DecodeError> {
-        let unknown = reader.error("an unknown kind of channel");
         let kind = match reader.u8()? {
             1 => ChannelKind::Channel,
             2 => ChannelKind::ShardChannel,
-            _ => return Err(unknown),
+            _ => return Err(reader.unknown("a kind of channel that this version knows")),
         };
         Ok(Publish {
             kind,
-            channel: reader.bytes()?,
-            payload: reader.remainder(),
+            channel: reader.shared_bytes()?,
+            payload: reader.shared_remainder(),
         })
     }
 }

@@ -4,8 +4,8 @@
 //!  question, answer  id u64 | bytes to the end of the message
 //! ```
 
-use crate::cursor::{DecodeError, Reader, Writer};
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer};
 
 /// Something asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,15 +31,15 @@ impl Question {
         8 + self.bytes.len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         out.u64(self.id);
-        out.long_remainder(&self.bytes);
+        out.shared(&self.bytes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Question, DecodeError> {
         Ok(Question {
             id: reader.u64()?,
-            bytes: reader.remainder(),
+            bytes: reader.shared_remainder(),
         })
     }
 }
@@ -50,15 +50,15 @@ impl Answer {
         8 + self.bytes.len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         out.u64(self.id);
-        out.long_remainder(&self.bytes);
+        out.shared(&self.bytes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Answer, DecodeError> {
         Ok(Answer {
             id: reader.u64()?,
-            bytes: reader.remainder(),
+            bytes: reader.shared_remainder(),
         })
     }
 }

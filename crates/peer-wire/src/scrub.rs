@@ -4,7 +4,7 @@
 //!  scrub   group u16 | generation u64 | from u64 | to u64 | format u8 | index u64 | hash u64
 //! ```
 
-use crate::cursor::{DecodeError, Reader, Writer};
+use codec::{DecodeError, Reader, Writer};
 use consensus::{Index, Scrubbed};
 use ids::{GroupId, Incarnation};
 
@@ -29,7 +29,7 @@ pub struct Scrub {
 }
 
 impl Scrub {
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         out.u16(self.group.number());
         out.u64s(&[self.generation, self.from.0, self.to.0]);
         out.u8(self.format);

@@ -6,8 +6,8 @@
 //!  answer  group u16 | from u64 | to u64 | transfer u64 | tag u8: 1 held | number u64, 2 broken
 //! ```
 
-use crate::cursor::{DecodeError, Reader, Writer};
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer};
 use consensus::{Index, Term};
 use ids::{GroupId, Incarnation};
 
@@ -63,14 +63,11 @@ impl TransferChunk {
         64 + self.bytes.len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         out.u16(self.group.number());
         out.u64s(&[self.from.0, self.to.0, self.transfer, self.number]);
-        out.bool(self.point.is_some());
-        if let Some((index, term)) = self.point {
-            out.u64s(&[index.0, term.0]);
-        }
-        out.remainder(&self.bytes);
+        out.option(&self.point, |out, (index, term)| out.u64s(&[index.0, term.0]));
+        out.raw(&self.bytes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<TransferChunk, DecodeError> {
@@ -80,17 +77,14 @@ impl TransferChunk {
             to: Incarnation(reader.u64()?),
             transfer: reader.u64()?,
             number: reader.u64()?,
-            point: match reader.bool()? {
-                true => Some((Index(reader.u64()?), Term(reader.u64()?))),
-                false => None,
-            },
-            bytes: reader.remainder(),
+            point: reader.option(|reader| Ok((Index(reader.u64()?), Term(reader.u64()?))))?,
+            bytes: reader.shared_remainder(),
         })
     }
 }
 
 impl TransferAnswer {
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         out.u16(self.group.number());
         out.u64s(&[self.from.0, self.to.0, self.transfer]);
         match self.outcome {
@@ -107,13 +101,12 @@ impl TransferAnswer {
         let from = Incarnation(reader.u64()?);
         let to = Incarnation(reader.u64()?);
         let transfer = reader.u64()?;
-        let unknown = reader.error("an unknown answer to a chunk");
         let outcome = match reader.u8()? {
             1 => TransferOutcome::Held {
                 number: reader.u64()?,
             },
             2 => TransferOutcome::Broken,
-            _ => return Err(unknown),
+            _ => return Err(reader.unknown("an answer to a chunk that this version knows")),
         };
         Ok(TransferAnswer {
             group,

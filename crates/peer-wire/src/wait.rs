@@ -8,8 +8,8 @@
 //! *Await* goes to a node with a replica, which keeps it until it is taken back, or until the link breaks. *Filled* says
 //! that the key may hold something; and, if it is not kept, that nothing more will be said.
 
-use crate::cursor::{DecodeError, Reader, Writer};
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer};
 use ids::{Db, GroupId};
 
 /// Whether a node wants to be told when a key is filled.
@@ -44,7 +44,7 @@ impl Await {
         2 + 1 + 1 + self.key.len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         encode(out, self.group, self.db, self.is_on, &self.key);
     }
 
@@ -65,7 +65,7 @@ impl Filled {
         2 + 1 + 1 + self.key.len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, out: &mut impl Writer) {
         encode(out, self.group, self.db, self.is_kept, &self.key);
     }
 
@@ -80,16 +80,16 @@ impl Filled {
     }
 }
 
-fn encode(out: &mut Writer<'_>, group: GroupId, db: Db, flag: bool, key: &Bytes) {
+fn encode(out: &mut impl Writer, group: GroupId, db: Db, flag: bool, key: &Bytes) {
     out.u16(group.number());
     out.u8(db.number());
     out.bool(flag);
-    out.remainder(key);
+    out.raw(key);
 }
 
 fn decode(reader: &mut Reader<'_>) -> Result<(GroupId, Db, bool, Bytes), DecodeError> {
     let group = GroupId::new(reader.u16()?);
-    let unknown = reader.error("a database that there is not");
+    let unknown = reader.error("a database that there is");
     let db = Db::new(reader.u8()?).ok_or(unknown)?;
-    Ok((group, db, reader.bool()?, reader.remainder()))
+    Ok((group, db, reader.bool()?, reader.shared_remainder()))
 }

@@ -4,13 +4,13 @@
 //!  wall clock  milliseconds since the epoch i64
 //! ```
 
-use crate::cursor::{DecodeError, Reader, Writer};
+use codec::{DecodeError, Reader, Writer};
 use ids::UnixMillis;
 
 /// Bytes of the body.
 pub(crate) const WEIGHT: usize = 8;
 
-pub(crate) fn encode(wall: UnixMillis, out: &mut Writer<'_>) {
+pub(crate) fn encode(wall: UnixMillis, out: &mut impl Writer) {
     out.i64(wall.0);
 }
 

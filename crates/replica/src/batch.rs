@@ -17,6 +17,8 @@
 //!              5 deferred  it waits for a transaction, and is answered by itself
 //!              6 seen      age in nanoseconds u64 | time in milliseconds i64 | carried out u8 | count u32 | (length u32 | bytes)*
 //!              7 gone      nothing is known of what is asked for
+//!              8 crowded out  it would have had to wait, and too many do
+//!              9 too long  it is a read of more than can be told
 //!  flags       1 it counts as use of its keys
 //! ```
 //!
@@ -26,8 +28,12 @@
 use crate::operation::{Condition, Operation};
 use crate::request::FullKey;
 use bytes::Bytes;
+use codec::{COUNT_BYTES, DecodeError, Reader, Writer as _};
 use command::ReplyError;
-use ids::{Boot, Db, GatewayId, UnixMillis, Version};
+use ids::{Db, UnixMillis, Version};
+use keyspace::fields::{
+    protocol_number, read_db, read_origin, read_protocol, read_txn, write_origin, write_txn,
+};
 use keyspace::{BlockCommand, KeyVersion, Operations, OperationsMark, Origin};
 use resp::{Args, FrozenRope, Protocol, Rope, Span, Writer};
 use std::ops::Range;
@@ -139,46 +145,40 @@ impl BatchBuf {
 
     /// Adds a read, behind the writes that the batch holds so far.
     pub(crate) fn push_read(&mut self, db: Db, protocol: Protocol, touches: bool, args: Args<'_>) {
-        let protocol = match protocol {
-            Protocol::Resp2 => 2,
-            Protocol::Resp3 => 3,
-        };
+        let protocol = protocol_number(protocol);
         self.push_position();
         self.reads
-            .extend_from_slice(&[COMMAND, db.number(), protocol, u8::from(touches)]);
-        put_length(&mut self.reads, args.len());
-        args.iter().for_each(|arg| put_text(&mut self.reads, arg));
+            .raw(&[COMMAND, db.number(), protocol, u8::from(touches)]);
+        self.reads.count(args.len());
+        args.iter().for_each(|arg| self.reads.bytes(arg));
     }
 
     /// Adds a question for what an operation was answered later than its batch.
     pub(crate) fn push_deferred(&mut self, origin: Origin) {
         self.push_position();
-        self.reads.push(ASKED_FOR);
-        self.reads.extend_from_slice(&origin.gateway.boot.0.to_le_bytes());
-        self.reads.extend_from_slice(&origin.gateway.worker.to_le_bytes());
-        self.reads.extend_from_slice(&origin.number.to_le_bytes());
-        self.reads.extend_from_slice(&origin.index.to_le_bytes());
+        self.reads.u8(ASKED_FOR);
+        write_origin(&mut self.reads, origin);
     }
 
     /// Adds a question for what a read waits that stood in another batch: the read itself is not asked again as long as it
     /// waits.
     pub(crate) fn push_waiting_read(&mut self, sequence: u64, index: u32) {
         self.push_position();
-        self.reads.push(WAITING_READ);
-        self.reads.extend_from_slice(&sequence.to_le_bytes());
-        self.reads.extend_from_slice(&index.to_le_bytes());
+        self.reads.u8(WAITING_READ);
+        self.reads.u64(sequence);
+        self.reads.u32(index);
     }
 
     /// Adds commands that only read, and what must hold for them.
     pub(crate) fn push_see(&mut self, conditions: &[Condition], operations: &[Operation]) {
         self.push_position();
-        self.reads.push(SEE);
+        self.reads.u8(SEE);
         let mut block = Operations::new();
         block.push(&keyspace::Operation::Block {
             conditions: conditions.iter().map(Condition::as_state).collect(),
             commands: operations.iter().map(Operation::as_state).collect(),
         });
-        put_text(&mut self.reads, block.bytes());
+        self.reads.bytes(block.bytes());
     }
 
     /// Adds a question for the objects of keys.
@@ -189,22 +189,19 @@ impl BatchBuf {
     /// Adds the hint that an older transaction waits elsewhere for this one.
     pub(crate) fn push_wound(&mut self, txn: TxnId) {
         self.push_position();
-        self.reads.push(WOUND);
-        self.reads.extend_from_slice(&txn.boot.0.to_le_bytes());
-        self.reads.extend_from_slice(&txn.worker.to_le_bytes());
-        self.reads.extend_from_slice(&txn.seq.to_le_bytes());
-        self.reads.extend_from_slice(&txn.attempt.to_le_bytes());
+        self.reads.u8(WOUND);
+        write_txn(&mut self.reads, txn);
     }
 
     /// Adds a read that another batch held, as that held it.
     pub(crate) fn push_again(&mut self, raw: &[u8]) {
         self.push_position();
-        self.reads.extend_from_slice(raw);
+        self.reads.raw(raw);
     }
 
     fn push_position(&mut self) {
         let position = u32::try_from(self.writes.count()).expect("a batch is closed long before");
-        self.reads.extend_from_slice(&position.to_le_bytes());
+        self.reads.u32(position);
     }
 
     /// Adds a question for the versions of keys, behind the writes that the batch holds so far.
@@ -214,11 +211,11 @@ impl BatchBuf {
 
     fn push_keys<'a>(&mut self, tag: u8, keys: impl ExactSizeIterator<Item = (Db, &'a [u8])>) {
         self.push_position();
-        self.reads.push(tag);
-        put_length(&mut self.reads, keys.len());
+        self.reads.u8(tag);
+        self.reads.count(keys.len());
         for (db, key) in keys {
-            self.reads.push(db.number());
-            put_text(&mut self.reads, key);
+            self.reads.u8(db.number());
+            self.reads.bytes(key);
         }
     }
 }
@@ -240,10 +237,6 @@ const SEEN: u8 = 6;
 const GONE: u8 = 7;
 const CROWDED_OUT: u8 = 8;
 const TOO_LONG_READ: u8 = 9;
-
-/// Bytes from a peer do not say what they should.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Malformed;
 
 /// One read of a batch.
 pub(crate) struct Read<'a> {
@@ -336,47 +329,35 @@ impl Question<'_> {
 }
 
 /// The reads of a batch, in order.
-pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
-    let mut cursor = Cursor(bytes);
+pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, DecodeError> {
+    let mut reader = Reader::new(bytes);
     let mut found = Vec::new();
-    while !cursor.0.is_empty() {
-        let position = u32::from_le_bytes(cursor.array()?);
-        let start = cursor.0;
-        let question = match cursor.byte()? {
-            COMMAND => cursor.command()?,
-            VERSIONS => Question::Versions(cursor.keys()?),
-            ASKED_FOR => Question::Deferred(Origin {
-                gateway: GatewayId {
-                    boot: Boot(u64::from_le_bytes(cursor.array()?)),
-                    worker: u16::from_le_bytes(cursor.array()?),
-                },
-                number: u64::from_le_bytes(cursor.array()?),
-                index: u32::from_le_bytes(cursor.array()?),
-            }),
+    while !reader.is_empty() {
+        let position = reader.u32()?;
+        let (start, unknown) = (reader.rest(), reader.error("a read"));
+        let question = match reader.u8()? {
+            COMMAND => read_command(&mut reader)?,
+            VERSIONS => Question::Versions(read_keys(&mut reader)?),
+            ASKED_FOR => Question::Deferred(read_origin(&mut reader)?),
             SEE => {
-                let block = cursor.text()?;
+                let block = reader.bytes()?;
                 let is_block = Operations::read_one(block, |operation| {
                     matches!(operation, keyspace::Operation::Block { .. })
                 });
                 if is_block != Some(true) {
-                    return Err(Malformed);
+                    return Err(unknown);
                 }
                 Question::See(block)
             }
-            FETCH => Question::Fetch(cursor.keys()?),
-            WOUND => Question::Wound(TxnId {
-                boot: Boot(u64::from_le_bytes(cursor.array()?)),
-                worker: u16::from_le_bytes(cursor.array()?),
-                seq: u64::from_le_bytes(cursor.array()?),
-                attempt: u32::from_le_bytes(cursor.array()?),
-            }),
+            FETCH => Question::Fetch(read_keys(&mut reader)?),
+            WOUND => Question::Wound(read_txn(&mut reader)?),
             WAITING_READ => Question::WaitingRead {
-                sequence: u64::from_le_bytes(cursor.array()?),
-                index: u32::from_le_bytes(cursor.array()?),
+                sequence: reader.u64()?,
+                index: reader.u32()?,
             },
-            _ => return Err(Malformed),
+            _ => return Err(unknown),
         };
-        let raw = &start[..start.len() - cursor.0.len()];
+        let raw = &start[..start.len() - reader.rest().len()];
         found.push(Read {
             position,
             question,
@@ -398,15 +379,15 @@ impl AnswersBuf {
         AnswersBuf(Rope::over(Vec::with_capacity(items * SHORT)))
     }
 
-    fn bytes(&mut self) -> &mut Vec<u8> {
+    fn out(&mut self) -> &mut Vec<u8> {
         self.0.bytes_mut()
     }
 
     /// The reply to a command, which `write` writes. Long values in it are shared.
     pub(crate) fn write_reply(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
         let start = self.0.mark();
-        self.bytes().push(REPLY);
-        put_length(self.bytes(), 0);
+        self.out().u8(REPLY);
+        self.out().count(0);
         let (at, before) = (self.0.mark(), self.0.len());
         write(&mut Writer::sharing(&mut self.0, protocol));
         // What is shared is soon as long as no message can be.
@@ -414,37 +395,37 @@ impl AnswersBuf {
             self.0.truncate(start);
             return self.reply_too_long();
         };
-        self.bytes()[at - size_of::<u32>()..at].copy_from_slice(&length.to_le_bytes());
+        self.out()[at - COUNT_BYTES..at].copy_from_slice(&length.to_le_bytes());
     }
 
     /// The reply to a command that may hold long values, which are shared.
     fn long_reply(&mut self, reply: &FrozenRope) {
-        self.bytes().push(REPLY);
-        put_length(self.bytes(), reply.len());
+        self.out().u8(REPLY);
+        self.out().count(reply.len());
         self.0.append_sharing(reply);
     }
 
     /// The reply to a command.
     pub(crate) fn reply(&mut self, reply: &[u8]) {
-        self.bytes().push(REPLY);
-        put_text(self.bytes(), reply);
+        self.out().u8(REPLY);
+        self.out().bytes(reply);
     }
 
     /// The replies to the commands of a block.
     pub(crate) fn block<'a>(&mut self, replies: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.bytes().push(BLOCK);
-        put_length(self.bytes(), replies.len());
-        replies.for_each(|reply| put_text(self.bytes(), reply));
+        self.out().u8(BLOCK);
+        self.out().count(replies.len());
+        replies.for_each(|reply| self.out().bytes(reply));
     }
 
     /// A condition of a block did not hold.
     pub(crate) fn refused(&mut self) {
-        self.bytes().push(REFUSED);
+        self.out().u8(REFUSED);
     }
 
     /// The answer comes later, by itself.
     pub(crate) fn deferred(&mut self) {
-        self.bytes().push(DEFERRED);
+        self.out().u8(DEFERRED);
     }
 
     /// Their bytes.
@@ -473,17 +454,17 @@ impl AnswersBuf {
 
     /// It would have had to wait, and too many do: nothing was done.
     pub(crate) fn crowded_out(&mut self) {
-        self.bytes().push(CROWDED_OUT);
+        self.out().u8(CROWDED_OUT);
     }
 
     /// It is longer than what can be told, and would be if it were asked again.
     fn too_long(&mut self) {
-        self.bytes().push(TOO_LONG_READ);
+        self.out().u8(TOO_LONG_READ);
     }
 
     /// Nothing is known of what is asked for.
     pub(crate) fn gone(&mut self) {
-        self.bytes().push(GONE);
+        self.out().u8(GONE);
     }
 
     /// What is there by this time of the group, and for how long it has been so.
@@ -495,23 +476,23 @@ impl AnswersBuf {
         replies: impl ExactSizeIterator<Item = &'a [u8]>,
     ) {
         self.seen_head(age, time, is_carried_out, replies.len());
-        replies.for_each(|reply| put_text(self.bytes(), reply));
+        replies.for_each(|reply| self.out().bytes(reply));
     }
 
     fn seen_head(&mut self, age: Duration, time: UnixMillis, is_carried_out: bool, count: usize) {
-        self.bytes().push(SEEN);
+        self.out().u8(SEEN);
         let nanos = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-        self.bytes().extend_from_slice(&nanos.to_le_bytes());
-        self.bytes().extend_from_slice(&time.0.to_le_bytes());
-        self.bytes().push(u8::from(is_carried_out));
-        put_length(self.bytes(), count);
+        self.out().u64(nanos);
+        self.out().i64(time.0);
+        self.out().bool(is_carried_out);
+        self.out().count(count);
     }
 
     /// The objects that are there by this time of the group, and for how long that has been so. Long strings in them are shared.
     pub(crate) fn seen_objects(&mut self, age: Duration, time: UnixMillis, seen: &[FrozenRope]) {
         self.seen_head(age, time, true, seen.len());
         for one in seen {
-            put_length(self.bytes(), one.len());
+            self.out().count(one.len());
             self.0.append_sharing(one);
         }
     }
@@ -536,15 +517,15 @@ impl AnswersBuf {
 
     /// The versions of keys.
     pub(crate) fn versions(&mut self, versions: impl ExactSizeIterator<Item = KeyVersion>) {
-        self.bytes().push(ANSWERED_VERSIONS);
-        put_length(self.bytes(), versions.len());
+        self.out().u8(ANSWERED_VERSIONS);
+        self.out().count(versions.len());
         for version in versions {
             let (tag, version) = match version {
                 KeyVersion::Absent(version) => (0, version),
                 KeyVersion::Present(version) => (1, version),
             };
-            self.bytes().push(tag);
-            self.bytes().extend_from_slice(&version.0.to_le_bytes());
+            self.out().u8(tag);
+            self.out().u64(version.0);
         }
     }
 
@@ -619,7 +600,7 @@ impl<'a> Answer<'a> {
 /// The answers to a batch.
 pub(crate) struct Answers<'a> {
     all: &'a FrozenRope,
-    cursor: Cursor<'a>,
+    reader: Reader<'a>,
     /// Those that were not passed yet.
     runs: &'a [(usize, Bytes)],
 }
@@ -628,12 +609,12 @@ impl<'a> Answers<'a> {
     pub(crate) fn new(all: &'a FrozenRope) -> Answers<'a> {
         Answers {
             all,
-            cursor: Cursor(all.bytes()),
+            reader: Reader::new(all.bytes()),
             runs: all.runs(),
         }
     }
 
-    fn reply(&mut self) -> Result<Answer<'a>, Malformed> {
+    fn reply(&mut self) -> Result<Answer<'a>, DecodeError> {
         let (marks, has_runs) = self.pass_text()?;
         if has_runs {
             return Ok(Answer::Long(self.all.part(marks)));
@@ -642,39 +623,40 @@ impl<'a> Answers<'a> {
     }
 
     /// Where the next text stands, and whether there are runs in it. Replies to commands have some, and objects that were seen.
-    fn pass_text(&mut self) -> Result<(Range<usize>, bool), Malformed> {
-        let mut rest = self.cursor.length()?;
-        let start = self.all.bytes().len() - self.cursor.0.len();
+    fn pass_text(&mut self) -> Result<(Range<usize>, bool), DecodeError> {
+        let error = self.reader.error("a text that ends outside of what is shared");
+        let mut rest = self.reader.u32()? as usize;
+        let start = self.reader.offset();
         let (mut end, before) = (start, self.runs.len());
         while let Some(((at, run), others)) = self.runs.split_first() {
-            let own = at.checked_sub(end).ok_or(Malformed)?;
+            let own = at.checked_sub(end).ok_or(error)?;
             if own >= rest {
                 break;
             }
-            rest = (rest - own).checked_sub(run.len()).ok_or(Malformed)?;
+            rest = (rest - own).checked_sub(run.len()).ok_or(error)?;
             end = *at;
             self.runs = others;
         }
         end += rest;
-        self.cursor.take(end - start)?;
+        self.reader.take(end - start)?;
         Ok((start..end, self.runs.len() < before))
     }
 
     /// The next one.
-    pub(crate) fn next(&mut self) -> Result<Answer<'a>, Malformed> {
-        let cursor = &mut self.cursor;
-        match cursor.byte()? {
+    pub(crate) fn next(&mut self) -> Result<Answer<'a>, DecodeError> {
+        let reader = &mut self.reader;
+        match reader.u8()? {
             REPLY => self.reply(),
-            BLOCK => Ok(Answer::Block(cursor.texts()?)),
+            BLOCK => Ok(Answer::Block(reader.list(COUNT_BYTES, Reader::bytes)?)),
             DEFERRED => Ok(Answer::Deferred),
             GONE => Ok(Answer::Gone),
             CROWDED_OUT => Ok(Answer::CrowdedOut),
             TOO_LONG_READ => Ok(Answer::TooLong),
             SEEN => {
-                let age = Duration::from_nanos(u64::from_le_bytes(cursor.array()?));
-                let time = UnixMillis(i64::from_le_bytes(cursor.array()?));
-                let is_carried_out = cursor.byte()? != 0;
-                let count = cursor.length()?;
+                let age = Duration::from_nanos(reader.u64()?);
+                let time = UnixMillis(reader.i64()?);
+                let is_carried_out = reader.bool()?;
+                let count = reader.count(COUNT_BYTES)?;
                 let (mut texts, mut has_runs) = (Vec::new(), false);
                 for _ in 0..count {
                     let (marks, has) = self.pass_text()?;
@@ -696,115 +678,51 @@ impl<'a> Answers<'a> {
             }
             REFUSED => Ok(Answer::Refused),
             ANSWERED_VERSIONS => {
-                let count = cursor.length()?;
-                let mut versions = Vec::new();
-                for _ in 0..count {
-                    let tag = cursor.byte()?;
-                    let version = Version(u64::from_le_bytes(cursor.array()?));
-                    versions.push(match tag {
-                        0 => KeyVersion::Absent(version),
-                        1 => KeyVersion::Present(version),
-                        _ => return Err(Malformed),
-                    });
-                }
+                let versions = reader.list(1 + 8, |reader| {
+                    let is_present = reader.bool()?;
+                    let version = Version(reader.u64()?);
+                    Ok(match is_present {
+                        false => KeyVersion::Absent(version),
+                        true => KeyVersion::Present(version),
+                    })
+                })?;
                 Ok(Answer::Versions(versions))
             }
-            _ => Err(Malformed),
+            _ => Err(reader.unknown("an answer")),
         }
     }
 
     /// Whether there are no more.
     pub(crate) fn is_over(&self) -> bool {
-        self.cursor.0.is_empty() && self.runs.is_empty()
+        self.reader.is_empty() && self.runs.is_empty()
     }
 }
 
-fn put_length(bytes: &mut Vec<u8>, length: usize) {
-    let length = u32::try_from(length).expect("frames are below 4 GiB, so their parts are");
-    bytes.extend_from_slice(&length.to_le_bytes());
+fn read_keys<'a>(reader: &mut Reader<'a>) -> Result<Vec<(Db, &'a [u8])>, DecodeError> {
+    reader.list(1 + COUNT_BYTES, |reader| Ok((read_db(reader)?, reader.bytes()?)))
 }
 
-fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {
-    put_length(bytes, text.len());
-    bytes.extend_from_slice(text);
-}
-
-/// Bytes being read.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(taken)
+fn read_command<'a>(reader: &mut Reader<'a>) -> Result<Question<'a>, DecodeError> {
+    let (db, protocol) = (read_db(reader)?, read_protocol(reader)?);
+    let touches = reader.u8()? & 1 != 0;
+    let count = reader.count(COUNT_BYTES)?;
+    let bytes = reader.rest();
+    let mut spans = Vec::new();
+    for _ in 0..count {
+        let text = reader.bytes()?;
+        let end = bytes.len() - reader.rest().len();
+        spans.push(Span {
+            start: (end - text.len()) as u32,
+            len: text.len() as u32,
+        });
     }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let taken = self.take(N)?;
-        Ok(taken.try_into().expect("take returns as many bytes as asked for"))
-    }
-
-    fn byte(&mut self) -> Result<u8, Malformed> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    fn length(&mut self) -> Result<usize, Malformed> {
-        Ok(u32::from_le_bytes(self.array()?) as usize)
-    }
-
-    fn text(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = self.length()?;
-        self.take(length)
-    }
-
-    fn texts(&mut self) -> Result<Vec<&'a [u8]>, Malformed> {
-        let mut texts = Vec::new();
-        for _ in 0..self.length()? {
-            texts.push(self.text()?);
-        }
-        Ok(texts)
-    }
-
-    fn keys(&mut self) -> Result<Vec<(Db, &'a [u8])>, Malformed> {
-        let mut keys = Vec::new();
-        for _ in 0..self.length()? {
-            let db = self.db()?;
-            keys.push((db, self.text()?));
-        }
-        Ok(keys)
-    }
-
-    fn db(&mut self) -> Result<Db, Malformed> {
-        Db::new(self.byte()?).ok_or(Malformed)
-    }
-
-    fn command(&mut self) -> Result<Question<'a>, Malformed> {
-        let db = self.db()?;
-        let protocol = match self.byte()? {
-            2 => Protocol::Resp2,
-            3 => Protocol::Resp3,
-            _ => return Err(Malformed),
-        };
-        let touches = self.byte()? & 1 != 0;
-        let count = self.length()?;
-        let bytes = self.0;
-        let mut spans = Vec::new();
-        for _ in 0..count {
-            let text = self.text()?;
-            let end = bytes.len() - self.0.len();
-            spans.push(Span {
-                start: (end - text.len()) as u32,
-                len: text.len() as u32,
-            });
-        }
-        Ok(Question::Command {
-            db,
-            protocol,
-            touches,
-            bytes,
-            spans,
-        })
-    }
+    Ok(Question::Command {
+        db,
+        protocol,
+        touches,
+        bytes,
+        spans,
+    })
 }
 
 #[cfg(test)]

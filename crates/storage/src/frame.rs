@@ -14,6 +14,7 @@
 
 use crate::disk::DiskFile;
 use crate::error::{Damage, StorageError};
+use codec::Reader;
 
 /// Bytes before the payload.
 pub(crate) const HEAD_BYTES: usize = 24;
@@ -53,13 +54,13 @@ fn head_checksum(head: &[u8; HEAD_BYTES], offset: u64, seal: u64) -> u32 {
 }
 
 fn u32_at(head: &[u8; HEAD_BYTES], at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&head[at..at + 4]);
-    u32::from_le_bytes(bytes)
+    Reader::new(&head[at..])
+        .u32()
+        .expect("all fields lie in the head")
 }
 
 fn number_of(head: &[u8; HEAD_BYTES]) -> u64 {
-    u64::from(u32_at(head, 8)) | u64::from(u32_at(head, 12)) << 32
+    Reader::new(&head[8..]).u64().expect("all fields lie in the head")
 }
 
 impl<F: DiskFile> Frames<'_, F> {

@@ -17,11 +17,12 @@
 //! Whoever writes it must have stopped for good before: a group may not vote or acknowledge after its state was taken.
 
 use crate::disk::{Disk, DiskFile};
+use crate::entry;
 use crate::error::{Damage, StorageError};
-use crate::fields::{Reader, Writer};
 use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::meta_log::HardState;
 use crate::replace;
+use codec::{DecodeError, Reader, Writer};
 use consensus::{Entry, Index, SnapshotPoint, Term};
 use ids::{GroupCount, GroupId, Incarnation, NodeId, Token};
 use mutations::Mutation;
@@ -117,7 +118,7 @@ impl<D: Disk> HandoverWriter<D> {
             let dropped = left_by.len().saturating_sub(STARTS_MAX);
             payload.u16((left_by.len() - dropped) as u16);
             for token in left_by[..1].iter().chain(&left_by[1 + dropped..]) {
-                payload.token(*token);
+                payload.u128(token.0);
             }
             payload.u16(positions.len() as u16);
             positions
@@ -133,12 +134,12 @@ impl<D: Disk> HandoverWriter<D> {
         Ok(())
     }
 
-    fn frame(&mut self, kind: u8, fill: impl FnOnce(&mut Writer<'_>)) -> Result<(), StorageError> {
+    fn frame(&mut self, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), StorageError> {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         bytes.resize(HEAD_BYTES, 0);
         bytes.push(kind);
-        fill(&mut Writer(&mut bytes));
+        fill(&mut bytes);
         let payload = &bytes[HEAD_BYTES..];
         if payload.len() > FRAME_BYTES_MAX as usize {
             return Err(StorageError::TooLarge {
@@ -169,7 +170,7 @@ impl<D: Disk> HandoverWriter<D> {
         self.open = Some(group);
         self.frame(GROUP, |payload| payload.u16(group.number()))?;
         log.iter()
-            .try_for_each(|entry| self.frame(LOG, |payload| payload.entry(entry)))
+            .try_for_each(|entry| self.frame(LOG, |payload| entry::write(payload, entry)))
     }
 
     /// Writes a piece of the open group's state.
@@ -179,7 +180,7 @@ impl<D: Disk> HandoverWriter<D> {
     pub fn block(&mut self, block: &[u8]) -> Result<(), StorageError> {
         assert!(self.open.is_some(), "state belongs to a group");
         assert!(block.len() <= Self::BLOCK_BYTES_MAX, "a block is short");
-        self.frame(BLOCK, |payload| payload.0.extend_from_slice(block))
+        self.frame(BLOCK, |payload| payload.raw(block))
     }
 
     /// Says that the open group is whole.
@@ -212,18 +213,18 @@ impl<D: Disk> HandoverWriter<D> {
     }
 }
 
-fn write_position(payload: &mut Writer<'_>, position: &Position) {
+fn write_position(payload: &mut Vec<u8>, position: &Position) {
     payload.u16(position.group.number());
     payload.u64(position.incarnation.0);
     payload.u64(position.hard.term.0);
     // No incarnation is zero.
     payload.u64(position.hard.vote.map_or(0, |vote| vote.0));
     payload.u64(position.hard.commit.0);
-    payload.point(&position.applied);
+    position.applied.encode(payload);
 }
 
-fn read_position(payload: &mut Reader<'_>) -> Option<Position> {
-    Some(Position {
+fn read_position(payload: &mut Reader<'_>) -> Result<Position, DecodeError> {
+    Ok(Position {
         group: GroupId::new(payload.u16()?),
         incarnation: Incarnation(payload.u64()?),
         hard: HardState {
@@ -231,7 +232,7 @@ fn read_position(payload: &mut Reader<'_>) -> Option<Position> {
             vote: Some(Incarnation(payload.u64()?)).filter(|vote| vote.0 != 0),
             commit: Index(payload.u64()?),
         },
-        applied: payload.point()?,
+        applied: SnapshotPoint::decode(payload)?,
     })
 }
 
@@ -362,7 +363,7 @@ impl<F: DiskFile> Handover<F> {
         let at = TITLE_BYTES + HEAD_BYTES as u64;
         let wrong = |expected: String, found: String| Damage::new(NAME, at, expected, found);
         let (written_by, left_by, positions) = read_table(&handover.payload)
-            .ok_or_else(|| wrong("a table of groups".to_owned(), "none".to_owned()))?;
+            .map_err(|_| wrong("a table of groups".to_owned(), "none".to_owned()))?;
         if written_by != node {
             let expected = format!("the table of node {}", node.0);
             return Err(wrong(expected, format!("that of node {}", written_by.0)).into());
@@ -399,7 +400,7 @@ impl<F: DiskFile> Handover<F> {
             .read_at(offset + HEAD_BYTES as u64, &mut end)
             .map_err(StorageError::io("read", NAME))?;
         let expected = || Damage::new(NAME, offset, "the end of a whole file", "something else");
-        let (groups, frames) = read_end(&end).ok_or_else(expected)?;
+        let (groups, frames) = read_end(&end).map_err(|_| expected())?;
         if groups != self.positions.len() as u64 {
             let found = format!("one of {groups}");
             let expected = format!("the end of a file of {} groups", self.positions.len());
@@ -474,30 +475,30 @@ impl<F: DiskFile> Handover<F> {
         let mut payload = Reader::new(&self.payload);
         let next = self.positions.get(self.whole);
         let kind = match (payload.u8(), &mut self.open, next) {
-            (Some(GROUP), open @ None, Some(next)) if payload.u16() == Some(next.group.number()) => {
+            (Ok(GROUP), open @ None, Some(next)) if payload.u16() == Ok(next.group.number()) => {
                 *open = Some(OpenGroup {
                     last: next.applied.index,
                     has_blocks: false,
                 });
-                payload.is_at_end().then_some(Kind::Group)
+                payload.is_empty().then_some(Kind::Group)
             }
-            (Some(LOG), Some(open), _) if !open.has_blocks => payload
-                .entry()
-                .filter(|entry| payload.is_at_end() && entry.index.0.checked_sub(1) == Some(open.last.0))
+            (Ok(LOG), Some(open), _) if !open.has_blocks => entry::read(&mut payload)
+                .ok()
+                .filter(|entry| payload.is_empty() && entry.index.0.checked_sub(1) == Some(open.last.0))
                 .map(|entry| {
                     open.last = entry.index;
                     Kind::Entry(entry)
                 }),
-            (Some(BLOCK), Some(open), _) => {
+            (Ok(BLOCK), Some(open), _) => {
                 open.has_blocks = true;
                 Some(Kind::Block)
             }
-            (Some(WHOLE), open @ Some(_), Some(next)) if payload.u16() == Some(next.group.number()) => {
+            (Ok(WHOLE), open @ Some(_), Some(next)) if payload.u16() == Ok(next.group.number()) => {
                 *open = None;
                 self.whole += 1;
-                payload.is_at_end().then_some(Kind::Whole)
+                payload.is_empty().then_some(Kind::Whole)
             }
-            (Some(END), None, None) if self.offset == self.size => {
+            (Ok(END), None, None) if self.offset == self.size => {
                 self.is_ended = true;
                 Some(Kind::End)
             }
@@ -527,33 +528,35 @@ fn seal(token: &Token) -> u64 {
     token.0 as u64
 }
 
-fn read_table(payload: &[u8]) -> Option<(NodeId, Vec<Token>, Vec<Position>)> {
+fn read_table(payload: &[u8]) -> Result<(NodeId, Vec<Token>, Vec<Position>), DecodeError> {
     let mut reader = Reader::new(payload);
     if reader.u8()? != TABLE {
-        return None;
+        return Err(reader.error("a table"));
     }
     let node = NodeId(reader.u64()?);
     let starts = usize::from(reader.u16()?);
     if starts > STARTS_MAX {
-        return None;
+        return Err(reader.error("no more starts than a file names"));
     }
-    let left_by = (0..starts).map(|_| reader.token()).collect::<Option<Vec<_>>>()?;
+    let left_by = (0..starts).map(|_| reader.u128().map(Token));
+    let left_by = left_by.collect::<Result<_, _>>()?;
     let count = reader.u16()?;
     if count > GroupCount::MAX {
-        return None;
+        return Err(reader.error("no more groups than there can be"));
     }
-    let positions = (0..count)
-        .map(|_| read_position(&mut reader))
-        .collect::<Option<Vec<_>>>()?;
-    reader.is_at_end().then_some((node, left_by, positions))
+    let positions = (0..count).map(|_| read_position(&mut reader));
+    let positions = positions.collect::<Result<_, _>>()?;
+    reader.end()?;
+    Ok((node, left_by, positions))
 }
 
 /// Groups, and frames before this one.
-fn read_end(payload: &[u8]) -> Option<(u64, u64)> {
+fn read_end(payload: &[u8]) -> Result<(u64, u64), DecodeError> {
     let mut reader = Reader::new(payload);
     if reader.u8()? != END {
-        return None;
+        return Err(reader.error("an end"));
     }
     let counts = (reader.u64()?, reader.u64()?);
-    reader.is_at_end().then_some(counts)
+    reader.end()?;
+    Ok(counts)
 }

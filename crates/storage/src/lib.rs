@@ -12,8 +12,8 @@
 
 mod directory;
 mod disk;
+mod entry;
 mod error;
-mod fields;
 mod frame;
 mod handover;
 mod identity;

@@ -19,10 +19,11 @@
 //! 3. Term and commit never go back; in one term there is one vote.
 
 use crate::disk::{Disk, DiskFile};
+use crate::entry;
 use crate::error::{Damage, StorageError};
-use crate::fields::{Reader, Writer};
 use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::replace::Replacement;
+use codec::{DecodeError, Reader, Writer};
 use consensus::{Entry, Index, SnapshotPoint, Term};
 use ids::Incarnation;
 use mutations::Mutation;
@@ -174,9 +175,9 @@ impl MetaState {
     fn encode(&self) -> Vec<u8> {
         let mut payload = Vec::new();
         if let Some(snapshot) = &self.snapshot {
-            Writer(&mut payload).u8(SNAPSHOT);
-            Writer(&mut payload).point(&snapshot.point);
-            Writer(&mut payload).bytes(&snapshot.state);
+            payload.u8(SNAPSHOT);
+            snapshot.point.encode(&mut payload);
+            payload.long_bytes(&snapshot.state);
         }
         encode_changes(&mut payload, &self.entries, Some(self.hard));
         payload
@@ -185,58 +186,53 @@ impl MetaState {
     /// Takes in what a frame says. The error says where in the payload, and what is wrong.
     fn take_payload(&mut self, payload: &[u8]) -> Result<(), (u64, &'static str)> {
         let mut reader = Reader::new(payload);
-        while !reader.is_at_end() {
-            let at = reader.position() as u64;
-            let taken = match reader.u8() {
-                Some(HARD) => read_hard(&mut reader).map(|hard| self.put_hard(hard)),
-                Some(ENTRY) => reader.entry().map(|entry| self.put_entry(entry)),
-                Some(SNAPSHOT) => read_snapshot(&mut reader).map(|snapshot| self.put_snapshot(snapshot)),
-                _ => None,
-            };
+        while !reader.is_empty() {
+            let at = reader.offset() as u64;
+            let taken = self.take_record(&mut reader);
             taken
                 .unwrap_or(Err("a record that is none"))
                 .map_err(|wrong| (at, wrong))?;
         }
         Ok(())
     }
+
+    /// Takes in the next record. The inner error says which invariant forbids it.
+    fn take_record(&mut self, reader: &mut Reader<'_>) -> Result<Result<(), &'static str>, DecodeError> {
+        Ok(match reader.u8()? {
+            HARD => self.put_hard(read_hard(reader)?),
+            ENTRY => self.put_entry(entry::read(reader)?),
+            SNAPSHOT => self.put_snapshot(read_snapshot(reader)?),
+            _ => return Err(reader.unknown("a kind of record")),
+        })
+    }
 }
 
-fn read_hard(reader: &mut Reader<'_>) -> Option<HardState> {
-    let term = Term(reader.u64()?);
-    let vote = match reader.u8()? {
-        0 => None,
-        1 => Some(Incarnation(reader.u64()?)),
-        _ => return None,
-    };
-    let commit = Index(reader.u64()?);
-    Some(HardState { term, vote, commit })
+fn read_hard(reader: &mut Reader<'_>) -> Result<HardState, DecodeError> {
+    Ok(HardState {
+        term: Term(reader.u64()?),
+        vote: reader.option(|reader| reader.u64().map(Incarnation))?,
+        commit: Index(reader.u64()?),
+    })
 }
 
-fn read_snapshot(reader: &mut Reader<'_>) -> Option<Snapshot> {
-    Some(Snapshot {
-        point: reader.point()?,
-        state: reader.bytes()?.to_vec(),
+fn read_snapshot(reader: &mut Reader<'_>) -> Result<Snapshot, DecodeError> {
+    Ok(Snapshot {
+        point: SnapshotPoint::decode(reader)?,
+        state: reader.long_bytes()?.to_vec(),
     })
 }
 
 /// Entries first: what is committed must be there before it is said to be.
 fn encode_changes(payload: &mut Vec<u8>, entries: &[Entry], hard: Option<HardState>) {
-    let mut writer = Writer(payload);
     for entry in entries {
-        writer.u8(ENTRY);
-        writer.entry(entry);
+        payload.u8(ENTRY);
+        entry::write(payload, entry);
     }
     if let Some(hard) = hard {
-        writer.u8(HARD);
-        writer.u64(hard.term.0);
-        match hard.vote {
-            None => writer.u8(0),
-            Some(vote) => {
-                writer.u8(1);
-                writer.u64(vote.0);
-            }
-        }
-        writer.u64(hard.commit.0);
+        payload.u8(HARD);
+        payload.u64(hard.term.0);
+        payload.option(&hard.vote, |payload, vote| payload.u64(vote.0));
+        payload.u64(hard.commit.0);
     }
 }
 

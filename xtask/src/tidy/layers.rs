@@ -6,7 +6,7 @@ use crate::tree::Tree;
 
 /// From the bottom. A crate uses crates of earlier rows, and what `BESIDE` adds.
 pub(crate) const LAYERS: &[&[&str]] = &[
-    &["ids", "mutations", "history", "transcript"],
+    &["ids", "codec", "mutations", "history", "transcript"],
     &["resp", "command", "txn"],
     &["keyspace", "consensus", "ring"],
     &["replica", "control", "peer-wire", "options"],

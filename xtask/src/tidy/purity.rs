@@ -7,6 +7,7 @@ use crate::tree::Tree;
 
 const PURE: &[&str] = &[
     "ids",
+    "codec",
     "mutations",
     "resp",
     "command",

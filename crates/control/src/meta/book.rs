@@ -7,7 +7,8 @@ use super::message::Blob;
 use super::proposal::{Author, Proposal};
 use crate::command::{Outcome, Refusal};
 use crate::state::State;
-use crate::wire::{self, DecodeError, Input, Wire, wire_struct};
+use crate::wire::{self, Wire, wire_struct};
+use codec::{DecodeError, Reader};
 use consensus::Index;
 use ids::{Incarnation, NodeId, Token};
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ impl Wire for Book {
         self.configured.put(out);
     }
 
-    fn take(input: &mut Input<'_>) -> Result<Book, DecodeError> {
+    fn take(input: &mut Reader<'_>) -> Result<Book, DecodeError> {
         Ok(Book {
             state: State::restore(&Blob::take(input)?.0)?,
             lines: Wire::take(input)?,

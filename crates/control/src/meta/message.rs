@@ -8,7 +8,8 @@
 //!   members   --Raft, Beat, BeatAnswer--> members    who leads --State--> a new member --StateHeld--> who leads
 //! ```
 //!
-//! Any of them may be lost, come twice, or late. Decoding is total.
+//! Any of them may be lost, come twice, or late. Decoding is total. What members say to each other stands in it as replicas of any
+//! group say it (`consensus/wire.rs`).
 
 use crate::command::{Beginning, Outcome, Refusal, Replica};
 use crate::given_up::GivenUp;
@@ -18,20 +19,15 @@ use crate::observations::GroupReport;
 use crate::settings::Setting;
 use crate::step::Order;
 use crate::survivor::Survivor;
-use crate::wire::{self, DecodeError, Input, Wire, wire_enum, wire_newtype, wire_struct};
-use bytes::Bytes;
-use consensus::{
-    Beat, BeatAnswer, Body, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term,
-};
+use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
+use codec::{DecodeError, Reader, Writer};
+use consensus::{Beat, BeatAnswer, Index, Message, SnapshotPoint, Term};
 use ids::{Boot, Epoch, Incarnation, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The format of messages.
-const FORMAT: u8 = 1;
-
-/// Most entries of one message: more than fit in the bytes that consensus puts into one. A longer list is an error.
-const ENTRIES_MAX: usize = 1 << 14;
+const FORMAT: u8 = 2;
 
 /// One message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -175,15 +171,15 @@ impl Wire for Blob {
         put_bytes(&self.0, out);
     }
 
-    fn take(input: &mut Input<'_>) -> Result<Blob, DecodeError> {
-        let length = usize::try_from(u64::take(input)?).unwrap_or(usize::MAX);
-        Ok(Blob(input.bytes(length)?.to_vec()))
+    fn take(input: &mut Reader<'_>) -> Result<Blob, DecodeError> {
+        let length = usize::try_from(input.varint()?).unwrap_or(usize::MAX);
+        Ok(Blob(input.take(length)?.to_vec()))
     }
 }
 
 fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    (bytes.len() as u64).put(out);
-    out.extend_from_slice(bytes);
+    out.varint(bytes.len() as u64);
+    out.raw(bytes);
 }
 
 impl Wire for MetaMessage {
@@ -191,15 +187,15 @@ impl Wire for MetaMessage {
         match self {
             MetaMessage::Raft(message) => {
                 out.push(1);
-                message.put(out);
+                message.encode(out);
             }
             MetaMessage::Beat(beat) => {
                 out.push(2);
-                beat.put(out);
+                beat.encode(out);
             }
             MetaMessage::BeatAnswer(answer) => {
                 out.push(3);
-                answer.put(out);
+                answer.encode(out);
             }
             MetaMessage::Request { id, proposal } => {
                 out.push(4);
@@ -247,7 +243,7 @@ impl Wire for MetaMessage {
                 out.push(11);
                 from.put(out);
                 to.put(out);
-                point.put(out);
+                point.encode(out);
                 put_bytes(state, out);
             }
             MetaMessage::StateHeld {
@@ -265,11 +261,11 @@ impl Wire for MetaMessage {
         }
     }
 
-    fn take(input: &mut Input<'_>) -> Result<MetaMessage, DecodeError> {
-        Ok(match input.byte()? {
-            1 => MetaMessage::Raft(Wire::take(input)?),
-            2 => MetaMessage::Beat(Wire::take(input)?),
-            3 => MetaMessage::BeatAnswer(Wire::take(input)?),
+    fn take(input: &mut Reader<'_>) -> Result<MetaMessage, DecodeError> {
+        Ok(match input.u8()? {
+            1 => MetaMessage::Raft(Message::decode(input)?),
+            2 => MetaMessage::Beat(Beat::decode(input)?),
+            3 => MetaMessage::BeatAnswer(BeatAnswer::decode(input)?),
             4 => MetaMessage::Request {
                 id: Wire::take(input)?,
                 proposal: Blob::take(input)?.0,
@@ -293,7 +289,7 @@ impl Wire for MetaMessage {
             11 => MetaMessage::State {
                 from: Wire::take(input)?,
                 to: Wire::take(input)?,
-                point: Wire::take(input)?,
+                point: SnapshotPoint::decode(input)?,
                 state: Blob::take(input)?.0,
             },
             12 => MetaMessage::StateHeld {
@@ -360,8 +356,8 @@ impl Wire for Outcome {
         }
     }
 
-    fn take(input: &mut Input<'_>) -> Result<Outcome, DecodeError> {
-        Ok(match input.byte()? {
+    fn take(input: &mut Reader<'_>) -> Result<Outcome, DecodeError> {
+        Ok(match input.u8()? {
             1 => Outcome::Done,
             2 => Outcome::Started {
                 node: Wire::take(input)?,
@@ -403,186 +399,4 @@ wire_enum!(Order {
     3 Transfer { to },
 });
 
-// ---- consensus
-
 wire_newtype!(Index, Term);
-wire_struct!(Members {
-    voters,
-    learners,
-    outgoing,
-    learners_next,
-    ends_itself
-});
-wire_struct!(SnapshotPoint { index, term, members });
-wire_struct!(Message { from, to, term, body });
-wire_struct!(Claim {
-    group,
-    term,
-    leader,
-    to
-});
-wire_struct!(Beat {
-    boot,
-    number,
-    digest,
-    claims
-});
-wire_struct!(BeatAnswer {
-    boot,
-    number,
-    digest,
-    refused
-});
-
-impl Wire for Entry {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.term.put(out);
-        self.index.put(out);
-        match &self.payload {
-            Payload::Data(bytes) => {
-                out.push(1);
-                put_bytes(bytes, out);
-            }
-            Payload::Members(bytes) => {
-                out.push(2);
-                put_bytes(bytes, out);
-            }
-        }
-    }
-
-    fn take(input: &mut Input<'_>) -> Result<Entry, DecodeError> {
-        Ok(Entry {
-            term: Wire::take(input)?,
-            index: Wire::take(input)?,
-            payload: match input.byte()? {
-                1 => Payload::Data(Bytes::from(Blob::take(input)?.0)),
-                2 => Payload::Members(Blob::take(input)?.0),
-                _ => return Err(input.error("a tag of a payload")),
-            },
-        })
-    }
-}
-
-impl Wire for Body {
-    fn put(&self, out: &mut Vec<u8>) {
-        match self {
-            Body::Append {
-                log_term,
-                index,
-                commit,
-                entries,
-            } => {
-                out.push(1);
-                log_term.put(out);
-                index.put(out);
-                commit.put(out);
-                (entries.len() as u64).put(out);
-                entries.iter().for_each(|entry| entry.put(out));
-            }
-            Body::AppendAnswer {
-                index,
-                commit,
-                reject,
-            } => {
-                out.push(2);
-                index.put(out);
-                commit.put(out);
-                reject.put(out);
-            }
-            Body::Heartbeat { commit, read } => {
-                out.push(3);
-                commit.put(out);
-                read.put(out);
-            }
-            Body::HeartbeatAnswer { commit, read } => {
-                out.push(4);
-                commit.put(out);
-                read.put(out);
-            }
-            Body::Vote {
-                is_pre,
-                index,
-                log_term,
-                commit,
-                priority,
-                is_transfer,
-            } => {
-                out.push(5);
-                is_pre.put(out);
-                index.put(out);
-                log_term.put(out);
-                commit.put(out);
-                priority.cast_unsigned().put(out);
-                is_transfer.put(out);
-            }
-            Body::VoteAnswer {
-                is_pre,
-                reject,
-                commit,
-            } => {
-                out.push(6);
-                is_pre.put(out);
-                reject.put(out);
-                commit.put(out);
-            }
-            Body::Snapshot(point) => {
-                out.push(7);
-                point.put(out);
-            }
-            Body::TimeoutNow => out.push(8),
-        }
-    }
-
-    fn take(input: &mut Input<'_>) -> Result<Body, DecodeError> {
-        Ok(match input.byte()? {
-            1 => Body::Append {
-                log_term: Wire::take(input)?,
-                index: Wire::take(input)?,
-                commit: Wire::take(input)?,
-                entries: take_entries(input)?,
-            },
-            2 => Body::AppendAnswer {
-                index: Wire::take(input)?,
-                commit: Wire::take(input)?,
-                reject: Wire::take(input)?,
-            },
-            3 => Body::Heartbeat {
-                commit: Wire::take(input)?,
-                read: Wire::take(input)?,
-            },
-            4 => Body::HeartbeatAnswer {
-                commit: Wire::take(input)?,
-                read: Wire::take(input)?,
-            },
-            5 => Body::Vote {
-                is_pre: Wire::take(input)?,
-                index: Wire::take(input)?,
-                log_term: Wire::take(input)?,
-                commit: Wire::take(input)?,
-                priority: u64::take(input)?.cast_signed(),
-                is_transfer: Wire::take(input)?,
-            },
-            6 => Body::VoteAnswer {
-                is_pre: Wire::take(input)?,
-                reject: Wire::take(input)?,
-                commit: Wire::take(input)?,
-            },
-            7 => Body::Snapshot(Wire::take(input)?),
-            8 => Body::TimeoutNow,
-            _ => return Err(input.error("a tag of a body")),
-        })
-    }
-}
-
-/// Nothing is reserved before the bytes are there.
-fn take_entries(input: &mut Input<'_>) -> Result<Vec<Entry>, DecodeError> {
-    let count = usize::try_from(u64::take(input)?).unwrap_or(usize::MAX);
-    if count > ENTRIES_MAX {
-        return Err(input.error("fewer entries"));
-    }
-    let mut entries = Vec::new();
-    for _ in 0..count {
-        entries.push(Entry::take(input)?);
-    }
-    Ok(entries)
-}

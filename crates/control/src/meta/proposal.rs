@@ -1,7 +1,8 @@
 //! What stands in the meta group's log, and who has proposed it.
 
 use crate::command::Command;
-use crate::wire::{self, DecodeError, wire_struct};
+use crate::wire::{self, wire_struct};
+use codec::DecodeError;
 use ids::{NodeId, Token};
 
 /// The format of proposals.

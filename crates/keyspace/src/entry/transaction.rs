@@ -19,11 +19,17 @@
 //!  participants count u32 | (group u16 | generation u64)*
 //! ```
 
-use super::{BlockCommand, CommandView, Condition, Cursor, EffectView, EntryError, Operations, Source};
+use super::{
+    BlockCommand, CommandView, Condition, EffectView, Operations, Source, read_command, read_commands,
+    read_conditions, read_effects,
+};
 use crate::effects::Effect;
-use crate::form::{self, Rest};
+use crate::fields::{
+    read_db, read_gateway, read_participants, read_txn, write_gateway, write_participants, write_txn,
+};
 use crate::requests::KeptResult;
-use ids::{Boot, Db, GatewayId, GroupId, UnixMillis};
+use codec::{COUNT_BYTES, DecodeError, Reader, Writer};
+use ids::{Db, GatewayId, UnixMillis};
 use resp::{Args, Span};
 use std::borrow::Cow;
 use txn::{Participant, Participants, TxnId};
@@ -86,24 +92,24 @@ impl<'a> Pairs<'a> {
     /// Of words that are keys and values in turn.
     pub fn of(words: Args<'_>) -> Pairs<'static> {
         let mut bytes = Vec::with_capacity(words.byte_len() + words.len() * size_of::<u32>());
-        words.iter().for_each(|word| form::text(&mut bytes, word));
+        words.iter().for_each(|word| bytes.bytes(word));
         Pairs(bytes.into())
     }
 
     /// Of bytes that hold them and nothing else.
-    pub(crate) fn read(bytes: &'a [u8]) -> Option<Pairs<'a>> {
-        let mut rest = Rest(bytes);
-        while !rest.0.is_empty() {
-            rest.text()?;
-            rest.text()?;
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Pairs<'a>, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            reader.bytes()?;
+            reader.bytes()?;
         }
-        Some(Pairs(bytes.into()))
+        Ok(Pairs(bytes.into()))
     }
 
     /// Each key with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut rest = Rest(&self.0);
-        std::iter::from_fn(move || rest.text().zip(rest.text()))
+        let mut reader = Reader::new(&self.0);
+        std::iter::from_fn(move || Some((reader.bytes().ok()?, reader.bytes().ok()?)))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -160,9 +166,6 @@ pub struct Forget {
     /// Sequence and attempt of others that are over.
     pub over: Vec<(u64, u32)>,
 }
-
-/// A group, and its generation.
-const PARTICIPANT_BYTES: usize = 2 + 8;
 
 /// [`Prepare`] with its arguments' positions found.
 pub(super) struct PrepareView<'a> {
@@ -255,7 +258,7 @@ impl Operations {
         self.conditions(&prepare.expects);
         match &prepare.work {
             Work::Evaluate { commands, is_strict } => {
-                self.bytes.extend_from_slice(&[1, u8::from(*is_strict)]);
+                self.out.raw(&[1, u8::from(*is_strict)]);
                 self.commands(commands);
             }
             Work::Install {
@@ -263,21 +266,18 @@ impl Operations {
                 after_lock,
                 result,
             } => {
-                self.bytes.extend_from_slice(&[2, u8::from(*after_lock)]);
+                self.out.raw(&[2, u8::from(*after_lock)]);
                 self.effects(effects);
-                self.bytes.push(u8::from(result.is_some()));
-                if let Some(result) = result {
-                    result.encode(&mut self.bytes);
-                }
+                self.out.option(result, |out, result| result.encode(out));
             }
             Work::InPlace { steps, after_lock } => {
-                self.bytes.extend_from_slice(&[3, u8::from(*after_lock)]);
-                self.length(steps.len());
+                self.out.raw(&[3, u8::from(*after_lock)]);
+                self.out.count(steps.len());
                 steps.iter().for_each(|step| self.step(step));
             }
             Work::Put { db, pairs } => {
-                self.bytes.extend_from_slice(&[4, db.number()]);
-                self.text(pairs.bytes());
+                self.out.raw(&[4, db.number()]);
+                self.out.bytes(pairs.bytes());
             }
         }
     }
@@ -285,11 +285,11 @@ impl Operations {
     fn step(&mut self, step: &Step<'_>) {
         match step {
             Step::Run(BlockCommand { db, protocol, args }) => {
-                self.bytes.push(1);
+                self.out.u8(1);
                 self.command(*db, *protocol, *args);
             }
             Step::Install(effects) => {
-                self.bytes.push(2);
+                self.out.u8(2);
                 self.effects(effects);
             }
         }
@@ -297,212 +297,132 @@ impl Operations {
 
     pub(super) fn lock(&mut self, lock: &Lock<'_>) {
         self.head(lock.txn, lock.began, &lock.participants);
-        self.bytes.push(u8::from(lock.is_whole));
-        self.length(lock.keys.len());
+        self.out.bool(lock.is_whole);
+        self.out.count(lock.keys.len());
         for (db, key, alone) in &lock.keys {
-            self.bytes.extend_from_slice(&[db.number(), u8::from(*alone)]);
-            self.text(key);
+            self.out.raw(&[db.number(), u8::from(*alone)]);
+            self.out.bytes(key);
         }
     }
 
     pub(super) fn resolve(&mut self, resolve: &Resolve) {
-        self.length(resolve.decisions.len());
-        for (txn, is_committed) in &resolve.decisions {
-            self.txn(*txn);
-            self.bytes.push(u8::from(*is_committed));
-        }
+        self.out.list(&resolve.decisions, |out, &(txn, is_committed)| {
+            write_txn(out, txn);
+            out.bool(is_committed);
+        });
     }
 
     pub(super) fn forget(&mut self, forget: &Forget) {
-        self.bytes
-            .extend_from_slice(&forget.coordinator.boot.0.to_le_bytes());
-        self.bytes
-            .extend_from_slice(&forget.coordinator.worker.to_le_bytes());
-        self.bytes.extend_from_slice(&forget.low.to_le_bytes());
-        self.length(forget.over.len());
-        for (seq, attempt) in &forget.over {
-            self.bytes.extend_from_slice(&seq.to_le_bytes());
-            self.bytes.extend_from_slice(&attempt.to_le_bytes());
-        }
+        write_gateway(&mut self.out, forget.coordinator);
+        self.out.u64(forget.low);
+        self.out.list(&forget.over, |out, &(seq, attempt)| {
+            out.u64(seq);
+            out.u32(attempt);
+        });
     }
 
     fn head(&mut self, txn: TxnId, began: UnixMillis, participants: &[Participant]) {
-        self.txn(txn);
-        self.bytes.extend_from_slice(&began.0.to_le_bytes());
-        self.participants(participants);
-    }
-
-    pub(super) fn txn(&mut self, txn: TxnId) {
-        write_txn(&mut self.bytes, txn);
-    }
-
-    pub(super) fn participants(&mut self, participants: &[Participant]) {
-        self.length(participants.len());
-        for participant in participants {
-            write_participant(&mut self.bytes, *participant);
-        }
+        write_txn(&mut self.out, txn);
+        self.out.i64(began.0);
+        write_participants(&mut self.out, participants);
     }
 }
 
-/// Writes a transaction's name.
-pub(crate) fn write_txn(to: &mut Vec<u8>, txn: TxnId) {
-    to.extend_from_slice(&txn.boot.0.to_le_bytes());
-    to.extend_from_slice(&txn.worker.to_le_bytes());
-    to.extend_from_slice(&txn.seq.to_le_bytes());
-    to.extend_from_slice(&txn.attempt.to_le_bytes());
+pub(super) fn read_prepare<'a>(
+    reader: &mut Reader<'a>,
+    spans: &mut Vec<Span>,
+) -> Result<PrepareView<'a>, DecodeError> {
+    let (txn, began, participants) = read_head(reader)?;
+    let (conditions, expects) = (read_conditions(reader)?, read_conditions(reader)?);
+    let work = match reader.u8()? {
+        1 => WorkView::Evaluate {
+            is_strict: reader.bool()?,
+            commands: read_commands(reader, spans)?,
+        },
+        2 => {
+            let after_lock = reader.bool()?;
+            let effects = read_effects(reader)?;
+            let result = reader.option(KeptResult::decode)?;
+            WorkView::Install {
+                effects,
+                after_lock,
+                result,
+            }
+        }
+        3 => {
+            let after_lock = reader.bool()?;
+            let steps = reader.list(1 + COUNT_BYTES, |reader| match reader.u8()? {
+                1 => Ok(StepView::Run(read_command(reader, spans)?)),
+                2 => Ok(StepView::Install(read_effects(reader)?)),
+                _ => Err(reader.unknown("a step")),
+            })?;
+            WorkView::InPlace { steps, after_lock }
+        }
+        4 => {
+            let (db, pairs) = (read_db(reader)?, reader.bytes()?);
+            Pairs::read(pairs)?;
+            WorkView::Put { db, pairs }
+        }
+        _ => return Err(reader.unknown("work")),
+    };
+    Ok(PrepareView {
+        txn,
+        began,
+        participants,
+        conditions,
+        expects,
+        work,
+    })
 }
 
-/// Writes a participant.
-pub(crate) fn write_participant(to: &mut Vec<u8>, participant: Participant) {
-    to.extend_from_slice(&participant.group.number().to_le_bytes());
-    to.extend_from_slice(&participant.generation.to_le_bytes());
+/// How many effects a coordinator has computed, which follow; `None` of another operation.
+pub(super) fn read_effects_of_prepare(reader: &mut Reader<'_>) -> Result<Option<usize>, DecodeError> {
+    if reader.u8()? != super::PREPARE_TAG {
+        return Ok(None);
+    }
+    read_head(reader)?;
+    read_conditions(reader)?;
+    read_conditions(reader)?;
+    if reader.u8()? != 2 {
+        return Ok(None);
+    }
+    reader.bool()?;
+    Ok(Some(reader.u32()? as usize))
 }
 
-impl<'a> Cursor<'a> {
-    pub(super) fn prepare(&mut self, spans: &mut Vec<Span>) -> Result<PrepareView<'a>, EntryError> {
-        let (txn, began, participants) = self.head()?;
-        let (conditions, expects) = (self.conditions()?, self.conditions()?);
-        let work = match self.byte()? {
-            1 => WorkView::Evaluate {
-                is_strict: self.flag()?,
-                commands: self.commands(spans)?,
-            },
-            2 => {
-                let after_lock = self.flag()?;
-                let effects = self.effects()?;
-                let result = match self.flag()? {
-                    true => Some(self.read(KeptResult::decode)?),
-                    false => None,
-                };
-                WorkView::Install {
-                    effects,
-                    after_lock,
-                    result,
-                }
-            }
-            3 => {
-                let (after_lock, count) = (self.flag()?, self.length()?);
-                let mut steps = Vec::new();
-                for _ in 0..count {
-                    steps.push(match self.byte()? {
-                        1 => StepView::Run(self.command(spans)?),
-                        2 => StepView::Install(self.effects()?),
-                        _ => return Err(EntryError::Unknown),
-                    });
-                }
-                WorkView::InPlace { steps, after_lock }
-            }
-            4 => {
-                let (db, pairs) = (self.db()?, self.text()?);
-                Pairs::read(pairs).ok_or(EntryError::Short)?;
-                WorkView::Put { db, pairs }
-            }
-            _ => return Err(EntryError::Unknown),
-        };
-        Ok(PrepareView {
-            txn,
-            began,
-            participants,
-            conditions,
-            expects,
-            work,
-        })
-    }
+pub(super) fn read_lock<'a>(reader: &mut Reader<'a>) -> Result<Lock<'a>, DecodeError> {
+    let (txn, began, participants) = read_head(reader)?;
+    let is_whole = reader.bool()?;
+    let keys = reader.list(2 + COUNT_BYTES, |reader| {
+        let (db, alone) = (read_db(reader)?, reader.bool()?);
+        Ok((db, reader.bytes()?, alone))
+    })?;
+    Ok(Lock {
+        txn,
+        began,
+        participants,
+        is_whole,
+        keys,
+    })
+}
 
-    /// How many effects a coordinator has computed, which follow; `None` of another operation.
-    pub(super) fn effects_of_prepare(&mut self) -> Result<Option<usize>, EntryError> {
-        if self.byte()? != super::PREPARE_TAG {
-            return Ok(None);
-        }
-        self.head()?;
-        self.conditions()?;
-        self.conditions()?;
-        if self.byte()? != 2 {
-            return Ok(None);
-        }
-        self.flag()?;
-        self.length().map(Some)
-    }
+pub(super) fn read_resolve(reader: &mut Reader<'_>) -> Result<Resolve, DecodeError> {
+    let decisions = reader.list(8 + 2 + 8 + 4 + 1, |reader| {
+        Ok((read_txn(reader)?, reader.bool()?))
+    })?;
+    Ok(Resolve { decisions })
+}
 
-    pub(super) fn lock(&mut self) -> Result<Lock<'a>, EntryError> {
-        let (txn, began, participants) = self.head()?;
-        let is_whole = self.flag()?;
-        let mut keys = Vec::new();
-        for _ in 0..self.length()? {
-            let (db, alone) = (self.db()?, self.flag()?);
-            keys.push((db, self.text()?, alone));
-        }
-        Ok(Lock {
-            txn,
-            began,
-            participants,
-            is_whole,
-            keys,
-        })
-    }
+pub(super) fn read_forget(reader: &mut Reader<'_>) -> Result<Forget, DecodeError> {
+    Ok(Forget {
+        coordinator: read_gateway(reader)?,
+        low: reader.u64()?,
+        over: reader.list(8 + 4, |reader| Ok((reader.u64()?, reader.u32()?)))?,
+    })
+}
 
-    pub(super) fn resolve(&mut self) -> Result<Resolve, EntryError> {
-        let mut decisions = Vec::new();
-        for _ in 0..self.length()? {
-            decisions.push((self.txn()?, self.flag()?));
-        }
-        Ok(Resolve { decisions })
-    }
-
-    pub(super) fn forget(&mut self) -> Result<Forget, EntryError> {
-        let coordinator = GatewayId {
-            boot: Boot(self.long()?),
-            worker: u16::from_le_bytes(self.array()?),
-        };
-        let low = self.long()?;
-        let mut over = Vec::new();
-        for _ in 0..self.length()? {
-            let seq = self.long()?;
-            over.push((seq, u32::from_le_bytes(self.array()?)));
-        }
-        Ok(Forget {
-            coordinator,
-            low,
-            over,
-        })
-    }
-
-    fn head(&mut self) -> Result<(TxnId, UnixMillis, Participants), EntryError> {
-        let txn = self.txn()?;
-        let began = UnixMillis(i64::from_le_bytes(self.array()?));
-        Ok((txn, began, self.participants()?))
-    }
-
-    pub(super) fn txn(&mut self) -> Result<TxnId, EntryError> {
-        Ok(TxnId {
-            boot: Boot(self.long()?),
-            worker: u16::from_le_bytes(self.array()?),
-            seq: self.long()?,
-            attempt: u32::from_le_bytes(self.array()?),
-        })
-    }
-
-    pub(super) fn participants(&mut self) -> Result<Participants, EntryError> {
-        let count = self.length()?;
-        let bytes = count.checked_mul(PARTICIPANT_BYTES).ok_or(EntryError::Short)?;
-        let (each, _) = self.take(bytes)?.as_chunks::<PARTICIPANT_BYTES>();
-        let participant = |&[a, b, generation @ ..]: &[u8; PARTICIPANT_BYTES]| Participant {
-            group: GroupId::new(u16::from_le_bytes([a, b])),
-            generation: u64::from_le_bytes(generation),
-        };
-        // In one allocation: how many there are is known.
-        Ok(each.iter().map(participant).collect())
-    }
-
-    fn long(&mut self) -> Result<u64, EntryError> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn flag(&mut self) -> Result<bool, EntryError> {
-        match self.byte()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(EntryError::Unknown),
-        }
-    }
+fn read_head(reader: &mut Reader<'_>) -> Result<(TxnId, UnixMillis, Participants), DecodeError> {
+    let txn = read_txn(reader)?;
+    let began = UnixMillis(reader.i64()?);
+    Ok((txn, began, read_participants(reader)?))
 }

@@ -13,7 +13,6 @@
 
 use super::Keyspace;
 use crate::directories::Location;
-use crate::form::Rest;
 use crate::limits::Limits;
 use crate::object::{Object, VERSION_MAX};
 use crate::requests::Requests;
@@ -23,17 +22,16 @@ use crate::transfer::TRANSFERS_MAX;
 use crate::transfer::changes::Changes;
 use crate::transfer::parts::{Part, PartId, Parts, SentParts};
 use crate::waiters::Waiters;
+use codec::{DecodeError, Reader, Writer};
 use ids::{Db, SemanticsVersion, UnixMillis, Version};
 
 impl Keyspace {
     /// Writes everything of the state that is no object; of what was sent before, only which it is.
     pub(crate) fn write_remainder(&self, parts: &SentParts, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self.semantics.0.to_le_bytes());
-        to.extend_from_slice(&self.time.0.to_le_bytes());
-        to.extend_from_slice(&self.applied.0.to_le_bytes());
-        for limit in self.limits.numbers() {
-            to.extend_from_slice(&limit.to_le_bytes());
-        }
+        to.u16(self.semantics.0);
+        to.i64(self.time.0);
+        to.u64(self.applied.0);
+        self.limits.numbers().iter().for_each(|&limit| to.u32(limit));
         self.databases
             .iter()
             .for_each(|database| database.write_stamps(to));
@@ -44,19 +42,23 @@ impl Keyspace {
         self.staging.encode(to);
     }
 
-    /// Reads what [`Keyspace::write_remainder`] wrote; `None` if the bytes are nothing like it. The newest rules by which
+    /// Reads what [`Keyspace::write_remainder`] wrote; an error if the bytes are nothing like it. The newest rules by which
     /// the state was made.
     pub(crate) fn read_remainder(
         &mut self,
         parts: &mut Parts,
-        rest: &mut Rest<'_>,
-    ) -> Option<SemanticsVersion> {
-        self.semantics = SemanticsVersion(u16::from_le_bytes(rest.array()?));
-        self.time = UnixMillis(i64::from_le_bytes(rest.array()?));
-        self.applied = Version(rest.long().filter(|&applied| applied <= VERSION_MAX)?);
+        rest: &mut Reader<'_>,
+    ) -> Result<SemanticsVersion, DecodeError> {
+        self.semantics = SemanticsVersion(rest.u16()?);
+        self.time = UnixMillis(rest.i64()?);
+        let too_far = rest.error("a version that there can be");
+        self.applied = Version(rest.u64()?);
+        if self.applied.0 > VERSION_MAX {
+            return Err(too_far);
+        }
         let mut numbers = [0; 9];
         for number in &mut numbers {
-            *number = rest.number()?;
+            *number = rest.u32()?;
         }
         self.limits = Limits::from_numbers(numbers);
         for database in &mut self.databases {
@@ -67,7 +69,7 @@ impl Keyspace {
         self.requests = Requests::decode(rest)?;
         self.waiters = Waiters::decode(rest)?;
         self.staging.settle(rest)?;
-        Some(self.semantics)
+        Ok(self.semantics)
     }
 
     /// What may be long of that, but for operations that are under way.

@@ -14,11 +14,11 @@
 
 use super::pieces::{self, Partial, Place};
 use super::{GONE, PART, PART_BEGINS};
-use crate::form::{self, Rest};
 use crate::keyspace::Keyspace;
 use crate::lazyfree::Lazyfree;
 use crate::object::Object;
 use crate::transactions::Origin;
+use codec::{COUNT_BYTES, DecodeError, Reader, Writer, fill_count};
 use ids::GatewayId;
 use mutations::Mutation;
 use std::collections::BTreeMap;
@@ -131,8 +131,8 @@ impl SentParts {
                 continue;
             }
             self.vain_bytes += gone.bytes;
-            to.push(GONE);
-            to.extend_from_slice(&gone.number.to_le_bytes());
+            to.u8(GONE);
+            to.u32(gone.number);
         }
         let mut are_all_sent = true;
         if !there.is_empty() {
@@ -158,24 +158,22 @@ impl SentParts {
                 next: Some(Place::Index(0)),
             }
         });
-        to.push(PART);
-        to.extend_from_slice(&sent.number.to_le_bytes());
+        to.u8(PART);
+        to.u32(sent.number);
         let length_at = to.len();
-        to.extend_from_slice(&[0; 4]);
+        to.count(0);
         // A piece's length has 32 bits, however large the chunk may be.
         let budget = limit.saturating_sub(length_at).clamp(1, 1 << 30);
         sent.next = match part {
             Part::Run(bytes) => {
                 let end = bytes.len().min(sent.bytes + budget);
-                to.extend_from_slice(&bytes[sent.bytes..end]);
+                to.raw(&bytes[sent.bytes..end]);
                 (end < bytes.len()).then_some(Place::Index(end))
             }
             Part::Collection(object) => pieces::write(to, object, sent.next, budget),
         };
-        let length = to.len() - length_at - 4;
-        sent.bytes += length;
-        let length = u32::try_from(length).expect("a GiB and one element stay below 4 GiB");
-        to[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+        fill_count(to, length_at);
+        sent.bytes += to.len() - length_at - COUNT_BYTES;
         sent.next.is_none()
     }
 
@@ -189,24 +187,24 @@ impl SentParts {
     pub(crate) fn text(&self, id: PartId, bytes: &[u8], to: &mut Vec<u8>) {
         match self.number(id) {
             Some(number) => {
-                to.extend_from_slice(&CAME_BEFORE.to_le_bytes());
-                to.extend_from_slice(&number.to_le_bytes());
+                to.u32(CAME_BEFORE);
+                to.u32(number);
             }
-            None => form::text(to, bytes),
+            None => to.bytes(bytes),
         }
     }
 }
 
 fn begin(number: u32, part: Part<'_>, to: &mut Vec<u8>) {
-    to.push(PART_BEGINS);
-    to.extend_from_slice(&number.to_le_bytes());
+    to.u8(PART_BEGINS);
+    to.u32(number);
     match part {
         Part::Run(bytes) => {
-            to.push(RUN);
-            to.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            to.u8(RUN);
+            to.u64(bytes.len() as u64);
         }
         Part::Collection(object) => {
-            to.push(COLLECTION);
+            to.u8(COLLECTION);
             pieces::write_head(to, object);
         }
     }
@@ -223,26 +221,32 @@ enum Arriving {
 
 impl Parts {
     /// Reads what stands behind `tag`; `None` if that is no record of parts.
-    pub(crate) fn record(&mut self, tag: u8, rest: &mut Rest<'_>, lazyfree: &mut Lazyfree) -> Option<()> {
-        let number = rest.number()?;
-        match tag {
+    pub(crate) fn record(
+        &mut self,
+        tag: u8,
+        rest: &mut Reader<'_>,
+        lazyfree: &mut Lazyfree,
+    ) -> Result<(), DecodeError> {
+        let number = rest.u32()?;
+        let unknown = rest.error("a part that follows those before");
+        let done = match tag {
             PART_BEGINS => {
-                let part = match rest.array()? {
-                    [RUN] => {
-                        let length = rest.long()?;
+                let part = match rest.u8()? {
+                    RUN => {
+                        let length = rest.u64()?;
                         // Whoever announces much takes no more room than one value may have; what is beyond moves as it grows.
                         let is_within = self.announced().saturating_add(length) <= pieces::FLAT_ROOM_MAX;
-                        let bytes = pieces::room(if is_within { length } else { 0 })?;
+                        let bytes = pieces::room(if is_within { length } else { 0 }).ok_or(unknown)?;
                         Arriving::Run { bytes, length }
                     }
-                    [COLLECTION] => Arriving::Collection(Partial::read(rest)?),
-                    _ => return None,
+                    COLLECTION => Arriving::Collection(Partial::read(rest)?),
+                    _ => return Err(unknown),
                 };
                 self.0.insert(number, part).is_none().then_some(())
             }
             PART => {
-                let piece = rest.text()?;
-                match self.0.get_mut(&number)? {
+                let piece = rest.bytes()?;
+                match self.0.get_mut(&number).ok_or(unknown)? {
                     Arriving::Run { bytes, length } => {
                         let is_within = (bytes.len() + piece.len()) as u64 <= *length;
                         is_within.then(|| bytes.extend_from_slice(piece))
@@ -251,11 +255,12 @@ impl Parts {
                 }
             }
             GONE => {
-                discard(self.0.remove(&number)?, lazyfree);
+                discard(self.0.remove(&number).ok_or(unknown)?, lazyfree);
                 Some(())
             }
             _ => None,
-        }
+        };
+        done.ok_or(unknown)
     }
 
     /// Bytes that runs are said to have.
@@ -268,27 +273,30 @@ impl Parts {
     }
 
     /// Reads what [`SentParts::text`] wrote; `None` if it is nothing like it.
-    pub(crate) fn text(&mut self, rest: &mut Rest<'_>) -> Option<Vec<u8>> {
-        match rest.number()? {
+    pub(crate) fn text(&mut self, rest: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
+        match rest.u32()? {
             CAME_BEFORE => self.run(rest),
             length => rest.take(length as usize).map(<[u8]>::to_vec),
         }
     }
 
     /// The bytes whose number follows; `None` if they have not come, or not all of them.
-    pub(crate) fn run(&mut self, rest: &mut Rest<'_>) -> Option<Vec<u8>> {
-        match self.0.remove(&rest.number()?)? {
-            Arriving::Run { bytes, length } => (bytes.len() as u64 == length).then_some(bytes),
-            Arriving::Collection(_) => None,
+    pub(crate) fn run(&mut self, rest: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
+        let missing = rest.error("a run of bytes that has come");
+        match self.0.remove(&rest.u32()?) {
+            Some(Arriving::Run { bytes, length }) if bytes.len() as u64 == length => Ok(bytes),
+            _ => Err(missing),
         }
     }
 
     /// The object whose number follows.
-    pub(crate) fn collection(&mut self, rest: &mut Rest<'_>) -> Option<Object> {
-        match self.0.remove(&rest.number()?)? {
-            Arriving::Collection(partial) => partial.finish(),
-            Arriving::Run { .. } => None,
-        }
+    pub(crate) fn collection(&mut self, rest: &mut Reader<'_>) -> Result<Object, DecodeError> {
+        let missing = rest.error("a collection that has come");
+        let object = match self.0.remove(&rest.u32()?) {
+            Some(Arriving::Collection(partial)) => partial.finish(),
+            Some(Arriving::Run { .. }) | None => None,
+        };
+        object.ok_or(missing)
     }
 
     /// Drops what nobody has asked for.

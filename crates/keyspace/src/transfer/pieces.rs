@@ -4,13 +4,14 @@
 //! a value is being sent it does not change (if it does, it is begun again), so a place in it stays what it is.
 
 use crate::directory::Directory;
-use crate::form::{self, Head, LAST_FLAT, Rest};
+use crate::form::{self, Head, LAST_FLAT};
 use crate::large::Large;
 use crate::list::List;
 use crate::object::{Object, Value};
 use crate::sorted_set::SortedSet;
 use crate::value::Digits;
 use bytes::Bytes;
+use codec::{DecodeError, Reader, Writer};
 use command::ListEnd;
 use ids::{HashSeed, KeyHash, UnixMillis, Version};
 
@@ -44,7 +45,7 @@ pub(crate) fn write(to: &mut Vec<u8>, object: &Object, place: Option<Place>, bud
     let mut digits = Digits::default();
     if let Some(bytes) = flat(object.value(), &mut digits) {
         let end = bytes.len().min(start.saturating_add(budget.max(1)));
-        to.extend_from_slice(&bytes[start..end]);
+        to.raw(&bytes[start..end]);
         return (end < bytes.len()).then_some(Place::Index(end));
     }
     let mut next = None;
@@ -56,7 +57,7 @@ pub(crate) fn write(to: &mut Vec<u8>, object: &Object, place: Option<Place>, bud
                     next = Some(Place::Index(index));
                     break;
                 }
-                form::text(to, element.text(&mut Digits::default()));
+                to.bytes(element.text(&mut Digits::default()));
             }
         }
         Value::Large(Large::Set(directory)) => next = write_directory(to, directory, place, limit, false),
@@ -68,8 +69,8 @@ pub(crate) fn write(to: &mut Vec<u8>, object: &Object, place: Option<Place>, bud
                     next = Some(Place::Index(rank));
                     break;
                 }
-                form::text(to, member);
-                to.extend_from_slice(&score.to_bits().to_le_bytes());
+                to.bytes(member);
+                to.u64(score.to_bits());
             }
         }
         _ => unreachable!("every other value is flat"),
@@ -99,9 +100,9 @@ fn write_directory(
                 return false;
             }
         }
-        form::text(to, object.key());
+        to.bytes(object.key());
         if with_values {
-            form::text(to, object.value().text(&mut Digits::default()));
+            to.bytes(object.value().text(&mut Digits::default()));
         }
         if to.len() >= limit {
             last = Some(directory.hash(object.key()));
@@ -118,7 +119,7 @@ pub(crate) const FLAT_ROOM_MAX: u64 = 1 << 30;
 /// value's order, and how long it is if it is flat.
 pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
     form::write_head(to, object);
-    to.extend_from_slice(&object.version().0.to_le_bytes());
+    to.u64(object.version().0);
     let seed = match object.value() {
         Value::Large(Large::Set(directory) | Large::Hash(directory)) => directory.seed(),
         Value::Large(Large::SortedSet(sorted_set)) => sorted_set.seed(),
@@ -126,7 +127,7 @@ pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
     };
     form::seed(to, seed);
     let length = flat(object.value(), &mut Digits::default()).map_or(0, <[u8]>::len);
-    to.extend_from_slice(&(length as u64).to_le_bytes());
+    to.u64(length as u64);
 }
 
 /// A large object of which pieces have come.
@@ -155,25 +156,26 @@ pub(crate) fn room(length: u64) -> Option<Vec<u8>> {
 
 impl Partial {
     /// Reads what [`write_head`] wrote.
-    pub(crate) fn read(rest: &mut Rest<'_>) -> Option<Partial> {
-        let before = rest.0;
+    pub(crate) fn read(rest: &mut Reader<'_>) -> Result<Partial, DecodeError> {
+        let unknown = rest.error("the head of a value that there is room for");
+        let before = rest.rest();
         let head = Head::read(rest)?;
-        let head_bytes = &before[..before.len() - rest.0.len()];
-        let version = Version(rest.long()?);
-        let seed = rest.seed()?;
-        let length = rest.long()?;
+        let head_bytes = &before[..before.len() - rest.rest().len()];
+        let version = Version(rest.u64()?);
+        let seed = form::read_seed(rest)?;
+        let length = rest.u64()?;
         let content = match head.form {
             0..=LAST_FLAT => Content::Flat {
                 head: head_bytes.into(),
-                value: room(length)?,
+                value: room(length).ok_or(unknown)?,
             },
             6 => Content::Large(Large::List(List::default())),
             7 => Content::Large(Large::Set(Directory::new(seed))),
             8 => Content::Large(Large::Hash(Directory::new(seed))),
             9 => Content::Large(Large::SortedSet(SortedSet::new(seed))),
-            _ => return None,
+            _ => return Err(unknown),
         };
-        Some(Partial {
+        Ok(Partial {
             key: head.key.into(),
             deadline: head.deadline,
             version,
@@ -188,7 +190,7 @@ impl Partial {
                 value.extend_from_slice(piece);
                 Some(())
             }
-            Content::Large(large) => form::read_elements(&mut Rest(piece), large),
+            Content::Large(large) => form::read_elements(&mut Reader::new(piece), large),
         }
     }
 
@@ -196,7 +198,7 @@ impl Partial {
     pub(crate) fn finish(self) -> Option<Object> {
         let mut object = match self.content {
             Content::Flat { head, value } => {
-                let (head, value) = (Head::read(&mut Rest(&head))?, Bytes::from(value));
+                let (head, value) = (Head::read(&mut Reader::new(&head)).ok()?, Bytes::from(value));
                 // A long string stays where it was put together.
                 form::check(head.form, &value).then(|| head.object(&value, Some(&value)))?
             }

@@ -13,10 +13,12 @@ use super::parts::Parts;
 use super::pieces::Partial;
 use super::{AT, BEGIN, EMPTY, END, FORMAT, GONE, OBJECT, PART, PART_BEGINS, PIECE, REST, STAGED};
 use crate::directories::Location;
-use crate::form::{self, Rest};
+use crate::fields::read_db;
+use crate::form;
 use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::staging;
+use codec::{DecodeError, Reader};
 use ids::{Db, KeyHash, SemanticsVersion, Version};
 
 /// A state under way to this replica. See the file's header.
@@ -47,7 +49,7 @@ pub struct Progress {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransferError {
     /// They are no chunk at all.
-    Malformed,
+    Malformed(DecodeError),
     /// They are not the chunk behind the last one.
     OutOfOrder,
     /// The state was made by rules that this build does not know.
@@ -57,7 +59,9 @@ pub enum TransferError {
 impl std::fmt::Display for TransferError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            TransferError::Malformed => "the bytes are no chunk of a transfer",
+            TransferError::Malformed(error) => {
+                return write!(f, "the bytes are no chunk of a transfer: {error}");
+            }
             TransferError::OutOfOrder => "the chunk is not the one behind the last",
             TransferError::Semantics => "the state was made by rules that this build does not know",
         })
@@ -65,6 +69,12 @@ impl std::fmt::Display for TransferError {
 }
 
 impl std::error::Error for TransferError {}
+
+impl From<DecodeError> for TransferError {
+    fn from(error: DecodeError) -> TransferError {
+        TransferError::Malformed(error)
+    }
+}
 
 impl Default for SnapshotReceiver {
     fn default() -> SnapshotReceiver {
@@ -101,7 +111,7 @@ impl SnapshotReceiver {
             return Err(TransferError::OutOfOrder);
         }
         self.is_broken = true;
-        self.read(&mut Rest(chunk))?;
+        self.read(&mut Reader::new(chunk))?;
         self.is_broken = false;
         Ok(Progress {
             objects: self.keyspace.as_ref().map_or(0, Keyspace::key_count),
@@ -122,18 +132,17 @@ impl SnapshotReceiver {
             .is_none_or(|keyspace| keyspace.collect_lazyfree(budget))
     }
 
-    fn read(&mut self, rest: &mut Rest<'_>) -> Result<(), TransferError> {
-        use TransferError::Malformed;
-        let [format] = rest.array().ok_or(Malformed)?;
-        if format != FORMAT {
-            return Err(Malformed);
+    fn read(&mut self, rest: &mut Reader<'_>) -> Result<(), TransferError> {
+        let unknown = rest.error("a format that this build knows");
+        if rest.u8()? != FORMAT {
+            return Err(unknown.into());
         }
-        if rest.long().ok_or(Malformed)? != self.number + 1 {
+        if rest.u64()? != self.number + 1 {
             return Err(TransferError::OutOfOrder);
         }
         self.number += 1;
-        let seed = rest.seed().ok_or(Malformed)?;
-        let partitions = rest.partitions().ok_or(Malformed)?;
+        let seed = form::read_seed(rest)?;
+        let partitions = form::read_partitions(rest)?;
         let known = self.known;
         let keyspace = self
             .keyspace
@@ -141,20 +150,20 @@ impl SnapshotReceiver {
         if (keyspace.seed(), keyspace.partitions()) != (seed, partitions) {
             return Err(TransferError::OutOfOrder);
         }
-        let origins = rest.array().ok_or(Malformed)?;
-        arrange(keyspace, &mut self.partials, origins).ok_or(Malformed)?;
-        while !rest.0.is_empty() && !self.is_complete {
+        let twice = rest.error("where each database comes from, none twice");
+        arrange(keyspace, &mut self.partials, rest.array()?).ok_or(twice)?;
+        while !rest.is_empty() && !self.is_complete {
             self.record(rest)?;
         }
-        if rest.0.is_empty() { Ok(()) } else { Err(Malformed) }
+        Ok(rest.end()?)
     }
 
-    fn record(&mut self, rest: &mut Rest<'_>) -> Result<(), TransferError> {
-        use TransferError::Malformed;
+    fn record(&mut self, rest: &mut Reader<'_>) -> Result<(), TransferError> {
         let keyspace = self.keyspace.as_mut().expect("the head of a chunk makes one");
-        let [tag] = rest.array().ok_or(Malformed)?;
+        let unknown = rest.error("a record that follows those before");
+        let tag = rest.u8()?;
         if tag == REST {
-            let semantics = keyspace.read_remainder(&mut self.parts, rest).ok_or(Malformed)?;
+            let semantics = keyspace.read_remainder(&mut self.parts, rest)?;
             if !(SemanticsVersion::OLDEST..=self.known).contains(&semantics) {
                 return Err(TransferError::Semantics);
             }
@@ -167,56 +176,62 @@ impl SnapshotReceiver {
             return Ok(());
         }
         if tag == STAGED {
-            let (gateway, piece) = staging::read_piece(rest).ok_or(Malformed)?;
+            let (gateway, piece) = staging::read_piece(rest)?;
             keyspace.staging.add(gateway, piece, &mut keyspace.lazyfree);
             return Ok(());
         }
         if let PART_BEGINS | PART | GONE = tag {
-            let done = self.parts.record(tag, rest, &mut keyspace.lazyfree);
-            return done.ok_or(Malformed);
+            return Ok(self.parts.record(tag, rest, &mut keyspace.lazyfree)?);
         }
-        let [number] = rest.array().ok_or(Malformed)?;
-        let db = Db::new(number).ok_or(Malformed)?;
+        let db = read_db(rest)?;
         let partial = &mut self.partials[db.index()];
         let done = match tag {
-            AT => at(keyspace, db, rest),
-            OBJECT => object(rest).map(|object| keyspace.place_arrived(db, object)),
-            BEGIN => Partial::read(rest).map(|begun| {
+            AT => {
+                at(keyspace, db, rest)?;
+                Some(())
+            }
+            OBJECT => {
+                keyspace.place_arrived(db, object(rest)?);
+                Some(())
+            }
+            BEGIN => {
+                let begun = Partial::read(rest)?;
                 discard(keyspace, partial);
                 *partial = Some(begun);
-            }),
-            PIECE => match (partial, rest.text()) {
-                (Some(partial), Some(piece)) => partial.add(piece),
-                _ => None,
-            },
+                Some(())
+            }
+            PIECE => {
+                let piece = rest.bytes()?;
+                partial.as_mut().and_then(|partial| partial.add(piece))
+            }
             END => partial
                 .take()
                 .and_then(Partial::finish)
                 .map(|object| keyspace.place_arrived(db, object)),
             _ => None,
         };
-        done.ok_or(Malformed)
+        Ok(done.ok_or(unknown)?)
     }
 }
 
 /// Exactly these objects have this hash.
-fn at(keyspace: &mut Keyspace, db: Db, rest: &mut Rest<'_>) -> Option<()> {
+fn at(keyspace: &mut Keyspace, db: Db, rest: &mut Reader<'_>) -> Result<(), DecodeError> {
     let location = Location {
-        partition: u16::from_le_bytes(rest.array()?),
-        hash: KeyHash(rest.long()?),
+        partition: rest.u16()?,
+        hash: KeyHash(rest.u64()?),
     };
     keyspace.clear_at(db, location);
-    for _ in 0..rest.number()? {
+    for _ in 0..rest.u32()? {
         keyspace.place_arrived(db, object(rest)?);
     }
-    Some(())
+    Ok(())
 }
 
-fn object(rest: &mut Rest<'_>) -> Option<Object> {
-    let version = Version(rest.long()?);
+fn object(rest: &mut Reader<'_>) -> Result<Object, DecodeError> {
+    let version = Version(rest.u64()?);
     let mut object = form::read_object(rest)?;
     object.set_version(version);
-    Some(object)
+    Ok(object)
 }
 
 /// Moves databases, and what has come in pieces of them, to where the sender has them now.

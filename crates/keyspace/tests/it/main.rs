@@ -3,6 +3,7 @@
 mod bookkeeping;
 mod entries;
 mod expiry;
+mod formats;
 mod hashes;
 mod kept;
 mod lists;

@@ -9,8 +9,8 @@
 //! ```
 
 use super::secret::{NONCE_BYTES, Nonce};
-use crate::cursor::{DecodeError, Reader, Writer};
 use crate::message::Kind;
+use codec::{DecodeError, Reader, Writer};
 use ids::{Boot, ClusterId, NodeId, SemanticsVersion};
 use std::fmt;
 
@@ -123,12 +123,11 @@ pub struct Introduction {
 
 impl Introduction {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        let mut out = Writer::new(&mut bytes);
-        out.remainder(&MAGIC);
+        let mut out = Vec::new();
+        out.raw(&MAGIC);
         out.u16(self.versions.oldest);
         out.u16(self.versions.newest);
-        out.remainder(&self.nonce.0);
+        out.raw(&self.nonce.0);
         out.u16(self.semantics.0);
         out.u16(self.worker);
         out.u16(self.workers);
@@ -136,26 +135,26 @@ impl Introduction {
             Who::Joining => out.u8(1),
             Who::Starting { cluster, node } => {
                 out.u8(2);
-                out.remainder(&cluster.0.to_le_bytes());
+                out.u128(cluster.0);
                 out.u64(node.0);
             }
             Who::Member { cluster, node, boot } => {
                 out.u8(3);
-                out.remainder(&cluster.0.to_le_bytes());
+                out.u128(cluster.0);
                 out.u64(node.0);
                 out.u64(boot.0);
             }
         }
-        bytes
+        out
     }
 
     /// The part that is the same in all versions to come.
     pub(super) fn decode_versions(reader: &mut Reader<'_>) -> Result<Versions, DecodeError> {
-        let stranger = reader.error("this is no Chorale node");
+        let stranger = reader.error("the magic of a Chorale node");
         if reader.array()? != MAGIC {
             return Err(stranger);
         }
-        let reversed = reader.error("the oldest version is newer than the newest");
+        let reversed = reader.error("versions of which none is older than the oldest");
         let oldest = reader.u16()?;
         let newest = reader.u16()?;
         if oldest > newest {
@@ -172,24 +171,23 @@ impl Introduction {
         let nonce = Nonce(reader.array::<NONCE_BYTES>()?);
         let semantics = SemanticsVersion(reader.u16()?);
         let worker = reader.u16()?;
-        let error = reader.error("a worker that there is not");
+        let error = reader.error("a worker that there is");
         let workers = reader.u16()?;
         if worker >= workers {
             return Err(error);
         }
-        let error = reader.error("it is nobody that this node knows of");
         let who = match reader.u8()? {
             1 => Who::Joining,
             2 => Who::Starting {
-                cluster: cluster(reader)?,
+                cluster: ClusterId(reader.u128()?),
                 node: NodeId(reader.u64()?),
             },
             3 => Who::Member {
-                cluster: cluster(reader)?,
+                cluster: ClusterId(reader.u128()?),
                 node: NodeId(reader.u64()?),
                 boot: Boot(reader.u64()?),
             },
-            _ => return Err(error),
+            _ => return Err(reader.unknown("somebody that this version knows of")),
         };
         Ok(Introduction {
             versions,
@@ -200,8 +198,4 @@ impl Introduction {
             nonce,
         })
     }
-}
-
-fn cluster(reader: &mut Reader<'_>) -> Result<ClusterId, DecodeError> {
-    reader.array().map(u128::from_le_bytes).map(ClusterId)
 }

@@ -9,7 +9,7 @@
 //! A later version may have others, with fields of their own behind their number.
 
 use super::introduction::Versions;
-use crate::cursor::{DecodeError, Reader, Writer};
+use codec::{DecodeError, Reader, Writer};
 use ids::{NodeId, SemanticsVersion};
 use std::fmt;
 
@@ -87,7 +87,7 @@ impl Refusal {
         }
     }
 
-    pub(super) fn encode(&self, out: &mut Writer<'_>) {
+    pub(super) fn encode(&self, out: &mut impl Writer) {
         match self {
             Refusal::Versions { refused, refuser } => {
                 out.u8(1);

@@ -190,7 +190,10 @@ fn the_longest_heartbeat_is_one_small_frame() {
     body[count_at..count_at + 4].copy_from_slice(&(CLAIMS_MAX as u32 + 1).to_le_bytes());
     body.extend([0; 26]);
     let [error, _] = both_ways(Kind::Heartbeat as u8, &body);
-    assert_eq!(error.unwrap_err().what, "more claims than there can be groups");
+    assert_eq!(
+        error.unwrap_err().expected,
+        "no more claims than there can be groups"
+    );
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn refused_claims_stand_in_order() {
     let last = answer.len() - 2;
     answer[last] = 4;
     let [error, _] = both_ways(Kind::HeartbeatAnswer as u8, &answer[HEAD_BYTES..]);
-    assert_eq!(error.unwrap_err().what, "refused places that are not in order");
+    assert_eq!(error.unwrap_err().expected, "refused places in order");
 }
 
 #[test]
@@ -218,7 +221,7 @@ fn a_list_that_claims_to_be_huge_is_refused_before_room_is_made() {
     };
     let error = PeerMessage::decode(&packet).unwrap_err();
     assert_eq!(
-        (error.offset, error.what),
-        (count_at, "a text that is longer than the message")
+        (error.offset, error.expected),
+        (count_at, "bytes that fit into what is there")
     );
 }

@@ -1,0 +1,118 @@
+//! The cluster's own state as it is, byte for byte: it stands in the meta group's log, and nodes send it to each other.
+
+use consensus::{Index, Term};
+use control::{
+    Announcement, ClusterId, Command, Factor, GroupRef, Member, MetaMessage, Report, Role, RoutingMap, State,
+    Target,
+};
+use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use std::fmt::Write;
+
+/// Each value by its name.
+const PINNED: &str = include_str!("formats.txt");
+
+fn announcement() -> Announcement {
+    Announcement {
+        client: "a:6379".into(),
+        cluster: "a:7379".into(),
+        peer: "a:8379".into(),
+        zone: String::new(),
+        semantics_min: SemanticsVersion(1),
+        semantics_max: SemanticsVersion(3),
+    }
+}
+
+fn commands() -> Vec<(&'static str, Command)> {
+    let group = GroupRef::Data(GroupId::new(1));
+    let report = Report {
+        group,
+        generation: 0,
+        term: 6,
+        index: 300,
+        members: vec![Member {
+            incarnation: Incarnation(4),
+            node: NodeId(1),
+            role: Role::Voter,
+        }],
+        leader: NodeId(1),
+    };
+    vec![
+        (
+            "create",
+            Command::Create {
+                cluster: ClusterId(9),
+                token: Token(1),
+                groups: Groups::with_default_partitions(GroupCount::new(2).expect("few groups")),
+                factor: Factor::Auto,
+                semantics: SemanticsVersion(2),
+                announcement: announcement(),
+            },
+        ),
+        (
+            "join",
+            Command::Join {
+                token: Token(2),
+                announcement: announcement(),
+            },
+        ),
+        ("fence", Command::Fence { boot: Boot(1_000) }),
+        (
+            "report",
+            Command::Report {
+                reports: vec![report],
+            },
+        ),
+        (
+            "place",
+            Command::Place {
+                members: vec![NodeId(1)],
+                factor: 1,
+                targets: vec![Target {
+                    group,
+                    nodes: vec![NodeId(1)],
+                    leader: Some(NodeId(1)),
+                }],
+            },
+        ),
+        (
+            "set",
+            Command::Set {
+                name: "maxmemory".into(),
+                value: "1gb".into(),
+            },
+        ),
+    ]
+}
+
+fn line(text: &mut String, name: &str, bytes: &[u8]) {
+    write!(text, "{name}: ").expect("a string takes everything");
+    bytes
+        .iter()
+        .for_each(|byte| write!(text, "{byte:02x}").expect("a string takes everything"));
+    text.push('\n');
+}
+
+#[test]
+fn the_state_has_the_bytes_that_it_always_had() {
+    let (mut found, mut state) = (String::new(), State::default());
+    for (name, command) in commands() {
+        line(&mut found, name, &command.encode());
+        drop(state.apply(&command));
+    }
+    line(&mut found, "state", &state.snapshot());
+    let map = RoutingMap::of(&state);
+    line(&mut found, "map", &map.encode());
+    let request = MetaMessage::Request {
+        id: 300,
+        proposal: b"proposal".to_vec(),
+    };
+    let held = MetaMessage::StateHeld {
+        from: Incarnation(4),
+        to: Incarnation(5),
+        index: Index(300),
+        term: Term(6),
+    };
+    line(&mut found, "request", &request.encode());
+    line(&mut found, "state held", &held.encode());
+    assert!(found == PINNED, "found:\n{found}");
+}

@@ -1,0 +1,274 @@
+//! Entries as they are, byte for byte: logs and links hold them.
+
+use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, SemanticsVersion, UnixMillis, Version};
+use keyspace::{
+    BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, Header, KeptResult,
+    KeyVersion, Limits, Lock, Object, Operation, Operations, Pairs, Piece, Prepare, QueryTxn, Resolve,
+    Resume, Step, WaitId, Work,
+};
+use resp::{ArgsBuf, Protocol};
+use std::fmt::Write;
+use txn::{Participant, TxnId};
+
+/// Each operation by its name, and last an entry.
+const PINNED: &str = include_str!("formats.txt");
+
+const GATEWAY: GatewayId = GatewayId {
+    boot: Boot(0x0b),
+    worker: 1,
+};
+const TXN: TxnId = TxnId {
+    boot: Boot(0x0b),
+    worker: 1,
+    seq: 0x5e,
+    attempt: 2,
+};
+
+fn participants() -> txn::Participants {
+    let participant = |group, generation| Participant {
+        group: GroupId::new(group),
+        generation,
+    };
+    [participant(3, 0), participant(0x0104, 1)].into()
+}
+
+fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Operation<'a>)> {
+    let db = Db::new(3).expect("one of sixteen");
+    let command = |args: &'a ArgsBuf| BlockCommand {
+        db,
+        protocol: Protocol::Resp3,
+        args: args.as_args(),
+    };
+    let id = WaitId {
+        worker: 1,
+        connection: 7,
+        sequence: 9,
+    };
+    let request = ClientRequest {
+        id: RequestUuid::of_bytes(*b"\x01\x89\x00\x00\x00\x00\x70\x00\x80\x00\x00\x00\x00\x00\x00\x07"),
+        digest: 0xd1,
+        protocol: Protocol::Resp2,
+    };
+    let conditions = || {
+        vec![
+            Condition::Absent { db, key: b"a" },
+            Condition::Unchanged {
+                db,
+                key: b"b",
+                version: KeyVersion::Present(Version(5)),
+            },
+            Condition::Unchanged {
+                db,
+                key: b"c",
+                version: KeyVersion::Absent(Version(6)),
+            },
+        ]
+    };
+    let effects = || {
+        vec![
+            Effect::Delete {
+                db,
+                key: (*b"gone").into(),
+            },
+            Effect::Put {
+                db,
+                object: Object::string(b"k", b"v", Some(UnixMillis(8)), Version(0)),
+            },
+        ]
+    };
+    let prepare = |work| {
+        Operation::Prepare(Box::new(Prepare {
+            txn: TXN,
+            began: UnixMillis(4),
+            participants: participants(),
+            conditions: conditions(),
+            expects: vec![],
+            work,
+        }))
+    };
+    let result = KeptResult {
+        request,
+        replies: vec![(*b"+OK\r\n").into()],
+    };
+    vec![
+        (
+            "command",
+            Operation::Command {
+                db,
+                protocol: Protocol::Resp2,
+                args: set.as_args(),
+            },
+        ),
+        ("expire", Operation::Expire { db, key: b"k" }),
+        ("evict", Operation::Evict { db, key: b"k" }),
+        ("install", Operation::Install { effects: effects() }),
+        (
+            "limits",
+            Operation::Limits {
+                limits: Limits::default(),
+            },
+        ),
+        (
+            "fence",
+            Operation::Fence {
+                fence: Fence::new(Boot(9), vec![Boot(2), Boot(9)]),
+            },
+        ),
+        (
+            "block",
+            Operation::Block {
+                conditions: conditions(),
+                commands: vec![command(get), command(set)],
+            },
+        ),
+        (
+            "prepare to evaluate",
+            prepare(Work::Evaluate {
+                commands: vec![command(set)],
+                is_strict: true,
+            }),
+        ),
+        (
+            "prepare to install",
+            prepare(Work::Install {
+                effects: effects(),
+                after_lock: true,
+                result: Some(result),
+            }),
+        ),
+        (
+            "prepare in place",
+            prepare(Work::InPlace {
+                steps: vec![Step::Run(command(set)), Step::Install(effects())],
+                after_lock: false,
+            }),
+        ),
+        (
+            "prepare to put",
+            prepare(Work::Put {
+                db,
+                pairs: Pairs::of(get.as_args()),
+            }),
+        ),
+        (
+            "lock",
+            Operation::Lock(Box::new(Lock {
+                txn: TXN,
+                began: UnixMillis(4),
+                participants: participants(),
+                is_whole: false,
+                keys: vec![(db, b"k", true)],
+            })),
+        ),
+        (
+            "resolve",
+            Operation::Resolve(Resolve {
+                decisions: vec![(TXN, true)],
+            }),
+        ),
+        (
+            "query",
+            Operation::QueryTxn(QueryTxn {
+                txn: TXN,
+                participants: participants(),
+            }),
+        ),
+        ("withdraw", Operation::Withdraw { txn: TXN }),
+        (
+            "forget",
+            Operation::Forget(Forget {
+                coordinator: GATEWAY,
+                low: 0x10,
+                over: vec![(0x12, 1)],
+            }),
+        ),
+        (
+            "received",
+            Operation::Received {
+                answers: vec![(6, 2)],
+            },
+        ),
+        (
+            "once",
+            Operation::Once {
+                request,
+                commands: vec![command(set)],
+            },
+        ),
+        (
+            "wait",
+            Operation::Wait {
+                id,
+                command: command(get),
+            },
+        ),
+        ("end wait", Operation::EndWait { id }),
+        ("end waits", Operation::EndWaits { boot: Boot(0x0b) }),
+        (
+            "stage",
+            Operation::Stage(Piece {
+                number: 4,
+                whole_bytes: 0x0100_0000,
+                offset: 0x0200,
+                bytes: b"piece",
+            }),
+        ),
+        ("staged", Operation::Staged { number: 4 }),
+        (
+            "resume",
+            Operation::Resume(Resume {
+                up_to: 9,
+                batches: vec![7, 8],
+                answers: vec![(6, 2)],
+            }),
+        ),
+    ]
+}
+
+fn line(text: &mut String, name: &str, bytes: &[u8]) {
+    write!(text, "{name}: ").expect("a string takes everything");
+    bytes
+        .iter()
+        .for_each(|byte| write!(text, "{byte:02x}").expect("a string takes everything"));
+    text.push('\n');
+}
+
+#[test]
+fn entries_have_the_bytes_that_they_always_had() {
+    let (get, set) = (
+        ArgsBuf::from_slices(["GET", "k"]),
+        ArgsBuf::from_slices(["SET", "k", "v"]),
+    );
+    let mut found = String::new();
+    for (name, operation) in operations(&get, &set) {
+        let mut one = Operations::new();
+        one.push(&operation);
+        assert_eq!(Operations::check(one.bytes()), Ok(1), "{name}");
+        line(&mut found, name, one.bytes());
+    }
+    let frame = bytes::Bytes::from_static(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+    let mut framed = Operations::new();
+    let (spans, mut out) = (
+        [resp::Span { start: 8, len: 3 }, resp::Span { start: 17, len: 1 }],
+        vec![],
+    );
+    let args = resp::Args::new(&frame, &spans);
+    assert!(framed.push_framed(Db::default(), Protocol::Resp2, args, &frame));
+    out.extend_from_slice(&framed.into_bytes());
+    line(&mut found, "framed", &out);
+    let mut entry = EntryBuf::new(&Header {
+        semantics: SemanticsVersion(2),
+        now: UnixMillis(-1),
+        seed: 0x5eed,
+    });
+    entry.begin_batch(GATEWAY, 12, 11);
+    entry.push(&Operation::Staged { number: 4 });
+    entry.begin_own_batch();
+    let entry = entry.finish();
+    assert_eq!(
+        Entry::decode(&entry).expect("it was just made").batches().len(),
+        2
+    );
+    line(&mut found, "entry", &entry);
+    assert!(found == PINNED, "found:\n{found}");
+}

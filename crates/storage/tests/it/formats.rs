@@ -1,0 +1,120 @@
+//! Files as they are, byte for byte: the next version has to read them.
+
+use bytes::Bytes;
+use consensus::{Entry, Index, Members, Payload, SnapshotPoint, Term};
+use ids::{ClusterId, GroupCount, GroupId, Incarnation, NodeId, Token};
+use peer_wire::hello::Secret;
+use std::fmt::Write;
+use storage::{
+    Handover, HandoverWriter, HardState, Identity, MetaLog, MetaState, PeerBook, Position, SimDisk, Snapshot,
+    Taken,
+};
+
+/// Each file by its name: text as it is, other bytes as digits, 32 bytes a line.
+const PINNED: &str = include_str!("formats.txt");
+
+fn point(index: u64) -> SnapshotPoint {
+    SnapshotPoint {
+        index: Index(index),
+        term: Term(5),
+        members: Members {
+            voters: vec![Incarnation(4), Incarnation(5)],
+            learners: vec![Incarnation(6)],
+            outgoing: vec![Incarnation(7)],
+            learners_next: vec![],
+            ends_itself: true,
+        },
+    }
+}
+
+fn hard(commit: u64) -> HardState {
+    HardState {
+        term: Term(6),
+        vote: Some(Incarnation(4)),
+        commit: Index(commit),
+    }
+}
+
+fn entries() -> Vec<Entry> {
+    let entry = |index, payload| Entry {
+        term: Term(6),
+        index: Index(index),
+        payload,
+    };
+    vec![
+        entry(9, Payload::Data(Bytes::from_static(b"data"))),
+        entry(10, Payload::Members(vec![0, 1, 9])),
+    ]
+}
+
+fn meta_log(disk: &SimDisk) {
+    let first = Snapshot {
+        point: point(8),
+        state: b"state".to_vec(),
+    };
+    let mut log = MetaLog::create(disk.clone(), first).expect("an intact disk");
+    log.write(&entries(), Some(hard(9))).expect("an intact disk");
+}
+
+fn handover(disk: &SimDisk) {
+    let position = Position {
+        group: GroupId::new(0x0102),
+        incarnation: Incarnation(4),
+        hard: hard(8),
+        applied: point(8),
+    };
+    let mut writer = HandoverWriter::begin(disk.clone(), NodeId(3), &[Token(8), Token(9)], &[position])
+        .expect("an intact disk");
+    writer
+        .group(GroupId::new(0x0102), &entries())
+        .expect("an intact disk");
+    writer.block(b"block").expect("an intact disk");
+    writer.end_group().expect("an intact disk");
+    writer.finish().expect("an intact disk");
+}
+
+#[test]
+fn files_have_the_bytes_that_they_always_had() {
+    let disk = SimDisk::new(0);
+    meta_log(&disk);
+    handover(&disk);
+    let identity = Identity {
+        cluster: ClusterId(0x7d0c_2f6b_8e9a_41d3_b5f0_0c6a_9e1d_2c3b),
+        node: NodeId(3),
+        groups: GroupCount::new(64).expect("a valid count"),
+        secret: Secret(Some([0xa7; 32])),
+    };
+    identity.write(&disk).expect("an intact disk");
+    let book = PeerBook {
+        peers: [(NodeId(1), "10.0.0.1:7389".to_owned())].into(),
+    };
+    book.write(&disk).expect("an intact disk");
+    let mut found = String::new();
+    for name in ["meta-log", "handover"] {
+        writeln!(found, "{name}").expect("a string takes everything");
+        for line in disk.content(name).expect("it was written").chunks(32) {
+            line.iter()
+                .for_each(|byte| write!(found, "{byte:02x}").expect("a string takes everything"));
+            found.push('\n');
+        }
+    }
+    for name in ["identity", "peers"] {
+        let text = String::from_utf8(disk.content(name).expect("it was written")).expect("text");
+        write!(found, "{name}\n{text}").expect("a string takes everything");
+    }
+    assert!(found == PINNED, "found:\n{found}");
+    let (_, state) = MetaLog::open(disk.clone())
+        .expect("it was just written")
+        .expect("it is there");
+    let expected = MetaState {
+        hard: hard(9),
+        snapshot: Some(Snapshot {
+            point: point(8),
+            state: b"state".to_vec(),
+        }),
+        entries: entries(),
+    };
+    assert_eq!(state, expected);
+    let taken = Handover::take(&disk, NodeId(3)).expect("an intact disk");
+    assert!(matches!(taken, Taken::Found(_)));
+}
