@@ -127,14 +127,12 @@ fn parse_bitop(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     })
 }
 
-pub(crate) const BITFIELD: Spec = Spec::write(
-    "bitfield",
-    -2,
-    &[KeySpec::at(1, KeyFlags::CHANGE.and(KeyFlags::VARIABLE_FLAGS))
-        .notes("Only reads if all operations are `GET`.")],
-)
-.flags(Flags::DENYOOM)
-.parse(parse_bitfield);
+const BITFIELD_KEY: &[KeySpec] = &[KeySpec::at(1, KeyFlags::CHANGE.and(KeyFlags::VARIABLE_FLAGS))
+    .notes("Only reads if all operations are `GET`.")];
+
+pub(crate) const BITFIELD: Spec = Spec::write("bitfield", -2, BITFIELD_KEY)
+    .flags(Flags::DENYOOM)
+    .parse(parse_bitfield);
 
 fn parse_bitfield(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let operations = args.from(2);

@@ -389,7 +389,7 @@ impl Command<'_> {
 }
 
 impl Command<'_> {
-    /// What the command needs of the values it names. Never more than [`crate::Spec::access`] of a command
+    /// What the command needs of the values it names. Never more than [`field@crate::Spec::access`] of a command
     /// without options, except that `SET` reads the value before if its options ask for it.
     pub fn access(&self) -> Access {
         match self {

@@ -71,7 +71,10 @@ pub(crate) const PFADD: Spec = Spec::write("pfadd", -2, KeySpec::EXTEND)
     });
 
 pub(crate) const PFCOUNT: Spec = Spec::read_several("pfcount", -2)
-    .keys(&[KeySpec::from(1, KeyFlags::RW.and(KeyFlags::ACCESS)).notes("Redis writes the estimate into the value. Here nothing is written, and the keys are locked for reading.")])
+    .keys(&[KeySpec::from(1, KeyFlags::RW.and(KeyFlags::ACCESS)).notes(
+        "Redis writes the estimate into the value. Here nothing is written, and the keys are locked for \
+         reading.",
+    )])
     .flags(Flags::MAY_REPLICATE)
     .parse(|args| {
         Ok(Command::HyperLogLog(HyperLogLogCommand::Count {

@@ -163,19 +163,19 @@ impl KeySpec {
         KeySpec::at(first, flags).last(-1)
     }
 
-    /// Sets [`KeySpec::last`].
+    /// Sets [`field@KeySpec::last`].
     pub(crate) const fn last(mut self, last: i8) -> KeySpec {
         self.last = last;
         self
     }
 
-    /// Sets [`KeySpec::step`].
+    /// Sets [`field@KeySpec::step`].
     pub(crate) const fn step(mut self, step: u8) -> KeySpec {
         self.step = step;
         self
     }
 
-    /// Sets [`KeySpec::notes`].
+    /// Sets [`field@KeySpec::notes`].
     pub(crate) const fn notes(mut self, notes: &'static str) -> KeySpec {
         self.notes = Some(notes);
         self

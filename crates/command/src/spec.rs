@@ -20,7 +20,7 @@ pub struct Spec {
     pub arity: i16,
     /// What may stop the command from running, and what its effect is.
     pub flags: Flags,
-    /// The categories that do not follow from [`Spec::flags`]; [`Spec::all_categories`] has them all.
+    /// The categories that do not follow from [`field@Spec::flags`]; [`Spec::all_categories`] has them all.
     pub categories: Categories,
     /// Where the keys are.
     pub keys: &'static [KeySpec],
@@ -128,7 +128,7 @@ impl Spec {
 
 /// How specs go on.
 impl Spec {
-    /// Adds to [`Spec::flags`].
+    /// Adds to [`field@Spec::flags`].
     pub(crate) const fn flags(mut self, flags: Flags) -> Spec {
         self.flags = self.flags.and(flags);
         self
@@ -140,19 +140,19 @@ impl Spec {
         self
     }
 
-    /// Sets [`Spec::keys`].
+    /// Sets [`field@Spec::keys`].
     pub(crate) const fn keys(mut self, keys: &'static [KeySpec]) -> Spec {
         self.keys = keys;
         self
     }
 
-    /// Sets [`Spec::tips`].
+    /// Sets [`field@Spec::tips`].
     pub(crate) const fn tips(mut self, tips: &'static str) -> Spec {
         self.tips = tips;
         self
     }
 
-    /// Sets [`Spec::route`].
+    /// Sets [`field@Spec::route`].
     pub(crate) const fn route(mut self, route: Route) -> Spec {
         self.route = route;
         self
@@ -163,25 +163,25 @@ impl Spec {
         self.route(Route::Everywhere).spread(Spread::Split(merge))
     }
 
-    /// Sets [`Spec::spread`].
+    /// Sets [`field@Spec::spread`].
     pub(crate) const fn spread(mut self, spread: Spread) -> Spec {
         self.spread = spread;
         self
     }
 
-    /// Sets [`Spec::access`].
+    /// Sets [`field@Spec::access`].
     pub(crate) const fn access(mut self, access: Access) -> Spec {
         self.access = access;
         self
     }
 
-    /// Sets [`Spec::walks`].
+    /// Sets [`field@Spec::walks`].
     pub(crate) const fn walks(mut self, walks: Walks) -> Spec {
         self.walks = walks;
         self
     }
 
-    /// Sets [`Spec::open`].
+    /// Sets [`field@Spec::open`].
     pub(crate) const fn open(mut self) -> Spec {
         self.open = true;
         self
@@ -193,7 +193,7 @@ impl Spec {
         self
     }
 
-    /// Sets [`Spec::parse`].
+    /// Sets [`field@Spec::parse`].
     pub(crate) const fn parse(mut self, parse: Parse) -> Spec {
         self.parse = Some(parse);
         self

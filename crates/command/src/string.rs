@@ -12,15 +12,13 @@ pub(crate) const GET: Spec = Spec::read("get", 2)
     .flags(Flags::FAST)
     .parse(|args| Ok(Command::Get { key: args.arg(1) }));
 
-pub(crate) const SET: Spec = Spec::write(
-    "set",
-    -3,
-    &[KeySpec::at(1, KeyFlags::CHANGE.and(KeyFlags::VARIABLE_FLAGS))
-        .notes("Reads the value with `GET` or `IFEQ`.")],
-)
-.flags(Flags::DENYOOM)
-.access(Access::Overwrites)
-.parse(parse_set);
+const SET_KEY: &[KeySpec] = &[KeySpec::at(1, KeyFlags::CHANGE.and(KeyFlags::VARIABLE_FLAGS))
+    .notes("Reads the value with `GET` or `IFEQ`.")];
+
+pub(crate) const SET: Spec = Spec::write("set", -3, SET_KEY)
+    .flags(Flags::DENYOOM)
+    .access(Access::Overwrites)
+    .parse(parse_set);
 
 fn parse_set(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let mut options = SetOptions::NONE;
@@ -189,14 +187,12 @@ fn parse_getset(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     })
 }
 
-pub(crate) const GETEX: Spec = Spec::write(
-    "getex",
-    -2,
-    &[KeySpec::at(1, KeyFlags::CHANGE).notes("Changes the time to live.")],
-)
-.flags(Flags::FAST)
-.access(Access::Reads)
-.parse(parse_getex);
+const GETEX_KEY: &[KeySpec] = &[KeySpec::at(1, KeyFlags::CHANGE).notes("Changes the time to live.")];
+
+pub(crate) const GETEX: Spec = Spec::write("getex", -2, GETEX_KEY)
+    .flags(Flags::FAST)
+    .access(Access::Reads)
+    .parse(parse_getex);
 
 fn parse_getex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let mut options = SetOptions::NONE;
