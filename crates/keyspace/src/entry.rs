@@ -1168,7 +1168,7 @@ fn read_framed<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<Com
 
 fn read_command<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<CommandView<'a>, DecodeError> {
     let (db, protocol) = (read_db(reader)?, read_protocol(reader)?);
-    let count = reader.count(COUNT_BYTES)?;
+    let count = reader.u32()? as usize;
     let bytes = reader.rest();
     let first = spans.len();
     spans.reserve(count.min(RESERVED_WORDS_MAX));
