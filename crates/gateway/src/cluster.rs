@@ -1056,7 +1056,8 @@ impl Gateway {
             return;
         }
         self.cx.now = now;
-        self.send_combined();
+        self.combining.begin(&mut self.cx, &mut self.coordinator);
+        self.route();
         // A batch that is answered at once may let a connection go on, whose commands wait for the next turn.
         for index in std::mem::take(&mut self.cluster.touched) {
             self.cluster.seats[index].is_touched = false;
