@@ -169,7 +169,7 @@ impl Gateway {
         let may_run = index.is_some() && !denied && !waits;
         let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
         if let Some(Ok(command)) = &parsed
-            && self.is_heavy(db, spec, args, command)
+            && crate::offload::is_heavy(&self.cx, db, spec, args, command)
         {
             return self.run_aside(reply_to, asked.to_operation(), asked.touches);
         }

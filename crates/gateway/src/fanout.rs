@@ -413,7 +413,7 @@ impl Gateway {
 
     /// `CONFIG SET`, where there are other nodes.
     fn set_everywhere(&mut self, connection: &mut Connection, args: Args<'_>) {
-        if let Err(error) = self.check_config_set(args) {
+        if let Err(error) = crate::commands::config::check(&self.cx, args) {
             // Whatever is wrong with it is so everywhere.
             return error.write(&mut connection.writer());
         }

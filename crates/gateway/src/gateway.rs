@@ -412,7 +412,7 @@ impl Gateway {
             return;
         }
         if matches!(spec.id, CommandId::DebugObject | CommandId::DebugSdsLen)
-            && let Err(error) = self.check_debug(&connection.session)
+            && let Err(error) = crate::commands::debug::check(&self.cx, &connection.session)
         {
             return self.refuse(connection, &error);
         }
@@ -490,7 +490,7 @@ impl Gateway {
             Ok(command) => command,
             Err(error) => return error.write(&mut connection.writer()),
         };
-        if self.is_heavy(connection.session.db, spec, args, &command) {
+        if crate::offload::is_heavy(&self.cx, connection.session.db, spec, args, &command) {
             note_sent(connection, spec, args);
             let reply_to = self.cx.reserve(connection);
             let operation = connection.session.operation(spec, args);
@@ -578,7 +578,10 @@ impl Gateway {
         };
         let is_tried = self.cx.local.is_one_step(spec, args, &Scope::Cluster);
         let db = connection.session.db;
-        if is_tried && self.is_heavy(db, spec, args, &command) && self.cx.local.has_alone(spec, args) {
+        if is_tried
+            && crate::offload::is_heavy(&self.cx, db, spec, args, &command)
+            && self.cx.local.has_alone(spec, args)
+        {
             // There is something to pop, and much of it: it will not wait.
             let operation = connection.session.operation(spec, args);
             return self.begin(connection, Program::single(operation));
@@ -631,7 +634,9 @@ impl Gateway {
         }
         let scope = self.cx.scope(&connection.session);
         let db = connection.session.db;
-        if self.cx.local.is_one_step(spec, args, &scope) && !self.is_heavy(db, spec, args, &command) {
+        if self.cx.local.is_one_step(spec, args, &scope)
+            && !crate::offload::is_heavy(&self.cx, db, spec, args, &command)
+        {
             let out = &mut connection.writer();
             crate::local_fast_path::run_here(&mut self.cx, db, spec, args, &command, &scope, out);
             return self.tell_noted();

@@ -37,7 +37,7 @@ impl Gateway {
         let is_heavy = can_run_here
             && program.can_be_offloaded()
             && extent.groups.iter().all(may_be_lent)
-            && self.is_heavy_program(&program);
+            && crate::offload::is_heavy_program(&self.cx, &program);
         if can_run_here && !is_heavy {
             return self.run_program_here(connection, &program);
         }
