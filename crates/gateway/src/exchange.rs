@@ -2,6 +2,7 @@
 
 use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
+use crate::maxmemory::Changed;
 use crate::message::{MailboxBatch, Message};
 use crate::program::group_of_key;
 use crate::pubsub::Published;
@@ -83,14 +84,22 @@ impl Gateway {
                 }),
                 Message::LastAgent { seq, command } => {
                     let began = self.cx.timing.now();
-                    self.on_last_agent(from, seq, &mailbox_batch.asked(&command));
+                    self.last_agent
+                        .on_part(&mut self.cx, from, seq, &mailbox_batch.asked(&command));
+                    self.maxmemory.changed = Changed::Any;
+                    self.tell_noted();
                     self.cx
                         .timing
                         .leave_out(self.cx.timing.now().saturating_sub(began));
                 }
                 Message::Decided { seq, reply } => {
                     let began = self.cx.timing.now();
-                    self.on_last_agent_decided(from, seq, reply.map(|reply| mailbox_batch.reply(reply)));
+                    let reply = reply.map(|reply| mailbox_batch.reply(reply));
+                    let coordinator = &mut self.coordinator;
+                    self.last_agent
+                        .on_decided(&mut self.cx, coordinator, from, seq, reply);
+                    self.maxmemory.changed = Changed::Any;
+                    self.route();
                     self.cx
                         .timing
                         .leave_out(self.cx.timing.now().saturating_sub(began));

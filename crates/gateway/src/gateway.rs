@@ -629,7 +629,14 @@ impl Gateway {
         let Some(command) = self.accept(connection, spec, args) else {
             return;
         };
-        if self.send_to_last_agent(connection, spec, args, &command) {
+        if self.last_agent.send(
+            &mut self.cx,
+            &mut self.coordinator,
+            connection,
+            spec,
+            args,
+            &command,
+        ) {
             return;
         }
         let scope = self.cx.scope(&connection.session);
