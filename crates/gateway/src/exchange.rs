@@ -125,10 +125,12 @@ impl Gateway {
                 Message::Shown(line) => crate::monitor::on_shown(&mut self.cx, &self.pubsub, line),
                 Message::Refresh { reply_to } => {
                     self.refresh_stats();
-                    let counts = Box::new(self.key_counts());
+                    let counts = Box::new(crate::key_counts::key_counts(&self.cx));
                     self.cx.send(from, Message::Refreshed { reply_to, counts });
                 }
-                Message::Refreshed { reply_to, counts } => self.on_counted(reply_to, Some(*counts)),
+                Message::Refreshed { reply_to, counts } => {
+                    self.infos.on_counted(&mut self.cx, reply_to, Some(*counts))
+                }
                 Message::Wait(message) => self.blocking.on_wait_message(&mut self.cx, message),
                 Message::Unblock { client, is_error } => {
                     self.blocking.on_unblock(&mut self.cx, client, is_error)
