@@ -70,7 +70,7 @@ const CHECKS: &[Check] = &[
     ),
     (
         "purity",
-        "crates up to `replica` do no I/O and read no clock",
+        "crates up to `gateway` do no I/O and read no clock",
         purity::check,
     ),
     (

@@ -2,7 +2,7 @@
 //! handed over at once, and there is no socket.
 //!
 //! ```text
-//! cargo build --release -p server --example two_workers
+//! cargo build --release -p gateway --example two_workers
 //! for n in 1000 3000; do valgrind --tool=callgrind two_workers rename $n; done    # the difference by 2000 is one command's
 //! ```
 //!

@@ -984,24 +984,6 @@ impl Gateway {
         }
     }
 
-    /// How much is to be given on what the replica here says of its group: nothing if it does not lead, and the more the newer
-    /// the term. A node without others knows all there is.
-    pub(crate) fn claim_on(&self, index: usize) -> i64 {
-        if !self.cx.view.is_spread {
-            return i64::MAX;
-        }
-        let leader = self.cx.local.replicas[index].leader();
-        leader.map_or(0, |leader| leader.term().0 as i64 + 1)
-    }
-
-    /// How many times the group of this replica has begun anew, as far as is known here.
-    pub(crate) fn generation_on(&self, index: usize) -> i64 {
-        let layout = self.cx.view.layout.as_ref();
-        layout.map_or(0, |layout| {
-            layout.group(self.cx.local.replicas[index].group()).generation as i64
-        })
-    }
-
     /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
     /// it has is no reason not to: others may be on their way.
     fn ask_limits(&mut self, index: usize) {
@@ -1056,7 +1038,8 @@ impl Gateway {
             return;
         }
         self.cx.now = now;
-        self.send_combined();
+        self.combining.begin(&mut self.cx, &mut self.coordinator);
+        self.route();
         // A batch that is answered at once may let a connection go on, whose commands wait for the next turn.
         for index in std::mem::take(&mut self.cluster.touched) {
             self.cluster.seats[index].is_touched = false;

@@ -20,8 +20,9 @@
 //! 1. What is combined is asked of groups before the turn's end.
 //! 2. Each client is answered, and all are answered the same: a command that is combined cannot fail by itself.
 
+use crate::context::Context;
+use crate::coordinator::Coordinator;
 use crate::delivery::Answers;
-use crate::gateway::Gateway;
 use crate::program::{Extent, Item, Parts, Program, group_of_key};
 use command::{CommandId, Spec};
 use ids::{GroupId, Groups};
@@ -101,9 +102,14 @@ impl Combining {
     }
 }
 
-impl Gateway {
+impl Combining {
     /// Whether a program may share a transaction with others.
-    pub(crate) fn may_combine(&self, program: &Program, extent: &Extent) -> bool {
+    pub(crate) fn may_take(
+        cx: &Context,
+        coordinator: &Coordinator,
+        program: &Program,
+        extent: &Extent,
+    ) -> bool {
         let [Item::Operation(operation)] = &program.items[..] else {
             return false;
         };
@@ -111,30 +117,27 @@ impl Gateway {
         is_combined(operation.spec)
             && operation.parse().is_ok()
             && is_plain
-            && self.cx.view.is_spread
+            && cx.view.is_spread
             && extent.groups.len() > 1
             && operation.args.as_args().byte_len() <= COMBINED_BYTES_MAX
-            && !extent
-                .groups
-                .iter()
-                .any(|group| self.cx.shared.is_cut_off(*group))
-            && self.coordinator.oldest_wait(self.cx.now) < USUAL_WAIT
+            && !extent.groups.iter().any(|group| cx.shared.is_cut_off(*group))
+            && coordinator.oldest_wait(cx.now) < USUAL_WAIT
     }
 
     /// Takes a program that shares a transaction with others of this turn.
-    pub(crate) fn combine(&mut self, reply_to: ReplyTo, mut program: Program, extent: Extent) {
+    pub(crate) fn take(&mut self, cx: &mut Context, reply_to: ReplyTo, mut program: Program, extent: Extent) {
         let command = program.items.pop().expect("the caller has looked");
         let Item::Operation(operation) = &command else {
             unreachable!("the caller has looked");
         };
         let bytes = operation.args.as_args().byte_len();
         // It is measured when it is answered.
-        self.cx.timing.is_ours = false;
+        cx.timing.is_ours = false;
         let client = Combined {
             reply_to,
-            came_at: self.cx.timing.now(),
+            came_at: cx.timing.now(),
         };
-        let combinations = &mut self.combining.combinations;
+        let combinations = &mut self.combinations;
         let groups = extent.groups;
         match combinations
             .iter_mut()
@@ -150,20 +153,15 @@ impl Gateway {
     }
 
     /// Begins the transactions of what was combined in this turn.
-    pub(crate) fn send_combined(&mut self) {
-        for combination in std::mem::take(&mut self.combining.combinations) {
+    pub(crate) fn begin(&mut self, cx: &mut Context, coordinator: &mut Coordinator) {
+        for combination in std::mem::take(&mut self.combinations) {
             let extent = Extent {
                 groups: combination.groups,
                 writes: true,
                 ..Extent::default()
             };
-            self.coordinator.start_combined(
-                &mut self.cx,
-                combination.clients,
-                Program::of(combination.commands),
-                extent,
-            );
-            self.route();
+            let program = Program::of(combination.commands);
+            coordinator.start_combined(cx, combination.clients, program, extent);
         }
     }
 }

@@ -5,9 +5,9 @@
 
 mod client;
 mod cluster;
-mod config;
-mod connection;
-mod debug;
+pub(crate) mod config;
+pub(crate) mod connection;
+pub(crate) mod debug;
 mod info;
 mod latency;
 mod lolwut;
@@ -97,8 +97,8 @@ impl Gateway {
         let Gateway { cx, pubsub, .. } = &mut *self;
         match spec.id {
             // The connection.
-            CommandId::Hello => return self.hello(session, args, out),
-            CommandId::Auth => self.auth(session, args, w)?,
+            CommandId::Hello => return connection::hello(cx, session, args, out),
+            CommandId::Auth => connection::auth(cx, session, args, w)?,
             CommandId::Ping => connection::ping(session, args, w)?,
             CommandId::Echo => w.bulk(args.arg(1)),
             CommandId::Quit => connection::quit(session, w),
@@ -107,9 +107,9 @@ impl Gateway {
 
             // Other connections.
             CommandId::ClientId => w.integer(session.info.id as i64),
-            CommandId::ClientInfo => self.client_info(session, args, w),
-            CommandId::ClientList => self.client_list(session, args, w)?,
-            CommandId::ClientKill => self.client_kill(session, args, w)?,
+            CommandId::ClientInfo => client::info(cx, session, args, w),
+            CommandId::ClientList => client::list(cx, session, args, w)?,
+            CommandId::ClientKill => client::kill(cx, session, args, w)?,
             CommandId::ClientGetName => client::get_name(session, w),
             CommandId::ClientSetName => client::set_name(session, args, w)?,
             CommandId::ClientSetInfo => client::set_info(session, args, w)?,
@@ -141,11 +141,11 @@ impl Gateway {
 
             // The server.
             CommandId::Info => self.info(session.endpoint, args, None, w),
-            CommandId::ConfigGet => self.config_get(args, w),
+            CommandId::ConfigGet => config::get(cx, args, w),
             CommandId::ConfigSet => self.config_set(args, w)?,
             CommandId::ConfigResetStat => self.config_reset_stat(w),
-            CommandId::ConfigRewrite => self.config_rewrite(w)?,
-            CommandId::Time => self.time(w),
+            CommandId::ConfigRewrite => config::rewrite(cx, w)?,
+            CommandId::Time => server::time(cx, w),
             CommandId::Wait => ReplicaWaits::at_once(&self.cx, args, w)?,
             CommandId::MemoryStats => self.memory_stats(w),
             CommandId::MemoryDoctor => self.memory_doctor(w),
@@ -156,20 +156,20 @@ impl Gateway {
             // Nothing is ever saved: as `INFO` has it.
             CommandId::LastSave => w.integer(self.cx.shared.started_at / 1_000),
             CommandId::FunctionFlush => server::function_flush(args, w)?,
-            CommandId::SlowLogGet => self.slow_log_get(args, w)?,
-            CommandId::SlowLogLen => self.slow_log_len(w),
-            CommandId::SlowLogReset => self.slow_log_reset(w),
-            CommandId::LatencyDoctor => self.latency_doctor(w),
-            CommandId::LatencyGraph => self.latency_graph(args, w)?,
-            CommandId::LatencyHistogram => self.latency_histogram(args, w),
-            CommandId::LatencyHistory => self.latency_history(args, w),
-            CommandId::LatencyLatest => self.latency_latest(w),
-            CommandId::LatencyReset => self.latency_reset(args, w),
-            CommandId::LolWut => self.lolwut(args, w)?,
+            CommandId::SlowLogGet => slowlog::get(cx, args, w)?,
+            CommandId::SlowLogLen => slowlog::len(cx, w),
+            CommandId::SlowLogReset => slowlog::reset(cx, w),
+            CommandId::LatencyDoctor => latency::doctor(cx, w),
+            CommandId::LatencyGraph => latency::draw(cx, args, w)?,
+            CommandId::LatencyHistogram => latency::histogram(cx, args, w),
+            CommandId::LatencyHistory => latency::history(cx, args, w),
+            CommandId::LatencyLatest => latency::latest(cx, w),
+            CommandId::LatencyReset => latency::reset(cx, args, w),
+            CommandId::LolWut => lolwut::lolwut(cx, args, w)?,
             CommandId::Save => return Err(server::NOTHING_TO_SAVE_TO),
             CommandId::PfSelfTest => keyspace::hyperloglog_self_test(w),
-            CommandId::Shutdown => self.shutdown(session, args)?,
-            CommandId::Debug => self.debug(session, args, w)?,
+            CommandId::Shutdown => server::shutdown(cx, session, args)?,
+            CommandId::Debug => debug::debug(cx, session, args, w)?,
 
             // The cluster.
             CommandId::ReadOnly => cluster::read_at_replicas(session, true, w),
@@ -187,7 +187,7 @@ impl Gateway {
 
             // Families that have one answer each.
             _ if spec.name.ends_with("|help") => command::introspect::help(spec, w),
-            _ if is_of("cluster|") => self.cluster(session, spec, args, w)?,
+            _ if is_of("cluster|") => cluster::cluster(cx, session, spec, args, w)?,
             _ if is_of("command") => command::introspect::command(args, w),
 
             // Containers: resolving the words asks for one of their subcommands.

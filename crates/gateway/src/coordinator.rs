@@ -474,46 +474,31 @@ impl Coordinator {
         program: Program,
         extent: Extent,
     ) -> Option<u64> {
-        if program.request.is_some() {
-            return self.start_named(cx, reply_to, program, extent);
-        }
         // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
         let is_all = cx.view.is_spread && cx.groups.get() == 1;
         let is_on_keys = !extent.sees_whole() && !extent.wants;
         let reads_only = cx.view.is_spread && !extent.writes;
-        if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
+        let goes_whole = match program.request {
+            Some(_) => !extent.wants,
+            None => (is_all || is_on_keys) && !reads_only,
+        };
+        if let ([group], true) = (&extent.groups[..], goes_whole) {
             let operations = program.operations().cloned().collect();
-            let conditions = program.conditions.clone();
-            self.blocks.insert(reply_to.place(), program);
-            let block = Request::Block {
-                reply_to,
-                conditions,
-                operations,
+            let request = match program.request {
+                // Its client has named it.
+                Some(request) => Request::Once {
+                    reply_to,
+                    request,
+                    operations,
+                },
+                None => Request::Block {
+                    reply_to,
+                    conditions: program.conditions.clone(),
+                    operations,
+                },
             };
-            cx.request(*group, block);
-            return None;
-        }
-        self.start_transaction(cx, reply_to, program, extent)
-    }
-
-    /// The same, of what its client has named.
-    fn start_named(
-        &mut self,
-        cx: &mut Context,
-        reply_to: ReplyTo,
-        program: Program,
-        extent: Extent,
-    ) -> Option<u64> {
-        let request = program.request.expect("the caller looked");
-        if let ([group], false) = (&extent.groups[..], extent.wants) {
-            let operations = program.operations().cloned().collect();
             self.blocks.insert(reply_to.place(), program);
-            let once = Request::Once {
-                reply_to,
-                request,
-                operations,
-            };
-            cx.request(*group, once);
+            cx.request(*group, request);
             return None;
         }
         self.start_transaction(cx, reply_to, program, extent)
@@ -819,20 +804,18 @@ impl Coordinator {
                     conditions,
                     operations: operations_there(),
                 },
-                TxnMode::Vote => {
-                    let assignment = Assignment::Evaluate {
-                        operations: operations_there(),
-                        is_strict,
-                    };
-                    Request::Prepare(Box::new(Part {
-                        conditions,
-                        ..part(assignment)
-                    }))
-                }
-                TxnMode::InPlace => {
-                    let assignment = Assignment::InPlace {
-                        steps: operations_there().into_iter().map(Step::Run).collect(),
-                        after_lock: false,
+                TxnMode::Vote | TxnMode::InPlace => {
+                    let operations = operations_there();
+                    let assignment = if open.mode == TxnMode::Vote {
+                        Assignment::Evaluate {
+                            operations,
+                            is_strict,
+                        }
+                    } else {
+                        Assignment::InPlace {
+                            steps: operations.into_iter().map(Step::Run).collect(),
+                            after_lock: false,
+                        }
                     };
                     Request::Prepare(Box::new(Part {
                         conditions,
@@ -1667,12 +1650,20 @@ impl Coordinator {
             program,
             combined,
         } = client;
+        let mut finish = |reply_to, program, replies, came_at| {
+            let answered = Answered {
+                reply_to,
+                program,
+                replies,
+            };
+            cx.outbox.finished.push_back(Finished { answered, came_at });
+        };
         if combined.is_empty() {
-            return self.finish_program(cx, reply_to, program, answers, came_at);
+            return finish(reply_to, program, answers, came_at);
         }
         let each = combining::share_out(answers);
         for (client, program) in combining::apart(combined, program) {
-            self.finish_program(cx, client.reply_to, program, each(), Some(client.came_at));
+            finish(client.reply_to, program, each(), Some(client.came_at));
         }
     }
 
@@ -1807,22 +1798,6 @@ impl Coordinator {
                 self.open.remove(&txn.seq);
             }
         }
-    }
-
-    fn finish_program(
-        &mut self,
-        cx: &mut Context,
-        reply_to: ReplyTo,
-        program: Program,
-        replies: Answers,
-        came_at: Option<u64>,
-    ) {
-        let answered = Answered {
-            reply_to,
-            program,
-            replies,
-        };
-        cx.outbox.finished.push_back(Finished { answered, came_at });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
+use crate::maxmemory::Changed;
 use crate::message::{MailboxBatch, Message};
 use crate::program::group_of_key;
 use crate::pubsub::Published;
@@ -83,14 +84,22 @@ impl Gateway {
                 }),
                 Message::LastAgent { seq, command } => {
                     let began = self.cx.timing.now();
-                    self.on_last_agent(from, seq, &mailbox_batch.asked(&command));
+                    self.last_agent
+                        .on_part(&mut self.cx, from, seq, &mailbox_batch.asked(&command));
+                    self.maxmemory.changed = Changed::Any;
+                    self.tell_noted();
                     self.cx
                         .timing
                         .leave_out(self.cx.timing.now().saturating_sub(began));
                 }
                 Message::Decided { seq, reply } => {
                     let began = self.cx.timing.now();
-                    self.on_last_agent_decided(from, seq, reply.map(|reply| mailbox_batch.reply(reply)));
+                    let reply = reply.map(|reply| mailbox_batch.reply(reply));
+                    let coordinator = &mut self.coordinator;
+                    self.last_agent
+                        .on_decided(&mut self.cx, coordinator, from, seq, reply);
+                    self.maxmemory.changed = Changed::Any;
+                    self.route();
                     self.cx
                         .timing
                         .leave_out(self.cx.timing.now().saturating_sub(began));
@@ -116,10 +125,12 @@ impl Gateway {
                 Message::Shown(line) => crate::monitor::on_shown(&mut self.cx, &self.pubsub, line),
                 Message::Refresh { reply_to } => {
                     self.refresh_stats();
-                    let counts = Box::new(self.key_counts());
+                    let counts = Box::new(crate::key_counts::key_counts(&self.cx));
                     self.cx.send(from, Message::Refreshed { reply_to, counts });
                 }
-                Message::Refreshed { reply_to, counts } => self.on_counted(reply_to, Some(*counts)),
+                Message::Refreshed { reply_to, counts } => {
+                    self.infos.on_counted(&mut self.cx, reply_to, Some(*counts))
+                }
                 Message::Wait(message) => self.blocking.on_wait_message(&mut self.cx, message),
                 Message::Unblock { client, is_error } => {
                     self.blocking.on_unblock(&mut self.cx, client, is_error)
@@ -169,7 +180,7 @@ impl Gateway {
         let may_run = index.is_some() && !denied && !waits;
         let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
         if let Some(Ok(command)) = &parsed
-            && self.is_heavy(db, spec, args, command)
+            && crate::offload::is_heavy(&self.cx, db, spec, args, command)
         {
             return self.run_aside(reply_to, asked.to_operation(), asked.touches);
         }

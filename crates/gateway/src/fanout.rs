@@ -413,7 +413,7 @@ impl Gateway {
 
     /// `CONFIG SET`, where there are other nodes.
     fn set_everywhere(&mut self, connection: &mut Connection, args: Args<'_>) {
-        if let Err(error) = self.check_config_set(args) {
+        if let Err(error) = crate::commands::config::check(&self.cx, args) {
             // Whatever is wrong with it is so everywhere.
             return error.write(&mut connection.writer());
         }
@@ -573,7 +573,7 @@ impl Gateway {
             self.pubsub.on_node_message(&mut self.cx, published);
             Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
         } else if spec.id == CommandId::Info {
-            return self.count_keys_for(from, question.id);
+            return self.infos.count_for(&mut self.cx, from, question.id);
         } else if spec.id == CommandId::ConfigSet {
             if !self.set_for_cluster(args) {
                 return;
@@ -655,7 +655,7 @@ impl Gateway {
                 let numbers = answer.unwrap_or_default().into_iter();
                 let numbers: Option<Vec<i64>> = numbers.map(Item::into_number).collect();
                 let counts = numbers.and_then(|numbers| KeyCounts::from_numbers(&numbers));
-                return self.on_counted(asking.reply_to, counts);
+                return self.infos.on_counted(&mut self.cx, asking.reply_to, counts);
             }
         }
         let gathered = self.fanout.gathered.get_mut(&asking.reply_to.place());

@@ -26,7 +26,7 @@ use crate::last_agent::LastAgent;
 use crate::maxmemory::{Changed, Maxmemory};
 use crate::monitor;
 use crate::notify::{self, Notify};
-use crate::pause::Pausing;
+use crate::pause::{self, Pausing};
 use crate::program::{Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::scan::Scanning;
@@ -36,7 +36,7 @@ use crate::stats::WorkerStats;
 use crate::timing::Caller;
 use bytes::Bytes;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
-use ids::{Db, GroupId, HashSeed};
+use ids::{Db, GroupId, HashSeed, UnixMillis};
 use keyspace::{KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
 use options::Settings;
 use replica::{Condition, Operation, ReplyTo, Request, locks_of};
@@ -125,7 +125,7 @@ impl Gateway {
             let topology = self.cx.shared.topology();
             self.cx.view.topology.follow(topology, topology_version);
         }
-        self.look_at_pause();
+        self.pausing.look(&mut self.cx);
     }
 
     /// The counters of this worker.
@@ -278,9 +278,9 @@ impl Gateway {
                         if spec.is_some_and(is_publish) && pipeline.places() >= PUBLISHED_MAX {
                             break;
                         }
-                        let is_postponed = |spec| self.is_postponed(session, spec);
+                        let is_postponed = |spec| self.pausing.is_postponed(session, spec);
                         if self.pausing.pause.is_some() && spec.is_some_and(is_postponed) {
-                            self.hold_back(session);
+                            pause::hold_back(&self.cx, session);
                             break;
                         }
                         if let Some(source) = source {
@@ -412,7 +412,7 @@ impl Gateway {
             return;
         }
         if matches!(spec.id, CommandId::DebugObject | CommandId::DebugSdsLen)
-            && let Err(error) = self.check_debug(&connection.session)
+            && let Err(error) = crate::commands::debug::check(&self.cx, &connection.session)
         {
             return self.refuse(connection, &error);
         }
@@ -490,7 +490,7 @@ impl Gateway {
             Ok(command) => command,
             Err(error) => return error.write(&mut connection.writer()),
         };
-        if self.is_heavy(connection.session.db, spec, args, &command) {
+        if crate::offload::is_heavy(&self.cx, connection.session.db, spec, args, &command) {
             note_sent(connection, spec, args);
             let reply_to = self.cx.reserve(connection);
             let operation = connection.session.operation(spec, args);
@@ -578,7 +578,10 @@ impl Gateway {
         };
         let is_tried = self.cx.local.is_one_step(spec, args, &Scope::Cluster);
         let db = connection.session.db;
-        if is_tried && self.is_heavy(db, spec, args, &command) && self.cx.local.has_alone(spec, args) {
+        if is_tried
+            && crate::offload::is_heavy(&self.cx, db, spec, args, &command)
+            && self.cx.local.has_alone(spec, args)
+        {
             // There is something to pop, and much of it: it will not wait.
             let operation = connection.session.operation(spec, args);
             return self.begin(connection, Program::single(operation));
@@ -626,12 +629,21 @@ impl Gateway {
         let Some(command) = self.accept(connection, spec, args) else {
             return;
         };
-        if self.send_to_last_agent(connection, spec, args, &command) {
+        if self.last_agent.send(
+            &mut self.cx,
+            &mut self.coordinator,
+            connection,
+            spec,
+            args,
+            &command,
+        ) {
             return;
         }
         let scope = self.cx.scope(&connection.session);
         let db = connection.session.db;
-        if self.cx.local.is_one_step(spec, args, &scope) && !self.is_heavy(db, spec, args, &command) {
+        if self.cx.local.is_one_step(spec, args, &scope)
+            && !crate::offload::is_heavy(&self.cx, db, spec, args, &command)
+        {
             let out = &mut connection.writer();
             crate::local_fast_path::run_here(&mut self.cx, db, spec, args, &command, &scope, out);
             return self.tell_noted();
@@ -724,6 +736,21 @@ impl Gateway {
         if !self.cx.local.events.is_empty() {
             notify::tell(&mut self.cx, &mut self.pubsub);
         }
+    }
+
+    /// Whether a pause ended since this was last asked: connections with [`Session::is_paused`] are to go on.
+    pub fn lets_go(&mut self) -> bool {
+        self.pausing.lets_go()
+    }
+
+    /// A connection waits no more for the end of a pause, if it did.
+    pub fn go_on(&mut self, session: &mut Session) {
+        pause::go_on(&self.cx, session);
+    }
+
+    /// When the pause under way ends.
+    pub fn paused_until(&self) -> Option<UnixMillis> {
+        self.pausing.pause.map(|pause| pause.until)
     }
 
     /// Whether requests wait for locks in this worker's groups.

@@ -13,9 +13,10 @@
 //! In the answer of a node each group is `group, generation, applied, claim, databases`, followed by `database, keys, keys with a deadline, mean
 //! deadline` of each: all of them integers.
 
+use crate::context::Context;
 use crate::delivery::Delivery;
-use crate::fanout::Purpose;
-use crate::gateway::Gateway;
+use crate::fanout::{Fanout, Purpose};
+use crate::gather::Gather;
 use crate::message::Message;
 use crate::shared::Shared;
 use ids::{Db, GroupId, NodeId, UnixMillis};
@@ -194,78 +195,65 @@ impl Shared {
     }
 }
 
-impl Gateway {
-    /// What the groups of this worker hold.
-    pub(crate) fn key_counts(&self) -> KeyCounts {
-        let replicas = self.cx.local.replicas.iter().enumerate();
-        let groups = replicas.map(|(index, replica)| {
-            let keyspace = replica.keyspace();
-            let databases = (0..Db::COUNT).filter_map(Db::new);
-            let databases = databases.map(|db| (db, Count::of(keyspace, db)));
-            let group = Group {
-                reached: (self.generation_on(index), keyspace.applied().0 as i64),
-                claim: self.claim_on(index),
-                databases: databases.filter(|(_, count)| count.keys > 0).collect(),
-            };
-            (replica.group(), group)
-        });
-        KeyCounts {
-            groups: groups.collect(),
-        }
-    }
-
+impl Gather<KeyCountQuery> {
     /// Has the other workers count, and a worker of each other node if `is_for_all` groups.
-    pub(crate) fn count_keys(&mut self, reply_to: ReplyTo, args: Args<'_>, is_for_all: bool) {
-        let asked = if is_for_all && self.cx.view.is_spread {
+    pub(crate) fn count(
+        &mut self,
+        cx: &mut Context,
+        fanout: &mut Fanout,
+        reply_to: ReplyTo,
+        args: Args<'_>,
+        is_for_all: bool,
+    ) {
+        let asked = if is_for_all && cx.view.is_spread {
             let words = ArgsBuf::from_slices(["INFO", "KEYSPACE"]);
-            self.fanout
-                .ask_nodes(&mut self.cx, reply_to, Purpose::KeyCounts, words.as_args())
+            fanout
+                .ask_nodes(cx, reply_to, Purpose::KeyCounts, words.as_args())
                 .0
         } else {
             0
         };
-        self.begin_key_count(reply_to, Whom::Client(args.to_buf()), asked);
+        self.begin_count(cx, reply_to, Whom::Client(args.to_buf()), asked);
     }
 
     /// Another node asks for what is led here.
-    pub(crate) fn count_keys_for(&mut self, node: NodeId, id: u64) {
+    pub(crate) fn count_for(&mut self, cx: &mut Context, node: NodeId, id: u64) {
         let reply_to = ReplyTo {
-            worker: self.cx.worker,
+            worker: cx.worker,
             // No client has this number.
             connection: u64::MAX - node.0,
             sequence: id,
         };
-        self.begin_key_count(reply_to, Whom::Node(node), 0);
+        self.begin_count(cx, reply_to, Whom::Node(node), 0);
     }
 
-    fn begin_key_count(&mut self, reply_to: ReplyTo, whom: Whom, nodes: usize) {
+    fn begin_count(&mut self, cx: &mut Context, reply_to: ReplyTo, whom: Whom, nodes: usize) {
         let query = KeyCountQuery {
             whom,
-            counts: self.key_counts(),
+            counts: key_counts(cx),
         };
-        let others = self.cx.shared.workers.len() - 1 + nodes;
+        let others = cx.shared.workers.len() - 1 + nodes;
         if others == 0 {
-            return self.end_key_count(reply_to, query);
+            return self.end_count(cx, reply_to, query);
         }
-        self.infos.begin(reply_to, query, others);
-        self.cx
-            .outbox
-            .send_to_others(self.cx.worker, || Message::Refresh { reply_to });
+        self.begin(reply_to, query, others);
+        cx.outbox
+            .send_to_others(cx.worker, || Message::Refresh { reply_to });
     }
 
     /// Somebody has counted, or will not.
-    pub(crate) fn on_counted(&mut self, reply_to: ReplyTo, counts: Option<KeyCounts>) {
+    pub(crate) fn on_counted(&mut self, cx: &mut Context, reply_to: ReplyTo, counts: Option<KeyCounts>) {
         let join = |query: &mut KeyCountQuery| query.counts.join(counts.unwrap_or_default());
-        if let Some(query) = self.infos.on_answer(reply_to, join) {
-            self.end_key_count(reply_to, query);
+        if let Some(query) = self.on_answer(reply_to, join) {
+            self.end_count(cx, reply_to, query);
         }
     }
 
-    fn end_key_count(&mut self, reply_to: ReplyTo, query: KeyCountQuery) {
+    fn end_count(&mut self, cx: &mut Context, reply_to: ReplyTo, query: KeyCountQuery) {
         let counts = query.counts;
         match query.whom {
             Whom::Client(args) => {
-                self.cx.deliver(Delivery::Info {
+                cx.deliver(Delivery::Info {
                     reply_to,
                     args,
                     counts,
@@ -281,9 +269,46 @@ impl Gateway {
                     id: reply_to.sequence,
                     bytes: bytes.into(),
                 };
-                self.cx.send_to_node(node, PeerMessage::FanoutAnswer(answer));
+                cx.send_to_node(node, PeerMessage::FanoutAnswer(answer));
             }
         }
+    }
+}
+
+/// How much is to be given on what the replica here says of its group: nothing if it does not lead, and the more the newer
+/// the term. A node without others knows all there is.
+fn claim_on(cx: &Context, index: usize) -> i64 {
+    if !cx.view.is_spread {
+        return i64::MAX;
+    }
+    let leader = cx.local.replicas[index].leader();
+    leader.map_or(0, |leader| leader.term().0 as i64 + 1)
+}
+
+/// How many times the group of this replica has begun anew, as far as is known here.
+fn generation_on(cx: &Context, index: usize) -> i64 {
+    let layout = cx.view.layout.as_ref();
+    layout.map_or(0, |layout| {
+        layout.group(cx.local.replicas[index].group()).generation as i64
+    })
+}
+
+/// What the groups of this worker hold.
+pub(crate) fn key_counts(cx: &Context) -> KeyCounts {
+    let replicas = cx.local.replicas.iter().enumerate();
+    let groups = replicas.map(|(index, replica)| {
+        let keyspace = replica.keyspace();
+        let databases = (0..Db::COUNT).filter_map(Db::new);
+        let databases = databases.map(|db| (db, Count::of(keyspace, db)));
+        let group = Group {
+            reached: (generation_on(cx, index), keyspace.applied().0 as i64),
+            claim: claim_on(cx, index),
+            databases: databases.filter(|(_, count)| count.keys > 0).collect(),
+        };
+        (replica.group(), group)
+    });
+    KeyCounts {
+        groups: groups.collect(),
     }
 }
 

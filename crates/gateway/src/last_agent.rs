@@ -21,9 +21,10 @@
 //! same worker decides may hold the same key.
 
 use crate::connection::Connection;
+use crate::context::Context;
+use crate::coordinator::Coordinator;
 use crate::delivery::Delivery;
-use crate::gateway::{Gateway, touches};
-use crate::maxmemory::Changed;
+use crate::gateway::touches;
 use crate::pipeline::Pipeline;
 use crate::program::{Program, key_step};
 use command::{Command, Flags, Route, Spec, Spread};
@@ -120,17 +121,19 @@ fn mode_of(spec: &Spec) -> Mode {
     }
 }
 
-impl Gateway {
+impl LastAgent {
     /// Sends a command on its way if the keys that do not live here are all another worker's, and those that do are free.
     /// `false`: nothing was done.
-    pub(crate) fn send_to_last_agent(
+    pub(crate) fn send(
         &mut self,
+        cx: &mut Context,
+        coordinator: &mut Coordinator,
         connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
         command: &Command<'_>,
     ) -> bool {
-        if self.cx.outbox.posts.len() == 1 || self.cx.view.is_spread || !suits_last_agent(spec, command) {
+        if cx.outbox.posts.len() == 1 || cx.view.is_spread || !suits_last_agent(spec, command) {
             return false;
         }
         let step = key_step(spec);
@@ -140,161 +143,148 @@ impl Gateway {
         }
         let mut slots = Vec::with_capacity(words);
         slots.extend((1..args.len()).step_by(step).map(|at| Slot::of_key(args.arg(at))));
-        let Some(worker) = self.decider(spec, args, &slots) else {
+        let Some(worker) = decider(cx, spec, args, &slots) else {
             return false;
         };
         connection.session.busy.begin(slots.iter().copied());
-        let (txn, priority) = self.coordinator.new_transaction(&mut self.cx);
+        let (txn, priority) = coordinator.new_transaction(cx);
         let sent = Sent {
             txn,
-            reply_to: self.cx.reserve(connection),
+            reply_to: cx.reserve(connection),
             operation: connection.session.operation(spec, args),
             slots,
             touches: touches(&connection.session, spec),
             tries: LastAgent::TRIES_MAX,
         };
-        self.send_part(worker, sent, priority);
+        self.send_part(cx, worker, sent, priority);
         true
     }
 
-    /// The other worker, if the keys that do not live here are all one's, and those that do are free.
-    fn decider(&self, spec: &Spec, args: Args<'_>, slots: &[Slot]) -> Option<u16> {
-        let owners = slots
-            .iter()
-            .map(|slot| self.cx.local.owner(self.cx.groups.group_of(*slot)));
-        let mut others = owners.filter(|owner| *owner != self.cx.worker);
-        let other = others.next()?;
-        if !others.all(|owner| owner == other) {
-            return None;
-        }
-        let mode = mode_of(spec);
-        let is_free = |(at, slot): (usize, &Slot)| {
-            let index = self.cx.local.index(self.cx.groups.group_of(*slot));
-            index.is_none_or(|index| {
-                self.cx.local.replicas[index].is_key_free(*slot, args.arg(at), mode, Some(other))
-            })
-        };
-        let keys = (1..args.len()).step_by(key_step(spec)).zip(slots);
-        keys.into_iter().all(is_free).then_some(other)
-    }
-
-    fn send_part(&mut self, worker: u16, mut sent: Sent, priority: Priority) {
+    fn send_part(&mut self, cx: &mut Context, worker: u16, mut sent: Sent, priority: Priority) {
         let (spec, args) = sent.operation.words();
         let (step, mode) = (key_step(spec), mode_of(spec));
         let keys = || (1..args.len()).step_by(step).zip(&sent.slots);
         for (at, &slot) in keys() {
-            let index = self.cx.local.index(self.cx.groups.group_of(slot));
+            let index = cx.local.index(cx.groups.group_of(slot));
             if let Some(index) = index.filter(|_| !mutations::is(Mutation::LastAgentNotHeld)) {
-                self.cx.local.replicas[index].hold(slot, args.arg(at), mode, worker, sent.txn, priority);
+                cx.local.replicas[index].hold(slot, args.arg(at), mode, worker, sent.txn, priority);
             }
         }
-        let (groups, owners) = (self.cx.groups, &self.cx.local.owners);
+        let (groups, owners) = (cx.groups, &cx.local.owners);
         let is_theirs = |slot: Slot| owners[groups.group_of(slot).index()] == worker;
         let theirs = keys()
             .filter(|(_, slot)| is_theirs(**slot))
             .flat_map(|(at, _)| at..at + step);
         let words = std::iter::once(0).chain(theirs).map(|at| args.arg(at));
-        self.cx
-            .outbox
+        cx.outbox
             .mailbox_batch(worker)
             .push_last_agent(sent.txn.seq, &sent.asked(), words);
         sent.tries -= 1;
-        self.last_agent.sent[usize::from(worker)].push_back(sent);
+        self.sent[usize::from(worker)].push_back(sent);
     }
 
     /// A part of another worker's command, whose keys all live here.
-    pub(crate) fn on_last_agent(&mut self, from: u16, seq: u64, asked: &Asked<'_>) {
+    pub(crate) fn on_part(&mut self, cx: &mut Context, from: u16, seq: u64, asked: &Asked<'_>) {
         let (spec, args) = (asked.spec, asked.args);
         let (step, mode) = (key_step(spec), mode_of(spec));
         let is_free = (1..args.len()).step_by(step).all(|at| {
             let slot = Slot::of_key(args.arg(at));
-            let index = self.cx.local.index(self.cx.groups.group_of(slot));
-            index.is_some_and(|index| {
-                self.cx.local.replicas[index].is_key_free(slot, args.arg(at), mode, None)
-            })
+            let index = cx.local.index(cx.groups.group_of(slot));
+            index.is_some_and(|index| cx.local.replicas[index].is_key_free(slot, args.arg(at), mode, None))
         });
         if !is_free && !mutations::is(Mutation::LastAgentNotFree) {
-            return self.cx.mailbox_batch(from).push_decided(seq, None);
+            return cx.mailbox_batch(from).push_decided(seq, None);
         }
-        let mut reply = std::mem::take(&mut self.last_agent.reply);
+        let mut reply = std::mem::take(&mut self.reply);
         reply.clear();
-        self.run_part(asked, &[], &mut Writer::new(&mut reply, asked.protocol));
-        self.cx.mailbox_batch(from).push_decided(seq, Some(&reply));
+        run_part(cx, asked, &[], &mut Writer::new(&mut reply, asked.protocol));
+        cx.mailbox_batch(from).push_decided(seq, Some(&reply));
         reply.shrink_to(Pipeline::LARGE_BYTES);
-        self.last_agent.reply = reply;
-    }
-
-    /// Carries out what of a command is here; `elsewhere` is what the other worker has answered.
-    fn run_part(&mut self, asked: &Asked<'_>, elsewhere: &[u8], out: &mut Writer<'_>) {
-        let (spec, args) = (asked.spec, asked.args);
-        let parse = spec.parse.expect("a command on keys has a parser");
-        let command = parse(args).expect("it was parsed as a whole, and any keys of it will do");
-        let Spread::Split(merge) = spec.spread else {
-            unreachable!("only what can be split has a last agent");
-        };
-        if !asked.touches {
-            self.cx.local.touch(false);
-        }
-        crate::local_fast_path::run_split(
-            &mut self.cx,
-            asked.db,
-            spec,
-            args,
-            merge,
-            &command,
-            elsewhere,
-            out,
-        );
-        self.tell_noted();
-        if !asked.touches {
-            self.cx.local.touch(true);
-        }
-        self.maxmemory.changed = Changed::Any;
+        self.reply = reply;
     }
 
     /// The other worker has carried out its part, and answers it, or has not.
-    pub(crate) fn on_last_agent_decided(&mut self, from: u16, seq: u64, reply: Option<&[u8]>) {
-        let sent = self.last_agent.sent[usize::from(from)].pop_front();
+    pub(crate) fn on_decided(
+        &mut self,
+        cx: &mut Context,
+        coordinator: &mut Coordinator,
+        from: u16,
+        seq: u64,
+        reply: Option<&[u8]>,
+    ) {
+        let sent = self.sent[usize::from(from)].pop_front();
         let sent = sent.filter(|sent| sent.txn.seq == seq);
         let mut sent = sent.expect("parts are answered once, in their order");
         let mut bytes = Vec::new();
         if let Some(reply) = reply {
             let mut out = Writer::new(&mut bytes, sent.operation.protocol);
-            self.run_part(&sent.asked(), reply, &mut out);
+            run_part(cx, &sent.asked(), reply, &mut out);
         }
         let mut outputs = Vec::new();
-        let here = sent.slots.iter().map(|slot| self.cx.groups.group_of(*slot));
-        let mut here: Vec<usize> = here.filter_map(|group| self.cx.local.index(group)).collect();
+        let here = sent.slots.iter().map(|slot| cx.groups.group_of(*slot));
+        let mut here: Vec<usize> = here.filter_map(|group| cx.local.index(group)).collect();
         here.sort_unstable();
         here.dedup();
         for index in here {
-            self.cx.local.replicas[index].let_go(&self.cx.turn, sent.txn, &mut outputs);
-            self.tell(index);
+            cx.local.replicas[index].let_go(&cx.turn, sent.txn, &mut outputs);
+            cx.local.note_events(index);
         }
-        self.cx.outbox.outputs.extend(outputs);
+        cx.outbox.outputs.extend(outputs);
         let (reply_to, slots) = (sent.reply_to, std::mem::take(&mut sent.slots));
         if reply.is_some() {
-            self.cx.stats.transactions.add(1);
+            cx.stats.transactions.add(1);
             let answer = Delivery::LastAgent {
                 reply_to,
                 slots,
                 bytes,
             };
-            return self.cx.deliver(answer);
+            return cx.deliver(answer);
         }
-        self.cx.stats.transaction_retries.add(1);
+        cx.stats.transaction_retries.add(1);
         let (spec, args) = sent.operation.words();
         if sent.tries > 0
-            && !self.cx.view.is_spread
-            && let Some(worker) = self.decider(spec, args, &slots)
+            && !cx.view.is_spread
+            && let Some(worker) = decider(cx, spec, args, &slots)
         {
-            let (txn, priority) = self.coordinator.new_transaction(&mut self.cx);
+            let (txn, priority) = coordinator.new_transaction(cx);
             (sent.txn, sent.slots) = (txn, slots);
-            return self.send_part(worker, sent, priority);
+            return self.send_part(cx, worker, sent, priority);
         }
         let program = Program::single(sent.operation);
-        let extent = program.extent(self.cx.groups);
-        self.coordinator.start(&mut self.cx, reply_to, program, extent);
-        self.route();
+        cx.outbox.programs.push_back((reply_to, program));
+    }
+}
+
+/// The other worker, if the keys that do not live here are all one's, and those that do are free.
+fn decider(cx: &Context, spec: &Spec, args: Args<'_>, slots: &[Slot]) -> Option<u16> {
+    let owners = slots.iter().map(|slot| cx.local.owner(cx.groups.group_of(*slot)));
+    let mut others = owners.filter(|owner| *owner != cx.worker);
+    let other = others.next()?;
+    if !others.all(|owner| owner == other) {
+        return None;
+    }
+    let mode = mode_of(spec);
+    let is_free = |(at, slot): (usize, &Slot)| {
+        let index = cx.local.index(cx.groups.group_of(*slot));
+        index.is_none_or(|index| cx.local.replicas[index].is_key_free(*slot, args.arg(at), mode, Some(other)))
+    };
+    let keys = (1..args.len()).step_by(key_step(spec)).zip(slots);
+    keys.into_iter().all(is_free).then_some(other)
+}
+
+/// Carries out what of a command is here; `elsewhere` is what the other worker has answered.
+fn run_part(cx: &mut Context, asked: &Asked<'_>, elsewhere: &[u8], out: &mut Writer<'_>) {
+    let (spec, args) = (asked.spec, asked.args);
+    let parse = spec.parse.expect("a command on keys has a parser");
+    let command = parse(args).expect("it was parsed as a whole, and any keys of it will do");
+    let Spread::Split(merge) = spec.spread else {
+        unreachable!("only what can be split has a last agent");
+    };
+    if !asked.touches {
+        cx.local.touch(false);
+    }
+    crate::local_fast_path::run_split(cx, asked.db, spec, args, merge, &command, elsewhere, out);
+    if !asked.touches {
+        cx.local.touch(true);
     }
 }

@@ -107,7 +107,8 @@ impl Gateway {
                     db = number.unwrap_or(db);
                 }
                 CommandId::Hello => {
-                    protocol = self.protocol_of_hello(args.as_args()).unwrap_or(protocol);
+                    protocol = crate::commands::connection::protocol_of_hello(&self.cx, args.as_args())
+                        .unwrap_or(protocol);
                 }
                 _ => {}
             }

@@ -28,6 +28,7 @@
 //! one long string.
 
 use crate::client::ClientInfo;
+use crate::context::Context;
 use crate::evaluation::Evaluation;
 use crate::gateway::Gateway;
 use crate::program::{Program, names_more};
@@ -140,57 +141,57 @@ impl Lent {
     }
 }
 
-impl Gateway {
-    /// Whether a command whose keys all live here takes more steps than the worker should make.
-    #[inline]
-    pub(crate) fn is_heavy(
-        &self,
-        db: Db,
-        spec: &'static Spec,
-        args: Args<'_>,
-        command: &Command<'_>,
-    ) -> bool {
-        // What `SORT` finds by patterns would have to be fetched key by key: that would take longer still.
-        let may_be = spec.walks != Walks::Little || args.len() > WORDS_MIN && spec.spread == Spread::Single;
-        may_be
-            && spec.route == Route::Keys
-            && !names_more(spec, args)
-            && self.steps(db, spec, args, command) > self.cx.turn.steps_max
-            && !self.is_getting_a_log(spec, args)
-    }
+/// Whether a command whose keys all live here takes more steps than the worker should make.
+#[inline]
+pub(crate) fn is_heavy(
+    cx: &Context,
+    db: Db,
+    spec: &'static Spec,
+    args: Args<'_>,
+    command: &Command<'_>,
+) -> bool {
+    // What `SORT` finds by patterns would have to be fetched key by key: that would take longer still.
+    let may_be = spec.walks != Walks::Little || args.len() > WORDS_MIN && spec.spread == Spread::Single;
+    may_be
+        && spec.route == Route::Keys
+        && !names_more(spec, args)
+        && steps(cx, db, spec, args, command) > cx.turn.steps_max
+        && !is_getting_a_log(cx, spec, args)
+}
 
-    /// Whether a group of these keys is to get a log as soon as nothing is under way there: nothing more is lent of it.
-    fn is_getting_a_log(&self, spec: &'static Spec, args: Args<'_>) -> bool {
-        let mut is_any = false;
-        command::keys(spec, args, &mut |position, _| {
-            let index = self.cx.local.index_of_key(args.arg(position));
-            is_any |= index.is_some_and(|index| self.cx.local.replicas[index].awaits_log());
-        });
-        is_any
-    }
+/// Whether a group of these keys is to get a log as soon as nothing is under way there: nothing more is lent of it.
+fn is_getting_a_log(cx: &Context, spec: &'static Spec, args: Args<'_>) -> bool {
+    let mut is_any = false;
+    command::keys(spec, args, &mut |position, _| {
+        let index = cx.local.index_of_key(args.arg(position));
+        is_any |= index.is_some_and(|index| cx.local.replicas[index].awaits_log());
+    });
+    is_any
+}
 
-    fn steps(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {
-        let keyspace_of = |key: &[u8]| {
-            let index = self.cx.local.index_of_key(key)?;
-            Some(self.cx.local.replicas[index].keyspace())
-        };
-        replica::steps(db, spec, args, Some(command), &keyspace_of)
-    }
+fn steps(cx: &Context, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {
+    let keyspace_of = |key: &[u8]| {
+        let index = cx.local.index_of_key(key)?;
+        Some(cx.local.replicas[index].keyspace())
+    };
+    replica::steps(db, spec, args, Some(command), &keyspace_of)
+}
 
-    /// [`Gateway::is_heavy`] of the commands of a program together.
-    pub(crate) fn is_heavy_program(&self, program: &Program) -> bool {
-        let mut steps = 0_usize;
-        for operation in program.operations() {
-            if let Ok(command) = operation.parse()
-                && operation.spec.walks != Walks::Little
-            {
-                let (spec, args) = operation.words();
-                steps = steps.saturating_add(self.steps(operation.db, spec, args, &command));
-            }
+/// [`is_heavy`] of the commands of a program together.
+pub(crate) fn is_heavy_program(cx: &Context, program: &Program) -> bool {
+    let mut sum = 0_usize;
+    for operation in program.operations() {
+        if let Ok(command) = operation.parse()
+            && operation.spec.walks != Walks::Little
+        {
+            let (spec, args) = operation.words();
+            sum = sum.saturating_add(steps(cx, operation.db, spec, args, &command));
         }
-        steps > self.cx.turn.steps_max
     }
+    sum > cx.turn.steps_max
+}
 
+impl Gateway {
     /// Sends a single command aside, which is all within one group of this worker, perhaps for another worker's connection.
     /// `touches` as for [`Scratch::touch`].
     pub(crate) fn run_aside(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {

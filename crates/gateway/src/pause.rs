@@ -3,7 +3,7 @@
 //! A paused command stays where it came in: its connection is read no further, and goes on with it when the pause is
 //! over. Meanwhile no key expires or is given up for room, so that the data stay as they are.
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::session::Session;
 use command::{CommandId, Flags, Spec};
 use ids::UnixMillis;
@@ -68,51 +68,28 @@ pub(crate) struct Pausing {
     lets_go: bool,
 }
 
-impl Gateway {
+impl Pausing {
     /// Learns of a pause that began or ended.
     #[inline]
-    pub(crate) fn look_at_pause(&mut self) {
-        let pause = self.cx.shared.pause.get(self.cx.turn.now);
-        if pause != self.pausing.pause {
-            self.set_pause(pause);
+    pub(crate) fn look(&mut self, cx: &mut Context) {
+        let pause = cx.shared.pause.get(cx.turn.now);
+        if pause != self.pause {
+            self.lets_go |= self.pause.is_some() && pause.is_none();
+            self.pause = pause;
+            for replica in &mut cx.local.replicas {
+                replica.state_mut().keep_expired(pause.is_some());
+            }
         }
     }
 
-    fn set_pause(&mut self, pause: Option<Pause>) {
-        let is_over = self.pausing.pause.is_some() && pause.is_none();
-        self.pausing.pause = pause;
-        self.pausing.lets_go |= is_over;
-        for replica in &mut self.cx.local.replicas {
-            replica.state_mut().keep_expired(pause.is_some());
-        }
-    }
-
-    /// Whether a pause ended since this was last asked: connections with [`Session::is_paused`] are to go on.
-    pub fn lets_go(&mut self) -> bool {
-        std::mem::take(&mut self.pausing.lets_go)
-    }
-
-    /// A connection waits for the end of the pause.
-    pub(crate) fn hold_back(&mut self, session: &mut Session) {
-        session.is_paused = true;
-        self.cx.stats.paused.add(1);
-    }
-
-    /// A connection waits no more for the end of a pause, if it did.
-    pub fn go_on(&mut self, session: &mut Session) {
-        if std::mem::take(&mut session.is_paused) {
-            self.cx.stats.paused.set(self.cx.stats.paused.get() - 1);
-        }
-    }
-
-    /// When the pause under way ends.
-    pub fn paused_until(&self) -> Option<UnixMillis> {
-        self.pausing.pause.map(|pause| pause.until)
+    /// Whether one ended since this was last asked.
+    pub(crate) fn lets_go(&mut self) -> bool {
+        std::mem::take(&mut self.lets_go)
     }
 
     /// Whether a command has to wait for the end of the pause. What would be refused is refused at once.
     pub(crate) fn is_postponed(&self, session: &Session, spec: &Spec) -> bool {
-        let Some(pause) = self.pausing.pause else {
+        let Some(pause) = self.pause else {
             return false;
         };
         if !session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
@@ -125,6 +102,19 @@ impl Gateway {
             Some(_) | None => may_write(spec),
         };
         pause.is_for_all || may_write
+    }
+}
+
+/// A connection waits for the end of the pause.
+pub(crate) fn hold_back(cx: &Context, session: &mut Session) {
+    session.is_paused = true;
+    cx.stats.paused.add(1);
+}
+
+/// A connection waits no more for the end of a pause, if it did.
+pub(crate) fn go_on(cx: &Context, session: &mut Session) {
+    if std::mem::take(&mut session.is_paused) {
+        cx.stats.paused.set(cx.stats.paused.get() - 1);
     }
 }
 

@@ -245,20 +245,13 @@ impl Coordinator {
             .open_transactions()
             .map(|(txn, participants)| (txn, participants.clone()))
             .collect();
-        let range = (group, LOWEST)..;
-        let known: Vec<TxnId> = self
+        let still: BTreeSet<TxnId> = open.iter().map(|(txn, _)| *txn).collect();
+        let its = (group, LOWEST)..(GroupId::new(group.number() + 1), LOWEST);
+        let ended = self
             .recoveries
             .since
-            .range(range)
-            .take_while(|((of, _), _)| *of == group)
-            .map(|((_, txn), _)| *txn)
-            .collect();
-        let still: BTreeSet<TxnId> = open.iter().map(|(txn, _)| *txn).collect();
-        for txn in known {
-            if !still.contains(&txn) {
-                self.recoveries.since.remove(&(group, txn));
-            }
-        }
+            .extract_if(its, |(_, txn), _| !still.contains(txn));
+        ended.for_each(drop);
         for (txn, participants) in open {
             let since = *self.recoveries.since.entry((group, txn)).or_insert(now);
             let is_seen_to = txn.boot == cx.boot() && txn.worker == cx.worker && self.has(txn);

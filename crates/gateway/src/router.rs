@@ -9,6 +9,7 @@
 //! waits. Nor does a transaction begin before what its connection sent to one of its keys earlier: that may wait for locks,
 //! and count as younger.
 
+use crate::combining::Combining;
 use crate::connection::Connection;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::{Gateway, touches};
@@ -36,7 +37,7 @@ impl Gateway {
         let is_heavy = can_run_here
             && program.can_be_offloaded()
             && extent.groups.iter().all(may_be_lent)
-            && self.is_heavy_program(&program);
+            && crate::offload::is_heavy_program(&self.cx, &program);
         if can_run_here && !is_heavy {
             return self.run_program_here(connection, &program);
         }
@@ -46,8 +47,8 @@ impl Gateway {
         } else {
             connection.session.busy.begin(program.slots());
         }
-        if !is_heavy && self.may_combine(&program, &extent) {
-            return self.combine(reply_to, program, extent);
+        if !is_heavy && Combining::may_take(&self.cx, &self.coordinator, &program, &extent) {
+            return self.combining.take(&mut self.cx, reply_to, program, extent);
         }
         let is_exec = program.is_exec;
         let touches = touches(&connection.session, command::CommandId::Exec.spec());
@@ -119,7 +120,7 @@ impl Gateway {
         }
     }
 
-    /// Sees to what the coordinator wants done.
+    /// Sees to what the machines want done.
     pub(crate) fn route(&mut self) {
         loop {
             if let Some((group, request)) = self.cx.outbox.requests.pop_front() {

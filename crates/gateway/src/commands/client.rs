@@ -2,6 +2,7 @@
 
 use super::connection::USER;
 use crate::client::ClientInfo;
+use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::session::{ReplyMode, Session};
@@ -196,6 +197,105 @@ fn line(info: &ClientInfo, now: UnixMillis, current: Option<&Current>) -> Vec<u8
     text
 }
 
+pub(super) fn info(cx: &Context, session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) {
+    w.verbatim(
+        "txt",
+        &line(&session.info, cx.turn.now, Some(&Current::new(args))),
+    );
+}
+
+pub(super) fn list(
+    cx: &Context,
+    session: &mut Session,
+    args: Args<'_>,
+    w: &mut Writer<'_>,
+) -> Result<(), ReplyError> {
+    let mut infos = living(cx);
+    match (args.len(), args.get(2)) {
+        (2, _) => {}
+        (4, Some(option)) if option.eq_ignore_ascii_case(b"type") => {
+            let kind = ClientType::parse(args.arg(3))?;
+            infos.retain(|info| ClientType::of(info) == kind);
+        }
+        (4.., Some(option)) if option.eq_ignore_ascii_case(b"id") => {
+            let mut wanted = Vec::new();
+            for word in args.from(3).iter() {
+                let id = number::parse_i64(word).ok_or(ReplyError::ClientId)?;
+                wanted.extend(infos.iter().find(|info| info.id as i64 == id).cloned());
+            }
+            infos = wanted;
+        }
+        _ => return Err(ReplyError::Syntax),
+    }
+    let current = Current::new(args);
+    let mut text = Vec::new();
+    for info in &infos {
+        let current = (info.id == session.info.id).then_some(&current);
+        text.append(&mut line(info, cx.turn.now, current));
+    }
+    w.verbatim("txt", &text);
+    Ok(())
+}
+
+pub(super) fn kill(
+    cx: &mut Context,
+    session: &mut Session,
+    args: Args<'_>,
+    w: &mut Writer<'_>,
+) -> Result<(), ReplyError> {
+    // One word is an address, as before there were options.
+    if args.len() == 3 {
+        let filter = Filter {
+            address: Some(args.arg(2)),
+            includes_self: true,
+            ..Filter::default()
+        };
+        if kill_those(cx, session, &filter) == 0 {
+            return Err(ReplyError::NoSuchClient);
+        }
+        w.ok();
+        return Ok(());
+    }
+    let filter = Filter::parse(args.from(2))?;
+    let killed = kill_those(cx, session, &filter);
+    w.integer(killed);
+    Ok(())
+}
+
+/// Marks connections to be closed and tells their workers. Returns how many.
+fn kill_those(cx: &mut Context, session: &mut Session, filter: &Filter<'_>) -> i64 {
+    let mut workers = BTreeSet::new();
+    let mut killed = 0;
+    for info in living(cx) {
+        if !filter.fits(&info, session.info.id, cx.turn.now) {
+            continue;
+        }
+        killed += 1;
+        if info.id == session.info.id {
+            // It is still told what it did.
+            session.is_closing = true;
+        } else {
+            info.is_killed.store(true, Ordering::Relaxed);
+            workers.insert(info.worker);
+        }
+    }
+    for worker in workers {
+        if worker == cx.worker {
+            cx.outbox.reap_soon();
+        } else {
+            cx.send(worker, Message::Reap);
+        }
+    }
+    killed
+}
+
+/// All connections but those that were killed and are not closed yet: for clients they are gone.
+fn living(cx: &Context) -> Vec<Arc<ClientInfo>> {
+    let mut infos = cx.shared.clients.all();
+    infos.retain(|info| !info.is_killed.load(Ordering::Relaxed));
+    infos
+}
+
 impl Gateway {
     /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`.
     pub(crate) fn client_unblock(&mut self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
@@ -227,105 +327,6 @@ impl Gateway {
         }
         w.integer(1);
         Ok(())
-    }
-
-    pub(super) fn client_info(&mut self, session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) {
-        w.verbatim(
-            "txt",
-            &line(&session.info, self.cx.turn.now, Some(&Current::new(args))),
-        );
-    }
-
-    pub(super) fn client_list(
-        &mut self,
-        session: &mut Session,
-        args: Args<'_>,
-        w: &mut Writer<'_>,
-    ) -> Result<(), ReplyError> {
-        let mut infos = self.living_clients();
-        match (args.len(), args.get(2)) {
-            (2, _) => {}
-            (4, Some(option)) if option.eq_ignore_ascii_case(b"type") => {
-                let kind = ClientType::parse(args.arg(3))?;
-                infos.retain(|info| ClientType::of(info) == kind);
-            }
-            (4.., Some(option)) if option.eq_ignore_ascii_case(b"id") => {
-                let mut wanted = Vec::new();
-                for word in args.from(3).iter() {
-                    let id = number::parse_i64(word).ok_or(ReplyError::ClientId)?;
-                    wanted.extend(infos.iter().find(|info| info.id as i64 == id).cloned());
-                }
-                infos = wanted;
-            }
-            _ => return Err(ReplyError::Syntax),
-        }
-        let current = Current::new(args);
-        let mut text = Vec::new();
-        for info in &infos {
-            let current = (info.id == session.info.id).then_some(&current);
-            text.append(&mut line(info, self.cx.turn.now, current));
-        }
-        w.verbatim("txt", &text);
-        Ok(())
-    }
-
-    pub(super) fn client_kill(
-        &mut self,
-        session: &mut Session,
-        args: Args<'_>,
-        w: &mut Writer<'_>,
-    ) -> Result<(), ReplyError> {
-        // One word is an address, as before there were options.
-        if args.len() == 3 {
-            let filter = Filter {
-                address: Some(args.arg(2)),
-                includes_self: true,
-                ..Filter::default()
-            };
-            if self.kill(session, &filter) == 0 {
-                return Err(ReplyError::NoSuchClient);
-            }
-            w.ok();
-            return Ok(());
-        }
-        let filter = Filter::parse(args.from(2))?;
-        let killed = self.kill(session, &filter);
-        w.integer(killed);
-        Ok(())
-    }
-
-    /// Marks connections to be closed and tells their workers. Returns how many.
-    fn kill(&mut self, session: &mut Session, filter: &Filter<'_>) -> i64 {
-        let mut workers = BTreeSet::new();
-        let mut killed = 0;
-        for info in self.living_clients() {
-            if !filter.fits(&info, session.info.id, self.cx.turn.now) {
-                continue;
-            }
-            killed += 1;
-            if info.id == session.info.id {
-                // It is still told what it did.
-                session.is_closing = true;
-            } else {
-                info.is_killed.store(true, Ordering::Relaxed);
-                workers.insert(info.worker);
-            }
-        }
-        for worker in workers {
-            if worker == self.cx.worker {
-                self.cx.outbox.reap_soon();
-            } else {
-                self.cx.send(worker, Message::Reap);
-            }
-        }
-        killed
-    }
-
-    /// All connections but those that were killed and are not closed yet: for clients they are gone.
-    fn living_clients(&self) -> Vec<Arc<ClientInfo>> {
-        let mut infos = self.cx.shared.clients.all();
-        infos.retain(|info| !info.is_killed.load(Ordering::Relaxed));
-        infos
     }
 }
 

@@ -1,6 +1,6 @@
 //! `CLUSTER`, `READONLY` and `READWRITE`, for clients of the cluster endpoint.
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::session::Session;
 use crate::topology::Topology;
 use command::{CommandId, ReplyError, Spec};
@@ -8,40 +8,38 @@ use ids::Slot;
 use resp::{Args, Writer};
 use std::sync::atomic::Ordering;
 
-impl Gateway {
-    /// What is answered from the topology alone.
-    pub(super) fn cluster(
-        &self,
-        session: &Session,
-        spec: &Spec,
-        args: Args<'_>,
-        w: &mut Writer<'_>,
-    ) -> Result<(), ReplyError> {
-        let here = session.info.local_address.ip().to_canonical().to_string();
-        let view = self.cx.view.topology.seen_at(&here);
-        match spec.id {
-            // Messages between nodes are not those of Redis Cluster, and are counted in bytes, by the metrics.
-            CommandId::ClusterInfo => view.info(0, 0, w),
-            CommandId::ClusterMyId => view.my_id(w),
-            CommandId::ClusterMyShardId => view.my_shard_id(w),
-            CommandId::ClusterNodes => self.linked().seen_at(&here).nodes(w),
-            CommandId::ClusterSlots => view.slots(w),
-            CommandId::ClusterShards => view.shards(w),
-            CommandId::ClusterLinks => self.linked().seen_at(&here).links(w),
-            CommandId::ClusterReplicas | CommandId::ClusterSlaves => {
-                self.linked().seen_at(&here).replicas(args.arg(2), w)?;
-            }
-            CommandId::ClusterCountFailureReports => view.failure_reports(args.arg(2), w)?,
-            CommandId::ClusterKeySlot => w.integer(Slot::of_key(args.arg(2)).number().into()),
-            _ => return Err(by_itself(spec)),
+/// What is answered from the topology alone.
+pub(super) fn cluster(
+    cx: &Context,
+    session: &Session,
+    spec: &Spec,
+    args: Args<'_>,
+    w: &mut Writer<'_>,
+) -> Result<(), ReplyError> {
+    let here = session.info.local_address.ip().to_canonical().to_string();
+    let view = cx.view.topology.seen_at(&here);
+    match spec.id {
+        // Messages between nodes are not those of Redis Cluster, and are counted in bytes, by the metrics.
+        CommandId::ClusterInfo => view.info(0, 0, w),
+        CommandId::ClusterMyId => view.my_id(w),
+        CommandId::ClusterMyShardId => view.my_shard_id(w),
+        CommandId::ClusterNodes => linked(cx).seen_at(&here).nodes(w),
+        CommandId::ClusterSlots => view.slots(w),
+        CommandId::ClusterShards => view.shards(w),
+        CommandId::ClusterLinks => linked(cx).seen_at(&here).links(w),
+        CommandId::ClusterReplicas | CommandId::ClusterSlaves => {
+            linked(cx).seen_at(&here).replicas(args.arg(2), w)?;
         }
-        Ok(())
+        CommandId::ClusterCountFailureReports => view.failure_reports(args.arg(2), w)?,
+        CommandId::ClusterKeySlot => w.integer(Slot::of_key(args.arg(2)).number().into()),
+        _ => return Err(by_itself(spec)),
     }
+    Ok(())
+}
 
-    /// The cluster, and what is known of connections to other nodes.
-    fn linked(&self) -> Topology {
-        self.cx.view.topology.linked(&self.cx.shared.links())
-    }
+/// The cluster, and what is known of connections to other nodes.
+fn linked(cx: &Context) -> Topology {
+    cx.view.topology.linked(&cx.shared.links())
 }
 
 /// What administrates Redis Cluster by hand.

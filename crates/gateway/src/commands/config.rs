@@ -1,6 +1,7 @@
 //! `CONFIG GET`, `SET`, `RESETSTAT`, `REWRITE`.
 
 use super::info::Totals;
+use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::shared::held;
@@ -10,38 +11,33 @@ use options::{SetError, Settings};
 use resp::{Args, Writer};
 use std::collections::BTreeSet;
 
-impl Gateway {
-    pub(super) fn config_get(&mut self, args: Args<'_>, w: &mut Writer<'_>) {
-        let found = matching(&self.cx.settings, args.from(2));
-        w.map(found.len());
-        for (name, value) in found {
-            w.bulk(name.as_bytes());
-            w.bulk(value.as_bytes());
-        }
+pub(super) fn get(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
+    let found = matching(&cx.settings, args.from(2));
+    w.map(found.len());
+    for (name, value) in found {
+        w.bulk(name.as_bytes());
+        w.bulk(value.as_bytes());
     }
+}
 
+/// Whether a `CONFIG SET` could be carried out here.
+pub(crate) fn check(cx: &Context, args: Args<'_>) -> Result<(), ReplyError> {
+    cx.shared.check_settings(&pairs_of(args)?).map_err(not_set)
+}
+
+pub(super) fn rewrite(cx: &Context, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    let path = cx.settings.config.as_deref().ok_or(ReplyError::NoConfigFile)?;
+    (cx.shared.hooks.rewrite_config)(path, &cx.settings)
+        .map_err(|reason| ReplyError::quoting("ERR Rewriting config file: ", reason.as_bytes(), ""))?;
+    w.ok();
+    Ok(())
+}
+
+impl Gateway {
     pub(super) fn config_set(&mut self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
         self.cx.shared.set_settings(&pairs_of(args)?).map_err(not_set)?;
         // The commands that follow in this turn already see it.
         self.load_settings();
-        w.ok();
-        Ok(())
-    }
-
-    /// Whether a `CONFIG SET` could be carried out here.
-    pub(crate) fn check_config_set(&self, args: Args<'_>) -> Result<(), ReplyError> {
-        self.cx.shared.check_settings(&pairs_of(args)?).map_err(not_set)
-    }
-
-    pub(super) fn config_rewrite(&self, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-        let path = self
-            .cx
-            .settings
-            .config
-            .as_deref()
-            .ok_or(ReplyError::NoConfigFile)?;
-        (self.cx.shared.hooks.rewrite_config)(path, &self.cx.settings)
-            .map_err(|reason| ReplyError::quoting("ERR Rewriting config file: ", reason.as_bytes(), ""))?;
         w.ok();
         Ok(())
     }

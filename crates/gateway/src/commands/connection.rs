@@ -1,6 +1,7 @@
 //! `HELLO`, `AUTH`, `PING`, `QUIT`, `RESET`, `SELECT`.
 
 use super::client;
+use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::idempotency::Naming;
 use crate::multi::{end_block, note_watched};
@@ -58,84 +59,84 @@ fn greeting(args: Args<'_>) -> Result<Greeting<'_>, ReplyError> {
     Ok(greeting)
 }
 
+pub(super) fn hello(
+    cx: &Context,
+    session: &mut Session,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), ReplyError> {
+    let greeting = greeting(args)?;
+    if let Some((user, password)) = greeting.credentials {
+        authenticate(cx, session, user, password)?;
+    }
+    if !session.is_authenticated {
+        return Err(ReplyError::HelloNoAuth);
+    }
+    if let Some(name) = greeting.name {
+        session.info.labels().name = name.to_vec();
+    }
+    if let Some(protocol) = greeting.protocol {
+        set_protocol(session, protocol);
+    }
+    let mut w = Writer::new(out, session.protocol);
+    w.map(7);
+    w.bulk(b"server");
+    w.bulk(b"redis");
+    w.bulk(b"version");
+    w.bulk(Gateway::REDIS_VERSION.as_bytes());
+    w.bulk(b"proto");
+    w.integer(protocol_number(session.protocol).into());
+    w.bulk(b"id");
+    w.integer(session.info.id as i64);
+    w.bulk(b"mode");
+    w.bulk(session.endpoint.mode().as_bytes());
+    w.bulk(b"role");
+    w.bulk(b"master");
+    w.bulk(b"modules");
+    w.array(0);
+    Ok(())
+}
+
+pub(super) fn auth(
+    cx: &Context,
+    session: &mut Session,
+    args: Args<'_>,
+    w: &mut Writer<'_>,
+) -> Result<(), ReplyError> {
+    match args.len() {
+        2 if cx.settings.requirepass.is_none() => return Err(ReplyError::AuthWithoutPassword),
+        2 => authenticate(cx, session, USER, args.arg(1))?,
+        3 => authenticate(cx, session, args.arg(1), args.arg(2))?,
+        _ => return Err(ReplyError::Syntax),
+    }
+    w.ok();
+    Ok(())
+}
+
+fn authenticate(cx: &Context, session: &mut Session, user: &[u8], password: &[u8]) -> Result<(), ReplyError> {
+    if !accepts(cx, user, password) {
+        return Err(ReplyError::WrongPass);
+    }
+    session.is_authenticated = true;
+    Ok(())
+}
+
+fn accepts(cx: &Context, user: &[u8], password: &[u8]) -> bool {
+    let expected = cx.settings.requirepass.as_ref();
+    user == USER && expected.is_none_or(|expected| is_same_secret(password, expected.as_bytes()))
+}
+
+/// The protocol to which an authenticated client changes with this `HELLO`, if it does: with a mistake in its words or
+/// a wrong password nothing changes.
+pub(crate) fn protocol_of_hello(cx: &Context, args: Args<'_>) -> Option<Protocol> {
+    let greeting = greeting(args).ok()?;
+    let is_accepted = greeting
+        .credentials
+        .is_none_or(|(user, password)| accepts(cx, user, password));
+    greeting.protocol.filter(|_| is_accepted)
+}
+
 impl Gateway {
-    pub(super) fn hello(
-        &mut self,
-        session: &mut Session,
-        args: Args<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ReplyError> {
-        let greeting = greeting(args)?;
-        if let Some((user, password)) = greeting.credentials {
-            self.authenticate(session, user, password)?;
-        }
-        if !session.is_authenticated {
-            return Err(ReplyError::HelloNoAuth);
-        }
-        if let Some(name) = greeting.name {
-            session.info.labels().name = name.to_vec();
-        }
-        if let Some(protocol) = greeting.protocol {
-            set_protocol(session, protocol);
-        }
-        let mut w = Writer::new(out, session.protocol);
-        w.map(7);
-        w.bulk(b"server");
-        w.bulk(b"redis");
-        w.bulk(b"version");
-        w.bulk(Gateway::REDIS_VERSION.as_bytes());
-        w.bulk(b"proto");
-        w.integer(protocol_number(session.protocol).into());
-        w.bulk(b"id");
-        w.integer(session.info.id as i64);
-        w.bulk(b"mode");
-        w.bulk(session.endpoint.mode().as_bytes());
-        w.bulk(b"role");
-        w.bulk(b"master");
-        w.bulk(b"modules");
-        w.array(0);
-        Ok(())
-    }
-
-    pub(super) fn auth(
-        &mut self,
-        session: &mut Session,
-        args: Args<'_>,
-        w: &mut Writer<'_>,
-    ) -> Result<(), ReplyError> {
-        match args.len() {
-            2 if self.cx.settings.requirepass.is_none() => return Err(ReplyError::AuthWithoutPassword),
-            2 => self.authenticate(session, USER, args.arg(1))?,
-            3 => self.authenticate(session, args.arg(1), args.arg(2))?,
-            _ => return Err(ReplyError::Syntax),
-        }
-        w.ok();
-        Ok(())
-    }
-
-    fn authenticate(&self, session: &mut Session, user: &[u8], password: &[u8]) -> Result<(), ReplyError> {
-        if !self.accepts(user, password) {
-            return Err(ReplyError::WrongPass);
-        }
-        session.is_authenticated = true;
-        Ok(())
-    }
-
-    fn accepts(&self, user: &[u8], password: &[u8]) -> bool {
-        let expected = self.cx.settings.requirepass.as_ref();
-        user == USER && expected.is_none_or(|expected| is_same_secret(password, expected.as_bytes()))
-    }
-
-    /// The protocol to which an authenticated client changes with this `HELLO`, if it does: with a mistake in its words or
-    /// a wrong password nothing changes.
-    pub(crate) fn protocol_of_hello(&self, args: Args<'_>) -> Option<Protocol> {
-        let greeting = greeting(args).ok()?;
-        let is_accepted = greeting
-            .credentials
-            .is_none_or(|(user, password)| self.accepts(user, password));
-        greeting.protocol.filter(|_| is_accepted)
-    }
-
     /// `RESET`: as a new connection, except for its number and what it said about its library.
     pub(super) fn reset(&mut self, session: &mut Session, out: &mut Vec<u8>) {
         end_block(session);

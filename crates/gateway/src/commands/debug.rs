@@ -1,17 +1,12 @@
 //! `DEBUG`, for tests of clients and of the server.
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::session::Session;
 use command::{ReplyError, introspect};
 use options::DebugCommand;
 use resp::{Args, Protocol, Writer};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-const NOT_ALLOWED: ReplyError = ReplyError::Fixed(
-    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
-     local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-);
 
 /// What `HELP` says.
 const HELP: &[&str] = &[
@@ -42,87 +37,89 @@ const HELP: &[&str] = &[
     "    Stop the worker of this connection for a while.",
 ];
 
-impl Gateway {
-    /// `Ok` if this client may use `DEBUG`.
-    pub(crate) fn check_debug(&self, session: &Session) -> Result<(), ReplyError> {
-        let is_allowed = match self.cx.settings.enable_debug_command {
-            DebugCommand::No => false,
-            DebugCommand::Yes => true,
-            DebugCommand::Local => session.info.address.ip().to_canonical().is_loopback(),
-        };
-        if is_allowed { Ok(()) } else { Err(NOT_ALLOWED) }
-    }
+const NOT_ALLOWED: ReplyError = ReplyError::Fixed(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+     local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
 
-    pub(super) fn debug(
-        &mut self,
-        session: &Session,
-        args: Args<'_>,
-        w: &mut Writer<'_>,
-    ) -> Result<(), ReplyError> {
-        self.check_debug(session)?;
-        let subcommand = args.arg(1);
-        match (
-            subcommand.to_ascii_lowercase().as_slice(),
-            args.get(2),
-            args.len(),
-        ) {
-            (b"help", _, 2) => {
-                let lines = HELP.iter().map(|line| (*line).to_owned());
-                introspect::help_of("DEBUG", lines.collect(), w);
-            }
-            (b"sleep", Some(seconds), 3) => {
-                // Stops the whole worker, as it stops the whole of Redis. That is what it is for. What is no span of time is
-                // too long for one, too.
-                let seconds = leading_number(seconds).max(0.0);
-                (self.cx.shared.hooks.sleep)(Duration::try_from_secs_f64(seconds).unwrap_or_default());
-                w.ok();
-            }
-            (b"set-active-expire", Some(number), 3) => {
-                self.cx
-                    .shared
-                    .active_expiry
-                    .store(leading_number(number) != 0.0, Ordering::Relaxed);
-                w.ok();
-            }
-            (b"set-steps-max", Some(number), 3) => {
-                let steps = command::number::parse_i64(number).and_then(|steps| usize::try_from(steps).ok());
-                let steps = steps.ok_or(ReplyError::OutOfRange)?;
-                self.cx.shared.steps_max.store(steps, Ordering::Relaxed);
-                w.ok();
-            }
-            (b"error", Some(text), 3) => w.error_bytes(text),
-            (b"panic", _, 2) => panic!("a client sent DEBUG PANIC"),
-            (b"log", Some(text), 3) => {
-                tracing::warn!("DEBUG LOG: {}", text.escape_ascii());
-                w.ok();
-            }
-            (b"protocol", Some(kind), 3) => protocol(kind, w)?,
-            // What they set does not exist here; tests that set it on their way to something else go on.
-            (b"change-repl-id", _, 2) | (b"pause-cron", _, 3) => w.ok(),
-            (b"quicklist-packed-threshold", Some(size), 3) => {
-                let size = std::str::from_utf8(size).ok().and_then(options::parse_memory);
-                if size.is_none_or(|size| size > 1 << 32) {
-                    return Err(ReplyError::Fixed(
-                        "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
-                    ));
-                }
-                w.ok();
-            }
-            (b"reload", ..) | (b"loadaof", _, 2) => {
-                let before = format!(
-                    "ERR DEBUG {} is not supported",
-                    subcommand.to_ascii_uppercase().escape_ascii()
-                );
-                return Err(ReplyError::quoting(
-                    &before,
-                    b": data are kept in memory only",
-                    "",
+/// `Ok` if this client may use `DEBUG`.
+pub(crate) fn check(cx: &Context, session: &Session) -> Result<(), ReplyError> {
+    let is_allowed = match cx.settings.enable_debug_command {
+        DebugCommand::No => false,
+        DebugCommand::Yes => true,
+        DebugCommand::Local => session.info.address.ip().to_canonical().is_loopback(),
+    };
+    if is_allowed { Ok(()) } else { Err(NOT_ALLOWED) }
+}
+
+pub(super) fn debug(
+    cx: &Context,
+    session: &Session,
+    args: Args<'_>,
+    w: &mut Writer<'_>,
+) -> Result<(), ReplyError> {
+    check(cx, session)?;
+    let subcommand = args.arg(1);
+    match (
+        subcommand.to_ascii_lowercase().as_slice(),
+        args.get(2),
+        args.len(),
+    ) {
+        (b"help", _, 2) => {
+            let lines = HELP.iter().map(|line| (*line).to_owned());
+            introspect::help_of("DEBUG", lines.collect(), w);
+        }
+        (b"sleep", Some(seconds), 3) => {
+            // Stops the whole worker, as it stops the whole of Redis. That is what it is for. What is no span of time is
+            // too long for one, too.
+            let seconds = leading_number(seconds).max(0.0);
+            (cx.shared.hooks.sleep)(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+            w.ok();
+        }
+        (b"set-active-expire", Some(number), 3) => {
+            cx.shared
+                .active_expiry
+                .store(leading_number(number) != 0.0, Ordering::Relaxed);
+            w.ok();
+        }
+        (b"set-steps-max", Some(number), 3) => {
+            let steps = command::number::parse_i64(number).and_then(|steps| usize::try_from(steps).ok());
+            let steps = steps.ok_or(ReplyError::OutOfRange)?;
+            cx.shared.steps_max.store(steps, Ordering::Relaxed);
+            w.ok();
+        }
+        (b"error", Some(text), 3) => w.error_bytes(text),
+        (b"panic", _, 2) => panic!("a client sent DEBUG PANIC"),
+        (b"log", Some(text), 3) => {
+            tracing::warn!("DEBUG LOG: {}", text.escape_ascii());
+            w.ok();
+        }
+        (b"protocol", Some(kind), 3) => protocol(kind, w)?,
+        // What they set does not exist here; tests that set it on their way to something else go on.
+        (b"change-repl-id", _, 2) | (b"pause-cron", _, 3) => w.ok(),
+        (b"quicklist-packed-threshold", Some(size), 3) => {
+            let size = std::str::from_utf8(size).ok().and_then(options::parse_memory);
+            if size.is_none_or(|size| size > 1 << 32) {
+                return Err(ReplyError::Fixed(
+                    "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
                 ));
             }
-            _ => return Err(ReplyError::unknown_subcommand_or_arity("debug", subcommand)),
+            w.ok();
         }
-        Ok(())
+        (b"reload", ..) | (b"loadaof", _, 2) => {
+            let before = format!(
+                "ERR DEBUG {} is not supported",
+                subcommand.to_ascii_uppercase().escape_ascii()
+            );
+            return Err(ReplyError::quoting(
+                &before,
+                b": data are kept in memory only",
+                "",
+            ));
+        }
+        _ => return Err(ReplyError::unknown_subcommand_or_arity("debug", subcommand)),
     }
+    Ok(())
 }
 
 /// The number that a text begins with, 0 if it begins with none: Redis's DEBUG reads numbers so.

@@ -28,7 +28,8 @@ impl Gateway {
         let counts_keys = sections.any(|section| section.title == Section::KEYSPACE);
         // Clients of the cluster endpoint ask every node themselves.
         let is_for_all = counts_keys && connection.session.endpoint == Endpoint::AnyNode;
-        self.count_keys(reply_to, args, is_for_all);
+        self.infos
+            .count(&mut self.cx, &mut self.fanout, reply_to, args, is_for_all);
     }
 
     /// Without counts where there is nobody else to ask, and inside `EXEC`, which waits for nobody: there what others hold is a

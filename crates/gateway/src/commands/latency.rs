@@ -1,6 +1,6 @@
 //! `LATENCY`: how long commands and events took.
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::latency::{LatencyMonitor, Series};
 use crate::shared::Shared;
 use crate::timing::Counts;
@@ -17,90 +17,88 @@ pub(super) fn counts_of(shared: &Shared, id: CommandId) -> Counts {
     counts
 }
 
-impl Gateway {
-    pub(super) fn latency_histogram(&self, args: Args<'_>, w: &mut Writer<'_>) {
-        let chosen: Vec<&'static Spec> = if args.len() == 2 {
-            CommandId::ALL.iter().map(|id| id.spec()).collect()
-        } else {
-            args.from(2).iter().flat_map(named).collect()
-        };
-        let found: Vec<(&str, Counts)> = chosen
-            .into_iter()
-            .map(|spec| (spec.name, counts_of(&self.cx.shared, spec.id)))
-            .filter(|(_, counts)| counts.total() > 0)
-            .collect();
-        w.map(found.len());
-        for (name, counts) in found {
-            w.bulk(name.as_bytes());
-            w.map(2);
-            w.bulk(b"calls");
-            w.integer(counts.total() as i64);
-            w.bulk(b"histogram_usec");
-            let cumulative = counts.cumulative();
-            w.map(cumulative.len());
-            for (micros, count) in cumulative {
-                w.integer(micros as i64);
-                w.integer(count as i64);
-            }
+pub(super) fn histogram(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
+    let chosen: Vec<&'static Spec> = if args.len() == 2 {
+        CommandId::ALL.iter().map(|id| id.spec()).collect()
+    } else {
+        args.from(2).iter().flat_map(named).collect()
+    };
+    let found: Vec<(&str, Counts)> = chosen
+        .into_iter()
+        .map(|spec| (spec.name, counts_of(&cx.shared, spec.id)))
+        .filter(|(_, counts)| counts.total() > 0)
+        .collect();
+    w.map(found.len());
+    for (name, counts) in found {
+        w.bulk(name.as_bytes());
+        w.map(2);
+        w.bulk(b"calls");
+        w.integer(counts.total() as i64);
+        w.bulk(b"histogram_usec");
+        let cumulative = counts.cumulative();
+        w.map(cumulative.len());
+        for (micros, count) in cumulative {
+            w.integer(micros as i64);
+            w.integer(count as i64);
         }
     }
+}
 
-    pub(super) fn latency_latest(&self, w: &mut Writer<'_>) {
-        let monitor = self.cx.shared.latency();
-        w.array(monitor.events().len());
-        for (event, series) in monitor.events() {
-            let last = series.samples().next_back().expect("a series has a sample");
-            w.array(4);
-            w.bulk(event.as_bytes());
-            w.integer(last.at_secs);
-            w.integer(last.millis as i64);
-            w.integer(series.longest_millis() as i64);
-        }
+pub(super) fn latest(cx: &Context, w: &mut Writer<'_>) {
+    let monitor = cx.shared.latency();
+    w.array(monitor.events().len());
+    for (event, series) in monitor.events() {
+        let last = series.samples().next_back().expect("a series has a sample");
+        w.array(4);
+        w.bulk(event.as_bytes());
+        w.integer(last.at_secs);
+        w.integer(last.millis as i64);
+        w.integer(series.longest_millis() as i64);
     }
+}
 
-    pub(super) fn latency_history(&self, args: Args<'_>, w: &mut Writer<'_>) {
-        let monitor = self.cx.shared.latency();
-        let Some((_, series)) = monitor.event(args.arg(2)) else {
-            return w.array(0);
-        };
-        w.array(series.samples().len());
-        for sample in series.samples() {
-            w.array(2);
-            w.integer(sample.at_secs);
-            w.integer(sample.millis as i64);
-        }
+pub(super) fn history(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
+    let monitor = cx.shared.latency();
+    let Some((_, series)) = monitor.event(args.arg(2)) else {
+        return w.array(0);
+    };
+    w.array(series.samples().len());
+    for sample in series.samples() {
+        w.array(2);
+        w.integer(sample.at_secs);
+        w.integer(sample.millis as i64);
     }
+}
 
-    pub(super) fn latency_reset(&self, args: Args<'_>, w: &mut Writer<'_>) {
-        let mut monitor = self.cx.shared.latency();
-        let forgotten = if args.len() == 2 {
-            monitor.clear()
-        } else {
-            args.from(2).iter().filter(|name| monitor.forget(name)).count()
-        };
-        w.integer(forgotten as i64);
-    }
+pub(super) fn reset(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
+    let mut monitor = cx.shared.latency();
+    let forgotten = if args.len() == 2 {
+        monitor.clear()
+    } else {
+        args.from(2).iter().filter(|name| monitor.forget(name)).count()
+    };
+    w.integer(forgotten as i64);
+}
 
-    pub(super) fn latency_graph(&self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-        let monitor = self.cx.shared.latency();
-        let name = args.arg(2);
-        let Some((event, series)) = monitor.event(name) else {
-            return Err(ReplyError::quoting(
-                "ERR No samples available for event '",
-                name,
-                "'",
-            ));
-        };
-        let now_secs = self.cx.turn.now.0.div_euclid(1_000);
-        w.verbatim("txt", graph(event, series, now_secs).as_bytes());
-        Ok(())
-    }
+pub(super) fn draw(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    let monitor = cx.shared.latency();
+    let name = args.arg(2);
+    let Some((event, series)) = monitor.event(name) else {
+        return Err(ReplyError::quoting(
+            "ERR No samples available for event '",
+            name,
+            "'",
+        ));
+    };
+    let now_secs = cx.turn.now.0.div_euclid(1_000);
+    w.verbatim("txt", graph(event, series, now_secs).as_bytes());
+    Ok(())
+}
 
-    pub(super) fn latency_doctor(&self, w: &mut Writer<'_>) {
-        let is_on = self.cx.settings.latency_monitor_threshold_millis > 0;
-        let text = diagnosis(&self.cx.shared.latency(), is_on);
-        w.verbatim("txt", text.as_bytes());
-    }
+pub(super) fn doctor(cx: &Context, w: &mut Writer<'_>) {
+    let is_on = cx.settings.latency_monitor_threshold_millis > 0;
+    let text = diagnosis(&cx.shared.latency(), is_on);
+    w.verbatim("txt", text.as_bytes());
 }
 
 /// The commands that a word of `LATENCY HISTOGRAM` means: `set`, `client|id`, or all subcommands of `client`.

@@ -1,27 +1,26 @@
 //! `LOLWUT`: a picture.
 
+use crate::context::Context;
 use crate::gateway::Gateway;
 use command::{ReplyError, number};
 use ids::Prng;
 use resp::{Args, Writer};
 
-impl Gateway {
-    /// Whichever version of the picture is asked for, there is one.
-    pub(super) fn lolwut(&mut self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-        if let (Some(word), Some(version)) = (args.get(1), args.get(2))
-            && word.eq_ignore_ascii_case(b"version")
-        {
-            number::parse_i64(version).ok_or(ReplyError::NotAnInteger)?;
-        }
-        let text = format!(
-            "{}\nMany voices, one song. Chorale ver. {}, Redis ver. {}\n",
-            score(&mut self.cx.prng),
-            env!("CARGO_PKG_VERSION"),
-            Gateway::REDIS_VERSION
-        );
-        w.verbatim("txt", text.as_bytes());
-        Ok(())
+/// Whichever version of the picture is asked for, there is one.
+pub(super) fn lolwut(cx: &mut Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    if let (Some(word), Some(version)) = (args.get(1), args.get(2))
+        && word.eq_ignore_ascii_case(b"version")
+    {
+        number::parse_i64(version).ok_or(ReplyError::NotAnInteger)?;
     }
+    let text = format!(
+        "{}\nMany voices, one song. Chorale ver. {}, Redis ver. {}\n",
+        score(&mut cx.prng),
+        env!("CARGO_PKG_VERSION"),
+        Gateway::REDIS_VERSION
+    );
+    w.verbatim("txt", text.as_bytes());
+    Ok(())
 }
 
 /// Two staves with a voice each. Every voice goes up and down by a step or two, and they end together.

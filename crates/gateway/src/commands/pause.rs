@@ -34,14 +34,14 @@ impl Gateway {
             is_for_all,
         };
         self.cx.shared.pause.begin(self.cx.turn.now, pause);
-        self.look_at_pause();
+        self.pausing.look(&mut self.cx);
         w.ok();
         Ok(())
     }
 
     pub(super) fn client_unpause(&mut self, w: &mut Writer<'_>) {
         self.cx.shared.pause.end();
-        self.look_at_pause();
+        self.pausing.look(&mut self.cx);
         self.cx.outbox.send_to_others(self.cx.worker, || Message::Wake);
         w.ok();
     }

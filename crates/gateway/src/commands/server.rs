@@ -1,6 +1,6 @@
 //! `TIME`, `SHUTDOWN`, and commands about what does not exist here.
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::message::Message;
 use crate::session::Session;
 use command::ReplyError;
@@ -11,29 +11,27 @@ use std::sync::atomic::Ordering;
 pub(super) const NOTHING_TO_SAVE_TO: ReplyError =
     ReplyError::Fixed("ERR there is nothing to save to: data are kept in memory only");
 
-impl Gateway {
-    /// The clock is read once a turn, in milliseconds: the last three digits of the microseconds are 0.
-    pub(super) fn time(&mut self, w: &mut Writer<'_>) {
-        let now = self.cx.turn.now.0;
-        w.array(2);
-        w.bulk_integer(now.div_euclid(1_000));
-        w.bulk_integer(now.rem_euclid(1_000) * 1_000);
-    }
+/// The clock is read once a turn, in milliseconds: the last three digits of the microseconds are 0.
+pub(super) fn time(cx: &Context, w: &mut Writer<'_>) {
+    let now = cx.turn.now.0;
+    w.array(2);
+    w.bulk_integer(now.div_euclid(1_000));
+    w.bulk_integer(now.rem_euclid(1_000) * 1_000);
+}
 
-    /// Stops the node. As in Redis the client is not answered: its connection ends.
-    pub(super) fn shutdown(&mut self, session: &mut Session, args: Args<'_>) -> Result<(), ReplyError> {
-        match Shutdown::parse(args.from(1))? {
-            Shutdown::Abort => return Err(ReplyError::Fixed("ERR No shutdown in progress.")),
-            Shutdown::SaveFirst => return Err(NOTHING_TO_SAVE_TO),
-            Shutdown::LeaveNothing => self.cx.shared.leaves_nothing.store(true, Ordering::Relaxed),
-            Shutdown::Stop => {}
-        }
-        self.cx.shared.is_stopping.store(true, Ordering::Relaxed);
-        session.is_closing = true;
-        // Only to wake them: they look whether to stop before they wait again.
-        self.cx.outbox.send_to_others(self.cx.worker, || Message::Reap);
-        Ok(())
+/// Stops the node. As in Redis the client is not answered: its connection ends.
+pub(super) fn shutdown(cx: &mut Context, session: &mut Session, args: Args<'_>) -> Result<(), ReplyError> {
+    match Shutdown::parse(args.from(1))? {
+        Shutdown::Abort => return Err(ReplyError::Fixed("ERR No shutdown in progress.")),
+        Shutdown::SaveFirst => return Err(NOTHING_TO_SAVE_TO),
+        Shutdown::LeaveNothing => cx.shared.leaves_nothing.store(true, Ordering::Relaxed),
+        Shutdown::Stop => {}
     }
+    cx.shared.is_stopping.store(true, Ordering::Relaxed);
+    session.is_closing = true;
+    // Only to wake them: they look whether to stop before they wait again.
+    cx.outbox.send_to_others(cx.worker, || Message::Reap);
+    Ok(())
 }
 
 /// `ROLE`: every node takes writes, and none follows another as a whole. Whether groups are replicated is no matter of
