@@ -3,7 +3,7 @@
 use crate::source::Source;
 use control::{
     Announcement, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupReport, Member,
-    Observations, Outcome, Pace, Replica, Report, Role, RoutingMap, State, Survivor, Target, steps,
+    Observations, Outcome, Pace, RecoverySource, Replica, Report, Role, RoutingMap, State, Target, steps,
 };
 use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,7 +218,7 @@ fn command(source: &mut Source<'_>) -> Command {
         _ => Command::Recover {
             group: group(source),
             node: node(source),
-            survivor: (source.below(2) == 0).then(|| incarnation(source)),
+            recovery_source: (source.below(2) == 0).then(|| incarnation(source)),
         },
     }
 }
@@ -255,7 +255,7 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
             },
         );
     }
-    let (mut survivors, mut given_up) = (Vec::new(), Vec::new());
+    let (mut recovery_sources, mut given_up) = (Vec::new(), Vec::new());
     for (&name, group) in state.groups() {
         let GroupRef::Data(data) = name else { continue };
         for member in &group.members {
@@ -270,7 +270,7 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
             if source.below(8) > 0 {
                 continue;
             }
-            survivors.push(Survivor {
+            recovery_sources.push(RecoverySource {
                 group: data,
                 generation: group.generation,
                 node: member.node,
@@ -289,7 +289,7 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
     Observations {
         silence,
         groups,
-        survivors,
+        recovery_sources,
         given_up,
     }
 }

@@ -86,7 +86,7 @@ pub struct GroupView {
     pub replicas: Vec<ReplicaView>,
     /// What replicas have that know no leader, and what nodes keep from before the group began anew.
     #[serde(default)]
-    pub survivors: Vec<SurvivorView>,
+    pub recovery_sources: Vec<RecoverySourceView>,
     /// Why the replica on the node that answers has stopped; empty if it has not.
     #[serde(default)]
     pub stopped: String,
@@ -94,7 +94,7 @@ pub struct GroupView {
 
 /// What is left of a group that nobody leads: one replica, as its own node knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SurvivorView {
+pub struct RecoverySourceView {
     /// Where it is.
     pub node: u64,
     /// Whose memory.

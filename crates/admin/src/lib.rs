@@ -15,7 +15,7 @@ mod recovery;
 mod transactions;
 
 pub use access::Access;
-pub use cluster::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView, SurvivorView};
+pub use cluster::{ClusterView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaView};
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
 pub use recovery::{Fate, Plan, Recovered, Recovery, Renewal, list};

@@ -22,7 +22,7 @@ pub struct Renewal {
     /// On which node.
     pub node: u64,
     /// With the memory of this replica there; empty without.
-    pub survivor: Option<u64>,
+    pub recovery_source: Option<u64>,
 }
 
 /// What came of it.
@@ -122,12 +122,12 @@ impl Plan {
             } => Some(Renewal {
                 group,
                 node,
-                survivor: Some(incarnation),
+                recovery_source: Some(incarnation),
             }),
             Fate::Empties { node } => Some(Renewal {
                 group,
                 node,
-                survivor: None,
+                recovery_source: None,
             }),
             Fate::Waits { .. } | Fate::Untold { .. } => None,
         });
@@ -156,31 +156,39 @@ fn fate(
         };
     }
     let has_told = |incarnation: u64| {
-        let mut survivors = group.survivors.iter();
-        survivors.any(|survivor| survivor.incarnation == incarnation)
+        let mut recovery_sources = group.recovery_sources.iter();
+        recovery_sources.any(|recovery_source| recovery_source.incarnation == incarnation)
     };
     // Of a group that is unheard, the nodes know the names of what they have, and the map may not.
-    let has_said = |node: u64| group.survivors.iter().any(|survivor| survivor.node == node);
+    let has_said = |node: u64| {
+        group
+            .recovery_sources
+            .iter()
+            .any(|recovery_source| recovery_source.node == node)
+    };
     let has_told =
         |voter: &ReplicaView| has_told(voter.incarnation) || (group.is_unheard && has_said(voter.node));
     if let Some(voter) = there.iter().find(|voter| !has_told(voter)) {
         return Fate::Untold { node: voter.node };
     }
-    let held = group.survivors.iter().filter(|survivor| {
+    let held = group.recovery_sources.iter().filter(|recovery_source| {
         let is_member = group.replicas.iter().any(|replica| {
-            replica.incarnation == survivor.incarnation
+            replica.incarnation == recovery_source.incarnation
                 && matches!(replica.role, ReplicaRole::Voter | ReplicaRole::Learner)
         });
-        let is_known = is_member || survivor.is_former || group.is_unheard;
-        is_known && survivor.last > 0 && is_there(survivor.node) && !gone.contains(&survivor.node)
+        let is_known = is_member || recovery_source.is_former || group.is_unheard;
+        is_known
+            && recovery_source.last > 0
+            && is_there(recovery_source.node)
+            && !gone.contains(&recovery_source.node)
     });
     // As consensus compares logs.
-    let best = held.max_by_key(|survivor| {
+    let best = held.max_by_key(|recovery_source| {
         (
-            !survivor.is_former,
-            survivor.term,
-            survivor.last,
-            survivor.applied,
+            !recovery_source.is_former,
+            recovery_source.term,
+            recovery_source.last,
+            recovery_source.applied,
         )
     });
     if let Some(best) = best {
@@ -212,7 +220,7 @@ pub fn list<T: ToString>(numbers: impl Iterator<Item = T>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{NodeView, ReplicaView, SurvivorView};
+    use crate::cluster::{NodeView, RecoverySourceView, ReplicaView};
 
     fn voter(node: u64, role: ReplicaRole) -> ReplicaView {
         ReplicaView {
@@ -223,8 +231,8 @@ mod tests {
         }
     }
 
-    fn survivor(node: u64, term: u64, last: u64) -> SurvivorView {
-        SurvivorView {
+    fn recovery_source(node: u64, term: u64, last: u64) -> RecoverySourceView {
+        RecoverySourceView {
             node,
             incarnation: 10 + node,
             term,
@@ -235,7 +243,7 @@ mod tests {
     }
 
     /// Nodes 1 and 2 are up, node 3 is not.
-    fn view(groups: Vec<(Vec<ReplicaView>, Vec<SurvivorView>)>) -> ClusterView {
+    fn view(groups: Vec<(Vec<ReplicaView>, Vec<RecoverySourceView>)>) -> ClusterView {
         let nodes = (1..=3).map(|id| NodeView {
             id,
             boot: 100 + id,
@@ -244,11 +252,11 @@ mod tests {
         });
         let groups = (0..)
             .zip(groups)
-            .map(|(number, (replicas, survivors))| GroupView {
+            .map(|(number, (replicas, recovery_sources))| GroupView {
                 number,
                 voters: 3,
                 replicas,
-                survivors,
+                recovery_sources,
                 ..GroupView::default()
             });
         ClusterView {
@@ -267,7 +275,7 @@ mod tests {
             (voters(), Vec::new()),
             (
                 vec![voter(1, Lost), voter(2, Voter), voter(3, Lost)],
-                vec![survivor(2, 4, 9)],
+                vec![recovery_source(2, 4, 9)],
             ),
             (vec![voter(1, Lost), voter(2, Lost), voter(3, Lost)], Vec::new()),
         ]);
@@ -291,7 +299,7 @@ mod tests {
             incarnation: 99,
             ..voter(2, Lost)
         });
-        let mut view = view(vec![(replicas, vec![survivor(1, 4, 9)])]);
+        let mut view = view(vec![(replicas, vec![recovery_source(1, 4, 9)])]);
         assert_eq!(
             Plan::of(&view, &[]).map(|plan| plan.fates.len()),
             Ok(0),

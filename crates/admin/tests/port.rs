@@ -319,7 +319,7 @@ fn a_recovery_must_be_confirmed_and_readable_and_is_the_nodes_own_decision() {
         let request = format!("POST /recover HTTP/1.0\r\n{header}Content-Length: {length}\r\n\r\n{body}");
         exchange(address, &request)
     };
-    let recovery = r#"{"gone":[],"groups":[{"group":1,"node":2,"survivor":3}]}"#;
+    let recovery = r#"{"gone":[],"groups":[{"group":1,"node":2,"recovery_source":3}]}"#;
     let (head, body) = post("", recovery);
     assert!(
         head.starts_with("http/1.0 403") || head.starts_with("http/1.1 403"),

@@ -4,9 +4,9 @@ use crate::command::{Beginning, Command, Outcome, Refusal, Replica, Report, Targ
 use crate::command::{ClusterId, Factor};
 use crate::group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role};
 use crate::node::{Announcement, NODES_MAX, Node};
+use crate::recovery_source::Configuration;
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
-use crate::survivor::Configuration;
 use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use mutations::Mutation;
 use std::collections::BTreeSet;
@@ -66,8 +66,8 @@ impl State {
             Command::Recover {
                 group,
                 node,
-                survivor,
-            } => self.on_recover(*group, *node, *survivor),
+                recovery_source,
+            } => self.on_recover(*group, *node, *recovery_source),
             Command::Unreported {
                 group,
                 generation,
@@ -204,7 +204,7 @@ impl State {
         self.check_announcement(announcement, self.semantics)?;
         // An older hand-over lacks what the node acknowledged after it. Which start was the last one is not known here where the meta
         // group has begun anew since.
-        let is_last = node.start == token || left_by.contains(&node.start) || node.boot < self.refounded;
+        let is_last = node.start == token || left_by.contains(&node.start) || node.boot < self.recovered;
         if !is_last && !mutations::is(Mutation::HandoverUsedTwice) {
             kept.retain(|&(name, _)| name == GroupRef::Meta);
         }
@@ -290,11 +290,11 @@ impl State {
                 });
             };
             if let Some(member) = group.member_on(node) {
-                let heir = group.heir_of.filter(|&of| kept.contains(&(name, of)));
-                let beginning = match (member.role, heir) {
+                let source = group.recovered_from.filter(|&of| kept.contains(&(name, of)));
+                let beginning = match (member.role, source) {
                     _ if kept.contains(&(name, member.incarnation)) => Beginning::Kept,
-                    (Role::Voter, Some(of)) => Beginning::Heir { of },
-                    (Role::Voter, None) => Beginning::Founder,
+                    (Role::Voter, Some(of)) => Beginning::Recovered { of },
+                    (Role::Voter, None) => Beginning::BootstrapReplica,
                     (Role::Learner, _) => Beginning::Learner,
                 };
                 begin(member.incarnation, beginning);
@@ -398,10 +398,10 @@ impl State {
         let mut is_changed = false;
         for report in reports {
             let group = self.groups.get_mut(&report.group).expect("it was found above");
-            let (nodes, refounded) = (&self.nodes, self.refounded);
+            let (nodes, recovered) = (&self.nodes, self.recovered);
             is_changed |= take_report(group, report, |member| {
                 let node = nodes.get(&member.node);
-                node.is_some_and(|node| node.boot < refounded && !node.is_fenced)
+                node.is_some_and(|node| node.boot < recovered && !node.is_fenced)
             });
         }
         if is_changed {
@@ -595,29 +595,29 @@ impl State {
         &mut self,
         name: GroupRef,
         node: NodeId,
-        survivor: Option<Incarnation>,
+        recovery_source: Option<Incarnation>,
     ) -> Result<Outcome, Refusal> {
         let group = self.groups.get_mut(&name).ok_or(Refusal::Unknown)?;
         if name == GroupRef::Meta || !self.nodes.contains_key(&node) {
             return Err(Refusal::Unknown);
         }
-        if let Some(survivor) = survivor {
-            let is_member = group.member_on(node).map(|member| member.incarnation) == Some(survivor);
+        if let Some(recovery_source) = recovery_source {
+            let is_member = group.member_on(node).map(|member| member.incarnation) == Some(recovery_source);
             // Of what is held from before, and of what is there while the group is unheard, the nodes alone know the names.
             let is_told = group.is_unheard || group.former.contains(&node);
-            if !is_member && (!is_told || survivor.0 >= self.next_incarnation) {
+            if !is_member && (!is_told || recovery_source.0 >= self.next_incarnation) {
                 return Err(Refusal::Unknown);
             }
         }
         if group.has_majority() {
             return Err(Refusal::NotNeeded);
         }
-        begin_anew(group, node, survivor, &mut self.next_incarnation);
+        begin_anew(group, node, recovery_source, &mut self.next_incarnation);
         let replica = Replica {
             group: name,
             generation: group.generation,
             incarnation: group.members[0].incarnation,
-            beginning: survivor.map_or(Beginning::Founder, |of| Beginning::Heir { of }),
+            beginning: recovery_source.map_or(Beginning::BootstrapReplica, |of| Beginning::Recovered { of }),
         };
         self.touch();
         Ok(Outcome::Replica(replica))
@@ -627,14 +627,14 @@ impl State {
 impl State {
     /// The meta group begins anew with one voter, on a node of the cluster, and whatever is counted goes on after a leap. Answers
     /// the voter's identity, and the generation.
-    pub(crate) fn refound_meta(&mut self, node: NodeId, leap: u64) -> (Incarnation, u64) {
+    pub(crate) fn recover_meta(&mut self, node: NodeId, leap: u64) -> (Incarnation, u64) {
         // There are no more nodes at a time than this; their numbers are read by people.
         self.next_node += NODES_MAX as u64;
         self.next_boot += leap;
         self.next_incarnation += leap;
         self.settings_version += leap;
         self.epoch.0 += leap;
-        self.refounded = Boot(self.next_boot);
+        self.recovered = Boot(self.next_boot);
         for (&name, group) in &mut self.groups {
             if name != GroupRef::Meta {
                 group.is_unheard = true;
@@ -674,7 +674,7 @@ fn lose_memory(group: &mut Group, node: NodeId, next: &mut u64, is_kept: impl Fn
     let Some(&member) = group.member_on(node) else {
         return;
     };
-    if is_kept(member.incarnation) || group.heir_of.is_some_and(&is_kept) {
+    if is_kept(member.incarnation) || group.recovered_from.is_some_and(&is_kept) {
         return;
     }
     group.lost.push(member.incarnation);
@@ -703,16 +703,16 @@ fn give_up_memory(group: &mut Group, node: NodeId) {
     }
 }
 
-/// One voter, another generation. A survivor goes on under a new identity, so that nothing from before reaches it. Whoever else
+/// One voter, another generation. A recovery source goes on under a new identity, so that nothing from before reaches it. Whoever else
 /// has something keeps it until there are as many voters as there are to be: the one that was chosen may be lost before.
-fn begin_anew(group: &mut Group, node: NodeId, survivor: Option<Incarnation>, next: &mut u64) {
+fn begin_anew(group: &mut Group, node: NodeId, recovery_source: Option<Incarnation>, next: &mut u64) {
     // A group that is unheard may have begun anew meanwhile, though not so often.
     group.generation += if group.is_unheard { GENERATIONS_LEAP } else { 1 };
     group.is_unheard = false;
     let others = group
         .members
         .iter()
-        .filter(|member| !group.is_lost(member.incarnation) && Some(member.incarnation) != survivor);
+        .filter(|member| !group.is_lost(member.incarnation) && Some(member.incarnation) != recovery_source);
     let before = group.former.iter().copied().filter(|&former| former != node);
     let mut former: Vec<NodeId> = others.map(|member| member.node).chain(before).collect();
     former.sort_unstable();
@@ -727,7 +727,7 @@ fn begin_anew(group: &mut Group, node: NodeId, survivor: Option<Incarnation>, ne
     }];
     group.lost.clear();
     group.expected.clear();
-    group.heir_of = survivor;
+    group.recovered_from = recovery_source;
     group.leader = Some(node);
 }
 
@@ -791,7 +791,7 @@ fn take_report(group: &mut Group, report: &Report, has_gone_on: impl Fn(&Member)
             !members.any(|member| member.incarnation == expected.incarnation)
         });
         group.index = report.index;
-        group.heir_of = None;
+        group.recovered_from = None;
         group.let_go_of_former();
         is_changed = true;
     }

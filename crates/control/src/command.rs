@@ -2,7 +2,7 @@
 
 use crate::group::{GroupRef, Member};
 use crate::node::Announcement;
-use crate::survivor::Configuration;
+use crate::recovery_source::Configuration;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
 use codec::{DecodeError, Reader};
 use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion, Token};
@@ -203,7 +203,7 @@ pub enum Command {
         /// On which node.
         node: NodeId,
         /// With the memory of this replica there; without, with nothing.
-        survivor: Option<Incarnation>,
+        recovery_source: Option<Incarnation>,
     },
     /// What a replica that knows no leader has applied as its group's members, if too few of them have their memory: no leader
     /// lived to report it, and none can come. A group goes from the last reported configuration to the next at its leader's
@@ -231,7 +231,7 @@ wire_enum!(Command {
     10 RaiseSemantics { to },
     11 SetLeaving { node, is_leaving },
     12 Remove { node },
-    13 Recover { group, node, survivor },
+    13 Recover { group, node, recovery_source },
     14 Gone { boot },
     15 GiveUp { group, node, incarnation },
     16 Unreported { group, generation, configuration },
@@ -260,9 +260,9 @@ pub enum Beginning {
     /// With nothing, as a learner: the group will take it in and fill it.
     Learner,
     /// With nothing, as its group's only voter. Whatever the group held is gone.
-    Founder,
+    BootstrapReplica,
     /// As its group's only voter, with the memory of this replica.
-    Heir {
+    Recovered {
         /// Whose.
         of: Incarnation,
     },

@@ -12,7 +12,7 @@
 //! What a group's members are is the group's own decision, in its log. Here stands what its leaders last reported of it, what
 //! it ought to be, and the one thing that groups cannot know: whose memory is gone.
 
-use crate::survivor::Configuration;
+use crate::recovery_source::Configuration;
 use crate::wire::{Wire, wire_enum, wire_struct};
 use codec::{DecodeError, Reader};
 use ids::{GroupId, Incarnation, NodeId};
@@ -104,14 +104,14 @@ pub struct Group {
     /// At most one for each target.
     pub expected: Vec<Expected>,
     /// Whose memory the only voter begins with, until the group reports that it goes on.
-    pub heir_of: Option<Incarnation>,
+    pub recovered_from: Option<Incarnation>,
     /// Who led it when it last reported.
     pub leader: Option<NodeId>,
     /// Where it ought to be, the next node clockwise first.
     pub targets: Vec<NodeId>,
     /// Who ought to lead it.
     pub leader_target: Option<NodeId>,
-    /// Whether nobody who leads it was heard since the meta group last began anew (`meta/refounding.rs`): what stands here may be
+    /// Whether nobody who leads it was heard since the meta group last began anew (`meta/recovered.rs`): what stands here may be
     /// old, and nobody gives anything up because of it.
     pub is_unheard: bool,
     /// The nodes that are to keep what they held of it before it began anew: too few others have it since. In ascending order.
@@ -125,7 +125,7 @@ wire_struct!(Group {
     members,
     lost,
     expected,
-    heir_of,
+    recovered_from,
     leader,
     targets,
     leader_target,

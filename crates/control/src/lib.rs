@@ -26,10 +26,10 @@ mod node;
 mod observations;
 mod placing;
 mod reconciler;
+mod recovery_source;
 mod settings;
 mod state;
 mod step;
-mod survivor;
 mod wire;
 
 pub use codec::DecodeError;
@@ -39,12 +39,12 @@ pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{
     Answer, Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, NodeHeartbeat, Notice,
-    Persist, Record, Refounded, Restored, Started,
+    Persist, Record, RecoveredMeta, Restored, Started,
 };
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node};
 pub use observations::{GroupReport, Observations};
 pub use reconciler::{Pace, steps};
+pub use recovery_source::{Configuration, RecoverySource};
 pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
-pub use state::{FOUNDER, State, TARGETS_MAX};
+pub use state::{BOOTSTRAP_REPLICA, State, TARGETS_MAX};
 pub use step::{Order, Step};
-pub use survivor::{Configuration, Survivor};

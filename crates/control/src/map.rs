@@ -3,7 +3,7 @@
 //! A node knows from it, too, which replicas it is to have. One that the map does not name any more, at an epoch above the
 //! one at which it began, has no part in its group: the group has removed it, and then it is dropped, or has begun anew
 //! without it, and then what it holds is kept for as long as `former` names the node. One that it names and
-//! that is not there is to begin: as a learner with nothing; or, if it is the only voter, with the memory of `heir_of`, or
+//! that is not there is to begin: as a learner with nothing; or, if it is the only voter, with the memory of `recovered_from`, or
 //! with nothing where that is not set. What it says of a group that is unheard, a node that knows more passes over.
 //!
 //! The leader is a guess that was true once. Whoever is wrong is told so by the group itself.
@@ -61,7 +61,7 @@ pub struct Route {
     /// Who led it when it was last heard of.
     pub leader: Option<NodeId>,
     /// Whose memory the only voter begins with, if it has not begun yet.
-    pub heir_of: Option<Incarnation>,
+    pub recovered_from: Option<Incarnation>,
     /// Its replicas, without those that have no memory any more.
     pub replicas: Vec<Stop>,
     /// Members that have no memory any more, and that the group has not removed yet: whoever leads it names them in its reports,
@@ -104,7 +104,7 @@ wire_struct!(Stop {
 wire_struct!(Route {
     generation,
     leader,
-    heir_of,
+    recovered_from,
     replicas,
     lost,
     is_unheard,
@@ -201,7 +201,7 @@ impl Route {
         Route {
             generation: group.generation,
             leader: group.leader,
-            heir_of: group.heir_of,
+            recovered_from: group.recovered_from,
             replicas: members.chain(expected).collect(),
             lost: group.members.iter().filter(is_lost).map(stop).collect(),
             is_unheard: group.is_unheard,
@@ -224,7 +224,7 @@ mod tests {
         let route = Route {
             generation: 100,
             leader: Some(NodeId(16_000)),
-            heir_of: None,
+            recovered_from: None,
             replicas: (0..6u64).map(stop).collect(),
             ..Route::default()
         };

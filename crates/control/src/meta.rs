@@ -27,14 +27,14 @@ mod message;
 mod own_reports;
 mod pending_requests;
 mod proposal;
-mod refounding;
+mod recovered;
 mod seat;
 mod voter;
 
 pub use contact::Contact;
 pub use effects::{Failure, MetaEffects, Notice, Persist, Record, Started};
 pub use message::{Answer, Instruction, MetaMessage, NodeHeartbeat};
-pub use refounding::Refounded;
+pub use recovered::RecoveredMeta;
 pub use seat::Restored;
 
 use crate::command::{ClusterId, Command, Factor};
@@ -44,8 +44,8 @@ use crate::map::RoutingMap;
 use crate::node::Announcement;
 use crate::observations::{GroupReport, Observations};
 use crate::reconciler::Pace;
+use crate::recovery_source::RecoverySource;
 use crate::state::State;
-use crate::survivor::Survivor;
 use agent::Agent;
 use consensus::{HardState, Members, Times};
 use ids::{Boot, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token};
@@ -223,13 +223,13 @@ impl Meta {
     }
 
     /// What is left of groups that nobody leads, as whoever leads the meta group last told; what is here, if there is nobody.
-    pub fn survivors(&self, now: Monotonic) -> Vec<Survivor> {
-        let mut survivors = match self.voter.leader_state() {
-            Some(leader_state) => leader_state.survivors(now),
-            None => self.agent.told_survivors(),
+    pub fn recovery_sources(&self, now: Monotonic) -> Vec<RecoverySource> {
+        let mut recovery_sources = match self.voter.leader_state() {
+            Some(leader_state) => leader_state.recovery_sources(now),
+            None => self.agent.told_recovery_sources(),
         };
-        self.agent.own.add_survivors(&mut survivors);
-        survivors
+        self.agent.own.add_recovery_sources(&mut recovery_sources);
+        recovery_sources
     }
 
     /// Whether nothing was heard of a leader of the meta group for some time.
@@ -295,8 +295,8 @@ impl Meta {
     }
 
     /// The replicas here of groups that nobody leads, in place of those of before.
-    pub fn on_survivors(&mut self, survivors: Vec<Survivor>) {
-        self.agent.own.survivors = survivors;
+    pub fn on_recovery_sources(&mut self, recovery_sources: Vec<RecoverySource>) {
+        self.agent.own.recovery_sources = recovery_sources;
     }
 
     /// The replicas that were given up here, or that leaders here say are to be, in place of those of before.
@@ -332,10 +332,10 @@ impl Meta {
             MetaMessage::NodeHeartbeatReply {
                 leader,
                 leads,
-                survivors,
+                recovery_sources,
             } => self
                 .agent
-                .on_node_heartbeat_reply(from, (leader, leads), survivors, now),
+                .on_node_heartbeat_reply(from, (leader, leads), recovery_sources, now),
             MetaMessage::Map(map) => self.on_map(&map, now),
             MetaMessage::Settings { version, settings } => {
                 self.agent.view.adopt_settings(version, settings, out);
@@ -401,14 +401,14 @@ impl Meta {
 
     fn on_node_heartbeat(&mut self, from: Contact, node_heartbeat: &NodeHeartbeat, now: Monotonic) {
         let leads = self.leads();
-        let (leader, survivors) = match leads {
-            true => (self.agent.node(), self.survivors(now)),
+        let (leader, recovery_sources) = match leads {
+            true => (self.agent.node(), self.recovery_sources(now)),
             false => (self.agent.search.leader(), Vec::new()),
         };
         let reply = MetaMessage::NodeHeartbeatReply {
             leader,
             leads,
-            survivors,
+            recovery_sources,
         };
         self.effects.send(from, reply);
         if !self.voter.on_node_heartbeat(from, node_heartbeat, now) {

@@ -3,7 +3,7 @@
 use crate::command::Report;
 use crate::given_up::GivenUp;
 use crate::group::{GroupRef, Role};
-use crate::survivor::Survivor;
+use crate::recovery_source::RecoverySource;
 use ids::{Incarnation, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct Observations {
     /// What groups' leaders say.
     pub groups: BTreeMap<GroupRef, GroupReport>,
     /// What is left of groups that nobody leads.
-    pub survivors: Vec<Survivor>,
+    pub recovery_sources: Vec<RecoverySource>,
     /// Replicas that were given up although their nodes go on.
     pub given_up: Vec<GivenUp>,
 }

@@ -33,9 +33,9 @@ use crate::given_up::GivenUp;
 use crate::group::{Group, GroupRef, Member, Role, majority};
 use crate::observations::{GroupReport, Observations};
 use crate::placing::placing;
+use crate::recovery_source::RecoverySource;
 use crate::state::State;
 use crate::step::{Order, Step};
-use crate::survivor::Survivor;
 use ids::{Incarnation, NodeId};
 use mutations::Mutation;
 use std::collections::BTreeMap;
@@ -349,9 +349,9 @@ impl Look<'_> {
             return is_safe.then(|| step(remove(voter))).flatten();
         }
         if let Some(leader) = superfluous.first() {
-            let heir = group.leader_target.filter(|&node| node != leader.node);
-            let heir = heir.and_then(|node| self.successor(group, seen, &[node]));
-            let to = heir.or_else(|| self.successor(group, seen, &group.targets));
+            let successor = group.leader_target.filter(|&node| node != leader.node);
+            let successor = successor.and_then(|node| self.successor(group, seen, &[node]));
+            let to = successor.or_else(|| self.successor(group, seen, &group.targets));
             return step(Order::Transfer { to: to? });
         }
         let wanted = group.leader_target.filter(|&node| node != seen.report.leader)?;
@@ -401,13 +401,13 @@ impl Look<'_> {
         let GroupRef::Data(number) = name else {
             return None;
         };
-        let survivors = self.observations.survivors.iter();
-        let of_group = survivors.filter(|survivor| {
-            survivor.group == number
-                && survivor.generation == group.generation
-                && self.is_there(survivor.node)
+        let recovery_sources = self.observations.recovery_sources.iter();
+        let of_group = recovery_sources.filter(|recovery_source| {
+            recovery_source.group == number
+                && recovery_source.generation == group.generation
+                && self.is_there(recovery_source.node)
         });
-        let applied = of_group.filter_map(|survivor| survivor.unreported.as_ref());
+        let applied = of_group.filter_map(|recovery_source| recovery_source.unreported.as_ref());
         let latest = applied.max_by_key(|configuration| configuration.index)?;
         let is_needed = latest.index > group.index && !group.has_majority_in(latest);
         (is_needed && !mutations::is(Mutation::UnreportedPassedOver)).then(|| Command::Unreported {
@@ -435,24 +435,27 @@ impl Look<'_> {
         let (Some(lost), None) = (lost_voters.next(), lost_voters.next()) else {
             return None;
         };
-        let knows = |survivor: &&Survivor| {
-            survivor.group == number
-                && survivor.lost_voter == Some(lost.incarnation)
-                && self.is_there(survivor.node)
+        let knows = |recovery_source: &&RecoverySource| {
+            recovery_source.group == number
+                && recovery_source.lost_voter == Some(lost.incarnation)
+                && self.is_there(recovery_source.node)
         };
-        let survivors = || self.observations.survivors.iter().filter(knows);
+        let recovery_sources = || self.observations.recovery_sources.iter().filter(knows);
         let left = group.members.iter().filter(|member| !is_lost(member));
         let said = left.map(|member| {
-            survivors().find(|survivor| {
-                survivor.generation == group.generation
-                    && (survivor.node, survivor.incarnation) == (member.node, member.incarnation)
+            recovery_sources().find(|recovery_source| {
+                recovery_source.generation == group.generation
+                    && (recovery_source.node, recovery_source.incarnation)
+                        == (member.node, member.incarnation)
             })
         });
         // Where nobody is left, those are asked who have kept what they held before the group began anew.
         let former = group.former.iter().map(|&node| {
-            survivors().find(|survivor| survivor.node == node && survivor.generation < group.generation)
+            recovery_sources().find(|recovery_source| {
+                recovery_source.node == node && recovery_source.generation < group.generation
+            })
         });
-        let asked: Vec<Option<&Survivor>> = match group.lost.len() == group.members.len() {
+        let asked: Vec<Option<&RecoverySource>> = match group.lost.len() == group.members.len() {
             true => former.collect(),
             false => said.collect(),
         };
@@ -469,7 +472,7 @@ impl Look<'_> {
         Some(Command::Recover {
             group: name,
             node: best.node,
-            survivor: (!has_nothing).then_some(best.incarnation),
+            recovery_source: (!has_nothing).then_some(best.incarnation),
         })
     }
 

@@ -32,7 +32,7 @@ pub(crate) const REMOVED_MAX: usize = 256;
 pub const TARGETS_MAX: usize = 6;
 
 /// Under which the meta group's first replica begins, before there is anybody to give out another.
-pub const FOUNDER: Incarnation = Incarnation(1);
+pub const BOOTSTRAP_REPLICA: Incarnation = Incarnation(1);
 
 /// Counters end here. Nobody counts that far; a snapshot that says so is refused, so that counting never overflows.
 const COUNT_MAX: u64 = 1 << 62;
@@ -61,7 +61,7 @@ pub struct State {
     pub(crate) next_boot: u64,
     pub(crate) next_incarnation: u64,
     /// The first start since the meta group last began anew: what earlier ones have may not be known here.
-    pub(crate) refounded: Boot,
+    pub(crate) recovered: Boot,
     /// The tokens with which the nodes joined that were removed, the newest last. Who asks again with one of them, or is asked for
     /// again by a request that was held up, does not become another node: that would drive out whoever has its address now.
     pub(crate) removed: Vec<Token>,
@@ -84,7 +84,7 @@ wire_struct!(State {
     next_node,
     next_boot,
     next_incarnation,
-    refounded,
+    recovered,
     removed,
 });
 
@@ -106,8 +106,8 @@ impl Default for State {
             settings_version: 0,
             next_node: 1,
             next_boot: 1,
-            next_incarnation: FOUNDER.0,
-            refounded: Boot(0),
+            next_incarnation: BOOTSTRAP_REPLICA.0,
+            recovered: Boot(0),
             removed: Vec::new(),
         }
     }

@@ -11,7 +11,7 @@ use consensus::{Entry, HardState, Index, Payload, SnapshotPoint, Term, Times};
 use control::{
     Announcement, Beginning, ClusterId, Command, Contact, Factor, Failure, GivenUp, GroupRef, GroupReport,
     Instruction, Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist,
-    Record, Refounded, Refusal, Report, Restored, Role, RoutingMap, Standing, State, majority,
+    Record, RecoveredMeta, Refusal, Report, Restored, Role, RoutingMap, Standing, State, majority,
 };
 use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -412,7 +412,7 @@ impl World {
             for replica in started.replicas {
                 assert_ne!(replica.beginning, Beginning::Kept, "nothing is kept here");
                 machine.memory.insert((replica.group, replica.incarnation));
-                if replica.beginning == Beginning::Founder {
+                if replica.beginning == Beginning::BootstrapReplica {
                     let members = vec![Member {
                         incarnation: replica.incarnation,
                         node: started.node,
@@ -839,7 +839,7 @@ fn everything_is_restarted_from_disk() {
         let id = meta.propose(Command::Recover {
             group,
             node,
-            survivor: None,
+            recovery_source: None,
         });
         world.run_until("it is recovered", Duration::from_secs(5), |world| {
             world.machines[3].outcomes.contains_key(&id)
@@ -891,7 +891,7 @@ fn a_group_that_is_led_in_a_configuration_that_was_not_reported_does_not_begin_a
     let id = meta.propose(Command::Recover {
         group,
         node: leader,
-        survivor: None,
+        recovery_source: None,
     });
     world.run_for(Duration::from_millis(500));
     world.cut_off.clear();
@@ -1035,18 +1035,18 @@ fn a_node_joins_at_the_address_of_one_that_has_ended_and_not_of_one_that_is_ther
     });
     assert!(world.state().unwrap().nodes().len() == 3);
     world.crash(old);
-    let heir = world.join_at(old, leader);
+    let successor = world.join_at(old, leader);
     world.run_until("it is let in at once", Duration::from_secs(1), |world| {
-        world.machines[heir].boot.is_some()
+        world.machines[successor].boot.is_some()
     });
     world.run_until("the old one is no member", Duration::from_secs(60), |world| {
         let state = world.state();
         state.is_some_and(|state| !state.nodes().contains_key(&node))
     });
-    let heir = world.machines[heir].node.unwrap();
+    let successor = world.machines[successor].node.unwrap();
     world.run_until("the new one votes", Duration::from_secs(60), |world| {
         let meta = world.state().map(|state| &state.groups()[&GroupRef::Meta]);
-        meta.is_some_and(|meta| meta.voters().any(|voter| voter.node == heir))
+        meta.is_some_and(|meta| meta.voters().any(|voter| voter.node == successor))
     });
 }
 
@@ -1088,20 +1088,20 @@ fn a_node_that_is_emptied_and_removed_learns_it() {
 }
 
 /// Makes the machine's log that of the only member, as `chorale admin recover --meta` does.
-fn refound(world: &mut World, machine: usize, chance: u64) {
+fn recover_meta(world: &mut World, machine: usize, chance: u64) {
     let known = &mut world.machines[machine];
     let restored = known.disk.restored().expect("it has a log");
     let node = known.node.expect("it has joined");
-    let refounded = Refounded::of(&restored, node, chance).expect("it is a voter, and there are others");
-    assert_eq!(refounded.others.len(), 2);
+    let recovered = RecoveredMeta::of(&restored, node, chance).expect("it is a voter, and there are others");
+    assert_eq!(recovered.others.len(), 2);
     known.disk.write(Record::Snapshot {
-        point: refounded.point,
-        state: refounded.state,
+        point: recovered.point,
+        state: recovered.state,
     });
 }
 
 #[test]
-fn one_survivor_makes_the_meta_group_anew_and_others_join_it() {
+fn one_recovery_source_makes_the_meta_group_anew_and_others_join_it() {
     let mut world = World::cluster(31, 3);
     let cluster = world.state().expect("it is settled").cluster();
     for machine in 0..3 {
@@ -1110,11 +1110,13 @@ fn one_survivor_makes_the_meta_group_anew_and_others_join_it() {
     for lost in [1, 2] {
         world.machines[lost].disk = Disk::default();
     }
-    refound(&mut world, 0, u64::MAX);
+    recover_meta(&mut world, 0, u64::MAX);
     world.boot(0);
-    world.run_until("the survivor leads alone", Duration::from_secs(20), |world| {
-        world.leader() == Some(0) && world.machines[0].boot.is_some()
-    });
+    world.run_until(
+        "the recovery source leads alone",
+        Duration::from_secs(20),
+        |world| world.leader() == Some(0) && world.machines[0].boot.is_some(),
+    );
     let state = world.state().expect("it leads");
     assert_eq!(state.cluster(), cluster);
     let meta = &state.groups()[&GroupRef::Meta];
@@ -1182,12 +1184,16 @@ fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_an
     world.crash(0);
     world.machines[0].disk = old;
     world.cut_off.insert(0);
-    refound(&mut world, 0, u64::MAX);
+    recover_meta(&mut world, 0, u64::MAX);
     world.boot(0);
-    world.run_until("the survivor leads alone", Duration::from_secs(20), |world| {
-        let meta = world.machines[0].meta.as_ref();
-        meta.is_some_and(Meta::leads) && world.machines[0].boot.is_some()
-    });
+    world.run_until(
+        "the recovery source leads alone",
+        Duration::from_secs(20),
+        |world| {
+            let meta = world.machines[0].meta.as_ref();
+            meta.is_some_and(Meta::leads) && world.machines[0].boot.is_some()
+        },
+    );
     let map = world.machines[0].map.clone().expect("it leads");
     assert!(
         map.groups.iter().all(|route| route.is_unheard),
@@ -1266,7 +1272,7 @@ fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_an
 }
 
 #[test]
-fn of_two_survivors_that_both_begin_anew_one_gives_in_when_they_meet() {
+fn of_two_recovery_sources_that_both_begin_anew_one_gives_in_when_they_meet() {
     let mut world = World::cluster(32, 3);
     for machine in 0..3 {
         world.crash(machine);
@@ -1274,8 +1280,8 @@ fn of_two_survivors_that_both_begin_anew_one_gives_in_when_they_meet() {
     world.machines[2].disk = Disk::default();
     // What must not be done: both think that the other is gone.
     world.is_split = true;
-    refound(&mut world, 0, 1 << 60);
-    refound(&mut world, 1, 1 << 63);
+    recover_meta(&mut world, 0, 1 << 60);
+    recover_meta(&mut world, 1, 1 << 63);
     world.boot(0);
     world.boot(1);
     world.run_until("one of them gives in", Duration::from_secs(60), |world| {

@@ -3,8 +3,8 @@
 use consensus::{Index, Term};
 use control::{
     Announcement, Beginning, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupReport,
-    Member, NODES_MAX, Observations, Order, Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap,
-    SETTINGS_MAX, Standing, State, Step, Survivor, Target, VALUE_BYTES_MAX, steps,
+    Member, NODES_MAX, Observations, Order, Outcome, Pace, RecoverySource, Refusal, Replica, Report, Role,
+    RoutingMap, SETTINGS_MAX, Standing, State, Step, Target, VALUE_BYTES_MAX, steps,
 };
 use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use mutations::Mutation;
@@ -136,7 +136,7 @@ fn the_first_node_founds_all_groups_and_a_cluster_is_created_once() {
         group,
         generation: 0,
         incarnation: Incarnation(incarnation),
-        beginning: Beginning::Founder,
+        beginning: Beginning::BootstrapReplica,
     };
     assert_eq!(replicas, [found(META, 1), found(data(0), 2), found(data(1), 3)]);
     assert_eq!(
@@ -235,7 +235,7 @@ fn memory_that_is_handed_over_keeps_its_identity_and_lost_memory_gets_another() 
         [
             (1, 0, Beginning::Kept),
             (2, 0, Beginning::Kept),
-            (4, 1, Beginning::Founder)
+            (4, 1, Beginning::BootstrapReplica)
         ],
         "a group of one begins anew"
     );
@@ -394,7 +394,7 @@ fn a_report_of_what_was_never_given_out_or_belongs_elsewhere_is_refused() {
 }
 
 #[test]
-fn a_group_without_a_majority_goes_on_from_a_survivor_under_a_new_identity() {
+fn a_group_without_a_majority_goes_on_from_a_recovery_source_under_a_new_identity() {
     let mut state = created();
     for token in [2, 3] {
         join(&mut state, token);
@@ -414,10 +414,10 @@ fn a_group_without_a_majority_goes_on_from_a_survivor_under_a_new_identity() {
         member(5, 3, Role::Voter),
     ];
     state.apply(&report(data(0), 5, members)).unwrap();
-    let recover = |node, survivor: Option<u64>| Command::Recover {
+    let recover = |node, recovery_source: Option<u64>| Command::Recover {
         group: data(0),
         node: NodeId(node),
-        survivor: survivor.map(Incarnation),
+        recovery_source: recovery_source.map(Incarnation),
     };
     boot(&mut state, 2, 20, Vec::new());
     assert!(state.groups()[&data(0)].has_majority());
@@ -434,10 +434,10 @@ fn a_group_without_a_majority_goes_on_from_a_survivor_under_a_new_identity() {
     };
     assert_eq!(
         (replica.generation, replica.beginning),
-        (1, Beginning::Heir { of: Incarnation(2) })
+        (1, Beginning::Recovered { of: Incarnation(2) })
     );
     assert!(replica.incarnation > Incarnation(5));
-    // The node restarts before it has begun: what it kept of the survivor is still what it begins with.
+    // The node restarts before it has begun: what it kept of the recovery source is still what it begins with.
     let (_, replicas) = boot(
         &mut state,
         1,
@@ -448,7 +448,7 @@ fn a_group_without_a_majority_goes_on_from_a_survivor_under_a_new_identity() {
             (data(1), Incarnation(3)),
         ],
     );
-    assert_eq!(replicas[1].beginning, Beginning::Heir { of: Incarnation(2) });
+    assert_eq!(replicas[1].beginning, Beginning::Recovered { of: Incarnation(2) });
     assert_eq!(
         state.apply(&recover(2, None)),
         Err(Refusal::NotNeeded),
@@ -457,7 +457,7 @@ fn a_group_without_a_majority_goes_on_from_a_survivor_under_a_new_identity() {
     let meta = Command::Recover {
         group: META,
         node: NodeId(1),
-        survivor: None,
+        recovery_source: None,
     };
     assert_eq!(state.apply(&meta), Err(Refusal::Unknown));
 }
@@ -675,7 +675,7 @@ fn a_node_that_is_gone_is_taken_at_an_operators_word_and_its_groups_begin_anew()
     let recover = Command::Recover {
         group: data(0),
         node: NodeId(1),
-        survivor: Some(Incarnation(2)),
+        recovery_source: Some(Incarnation(2)),
     };
     let gone = |boot| Command::Gone { boot };
     let boots = [2, 3].map(|node| state.nodes()[&NodeId(node)].boot);
@@ -693,7 +693,7 @@ fn a_node_that_is_gone_is_taken_at_an_operators_word_and_its_groups_begin_anew()
     };
     assert_eq!(
         (replica.generation, replica.beginning),
-        (1, Beginning::Heir { of: Incarnation(2) })
+        (1, Beginning::Recovered { of: Incarnation(2) })
     );
     // What the dead leader said last comes late.
     let late = state.groups()[&data(0)].clone();
@@ -748,12 +748,12 @@ fn a_group_with_one_replica_waits_for_recovery_if_its_node_is_gone() {
     let recover = Command::Recover {
         group: data(0),
         node: NodeId(1),
-        survivor: None,
+        recovery_source: None,
     };
     let Ok(Outcome::Replica(replica)) = state.apply(&recover) else {
         panic!("nobody has anything")
     };
-    assert_eq!(replica.beginning, Beginning::Founder);
+    assert_eq!(replica.beginning, Beginning::BootstrapReplica);
 }
 
 /// A group whose first node has promised to grow by two learners, with their identities.
@@ -782,8 +782,8 @@ fn about_to_grow() -> (State, u64, u64) {
 }
 
 /// What a learner's node says of it that knows of the loss of the first voter.
-fn survivor(incarnation: u64, node: u64, last: u64) -> Survivor {
-    Survivor {
+fn recovery_source(incarnation: u64, node: u64, last: u64) -> RecoverySource {
+    RecoverySource {
         group: GroupId::new(0),
         generation: 0,
         node: NodeId(node),
@@ -797,11 +797,11 @@ fn survivor(incarnation: u64, node: u64, last: u64) -> Survivor {
 }
 
 /// How the first group is to begin anew, if these are all that is left and everybody is there.
-fn beginning_anew(state: &State, survivors: &[Survivor]) -> Option<Command> {
+fn beginning_anew(state: &State, recovery_sources: &[RecoverySource]) -> Option<Command> {
     let observations = Observations {
         silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
         groups: BTreeMap::new(),
-        survivors: survivors.to_vec(),
+        recovery_sources: recovery_sources.to_vec(),
         ..Observations::default()
     };
     let mut begun = steps(state, &observations, &Pace::default())
@@ -847,7 +847,7 @@ fn a_group_that_may_have_grown_before_its_only_reported_voter_died_is_not_founde
 #[test]
 fn a_group_whose_only_reported_voter_died_begins_anew_with_the_best_log_when_all_others_were_asked() {
     let (mut state, two, three) = about_to_grow();
-    let all = [survivor(two, 2, 70), survivor(three, 3, 71)];
+    let all = [recovery_source(two, 2, 70), recovery_source(three, 3, 71)];
     assert_eq!(beginning_anew(&state, &all), None, "nothing is lost");
     boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
     assert_eq!(
@@ -873,14 +873,14 @@ fn a_group_whose_only_reported_voter_died_begins_anew_with_the_best_log_when_all
     let expected = Command::Recover {
         group: data(0),
         node: NodeId(3),
-        survivor: Some(Incarnation(three)),
+        recovery_source: Some(Incarnation(three)),
     };
     assert_eq!(begun, expected);
     let Ok(Outcome::Replica(replica)) = state.apply(&begun) else {
         panic!("its majority is gone")
     };
     let of = Incarnation(three);
-    assert_eq!(replica.beginning, Beginning::Heir { of });
+    assert_eq!(replica.beginning, Beginning::Recovered { of });
     assert_eq!(beginning_anew(&state, &all), None);
 }
 
@@ -892,7 +892,7 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
     let recover = Command::Recover {
         group: data(0),
         node: NodeId(1),
-        survivor: Some(Incarnation(2)),
+        recovery_source: Some(Incarnation(2)),
     };
     assert_eq!(
         state.apply(&recover),
@@ -906,15 +906,15 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
             members: vec![member(2, 1, one), member(two, 2, second), member(three, 3, third)],
         }
     };
-    let says = |configuration: Configuration| Survivor {
+    let says = |configuration: Configuration| RecoverySource {
         lost_voter: None,
         unreported: Some(configuration),
-        ..survivor(2, 1, 70)
+        ..recovery_source(2, 1, 70)
     };
-    let proposed = |state: &State, survivors: Vec<Survivor>| {
+    let proposed = |state: &State, recovery_sources: Vec<RecoverySource>| {
         let observations = Observations {
             silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
-            survivors,
+            recovery_sources,
             ..Observations::default()
         };
         let steps = steps(state, &observations, &Pace::default());
@@ -939,7 +939,7 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
         };
         assert_eq!(state.apply(&command), Err(Refusal::NotNeeded), "{why}");
     }
-    let of_before = Survivor {
+    let of_before = RecoverySource {
         generation: 7,
         ..says(applied(9, [Voter, Voter, Learner]))
     };
@@ -952,9 +952,9 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
     state.check().expect("a state that can be");
     assert_eq!(state.apply(&command), Err(Refusal::NotNeeded), "it is known");
     // Those who are left know of the loss now.
-    let of = |incarnation, node, last| Survivor {
+    let of = |incarnation, node, last| RecoverySource {
         lost_voter: Some(Incarnation(two)),
-        ..survivor(incarnation, node, last)
+        ..recovery_source(incarnation, node, last)
     };
     let begun = beginning_anew(&state, &[of(2, 1, 70), of(three, 3, 60)]);
     assert_eq!(begun, Some(recover.clone()));
@@ -965,16 +965,19 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
 fn a_group_begins_anew_with_nothing_if_those_who_are_left_hold_nothing() {
     let (mut state, two, three) = about_to_grow();
     boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
-    let all = [survivor(two, 2, 0), survivor(three, 3, 0)];
+    let all = [recovery_source(two, 2, 0), recovery_source(three, 3, 0)];
     assert!(matches!(
         beginning_anew(&state, &all),
-        Some(Command::Recover { survivor: None, .. })
+        Some(Command::Recover {
+            recovery_source: None,
+            ..
+        })
     ));
     // Those who hold nothing die, one by one: nobody is left to be asked.
     boot(&mut state, 2, 21, Vec::new());
     assert_eq!(state.groups()[&data(0)].generation, 0);
     let (_, replicas) = boot(&mut state, 3, 22, Vec::new());
-    assert_eq!(replicas[0].beginning, Beginning::Founder);
+    assert_eq!(replicas[0].beginning, Beginning::BootstrapReplica);
     assert_eq!(state.groups()[&data(0)].generation, 1);
 }
 
@@ -984,11 +987,11 @@ fn a_group_that_may_have_lost_two_of_three_voters_waits_for_an_operator() {
     boot(&mut state, 2, 20, Vec::new());
     boot(&mut state, 1, 21, vec![(META, Incarnation(1))]);
     assert!(state.groups()[&data(0)].is_lost(Incarnation(two)));
-    assert_eq!(beginning_anew(&state, &[survivor(three, 3, 71)]), None);
+    assert_eq!(beginning_anew(&state, &[recovery_source(three, 3, 71)]), None);
     let recover = Command::Recover {
         group: data(0),
         node: NodeId(3),
-        survivor: Some(Incarnation(three)),
+        recovery_source: Some(Incarnation(three)),
     };
     state.apply(&recover).expect("an operator may decide");
 }
@@ -1003,11 +1006,11 @@ fn a_group_of_two_that_lost_one_begins_anew_with_the_other() {
     ];
     state.apply(&report(data(0), 9, members)).expect("it is news");
     boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
-    let all = [survivor(two, 2, 71), survivor(three, 3, 70)];
+    let all = [recovery_source(two, 2, 71), recovery_source(three, 3, 70)];
     let expected = Command::Recover {
         group: data(0),
         node: NodeId(2),
-        survivor: Some(Incarnation(two)),
+        recovery_source: Some(Incarnation(two)),
     };
     assert_eq!(beginning_anew(&state, &all), Some(expected));
 }
@@ -1016,12 +1019,12 @@ fn a_group_of_two_that_lost_one_begins_anew_with_the_other() {
 fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the_chosen_one_is_lost() {
     let (mut state, two, three) = about_to_grow();
     boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
-    let recover = |node: u64, survivor: u64| Command::Recover {
+    let recover = |node: u64, recovery_source: u64| Command::Recover {
         group: data(0),
         node: NodeId(node),
-        survivor: Some(Incarnation(survivor)),
+        recovery_source: Some(Incarnation(recovery_source)),
     };
-    let Ok(Outcome::Replica(heir)) = state.apply(&recover(2, two)) else {
+    let Ok(Outcome::Replica(recovered)) = state.apply(&recover(2, two)) else {
         panic!("its majority is gone")
     };
     assert_eq!(state.groups()[&data(0)].former, [NodeId(3)]);
@@ -1031,19 +1034,19 @@ fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the
     assert!(
         replicas
             .iter()
-            .all(|replica| replica.beginning != Beginning::Founder),
+            .all(|replica| replica.beginning != Beginning::BootstrapReplica),
         "somebody has something"
     );
     assert_eq!(beginning_anew(&state, &[]), None, "who has it has not said so");
-    let mut kept = survivor(three, 3, 70);
-    kept.lost_voter = Some(heir.incarnation);
+    let mut kept = recovery_source(three, 3, 70);
+    kept.lost_voter = Some(recovered.incarnation);
     let begun = beginning_anew(&state, &[kept]).expect("everybody was asked");
     assert_eq!(begun, recover(3, three));
     state.apply(&begun).expect("nobody else is left");
     let group = &state.groups()[&data(0)];
     assert_eq!((group.generation, group.former.len()), (2, 0));
     // Or else it lives, and others come to vote.
-    let mut members = vec![member(heir.incarnation.0, 2, Role::Voter)];
+    let mut members = vec![member(recovered.incarnation.0, 2, Role::Voter)];
     for node in [1, 3] {
         let add = Command::AddReplica {
             group: data(0),
@@ -1089,7 +1092,7 @@ fn nobody_waits_for_what_a_removed_node_has_kept() {
     let recover = Command::Recover {
         group: data(0),
         node: NodeId(2),
-        survivor: Some(Incarnation(two)),
+        recovery_source: Some(Incarnation(two)),
     };
     state.apply(&recover).expect("its majority is gone");
     assert_eq!(state.groups()[&data(0)].former, [NodeId(3)]);
@@ -1103,7 +1106,10 @@ fn nobody_waits_for_what_a_removed_node_has_kept() {
         .expect("no group involves it");
     let (_, replicas) = boot(&mut state, 2, 21, Vec::new());
     let begun = replicas.iter().find(|replica| replica.group == data(0));
-    assert_eq!(begun.map(|replica| replica.beginning), Some(Beginning::Founder));
+    assert_eq!(
+        begun.map(|replica| replica.beginning),
+        Some(Beginning::BootstrapReplica)
+    );
     state.check().expect("a state that can be");
 }
 

@@ -308,7 +308,9 @@ impl Gateway {
         for (seat, replica) in self.cluster.seats.into_iter().zip(self.cx.local.replicas) {
             let number = replica.group();
             let group = layout.group(number);
-            let alone = group.seat_on(layout.me).filter(|me| group.founder == Some(*me));
+            let alone = group
+                .seat_on(layout.me)
+                .filter(|me| group.bootstrap_replica == Some(*me));
             if replica.has_transactions() {
                 lost.push(number);
             }
@@ -433,13 +435,15 @@ impl Gateway {
     }
 
     /// The replicas of this worker that know no leader of their group, and what is kept from before groups began anew.
-    pub fn survivors(&self) -> Vec<control::Survivor> {
+    pub fn recovery_sources(&self) -> Vec<control::RecoverySource> {
         let (me, now) = (self.cx.view.me(), self.cx.now);
-        let survivors = self.seats().flat_map(|(seat, replica, layout)| {
-            let former = seat.former_survivor(me, replica.group(), layout);
-            seat.survivor(me, replica, layout, now).into_iter().chain(former)
+        let recovery_sources = self.seats().flat_map(|(seat, replica, layout)| {
+            let former = seat.former_recovery_source(me, replica.group(), layout);
+            seat.recovery_source(me, replica, layout, now)
+                .into_iter()
+                .chain(former)
         });
-        survivors.collect()
+        recovery_sources.collect()
     }
 
     /// Whether leaders or members have changed since this was last asked.

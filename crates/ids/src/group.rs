@@ -33,7 +33,7 @@ impl GroupCount {
     pub const MAX: u16 = 1_024;
 
     /// Groups that a new cluster gets for each worker of the node that makes it: with three nodes two for each worker, so
-    /// that when a node dies the two that a worker of it led can go to different survivors. Each is a log that costs its
+    /// that when a node dies the two that a worker of it led can go to different nodes that are left. Each is a log that costs its
     /// price for every entry, whatever it holds: more of them are dearer, fewer leave workers idle.
     const PER_WORKER: u16 = 6;
 

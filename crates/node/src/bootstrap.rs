@@ -301,8 +301,8 @@ fn look_at(started: &Started, kept: &mut Vec<HandoverImage>, is_unready: bool) {
         started.replicas.iter().any(|replica| {
             let is_same = match replica.beginning {
                 Beginning::Kept => replica.incarnation == kept.incarnation,
-                Beginning::Heir { of } => of == kept.incarnation,
-                Beginning::Learner | Beginning::Founder => false,
+                Beginning::Recovered { of } => of == kept.incarnation,
+                Beginning::Learner | Beginning::BootstrapReplica => false,
             };
             is_same && replica.group == GroupRef::Data(kept.group)
         })
@@ -319,7 +319,7 @@ fn look_at(started: &Started, kept: &mut Vec<HandoverImage>, is_unready: bool) {
         let replicas = started.replicas.iter().filter(is_data);
         replicas.filter(|replica| replica.beginning == beginning).count()
     };
-    let (lost, refilled) = (begin(Beginning::Founder), begin(Beginning::Learner));
+    let (lost, refilled) = (begin(Beginning::BootstrapReplica), begin(Beginning::Learner));
     tracing::info!(
         kept = kept.len(),
         refilled,

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use consensus::Times;
 use control::{
     Command, Contact, Failure, GivenUp, GroupRef, GroupReport, Meta, MetaMessage, Notice, Outcome, Record,
-    Refusal, Restored, RoutingMap, Setting, Started, Survivor,
+    RecoverySource, Refusal, Restored, RoutingMap, Setting, Started,
 };
 use gateway::{Layout, Shared, Wish};
 use ids::{Monotonic, SemanticsVersion};
@@ -48,7 +48,7 @@ pub(crate) enum Input {
     /// What leaders here know of their groups, and which other groups this one's workers do not lead.
     GroupReports(Vec<GroupReport>, Vec<GroupRef>),
     /// What a worker has of groups that nobody leads.
-    Survivors(u16, Vec<Survivor>),
+    RecoverySources(u16, Vec<RecoverySource>),
     /// Replicas that a worker has given up, or of which its leaders say that they are to be.
     GivenUp(u16, Vec<GivenUp>),
     /// An operator wants these to be carried out, one after the other.
@@ -104,7 +104,7 @@ pub(crate) struct Driver {
     wishes: Wishes,
     orders: VecDeque<Orders>,
     /// By worker, what it has of groups that nobody leads.
-    survivors: BTreeMap<u16, Vec<Survivor>>,
+    recovery_sources: BTreeMap<u16, Vec<RecoverySource>>,
     given_up: BTreeMap<u16, Vec<GivenUp>>,
 }
 
@@ -194,7 +194,7 @@ impl Driver {
             settings: None,
             wishes: Wishes::default(),
             orders: VecDeque::new(),
-            survivors: BTreeMap::new(),
+            recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
         }
     }
@@ -256,10 +256,10 @@ impl Driver {
         self.meta.on_group_reports(group_reports, now);
     }
 
-    pub(crate) fn on_survivors(&mut self, worker: u16, survivors: Vec<Survivor>) {
-        self.survivors.insert(worker, survivors);
-        let all = self.survivors.values().flatten().cloned();
-        self.meta.on_survivors(all.collect());
+    pub(crate) fn on_recovery_sources(&mut self, worker: u16, recovery_sources: Vec<RecoverySource>) {
+        self.recovery_sources.insert(worker, recovery_sources);
+        let all = self.recovery_sources.values().flatten().cloned();
+        self.meta.on_recovery_sources(all.collect());
     }
 
     pub(crate) fn on_given_up(&mut self, worker: u16, given_up: Vec<GivenUp>) {
@@ -271,7 +271,7 @@ impl Driver {
     /// What is left of groups that nobody leads; none if nobody leads the meta group either.
     pub(crate) fn remains(&self, now: Monotonic) -> Remains {
         Remains {
-            survivors: self.meta.survivors(now),
+            recovery_sources: self.meta.recovery_sources(now),
             is_leaderless: self.meta.is_leaderless(),
         }
     }
@@ -409,7 +409,7 @@ const REMOVED: &str = "the node is a member of the cluster no longer: to have it
 /// What is left of groups that nobody leads, and whether anybody could do something about it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Remains {
-    pub(crate) survivors: Vec<Survivor>,
+    pub(crate) recovery_sources: Vec<RecoverySource>,
     /// Whether nobody leads the meta group.
     pub(crate) is_leaderless: bool,
 }
@@ -578,7 +578,9 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                 Input::GroupReports(group_reports, not_led) => {
                     driver.on_group_reports(group_reports, &not_led, now)
                 }
-                Input::Survivors(worker, survivors) => driver.on_survivors(worker, survivors),
+                Input::RecoverySources(worker, recovery_sources) => {
+                    driver.on_recovery_sources(worker, recovery_sources)
+                }
                 Input::GivenUp(worker, given_up) => driver.on_given_up(worker, given_up),
                 Input::Orders(commands, reply) => driver.on_orders(commands, reply),
                 Input::Wish(worker, wish) => driver.on_wish(worker, wish),

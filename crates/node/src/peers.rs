@@ -56,7 +56,7 @@ pub(crate) struct Peers {
     linked: BTreeMap<NodeId, (UnixMillis, UnixMillis)>,
     linked_at: Monotonic,
     /// Whether the last look found replicas that know no leader.
-    has_survivors: bool,
+    has_recovery_sources: bool,
     /// Whether it found any that were given up.
     has_given_up: bool,
 }
@@ -151,7 +151,7 @@ impl Peers {
             group_reports_at: Monotonic(0),
             linked: BTreeMap::new(),
             linked_at: Monotonic(0),
-            has_survivors: false,
+            has_recovery_sources: false,
             has_given_up: false,
         }
     }
@@ -396,10 +396,13 @@ impl Peers {
             if !group_reports.is_empty() || news {
                 drop(self.meta.send(Input::GroupReports(group_reports, not_led)));
             }
-            let survivors = gateway.survivors();
-            if self.has_survivors || !survivors.is_empty() {
-                self.has_survivors = !survivors.is_empty();
-                drop(self.meta.send(Input::Survivors(self.worker, survivors)));
+            let recovery_sources = gateway.recovery_sources();
+            if self.has_recovery_sources || !recovery_sources.is_empty() {
+                self.has_recovery_sources = !recovery_sources.is_empty();
+                drop(
+                    self.meta
+                        .send(Input::RecoverySources(self.worker, recovery_sources)),
+                );
             }
             let given_up = gateway.given_up();
             if self.has_given_up || !given_up.is_empty() {

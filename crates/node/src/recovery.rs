@@ -6,7 +6,7 @@ use crate::random;
 use crate::status::{nodes_up, stats};
 use crate::view::View;
 use admin::{Recovered, Recovery};
-use control::{Command, Failure, GroupRef, Refounded, Refusal};
+use control::{Command, Failure, GroupRef, RecoveredMeta, Refusal};
 use gateway::Shared;
 use ids::{Boot, GroupId, Incarnation, NodeId};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -55,7 +55,7 @@ pub(crate) fn recover(
     let renewals = recovery.groups.iter().map(|renewal| Command::Recover {
         group: GroupRef::Data(GroupId::new(renewal.group)),
         node: NodeId(renewal.node),
-        survivor: renewal.survivor.map(Incarnation),
+        recovery_source: renewal.recovery_source.map(Incarnation),
     });
     let commands: Vec<Command> = gone.chain(renewals).collect();
     tracing::warn!(
@@ -150,13 +150,13 @@ pub fn recover_meta(path: &Path, is_confirmed: bool) -> Result<MetaRecovery, Str
     };
     let [chance] =
         random::secret::<1>().map_err(|error| format!("cannot read the system's randomness: {error}"))?;
-    let refounded = Refounded::of(&restored, identity.node, chance).ok_or_else(|| {
+    let recovered = RecoveredMeta::of(&restored, identity.node, chance).ok_or_else(|| {
         format!(
             "node {} is the only voter of the meta group, or none of it: there is nothing to recover",
             identity.node.0
         )
     })?;
-    for (node, peer) in &refounded.others {
+    for (node, peer) in &recovered.others {
         let addresses = peer.to_socket_addrs().into_iter().flatten();
         for address in addresses {
             if TcpStream::connect_timeout(&address, CALL_TIME_MAX).is_ok() {
@@ -170,15 +170,15 @@ pub fn recover_meta(path: &Path, is_confirmed: bool) -> Result<MetaRecovery, Str
         }
     }
     if is_confirmed {
-        let Refounded { point, state, .. } = refounded.clone();
+        let RecoveredMeta { point, state, .. } = recovered.clone();
         log.write_snapshot(Snapshot { point, state })
             .map_err(|error| error.to_string())?;
     }
     Ok(MetaRecovery {
         node: identity.node.0,
-        epoch: refounded.epoch,
-        uncommitted: refounded.uncommitted,
-        others: refounded.others.iter().map(|(node, _)| node.0).collect(),
+        epoch: recovered.epoch,
+        uncommitted: recovered.uncommitted,
+        others: recovered.others.iter().map(|(node, _)| node.0).collect(),
         is_done: is_confirmed,
     })
 }

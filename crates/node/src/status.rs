@@ -1,8 +1,8 @@
 //! The cluster as this node's admin port shows it: the map, and what the node's own workers have written down.
 
 use crate::view::View;
-use admin::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView, SurvivorView};
-use control::{RoutingMap, Standing, State, Stop, Survivor};
+use admin::{ClusterView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaView};
+use control::{RecoverySource, RoutingMap, Standing, State, Stop};
 use gateway::{ClusterStats, GroupStats, Shared};
 use ids::{Incarnation, NodeId};
 use std::collections::BTreeMap;
@@ -93,16 +93,16 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         let lost = ledger
             .as_ref()
             .and_then(|ledger| ledger.lost.get(usize::from(number)));
-        let survivors = remains
-            .survivors
+        let recovery_sources = remains
+            .recovery_sources
             .iter()
-            .filter(|survivor| survivor.group.number() == number);
-        let leader = leader(route, own, me, survivors.clone()).filter(is_up);
+            .filter(|recovery_source| recovery_source.group.number() == number);
+        let leader = leader(route, own, me, recovery_sources.clone()).filter(is_up);
         let mut group = group_view(number, route, own, leader, lost.map_or(&[][..], |lost| lost));
-        group.survivors = survivors
-            .map(|survivor| SurvivorView {
-                is_former: survivor.generation < route.generation,
-                ..survivor_view(survivor)
+        group.recovery_sources = recovery_sources
+            .map(|recovery_source| RecoverySourceView {
+                is_former: recovery_source.generation < route.generation,
+                ..recovery_source_view(recovery_source)
             })
             .collect();
         group
@@ -140,7 +140,7 @@ fn leader<'a>(
     route: &control::Route,
     own: Option<&GroupStats>,
     me: NodeId,
-    mut survivors: impl Iterator<Item = &'a Survivor>,
+    mut recovery_sources: impl Iterator<Item = &'a RecoverySource>,
 ) -> Option<NodeId> {
     let own = own.filter(|own| own.applied.is_some());
     let votes = |node: NodeId| {
@@ -150,9 +150,10 @@ fn leader<'a>(
     match own {
         Some(own) if votes(me) || own.leader.is_some() => own.leader,
         _ => route.leader.filter(|leader| {
-            let is_its =
-                |survivor: &Survivor| survivor.node == *leader && survivor.generation == route.generation;
-            votes(*leader) && !survivors.any(is_its)
+            let is_its = |recovery_source: &RecoverySource| {
+                recovery_source.node == *leader && recovery_source.generation == route.generation
+            };
+            votes(*leader) && !recovery_sources.any(is_its)
         }),
     }
 }
@@ -194,14 +195,14 @@ fn group_view(
     group
 }
 
-fn survivor_view(survivor: &Survivor) -> SurvivorView {
-    SurvivorView {
-        node: survivor.node.0,
-        incarnation: survivor.incarnation.0,
-        term: survivor.term.0,
-        last: survivor.last.0,
-        applied: survivor.applied.0,
-        ..SurvivorView::default()
+fn recovery_source_view(recovery_source: &RecoverySource) -> RecoverySourceView {
+    RecoverySourceView {
+        node: recovery_source.node.0,
+        incarnation: recovery_source.incarnation.0,
+        term: recovery_source.term.0,
+        last: recovery_source.last.0,
+        applied: recovery_source.applied.0,
+        ..RecoverySourceView::default()
     }
 }
 
@@ -243,7 +244,7 @@ mod tests {
             replicas: vec![stop(1), stop(2)],
             ..Route::default()
         };
-        let mut survivor = Survivor {
+        let mut recovery_source = RecoverySource {
             group: GroupId::new(0),
             generation: 0,
             node: NodeId(2),
@@ -255,9 +256,12 @@ mod tests {
             unreported: None,
         };
         let me = NodeId(9);
-        assert_eq!(leader(&route, None, me, [&survivor].into_iter()), Some(NodeId(1)));
-        survivor.node = NodeId(1);
-        assert_eq!(leader(&route, None, me, [&survivor].into_iter()), None);
+        assert_eq!(
+            leader(&route, None, me, [&recovery_source].into_iter()),
+            Some(NodeId(1))
+        );
+        recovery_source.node = NodeId(1);
+        assert_eq!(leader(&route, None, me, [&recovery_source].into_iter()), None);
         (route.replicas, route.lost) = (vec![stop(2)], vec![stop(1)]);
         assert_eq!(leader(&route, None, me, [].into_iter()), None);
     }

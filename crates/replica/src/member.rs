@@ -681,7 +681,7 @@ impl Member {
     }
 
     /// Ends here, because the group begins anew with what this replica holds: see [`crate::Replica::survive`].
-    pub(crate) fn into_survivor(mut self, state: &mut GroupState, turn: &Turn, now: Monotonic) {
+    pub(crate) fn into_recovery_source(mut self, state: &mut GroupState, turn: &Turn, now: Monotonic) {
         let mut effects = Effects::default();
         while self.raft.has_ready() {
             let ready = self.raft.take_ready(now);

@@ -213,7 +213,7 @@ impl Replica {
     /// gone may have acknowledged it.
     pub fn survive(&mut self, turn: &Turn, now: Monotonic) {
         if let Some(member) = self.take_member() {
-            member.into_survivor(&mut self.state, turn, now);
+            member.into_recovery_source(&mut self.state, turn, now);
             self.state.step_down();
         }
     }
@@ -221,7 +221,7 @@ impl Replica {
     /// The same, of a log that an earlier life of this replica has left.
     pub fn inherit(&mut self, raft: RaftNode, generation: u64, applied: Index, turn: &Turn, now: Monotonic) {
         let member = Member::new(self.state.group, generation, raft, applied);
-        member.into_survivor(&mut self.state, turn, now);
+        member.into_recovery_source(&mut self.state, turn, now);
     }
 
     /// A step has panicked: what is here may be in pieces. Nothing of it is used again, not even to free it.

@@ -32,7 +32,7 @@ pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
     Announcement, Beginning, ClusterId, Command, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage,
-    Notice, Pace, RoutingMap, Started, Survivor,
+    Notice, Pace, RecoverySource, RoutingMap, Started,
 };
 use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
@@ -90,7 +90,7 @@ pub(crate) struct FullNode {
     known: Known,
     old_views: VecDeque<Arc<RoutingMap>>,
     /// By worker, what it has of groups that nobody leads.
-    survivors: BTreeMap<u16, Vec<Survivor>>,
+    recovery_sources: BTreeMap<u16, Vec<RecoverySource>>,
     given_up: BTreeMap<u16, Vec<GivenUp>>,
     wake_at: Option<Monotonic>,
     /// What was last noted of it.
@@ -242,10 +242,10 @@ impl FullNode {
                 self.meta.on_lead_lost(&not_led);
                 self.meta.on_group_reports(group_reports, lent());
             }
-            Report::Survivors(worker, survivors) => {
-                self.survivors.insert(worker, survivors);
-                let all = self.survivors.values().flatten().cloned();
-                self.meta.on_survivors(all.collect());
+            Report::RecoverySources(worker, recovery_sources) => {
+                self.recovery_sources.insert(worker, recovery_sources);
+                let all = self.recovery_sources.values().flatten().cloned();
+                self.meta.on_recovery_sources(all.collect());
             }
             Report::GivenUp(worker, given_up) => {
                 self.given_up.insert(worker, given_up);
@@ -545,8 +545,8 @@ fn is_confirmed(started: &Started, kept: &HandoverImage) -> bool {
     started.replicas.iter().any(|replica| {
         let is_same = match replica.beginning {
             Beginning::Kept => replica.incarnation == kept.incarnation,
-            Beginning::Heir { of } => of == kept.incarnation,
-            Beginning::Learner | Beginning::Founder => false,
+            Beginning::Recovered { of } => of == kept.incarnation,
+            Beginning::Learner | Beginning::BootstrapReplica => false,
         };
         is_same && replica.group == GroupRef::Data(kept.group)
     })
@@ -683,7 +683,7 @@ impl FullNode {
             started: None,
             known: Known::new(),
             old_views: VecDeque::new(),
-            survivors: BTreeMap::new(),
+            recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
             wake_at: None,
             described: String::new(),

@@ -12,15 +12,19 @@ const RETIRED: &[(&str, &str)] = &[
     ("courier", "group client"),
     ("departure", "snapshot sender"),
     ("errand", "offload job, or pending request"),
+    ("founder", "bootstrap replica"),
     ("glimpse", "replica view"),
+    ("heir", "recovered"),
     ("inquire", "query"),
     ("inquiry", "query"),
     ("mesh", "mailboxes"),
     ("parcel", "mailbox batch"),
+    ("parked", "waiting read"),
     ("pulse", "node heartbeat"),
     ("reign", "leader state"),
     ("entrusted", "last agent"),
     ("sight", "group report, or observations"),
+    ("survivor", "recovery source"),
 ];
 
 /// What is not rewritten: it says what was so when it was written.

@@ -61,7 +61,7 @@ fn is_out_of_memory(reply: &Value) -> bool {
 }
 
 /// Which of the keys `prefix:range` are still there, without touching them.
-fn survivors(client: &mut Client, prefix: &str) -> HashSet<String> {
+fn remaining(client: &mut Client, prefix: &str) -> HashSet<String> {
     let keys = client.run(&format!("KEYS {prefix}:*"));
     keys.elements()
         .expect("KEYS lists")
@@ -169,12 +169,12 @@ fn volatile_policies_evict_only_keys_with_a_deadline() {
             "{policy}"
         );
         stays_near(&mut client, limit);
-        assert_eq!(survivors(&mut client, "stays").len(), 2_000, "{policy}");
+        assert_eq!(remaining(&mut client, "stays").len(), 2_000, "{policy}");
         assert!(client.info_number("stats", "evicted_keys") > 0, "{policy}");
         // When nothing with a deadline is left, there is nothing to evict.
         assert!(fill(&mut client, "more", 0..TOO_MANY_KEYS, "") > 0, "{policy}");
-        assert_eq!(survivors(&mut client, "stays").len(), 2_000, "{policy}");
-        assert_eq!(survivors(&mut client, "goes").len(), 0, "{policy}");
+        assert_eq!(remaining(&mut client, "stays").len(), 2_000, "{policy}");
+        assert_eq!(remaining(&mut client, "goes").len(), 0, "{policy}");
     }
 }
 
@@ -185,8 +185,8 @@ fn the_nearest_deadline_goes_first_under_volatile_ttl() {
     fill(&mut client, "soon", 0..2_500, "EX 1000");
     fill(&mut client, "new", 0..4_000, "EX 500000");
     let (late, soon) = (
-        survivors(&mut client, "late").len(),
-        survivors(&mut client, "soon").len(),
+        remaining(&mut client, "late").len(),
+        remaining(&mut client, "soon").len(),
     );
     assert!(
         late > 2_000 && late > 2 * soon,
@@ -214,7 +214,7 @@ fn read_hot(client: &mut Client) {
 
 /// How many of 2,000 hot and of 3,000 cold keys are left, in percent.
 fn hot_and_cold_percent(client: &mut Client) -> (usize, usize) {
-    let (hot, cold) = (survivors(client, "hot").len(), survivors(client, "cold").len());
+    let (hot, cold) = (remaining(client, "hot").len(), remaining(client, "cold").len());
     (hot * 100 / 2_000, cold * 100 / 3_000)
 }
 
@@ -287,7 +287,7 @@ fn a_lower_limit_takes_effect_on_what_is_there() {
     assert!(client.info_number("stats", "evicted_keys") > 0);
     client.run_ok("CONFIG SET maxmemory 0");
     assert_eq!(fill(&mut client, "again", 0..TOO_MANY_KEYS, ""), 0);
-    assert_eq!(survivors(&mut client, "again").len(), TOO_MANY_KEYS);
+    assert_eq!(remaining(&mut client, "again").len(), TOO_MANY_KEYS);
 }
 
 #[test]

@@ -45,13 +45,13 @@ fn assert_alive(client: &mut Client) {
 /// Waits until a plan names this for every group.
 fn wait_for_plan(address: &str, gone: &[&str], says: &str) {
     let arguments = [&["recover", address], gone].concat();
-    eventually("every group has a survivor", || {
+    eventually("every group has a recovery source", || {
         admin(&arguments).is_ok_and(|plan| plan.matches(says).count() == GROUPS)
     });
 }
 
 #[test]
-fn groups_begin_anew_from_the_survivor_when_two_of_three_lost_their_memory() {
+fn groups_begin_anew_from_the_recovery_source_when_two_of_three_lost_their_memory() {
     let mut cluster = Cluster::start(3, GROUPS);
     fill(&mut cluster.client(0));
     cluster.kill(1);
@@ -95,7 +95,7 @@ fn groups_begin_anew_from_the_survivor_when_two_of_three_lost_their_memory() {
 }
 
 #[test]
-fn a_survivor_goes_on_when_the_directories_of_two_of_three_are_gone_for_good() {
+fn a_recovery_source_goes_on_when_the_directories_of_two_of_three_are_gone_for_good() {
     let mut cluster = Cluster::start(3, GROUPS);
     fill(&mut cluster.client(0));
     for node in [1, 2] {

@@ -921,13 +921,13 @@ impl World {
             return Ok(());
         }
         if !wanted.contains(&node.group.me()) {
-            let heir = members
+            let successor = members
                 .voters
                 .iter()
                 .copied()
                 .find(|voter| wanted.contains(voter));
-            return match heir {
-                Some(heir) => self.transfer_to(leader, heir),
+            return match successor {
+                Some(successor) => self.transfer_to(leader, successor),
                 None => Ok(()),
             };
         }

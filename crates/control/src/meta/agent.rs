@@ -21,7 +21,7 @@ use super::proposal::Proposal;
 use crate::command::{Command, Outcome, Refusal};
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
-use crate::survivor::Survivor;
+use crate::recovery_source::RecoverySource;
 use consensus::Term;
 use ids::{Boot, Epoch, Monotonic, NodeId, Token};
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ pub(crate) struct Agent {
     /// Nodes that there is a link to, or was when last heard. There are no more than nodes.
     linked: BTreeSet<NodeId>,
     /// Replicas of groups that nobody leads, as whoever leads the meta group last told.
-    told_survivors: Vec<Survivor>,
+    told_recovery_sources: Vec<RecoverySource>,
     /// The last that was said of this node itself.
     told_self: Option<Notice>,
 }
@@ -108,7 +108,7 @@ impl Agent {
             proposals: 0,
             is_closed: false,
             linked: BTreeSet::new(),
-            told_survivors: Vec::new(),
+            told_recovery_sources: Vec::new(),
             told_self: None,
         }
     }
@@ -136,10 +136,10 @@ impl Agent {
     }
 
     /// What is left of groups that nobody leads, as the leader last told.
-    pub(crate) fn told_survivors(&self) -> Vec<Survivor> {
+    pub(crate) fn told_recovery_sources(&self) -> Vec<RecoverySource> {
         match self.search.is_leaderless() {
             true => Vec::new(),
-            false => self.told_survivors.clone(),
+            false => self.told_recovery_sources.clone(),
         }
     }
 
@@ -328,13 +328,13 @@ impl Agent {
         &mut self,
         from: Contact,
         (leader, leads): (Option<NodeId>, bool),
-        survivors: Vec<Survivor>,
+        recovery_sources: Vec<RecoverySource>,
         now: Monotonic,
     ) {
         if leader.is_none() || !leads {
             return self.on_hint(from, leader, now);
         }
-        self.told_survivors = survivors;
+        self.told_recovery_sources = recovery_sources;
         self.heartbeats.unanswered = 0;
         self.search.hear(now);
         if leader != self.node() {
@@ -433,7 +433,7 @@ impl Agent {
                 epoch: self.view.epoch(),
                 settings_version: self.view.settings_version(),
                 group_reports: self.own.groups.values().cloned().collect(),
-                survivors: self.own.survivors.clone(),
+                recovery_sources: self.own.recovery_sources.clone(),
                 given_up: self.own.given_up.clone(),
             };
             out.send(to, MetaMessage::NodeHeartbeat(node_heartbeat));

@@ -7,8 +7,8 @@ use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::observations::{GroupReport, Observations};
 use crate::reconciler::Pace;
+use crate::recovery_source::{RECOVERY_SOURCES_MAX, RecoverySource};
 use crate::state::State;
-use crate::survivor::{SURVIVORS_MAX, Survivor};
 use consensus::{Index, SnapshotPoint, Term};
 use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,7 @@ pub(crate) struct LeaderState {
     known: BTreeMap<NodeId, Monotonic>,
     group_reports: BTreeMap<GroupRef, (Monotonic, GroupReport)>,
     /// What each node has of groups that nobody leads.
-    survivors: BTreeMap<NodeId, (Monotonic, Vec<Survivor>)>,
+    recovery_sources: BTreeMap<NodeId, (Monotonic, Vec<RecoverySource>)>,
     /// The replicas of which each node says that they were given up.
     given_up: BTreeMap<NodeId, (Monotonic, Vec<GivenUp>)>,
     /// Epoch and version of the settings, as far as each node was told.
@@ -80,7 +80,7 @@ impl LeaderState {
             heard: BTreeMap::new(),
             known: BTreeMap::new(),
             group_reports: BTreeMap::new(),
-            survivors: BTreeMap::new(),
+            recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
             told: BTreeMap::new(),
             waiting: BTreeMap::new(),
@@ -115,11 +115,11 @@ impl LeaderState {
         for group_report in &node_heartbeat.group_reports {
             self.see(node, group_report, state, now);
         }
-        self.survivors.remove(&node);
-        let mut own = node_heartbeat.survivors.clone();
-        own.retain(|survivor| survivor.node == node);
+        self.recovery_sources.remove(&node);
+        let mut own = node_heartbeat.recovery_sources.clone();
+        own.retain(|recovery_source| recovery_source.node == node);
         if !own.is_empty() {
-            self.survivors.insert(node, (now, own));
+            self.recovery_sources.insert(node, (now, own));
         }
         let known = self.given_up.remove(&node).map(|(_, known)| known);
         if !node_heartbeat.given_up.is_empty() {
@@ -129,11 +129,13 @@ impl LeaderState {
     }
 
     /// What nodes have said of groups that nobody leads, in the order of the nodes.
-    pub(crate) fn survivors(&self, now: Monotonic) -> Vec<Survivor> {
-        let said = self.survivors.values();
+    pub(crate) fn recovery_sources(&self, now: Monotonic) -> Vec<RecoverySource> {
+        let said = self.recovery_sources.values();
         let lasting = said.filter(|(said, _)| now.since(*said) < GROUP_REPORT_LASTS);
-        let all = lasting.flat_map(|(_, survivors)| survivors).cloned();
-        all.take(SURVIVORS_MAX).collect()
+        let all = lasting
+            .flat_map(|(_, recovery_sources)| recovery_sources)
+            .cloned();
+        all.take(RECOVERY_SOURCES_MAX).collect()
     }
 
     /// The replicas of which nodes have said that they were given up.
@@ -231,7 +233,7 @@ impl LeaderState {
             groups: groups
                 .map(|(&name, (_, group_report))| (name, group_report.clone()))
                 .collect(),
-            survivors: self.survivors(now),
+            recovery_sources: self.recovery_sources(now),
             given_up: self.given_up(now),
         }
     }

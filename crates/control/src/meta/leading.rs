@@ -53,7 +53,9 @@ impl Voter {
         let leader_state = leader_state.as_mut()?;
         let mut observations = leader_state.observations(node, agent.linked(), state, &self.pace, now);
         observations.groups.extend(own.map(|own| (GroupRef::Meta, own)));
-        observations.survivors.extend(agent.own.survivors.iter().cloned());
+        observations
+            .recovery_sources
+            .extend(agent.own.recovery_sources.iter().cloned());
         observations.given_up.extend(&agent.own.given_up);
         Some(observations)
     }
@@ -190,9 +192,9 @@ impl Voter {
         let (Some(group), Some(leader_state)) = (state.groups().get(name), self.leader_state()) else {
             return false;
         };
-        let told = leader_state.survivors(now);
-        let mut survivors = told.iter().chain(&agent.own.survivors);
-        survivors.any(|one| {
+        let told = leader_state.recovery_sources(now);
+        let mut recovery_sources = told.iter().chain(&agent.own.recovery_sources);
+        recovery_sources.any(|one| {
             let is_its = GroupRef::Data(one.group) == *name && one.generation == group.generation;
             let latest = one
                 .unreported

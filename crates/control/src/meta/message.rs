@@ -16,9 +16,9 @@ use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
 use crate::observations::GroupReport;
+use crate::recovery_source::RecoverySource;
 use crate::settings::Setting;
 use crate::step::Order;
-use crate::survivor::Survivor;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
 use codec::{DecodeError, Reader, Writer};
 use consensus::{Beat, BeatAnswer, Index, Message, SnapshotPoint, Term};
@@ -61,7 +61,7 @@ pub enum MetaMessage {
         /// Whether the sender leads.
         leads: bool,
         /// What is left of groups that nobody leads, of whoever leads the meta group.
-        survivors: Vec<Survivor>,
+        recovery_sources: Vec<RecoverySource>,
     },
     /// The table, of whoever has a newer one.
     Map(Arc<RoutingMap>),
@@ -130,7 +130,7 @@ pub struct NodeHeartbeat {
     /// The groups that are led there.
     pub group_reports: Vec<GroupReport>,
     /// Its replicas of groups that it knows no leader of.
-    pub survivors: Vec<Survivor>,
+    pub recovery_sources: Vec<RecoverySource>,
     /// Replicas that it has given up, or of which the leaders there have found that they are to be.
     pub given_up: Vec<GivenUp>,
 }
@@ -214,12 +214,12 @@ impl Wire for MetaMessage {
             MetaMessage::NodeHeartbeatReply {
                 leader,
                 leads,
-                survivors,
+                recovery_sources,
             } => {
                 out.push(7);
                 leader.put(out);
                 leads.put(out);
-                survivors.put(out);
+                recovery_sources.put(out);
             }
             MetaMessage::Map(map) => {
                 out.push(8);
@@ -278,7 +278,7 @@ impl Wire for MetaMessage {
             7 => MetaMessage::NodeHeartbeatReply {
                 leader: Wire::take(input)?,
                 leads: Wire::take(input)?,
-                survivors: Wire::take(input)?,
+                recovery_sources: Wire::take(input)?,
             },
             8 => MetaMessage::Map(Arc::new(Wire::take(input)?)),
             9 => MetaMessage::Settings {
@@ -325,8 +325,8 @@ wire_enum!(Refusal {
 wire_enum!(Beginning {
     1 Kept {},
     2 Learner {},
-    3 Founder {},
-    4 Heir { of },
+    3 BootstrapReplica {},
+    4 Recovered { of },
 });
 wire_struct!(Replica {
     group,
@@ -378,7 +378,7 @@ wire_struct!(NodeHeartbeat {
     epoch,
     settings_version,
     group_reports,
-    survivors,
+    recovery_sources,
     given_up
 });
 wire_struct!(GroupReport {

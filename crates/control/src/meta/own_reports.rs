@@ -3,7 +3,7 @@
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::observations::GroupReport;
-use crate::survivor::Survivor;
+use crate::recovery_source::RecoverySource;
 use std::collections::BTreeMap;
 
 /// See the file's header.
@@ -12,7 +12,7 @@ pub(crate) struct OwnReports {
     /// Of groups that are led here.
     pub(crate) groups: BTreeMap<GroupRef, GroupReport>,
     /// Replicas of groups that nobody leads.
-    pub(crate) survivors: Vec<Survivor>,
+    pub(crate) recovery_sources: Vec<RecoverySource>,
     /// Replicas that were given up, here or as leaders here say.
     pub(crate) given_up: Vec<GivenUp>,
 }
@@ -32,10 +32,14 @@ impl OwnReports {
         is_news
     }
 
-    /// Adds the survivors here to those that are known elsewhere.
-    pub(crate) fn add_survivors(&self, survivors: &mut Vec<Survivor>) {
-        let is_told = |own: &&Survivor| !survivors.iter().any(|told| told.incarnation == own.incarnation);
-        let untold: Vec<Survivor> = self.survivors.iter().filter(is_told).cloned().collect();
-        survivors.extend(untold);
+    /// Adds the recovery sources here to those that are known elsewhere.
+    pub(crate) fn add_recovery_sources(&self, recovery_sources: &mut Vec<RecoverySource>) {
+        let is_told = |own: &&RecoverySource| {
+            !recovery_sources
+                .iter()
+                .any(|told| told.incarnation == own.incarnation)
+        };
+        let untold: Vec<RecoverySource> = self.recovery_sources.iter().filter(is_told).cloned().collect();
+        recovery_sources.extend(untold);
     }
 }

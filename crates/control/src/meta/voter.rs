@@ -21,7 +21,7 @@ use super::seat::{Restored, Seat, SeatEffects};
 use crate::group::GroupRef;
 use crate::map::{RoutingMap, Standing};
 use crate::reconciler::Pace;
-use crate::state::{FOUNDER, State};
+use crate::state::{BOOTSTRAP_REPLICA, State};
 use consensus::{
     Beat, BeatAnswer, Beats, HardState, Index, LOOK, Listener, Looks, Members, Message, SnapshotPoint, Term,
     Times,
@@ -98,7 +98,7 @@ impl Voter {
     /// Takes the first seat of a new group.
     pub(crate) fn found(&mut self, now: Monotonic) {
         let seed = self.prng.next_u64();
-        let seat = Seat::found(FOUNDER, self.times, seed, now, &mut self.write);
+        let seat = Seat::found(BOOTSTRAP_REPLICA, self.times, seed, now, &mut self.write);
         self.seated = Some(Seated::new(seat, Epoch(0)));
     }
 

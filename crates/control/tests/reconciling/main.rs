@@ -205,12 +205,12 @@ impl World {
             match replica.beginning {
                 Beginning::Kept => assert!(had.contains(&(replica.group, replica.incarnation))),
                 Beginning::Learner => self.is_new(replica),
-                Beginning::Founder => {
+                Beginning::BootstrapReplica => {
                     self.is_new(replica);
                     assert!(!is_boot, "no majority was lost");
                     self.found(node, replica);
                 }
-                Beginning::Heir { .. } => panic!("nobody recovered anything"),
+                Beginning::Recovered { .. } => panic!("nobody recovered anything"),
             }
         }
         let model = ModelNode {
@@ -418,7 +418,7 @@ impl World {
         let mut observations = Observations {
             silence: silence.collect(),
             groups: BTreeMap::new(),
-            survivors: Vec::new(),
+            recovery_sources: Vec::new(),
             given_up: Vec::new(),
         };
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();

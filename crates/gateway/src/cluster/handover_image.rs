@@ -59,7 +59,7 @@ impl HandoverImage {
         }
         let (incarnation, rest) = if replica.member().is_some() {
             (seat.incarnation?, Some(replica.end(turn, now)?))
-        } else if seat.heir.is_some() {
+        } else if seat.recovered.is_some() {
             // It waits until it may begin its group anew.
             (seat.incarnation?, None)
         } else if replica.has_log() {

@@ -41,9 +41,9 @@ pub struct GroupLayout {
     /// How many replicas vote.
     pub voters: u16,
     /// The only voter, if there is one: it needs nobody's word to lead.
-    pub founder: Option<Incarnation>,
-    /// Whose memory the founder begins with, if it has not begun.
-    pub heir_of: Option<Incarnation>,
+    pub bootstrap_replica: Option<Incarnation>,
+    /// Whose memory the bootstrap replica begins with, if it has not begun.
+    pub recovered_from: Option<Incarnation>,
     /// Who led it when it was last heard of.
     pub leader: Option<NodeId>,
     /// Whether all of this may be old: the meta group has begun anew, and has not heard who leads.
@@ -113,11 +113,11 @@ impl Layout {
                 voting,
                 voters: voters().count() as u16,
                 // One whose fellow has lost its memory is not the only one.
-                founder: voters()
+                bootstrap_replica: voters()
                     .next()
                     .filter(|_| voters().count() + lost_voters().count() == 1)
                     .map(|stop| stop.incarnation),
-                heir_of: route.heir_of,
+                recovered_from: route.recovered_from,
                 leader: route.leader,
                 is_unheard: route.is_unheard,
                 former: route.former.clone(),
@@ -150,7 +150,7 @@ impl Layout {
     pub fn alone(me: NodeId, boot: Boot, groups: u16) -> Layout {
         let group = |number: u16| GroupLayout {
             seats: [(Incarnation(u64::from(number) + 1), me)].into(),
-            founder: Some(Incarnation(u64::from(number) + 1)),
+            bootstrap_replica: Some(Incarnation(u64::from(number) + 1)),
             voting: vec![Incarnation(u64::from(number) + 1)],
             voters: 1,
             ..GroupLayout::default()

@@ -68,7 +68,11 @@ impl Gateway {
         let seats = self.cluster.seats.iter().zip(&self.cx.local.replicas);
         seats.filter_map(move |(seat, replica)| {
             let group = layout?.group(replica.group());
-            let alone = || group.seat_on(layout?.me).filter(|me| group.founder == Some(*me));
+            let alone = || {
+                group
+                    .seat_on(layout?.me)
+                    .filter(|me| group.bootstrap_replica == Some(*me))
+            };
             let incarnation = match replica.member() {
                 Some(_) => seat.incarnation?,
                 None if replica.has_log() => return None,

@@ -2,7 +2,7 @@
 
 use super::{GroupLayout, HandoverImage, Layout};
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
-use control::{Configuration, GroupRef, GroupReport, Order, Report, Role, Survivor};
+use control::{Configuration, GroupRef, GroupReport, Order, RecoverySource, Report, Role};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use mutations::Mutation;
 use replica::{
@@ -57,7 +57,7 @@ pub(crate) struct Seat {
     strangers_since: Option<Monotonic>,
     /// The replica is to begin its group anew with the state that is here, and its former self has promised a leader until then
     /// that nobody else leads.
-    pub(super) heir: Option<(Incarnation, Monotonic)>,
+    pub(super) recovered: Option<(Incarnation, Monotonic)>,
     /// What was held here before the group began anew without it: the last such, as long as the map asks for it.
     former: Option<Former>,
 }
@@ -96,7 +96,7 @@ impl Seat {
             resigned: None,
             added: BTreeMap::new(),
             strangers_since: None,
-            heir: None,
+            recovered: None,
             former: None,
         }
     }
@@ -116,30 +116,31 @@ impl Seat {
     ) {
         let group = layout.group(replica.group());
         let incarnation = group.seat_on(layout.me);
-        let is_heir = group.founder == incarnation && group.heir_of == Some(kept.incarnation);
-        if incarnation != Some(kept.incarnation) && !is_heir {
+        let is_recovered =
+            group.bootstrap_replica == incarnation && group.recovered_from == Some(kept.incarnation);
+        if incarnation != Some(kept.incarnation) && !is_recovered {
             return;
         }
         let config = kept.config(seed);
         replica.restore(kept.keyspace);
         let Some(config) = config else {
-            // It is the only voter, and begins its log where its data are. As an heir it may not have waited for long enough.
+            // It is the only voter, and begins its log where its data are. As one that was recovered it may not have waited for long enough.
             let until = now.after(Times::DEFAULT.election_min);
-            self.heir = incarnation
-                .filter(|_| group.heir_of.is_some())
+            self.recovered = incarnation
+                .filter(|_| group.recovered_from.is_some())
                 .map(|me| (me, until));
-            self.incarnation = self.heir.map(|(me, _)| me);
+            self.incarnation = self.recovered.map(|(me, _)| me);
             return;
         };
-        // What is left of an heir's former log belongs to the generation before.
-        let before = group.generation - u64::from(is_heir && group.generation > 0);
+        // What is left of the former log of one that was recovered belongs to the generation before.
+        let before = group.generation - u64::from(is_recovered && group.generation > 0);
         replica.state_mut().begin_generation(generation.unwrap_or(before));
         let applied = config.start.index;
         let raft = RaftNode::new(config, now).expect("it was looked at before anybody was told of it");
         self.incarnation = incarnation;
-        if is_heir {
+        if is_recovered {
             // As the only voter of another generation it begins a log of its own.
-            self.heir = incarnation.map(|me| (me, raft.promised_until()));
+            self.recovered = incarnation.map(|me| (me, raft.promised_until()));
             replica.inherit(raft, group.generation, applied, turn, now);
             return;
         }
@@ -216,17 +217,17 @@ impl Seat {
             return;
         }
         self.stopped = None;
-        let founds = incarnation.is_some() && group.founder == incarnation;
-        let survives = founds && group.heir_of.is_some() && group.heir_of == self.incarnation;
-        let had_heir = self.heir.is_some();
+        let founds = incarnation.is_some() && group.bootstrap_replica == incarnation;
+        let survives = founds && group.recovered_from.is_some() && group.recovered_from == self.incarnation;
+        let was_recovered = self.recovered.is_some();
         let former = replica.member();
         let had_member = former.is_some();
         let promised_until = former.map(|former| former.raft().promised_until());
         self.remember(replica);
         let waits_until = self
-            .heir
+            .recovered
             .take()
-            .filter(|(heir, _)| survives || Some(*heir) == incarnation);
+            .filter(|(recovered, _)| survives || Some(*recovered) == incarnation);
         let waits_until = waits_until.filter(|_| founds).map(|(_, until)| until);
         let waits_until = if survives && had_member {
             replica.survive(turn, now);
@@ -234,7 +235,7 @@ impl Seat {
         } else {
             if had_member {
                 self.part(group, layout.me, replica, turn, now);
-            } else if !founds || (had_heir && waits_until.is_none()) {
+            } else if !founds || (was_recovered && waits_until.is_none()) {
                 // What was held here belongs to the group no more, or never did.
                 replica.forget();
             }
@@ -248,7 +249,7 @@ impl Seat {
             waits_until.filter(|until| now < *until && !mutations::is(Mutation::HeirDoesNotWait))
         {
             // Whoever leads those of before may still answer reads, for as long as he was promised.
-            self.heir = Some((me, until));
+            self.recovered = Some((me, until));
             return;
         }
         let start = if founds {
@@ -313,8 +314,8 @@ impl Seat {
     ) {
         let Some(former) = self.former.take() else { return };
         let group = layout.group(replica.group());
-        let founds = group.founder.is_some() && group.founder == group.seat_on(layout.me);
-        if founds && group.heir_of == Some(former.incarnation) {
+        let founds = group.bootstrap_replica.is_some() && group.bootstrap_replica == group.seat_on(layout.me);
+        if founds && group.recovered_from == Some(former.incarnation) {
             let keyspace = replica.take_aside();
             self.remember(replica);
             self.part(group, layout.me, replica, turn, now);
@@ -357,7 +358,7 @@ impl Seat {
     /// The replica here goes, for this reason. Which it was.
     fn vacate(&mut self, words: &str) -> Option<Incarnation> {
         self.stopped = Some(words.to_owned());
-        self.heir = None;
+        self.recovered = None;
         self.target = None;
         self.fenced = None;
         self.incarnation.take()
@@ -390,7 +391,7 @@ impl Seat {
     pub(super) fn is_unsettled(&self, layout: &Layout, replica: &Replica) -> bool {
         let has_peers = !layout.peers.is_empty();
         has_peers
-            && (!replica.has_log() || self.heir.is_some() || {
+            && (!replica.has_log() || self.recovered.is_some() || {
                 let named = layout.group(replica.group()).seat_on(layout.me);
                 named != self.incarnation && !self.is_broken(named)
             })
@@ -559,13 +560,13 @@ impl Seat {
 
     /// What is left of the group here, if the replica here knows no leader. A learner never looks for another one: a leader that
     /// it has not heard for as long as it owes him anything is none.
-    pub(super) fn survivor(
+    pub(super) fn recovery_source(
         &self,
         me: NodeId,
         replica: &Replica,
         layout: &GroupLayout,
         now: Monotonic,
-    ) -> Option<Survivor> {
+    ) -> Option<RecoverySource> {
         let is_led = |member: &&Member| {
             let leader = member.leader();
             let votes = self.incarnation.is_some_and(|me| member.members().is_voter(me));
@@ -574,7 +575,7 @@ impl Seat {
         };
         let member = replica.member().filter(|member| !is_led(member))?;
         let raft = member.raft();
-        Some(Survivor {
+        Some(RecoverySource {
             group: replica.group(),
             generation: layout.generation,
             node: me,
@@ -614,14 +615,14 @@ impl Seat {
     }
 
     /// What is kept here from before the group began anew.
-    pub(super) fn former_survivor(
+    pub(super) fn former_recovery_source(
         &self,
         me: NodeId,
         group: GroupId,
         layout: &GroupLayout,
-    ) -> Option<Survivor> {
+    ) -> Option<RecoverySource> {
         let former = self.former.as_ref()?;
-        Some(Survivor {
+        Some(RecoverySource {
             group,
             generation: former.generation,
             node: me,

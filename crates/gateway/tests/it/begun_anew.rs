@@ -13,7 +13,7 @@ fn begin_anew(world: &mut World, number: u16) {
         let replica = Incarnation(1_000 + u64::from(number) + 100 * group.generation);
         group.generation += 1;
         group.seats = [(replica, NodeId(u64::from(number)))].into();
-        group.founder = Some(replica);
+        group.bootstrap_replica = Some(replica);
     });
     // A new layout finds the links that there are.
     for node in (0..world.nodes.len())
@@ -179,13 +179,13 @@ fn what_was_watched_before_has_changed_even_if_it_was_written_as_often_since() {
 }
 
 /// The first group begins anew with what a replica has, on its node, as this one. The other nodes are to keep what they have.
-fn inherit(world: &mut World, of: Incarnation, node: u64, heir: u64) {
+fn inherit(world: &mut World, of: Incarnation, node: u64, recovered: u64) {
     world.lay_out(|layout| {
         let group = &mut layout.groups[0];
         group.generation += 1;
-        group.heir_of = Some(of);
-        group.seats = [(Incarnation(heir), NodeId(node))].into();
-        group.founder = Some(Incarnation(heir));
+        group.recovered_from = Some(of);
+        group.seats = [(Incarnation(recovered), NodeId(node))].into();
+        group.bootstrap_replica = Some(Incarnation(recovered));
         group.former = (0..3)
             .map(NodeId)
             .filter(|other| *other != NodeId(node))
@@ -200,11 +200,13 @@ fn kept(world: &World) -> Vec<(NodeId, u64)> {
         .iter()
         .zip(&world.dead)
         .filter(|(_, is_dead)| !**is_dead);
-    let survivors = all.flat_map(|(node, _)| node.gateway.survivors());
+    let recovery_sources = all.flat_map(|(node, _)| node.gateway.recovery_sources());
     let generation = world.layout.groups[0].generation;
-    survivors
-        .filter(|survivor| survivor.group == GroupId::new(0) && survivor.generation < generation)
-        .map(|survivor| (survivor.node, survivor.generation))
+    recovery_sources
+        .filter(|recovery_source| {
+            recovery_source.group == GroupId::new(0) && recovery_source.generation < generation
+        })
+        .map(|recovery_source| (recovery_source.node, recovery_source.generation))
         .collect()
 }
 
@@ -269,7 +271,7 @@ fn a_map_of_a_meta_group_that_has_not_heard_of_a_group_changes_nothing_of_it() {
         group.seats = (0..3)
             .map(|number| (Incarnation(500 + number), NodeId(number)))
             .collect();
-        group.founder = None;
+        group.bootstrap_replica = None;
         group.is_unheard = true;
     });
     seconds(&mut world, 3);
@@ -303,9 +305,9 @@ fn leads_twice(mistake: Option<Mutation>) -> bool {
     world.lay_out_for(1, |layout| {
         let group = &mut layout.groups[0];
         group.generation += 1;
-        group.heir_of = Some(Incarnation(1_000));
+        group.recovered_from = Some(Incarnation(1_000));
         group.seats = [(Incarnation(5_000), NodeId(1))].into();
-        group.founder = Some(Incarnation(5_000));
+        group.bootstrap_replica = Some(Incarnation(5_000));
     });
     mutations::plant(None);
     (0..5_000).any(|_| {

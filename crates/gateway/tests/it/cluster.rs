@@ -480,38 +480,44 @@ fn a_learner_whose_leader_has_lost_its_memory_says_what_it_holds() {
     world.turns(200);
     assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
     world.turns(100);
-    assert_eq!(world.nodes[1].gateway.survivors(), [], "it is led");
+    assert_eq!(world.nodes[1].gateway.recovery_sources(), [], "it is led");
     world.dead[0] = true;
     world.turns(3_000);
-    let survivors = world.nodes[1].gateway.survivors();
-    let lost: Vec<Option<Incarnation>> = survivors.iter().map(|survivor| survivor.lost_voter).collect();
+    let recovery_sources = world.nodes[1].gateway.recovery_sources();
+    let lost: Vec<Option<Incarnation>> = recovery_sources
+        .iter()
+        .map(|recovery_source| recovery_source.lost_voter)
+        .collect();
     assert_eq!(lost, [None], "it knows of no leader, and of no loss");
     let lost = *world.layout.groups[0].seats.keys().next().expect("the founder");
     world.lay_out(|layout| {
         let group = &mut layout.groups[0];
         group.seats.remove(&lost);
         group.lost.insert(lost, NodeId(0));
-        (group.lost_voter, group.founder, group.voters) = (Some(lost), None, 0);
+        (group.lost_voter, group.bootstrap_replica, group.voters) = (Some(lost), None, 0);
     });
-    let survivors = world.nodes[1].gateway.survivors();
-    let [survivor] = survivors.as_slice() else {
-        panic!("{survivors:?}")
+    let recovery_sources = world.nodes[1].gateway.recovery_sources();
+    let [recovery_source] = recovery_sources.as_slice() else {
+        panic!("{recovery_sources:?}")
     };
-    assert_eq!((survivor.incarnation, survivor.lost_voter), (learner, Some(lost)));
-    assert!(survivor.last.0 > 0);
+    assert_eq!(
+        (recovery_source.incarnation, recovery_source.lost_voter),
+        (learner, Some(lost))
+    );
+    assert!(recovery_source.last.0 > 0);
     // The meta group lets it begin the group anew.
     world.lay_out(|layout| {
-        let (group, heir) = (&mut layout.groups[0], Incarnation(2_000));
+        let (group, recovered) = (&mut layout.groups[0], Incarnation(2_000));
         group.generation += 1;
-        group.heir_of = Some(learner);
-        group.seats = [(heir, NodeId(1))].into();
-        (group.lost_voter, group.founder) = (None, Some(heir));
+        group.recovered_from = Some(learner);
+        group.seats = [(recovered, NodeId(1))].into();
+        (group.lost_voter, group.bootstrap_replica) = (None, Some(recovered));
     });
     assert_eq!(world.run(1, 2, "GET a"), "$1 1");
 }
 
 #[test]
-fn an_heir_does_not_lead_while_it_owes_another_leader_that_nobody_else_does() {
+fn a_recovered_replica_does_not_lead_while_it_owes_another_leader_that_nobody_else_does() {
     for is_restarted in [false, true] {
         let mut world = replicated(1);
         assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
@@ -523,11 +529,11 @@ fn an_heir_does_not_lead_while_it_owes_another_leader_that_nobody_else_does() {
             world.restart(1);
         }
         world.lay_out_for(1, |layout| {
-            let (group, heir) = (&mut layout.groups[0], Incarnation(5_000));
+            let (group, recovered) = (&mut layout.groups[0], Incarnation(5_000));
             group.generation += 1;
-            group.heir_of = Some(Incarnation(1_000));
-            group.seats = [(heir, NodeId(1))].into();
-            group.founder = Some(heir);
+            group.recovered_from = Some(Incarnation(1_000));
+            group.seats = [(recovered, NodeId(1))].into();
+            group.bootstrap_replica = Some(recovered);
         });
         let mut waited = 0;
         while !world.has_lease(1) {
@@ -966,13 +972,13 @@ fn what_waits_for_groups_that_can_have_no_leader_does_not_hold_up_a_node_that_st
 }
 
 #[test]
-fn a_group_whose_majority_is_gone_begins_anew_with_what_a_survivor_holds() {
+fn a_group_whose_majority_is_gone_begins_anew_with_what_a_recovery_source_holds() {
     for is_restarted in [false, true] {
         let mut world = replicated(4);
         for key in 0..50 {
             assert_eq!(world.run(1, 1, &format!("SET k{key} {key}")), "+OK");
         }
-        // The survivor has not heard that all of it is committed.
+        // The recovery source has not heard that all of it is committed.
         (world.dead[0], world.dead[1]) = (true, true);
         world.turns(100);
         if is_restarted {
@@ -980,11 +986,11 @@ fn a_group_whose_majority_is_gone_begins_anew_with_what_a_survivor_holds() {
         }
         world.lay_out(|layout| {
             for (number, group) in (0..).zip(&mut layout.groups) {
-                let heir = Incarnation(5_000 + number);
+                let recovered = Incarnation(5_000 + number);
                 group.generation += 1;
-                group.heir_of = Some(Incarnation(1_001 + 2 * number));
-                group.seats = [(heir, NodeId(2))].into();
-                group.founder = Some(heir);
+                group.recovered_from = Some(Incarnation(1_001 + 2 * number));
+                group.seats = [(recovered, NodeId(2))].into();
+                group.bootstrap_replica = Some(recovered);
             }
         });
         for key in 0..50 {
@@ -1001,14 +1007,14 @@ fn what_another_replica_held_is_not_used() {
     assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
     // The cluster counts on it no more: its group began anew.
     world.layout.groups[0].seats = [(Incarnation(77), NodeId(0))].into();
-    world.layout.groups[0].founder = Some(Incarnation(77));
+    world.layout.groups[0].bootstrap_replica = Some(Incarnation(77));
     world.restart(0);
     assert_eq!(world.run(0, 1, "DBSIZE"), ":0");
     assert_eq!(world.run(0, 1, "SET b 1"), "+OK");
-    // An heir begins with the memory of another.
+    // A replica that is recovered begins with the memory of another.
     world.layout.groups[0].seats = [(Incarnation(78), NodeId(0))].into();
-    world.layout.groups[0].founder = Some(Incarnation(78));
-    world.layout.groups[0].heir_of = Some(Incarnation(77));
+    world.layout.groups[0].bootstrap_replica = Some(Incarnation(78));
+    world.layout.groups[0].recovered_from = Some(Incarnation(77));
     world.restart(0);
     assert_eq!(world.run(0, 1, "DBSIZE"), ":1");
 }

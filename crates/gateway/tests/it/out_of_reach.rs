@@ -13,7 +13,7 @@ pub(crate) fn one_each(nodes: u16) -> World {
         for (number, group) in (0..).zip(&mut layout.groups).skip(1) {
             let replica = Incarnation(100 + number);
             group.seats = [(replica, NodeId(number))].into();
-            group.founder = Some(replica);
+            group.bootstrap_replica = Some(replica);
             group.voting = vec![replica];
         }
     });

@@ -126,7 +126,7 @@ fn a_replica_that_has_applied_a_command_otherwise_is_given_up_and_filled_anew() 
             group.seats.remove(&before);
             group.seats.insert(new, node);
             group.lost.insert(before, node);
-            (group.lost_voter, group.founder) = (Some(before), None);
+            (group.lost_voter, group.bootstrap_replica) = (Some(before), None);
         });
         let change = |promote: Vec<Incarnation>, remove: Vec<Incarnation>| Order::Change { promote, remove };
         order(&mut world, &change(Vec::new(), vec![before]));

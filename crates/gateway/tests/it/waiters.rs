@@ -177,7 +177,7 @@ fn a_wait_over_several_groups_whose_try_fails_is_over_and_holds_nobody_up() {
     world.lay_out(|layout| {
         let other = Incarnation(500);
         layout.groups[1].seats = [(other, NodeId(1))].into();
-        layout.groups[1].founder = Some(other);
+        layout.groups[1].bootstrap_replica = Some(other);
     });
     world.turns(1_000);
     let key_of = |group: u16| {

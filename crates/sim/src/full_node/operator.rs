@@ -1,7 +1,7 @@
 //! What an operator orders: as he feels like it, and for groups that have lost their majority.
 
 use super::FullNode;
-use control::{Command, GroupRef, Survivor};
+use control::{Command, GroupRef, RecoverySource};
 use ids::{GroupId, Incarnation, NodeId, Prng};
 
 /// What an operator tells a node.
@@ -53,9 +53,9 @@ impl FullNode {
         let Some(leader) = all().find(|node| node.meta.leads() && node.is_serving()) else {
             return Vec::new();
         };
-        let survivors: Vec<Survivor> = all()
+        let recovery_sources: Vec<RecoverySource> = all()
             .filter(|node| node.is_serving())
-            .flat_map(|node| node.survivors.values().flatten().cloned())
+            .flat_map(|node| node.recovery_sources.values().flatten().cloned())
             .collect();
         let groups = leader.meta.state().into_iter().flat_map(|state| state.groups());
         let recover = |(name, group): (&GroupRef, &control::Group)| {
@@ -65,26 +65,39 @@ impl FullNode {
             if group.has_majority() {
                 return None;
             }
-            let told = || survivors.iter().filter(|survivor| survivor.group == number);
+            let told = || {
+                recovery_sources
+                    .iter()
+                    .filter(|recovery_source| recovery_source.group == number)
+            };
             let has_told = |voter: &control::Member| {
-                told().any(|survivor| survivor.incarnation == voter.incarnation)
+                told().any(|recovery_source| recovery_source.incarnation == voter.incarnation)
                     || group.is_lost(voter.incarnation)
             };
             if !group.voters().all(has_told) {
                 return None;
             }
             let best = told()
-                .filter(|survivor| {
-                    let member = group.member_on(survivor.node).map(|member| member.incarnation);
-                    let is_former =
-                        survivor.generation < group.generation && group.former.contains(&survivor.node);
-                    survivor.last > consensus::Index(0) && (member == Some(survivor.incarnation) || is_former)
+                .filter(|recovery_source| {
+                    let member = group
+                        .member_on(recovery_source.node)
+                        .map(|member| member.incarnation);
+                    let is_former = recovery_source.generation < group.generation
+                        && group.former.contains(&recovery_source.node);
+                    recovery_source.last > consensus::Index(0)
+                        && (member == Some(recovery_source.incarnation) || is_former)
                 })
-                .max_by_key(|survivor| (survivor.generation, survivor.term, survivor.last));
+                .max_by_key(|recovery_source| {
+                    (
+                        recovery_source.generation,
+                        recovery_source.term,
+                        recovery_source.last,
+                    )
+                });
             let command = Command::Recover {
                 group: *name,
                 node: best.map_or(leader.serving()?.node, |best| best.node),
-                survivor: best.map(|best| best.incarnation),
+                recovery_source: best.map(|best| best.incarnation),
             };
             Some((NodeId(leader.machine as u64), Order::Recover(command)))
         };

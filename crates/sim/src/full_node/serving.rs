@@ -16,7 +16,7 @@ use super::worker::{Way, Worker};
 use super::{book, checks};
 use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
-use control::{Contact, GivenUp, GroupRef, GroupReport, Order, RoutingMap, Survivor};
+use control::{Contact, GivenUp, GroupRef, GroupReport, Order, RecoverySource, RoutingMap};
 use gateway::{Gateway, HandoverImage, Hooks, Layout, MailboxBatch, OffloadJob, PieceSizes, Shared};
 use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Settings;
@@ -52,7 +52,7 @@ pub(crate) enum Report {
     Link(Contact, bool),
     Message(Contact, Vec<u8>),
     GroupReports(Vec<GroupReport>, Vec<GroupRef>),
-    Survivors(u16, Vec<Survivor>),
+    RecoverySources(u16, Vec<RecoverySource>),
     GivenUp(u16, Vec<GivenUp>),
     /// A replica has stopped.
     Notice(String),

@@ -262,8 +262,9 @@ impl Worker {
             self.group_reports_at = now.after(self.gateway.group_reports_pause());
             let (group_reports, not_led) = self.gateway.group_reports();
             talk.reports.push(Report::GroupReports(group_reports, not_led));
-            let survivors = self.gateway.survivors();
-            talk.reports.push(Report::Survivors(self.number, survivors));
+            let recovery_sources = self.gateway.recovery_sources();
+            talk.reports
+                .push(Report::RecoverySources(self.number, recovery_sources));
             let given_up = self.gateway.given_up();
             talk.reports.push(Report::GivenUp(self.number, given_up));
         }

@@ -1,12 +1,12 @@
 //! The meta group begins anew with one member, because the majority of the others is gone with its disks.
 //!
 //! ```text
-//!   the log on a survivor's disk --Refounded::of--> the same state with one member, in a new generation --> its log
+//!   the log on a recovery source's disk --RecoveredMeta::of--> the same state with one member, in a new generation --> its log
 //! ```
 //!
-//! What the survivor did not know when the others were lost is not known to anybody any more. So that nothing is given out a
+//! What the recovery source did not know when the others were lost is not known to anybody any more. So that nothing is given out a
 //! second time that they may have given out, all counters leap: by more than anybody counts, and by a random part, so that
-//! two survivors that were both made to begin anew, which must not be, can be told apart when they meet: the larger epoch
+//! two recovery sources that were both made to begin anew, which must not be, can be told apart when they meet: the larger epoch
 //! wins, and whoever is not in its map leaves its seat.
 
 use super::book::Book;
@@ -24,14 +24,14 @@ const LEAP_BITS: u32 = 30;
 
 /// See the file's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refounded {
+pub struct RecoveredMeta {
     /// The place in the log at which the new state stands, behind all that is there.
     pub point: SnapshotPoint,
     /// The state, as a snapshot for this node's disk.
     pub state: Vec<u8>,
     /// How many times the meta group has begun anew, this time included.
     pub generation: u64,
-    /// The version of the map that the survivor knew.
+    /// The version of the map that the recovery source knew.
     pub epoch: u64,
     /// Entries of its log that were not known to be committed, and count from now on.
     pub uncommitted: u64,
@@ -39,10 +39,10 @@ pub struct Refounded {
     pub others: Vec<(NodeId, String)>,
 }
 
-impl Refounded {
+impl RecoveredMeta {
     /// From what is on the disk of `node`. `chance` is drawn at random. None if the log is not one that can be gone on with, or
     /// the node is no member of the cluster, or the only voter already.
-    pub fn of(restored: &Restored, node: NodeId, chance: u64) -> Option<Refounded> {
+    pub fn of(restored: &Restored, node: NodeId, chance: u64) -> Option<RecoveredMeta> {
         let (start, bytes) = restored.snapshot.as_ref()?;
         let (_, mut book) = Book::decode_owned(bytes).ok()?;
         let (mut last, mut term) = (start.index, start.term);
@@ -69,10 +69,10 @@ impl Refounded {
             Some((voter, known.announcement.peer.clone()))
         });
         let others = others.collect();
-        let (me, generation) = state.refound_meta(node, LEAP + (chance >> (u64::BITS - LEAP_BITS)));
+        let (me, generation) = state.recover_meta(node, LEAP + (chance >> (u64::BITS - LEAP_BITS)));
         let index = Index(last.0 + 1);
         book.configured = index;
-        Some(Refounded {
+        Some(RecoveredMeta {
             point: SnapshotPoint {
                 index,
                 term,

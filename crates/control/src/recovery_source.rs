@@ -11,7 +11,7 @@ use consensus::{Index, Term};
 use ids::{GroupId, Incarnation, NodeId};
 
 /// Most of one message, which is the longest list there is (`wire.rs`). What is above is left out.
-pub(crate) const SURVIVORS_MAX: usize = 4_096;
+pub(crate) const RECOVERY_SOURCES_MAX: usize = 4_096;
 
 /// Who a group's members are from a place of its log on, as a replica has applied it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ wire_struct!(Configuration { index, members });
 
 /// One of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Survivor {
+pub struct RecoverySource {
     /// The group.
     pub group: GroupId,
     /// The generation that it belongs to: an earlier one than the group's if it is kept from before the group began anew.
@@ -48,7 +48,7 @@ pub struct Survivor {
     pub unreported: Option<Configuration>,
 }
 
-wire_struct!(Survivor {
+wire_struct!(RecoverySource {
     group,
     generation,
     node,
