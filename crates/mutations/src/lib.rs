@@ -136,7 +136,7 @@ pub enum Mutation {
     /// A group begins anew although somebody has not said what he has.
     NotAllAsked,
     /// A replica that its group begins anew with does not wait until its promise to a leader of before has ended.
-    HeirDoesNotWait,
+    RecoveredDoesNotWait,
     /// A read that finds a key to have expired by the leader's clock alone says so before an entry does.
     ExpiredByClockTold,
     /// What a group without a leader has applied as its configuration is not told to the meta group.
@@ -208,7 +208,7 @@ impl Mutation {
         Mutation::ScrubLies,
         Mutation::MapForgets,
         Mutation::NotAllAsked,
-        Mutation::HeirDoesNotWait,
+        Mutation::RecoveredDoesNotWait,
         Mutation::ExpiredByClockTold,
         Mutation::UnreportedPassedOver,
     ];

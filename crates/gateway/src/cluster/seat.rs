@@ -246,7 +246,7 @@ impl Seat {
             return;
         };
         if let Some(until) =
-            waits_until.filter(|until| now < *until && !mutations::is(Mutation::HeirDoesNotWait))
+            waits_until.filter(|until| now < *until && !mutations::is(Mutation::RecoveredDoesNotWait))
         {
             // Whoever leads those of before may still answer reads, for as long as he was promised.
             self.recovered = Some((me, until));

@@ -320,7 +320,7 @@ fn leads_twice(mistake: Option<Mutation>) -> bool {
 fn whom_a_group_begins_anew_with_waits_until_its_promise_has_ended() {
     assert!(!leads_twice(None));
     assert!(
-        leads_twice(Some(Mutation::HeirDoesNotWait)),
+        leads_twice(Some(Mutation::RecoveredDoesNotWait)),
         "the mistake is noticed"
     );
 }

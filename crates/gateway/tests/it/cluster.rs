@@ -489,7 +489,11 @@ fn a_learner_whose_leader_has_lost_its_memory_says_what_it_holds() {
         .map(|recovery_source| recovery_source.lost_voter)
         .collect();
     assert_eq!(lost, [None], "it knows of no leader, and of no loss");
-    let lost = *world.layout.groups[0].seats.keys().next().expect("the founder");
+    let lost = *world.layout.groups[0]
+        .seats
+        .keys()
+        .next()
+        .expect("the bootstrap replica");
     world.lay_out(|layout| {
         let group = &mut layout.groups[0];
         group.seats.remove(&lost);

@@ -158,7 +158,7 @@ const BY_SCENES: &[Mutation] = &[
     // loss is allowed to lose what was acknowledged.
     Mutation::MapForgets,
     // A leader of before that lives and is not heard when its group begins anew: the same file.
-    Mutation::HeirDoesNotWait,
+    Mutation::RecoveredDoesNotWait,
     // A learner that votes and does not know it, and a leader that dies just then: `crates/control/tests/state.rs`.
     Mutation::NotAllAsked,
 ];
