@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Everything a turn has for another worker goes into one mailbox batch, handed over by the driver at the turn's end.
-//! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`].
+//! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`](replica::Turn).
 
 use crate::blocking::{Blocking, Waiting};
 use crate::cluster::Cluster;

@@ -235,7 +235,7 @@ pub(crate) fn run_flow(cx: &mut Context, db: Db, spec: &'static Spec, args: Args
 }
 
 impl Gateway {
-    /// Carries out a program whose groups all live here and are free ([`Gateway::can_run_here`]).
+    /// Carries out a program whose groups all live here and are free (`LocalGroups::can_run_here`).
     pub(crate) fn run_program_here(&mut self, connection: &mut Connection, program: &Program) {
         let Connection {
             session, pipeline, ..
