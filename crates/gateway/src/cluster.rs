@@ -1517,12 +1517,12 @@ impl Gateway {
             } => group_client.query_txn(txn, participants, worker),
             Request::Wound { txn } => group_client.wound(txn),
             Request::Forget { txn, low } => group_client.forget(txn, low),
-            Request::See {
+            Request::SnapshotRead {
                 txn,
                 conditions,
                 operations,
-            } => group_client.see(txn, &conditions, &operations),
-            Request::Fetch { txn, keys } => group_client.fetch(txn, &keys),
+            } => group_client.snapshot_read(txn, &conditions, &operations),
+            Request::OptimisticRead { txn, keys } => group_client.optimistic_read(txn, &keys),
             // The group held its keys for it. If it has let go of them since, there is nothing to check out any more.
             Request::CheckOut { txn, .. } => outputs.push(without_check_out(txn, group)),
             // A group gets no log while anything of it is checked out: `Replica::give_log` insists on it.

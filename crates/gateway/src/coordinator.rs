@@ -799,7 +799,7 @@ impl Coordinator {
                 operations
             };
             let request = match open.mode {
-                TxnMode::SnapshotRead => Request::See {
+                TxnMode::SnapshotRead => Request::SnapshotRead {
                     txn,
                     conditions,
                     operations: operations_there(),
@@ -847,7 +847,7 @@ impl Coordinator {
                     let mut keys = program.objects_in(groups, group, &open.wanted);
                     // If it is on its way already, its end is waited for. There is nothing under the name.
                     keys.extend(program.name_lock(groups, group));
-                    Request::Fetch { txn, keys }
+                    Request::OptimisticRead { txn, keys }
                 }
                 TxnMode::LockFirst | TxnMode::LockInPlace => {
                     let changed = changed.get_or_insert_with(|| changed_keys(program));
@@ -889,7 +889,7 @@ impl Coordinator {
     }
 
     /// A group has answered commands that only read.
-    pub(crate) fn on_seen(&mut self, cx: &mut Context, txn: TxnId, group: GroupId, seen: Seen) {
+    pub(crate) fn on_snapshot_read(&mut self, cx: &mut Context, txn: TxnId, group: GroupId, seen: Seen) {
         let now = (cx.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
         let Some(replies) = seen.replies else {
@@ -915,7 +915,7 @@ impl Coordinator {
     }
 
     /// A group has sent objects.
-    pub(crate) fn on_fetched(
+    pub(crate) fn on_optimistic_read(
         &mut self,
         cx: &mut Context,
         txn: TxnId,

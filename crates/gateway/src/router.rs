@@ -104,8 +104,8 @@ impl Gateway {
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
                 | Output::FailedPart { txn, .. }
-                | Output::Seen { txn, .. }
-                | Output::Fetched { txn, .. }
+                | Output::SnapshotRead { txn, .. }
+                | Output::OptimisticRead { txn, .. }
                 | Output::Wound { txn } => txn.worker,
                 Output::QueriedTxn { worker, .. }
                 | Output::Decided { worker, .. }
@@ -180,8 +180,8 @@ impl Gateway {
             } => self
                 .coordinator
                 .on_vote(&mut self.cx, txn, group, vote, is_logged, replies),
-            Output::Seen { txn, group, seen } => self.coordinator.on_seen(&mut self.cx, txn, group, seen),
-            Output::Fetched {
+            Output::SnapshotRead { txn, group, seen } => self.coordinator.on_snapshot_read(&mut self.cx, txn, group, seen),
+            Output::OptimisticRead {
                 txn,
                 group,
                 objects,
@@ -189,7 +189,7 @@ impl Gateway {
                 time,
             } => self
                 .coordinator
-                .on_fetched(&mut self.cx, txn, group, objects, age, time),
+                .on_optimistic_read(&mut self.cx, txn, group, objects, age, time),
             Output::QueriedTxn {
                 txn,
                 group,

@@ -46,8 +46,8 @@ enum Asker {
     Part(TxnId, Operation),
     Vote(TxnId),
     Lock(TxnId, Vec<FullKey>),
-    See(TxnId, Vec<Condition>, Vec<Operation>),
-    Fetch(TxnId, Vec<FullKey>),
+    SnapshotRead(TxnId, Vec<Condition>, Vec<Operation>),
+    OptimisticRead(TxnId, Vec<FullKey>),
 }
 
 /// What only waits: who asked looks for himself when it has its turn.
@@ -115,18 +115,18 @@ impl Alone {
                 let locks = keyspace::shared(keys.iter().map(|(_, _, key)| &**key));
                 self.look(state, Asker::Watch(reply_to, keys), locks, out);
             }
-            Request::See {
+            Request::SnapshotRead {
                 txn,
                 conditions,
                 operations,
             } => {
                 let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
                 let locks = crate::with_conditions(locks, &conditions);
-                self.look(state, Asker::See(txn, conditions, operations), locks, out);
+                self.look(state, Asker::SnapshotRead(txn, conditions, operations), locks, out);
             }
-            Request::Fetch { txn, keys } => {
+            Request::OptimisticRead { txn, keys } => {
                 let locks = keyspace::shared(keys.iter().map(|(_, key)| &**key));
-                self.look(state, Asker::Fetch(txn, keys), locks, out);
+                self.look(state, Asker::OptimisticRead(txn, keys), locks, out);
             }
             Request::Prepare(ref part) | Request::Lock(ref part)
                 if self.awaits_log && part.can_be_put_off() =>
@@ -315,27 +315,27 @@ impl Alone {
                     replies,
                 },
             },
-            Asker::See(txn, conditions, operations) => {
+            Asker::SnapshotRead(txn, conditions, operations) => {
                 let holds = as_conditions(&conditions)
                     .iter()
                     .all(|one| state.keyspace.holds(one));
                 let replies = holds.then(|| self.run_in_place(state, &operations));
                 // Nobody counts here for how long it has been so.
                 let age = Duration::ZERO;
-                Output::Seen {
+                Output::SnapshotRead {
                     txn,
                     group,
                     seen: Seen { replies, age },
                 }
             }
-            Asker::Fetch(txn, keys) => {
+            Asker::OptimisticRead(txn, keys) => {
                 let seen = |(db, key): &FullKey| {
                     (
                         state.keyspace.copy_object(*db, key).map(SeenObject::Whole),
                         state.keyspace.version(*db, key),
                     )
                 };
-                Output::Fetched {
+                Output::OptimisticRead {
                     txn,
                     group,
                     objects: keys.iter().map(seen).collect(),
@@ -736,8 +736,8 @@ impl Asker {
             Asker::Part(txn, _)
             | Asker::Vote(txn)
             | Asker::Lock(txn, _)
-            | Asker::See(txn, ..)
-            | Asker::Fetch(txn, _) => Output::FailedPart { txn, group, error },
+            | Asker::SnapshotRead(txn, ..)
+            | Asker::OptimisticRead(txn, _) => Output::FailedPart { txn, group, error },
         }
     }
 }

@@ -5,8 +5,8 @@
 //!  read        1 command   db u8 | protocol u8 | flags u8 | count u32 | (length u32 | bytes)*
 //!              2 versions  count u32 | (db u8 | length u32 | bytes)*
 //!              3 asked for boot u64 | worker u16 | number u64 | index u32
-//!              4 see       length u32 | a block, as entries hold it
-//!              5 fetch     count u32 | (db u8 | length u32 | bytes)*
+//!              4 snapshot  length u32 | a block, as entries hold it
+//!              5 objects   count u32 | (db u8 | length u32 | bytes)*
 //!              6 wound     boot u64 | worker u16 | seq u64 | attempt u32
 //!              7 waiting   sequence u64 | index u32
 //!  answers     answer*                           one for each item, in the order of the batch
@@ -170,9 +170,9 @@ impl BatchBuf {
     }
 
     /// Adds commands that only read, and what must hold for them.
-    pub(crate) fn push_see(&mut self, conditions: &[Condition], operations: &[Operation]) {
+    pub(crate) fn push_snapshot_read(&mut self, conditions: &[Condition], operations: &[Operation]) {
         self.push_position();
-        self.reads.u8(SEE);
+        self.reads.u8(SNAPSHOT_READ);
         let mut block = Operations::new();
         block.push(&keyspace::Operation::Block {
             conditions: conditions.iter().map(Condition::as_state).collect(),
@@ -182,8 +182,8 @@ impl BatchBuf {
     }
 
     /// Adds a question for the objects of keys.
-    pub(crate) fn push_fetch(&mut self, keys: &[FullKey]) {
-        self.push_keys(FETCH, keys.iter().map(|(db, key)| (*db, &**key)));
+    pub(crate) fn push_optimistic_read(&mut self, keys: &[FullKey]) {
+        self.push_keys(OPTIMISTIC_READ, keys.iter().map(|(db, key)| (*db, &**key)));
     }
 
     /// Adds the hint that an older transaction waits elsewhere for this one.
@@ -223,8 +223,8 @@ impl BatchBuf {
 const COMMAND: u8 = 1;
 const VERSIONS: u8 = 2;
 const ASKED_FOR: u8 = 3;
-const SEE: u8 = 4;
-const FETCH: u8 = 5;
+const SNAPSHOT_READ: u8 = 4;
+const OPTIMISTIC_READ: u8 = 5;
 const WOUND: u8 = 6;
 const WAITING_READ: u8 = 7;
 
@@ -262,9 +262,9 @@ pub(crate) enum Question<'a> {
     /// What an operation was answered later than its batch.
     Deferred(Origin),
     /// A block of commands that only read, as entries hold it; it was checked.
-    See(&'a [u8]),
+    SnapshotRead(&'a [u8]),
     /// The objects of keys.
-    Fetch(Vec<(Db, &'a [u8])>),
+    OptimisticRead(Vec<(Db, &'a [u8])>),
     /// An older transaction waits elsewhere for this one.
     Wound(TxnId),
     /// Whether a read of the same gateway waits still.
@@ -285,12 +285,12 @@ impl Question<'_> {
         }
     }
 
-    /// What `look` makes of the conditions and commands of a [`Question::See`].
+    /// What `look` makes of the conditions and commands of a [`Question::SnapshotRead`].
     pub(crate) fn block<R: Default>(
         &self,
         look: impl FnOnce(&[keyspace::Condition<'_>], &[BlockCommand<'_>]) -> R,
     ) -> R {
-        let Question::See(bytes) = self else {
+        let Question::SnapshotRead(bytes) = self else {
             return R::default();
         };
         let looked = Operations::read_one(bytes, |operation| match operation {
@@ -308,11 +308,11 @@ impl Question<'_> {
         };
         match self {
             Question::Command { .. } => keyspace::locks_of([self.args()]),
-            Question::Versions(keys) | Question::Fetch(keys) => shared(keys),
+            Question::Versions(keys) | Question::OptimisticRead(keys) => shared(keys),
             Question::Deferred(_) | Question::Wound(_) | Question::WaitingRead { .. } => {
                 Locks::Keys(Vec::new())
             }
-            Question::See(_) => {
+            Question::SnapshotRead(_) => {
                 let mut locks = Locks::Keys(Vec::new());
                 self.block(|conditions, commands| {
                     locks = keyspace::locks_of(commands.iter().map(|command| command.args));
@@ -339,7 +339,7 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, DecodeError> {
             COMMAND => read_command(&mut reader)?,
             VERSIONS => Question::Versions(read_keys(&mut reader)?),
             ASKED_FOR => Question::Deferred(read_origin(&mut reader)?),
-            SEE => {
+            SNAPSHOT_READ => {
                 let block = reader.bytes()?;
                 let is_block = Operations::read_one(block, |operation| {
                     matches!(operation, keyspace::Operation::Block { .. })
@@ -347,9 +347,9 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, DecodeError> {
                 if is_block != Some(true) {
                     return Err(unknown);
                 }
-                Question::See(block)
+                Question::SnapshotRead(block)
             }
-            FETCH => Question::Fetch(read_keys(&mut reader)?),
+            OPTIMISTIC_READ => Question::OptimisticRead(read_keys(&mut reader)?),
             WOUND => Question::Wound(read_txn(&mut reader)?),
             WAITING_READ => Question::WaitingRead {
                 sequence: reader.u64()?,

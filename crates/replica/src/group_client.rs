@@ -482,20 +482,20 @@ impl GroupClient {
     }
 
     /// Takes commands of a transaction that only read. What its connection sent before on the same slots was answered.
-    pub fn see(&mut self, txn: TxnId, conditions: &[Condition], operations: &[Operation]) {
-        let see = |batch: &mut BatchBuf| batch.push_see(conditions, operations);
+    pub fn snapshot_read(&mut self, txn: TxnId, conditions: &[Condition], operations: &[Operation]) {
+        let push = |batch: &mut BatchBuf| batch.push_snapshot_read(conditions, operations);
         let counts_keys = |operation: &Operation| operation.spec.id == CommandId::DbSize;
         if operations.iter().any(counts_keys) {
             // A key that a read found to be expired is counted until an entry deletes it: the count is behind that entry.
-            self.read_apart(Origin::SnapshotRead(txn), see);
+            self.read_apart(Origin::SnapshotRead(txn), push);
         } else {
-            self.read_free(Origin::SnapshotRead(txn), see);
+            self.read_free(Origin::SnapshotRead(txn), push);
         }
     }
 
     /// Takes a question for objects that a transaction works on.
-    pub fn fetch(&mut self, txn: TxnId, keys: &[FullKey]) {
-        self.read_free(Origin::Objects(txn), |batch| batch.push_fetch(keys));
+    pub fn optimistic_read(&mut self, txn: TxnId, keys: &[FullKey]) {
+        self.read_free(Origin::OptimisticRead(txn), |batch| batch.push_optimistic_read(keys));
     }
 
     /// Every participant has recorded the end of a transaction, and of all that its coordinator numbered below `low`: told

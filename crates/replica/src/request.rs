@@ -155,7 +155,7 @@ pub enum Request {
         low: u64,
     },
     /// Answer commands that only read, if the conditions hold, and for how long it has been so.
-    See {
+    SnapshotRead {
         /// Which transaction.
         txn: TxnId,
         /// What must hold.
@@ -164,7 +164,7 @@ pub enum Request {
         operations: Vec<Operation>,
     },
     /// Answer with the objects of keys and their versions.
-    Fetch {
+    OptimisticRead {
         /// Which transaction.
         txn: TxnId,
         /// Whose.
@@ -313,7 +313,7 @@ pub enum Assignment {
     },
 }
 
-/// What a group answers to [`Request::See`].
+/// What a group answers to [`Request::SnapshotRead`].
 #[derive(Debug)]
 pub struct Seen {
     /// One for each command; `None` if a condition did not hold.
@@ -429,8 +429,8 @@ pub enum Output {
         /// One for each command.
         replies: Replies,
     },
-    /// To [`Request::See`].
-    Seen {
+    /// To [`Request::SnapshotRead`].
+    SnapshotRead {
         /// The transaction.
         txn: TxnId,
         /// This group.
@@ -438,8 +438,8 @@ pub enum Output {
         /// What it is.
         seen: Seen,
     },
-    /// To [`Request::Fetch`].
-    Fetched {
+    /// To [`Request::OptimisticRead`].
+    OptimisticRead {
         /// The transaction.
         txn: TxnId,
         /// This group.

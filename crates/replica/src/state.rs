@@ -472,7 +472,7 @@ impl GroupState {
             // While transactions come and go, there may never be a moment in which none of them holds any key.
             let is_starved = matches!(
                 (question, &awaited),
-                (Question::See(_), Awaited::Keys(Locks::WholeGroup(_)))
+                (Question::SnapshotRead(_), Awaited::Keys(Locks::WholeGroup(_)))
             );
             let behind = self.keyspace.behind();
             if !is_starved && self.waiting_reads.add(place, all.clone(), behind, awaited) {
@@ -481,7 +481,7 @@ impl GroupState {
             return answers.crowded_out();
         }
         let age = match question {
-            Question::See(_) | Question::Fetch(_) => self.age_of(question, now),
+            Question::SnapshotRead(_) | Question::OptimisticRead(_) => self.age_of(question, now),
             _ => Duration::ZERO,
         };
         crate::waiting_reads::answer(&self.keyspace, &mut self.local, question, age, answers);
@@ -502,7 +502,7 @@ impl GroupState {
     fn age_of(&self, question: &Question<'_>, now: Monotonic) -> Duration {
         let (keyspace, local) = (&self.keyspace, &self.local);
         let changed = match question {
-            Question::Fetch(keys) => keyspace.last_change(keys.iter().copied(), local),
+            Question::OptimisticRead(keys) => keyspace.last_change(keys.iter().copied(), local),
             _ => question.block(|conditions, commands| {
                 let mut keys: Vec<(Db, &[u8])> = Vec::new();
                 for command in commands {

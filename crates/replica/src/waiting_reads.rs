@@ -286,11 +286,11 @@ pub(crate) fn answer(
     // As reads are judged.
     let time = keyspace.time().max(local.now);
     match question {
-        Question::Versions(keys) | Question::Fetch(keys) => {
+        Question::Versions(keys) | Question::OptimisticRead(keys) => {
             keys.iter()
                 .for_each(|(db, key)| keyspace.note_expired(*db, key, local));
         }
-        Question::See(_) => {
+        Question::SnapshotRead(_) => {
             question.block(|conditions, _| {
                 for condition in conditions {
                     let (keyspace::Condition::Unchanged { db, key, .. }
@@ -324,7 +324,7 @@ pub(crate) fn answer(
             });
             local.touches = true;
         }
-        Question::See(_) => {
+        Question::SnapshotRead(_) => {
             let mut replies: Vec<Vec<u8>> = Vec::new();
             let is_carried_out = question.block(|conditions, commands| {
                 // By the leader's clock, as reads are.
@@ -352,7 +352,7 @@ pub(crate) fn answer(
             });
             answers.seen(age, time, is_carried_out, replies.iter().map(|reply| &**reply));
         }
-        Question::Fetch(keys) => {
+        Question::OptimisticRead(keys) => {
             let seen: Vec<FrozenRope> = keys
                 .iter()
                 .map(|(db, key)| keyspace.share_seen(*db, key, local))

@@ -62,7 +62,7 @@ pub(super) enum Origin {
     /// Commands of a transaction that only read.
     SnapshotRead(TxnId),
     /// Objects that a transaction works on.
-    Objects(TxnId),
+    OptimisticRead(TxnId),
     /// An answer that comes later.
     Deferred(DeferredId),
     /// Nobody.
@@ -183,7 +183,7 @@ impl Origin {
             | Origin::Block(_)
             | Origin::Versions(..)
             | Origin::SnapshotRead(_)
-            | Origin::Objects(_)
+            | Origin::OptimisticRead(_)
                 if matches!(answer, Answer::CrowdedOut | Answer::TooLong) =>
             {
                 true
@@ -208,7 +208,7 @@ impl Origin {
                 matches!(answer, Answer::Reply(_) | Answer::Block(_))
             }
             Origin::SnapshotRead(_) => matches!(answer, Answer::Seen { .. }),
-            Origin::Objects(_) => matches!(answer, Answer::Seen { .. } | Answer::SeenObjects { .. }),
+            Origin::OptimisticRead(_) => matches!(answer, Answer::Seen { .. } | Answer::SeenObjects { .. }),
             Origin::Deferred(_) | Origin::Nobody => true,
         }
     }
@@ -342,7 +342,7 @@ impl Origin {
                     replies,
                     ..
                 },
-            ) => Output::Seen {
+            ) => Output::SnapshotRead {
                 txn,
                 group,
                 seen: Seen {
@@ -351,16 +351,16 @@ impl Origin {
                 },
             },
             (
-                Origin::Objects(txn),
+                Origin::OptimisticRead(txn),
                 Answer::Seen {
                     age, time, replies, ..
                 },
             ) => {
                 let seen = |seen: &[u8]| read_seen(&kept_reply(bytes.bytes(), seen).into());
-                fetched(txn, group, age, time, replies.into_iter().map(seen).collect())
+                read_objects(txn, group, age, time, replies.into_iter().map(seen).collect())
             }
-            (Origin::Objects(txn), Answer::SeenObjects { age, time, seen }) => {
-                fetched(txn, group, age, time, seen.iter().map(read_seen).collect())
+            (Origin::OptimisticRead(txn), Answer::SeenObjects { age, time, seen }) => {
+                read_objects(txn, group, age, time, seen.iter().map(read_seen).collect())
             }
             // What became of the wait is its own answer.
             (Origin::Nobody | Origin::EndWait(_), _) => return,
@@ -386,7 +386,7 @@ impl Origin {
             | Origin::Vote(txn)
             | Origin::Lock(txn)
             | Origin::SnapshotRead(txn)
-            | Origin::Objects(txn) => Output::FailedPart { txn, group, error },
+            | Origin::OptimisticRead(txn) => Output::FailedPart { txn, group, error },
             Origin::Decision(txn, worker) => Output::Undecided { txn, group, worker },
             Origin::Decisions(committed) => {
                 let undecided = |(txn, worker)| Output::Undecided { txn, group, worker };
@@ -417,7 +417,7 @@ pub(super) fn kept_reply(answers: &Bytes, reply: &[u8]) -> Bytes {
 }
 
 /// What was read, if it can be.
-pub(super) fn fetched(
+pub(super) fn read_objects(
     txn: TxnId,
     group: GroupId,
     age: Duration,
@@ -425,7 +425,7 @@ pub(super) fn fetched(
     objects: Option<Vec<(Option<SeenObject>, KeyVersion)>>,
 ) -> Output {
     match objects {
-        Some(objects) => Output::Fetched {
+        Some(objects) => Output::OptimisticRead {
             txn,
             group,
             objects,

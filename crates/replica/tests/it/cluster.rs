@@ -328,7 +328,7 @@ impl Cluster {
                 .all(|operation| is_read(operation.spec));
             if self.fault == Fault::ReadersTakeNoLocks && reads_only {
                 let operations = operations_of(&transaction.operations, group);
-                let see = Request::See {
+                let see = Request::SnapshotRead {
                     txn,
                     conditions,
                     operations,
@@ -431,13 +431,13 @@ impl Cluster {
                         | Output::FailedWatch { reply_to, .. }
                         | Output::Versions { reply_to, .. } => reply_to.worker,
                         Output::Locked { txn, .. }
-                        | Output::Seen { txn, .. }
+                        | Output::SnapshotRead { txn, .. }
                         | Output::Decided { txn, .. }
                         | Output::Voted { txn, .. }
                         | Output::Resolved { txn, .. }
                         | Output::FailedPart { txn, .. }
                         | Output::Wound { txn } => txn.worker,
-                        Output::Fetched { .. } | Output::QueriedTxn { .. } | Output::Undecided { .. } => {
+                        Output::OptimisticRead { .. } | Output::QueriedTxn { .. } | Output::Undecided { .. } => {
                             unreachable!("nobody asks for these")
                         }
                     };
@@ -461,13 +461,13 @@ impl Cluster {
             | Output::Waits { .. }
             | Output::FailedWatch { .. }
             | Output::FailedPart { .. }
-            | Output::Fetched { .. }
+            | Output::OptimisticRead { .. }
             | Output::QueriedTxn { .. }
             | Output::Resolved { .. }
             | Output::Undecided { .. } => {
                 unreachable!("every group has one replica")
             }
-            Output::Seen { txn, group, seen } => self.on_seen(txn, group, seen.replies),
+            Output::SnapshotRead { txn, group, seen } => self.on_snapshot_read(txn, group, seen.replies),
             Output::TooLarge { .. } => unreachable!("values here are small"),
             Output::Answered { reply_to, replies } => {
                 let group = self
@@ -614,7 +614,7 @@ impl Cluster {
     }
 
     /// The replies of a reader who takes no locks.
-    fn on_seen(&mut self, txn: TxnId, group: GroupId, replies: Option<Replies>) {
+    fn on_snapshot_read(&mut self, txn: TxnId, group: GroupId, replies: Option<Replies>) {
         let transaction = self.open.get_mut(&txn.seq).expect("open");
         let replies = replies.expect("readers of everything have no conditions");
         transaction.replies.insert(group, replies.into_bytes());
