@@ -6,7 +6,7 @@
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::list::ListEnd;
 use crate::sorted_set::SortedSetEnd;
-use crate::spec::{Flags, Spec, Walks};
+use crate::spec::{Cost, Flags, Spec};
 use crate::{Command, ReplyError, number, pop_first};
 use resp::Args;
 
@@ -157,7 +157,7 @@ pub(crate) const BRPOPLPUSH: Spec = Spec::write_several("brpoplpush", 4)
 pub(crate) const BLMPOP: Spec = Spec::write_several("blmpop", -5)
     .keys(&[KeySpec::counted(2, KeyFlags::TAKE)])
     .flags(Flags::BLOCKING.and(Flags::MOVABLEKEYS))
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(parse_pop_many);
 
 pub(crate) const BZPOPMIN: Spec = Spec::write_several("bzpopmin", -3)
@@ -173,5 +173,5 @@ pub(crate) const BZPOPMAX: Spec = Spec::write_several("bzpopmax", -3)
 pub(crate) const BZMPOP: Spec = Spec::write_several("bzmpop", -5)
     .keys(&[KeySpec::counted(2, KeyFlags::TAKE)])
     .flags(Flags::BLOCKING.and(Flags::MOVABLEKEYS))
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(parse_pop_many_scored);

@@ -3,7 +3,7 @@
 use crate::deadline::{Base, Unit};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number;
-use crate::spec::{Access, Categories, Flags, Merge, Spec, Spread, Walks};
+use crate::spec::{Access, Categories, Cost, Flags, Merge, Spec, Spread};
 use crate::{Command, Deadline, ExpireCondition, ObjectAspect, ReplyError, TtlForm};
 use ids::Db;
 use resp::Args;
@@ -164,7 +164,7 @@ pub(crate) const COPY: Spec = Spec::write_several("copy", -3)
     ])
     .flags(Flags::DENYOOM)
     .access(Access::Metadata)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(parse_copy);
 
 fn parse_copy(args: Args<'_>) -> Result<Command<'_>, ReplyError> {

@@ -3,7 +3,7 @@
 use crate::key_spec::KeySpec;
 use crate::number::{self, LongDouble};
 use crate::scan::{self, ScanOptions};
-use crate::spec::{Access, Flags, Spec, Walks};
+use crate::spec::{Access, Cost, Flags, Spec};
 use crate::{Command, ReplyError};
 use resp::Args;
 
@@ -176,7 +176,7 @@ pub(crate) const HMGET: Spec = Spec::read("hmget", -3).flags(Flags::FAST).parse(
 
 pub(crate) const HGETALL: Spec = Spec::read("hgetall", 2)
     .tips("nondeterministic_output_order")
-    .walks(Walks::Whole)
+    .cost(Cost::Whole)
     .parse(|args| {
         Ok(Command::Hash(HashCommand::All {
             key: args.arg(1),
@@ -186,7 +186,7 @@ pub(crate) const HGETALL: Spec = Spec::read("hgetall", 2)
 
 pub(crate) const HKEYS: Spec = Spec::read("hkeys", 2)
     .tips("nondeterministic_output_order")
-    .walks(Walks::Whole)
+    .cost(Cost::Whole)
     .parse(|args| {
         Ok(Command::Hash(HashCommand::All {
             key: args.arg(1),
@@ -196,7 +196,7 @@ pub(crate) const HKEYS: Spec = Spec::read("hkeys", 2)
 
 pub(crate) const HVALS: Spec = Spec::read("hvals", 2)
     .tips("nondeterministic_output_order")
-    .walks(Walks::Whole)
+    .cost(Cost::Whole)
     .parse(|args| {
         Ok(Command::Hash(HashCommand::All {
             key: args.arg(1),
@@ -265,7 +265,7 @@ fn parse_hincrbyfloat(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 
 pub(crate) const HRANDFIELD: Spec = Spec::read("hrandfield", -2)
     .tips("nondeterministic_output")
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(parse_hrandfield);
 
 fn parse_hrandfield(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -295,7 +295,7 @@ fn parse_hrandfield(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 
 pub(crate) const HSCAN: Spec = Spec::read("hscan", -3)
     .tips("nondeterministic_output")
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(parse_hscan);
 
 fn parse_hscan(args: Args<'_>) -> Result<Command<'_>, ReplyError> {

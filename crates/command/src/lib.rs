@@ -20,6 +20,7 @@ mod command;
 mod connection;
 mod deadline;
 mod docs;
+mod extensions;
 mod generic;
 mod geo;
 pub mod glob;
@@ -30,7 +31,6 @@ mod key_spec;
 mod latency;
 mod list;
 pub mod number;
-mod own;
 mod pop_first;
 mod pubsub;
 mod reference;
@@ -65,7 +65,7 @@ pub use scan::{Filter, ScanOptions, cursor};
 pub use set::*;
 pub use sort::*;
 pub use sorted_set::*;
-pub use spec::{Access, Categories, Flags, Merge, Parse, Route, Spec, Spread, Walks};
+pub use spec::{Access, Categories, Cost, Flags, Merge, Parse, Route, Spec, Spread};
 pub use table::{CommandId, TABLE, check_arity, lookup, resolve, resolve_in_group};
 
 /// The longest value, in bytes: what Redis's `proto-max-bulk-len` is by default.

@@ -1,7 +1,7 @@
 //! Lists.
 
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::spec::{Access, Flags, Spec, Walks};
+use crate::spec::{Access, Cost, Flags, Spec};
 use crate::{Command, ReplyError, number, pop_first};
 use resp::Args;
 
@@ -182,12 +182,12 @@ fn push(args: Args<'_>, end: ListEnd, only_if_present: bool) -> Command<'_> {
 
 pub(crate) const LPOP: Spec = Spec::write("lpop", -2, KeySpec::TAKE)
     .flags(Flags::FAST)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| parse_pop(args, ListEnd::Left, "lpop"));
 
 pub(crate) const RPOP: Spec = Spec::write("rpop", -2, KeySpec::TAKE)
     .flags(Flags::FAST)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| parse_pop(args, ListEnd::Right, "rpop"));
 
 fn parse_pop<'a>(args: Args<'a>, end: ListEnd, name: &'static str) -> Result<Command<'a>, ReplyError> {
@@ -226,7 +226,7 @@ pub(crate) const LSET: Spec = Spec::write("lset", 4, KeySpec::ADJUST)
         }))
     });
 
-pub(crate) const LRANGE: Spec = Spec::read("lrange", 4).walks(Walks::Part).parse(|args| {
+pub(crate) const LRANGE: Spec = Spec::read("lrange", 4).cost(Cost::Part).parse(|args| {
     Ok(Command::List(ListCommand::Range {
         key: args.arg(1),
         start: number::integer(args.arg(2))?,
@@ -235,7 +235,7 @@ pub(crate) const LRANGE: Spec = Spec::read("lrange", 4).walks(Walks::Part).parse
 });
 
 pub(crate) const LTRIM: Spec = Spec::write("ltrim", 4, KeySpec::SHRINK)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| {
         Ok(Command::List(ListCommand::Trim {
             key: args.arg(1),
@@ -246,7 +246,7 @@ pub(crate) const LTRIM: Spec = Spec::write("ltrim", 4, KeySpec::SHRINK)
 
 pub(crate) const LINSERT: Spec = Spec::write("linsert", 5, KeySpec::EXTEND)
     .flags(Flags::DENYOOM)
-    .walks(Walks::Whole)
+    .cost(Cost::Whole)
     .parse(parse_linsert);
 
 fn parse_linsert(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -267,7 +267,7 @@ fn parse_linsert(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 }
 
 pub(crate) const LREM: Spec = Spec::write("lrem", 4, KeySpec::SHRINK)
-    .walks(Walks::Whole)
+    .cost(Cost::Whole)
     .parse(|args| {
         Ok(Command::List(ListCommand::Remove {
             key: args.arg(1),
@@ -276,7 +276,7 @@ pub(crate) const LREM: Spec = Spec::write("lrem", 4, KeySpec::SHRINK)
         }))
     });
 
-pub(crate) const LPOS: Spec = Spec::read("lpos", -3).walks(Walks::Part).parse(parse_lpos);
+pub(crate) const LPOS: Spec = Spec::read("lpos", -3).cost(Cost::Part).parse(parse_lpos);
 
 fn parse_lpos(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let mut search = ListSearch {
@@ -340,7 +340,7 @@ fn shift(args: Args<'_>, from: ListEnd, to: ListEnd) -> Command<'_> {
 pub(crate) const LMPOP: Spec = Spec::write_several("lmpop", -4)
     .keys(&[KeySpec::counted(1, KeyFlags::TAKE)])
     .flags(Flags::MOVABLEKEYS)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| {
         let (keys, end, count) = pop_first::parse(args.from(1), ListEnd::parse)?;
         Ok(Command::List(ListCommand::PopFirst { keys, end, count }))

@@ -2,7 +2,7 @@
 
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::scan::{self, ScanOptions};
-use crate::spec::{Access, Flags, Spec, Walks};
+use crate::spec::{Access, Cost, Flags, Spec};
 use crate::{Command, ReplyError, number};
 use resp::Args;
 
@@ -145,13 +145,13 @@ pub(crate) const SCARD: Spec = Spec::look("scard", 2)
 
 pub(crate) const SMEMBERS: Spec = Spec::read("smembers", 2)
     .tips("nondeterministic_output_order")
-    .walks(Walks::Whole)
+    .cost(Cost::Whole)
     .parse(|args| Ok(Command::Members(SetCommand::Members { key: args.arg(1) })));
 
 pub(crate) const SPOP: Spec = Spec::write("spop", -2, KeySpec::TAKE)
     .flags(Flags::FAST)
     .tips("nondeterministic_output")
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(parse_spop);
 
 fn parse_spop(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -169,7 +169,7 @@ fn parse_spop(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 
 pub(crate) const SRANDMEMBER: Spec = Spec::read("srandmember", -2)
     .tips("nondeterministic_output")
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(parse_srandmember);
 
 fn parse_srandmember(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -200,19 +200,19 @@ pub(crate) const SMOVE: Spec = Spec::write_several("smove", 4)
 pub(crate) const SINTER: Spec = Spec::read_several("sinter", -2)
     .keys(&[KeySpec::from(1, KeyFlags::READ)])
     .tips("nondeterministic_output_order")
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| Ok(combine(SetOperation::Intersection, args)));
 
 pub(crate) const SUNION: Spec = Spec::read_several("sunion", -2)
     .keys(&[KeySpec::from(1, KeyFlags::READ)])
     .tips("nondeterministic_output_order")
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| Ok(combine(SetOperation::Union, args)));
 
 pub(crate) const SDIFF: Spec = Spec::read_several("sdiff", -2)
     .keys(&[KeySpec::from(1, KeyFlags::READ)])
     .tips("nondeterministic_output_order")
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| Ok(combine(SetOperation::Difference, args)));
 
 fn combine(operation: SetOperation, args: Args<'_>) -> Command<'_> {
@@ -225,7 +225,7 @@ fn combine(operation: SetOperation, args: Args<'_>) -> Command<'_> {
 pub(crate) const SINTERSTORE: Spec = Spec::write_several("sinterstore", -3)
     .keys(&[KeySpec::at(1, KeyFlags::ADJUST), KeySpec::from(2, KeyFlags::READ)])
     .flags(Flags::DENYOOM)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| Ok(combine_store(SetOperation::Intersection, args)));
 
 pub(crate) const SUNIONSTORE: Spec = Spec::write_several("sunionstore", -3)
@@ -234,7 +234,7 @@ pub(crate) const SUNIONSTORE: Spec = Spec::write_several("sunionstore", -3)
         KeySpec::from(2, KeyFlags::READ),
     ])
     .flags(Flags::DENYOOM)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| Ok(combine_store(SetOperation::Union, args)));
 
 pub(crate) const SDIFFSTORE: Spec = Spec::write_several("sdiffstore", -3)
@@ -243,7 +243,7 @@ pub(crate) const SDIFFSTORE: Spec = Spec::write_several("sdiffstore", -3)
         KeySpec::from(2, KeyFlags::READ),
     ])
     .flags(Flags::DENYOOM)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| Ok(combine_store(SetOperation::Difference, args)));
 
 fn combine_store(operation: SetOperation, args: Args<'_>) -> Command<'_> {
@@ -257,7 +257,7 @@ fn combine_store(operation: SetOperation, args: Args<'_>) -> Command<'_> {
 pub(crate) const SINTERCARD: Spec = Spec::read_several("sintercard", -3)
     .keys(&[KeySpec::counted(1, KeyFlags::READ)])
     .flags(Flags::MOVABLEKEYS)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(parse_sintercard);
 
 fn parse_sintercard(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -282,7 +282,7 @@ fn parse_sintercard(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 
 pub(crate) const SSCAN: Spec = Spec::read("sscan", -3)
     .tips("nondeterministic_output")
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(parse_sscan);
 
 fn parse_sscan(args: Args<'_>) -> Result<Command<'_>, ReplyError> {

@@ -1,7 +1,7 @@
 //! `SORT` and `SORT_RO`.
 
 use crate::key_spec::{KeyFlags, KeySpec, Search};
-use crate::spec::{Access, Categories, Flags, Spec, Walks};
+use crate::spec::{Access, Categories, Cost, Flags, Spec};
 use crate::{Command, ReplyError, number};
 use resp::Args;
 
@@ -161,12 +161,12 @@ pub(crate) const SORT: Spec = Spec::write_several("sort", -2)
     .keys(&[KeySpec::at(1, KeyFlags::READ), PATTERNS, DESTINATION])
     .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
     .of(CATEGORIES)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| parse(args, true));
 
 pub(crate) const SORT_RO: Spec = Spec::read_several("sort_ro", -2)
     .keys(&[KeySpec::at(1, KeyFlags::READ), PATTERNS])
     .flags(Flags::MOVABLEKEYS)
     .of(CATEGORIES)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| parse(args, false));

@@ -33,7 +33,7 @@ pub struct Spec {
     /// What the command needs of the values, if its options do not say more: see [`Command::access`].
     pub access: Access,
     /// How much of the collections it names the command looks at.
-    pub walks: Walks,
+    pub cost: Cost,
     /// The subcommands of a container: the table finds them.
     pub subcommands: &'static [Spec],
     /// The container takes any word as its subcommand, and those in [`Spec::subcommands`] are only the ones
@@ -63,7 +63,7 @@ impl Spec {
             route: Route::Connection,
             spread: Spread::Single,
             access: Access::None,
-            walks: Walks::Little,
+            cost: Cost::Little,
             subcommands: &[],
             open: false,
             is_internal: false,
@@ -175,9 +175,9 @@ impl Spec {
         self
     }
 
-    /// Sets [`field@Spec::walks`].
-    pub(crate) const fn walks(mut self, walks: Walks) -> Spec {
-        self.walks = walks;
+    /// Sets [`field@Spec::cost`].
+    pub(crate) const fn cost(mut self, cost: Cost) -> Spec {
+        self.cost = cost;
         self
     }
 
@@ -324,7 +324,7 @@ pub enum Access {
 
 /// How much of the collections it names a command looks at: what decides whether it may hold up the worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Walks {
+pub enum Cost {
     /// A few elements, or one for each of the words.
     Little,
     /// As many as the words and the values say: the keyspace is asked.

@@ -3,8 +3,8 @@
 use crate::spec::Categories;
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, blocking, cluster, connection, generic, geo, hash, hyperloglog, latency, list,
-    own, pubsub, scan, server, set, slowlog, sort, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, blocking, cluster, connection, extensions, generic, geo, hash, hyperloglog,
+    latency, list, pubsub, scan, server, set, slowlog, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -44,7 +44,7 @@ command_table! {
         Decr = DECR, IncrBy = INCRBY, DecrBy = DECRBY, IncrByFloat = INCRBYFLOAT, GetRange = GETRANGE,
         SubStr = SUBSTR, SetRange = SETRANGE, Lcs = LCS,
     }
-    own: STRING {
+    extensions: STRING {
         Cas = CAS, Add = ADD, Sub = SUB, Xfer = XFER, XferFrom = XFER_FROM, XferTo = XFER_TO,
     }
     bitmap: BITMAP {
@@ -396,7 +396,7 @@ pub fn check_arity(spec: &Spec, args: Args<'_>) -> Result<(), ReplyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Access, Categories, Flags, Route, Spread, Walks};
+    use crate::spec::{Access, Categories, Cost, Flags, Route, Spread};
     use crate::{KeyFlags, KeySpec, KeyUse, keys};
     use resp::ArgsBuf;
 
@@ -529,17 +529,17 @@ mod tests {
 
     #[test]
     fn commands_that_may_walk_far_say_so() {
-        let named = |walks: Walks| {
+        let named = |cost: Cost| {
             let mut names: Vec<&str> = all()
-                .filter(|spec| spec.walks == walks)
+                .filter(|spec| spec.cost == cost)
                 .map(|spec| spec.name)
                 .collect();
             names.sort_unstable();
             names.join(" ")
         };
-        assert_eq!(named(Walks::Whole), "hgetall hkeys hvals linsert lrem smembers");
+        assert_eq!(named(Cost::Whole), "hgetall hkeys hvals linsert lrem smembers");
         assert_eq!(
-            named(Walks::Part),
+            named(Cost::Part),
             "blmpop bzmpop copy georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch \
              geosearchstore hrandfield hscan lmpop lpop lpos lrange ltrim rpop sdiff sdiffstore sinter sintercard \
              sinterstore sort sort_ro spop srandmember sscan sunion sunionstore zdiff zdiffstore zinter zintercard \
@@ -547,7 +547,7 @@ mod tests {
              zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zscan zunion \
              zunionstore"
         );
-        for spec in all().filter(|spec| spec.walks != Walks::Little) {
+        for spec in all().filter(|spec| spec.cost != Cost::Little) {
             assert_eq!(spec.route, Route::Keys, "{}", spec.name);
         }
         // Of the rest, those on the values of collections: a few elements each, or one for each word. Whoever adds a
@@ -561,7 +561,7 @@ mod tests {
             Categories::GEO,
         ];
         let mut little: Vec<&str> = all()
-            .filter(|spec| spec.walks == Walks::Little)
+            .filter(|spec| spec.cost == Cost::Little)
             .filter(reads)
             .filter(|spec| collections.iter().any(|one| spec.categories.contains(*one)))
             .map(|spec| spec.name)

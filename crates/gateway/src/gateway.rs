@@ -35,7 +35,7 @@ use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::Caller;
 use bytes::Bytes;
-use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
+use command::{Command, CommandId, Cost, Flags, KeyUse, ReplyError, Route, Spec, Spread};
 use ids::{Db, GroupId, HashSeed, UnixMillis};
 use keyspace::{KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
 use options::Settings;
@@ -548,7 +548,7 @@ impl Gateway {
     ) {
         let index = self.cx.local.index(group).expect("its keys live here");
         // Nothing more is lent of a group that is to get a log.
-        if operation.spec.walks == Walks::Little || self.cx.local.replicas[index].awaits_log() {
+        if operation.spec.cost == Cost::Little || self.cx.local.replicas[index].awaits_log() {
             return self.request(group, Request::Execute { reply_to, operation });
         }
         // How far it will walk cannot be told yet: what it wants may be lent.

@@ -15,7 +15,7 @@
 //! What waits for its turn on that thread when its client's connection ends is not carried out: the values go back as they are.
 //!
 //! That is a transaction of its own kind, over however many groups and workers. How many steps a command would be is asked
-//! of the keyspaces ([`keyspace::walks`]) where they are. A group that is asked to carry out or to copy too much refuses,
+//! of the keyspaces ([`keyspace::cost`]) where they are. A group that is asked to carry out or to copy too much refuses,
 //! and its transaction begins again as one of this kind; so does a command that walks and has to wait for its keys, as
 //! nobody can tell yet how far. A command of very many words is carried out aside too, whatever it finds.
 //!
@@ -32,7 +32,7 @@ use crate::context::Context;
 use crate::evaluation::Evaluation;
 use crate::gateway::Gateway;
 use crate::program::{Program, names_more};
-use command::{Command, Flags, Route, Spec, Spread, Walks};
+use command::{Command, Cost, Flags, Route, Spec, Spread};
 use ids::{Db, UnixMillis};
 use replica::{Operation, Replies, ReplyTo, Scratch};
 use resp::Args;
@@ -151,7 +151,7 @@ pub(crate) fn is_heavy(
     command: &Command<'_>,
 ) -> bool {
     // What `SORT` finds by patterns would have to be fetched key by key: that would take longer still.
-    let may_be = spec.walks != Walks::Little || args.len() > WORDS_MIN && spec.spread == Spread::Single;
+    let may_be = spec.cost != Cost::Little || args.len() > WORDS_MIN && spec.spread == Spread::Single;
     may_be
         && spec.route == Route::Keys
         && !names_more(spec, args)
@@ -182,7 +182,7 @@ pub(crate) fn is_heavy_program(cx: &Context, program: &Program) -> bool {
     let mut sum = 0_usize;
     for operation in program.operations() {
         if let Ok(command) = operation.parse()
-            && operation.spec.walks != Walks::Little
+            && operation.spec.cost != Cost::Little
         {
             let (spec, args) = operation.words();
             sum = sum.saturating_add(steps(cx, operation.db, spec, args, &command));

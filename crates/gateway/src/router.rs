@@ -180,7 +180,9 @@ impl Gateway {
             } => self
                 .coordinator
                 .on_vote(&mut self.cx, txn, group, vote, is_logged, replies),
-            Output::SnapshotRead { txn, group, seen } => self.coordinator.on_snapshot_read(&mut self.cx, txn, group, seen),
+            Output::SnapshotRead { txn, group, seen } => {
+                self.coordinator.on_snapshot_read(&mut self.cx, txn, group, seen)
+            }
             Output::OptimisticRead {
                 txn,
                 group,

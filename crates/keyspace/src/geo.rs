@@ -212,7 +212,7 @@ fn region_of(view: View<'_>, search: &GeoSearch<'_>) -> Result<Region, ReplyErro
 }
 
 /// How many members a search looks at, at most.
-pub(crate) fn walks(view: View<'_>, search: &GeoSearch<'_>) -> usize {
+pub(crate) fn cost(view: View<'_>, search: &GeoSearch<'_>) -> usize {
     let View::Large(_) = view else {
         return view.len();
     };

@@ -35,6 +35,8 @@ mod read;
 mod bitmap;
 mod blocking;
 mod building;
+mod cost;
+mod extensions;
 mod generic;
 mod geo;
 mod hash;
@@ -42,13 +44,11 @@ mod hyperloglog;
 mod integers;
 mod lcs;
 mod list;
-mod own;
 mod set;
 mod sort;
 mod sorted_set;
 mod string;
 mod value;
-mod walks;
 
 mod events;
 pub mod fields;
@@ -70,6 +70,7 @@ mod slot_word;
 
 pub use access::{AccessClock, LfuParameters};
 pub use alone::{Terms, Told, shared};
+pub use cost::cost;
 pub use database::KeyVersion;
 pub use directories::Cursor;
 pub use directory::Position;
@@ -107,4 +108,3 @@ pub use transactions::{
 pub use transfer::snapshot_receiver::{Progress, SnapshotReceiver, TransferError};
 pub use transfer::{Chunk, Transfer};
 pub use waiters::{awaited_kind, is_nil};
-pub use walks::walks;

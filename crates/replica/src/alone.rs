@@ -29,7 +29,7 @@ use crate::short_locks::ShortLocks;
 use crate::state::GroupState;
 use crate::steps::steps_of;
 use crate::turn::Turn;
-use command::{Command, Walks};
+use command::{Command, Cost};
 use ids::{Db, Slot};
 use keyspace::{BlockCommand, Effect, QueryTxn, Returned, Terms, Told};
 use keyspace::{Read, SeenObject, WAITING_MAX};
@@ -122,7 +122,12 @@ impl Alone {
             } => {
                 let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
                 let locks = crate::with_conditions(locks, &conditions);
-                self.look(state, Asker::SnapshotRead(txn, conditions, operations), locks, out);
+                self.look(
+                    state,
+                    Asker::SnapshotRead(txn, conditions, operations),
+                    locks,
+                    out,
+                );
             }
             Request::OptimisticRead { txn, keys } => {
                 let locks = keyspace::shared(keys.iter().map(|(_, key)| &**key));
@@ -362,7 +367,7 @@ impl Alone {
     /// Whether commands are to be carried out elsewhere, on values that are checked out: they are too many steps; or they have to
     /// wait, and how far they will walk cannot be told yet.
     fn is_too_large(&self, state: &GroupState, operations: &[Operation], steps: usize) -> bool {
-        let walks = |operation: &Operation| operation.spec.walks != Walks::Little;
+        let walks = |operation: &Operation| operation.spec.cost != Cost::Little;
         if self.awaits_log || steps <= state.turn.steps_max && !operations.iter().any(walks) {
             return false;
         }
@@ -695,7 +700,7 @@ fn refusal(state: &GroupState, txn: TxnId, refusal: Refusal) -> Output {
     }
 }
 
-/// How many steps commands would take, each for itself: see [`keyspace::walks`].
+/// How many steps commands would take, each for itself: see [`keyspace::cost`].
 fn steps(state: &GroupState, operations: &[Operation]) -> usize {
     steps_of(operations, &|_| Some(&state.keyspace))
 }

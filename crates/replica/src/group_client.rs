@@ -495,7 +495,9 @@ impl GroupClient {
 
     /// Takes a question for objects that a transaction works on.
     pub fn optimistic_read(&mut self, txn: TxnId, keys: &[FullKey]) {
-        self.read_free(Origin::OptimisticRead(txn), |batch| batch.push_optimistic_read(keys));
+        self.read_free(Origin::OptimisticRead(txn), |batch| {
+            batch.push_optimistic_read(keys)
+        });
     }
 
     /// Every participant has recorded the end of a transaction, and of all that its coordinator numbered below `low`: told

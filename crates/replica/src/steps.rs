@@ -1,12 +1,12 @@
-//! How many steps commands would take, before anybody carries them out: see [`keyspace::walks`].
+//! How many steps commands would take, before anybody carries them out: see [`keyspace::cost`].
 
 use crate::operation::Operation;
-use command::{Command, Spec, Spread, Walks};
+use command::{Command, Cost, Spec, Spread};
 use ids::Db;
 use keyspace::Keyspace;
 use resp::Args;
 
-/// How many steps a command would take on the values of the keyspaces that `keyspace_of` finds: see [`keyspace::walks`].
+/// How many steps a command would take on the values of the keyspaces that `keyspace_of` finds: see [`keyspace::cost`].
 /// `command` is what was parsed of its words; with mistakes in them it does nothing.
 pub fn steps<'k>(
     db: Db,
@@ -22,11 +22,11 @@ pub fn steps<'k>(
     let Some(command) = command else {
         return 0;
     };
-    match spec.walks {
-        Walks::Little if spec.spread == Spread::Single && args.len() > WORDS_MIN => args.len() * WORD_STEPS,
-        Walks::Little => 0,
-        Walks::Part => keyspace::walks(command, db, keyspace_of),
-        Walks::Whole => {
+    match spec.cost {
+        Cost::Little if spec.spread == Spread::Single && args.len() > WORDS_MIN => args.len() * WORD_STEPS,
+        Cost::Little => 0,
+        Cost::Part => keyspace::cost(command, db, keyspace_of),
+        Cost::Whole => {
             let mut sum = 0;
             command::keys(spec, args, &mut |position, _| {
                 let key = args.arg(position);

@@ -16,7 +16,7 @@ pub struct Turn {
     pub lfu: Option<LfuParameters>,
     /// The classes of keyspace events that somebody may want to hear of.
     pub notify: EventClasses,
-    /// Steps that commands may take at once, or copying their values for a transaction: see [`keyspace::walks`]. What
+    /// Steps that commands may take at once, or copying their values for a transaction: see [`keyspace::cost`]. What
     /// takes more is carried out elsewhere, on values that are lent.
     pub steps_max: usize,
     /// Bytes of the answers to the reads of one batch, or to what is read at once of groups that are alone:

@@ -4,7 +4,7 @@ use super::GeoCommand;
 use super::parse::*;
 use crate::Command;
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::spec::{Flags, Spec, Walks};
+use crate::spec::{Cost, Flags, Spec};
 
 pub(crate) const GEOADD: Spec = Spec::write("geoadd", -5, KeySpec::ADJUST)
     .flags(Flags::DENYOOM)
@@ -26,7 +26,7 @@ pub(crate) const GEOHASH: Spec = Spec::read("geohash", -2).parse(|args| {
     }))
 });
 
-pub(crate) const GEOSEARCH: Spec = Spec::read("geosearch", -7).walks(Walks::Part).parse(search);
+pub(crate) const GEOSEARCH: Spec = Spec::read("geosearch", -7).cost(Cost::Part).parse(search);
 
 pub(crate) const GEOSEARCHSTORE: Spec = Spec::write_several("geosearchstore", -8)
     .keys(&[
@@ -34,7 +34,7 @@ pub(crate) const GEOSEARCHSTORE: Spec = Spec::write_several("geosearchstore", -8
         KeySpec::at(2, KeyFlags::READ),
     ])
     .flags(Flags::DENYOOM)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(search_store);
 
 pub(crate) const GEORADIUS: Spec = Spec::write_several("georadius", -6)
@@ -44,11 +44,11 @@ pub(crate) const GEORADIUS: Spec = Spec::write_several("georadius", -6)
         KeySpec::after("STOREDIST", 6, KeyFlags::OVERWRITE),
     ])
     .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| radius(args, Form::RadiusStoring));
 
 pub(crate) const GEORADIUS_RO: Spec = Spec::read("georadius_ro", -6)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| radius(args, Form::Radius));
 
 pub(crate) const GEORADIUSBYMEMBER: Spec = Spec::write_several("georadiusbymember", -5)
@@ -58,9 +58,9 @@ pub(crate) const GEORADIUSBYMEMBER: Spec = Spec::write_several("georadiusbymembe
         KeySpec::after("STOREDIST", 5, KeyFlags::OVERWRITE),
     ])
     .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| radius_by_member(args, Form::RadiusStoring));
 
 pub(crate) const GEORADIUSBYMEMBER_RO: Spec = Spec::read("georadiusbymember_ro", -5)
-    .walks(Walks::Part)
+    .cost(Cost::Part)
     .parse(|args| radius_by_member(args, Form::Radius));

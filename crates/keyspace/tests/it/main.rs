@@ -1,14 +1,15 @@
 //! The keyspace from outside: entries in, replies and state hashes out.
 
 mod bookkeeping;
+mod cost;
 mod entries;
 mod expiry;
+mod extensions;
 mod formats;
 mod hashes;
 mod kept;
 mod lists;
 mod node;
-mod own;
 mod replication;
 mod scan;
 mod sessions;
@@ -18,6 +19,5 @@ mod strings;
 mod transactions;
 mod transcripts;
 mod transfers;
-mod walks;
 mod watch;
 mod words;

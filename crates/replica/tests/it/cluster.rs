@@ -437,7 +437,9 @@ impl Cluster {
                         | Output::Resolved { txn, .. }
                         | Output::FailedPart { txn, .. }
                         | Output::Wound { txn } => txn.worker,
-                        Output::OptimisticRead { .. } | Output::QueriedTxn { .. } | Output::Undecided { .. } => {
+                        Output::OptimisticRead { .. }
+                        | Output::QueriedTxn { .. }
+                        | Output::Undecided { .. } => {
                             unreachable!("nobody asks for these")
                         }
                     };

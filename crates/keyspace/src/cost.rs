@@ -48,12 +48,8 @@ impl Keyspace {
     }
 }
 
-/// Steps of a command whose spec says [`command::Walks::Part`]. `keyspace_of` finds the keyspace in which a key lies.
-pub fn walks<'k>(
-    command: &Command<'_>,
-    db: Db,
-    keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
-) -> usize {
+/// Steps of a command whose spec says [`command::Cost::Part`]. `keyspace_of` finds the keyspace in which a key lies.
+pub fn cost<'k>(command: &Command<'_>, db: Db, keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>) -> usize {
     let values = Values { db, keyspace_of };
     match command {
         Command::List(command) => values.list(command),
@@ -61,10 +57,10 @@ pub fn walks<'k>(
         Command::Hash(command) => values.hash(command),
         Command::SortedSet(command) => values.sorted_set(command),
         Command::Geo(GeoCommand::Search { key, search, .. }) => {
-            values.scored(key, |view| geo::walks(view, search)) * LOOKUP
+            values.scored(key, |view| geo::cost(view, search)) * LOOKUP
         }
         Command::Geo(GeoCommand::Store { source, search, .. }) => {
-            values.scored(source, |view| geo::walks(view, search)) * CHANGE
+            values.scored(source, |view| geo::cost(view, search)) * CHANGE
         }
         Command::Sort(command) => values.size(command.key) * SORT,
         Command::Copy { from, .. } => values.size(from) * COPY,

@@ -1,7 +1,7 @@
 //! How much work commands would be: beside what they turn out to be.
 
 use crate::node::{Node, db};
-use keyspace::walks;
+use keyspace::cost;
 use resp::ArgsBuf;
 
 const COUNT: usize = 30_000;
@@ -38,9 +38,9 @@ fn node() -> Node {
 fn steps(node: &Node, line: &str) -> usize {
     let words = ArgsBuf::from_slices(line.split(' '));
     let spec = command::resolve(words.as_args()).expect(line);
-    assert_eq!(spec.walks, command::Walks::Part, "{line}");
+    assert_eq!(spec.cost, command::Cost::Part, "{line}");
     let command = command::parse(spec, words.as_args()).expect(line).expect(line);
-    walks(&command, db(0), &|_| Some(&node.keyspace))
+    cost(&command, db(0), &|_| Some(&node.keyspace))
 }
 
 #[test]
