@@ -212,6 +212,24 @@ impl<'a> Reader<'a> {
         (0..self.count(item_bytes)?).map(|_| item(self)).collect()
     }
 
+    /// The same, of at most `max` items.
+    ///
+    /// # Errors
+    /// As of [`Reader::list`]; or there are more.
+    pub fn list_up_to<T>(
+        &mut self,
+        max: usize,
+        item_bytes: usize,
+        mut item: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let too_many = self.error("a shorter list");
+        let count = self.count(item_bytes)?;
+        if count > max {
+            return Err(too_many);
+        }
+        (0..count).map(|_| item(self)).collect()
+    }
+
     /// A value that may not be there.
     ///
     /// # Errors

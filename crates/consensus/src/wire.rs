@@ -21,6 +21,7 @@
 //! Entries carry no index: they follow each other from the message's on, so that no message can say anything else.
 
 use crate::heartbeat::{Beat, BeatAnswer, CLAIMS_MAX, Claim};
+use crate::members::MEMBERS_MAX;
 use crate::message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
 use codec::{DecodeError, Reader, Writer};
 use ids::{Boot, GroupId, Incarnation};
@@ -239,7 +240,9 @@ impl SnapshotPoint {
     /// # Errors
     /// The bytes are none.
     pub fn decode(reader: &mut Reader<'_>) -> Result<SnapshotPoint, DecodeError> {
-        let list = |reader: &mut Reader<'_>| reader.list(8, |reader| reader.u64().map(Incarnation));
+        let list = |reader: &mut Reader<'_>| {
+            reader.list_up_to(MEMBERS_MAX, 8, |reader| reader.u64().map(Incarnation))
+        };
         let (index, term) = place(reader)?;
         let members = Members {
             voters: list(reader)?,
@@ -287,7 +290,7 @@ impl Beat {
             number: reader.u64()?,
             digest: reader.u128()?,
             claims: reader.option(|reader| {
-                bounded(reader, CLAIM_BYTES, |reader| {
+                reader.list_up_to(CLAIMS_MAX, CLAIM_BYTES, |reader| {
                     Ok(Claim {
                         group: GroupId::new(reader.u16()?),
                         term: Term(reader.u64()?),
@@ -330,7 +333,7 @@ impl BeatAnswer {
             digest: reader.u128()?,
             refused: reader.option(|reader| {
                 let disorder = reader.error("refused places in order");
-                let refused = bounded(reader, 2, Reader::u16)?;
+                let refused = reader.list_up_to(CLAIMS_MAX, 2, Reader::u16)?;
                 // Out of order, one could be passed over: a claim would be held for confirmed that was refused.
                 if is_rising(&refused) {
                     Ok(refused)
@@ -344,16 +347,4 @@ impl BeatAnswer {
 
 fn is_rising(places: &[u16]) -> bool {
     places.is_sorted_by(|one, next| one < next)
-}
-
-fn bounded<'a, T>(
-    reader: &mut Reader<'a>,
-    item_bytes: usize,
-    item: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
-) -> Result<Vec<T>, DecodeError> {
-    let too_many = reader.error("no more claims than there can be groups");
-    if reader.clone().count(item_bytes)? > CLAIMS_MAX {
-        return Err(too_many);
-    }
-    reader.list(item_bytes, item)
 }

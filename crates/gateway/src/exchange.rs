@@ -84,10 +84,14 @@ impl Gateway {
                 }),
                 Message::LastAgent { seq, command } => {
                     let began = self.cx.timing.now();
-                    self.last_agent
-                        .on_part(&mut self.cx, from, seq, &mailbox_batch.asked(&command));
+                    self.last_agent.on_part(
+                        &mut self.cx,
+                        &mut self.pubsub,
+                        from,
+                        seq,
+                        &mailbox_batch.asked(&command),
+                    );
                     self.maxmemory.changed = Changed::Any;
-                    self.tell_noted();
                     self.cx
                         .timing
                         .leave_out(self.cx.timing.now().saturating_sub(began));
@@ -95,9 +99,9 @@ impl Gateway {
                 Message::Decided { seq, reply } => {
                     let began = self.cx.timing.now();
                     let reply = reply.map(|reply| mailbox_batch.reply(reply));
-                    let coordinator = &mut self.coordinator;
+                    let machines = (&mut self.coordinator, &mut self.pubsub);
                     self.last_agent
-                        .on_decided(&mut self.cx, coordinator, from, seq, reply);
+                        .on_decided(&mut self.cx, machines, from, seq, reply);
                     self.maxmemory.changed = Changed::Any;
                     self.route();
                     self.cx

@@ -733,9 +733,7 @@ impl Gateway {
     /// Sends what was noted to be told.
     #[inline]
     pub(crate) fn tell_noted(&mut self) {
-        if !self.cx.local.events.is_empty() {
-            notify::tell(&mut self.cx, &mut self.pubsub);
-        }
+        notify::tell_noted(&mut self.cx, &mut self.pubsub);
     }
 
     /// Whether a pause ended since this was last asked: connections with [`Session::is_paused`] are to go on.

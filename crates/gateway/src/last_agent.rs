@@ -25,8 +25,10 @@ use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::delivery::Delivery;
 use crate::gateway::touches;
+use crate::notify;
 use crate::pipeline::Pipeline;
 use crate::program::{Program, key_step};
+use crate::pubsub::PubSub;
 use command::{Command, Flags, Route, Spec, Spread};
 use ids::Slot;
 use mutations::Mutation;
@@ -184,7 +186,14 @@ impl LastAgent {
     }
 
     /// A part of another worker's command, whose keys all live here.
-    pub(crate) fn on_part(&mut self, cx: &mut Context, from: u16, seq: u64, asked: &Asked<'_>) {
+    pub(crate) fn on_part(
+        &mut self,
+        cx: &mut Context,
+        pubsub: &mut PubSub,
+        from: u16,
+        seq: u64,
+        asked: &Asked<'_>,
+    ) {
         let (spec, args) = (asked.spec, asked.args);
         let (step, mode) = (key_step(spec), mode_of(spec));
         let is_free = (1..args.len()).step_by(step).all(|at| {
@@ -198,6 +207,8 @@ impl LastAgent {
         let mut reply = std::mem::take(&mut self.reply);
         reply.clear();
         run_part(cx, asked, &[], &mut Writer::new(&mut reply, asked.protocol));
+        // What has happened is told before it is answered.
+        notify::tell_noted(cx, pubsub);
         cx.mailbox_batch(from).push_decided(seq, Some(&reply));
         reply.shrink_to(Pipeline::LARGE_BYTES);
         self.reply = reply;
@@ -207,7 +218,7 @@ impl LastAgent {
     pub(crate) fn on_decided(
         &mut self,
         cx: &mut Context,
-        coordinator: &mut Coordinator,
+        (coordinator, pubsub): (&mut Coordinator, &mut PubSub),
         from: u16,
         seq: u64,
         reply: Option<&[u8]>,
@@ -229,6 +240,7 @@ impl LastAgent {
             cx.local.replicas[index].let_go(&cx.turn, sent.txn, &mut outputs);
             cx.local.note_events(index);
         }
+        notify::tell_noted(cx, pubsub);
         cx.outbox.outputs.extend(outputs);
         let (reply_to, slots) = (sent.reply_to, std::mem::take(&mut sent.slots));
         if reply.is_some() {

@@ -284,6 +284,7 @@ impl Gateway {
                         ),
                         Err(error) => error.write(&mut writer),
                     }
+                    self.tell_noted();
                     if program.is_exec {
                         self.show(session, session.db, spec, args);
                     }

@@ -41,10 +41,18 @@ impl Notify {
 }
 
 /// Sends what was noted to be told.
+#[inline]
+pub(crate) fn tell_noted(cx: &mut Context, pubsub: &mut PubSub) {
+    if !cx.local.events.is_empty() {
+        tell(cx, pubsub);
+    }
+}
+
 #[cold]
-pub(crate) fn tell(cx: &mut Context, pubsub: &mut PubSub) {
+fn tell(cx: &mut Context, pubsub: &mut PubSub) {
     let notify = pubsub.notify;
-    for (index, events) in std::mem::take(&mut cx.local.events) {
+    let mut noted = std::mem::take(&mut cx.local.events);
+    for (index, events) in noted.drain(..) {
         // Of what happens in a group that is alone here, no other node knows.
         let is_alone = !cx.local.replicas[index].has_log();
         let others = match is_alone {
@@ -72,4 +80,5 @@ pub(crate) fn tell(cx: &mut Context, pubsub: &mut PubSub) {
             }
         }
     }
+    cx.local.events = noted;
 }

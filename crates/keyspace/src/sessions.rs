@@ -307,11 +307,7 @@ impl Fence {
     /// Reads what [`Fence::encode`] wrote; an error if the bytes are nothing like it.
     pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<Fence, DecodeError> {
         let newest = Boot(rest.u64()?);
-        let too_many = rest.error("no more boots than there can be");
-        let alive = rest.list(8, |rest| rest.u64().map(Boot))?;
-        if alive.len() > BOOTS_MAX {
-            return Err(too_many);
-        }
+        let alive = rest.list_up_to(BOOTS_MAX, 8, |rest| rest.u64().map(Boot))?;
         Ok(Fence::new(newest, alive))
     }
 }

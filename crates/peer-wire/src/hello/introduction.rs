@@ -27,7 +27,7 @@ pub struct Versions {
 
 impl Versions {
     /// What this build speaks.
-    pub const OURS: Versions = Versions { oldest: 1, newest: 1 };
+    pub const OURS: Versions = Versions { oldest: 2, newest: 2 };
 
     /// The newest that is in both.
     pub(super) fn newest_common(self, other: Versions) -> Option<u16> {
