@@ -212,17 +212,17 @@ impl<'a> Reader<'a> {
         (0..self.count(item_bytes)?).map(|_| item(self)).collect()
     }
 
-    /// The same, of at most `max` items.
+    /// The same, of at most `max` items: `expected` says so.
     ///
     /// # Errors
     /// As of [`Reader::list`]; or there are more.
     pub fn list_up_to<T>(
         &mut self,
-        max: usize,
+        (max, expected): (usize, &'static str),
         item_bytes: usize,
         mut item: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
-        let too_many = self.error("a shorter list");
+        let too_many = self.error(expected);
         let count = self.count(item_bytes)?;
         if count > max {
             return Err(too_many);

@@ -241,7 +241,11 @@ impl SnapshotPoint {
     /// The bytes are none.
     pub fn decode(reader: &mut Reader<'_>) -> Result<SnapshotPoint, DecodeError> {
         let list = |reader: &mut Reader<'_>| {
-            reader.list_up_to(MEMBERS_MAX, 8, |reader| reader.u64().map(Incarnation))
+            reader.list_up_to(
+                (MEMBERS_MAX, "no more members than a group can have"),
+                8,
+                |reader| reader.u64().map(Incarnation),
+            )
         };
         let (index, term) = place(reader)?;
         let members = Members {
@@ -290,14 +294,18 @@ impl Beat {
             number: reader.u64()?,
             digest: reader.u128()?,
             claims: reader.option(|reader| {
-                reader.list_up_to(CLAIMS_MAX, CLAIM_BYTES, |reader| {
-                    Ok(Claim {
-                        group: GroupId::new(reader.u16()?),
-                        term: Term(reader.u64()?),
-                        leader: Incarnation(reader.u64()?),
-                        to: Incarnation(reader.u64()?),
-                    })
-                })
+                reader.list_up_to(
+                    (CLAIMS_MAX, "no more claims than there can be groups"),
+                    CLAIM_BYTES,
+                    |reader| {
+                        Ok(Claim {
+                            group: GroupId::new(reader.u16()?),
+                            term: Term(reader.u64()?),
+                            leader: Incarnation(reader.u64()?),
+                            to: Incarnation(reader.u64()?),
+                        })
+                    },
+                )
             })?,
         })
     }
@@ -333,7 +341,11 @@ impl BeatAnswer {
             digest: reader.u128()?,
             refused: reader.option(|reader| {
                 let disorder = reader.error("refused places in order");
-                let refused = reader.list_up_to(CLAIMS_MAX, 2, Reader::u16)?;
+                let refused = reader.list_up_to(
+                    (CLAIMS_MAX, "no more claims than there can be groups"),
+                    2,
+                    Reader::u16,
+                )?;
                 // Out of order, one could be passed over: a claim would be held for confirmed that was refused.
                 if is_rising(&refused) {
                     Ok(refused)

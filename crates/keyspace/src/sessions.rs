@@ -307,7 +307,9 @@ impl Fence {
     /// Reads what [`Fence::encode`] wrote; an error if the bytes are nothing like it.
     pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<Fence, DecodeError> {
         let newest = Boot(rest.u64()?);
-        let alive = rest.list_up_to(BOOTS_MAX, 8, |rest| rest.u64().map(Boot))?;
+        let alive = rest.list_up_to((BOOTS_MAX, "no more boots than there can be"), 8, |rest| {
+            rest.u64().map(Boot)
+        })?;
         Ok(Fence::new(newest, alive))
     }
 }
