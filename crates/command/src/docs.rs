@@ -93,7 +93,10 @@ impl Display for Argument {
             _ => format!("<{}>", self.name),
         };
         if self.multiple && !self.multiple_token {
-            text = format!("{text} [{text} ...]");
+            text += &match self.inner.len() {
+                0..=2 => format!(" [{text} ...]"),
+                _ => " ...".to_owned(),
+            };
         }
         if let Some(token) = self.token.filter(|_| self.kind != "pure-token") {
             text = format!("{token} {text}");
