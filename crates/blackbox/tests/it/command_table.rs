@@ -7,6 +7,7 @@ use blackbox::{Client, Prng, Server, Value};
 /// Where the table of the server under test differs on purpose: command (`container|subcommand` for subcommands),
 /// what differs, and why. An entry that is not needed any more fails the test.
 const DIFFERENCES: &[(&str, &str, &str)] = &[
+    ("client|kill", "arguments", "`MAXAGE` came with Redis 7.4"),
     ("set", "arguments", "`IFEQ` of Valkey 8.1 is known"),
     ("zrank", "arguments", "`WITHSCORE` came with Redis 7.2"),
     ("zrank", "arity", "`WITHSCORE` came with Redis 7.2"),
