@@ -335,7 +335,8 @@ impl GroupClient {
         } = asked;
         let writes = spec.flags.contains(Flags::WRITE);
         let trip = began.map(|began| (spec, began));
-        if is_free && !writes {
+        // What is asked again is behind writes, and this may be behind it.
+        if is_free && !writes && !self.asks_again() {
             self.make_free_room();
             self.free.batch.push_read(db, protocol, touches, args);
             let item = self.new_item(origin, true, slot);
@@ -363,6 +364,12 @@ impl GroupClient {
         } else {
             self.took(item);
         }
+    }
+
+    /// Whether reads that were in a batch before are under way.
+    fn asks_again(&self) -> bool {
+        let mut unanswered = self.unanswered.iter();
+        self.open.has_again || unanswered.any(|sent| sent.has_again && !sent.is_answered)
     }
 
     /// Takes a command that waits until there is something to pop.
