@@ -432,6 +432,32 @@ fn what_was_held_is_asked_again_with_the_read_before_it() {
 }
 
 #[test]
+fn a_free_read_does_not_go_ahead_of_one_that_is_asked_again() {
+    let mut client = Asking::new();
+    let operation = operation("GET k");
+    let free = || Asked {
+        is_free: true,
+        ..Asked::of(&operation)
+    };
+    client.group_client.command(reply_to(1), free());
+    assert_eq!(client.sent().len(), 1);
+    client.answer(1, &["later"]);
+    client.group_client.resend(&mut client.out);
+    client.group_client.command(reply_to(2), free());
+    let mut are_free = Vec::new();
+    client.group_client.dispatch(|batch| are_free.push(batch.is_free));
+    assert_eq!(are_free, [false], "both in one batch");
+    // And also when the first has left.
+    client.group_client.command(reply_to(3), free());
+    client.group_client.dispatch(|batch| are_free.push(batch.is_free));
+    assert_eq!(are_free, [false, false]);
+    client.answer(2, &[":1\r\n", ":1\r\n"]);
+    client.answer(3, &[":1\r\n"]);
+    client.expect_told(&[(1, ":1\r\n"), (2, ":1\r\n"), (3, ":1\r\n")]);
+    assert!(client.group_client.is_idle());
+}
+
+#[test]
 fn a_read_that_overtook_one_which_is_sent_again_is_asked_again_behind_it() {
     let mut client = Asking::new();
     for number in 1..=2 {
