@@ -1426,8 +1426,10 @@ impl Coordinator {
         open.behind.clear();
         let groups = open.groups.clone();
         // Who has voted without a log has none before it is told. Who has not may have one by now: where that can be, the
-        // end of an attempt that nobody has committed is not left to chance.
-        if !open.logged.is_empty() || is_spread && !is_committed {
+        // end of an attempt that nobody has committed is not left to chance. Nor is what was found by asking: those votes are in
+        // logs, though none may have come here.
+        let is_found = open.doubt != Doubt::None;
+        if is_found || !open.logged.is_empty() || is_spread && !is_committed {
             return self.settle(cx, txn, groups, is_committed, true);
         }
         for group in groups {
@@ -1906,6 +1908,60 @@ mod tests {
         assert!(answered.ends_with(" :1 "), "the deadline is set: {answered}");
         feed(&mut gateway, &mut client, &format!("PTTL {other}"));
         assert_eq!(reply(&mut gateway, &mut client), ":500 ");
+    }
+
+    #[test]
+    fn what_was_found_committed_is_told_until_all_have_recorded_it_though_no_vote_came() {
+        let (mut gateway, _, mut client, [one, other]) = alone();
+        gateway.begin_turn(UnixMillis(1));
+        let words = ArgsBuf::from_slices(["MSET", &one, "1", &other, "1"]);
+        let operation = client
+            .session
+            .operation(command::CommandId::MSet.spec(), words.as_args());
+        let program = Program::single(operation);
+        let extent = program.extent(gateway.cx.groups);
+        let reply_to = ReplyTo {
+            worker: 0,
+            connection: client.session.info.id,
+            sequence: 0,
+        };
+        let (coordinator, cx) = (&mut gateway.coordinator, &mut gateway.cx);
+        let seq = coordinator
+            .start(cx, reply_to, program, extent)
+            .expect("one of two groups");
+        let txn = coordinator.open[&seq].id;
+        // Its groups have written down their votes, and these are lost; its client is told that nobody knows.
+        cx.outbox.requests.clear();
+        cx.now = Monotonic(2 * DEADLINE.as_nanos() as u64);
+        coordinator.tick_transaction(cx);
+        let asked: Vec<GroupId> = cx.outbox.requests.drain(..).map(|(group, _)| group).collect();
+        let [first, second] = asked[..] else {
+            panic!("both are asked: {asked:?}")
+        };
+        for group in [first, second] {
+            coordinator.on_queried_txn(cx, txn, group, txn::VoteRecord::Prepared);
+        }
+        let commits = |cx: &mut Context| -> Vec<GroupId> {
+            let told = cx.outbox.requests.drain(..);
+            told.map(|(group, request)| match request {
+                Request::Decide {
+                    is_committed: true,
+                    is_final: false,
+                    ..
+                } => group,
+                _ => panic!("{group:?} is told something else"),
+            })
+            .collect()
+        };
+        assert_eq!(commits(cx), [first, second]);
+        coordinator.on_decided(cx, txn, first, Replies::default());
+        assert_eq!(commits(cx), [], "nobody forgets it yet");
+        coordinator.on_undecided(cx, txn, second);
+        assert_eq!(commits(cx), [second], "it is told again");
+        coordinator.on_decided(cx, txn, second, Replies::default());
+        let told = cx.outbox.requests.drain(..);
+        let forget = told.filter(|(_, request)| matches!(request, Request::Forget { .. }));
+        assert_eq!(forget.count(), 2);
     }
 
     #[test]
