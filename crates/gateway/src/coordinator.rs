@@ -1912,7 +1912,7 @@ mod tests {
 
     #[test]
     fn what_was_found_committed_is_told_until_all_have_recorded_it_though_no_vote_came() {
-        let (mut gateway, _, mut client, [one, other]) = alone();
+        let (mut gateway, _, client, [one, other]) = alone();
         gateway.begin_turn(UnixMillis(1));
         let words = ArgsBuf::from_slices(["MSET", &one, "1", &other, "1"]);
         let operation = client
