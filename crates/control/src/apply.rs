@@ -1,13 +1,13 @@
 //! What commands do to the state: a function, and total. A command that is refused changes nothing.
 
+use crate::command::Factor;
 use crate::command::{Beginning, Command, Outcome, Refusal, Replica, Report, Target};
-use crate::command::{ClusterId, Factor};
 use crate::group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role};
 use crate::node::{Announcement, NODES_MAX, Node};
 use crate::recovery_source::Configuration;
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
-use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use mutations::Mutation;
 use std::collections::BTreeSet;
 

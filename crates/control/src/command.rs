@@ -5,15 +5,11 @@ use crate::node::Announcement;
 use crate::recovery_source::Configuration;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
 use codec::{DecodeError, Reader};
-use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 
 /// The format in which commands are written. It stands in front of each, so that a build can tell those that it does not
 /// know from damage.
 const FORMAT: u8 = 3;
-
-/// A cluster's own name, drawn at random when it is created.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ClusterId(pub u128);
 
 wire_newtype!(ClusterId);
 

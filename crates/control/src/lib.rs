@@ -33,7 +33,7 @@ mod step;
 mod wire;
 
 pub use codec::DecodeError;
-pub use command::{Beginning, ClusterId, Command, Factor, Outcome, Refusal, Replica, Report, Target};
+pub use command::{Beginning, Command, Factor, Outcome, Refusal, Replica, Report, Target};
 pub use given_up::GivenUp;
 pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};

@@ -8,12 +8,13 @@
 //!
 //! The leader is a guess that was true once. Whoever is wrong is told so by the group itself.
 
-use crate::command::ClusterId;
 use crate::group::{Group, GroupRef, Member, Role};
 use crate::state::State;
 use crate::wire::{self, wire_enum, wire_struct};
 use codec::DecodeError;
-use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion};
+use ids::{
+    Boot, ClusterId, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion,
+};
 use std::collections::BTreeMap;
 
 /// The format in which maps are written.

@@ -37,7 +37,7 @@ pub use message::{Answer, Instruction, MetaMessage, NodeHeartbeat};
 pub use recovered::RecoveredMeta;
 pub use seat::Restored;
 
-use crate::command::{ClusterId, Command, Factor};
+use crate::command::{Command, Factor};
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
@@ -48,7 +48,7 @@ use crate::recovery_source::RecoverySource;
 use crate::state::State;
 use agent::Agent;
 use consensus::{HardState, Members, Times};
-use ids::{Boot, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token};
 use leader_search::LeaderSearch;
 use leader_state::Recipient;
 use leading::Duty;

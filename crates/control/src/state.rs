@@ -11,13 +11,15 @@
 //! 6. Every node supports the rules that entries follow.
 //! 7. Every bound is kept.
 
-use crate::command::{ClusterId, Factor};
+use crate::command::Factor;
 use crate::group::{Group, GroupRef, MEMBERS_MAX};
 use crate::node::{NODES_MAX, Node};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::wire::{self, wire_struct};
 use codec::DecodeError;
-use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion, Token};
+use ids::{
+    Boot, ClusterId, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion, Token,
+};
 use siphasher::sip::SipHasher13;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;

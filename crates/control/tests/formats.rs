@@ -2,10 +2,9 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, ClusterId, Command, Factor, GroupRef, Member, MetaMessage, Report, Role, RoutingMap, State,
-    Target,
+    Announcement, Command, Factor, GroupRef, Member, MetaMessage, Report, Role, RoutingMap, State, Target,
 };
-use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use std::fmt::Write;
 
 /// Each value by its name.

@@ -9,11 +9,13 @@
 use bytes::Bytes;
 use consensus::{Entry, HardState, Index, Payload, SnapshotPoint, Term, Times};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Contact, Factor, Failure, GivenUp, GroupRef, GroupReport,
-    Instruction, Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist,
-    Record, RecoveredMeta, Refusal, Report, Restored, Role, RoutingMap, Standing, State, majority,
+    Announcement, Beginning, Command, Contact, Factor, Failure, GivenUp, GroupRef, GroupReport, Instruction,
+    Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist, Record,
+    RecoveredMeta, Refusal, Report, Restored, Role, RoutingMap, Standing, State, majority,
 };
-use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token};
+use ids::{
+    Boot, ClusterId, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;

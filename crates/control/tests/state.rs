@@ -2,11 +2,11 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupReport,
-    Member, NODES_MAX, Observations, Order, Outcome, Pace, RecoverySource, Refusal, Replica, Report, Role,
+    Announcement, Beginning, Command, Configuration, Factor, GivenUp, GroupRef, GroupReport, Member,
+    NODES_MAX, Observations, Order, Outcome, Pace, RecoverySource, Refusal, Replica, Report, Role,
     RoutingMap, SETTINGS_MAX, Standing, State, Step, Target, VALUE_BYTES_MAX, steps,
 };
-use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use mutations::Mutation;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -162,7 +162,7 @@ pub(crate) fn begin(
     let cluster = map.cluster.ok_or("the cluster's map has no name")?;
     let groups = map.key_groups().ok_or("the cluster's map has no groups")?;
     let own = Own {
-        cluster: ClusterId(cluster.0),
+        cluster,
         node: started.node,
         boot: started.boot,
         secret: secret.clone(),
@@ -275,7 +275,7 @@ impl Memory {
 
 /// Makes a cluster of one.
 fn create(config: MetaConfig, settings: &Settings, groups: Groups, now: Monotonic) -> Result<Meta, Failure> {
-    let cluster = control::ClusterId(random("the cluster's name")?);
+    let cluster = ClusterId(random("the cluster's name")?);
     let (factor, semantics) = (factor(settings), SemanticsVersion::CURRENT);
     Ok(Meta::create(config, cluster, groups, factor, semantics, now))
 }

@@ -18,7 +18,7 @@ use gateway::HandoverImage;
 use ids::{NodeId, Token};
 use keyspace::{Chunk, SnapshotReceiver, Transfer};
 use std::time::{Duration, Instant};
-use storage::{DirectoryDisk, Handover, HandoverWriter, HardState, Item, Position, StorageError, Taken};
+use storage::{DirectoryDisk, Handover, HandoverWriter, Item, Position, StorageError, Taken};
 
 /// Bytes of one chunk, about.
 const CHUNK_BYTES: usize = 1024 * 1024;
@@ -151,11 +151,7 @@ fn position(kept: &HandoverImage) -> Position {
     Position {
         group: kept.group,
         incarnation: kept.incarnation,
-        hard: HardState {
-            term: saved.hard_state.term,
-            vote: saved.hard_state.vote,
-            commit: saved.hard_state.commit,
-        },
+        hard: saved.hard_state,
         applied,
     }
 }
@@ -235,11 +231,7 @@ impl Reading {
         if self.is_broken || !self.chunk.is_empty() {
             return None;
         }
-        let hard = consensus::HardState {
-            term: position.hard.term,
-            vote: position.hard.vote,
-            commit: position.hard.commit,
-        };
+        let hard = position.hard;
         let had_others = hard.term > Term(0) || hard.commit > Index(0);
         let saved = Saved {
             hard_state: hard,

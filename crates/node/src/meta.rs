@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{DirectoryDisk, HardState, MetaLog, MetaState, PeerBook, Snapshot, StorageError};
+use storage::{DirectoryDisk, MetaLog, MetaState, PeerBook, Snapshot, StorageError};
 use transport::Remote;
 
 /// The times of the meta group: longer than those of keys, because its log waits for disks, and nothing that clients do
@@ -174,11 +174,7 @@ pub(crate) fn restored(
         entries,
     } = state;
     let restored = Restored {
-        hard_state: consensus::HardState {
-            term: hard.term,
-            vote: hard.vote,
-            commit: hard.commit,
-        },
+        hard_state: hard,
         snapshot: snapshot.map(|snapshot| (snapshot.point, snapshot.state)),
         entries,
     };
@@ -378,12 +374,7 @@ impl Driver {
                 self.log = Some(MetaLog::create(self.disk.clone(), Snapshot { point, state })?);
             }
             Record::Append { entries, hard_state } => {
-                let hard = HardState {
-                    term: hard_state.term,
-                    vote: hard_state.vote,
-                    commit: hard_state.commit,
-                };
-                self.open_log().write(&entries, Some(hard))?;
+                self.open_log().write(&entries, Some(hard_state))?;
             }
             Record::Snapshot { point, state } => self.open_log().write_snapshot(Snapshot { point, state })?,
             Record::End => {

@@ -31,13 +31,13 @@ use crate::node::{Bootstrap, Input, Output};
 pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage,
-    Notice, Pace, RecoverySource, RoutingMap, Started,
+    Announcement, Beginning, Command, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice,
+    Pace, RecoverySource, RoutingMap, Started,
 };
 use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
 use gateway::{HandoverImage, ReplicaView};
-use ids::{Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
+use ids::{ClusterId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
 use links::{Event, Known, Links};
 use mutations::Mutation;
 pub(crate) use operator::{Order, Whim};
@@ -395,7 +395,7 @@ impl FullNode {
         let mut kept = std::mem::take(kept);
         kept.retain(|kept| is_confirmed(started, kept));
         let identity = Identity {
-            cluster: ids::ClusterId(map.cluster.expect("a cluster has a name").0),
+            cluster: map.cluster.expect("a cluster has a name"),
             node: started.node,
             groups: self.groups.count(),
             secret: Secret(None),

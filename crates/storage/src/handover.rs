@@ -20,10 +20,9 @@ use crate::disk::{Disk, DiskFile};
 use crate::entry;
 use crate::error::{Damage, StorageError};
 use crate::frame::{self, Frames, HEAD_BYTES};
-use crate::meta_log::HardState;
 use crate::replace;
 use codec::{DecodeError, Reader, Writer};
-use consensus::{Entry, Index, SnapshotPoint, Term};
+use consensus::{Entry, HardState, Index, SnapshotPoint, Term};
 use ids::{GroupCount, GroupId, Incarnation, NodeId, Token};
 use mutations::Mutation;
 

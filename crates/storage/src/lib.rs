@@ -28,7 +28,7 @@ pub use disk::{Disk, DiskFile};
 pub use error::{Damage, StorageError};
 pub use handover::{Handover, HandoverWriter, Item, Position, Taken};
 pub use identity::Identity;
-pub use meta_log::{HardState, MetaLog, MetaState, Snapshot};
+pub use meta_log::{MetaLog, MetaState, Snapshot};
 pub use peer_book::PeerBook;
 pub use sim_disk::{Fault, SimDisk};
 pub use unready::{is_unready, set_ready, set_unready};

@@ -24,7 +24,7 @@ use crate::error::{Damage, StorageError};
 use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::replace::Replacement;
 use codec::{DecodeError, Reader, Writer};
-use consensus::{Entry, Index, SnapshotPoint, Term};
+use consensus::{Entry, HardState, Index, SnapshotPoint, Term};
 use ids::Incarnation;
 use mutations::Mutation;
 
@@ -40,17 +40,6 @@ const FRAME_BYTES_MAX: u32 = 256 * 1024 * 1024;
 const LONG_BYTES: u64 = 4 * 1024 * 1024;
 /// Bytes of the file. What would make it larger is refused, and the log ends: nobody made the snapshots it asked for.
 const LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-
-/// What a member of a Raft group must never forget.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct HardState {
-    /// Its term.
-    pub term: Term,
-    /// For whom it voted in that term.
-    pub vote: Option<Incarnation>,
-    /// As far as it knows the log to be committed.
-    pub commit: Index,
-}
 
 /// The whole state of the meta group at a place of its log.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -8,10 +8,10 @@
 mod transcripts;
 
 use control::{
-    Announcement, Beginning, ClusterId, Command, Factor, GroupRef, GroupReport, Member, Observations, Order,
-    Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap, State, Step, majority, steps,
+    Announcement, Beginning, Command, Factor, GroupRef, GroupReport, Member, Observations, Order, Outcome,
+    Pace, Refusal, Replica, Report, Role, RoutingMap, State, Step, majority, steps,
 };
-use ids::{Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token};
+use ids::{ClusterId, Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

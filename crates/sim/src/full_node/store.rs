@@ -7,8 +7,8 @@ use gateway::HandoverImage;
 use ids::{NodeId, Token};
 use keyspace::{Chunk, SnapshotReceiver, Transfer};
 use storage::{
-    Handover, HandoverWriter, HardState, Identity, Item, MetaLog, MetaState, PeerBook, Position, SimDisk,
-    Snapshot, StorageError, Taken,
+    Handover, HandoverWriter, Identity, Item, MetaLog, MetaState, PeerBook, Position, SimDisk, Snapshot,
+    StorageError, Taken,
 };
 
 type Stored<T> = Result<T, StorageError>;
@@ -90,12 +90,7 @@ impl Store {
                 self.log = Some(MetaLog::create(self.disk.clone(), Snapshot { point, state })?);
             }
             Record::Append { entries, hard_state } => {
-                let hard = HardState {
-                    term: hard_state.term,
-                    vote: hard_state.vote,
-                    commit: hard_state.commit,
-                };
-                self.open_log().write(&entries, Some(hard))?;
+                self.open_log().write(&entries, Some(hard_state))?;
             }
             Record::Snapshot { point, state } => {
                 let snapshot = Snapshot { point, state };
@@ -141,11 +136,7 @@ impl Store {
 
 fn as_restored(state: MetaState) -> Restored {
     Restored {
-        hard_state: consensus::HardState {
-            term: state.hard.term,
-            vote: state.hard.vote,
-            commit: state.hard.commit,
-        },
+        hard_state: state.hard,
         snapshot: state.snapshot.map(|snapshot| (snapshot.point, snapshot.state)),
         entries: state.entries,
     }
@@ -161,11 +152,7 @@ fn position(kept: &HandoverImage) -> Position {
     Position {
         group: kept.group,
         incarnation: kept.incarnation,
-        hard: HardState {
-            term: saved.hard_state.term,
-            vote: saved.hard_state.vote,
-            commit: saved.hard_state.commit,
-        },
+        hard: saved.hard_state,
         applied,
     }
 }
@@ -187,11 +174,7 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<HandoverImage>)
                 snapshot_receiver.take(block).expect("it is what was written");
             }
             Item::Whole(position) => {
-                let hard_state = consensus::HardState {
-                    term: position.hard.term,
-                    vote: position.hard.vote,
-                    commit: position.hard.commit,
-                };
+                let hard_state = position.hard;
                 let had_others = hard_state.term.0 > 0 || hard_state.commit.0 > 0;
                 let saved = consensus::Saved {
                     hard_state,

@@ -1,11 +1,11 @@
 //! Real files.
 
-use consensus::{Config, Index, Members, Term};
+use consensus::{Config, HardState, Index, Members, Term};
 use ids::{ClusterId, GroupCount, Incarnation, NodeId};
 use peer_wire::hello::Secret;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use storage::{DataDirectory, HardState, Identity, MetaLog, Snapshot, StorageError};
+use storage::{DataDirectory, Identity, MetaLog, Snapshot, StorageError};
 
 /// A directory that goes with the test.
 struct Scratch(PathBuf);

@@ -1,13 +1,12 @@
 //! Files as they are, byte for byte: the next version has to read them.
 
 use bytes::Bytes;
-use consensus::{Entry, Index, Members, Payload, SnapshotPoint, Term};
+use consensus::{Entry, HardState, Index, Members, Payload, SnapshotPoint, Term};
 use ids::{ClusterId, GroupCount, GroupId, Incarnation, NodeId, Token};
 use peer_wire::hello::Secret;
 use std::fmt::Write;
 use storage::{
-    Handover, HandoverWriter, HardState, Identity, MetaLog, MetaState, PeerBook, Position, SimDisk, Snapshot,
-    Taken,
+    Handover, HandoverWriter, Identity, MetaLog, MetaState, PeerBook, Position, SimDisk, Snapshot, Taken,
 };
 
 /// Each file by its name: text as it is, other bytes as digits, 32 bytes a line.

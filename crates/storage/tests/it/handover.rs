@@ -1,13 +1,13 @@
 //! The hand-over file: used at most once, whole or not at all.
 
 use bytes::Bytes;
-use consensus::{Entry, Index, Members, Payload, SnapshotPoint, Term};
+use consensus::{Entry, HardState, Index, Members, Payload, SnapshotPoint, Term};
 use ids::{GroupId, Incarnation, NodeId, Token};
 use mutations::Mutation;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use storage::{
-    Disk, DiskFile, Fault, Handover, HandoverWriter, HardState, Item, Position, SimDisk, StorageError, Taken,
+    Disk, DiskFile, Fault, Handover, HandoverWriter, Item, Position, SimDisk, StorageError, Taken,
 };
 
 const NODE: NodeId = NodeId(3);

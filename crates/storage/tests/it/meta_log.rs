@@ -1,10 +1,10 @@
 //! The meta log: what was reported as written is there after a crash, whatever the moment.
 
 use bytes::Bytes;
-use consensus::{Entry, Index, Members, Payload, SnapshotPoint, Term};
+use consensus::{Entry, HardState, Index, Members, Payload, SnapshotPoint, Term};
 use ids::Incarnation;
 use proptest::prelude::*;
-use storage::{Damage, Fault, HardState, MetaLog, MetaState, SimDisk, Snapshot, StorageError};
+use storage::{Damage, Fault, MetaLog, MetaState, SimDisk, Snapshot, StorageError};
 
 /// One thing that happens to the log. Numbers are taken modulo what is possible.
 #[derive(Clone, Debug)]
