@@ -262,6 +262,12 @@ def total(cluster: OurCluster, accounts: list[bytes]) -> int:
     return sum(int(line) for line in lines[2::2] if line)
 
 
+def entries(cluster: OurCluster) -> int:
+    """How many entries all logs have been given, those of the last command included."""
+    time.sleep(nodes.FIGURES_SECONDS)
+    return cluster.counter("chorale_entries_proposed_total")
+
+
 def cpu_of(cluster: OurCluster, work: Callable[[], None]) -> float:
     """Nanoseconds of all nodes for some work."""
     before = [node.cpu_time() for node in cluster.nodes]
@@ -334,15 +340,17 @@ def run(options: argparse.Namespace) -> None:
         ports = [node.port for node in three.nodes]
         generate(ports[0], COMMANDS[PAIR], 50, 2 * KEYS)
         open_accounts(three, accounts)
+        before = entries(three)
         for number in range(1, options.rounds + 1):
             for connections in (1, 50):
                 figures: dict[str, tuple[float, float]] = {}
                 requests = options.requests // (1 if connections == 50 else 8)
                 for name in [SINGLE, PAIR, READ, READ_PAIR][:: 1 if number % 2 else -1]:
                     progress.step(f"round {number} of {options.rounds}, {name}, {connections} connections")
-                    entries = three.counter("chorale_entries_proposed_total")
                     figures[name] = generate(ports[0], COMMANDS[name], connections, requests)
-                    entries = three.counter("chorale_entries_proposed_total") - entries
+                    after = entries(three)
+                    per_command = (after - before) / requests
+                    before = after
                     rate, p50 = figures[name]
                     cells.append(
                         {
@@ -351,11 +359,11 @@ def run(options: argparse.Namespace) -> None:
                             "connections": connections,
                             "per_s": rate,
                             "p50_ms": p50,
-                            "entries_per_command": entries / requests,
+                            "entries_per_command": per_command,
                         }
                     )
                     if name == READ_PAIR:
-                        note(MGET_BYTES, round(entries / requests, 2))
+                        note(MGET_BYTES, round(per_command, 2))
                 if connections == 1:
                     note(MSET_LATENCY, figures[PAIR][1] / figures[SINGLE][1])
                     note(MGET_LATENCY, figures[READ_PAIR][1] / figures[READ][1])
