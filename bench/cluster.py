@@ -7,28 +7,25 @@ All servers run at the same time and are measured in turn. See README.md in this
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
+import load
 import nodes
 import record
 import server
 from nodes import Etcd, OurCluster, RedisCluster
-from server import Launch, Process, Server, SetupError, need_tool
+from server import Launch, Process, Server, SetupError
 
 CONNECTIONS = 50
 KEYS = 100_000
 VALUE_BYTES = 100
-# redis-benchmark tries for ever to reach a server that is gone.
-GENERATOR_SECONDS_MAX = 300
+COMMANDS = {"set": load.SET, "get": load.GET}
 # What must not rise while nothing fails.
 ELECTIONS = "chorale_campaigns_total"
 SINGLE, ANY, MOVED, REDIS, REDIS_CLUSTER = "ours, one node", "ours, any node", "ours, cluster endpoint", "redis", "redis cluster"
@@ -42,6 +39,10 @@ class Way:
     port: int
     is_cluster: bool
     processes: Sequence[Process]
+
+    def options(self) -> list[str]:
+        """What the generator is told of keys and servers."""
+        return ["--keys", str(KEYS), "--size", str(VALUE_BYTES), *["--cluster"] * self.is_cluster]
 
 
 @dataclass(frozen=True)
@@ -77,30 +78,26 @@ TARGETS = [
 ETCD_TIMES = 20.0
 
 
-def generate(way: Way, command: str, pipeline: int, requests: int) -> tuple[float, float, float]:
-    """Requests a second, and the middle and the 99th percentile of how long they took in milliseconds."""
-    words = [need_tool("redis-benchmark"), "-h", "127.0.0.1", "-p", str(way.port), "-c", str(CONNECTIONS)]
-    words += ["-P", str(pipeline), "-n", str(requests), "-r", str(KEYS), "-d", str(VALUE_BYTES), "-t", command, "--csv"]
-    if way.is_cluster:
-        words.append("--cluster")
-    done = subprocess.run(words, capture_output=True, text=True, timeout=GENERATOR_SECONDS_MAX, check=False)
-    rows = [row for row in csv.reader(io.StringIO(done.stdout)) if row and row[0].lower() == command]
-    if done.returncode != 0 or not rows:
-        raise SetupError(f"redis-benchmark failed against {way.name}: {(done.stdout + done.stderr)[-400:]}")
-    return float(rows[0][1]), float(rows[0][4]), float(rows[0][6])
-
-
 def measure(way: Way, number: int, command: str, pipeline: int, requests: int) -> Run:
     """Runs one cell, and counts the CPU of all processes that have a part in it."""
+    # A client of a cluster has a connection to each of the three nodes, and its requests spread over them: so there are as many
+    # connections as elsewhere, and as many requests on their way.
+    links = 3 if way.is_cluster else 1
+    options = ["--clients", str(-(-CONNECTIONS // links)), "--pipeline", str(pipeline * links)]
     before = [process.cpu_time() for process in way.processes]
-    rate, p50, p99 = generate(way, command, pipeline, requests)
+    found = load.ask_requests([way.port], requests, [*way.options(), *COMMANDS[command], *options])
     spent = sum(process.cpu_time().since(b).best_ns for process, b in zip(way.processes, before))
-    return Run(number, f"{command}/p{pipeline}", way.name, requests, spent / requests / 1_000, rate, p50, p99)
-
-
-def fill(way: Way) -> None:
-    """All keys exist before anything is measured, so that no table grows meanwhile."""
-    generate(way, "set", 16, 4 * KEYS)
+    latency = found["latency"]
+    return Run(
+        round=number,
+        cell=f"{command}/p{pipeline}",
+        way=way.name,
+        requests=requests,
+        cpu_us_per_command=spent / requests / 1_000,
+        requests_per_s=found["requests_per_second"],
+        p50_ms=latency["p50_ms"],
+        p99_ms=latency["p99_ms"],
+    )
 
 
 def etcd_writes(etcd: Etcd) -> tuple[float, float]:
@@ -136,7 +133,7 @@ def report(runs: list[Run], etcd: tuple[float, float] | None, elections: int) ->
     cells = list(dict.fromkeys(run.cell for run in runs))
     ways = list(dict.fromkeys(run.way for run in runs))
     text = (
-        f"\n{CONNECTIONS} connections, values of {VALUE_BYTES} bytes, {KEYS:,} keys, redis-benchmark. CPU is that of all processes "
+        f"\n{CONNECTIONS} connections, values of {VALUE_BYTES} bytes, {KEYS:,} keys, `chorale bench`. CPU is that of all processes "
         "of a way together, without the generator; middle of the rounds (smallest-largest).\n\n"
     )
     rows = []
@@ -180,8 +177,8 @@ def run(options: argparse.Namespace) -> None:
     has_etcd = not options.no_etcd and shutil.which("etcd") is not None and shutil.which("etcdctl") is not None
     if has_etcd:
         launches.append(Launch("etcd", nodes.ETCD))
-    facts = record.environment(launches, ["redis-benchmark"])
-    cells = [(command, pipeline) for pipeline in (1, 16) for command in ("set", "get")]
+    facts = record.environment(launches)
+    cells = [(command, pipeline) for pipeline in (1, 16) for command in COMMANDS]
     progress = record.Progress(options.rounds * len(cells) + int(has_etcd))
     runs: list[Run] = []
     etcd_result = None
@@ -203,7 +200,7 @@ def run(options: argparse.Namespace) -> None:
         for way in ways:
             if way.name != MOVED:
                 progress.say(f"filling {way.name}")
-                fill(way)
+                load.fill([way.port], way.options())
         before = three.counter(ELECTIONS)
         for number in range(1, options.rounds + 1):
             for command, pipeline in cells:

@@ -22,6 +22,8 @@ from server import START_SECONDS, Launch, Process, SetupError, free_port, need_t
 from wire import Connection, WireError
 
 SLOTS = 16_384
+# How old the figures of one of our workers may be where nothing happens any more, and a little more.
+FIGURES_SECONDS = 1.2
 OURS = (
     "target/release/chorale server --port {port} --cluster-port {cluster_port} --peer-port {peer_port} "
     "--admin-port {admin_port} --bind 127.0.0.1 --groups {groups} --workers {workers}"

@@ -8,28 +8,26 @@ meets both. See README.md in this folder for what the columns mean.
 from __future__ import annotations
 
 import argparse
-import csv
 import fnmatch
-import io
 import math
 import os
-import random
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import load
 import record
-from server import OURS, REDIS, TICK_NS, Launch, Server, SetupError, need_tool
-from wire import Connection, WireError, encode
+from server import OURS, REDIS, TICK_NS, Launch, Server, SetupError
+from wire import Connection
 
 KEYS = 100_000
 VALUE = b"x" * 100
-# The workloads by family. Those of strings are redis-benchmark's own; the others name one key each, as its own do, but
-# lists and sets that are popped from never run empty, and there is a ZRANGE.
+# The workloads by family. Those of collections name one key each.
 FAMILIES = {
     "strings": ("set", "get", "incr", "mset"),
     "lists": ("lpush", "rpush", "lpop", "rpop", "lrange"),
@@ -37,24 +35,27 @@ FAMILIES = {
     "sets": ("sadd", "spop"),
     "sorted-sets": ("zadd", "zpopmin", "zrange"),
 }
-RANDOM = "element:__rand_int__"
+SHAPE = ("--keys", str(KEYS), "--size", str(len(VALUE)))
+# What `chorale bench` asks.
+WORKLOADS = {"set": load.SET, "get": load.GET, "mset": ("--workload", "mset", "--batch", "10")}
+# What redis-benchmark asks, because `chorale bench` has no such workload. It replaces `__rand_int__` by 12 digits.
+COUNTER, ELEMENT = "counter:__rand_int__", "element:__rand_int__"
 WORDS = {
+    "incr": ("INCR", COUNTER),
     "lpush": ("LPUSH", "bench:list", VALUE.decode()),
     "rpush": ("RPUSH", "bench:list", VALUE.decode()),
     "lpop": ("LPOP", "bench:list"),
     "rpop": ("RPOP", "bench:list"),
     "lrange": ("LRANGE", "bench:list", "0", "99"),
-    "hset": ("HSET", "bench:hash", RANDOM, VALUE.decode()),
-    "sadd": ("SADD", "bench:set", RANDOM),
+    "hset": ("HSET", "bench:hash", ELEMENT, VALUE.decode()),
+    "sadd": ("SADD", "bench:set", ELEMENT),
     "spop": ("SPOP", "bench:set"),
-    "zadd": ("ZADD", "bench:sorted-set", "__rand_int__", RANDOM),
+    "zadd": ("ZADD", "bench:sorted-set", "__rand_int__", ELEMENT),
     "zpopmin": ("ZPOPMIN", "bench:sorted-set"),
     "zrange": ("ZRANGE", "bench:sorted-set", "0", "99"),
 }
 # How many elements a collection has of which some are read.
 READ_FROM = 10_000
-# redis-benchmark tries for ever to reach a server that is gone.
-GENERATOR_SECONDS_MAX = 300
 # Shares from which a run says more about something else than about the server.
 GENERATOR_BUSY = 0.90
 OTHERS_BUSY = 0.10
@@ -91,6 +92,7 @@ class Comparison:
     first: Launch
     second: Launch
     generator_core: int | None
+    # Threads of `chorale bench`.
     generators: int
     # By pipeline depth.
     string_targets: dict[int, float]
@@ -116,35 +118,11 @@ class Run:
     requests_per_s: float
     cpu_us_per_command: float
     server_cpu_s: float
-    server_cpu_ticks_s: float
     server_waited_s: float
     generator_cpu_s: float
-    generators: int
+    # The share of a core that its busiest thread used.
+    generator_busy: float
     others_busy_cores: float
-    average_ms: float
-    p50_ms: float
-    p99_ms: float
-    probe_p50_us: float | None
-
-    @property
-    def generator_busy(self) -> float:
-        """The share of its core that a generator used."""
-        return self.generator_cpu_s / self.generators / self.wall_s
-
-    @property
-    def latency_us(self) -> float:
-        """The median latency: the probe's where there is one, as it is finer than redis-benchmark's."""
-        return self.p50_ms * 1000 if self.probe_p50_us is None else self.probe_p50_us
-
-
-@dataclass(frozen=True)
-class Load:
-    """What the generator processes of one run reported together."""
-
-    requests: int
-    wall_s: float
-    cpu_s: float
-    requests_per_s: float
     average_ms: float
     p50_ms: float
     p99_ms: float
@@ -157,99 +135,35 @@ def machine_busy_s() -> float:
     return (user + nice + system + irq + softirq + steal) * TICK_NS / 1e9
 
 
-def generate(server: Server, cell: Cell, requests: int, core: int | None, generators: int) -> Load:
-    """Runs redis-benchmark, in several processes where asked, and adds up what they say."""
-    generators = min(generators, cell.connections)
-    per_process = max(1, requests // generators // cell.pipeline) * cell.pipeline
-    processes = []
-    began = time.monotonic()
-    for index in range(generators):
-        connections = cell.connections // generators + (index < cell.connections % generators)
-        argv = [need_tool("redis-benchmark"), "-h", "127.0.0.1", "-p", str(server.port), "--csv"]
-        argv += ["-c", str(connections), "-P", str(cell.pipeline), "-n", str(per_process), "-r", str(KEYS)]
-        argv += WORDS.get(cell.command) or ["-t", cell.command, "-d", str(len(VALUE))]
-        argv = [need_tool("timeout"), str(GENERATOR_SECONDS_MAX), *argv]
-        if core is not None:
-            argv = [need_tool("taskset"), "-c", str(core), *argv]
-        processes.append(subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-    cpu = 0.0
-    rows = []
+def generate(server: Server, cell: Cell, requests: int, threads: int) -> dict[str, Any]:
+    """Runs the generator that knows the command, on the cores of this process, and returns its report."""
+    connections, pipeline = str(cell.connections), str(cell.pipeline)
     try:
-        for process in processes:
-            # wait4 instead of Popen.wait: it alone tells this child's own CPU time.
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            cpu += usage.ru_utime + usage.ru_stime
-        wall = time.monotonic() - began
-        for process in processes:
-            out, err = (pipe.read().decode(errors="replace") for pipe in (process.stdout, process.stderr) if pipe)
-            rows.append(parse_csv(out, err, process.returncode, server, cell))
-    finally:
-        for process in processes:
-            if process.returncode is None:
-                process.kill()
-                process.wait()
-            for pipe in (process.stdout, process.stderr):
-                if pipe:
-                    pipe.close()
-
-    def mean(column: str) -> float:
-        return statistics.fmean(row[column] for row in rows)
-
-    return Load(
-        requests=per_process * generators,
-        wall_s=wall,
-        cpu_s=cpu,
-        requests_per_s=sum(row["rps"] for row in rows),
-        average_ms=mean("avg_latency_ms"),
-        p50_ms=mean("p50_latency_ms"),
-        p99_ms=max(row["p99_latency_ms"] for row in rows),
-    )
-
-
-def parse_csv(out: str, err: str, code: int, server: Server, cell: Cell) -> dict[str, float]:
-    """The one row of numbers that redis-benchmark prints."""
-    rows = list(csv.DictReader(io.StringIO(out[max(0, out.find('"test"')) :])))
-    if code == 0 and len(rows) == 1:
-        return {key: float(value) for key, value in rows[0].items() if key != "test"}
-    server.ensure_alive()
-    raise SetupError(
-        f"redis-benchmark failed on {cell.name} against {server.launch.name} (status {code}): it said\n"
-        f"{(out + err).strip()[-500:] or '(nothing)'}\n"
-        f"Try that command by hand, or leave the cell out with --workloads."
-    )
-
-
-def fill(server: Server) -> None:
-    """Makes every key exist that the workloads name, so that GET always hits and memory stays level."""
-
-    def batches() -> Iterator[tuple[bytes, int]]:
-        for start in range(0, KEYS, 1000):
-            commands = []
-            for index in range(start, start + 1000):
-                commands.append(encode(b"SET", b"key:%012d" % index, VALUE))
-                commands.append(encode(b"SET", b"counter:%012d" % index, b"0"))
-            yield b"".join(commands), len(commands)
-
-    with Connection(server.port) as connection:
-        connection.pour(batches())
+        if cell.command in WORKLOADS:
+            options = ["--clients", connections, "--pipeline", pipeline, "--threads", str(threads)]
+            return load.ask_requests([server.port], requests, [*SHAPE, *WORKLOADS[cell.command], *options])
+        options = ["-c", connections, "-P", pipeline, "-r", str(KEYS), *WORDS[cell.command]]
+        return load.ask_redis_benchmark(server.port, requests, options)
+    except (SetupError, subprocess.TimeoutExpired):
+        server.ensure_alive()
+        raise
 
 
 def prepare(server: Server, cell: Cell, requests: int) -> None:
-    """Makes the collection that a workload names what it should be before so many requests."""
-    words = WORDS.get(cell.command)
-    if words is None:
+    """Makes the counters, or the collection, that a command names what they should be before so many requests."""
+    if cell.command in WORKLOADS:
         return
+    key = WORDS[cell.command][1].encode()
     requests = max(requests, cell.connections * cell.pipeline)
-    key = words[1].encode()
-    count = {"lpop": requests, "rpop": requests, "spop": requests, "zpopmin": requests}.get(cell.command, 0)
-    if cell.command in ("lrange", "zrange"):
-        count = READ_FROM
+    popped = dict.fromkeys(("lpop", "rpop", "spop", "zpopmin"), requests)
+    count = {"incr": KEYS, "lrange": READ_FROM, "zrange": READ_FROM, **popped}.get(cell.command, 0)
     with Connection(server.port) as connection:
         connection.command(b"UNLINK", key)
         for start in range(0, count, 1000):
             numbers = range(start, min(start + 1000, count))
-            if key == b"bench:list":
+            if key == COUNTER.encode():
+                connection.command(b"MSET", *(word for n in numbers for word in (b"counter:%012d" % n, b"0")))
+            elif key == b"bench:list":
                 connection.command(b"RPUSH", key, *[VALUE] * len(numbers))
             elif key == b"bench:set":
                 connection.command(b"SADD", key, *(b"element:%012d" % n for n in numbers))
@@ -258,77 +172,30 @@ def prepare(server: Server, cell: Cell, requests: int) -> None:
                 connection.command(b"ZADD", key, *(word for pair in pairs for word in pair))
 
 
-def probe(server: Server, cell: Cell, seconds: float) -> float:
-    """The median latency in µs that one connection sees.
-
-    redis-benchmark sorts latencies into steps of 8 µs, too coarse for the few dozen of one connection.
-    """
-    choose = random.Random(7)
-
-    def request() -> bytes:
-        parts = []
-        for _ in range(cell.pipeline):
-            keys = [b"key:%012d" % choose.randrange(KEYS) for _ in range(10)]
-            parts.append(
-                {
-                    "set": lambda: encode(b"SET", keys[0], VALUE),
-                    "get": lambda: encode(b"GET", keys[0]),
-                    "incr": lambda: encode(b"INCR", b"counter:" + keys[0][4:]),
-                    "mset": lambda: encode(b"MSET", *(part for key in keys for part in (key, VALUE))),
-                }[cell.command]()
-            )
-        return b"".join(parts)
-
-    requests = [request() for _ in range(500)]
-    lines = cell.pipeline * (2 if cell.command == "get" else 1)
-    took: list[int] = []
-    with Connection(server.port) as connection:
-        for data in requests[:50]:
-            connection.exchange_lines(data, lines)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for data in requests:
-                began = time.perf_counter_ns()
-                reply = connection.exchange_lines(data, lines)
-                took.append(time.perf_counter_ns() - began)
-                if b"-" in reply:
-                    raise WireError(f"{cell.name} was refused by {server.launch.name}: {reply[:200]!r}")
-    return statistics.median(took) / 1000
-
-
-def measure(
-    server: Server, cell: Cell, requests: int, comparison: Comparison, number: int, order: int, probe_s: float
-) -> Run:
+def measure(server: Server, cell: Cell, requests: int, comparison: Comparison, number: int, order: int) -> Run:
     """One run of one cell against one server."""
-    generators = min(comparison.generators, cell.connections)
     # Before the clocks are read: what this costs the server belongs to no workload.
     prepare(server, cell, requests)
-    busy = machine_busy_s()
-    before = server.cpu_time()
-    load = generate(server, cell, requests, comparison.generator_core, generators)
-    spent = server.cpu_time().since(before)
-    busy = machine_busy_s() - busy
-    latency = probe(server, cell, probe_s) if cell.connections == 1 else None
+    busy, cpu, before, began = machine_busy_s(), load.children_cpu_s(), server.cpu_time(), time.monotonic()
+    found = generate(server, cell, requests, comparison.generators)
+    wall, spent = time.monotonic() - began, server.cpu_time().since(before)
+    cpu, busy = load.children_cpu_s() - cpu, machine_busy_s() - busy
     return Run(
         comparison=comparison.title,
         round=number,
         cell=cell.name,
         server=server.launch.name,
         order=order,
-        requests=load.requests,
-        wall_s=load.wall_s,
-        requests_per_s=load.requests_per_s,
-        cpu_us_per_command=spent.best_ns / 1000 / load.requests,
+        requests=requests,
+        wall_s=found["seconds"],
+        requests_per_s=found["requests_per_second"],
+        cpu_us_per_command=spent.best_ns / 1000 / requests,
         server_cpu_s=spent.best_ns / 1e9,
-        server_cpu_ticks_s=spent.stat_ns / 1e9,
         server_waited_s=spent.waited_ns / 1e9,
-        generator_cpu_s=load.cpu_s,
-        generators=generators,
-        others_busy_cores=max(0.0, (busy - spent.best_ns / 1e9 - load.cpu_s) / load.wall_s),
-        average_ms=load.average_ms,
-        p50_ms=load.p50_ms,
-        p99_ms=load.p99_ms,
-        probe_p50_us=latency,
+        generator_cpu_s=cpu,
+        generator_busy=found["client"]["busiest_thread"],
+        others_busy_cores=max(0.0, (busy - spent.best_ns / 1e9 - cpu) / wall),
+        **{name: found["latency"][name] for name in ("average_ms", "p50_ms", "p99_ms")},
     )
 
 
@@ -342,14 +209,14 @@ def compare(
         # Fresh processes each round: where memory happens to lie differs from start to start.
         with Server(comparison.first) as first, Server(comparison.second) as second:
             for server in (first, second):
-                fill(server)
+                load.fill([server.port], SHAPE)
             for index, cell in enumerate(cells):
                 progress.step(f"{comparison.title}: round {number} of {options.rounds}, {cell.name}")
                 if cell not in requests:
                     requests[cell] = calibrate((first, second), cell, comparison, options.seconds)
                 turn = (first, second) if (number + index) % 2 else (second, first)
                 runs += [
-                    measure(server, cell, requests[cell], comparison, number, order, options.probe_seconds)
+                    measure(server, cell, requests[cell], comparison, number, order)
                     for order, server in enumerate(turn, 1)
                 ]
 
@@ -360,9 +227,9 @@ def calibrate(servers: tuple[Server, Server], cell: Cell, comparison: Comparison
     rates = []
     for server in servers:
         prepare(server, cell, pilot)
-        load = generate(server, cell, pilot, comparison.generator_core, comparison.generators)
-        rates.append(load.requests_per_s)
-    return max(pilot, int(max(rates) * seconds))
+        rates.append(generate(server, cell, pilot, comparison.generators)["requests_per_second"])
+    # redis-benchmark sends whole pipelines.
+    return max(pilot, int(max(rates) * seconds) // cell.pipeline * cell.pipeline)
 
 
 def evaluate(comparison: Comparison, runs: list[Run]) -> list[dict[str, object]]:
@@ -379,7 +246,7 @@ def evaluate(comparison: Comparison, runs: list[Run]) -> list[dict[str, object]]
         measures: dict[str, Callable[[Run], float]] = {
             "cpu_us_per_command": lambda run: run.cpu_us_per_command,
             "requests_per_s": lambda run: run.requests_per_s,
-            "latency_us": lambda run: run.latency_us,
+            "p50_us": lambda run: run.p50_ms * 1000,
             "p99_ms": lambda run: run.p99_ms,
             "generator_busy": lambda run: run.generator_busy,
             "server_busy_cores": lambda run: run.server_cpu_s / run.wall_s,
@@ -450,15 +317,17 @@ def summary(comparison: Comparison, cells: list[dict[str, object]]) -> str:
                 remarks(cell),
             ]
         )
-        latency = spread_of(cell, "latency_us", "ratio")
+        latency = spread_of(cell, "p50_us", "ratio")
+        # redis-benchmark sorts latencies into steps of 8 µs, which say nothing of the few dozen that one connection waits.
+        is_coarse = command in WORDS and "/c1/" in name
         latency_rows.append(
             [
                 name,
-                "probe" if "/c1/" in name else "redis-benchmark",
-                record.shown(spread_of(cell, "latency_us", "first"), ".1f"),
-                record.shown(spread_of(cell, "latency_us", "second"), ".1f"),
+                "chorale bench" if command in WORKLOADS else "redis-benchmark",
+                record.shown(spread_of(cell, "p50_us", "first"), ".1f"),
+                record.shown(spread_of(cell, "p50_us", "second"), ".1f"),
                 record.shown(latency),
-                against(comparison.latency_target, latency["median"]),
+                against(None if is_coarse else comparison.latency_target, latency["median"]),
                 record.shown(spread_of(cell, "p99_ms", "first"), ".3f"),
                 record.shown(spread_of(cell, "p99_ms", "second"), ".3f"),
                 record.shown(spread_of(cell, "p99_ms", "ratio")),
@@ -466,7 +335,7 @@ def summary(comparison: Comparison, cells: list[dict[str, object]]) -> str:
         )
     cpu_headings = ["cell", f"CPU µs/command {one}", two, "ratio", "target", f"requests/s {one}", two, "ratio"]
     cpu_headings += [f"CPU {one}", two, f"generator CPU for {one}", two, "remarks"]
-    latency_headings = ["cell", "p50 by", f"p50 µs {one}", two, "ratio", "target", f"p99 ms {one}", two, "ratio"]
+    latency_headings = ["cell", "generator", f"p50 µs {one}", two, "ratio", "target", f"p99 ms {one}", two, "ratio"]
     placed = f"generator on core {comparison.generator_core}" if comparison.generator_core is not None else "unpinned"
     rounds = max((int(str(cell["rounds"])) for cell in cells), default=0)
     lines = [f"## {comparison.title}", ""]
@@ -503,7 +372,7 @@ def plan(options: argparse.Namespace) -> list[Comparison]:
                     first=Launch("redis", options.redis, 1, core),
                     second=Launch("ours", options.ours, 1, core),
                     generator_core=options.generator_core if pinned else None,
-                    # One core for the generator: a second process would only take turns on it.
+                    # One core for the generator: a second thread would only take turns on it.
                     generators=1 if pinned else options.generators,
                     string_targets={1: 1.0, 16: 0.7},
                     collection_targets={1: 1.0, 16: 1.0},
@@ -569,8 +438,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workloads", default="*", help="cells: patterns (set/c50/*), commands or parts (p16), by commas")
     parser.add_argument("--rounds", type=int, default=5, help="how often every cell is run on either server")
     parser.add_argument("--seconds", type=float, default=1.5, help="shortest time of one run on the faster server")
-    parser.add_argument("--probe-seconds", type=float, default=0.4, help="time of the probe at one connection")
-    parser.add_argument("--generators", type=int, default=1, help="redis-benchmark processes where nothing is pinned")
+    parser.add_argument("--generators", type=int, default=1, help="threads of chorale bench where nothing is pinned")
     parser.add_argument("--no-pin", action="store_true", help="do not pin the one-worker comparison to cores")
     parser.add_argument("--server-core", type=int, default=0, help="core of both servers where pinned")
     parser.add_argument("--generator-core", type=int, default=1, help="core of the generator where pinned")
@@ -578,63 +446,54 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", help="record to write, such as bench/records/NAME.json")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.rounds, options.seconds, options.probe_seconds = 1, 0.1, 0.05
+        options.rounds, options.seconds = 1, 0.1
     if options.rounds < 1 or options.generators < 1 or options.seconds <= 0:
         parser.error("--rounds, --generators and --seconds must be positive")
     return options
 
 
-def main() -> int:
-    options = parse()
-    record.heed_signals()
+def run(options: argparse.Namespace) -> None:
+    """The measurement. Ctrl-C evaluates the rounds that are complete."""
     usable = os.sched_getaffinity(0)
+    comparisons = plan(options)
+    cells = choose_cells(options.families, options.workloads)
+    launches = list(dict.fromkeys(launch for c in comparisons for launch in (c.first, c.second)))
+    others = ["redis-benchmark"] if any(cell.command in WORDS for cell in cells) else []
+    facts = record.environment(launches, [load.PROGRAM, *others])
+    progress = record.Progress(len(comparisons) * options.rounds * len(cells))
+    runs: list[Run] = []
+    stopped = False
     try:
-        record.check_out(options.out)
-        comparisons = plan(options)
-        cells = choose_cells(options.families, options.workloads)
-        launches = list(dict.fromkeys(launch for c in comparisons for launch in (c.first, c.second)))
-        facts = record.environment(launches, ["redis-benchmark"])
-        progress = record.Progress(len(comparisons) * options.rounds * len(cells))
-        runs: list[Run] = []
-        stopped = False
-        try:
-            for comparison in comparisons:
-                core = comparison.generator_core
-                # The probe runs in this process, which therefore belongs where the generator is.
-                os.sched_setaffinity(0, usable if core is None else {core})
-                compare(comparison, cells, options, progress, runs)
-        except KeyboardInterrupt:
-            stopped = True
-        progress.end()
-        evaluated = {comparison.title: evaluate(comparison, runs) for comparison in comparisons}
-        text = record.preamble("Speed", facts)
-        if options.quick:
-            text += "- A quick run: too short to compare anything\n"
-        if stopped:
-            text += "- Stopped early: the rounds are those that were complete\n"
         for comparison in comparisons:
-            if evaluated[comparison.title]:
-                text += "\n" + summary(comparison, evaluated[comparison.title])
-        data = {
-            "kind": "speed",
-            **facts,
-            "quick": options.quick,
-            "stopped_early": stopped,
-            "families": options.families,
-            "keys": KEYS,
-            "value_bytes": len(VALUE),
-            "summary": evaluated,
-            "runs": [asdict(run) for run in runs],
-        }
-        record.write(options.out, data, text)
+            core = comparison.generator_core
+            # Generators run where this process does.
+            os.sched_setaffinity(0, usable if core is None else {core})
+            compare(comparison, cells, options, progress, runs)
     except KeyboardInterrupt:
-        print("\nstopped before anything was measured", file=sys.stderr)
-        return 130
-    except (SetupError, WireError, OSError) as error:
-        print(f"\nspeed.py: {error}", file=sys.stderr)
-        return 1
-    return 0
+        stopped = True
+    progress.end()
+    evaluated = {comparison.title: evaluate(comparison, runs) for comparison in comparisons}
+    text = record.preamble("Speed", facts)
+    if options.quick:
+        text += "- A quick run: too short to compare anything\n"
+    if stopped:
+        text += "- Stopped early: the rounds are those that were complete\n"
+    for comparison in comparisons:
+        if evaluated[comparison.title]:
+            text += "\n" + summary(comparison, evaluated[comparison.title])
+    data = {
+        "kind": "speed",
+        **facts,
+        "quick": options.quick,
+        "stopped_early": stopped,
+        "families": options.families,
+        "keys": KEYS,
+        "value_bytes": len(VALUE),
+        "summary": evaluated,
+        "runs": [asdict(run) for run in runs],
+    }
+    record.write(options.out, data, text)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.main(parse, run))

@@ -8,8 +8,6 @@ time, against responders that answer after known times, and against one redis-se
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import math
 import os
@@ -20,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import record
+from load import redis_benchmark_row
 from server import REDIS, Launch, Server, SetupError, need_tool
 
 OURS = "target/release/chorale bench"
@@ -102,10 +101,7 @@ class Run:
 def told(tool: str, out: str) -> dict[str, float]:
     """The latencies in what a tool printed."""
     if tool == "redis-benchmark":
-        rows = list(csv.DictReader(io.StringIO(out[max(0, out.find('"test"')) :])))
-        if len(rows) != 1:
-            raise ValueError("it printed no row of numbers")
-        return {measure: float(rows[0][measure.replace("average", "avg").replace("_ms", "_latency_ms")]) for measure in MEASURES}
+        return {measure: redis_benchmark_row(out)[measure] for measure in MEASURES}
     report = json.loads(out)
     if report["errors"] or report["connections_lost"]:
         raise ValueError(f"requests failed: {report['errors_by_kind']}")

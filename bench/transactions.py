@@ -7,40 +7,38 @@ Everything is a ratio of two figures from one run. See README.md in this folder.
 from __future__ import annotations
 
 import argparse
-import bisect
-import csv
-import io
 import itertools
 import json
 import random
 import selectors
 import socket
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+import load
 import nodes
 import record
 from nodes import OurCluster, wait_until
-from server import Launch, SetupError, need_tool
+from server import Launch
 from wire import OK, Connection, encode
 
 KEYS = 10_000
 ACCOUNTS = 1_000
 OPENING = 1_000_000
-ZIPF = 0.99
-GENERATOR_SECONDS_MAX = 300
+CLIENTS = 50
+DRAWS = ("uniform", "zipf:0.99")
 SINGLE, PAIR, READ, READ_PAIR = "SET", "MSET of 2 groups", "GET", "MGET of 2 groups"
 COMMANDS = {
-    SINGLE: ["SET", "k:__rand_int__", "v"],
-    PAIR: ["MSET", "k:__rand_int__", "v", "l:__rand_int__", "v"],
-    READ: ["GET", "k:__rand_int__"],
-    READ_PAIR: ["MGET", "k:__rand_int__", "l:__rand_int__"],
+    SINGLE: load.SET,
+    PAIR: ("--workload", "mset", "--batch", "2"),
+    READ: load.GET,
+    READ_PAIR: ("--workload", "mget", "--batch", "2"),
 }
+SHAPE = ("--keys", str(KEYS), "--size", "1")
 
 
 @dataclass(frozen=True)
@@ -99,17 +97,6 @@ class Tally:
             "p99_ms": round(self.quantile(0.99), 3),
             "max_ms": round(max(self.millis), 3),
         }
-
-
-def generate(port: int, words: list[str], clients: int, requests: int) -> tuple[float, float]:
-    """Requests a second, and the middle of how long they took in milliseconds, by redis-benchmark."""
-    argv = [need_tool("redis-benchmark"), "-h", "127.0.0.1", "-p", str(port), "-c", str(clients), "-n", str(requests)]
-    argv += ["-r", str(KEYS), "--csv", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=GENERATOR_SECONDS_MAX, check=False)
-    rows = [row for row in csv.reader(io.StringIO(done.stdout)) if len(row) > 6 and row[0] != "test"]
-    if done.returncode != 0 or not rows:
-        raise SetupError(f"redis-benchmark failed: {(done.stdout + done.stderr)[-400:]}")
-    return float(rows[-1][1]), float(rows[-1][4])
 
 
 def value_end(data: bytes, at: int) -> int:
@@ -202,30 +189,25 @@ class _Client:
                 tally.done += 1
 
 
-def picks(is_zipf: bool, seed: int) -> Iterator[int]:
-    """Accounts, drawn evenly or by Zipf's law."""
-    prng = random.Random(seed)
-    if not is_zipf:
-        while True:
-            yield prng.randrange(ACCOUNTS)
-    sums = list(itertools.accumulate(1 / rank**ZIPF for rank in range(1, ACCOUNTS + 1)))
-    while True:
-        yield bisect.bisect_left(sums, prng.random() * sums[-1])
-
-
-def transfers(accounts: list[bytes], is_zipf: bool, seeds: Iterator[int]) -> Callable[[], Iterator[tuple[bytes, int]]]:
+def transfers(accounts: list[bytes], seeds: Iterator[int]) -> Callable[[], Iterator[tuple[bytes, int]]]:
     """Clients that transfer one."""
 
     def program() -> Iterator[tuple[bytes, int]]:
-        drawn = picks(is_zipf, next(seeds))
+        prng = random.Random(next(seeds))
         while True:
-            source, target = next(drawn), next(drawn)
-            while target == source:
-                target = next(drawn)
-            yield encode(b"XFER", accounts[source], accounts[target], b"1"), 1
+            source, target = prng.sample(accounts, 2)
+            yield encode(b"XFER", source, target, b"1"), 1
             yield b"", -1
 
     return program
+
+
+def transfer(ports: list[int], draw: str, seconds: float, seed: int) -> dict[str, float]:
+    """What clients at all nodes come to that transfer one between accounts that are there."""
+    options = ["--workload", "xfer", "--no-load", "--keys", str(ACCOUNTS), "--distribution", draw, "--seed", str(seed)]
+    found = load.ask(ports, seconds, [*options, "--clients", str(-(-CLIENTS // len(ports)))])
+    facts = {"operations": found["requests"], "errors": found["errors"], "per_s": found["requests_per_second"]}
+    return {**facts, **found["latency"]}
 
 
 def loops(accounts: list[bytes], seeds: Iterator[int]) -> Callable[[], Iterator[tuple[bytes, int]]]:
@@ -260,6 +242,12 @@ def total(cluster: OurCluster, accounts: list[bytes]) -> int:
     with Connection(cluster.nodes[1].port) as connection:
         lines = connection.exchange_lines(request, 1 + 2 * ACCOUNTS).split(b"\r\n")
     return sum(int(line) for line in lines[2::2] if line)
+
+
+def entries(cluster: OurCluster) -> int:
+    """How many entries all logs have been given, those of the last command included."""
+    time.sleep(nodes.FIGURES_SECONDS)
+    return cluster.counter("chorale_entries_proposed_total")
 
 
 def cpu_of(cluster: OurCluster, work: Callable[[], None]) -> float:
@@ -299,8 +287,8 @@ def in_doubt(groups: int, seconds: float) -> tuple[float, float]:
         ranges = nodes.keys_of_ranges(groups, ACCOUNTS // len(others) + 1)
         accounts = list(itertools.chain.from_iterable(ranges[number] for number in others))[:ACCOUNTS]
         open_accounts(cluster, accounts)
-        p99 = Loop([gateway.port], 50, transfers(accounts, False, itertools.count(1))).run(seconds).quantile(0.99)
-        loop = Loop([gateway.port], 50, transfers(accounts, False, itertools.count(100)))
+        p99 = Loop([gateway.port], CLIENTS, transfers(accounts, itertools.count(1))).run(seconds).quantile(0.99)
+        loop = Loop([gateway.port], CLIENTS, transfers(accounts, itertools.count(100)))
         loop.start()
         loop.turn_until(time.perf_counter() + 1.0)
         # Whatever is locked is written, all at once: the last answer says how long it took.
@@ -319,7 +307,7 @@ def in_doubt(groups: int, seconds: float) -> tuple[float, float]:
 def run(options: argparse.Namespace) -> None:
     """The measurement."""
     launches = [Launch("ours-3", nodes.OURS)]
-    facts = record.environment(launches, ["redis-benchmark"])
+    facts = record.environment(launches)
     clients = [1, 10, 50, 150]
     progress = record.Progress(options.rounds * 8 + 2 * len(clients) + 4)
     cells: list[dict[str, object]] = []
@@ -327,49 +315,46 @@ def run(options: argparse.Namespace) -> None:
     note: Callable[[Target, float], None] = lambda target, value: results.setdefault(target.name, []).append(value)
     watch: list[dict[str, object]] = []
     seeds = itertools.count(1)
-    accounts = [b"account:%d" % number for number in range(ACCOUNTS)]
+    # By the names that the generator has for them.
+    accounts = [b"bench:account:%012d" % number for number in range(ACCOUNTS)]
     with ExitStack() as stack:
         progress.say("starting the servers")
         three = stack.enter_context(OurCluster(nodes.OURS, options.groups, 1))
         ports = [node.port for node in three.nodes]
-        generate(ports[0], COMMANDS[PAIR], 50, 2 * KEYS)
+        load.fill(ports[:1], SHAPE)
         open_accounts(three, accounts)
+        before = entries(three)
         for number in range(1, options.rounds + 1):
-            for connections in (1, 50):
-                figures: dict[str, tuple[float, float]] = {}
-                requests = options.requests // (1 if connections == 50 else 8)
-                for name in [SINGLE, PAIR, READ, READ_PAIR][:: 1 if number % 2 else -1]:
+            for connections in (1, CLIENTS):
+                told: dict[str, dict[str, float]] = {}
+                requests = options.requests // (1 if connections == CLIENTS else 8)
+                for name in list(COMMANDS)[:: 1 if number % 2 else -1]:
                     progress.step(f"round {number} of {options.rounds}, {name}, {connections} connections")
-                    entries = three.counter("chorale_entries_proposed_total")
-                    figures[name] = generate(ports[0], COMMANDS[name], connections, requests)
-                    entries = three.counter("chorale_entries_proposed_total") - entries
-                    rate, p50 = figures[name]
-                    cells.append(
-                        {
-                            "round": number,
-                            "command": name,
-                            "connections": connections,
-                            "per_s": rate,
-                            "p50_ms": p50,
-                            "entries_per_command": entries / requests,
-                        }
-                    )
-                    if name == READ_PAIR:
-                        note(MGET_BYTES, round(entries / requests, 2))
+                    found = load.ask_requests(ports[:1], requests, [*SHAPE, *COMMANDS[name], "--clients", str(connections)])
+                    after = entries(three)
+                    told[name] = {
+                        "per_s": found["requests_per_second"],
+                        "p50_ms": found["latency"]["p50_ms"],
+                        "entries_per_command": (after - before) / requests,
+                    }
+                    before = after
+                    cells.append({"round": number, "command": name, "connections": connections, **told[name]})
+                note(MGET_BYTES, round(told[READ_PAIR]["entries_per_command"], 2))
                 if connections == 1:
-                    note(MSET_LATENCY, figures[PAIR][1] / figures[SINGLE][1])
-                    note(MGET_LATENCY, figures[READ_PAIR][1] / figures[READ][1])
+                    note(MSET_LATENCY, told[PAIR]["p50_ms"] / told[SINGLE]["p50_ms"])
+                    note(MGET_LATENCY, told[READ_PAIR]["p50_ms"] / told[READ]["p50_ms"])
                 else:
-                    note(MSET_RATE, figures[PAIR][0] / (figures[SINGLE][0] / 2))
+                    note(MSET_RATE, told[PAIR]["per_s"] / (told[SINGLE]["per_s"] / 2))
         transfer_facts = {}
         for number in range(1, options.rounds + 1):
-            tallies = {}
-            for is_zipf in (False, True)[:: 1 if number % 2 else -1]:
-                progress.say(f"XFER, {'Zipf' if is_zipf else 'uniform'}")
-                tallies[is_zipf] = Loop(ports, 50, transfers(accounts, is_zipf, seeds)).run(options.seconds)
-            note(XFER_ZIPF, tallies[True].rate() / tallies[False].rate())
-            note(XFER_ABORTS, float(sum(len(tally.errors) for tally in tallies.values())))
-            transfer_facts[number] = {"uniform": tallies[False].facts(), "zipf": tallies[True].facts()}
+            both = {}
+            for draw in DRAWS[:: 1 if number % 2 else -1]:
+                progress.say(f"XFER, {draw}")
+                both[draw] = transfer(ports, draw, options.seconds, number)
+            uniform, zipf = (both[draw] for draw in DRAWS)
+            note(XFER_ZIPF, zipf["per_s"] / uniform["per_s"])
+            note(XFER_ABORTS, uniform["errors"] + zipf["errors"])
+            transfer_facts[number] = dict(zip(DRAWS, (uniform, zipf)))
         progress.step("EXEC")
         ranges = nodes.keys_of_ranges(options.groups, 10)
         for _ in range(options.rounds):
@@ -414,13 +399,13 @@ def report(
         for cell in cells
         if "command" in cell
     ]
-    text += record.table(["redis-benchmark", "connections", "/s", "p50 ms", "entries/command"], rows) + "\n\n"
+    text += record.table(["one node", "connections", "/s", "p50 ms", "entries/command"], rows) + "\n\n"
     rows = [
         [f"XFER, {kind}", f"{facts['per_s']:,.0f}", f"{facts['p50_ms']:.2f}", f"{facts['p99_ms']:.2f}", f"{facts['errors']:.0f}"]
         for both in transfer_facts.values()
         for kind, facts in both.items()
     ]
-    text += record.table(["50 clients", "/s", "p50 ms", "p99 ms", "errors"], rows) + "\n\n"
+    text += record.table([f"{CLIENTS} clients, all nodes", "/s", "p50 ms", "p99 ms", "errors"], rows) + "\n\n"
     columns = ["through", "clients", "per_s", "mean_ms", "p99_ms", "max_ms", "refused"]
     rows = [[str(row[column]) for column in columns] for row in watch]
     text += "WATCH, GET GET, MULTI, SET SET, EXEC over two groups; refused: a watched key had changed.\n\n"
@@ -432,7 +417,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     formatter = argparse.ArgumentDefaultsHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--rounds", type=int, default=3, help="how often each cell is measured")
-    parser.add_argument("--requests", type=int, default=60_000, help="requests of a cell with 50 connections")
+    parser.add_argument("--requests", type=int, default=60_000, help="requests of a cell with 50 connections; an eighth of them with one")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long clients loop")
     parser.add_argument("--groups", type=int, default=64, help="groups of the cluster")
     parser.add_argument("--quick", action="store_true", help="few requests: shows that it works, not how good it is")

@@ -22,8 +22,6 @@ ALWAYS = (
 )
 ETCD_DRIVER = ROOT / "target" / "compare" / "etcd-driver"
 GROUPS = 6
-# How old the figures of a worker may be where nothing happens any more, and a little more.
-FIGURES_SECONDS = 1.2
 NODE_TIMEOUT_MS = 15_000
 REDIS, REDIS_ALWAYS = "redis", "redis, log synced always"
 CLUSTER, CLUSTER_WAIT = "Redis Cluster", "Redis Cluster, WAIT 1"
@@ -70,7 +68,7 @@ class Way:
         if self.logs is None:
             return None
         # What nodes show of their groups is a while old.
-        time.sleep(FIGURES_SECONDS)
+        time.sleep(nodes.FIGURES_SECONDS)
         commands = 0
         for node in self.logs.nodes:
             with Connection(node.port) as connection:
