@@ -277,7 +277,9 @@ impl GroupClient {
             }
             sent.batch.number = self.next_number;
             self.next_number += 1;
+            sent.forget_numbers();
         }
+        self.void_questions();
         self.untold.on_begun_anew(applied, self.now);
         let is_lost = |id: &&DeferredId| !id.is_read && id.batch > applied;
         let lost: Vec<DeferredId> = self.deferred.keys().filter(is_lost).copied().collect();
@@ -513,9 +515,10 @@ impl GroupClient {
         self.untold.on_over(txn, low, self.now);
     }
 
-    /// Puts what the group need not keep any more into the open batch.
+    /// Puts what the group need not keep any more into the open batch. Not before a group that has begun anew has said which
+    /// numbers it knows: the others are given again.
     fn tell_over(&mut self) {
-        if self.untold.is_empty() {
+        if self.untold.is_empty() || self.probe.is_some() {
             return;
         }
         let (resumes, operations) = self.untold.take();

@@ -34,6 +34,8 @@ use control::{
     Announcement, Beginning, Command, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice,
     Pace, RecoverySource, RoutingMap, Started,
 };
+#[cfg(test)]
+pub(crate) use frame::Body;
 use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
 use gateway::{HandoverImage, ReplicaView};

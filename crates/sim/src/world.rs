@@ -23,7 +23,7 @@ use crate::swarm::{Fault, Swarm};
 use crate::trace::Trace;
 use ids::{Monotonic, NodeId, Prng};
 use machine::{Machine, running};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wires::Wire;
 
 /// How long a cluster may take to form, and between two looks at it.
@@ -574,15 +574,33 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    /// What is very late is lost: else it would come when everything has come to rest. It is lost with its link, and with
+    /// all that is under way there: a stream has no gaps, and of introductions the one that was lost could be what the next
+    /// ones count on. One end would hear the other then, and not be heard, for ever. The links are set up with all others.
+    fn lose_late(&mut self) {
+        let soon = self.now + LATE_MAX;
+        let is_late =
+            |(at, _): &(u64, u64), event: &mut Event| *at > soon && matches!(event, Event::Frame(..));
+        let late = self.events.extract_if(.., is_late);
+        let broken: BTreeSet<(usize, usize)> = late
+            .filter_map(|(_, event)| match event {
+                Event::Frame(from, to, ..) => Some((from.min(to), from.max(to))),
+                _ => None,
+            })
+            .collect();
+        for (node, peer) in broken {
+            self.network.break_link(node, peer, self.now);
+            self.after(0, Event::LinkDown(node, peer));
+            self.after(0, Event::LinkDown(peer, node));
+        }
+    }
+
     /// The storm is over: as many nodes as can be spared are dead for ever, and everything else works.
     fn on_calm(&mut self) -> Result<(), String> {
         self.phase = Phase::Calm { since: self.now };
         self.network.calm();
         self.network.mend_links();
-        // What is very late is lost now: else it would come when everything has come to rest.
-        let soon = self.now + LATE_MAX;
-        self.events
-            .retain(|(at, _), event| *at <= soon || !matches!(event, Event::Frame(..)));
+        self.lose_late();
         let mut order: Vec<usize> = (0..self.machines.len()).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, self.prng.below(last as u64 + 1) as usize);
@@ -623,5 +641,42 @@ impl<'a> World<'a> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::full_node::Body;
+    use crate::seed::Options;
+
+    #[test]
+    fn what_is_very_late_when_the_storm_is_over_is_lost_with_its_link() {
+        let options = Options::default();
+        let swarm = Swarm::draw(1, &options);
+        let (mut clients, mut trace) = (Clients::new(1, &swarm), Trace::new(false));
+        let mut world = World::new(1, &swarm, &mut clients, &mut trace);
+        let links = [(0, 1, LATE_MAX + 1), (0, 1, 1), (1, 0, 1), (0, 2, LATE_MAX)];
+        for (from, to, delay) in links {
+            let frame = Frame {
+                link: 0,
+                stream: 1,
+                body: Body::Bye,
+            };
+            world.after(delay, Event::Frame(from, to, frame, 0));
+        }
+        world.lose_late();
+        let mut left = Vec::new();
+        for ((at, _), event) in std::mem::take(&mut world.events) {
+            match event {
+                Event::Frame(from, to, _, life) if world.network.carries(from, to, life, at) => {
+                    left.push(("a frame", from, to));
+                }
+                Event::Frame(..) => {}
+                Event::LinkDown(node, peer) => left.push(("down", node, peer)),
+                _ => panic!("nothing else happens"),
+            }
+        }
+        assert_eq!(left, [("down", 0, 1), ("down", 1, 0), ("a frame", 0, 2)]);
     }
 }

@@ -137,6 +137,17 @@ impl GroupClient {
         }
     }
 
+    /// The group has begun anew: the number of a write that was asked for may be another's now, and what is answered to the
+    /// question is not about that one. What is awaited still is asked for again.
+    pub(super) fn void_questions(&mut self) {
+        let sent = self.unanswered.iter_mut().flat_map(|sent| &mut sent.items);
+        let open = self.open.items.iter_mut().chain(&mut self.free.items);
+        for item in sent.chain(open) {
+            let is_void = |origin: &mut Origin| matches!(origin, Origin::Deferred(id) if !id.is_read);
+            item.origin.take_if(is_void);
+        }
+    }
+
     /// The reads among what is answered later.
     pub(super) fn deferred_reads(&self) -> impl Iterator<Item = (&DeferredId, &Deferred)> {
         let newest_first = self.deferred.iter().rev();

@@ -54,6 +54,32 @@ impl Sent {
         (begun, ended)
     }
 
+    /// The group has begun anew, and numbers above what it knows are given again: what this would tell it of batches by their
+    /// numbers is about others now. What is awaited is told anew ([`keyspace::Resume`]).
+    pub(super) fn forget_numbers(&mut self) {
+        let names = |operation: &keyspace::Operation<'_>| {
+            matches!(
+                operation,
+                keyspace::Operation::Received { .. } | keyspace::Operation::Resume(_)
+            )
+        };
+        let (mut kept, mut is_kept) = (keyspace::Operations::new(), Vec::new());
+        let is_read = keyspace::Operations::read(&self.batch.writes, |operation| {
+            is_kept.push(!names(&operation));
+            if !names(&operation) {
+                kept.push(&operation);
+            }
+        });
+        assert!(is_read.is_some(), "they were written here");
+        if !is_kept.contains(&false) {
+            return;
+        }
+        let mut is_kept = is_kept.into_iter();
+        self.items
+            .retain(|item| item.is_read || is_kept.next().expect("each write has its item"));
+        self.batch.writes = kept.into_bytes().into();
+    }
+
     /// Answers all items that were not answered yet.
     pub(super) fn fail(
         &mut self,
@@ -172,6 +198,8 @@ impl Sent {
             let origin = self.items[index].origin.take();
             match (origin, answer) {
                 (Some(Origin::Deferred(_)), Answer::Deferred) => {}
+                // Nobody waits for a read, or for what was asked before the group began anew.
+                (None, Answer::Deferred) if is_read => {}
                 (origin, Answer::Deferred) => {
                     let deferred = self.deferred(index, origin, now);
                     if let Some(Origin::Wait(reply_to)) = deferred.item.origin {

@@ -288,6 +288,77 @@ fn a_group_that_began_anew_is_told_what_is_awaited() {
     assert_eq!(told, [resume]);
 }
 
+/// What the batches that are due after a tick tell the group by numbers.
+fn told_by_number(client: &mut Asking, now: u64) -> Vec<String> {
+    client.tick(now);
+    let mut told = Vec::new();
+    client.group_client.dispatch(|batch| {
+        let is_read = keyspace::Operations::read(&batch.writes, |operation| match operation {
+            keyspace::Operation::Received { answers } => told.push(format!("received {answers:?}")),
+            keyspace::Operation::Resume(resume) => told.push(format!("resumes behind {}", resume.up_to)),
+            _ => {}
+        });
+        assert!(is_read.is_some(), "they are operations");
+    });
+    told
+}
+
+#[test]
+fn what_was_asked_of_a_number_before_a_group_began_anew_is_not_about_who_has_it_now() {
+    let mut client = Asking::new();
+    client.group_client.wait(reply_to(1), &operation("BLPOP k 0"));
+    assert_eq!(client.sent(), [(0, 1)]);
+    client.answer(1, &["later"]);
+    client.out.clear();
+    // What has become of it is asked for, and the group begins anew without it.
+    client.tick(5 * SECOND);
+    assert_eq!(client.sent(), [(0, 0)]);
+    client.group_client.wait(reply_to(2), &operation("BLPOP k 0"));
+    assert_eq!(client.sent(), [(0, 2)]);
+    client.group_client.begin_generation(1, &mut client.out);
+    assert_eq!(client.sent(), [(1, PROBE)]);
+    client.hear(0, &BatchOutcome::Gap { applied: 0 });
+    client.expect_told(&[(1, "UNKNOWN")]);
+    assert_eq!(client.sent()[..2], [(1, 0), (1, 1)]);
+    // The question is answered from the state before the second wait, which is served at once.
+    client.answer(3, &["later"]);
+    client.out.clear();
+    client.answer(2, &["gone"]);
+    client.answer_late(1, false, "$1\r\nv\r\n");
+    client.expect_told(&[(2, "$1\r\nv\r\n")]);
+    let told = told_by_number(&mut client, 6 * SECOND);
+    assert_eq!(told, ["resumes behind 0", "received [(1, 0)]"]);
+}
+
+#[test]
+fn what_a_group_need_not_keep_is_not_told_by_number_to_one_that_began_anew() {
+    for was_told in [true, false] {
+        let mut client = Asking::new();
+        client.group_client.wait(reply_to(1), &operation("BLPOP k 0"));
+        assert_eq!(client.sent(), [(0, 1)]);
+        client.answer(1, &["later"]);
+        client.answer_late(1, false, "$1\r\nv\r\n");
+        client.out.clear();
+        if was_told {
+            // That it came is told with the next write, which nobody answers.
+            client.ask(2, "INCR k");
+            assert_eq!(told_by_number(&mut client, SECOND / 10), ["received [(1, 0)]"]);
+        }
+        for generation in 1..=2 {
+            client.group_client.begin_generation(generation, &mut client.out);
+            assert_eq!(told_by_number(&mut client, generation * SECOND / 5), [""; 0]);
+            client.hear(0, &BatchOutcome::Gap { applied: 0 });
+            // And not what it was to hear in the generation before.
+            let told = told_by_number(&mut client, generation * SECOND / 3);
+            assert_eq!(told, ["resumes behind 0"]);
+        }
+        if was_told {
+            client.answer(2, &[":1\r\n"]);
+            client.expect_told(&[(2, ":1\r\n")]);
+        }
+    }
+}
+
 #[test]
 fn a_read_that_waits_has_one_deadline_and_is_not_sent_again_to_who_lets_it_wait() {
     let mut client = Asking::new();

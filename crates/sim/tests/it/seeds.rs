@@ -113,6 +113,18 @@ fn who_begins_anew_is_not_taken_for_who_was_there_before() {
 }
 
 #[test]
+fn a_link_that_has_lost_something_is_broken() {
+    // An introduction was lost when the storm was over, and those around it were not: the link went one way only, for ever.
+    find_nothing([54843], &with_ruins(2));
+}
+
+#[test]
+fn a_group_that_began_anew_twice_keeps_nothing_that_has_arrived() {
+    // What had been asked of a number before was taken for news of the write that had it since, which was answered to nobody.
+    find_nothing([85386], &with_ruins(2));
+}
+
+#[test]
 fn who_was_away_when_another_joined_is_dialled_by_it() {
     // It was to dial a member that it did not know, and which led the meta group.
     find_nothing([8846], &of_workers(2));
