@@ -283,6 +283,10 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
                     index: group.index + source.below(3) as u64,
                     members: group.members.clone(),
                 }),
+                outgoing: match source.below(2) == 0 {
+                    true => group.voters().map(|voter| voter.incarnation).collect(),
+                    false => Vec::new(),
+                },
             });
         }
     }

@@ -407,13 +407,15 @@ impl Look<'_> {
                 && recovery_source.generation == group.generation
                 && self.is_there(recovery_source.node)
         });
-        let applied = of_group.filter_map(|recovery_source| recovery_source.unreported.as_ref());
-        let latest = applied.max_by_key(|configuration| configuration.index)?;
-        let is_needed = latest.index > group.index && !group.has_majority_in(latest);
-        (is_needed && !mutations::is(Mutation::UnreportedPassedOver)).then(|| Command::Unreported {
+        let latest = of_group.max_by_key(|recovery_source| {
+            let applied = recovery_source.unreported.as_ref();
+            applied.map(|configuration| configuration.index)
+        });
+        let configuration = latest?.standstill(group)?;
+        (!mutations::is(Mutation::UnreportedPassedOver)).then_some(Command::Unreported {
             group: name,
             generation: group.generation,
-            configuration: latest.clone(),
+            configuration,
         })
     }
 

@@ -5,7 +5,7 @@
 //! where nothing can be lost by that (`reconciler.rs`). Of a group that is led only that is spoken of which nodes keep from
 //! before it began anew.
 
-use crate::group::Member;
+use crate::group::{Group, Member, Role};
 use crate::wire::wire_struct;
 use consensus::{Index, Term};
 use ids::{GroupId, Incarnation, NodeId};
@@ -18,7 +18,7 @@ pub(crate) const RECOVERY_SOURCES_MAX: usize = 4_096;
 pub struct Configuration {
     /// The place, as in [`Report::index`](crate::Report).
     pub index: u64,
-    /// The members. During a joint change those are voters who will vote, and all others learners.
+    /// The members. During a joint change those who vote in one of its halves are voters, and all others learners.
     pub members: Vec<Member>,
 }
 
@@ -44,8 +44,12 @@ pub struct RecoverySource {
     pub applied: Index,
     /// The voter that has no memory any more, as its node knows, if it is one: whatever that voter told anybody is in this log, or will never be.
     pub lost_voter: Option<Incarnation>,
-    /// The configuration that it has applied, if others vote in it than its node's map says.
+    /// The configuration that it has applied, if others vote in it than its node's map says. During a joint change it is the half
+    /// that those are in who will vote.
     pub unreported: Option<Configuration>,
+    /// Who voted before the joint change of that configuration, as long as it has not ended: nobody leads without a majority of
+    /// these too.
+    pub outgoing: Vec<Incarnation>,
 }
 
 wire_struct!(RecoverySource {
@@ -57,5 +61,43 @@ wire_struct!(RecoverySource {
     last,
     applied,
     lost_voter,
-    unreported
+    unreported,
+    outgoing
 });
+
+impl RecoverySource {
+    /// The configuration that the group stands still in, if what this replica has applied is one, and a later one than was reported.
+    /// During a joint change it takes a majority of either half to lead, so that one half without it is enough to stand still.
+    pub(crate) fn standstill(&self, group: &Group) -> Option<Configuration> {
+        let will_vote = self.later_than(group)?;
+        let voted = (!self.outgoing.is_empty()).then(|| {
+            let mut voted = will_vote.clone();
+            for member in &mut voted.members {
+                member.role = match self.outgoing.contains(&member.incarnation) {
+                    true => Role::Voter,
+                    false => Role::Learner,
+                };
+            }
+            voted
+        });
+        [Some(will_vote.clone()), voted]
+            .into_iter()
+            .flatten()
+            .find(|half| !group.has_majority_in(half))
+    }
+
+    /// Those who vote in either half of a joint change that has not ended, as far as this replica knows and was reported.
+    pub(crate) fn joint_voters(&self, group: &Group) -> impl Iterator<Item = &Member> {
+        let applied = self.unreported.iter();
+        let joint = applied.filter(|applied| !self.outgoing.is_empty() && applied.index >= group.index);
+        joint
+            .flat_map(|joint| &joint.members)
+            .filter(|member| member.role == Role::Voter || self.outgoing.contains(&member.incarnation))
+    }
+
+    /// The configuration that it has applied, if it is a later one than was reported.
+    pub(crate) fn later_than(&self, group: &Group) -> Option<&Configuration> {
+        let unreported = self.unreported.as_ref();
+        unreported.filter(|configuration| configuration.index > group.index)
+    }
+}

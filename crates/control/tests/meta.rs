@@ -9,9 +9,10 @@
 use bytes::Bytes;
 use consensus::{Entry, HardState, Index, Payload, SnapshotPoint, Term, Times};
 use control::{
-    Announcement, Beginning, Command, Contact, Factor, Failure, GivenUp, GroupRef, GroupReport, Instruction,
-    Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist, Record,
-    RecoveredMeta, Refusal, Report, Restored, Role, RoutingMap, Standing, State, majority,
+    Announcement, Beginning, Command, Configuration, Contact, Factor, Failure, GivenUp, GroupRef,
+    GroupReport, Instruction, Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome,
+    Pace, Persist, Record, RecoveredMeta, RecoverySource, Refusal, Report, Restored, Role, RoutingMap,
+    Standing, State, Target, majority,
 };
 use ids::{
     Boot, ClusterId, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token,
@@ -905,6 +906,100 @@ fn a_group_that_is_led_in_a_configuration_that_was_not_reported_does_not_begin_a
         Err(Failure::Refused(Refusal::NotNeeded))
     );
     assert_eq!(world.state().unwrap().groups()[&group].generation, 0);
+}
+
+#[test]
+fn a_group_that_died_amid_a_joint_change_begins_anew_when_the_voters_of_both_halves_have_spoken() {
+    let mut world = World::cluster(11, 4);
+    let group = GroupRef::Data(ids::GroupId::new(0));
+    let is_in = |world: &World, place: usize| {
+        let node = world.machines[place].node.expect("it has joined");
+        world.groups[&group]
+            .members
+            .iter()
+            .any(|member| member.node == node)
+    };
+    let (voters, others): (Vec<usize>, Vec<usize>) = (0..4).partition(|&place| is_in(&world, place));
+    let (first, newcomer) = (voters[0], others[0]);
+    let nodes = |places: &[usize]| -> Vec<NodeId> {
+        let nodes = places.iter().map(|&place| world.machines[place].node);
+        nodes.map(|node| node.expect("it has joined")).collect()
+    };
+    let (all, wanted) = (
+        nodes(&[0, 1, 2, 3]),
+        nodes(&[first, voters[1], newcomer, voters[2]]),
+    );
+    let place = Command::Place {
+        members: all,
+        factor: 3,
+        targets: vec![Target {
+            group,
+            nodes: wanted[..3].to_vec(),
+            leader: None,
+        }],
+    };
+    let meta = world.machines[first].meta.as_mut().expect("it runs");
+    meta.propose(place);
+    world.run_until("one learns", Duration::from_secs(20), |world| {
+        let group = &world.state().expect("there is a leader").groups()[&group];
+        group.member_on(wanted[2]).is_some()
+    });
+    // Its leader is about to let one voter go for the newcomer, and dies with that one.
+    world.groups.get_mut(&group).expect("it is there").leader = None;
+    for &machine in &voters[1..] {
+        world.crash(machine);
+        world.boot(machine);
+    }
+    world.run_until("they have lost their memory", Duration::from_secs(20), |world| {
+        let state = world.state();
+        state.is_some_and(|state| state.groups()[&group].lost.len() == 2)
+    });
+    let known = world.state().expect("there is a leader").groups()[&group].clone();
+    let swapped = |member: &Member| Member {
+        role: match member.node == wanted[3] {
+            true => Role::Learner,
+            false => Role::Voter,
+        },
+        ..*member
+    };
+    let source = |place: usize, last: u64| {
+        let member = known.member_on(world.machines[place].node.expect("it has joined"));
+        let member = member.expect("it has its memory");
+        RecoverySource {
+            group: ids::GroupId::new(0),
+            generation: 0,
+            node: member.node,
+            incarnation: member.incarnation,
+            term: Term(known.term),
+            last: Index(last),
+            applied: Index(known.index + 1),
+            lost_voter: None,
+            unreported: Some(Configuration {
+                index: known.index + 1,
+                members: known.members.iter().map(swapped).collect(),
+            }),
+            outgoing: known.voters().map(|voter| voter.incarnation).collect(),
+        }
+    };
+    let (one, other) = (source(first, 70), source(newcomer, 71));
+    let recover = Command::Recover {
+        group,
+        node: one.node,
+        recovery_source: Some(one.incarnation),
+    };
+    let meta = world.machines[first].meta.as_mut().expect("it runs");
+    meta.on_recovery_sources(vec![one]);
+    let id = meta.propose(recover);
+    world.run_for(Duration::from_secs(8));
+    let outcome = world.machines[first].outcomes.get(&id);
+    assert_eq!(outcome, None, "the newcomer may have what the other one lacks");
+    let meta = world.machines[newcomer].meta.as_mut().expect("it runs");
+    meta.on_recovery_sources(vec![other]);
+    world.run_until("it is answered", Duration::from_secs(20), |world| {
+        world.machines[first].outcomes.contains_key(&id)
+    });
+    let outcome = &world.machines[first].outcomes[&id];
+    assert!(matches!(outcome, Ok(Outcome::Replica(_))), "{outcome:?}");
 }
 
 #[test]

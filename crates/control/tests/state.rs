@@ -793,6 +793,7 @@ fn recovery_source(incarnation: u64, node: u64, last: u64) -> RecoverySource {
         applied: Index(last.min(3)),
         lost_voter: Some(Incarnation(2)),
         unreported: None,
+        outgoing: Vec::new(),
     }
 }
 
@@ -959,6 +960,82 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
     let begun = beginning_anew(&state, &[of(2, 1, 70), of(three, 3, 60)]);
     assert_eq!(begun, Some(recover.clone()));
     assert!(matches!(state.apply(&recover), Ok(Outcome::Replica(_))));
+}
+
+#[test]
+fn a_group_amid_a_joint_change_stands_still_if_either_half_of_its_voters_has_no_majority() {
+    use Role::{Learner, Voter};
+    let (mut state, two, three) = about_to_grow();
+    join(&mut state, 4);
+    state
+        .apply(&place(data(0), &[1, 2, 3, 4]))
+        .expect("they are nodes");
+    let add = Command::AddReplica {
+        group: data(0),
+        node: NodeId(4),
+    };
+    let Ok(Outcome::Replica(replica)) = state.apply(&add) else {
+        panic!("it is a target")
+    };
+    let four = replica.incarnation.0;
+    let members = |roles: [Role; 4]| {
+        let names = [2, two, three, four].into_iter().zip(1..).zip(roles);
+        let members = names.map(|((incarnation, node), role)| member(incarnation, node, role));
+        members.collect::<Vec<Member>>()
+    };
+    let reported = members([Voter, Voter, Voter, Learner]);
+    state
+        .apply(&report(data(0), 9, reported.clone()))
+        .expect("it is news");
+    let swapped = members([Voter, Voter, Learner, Voter]);
+    let says = |outgoing: &[u64]| RecoverySource {
+        lost_voter: None,
+        unreported: Some(Configuration {
+            index: 12,
+            members: swapped.clone(),
+        }),
+        outgoing: outgoing.iter().copied().map(Incarnation).collect(),
+        ..recovery_source(2, 1, 70)
+    };
+    let proposed = |state: &State, source: RecoverySource| {
+        let observations = Observations {
+            silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
+            recovery_sources: vec![source],
+            ..Observations::default()
+        };
+        let steps = steps(state, &observations, &Pace::default());
+        steps.into_iter().find_map(|step| match step {
+            Step::Propose(Command::Unreported { configuration, .. }) => Some(configuration),
+            Step::Propose(_) | Step::Order { .. } => None,
+        })
+    };
+    let voted = [2, two, three];
+    boot(&mut state, 2, 20, Vec::new());
+    assert_eq!(proposed(&state, says(&voted)), None, "both halves have theirs");
+    let mut other = state.clone();
+    boot(&mut state, 3, 21, Vec::new());
+    assert_eq!(
+        proposed(&state, says(&[])),
+        None,
+        "it has ended, and two of three are left"
+    );
+    let half = proposed(&state, says(&voted)).expect("one is left of those who voted");
+    assert_eq!(half.members, reported);
+    let command = Command::Unreported {
+        group: data(0),
+        generation: 0,
+        configuration: half,
+    };
+    assert_eq!(state.apply(&command), Ok(Outcome::Done));
+    let recover = Command::Recover {
+        group: data(0),
+        node: NodeId(1),
+        recovery_source: Some(Incarnation(2)),
+    };
+    assert!(matches!(state.apply(&recover), Ok(Outcome::Replica(_))));
+    boot(&mut other, 4, 21, Vec::new());
+    let half = proposed(&other, says(&voted)).expect("one is left of those who will vote");
+    assert_eq!(half.members, swapped);
 }
 
 #[test]

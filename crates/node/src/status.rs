@@ -254,6 +254,7 @@ mod tests {
             applied: Index(1),
             lost_voter: None,
             unreported: None,
+            outgoing: Vec::new(),
         };
         let me = NodeId(9);
         assert_eq!(

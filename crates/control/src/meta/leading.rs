@@ -10,10 +10,11 @@ use super::proposal::Proposal;
 use super::seat::Applied;
 use super::voter::{Seated, Voter};
 use crate::command::{Command, Refusal, Report};
-use crate::group::{GroupRef, Member, Role};
+use crate::group::{Group, GroupRef, Member, Role};
 use crate::node::Node;
 use crate::observations::{GroupReport, Observations};
 use crate::reconciler::steps;
+use crate::recovery_source::RecoverySource;
 use crate::step::{Order, Step};
 use consensus::{Members, ReadPermit, Term};
 use ids::{Epoch, Incarnation, Monotonic, NodeId};
@@ -159,7 +160,8 @@ impl Voter {
 
     /// Whether too little is known to have a group begin anew, as an operator wants: somebody may lead it in a configuration that
     /// was not reported yet, and would be passed over with all that it has acknowledged. Every node is to have been heard, or
-    /// missed, since this one leads, and none is to lead the group.
+    /// missed, since this one leads, and none is to lead the group. Nor is anybody to be passed over who votes in a change of members
+    /// that has not ended.
     fn is_premature(&self, command: &Command, agent: &Agent, now: Monotonic) -> bool {
         let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
             return false;
@@ -181,6 +183,33 @@ impl Voter {
         state.nodes().iter().any(is_unclear)
             || own.is_some_and(|own| own.report.generation >= group.generation)
             || leader_state.is_led(*name, group.generation, now)
+            || self.is_voter_untold(*name, group, agent, now)
+    }
+
+    /// Whether one that votes in either half of a joint change has its memory, is there, and has not said what it holds. Whoever
+    /// makes a plan waits for the voters that the map names, which are those of one half; and what was acknowledged by a majority of
+    /// both may be left with one of the other half alone.
+    fn is_voter_untold(&self, name: GroupRef, group: &Group, agent: &Agent, now: Monotonic) -> bool {
+        let told = self.left_of(name, group, agent, now);
+        let is_there = |node: NodeId| {
+            let is_heard = |state: &LeaderState| state.is_heard(node, self.pace.away_after, now);
+            let is_linked = agent.linked().contains(&node) && self.leader_state().is_some_and(is_heard);
+            agent.node() == Some(node) || is_linked
+        };
+        let is_untold = |member: &Member| {
+            let has_told = told.iter().any(|one| one.incarnation == member.incarnation);
+            !has_told && !group.is_lost(member.incarnation) && is_there(member.node)
+        };
+        told.iter().flat_map(|one| one.joint_voters(group)).any(is_untold)
+    }
+
+    /// What nodes, this one too, have said of the replicas that are left of a group.
+    fn left_of(&self, name: GroupRef, group: &Group, agent: &Agent, now: Monotonic) -> Vec<RecoverySource> {
+        let others = self.leader_state().map(|state| state.recovery_sources(now));
+        let own = agent.own.recovery_sources.iter().cloned();
+        let mut left: Vec<RecoverySource> = others.into_iter().flatten().chain(own).collect();
+        left.retain(|one| GroupRef::Data(one.group) == name && one.generation == group.generation);
+        left
     }
 
     /// Whether a group that is to begin anew has a majority in a configuration that one of its replicas has applied, and nobody
@@ -189,19 +218,12 @@ impl Voter {
         let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
             return false;
         };
-        let (Some(group), Some(leader_state)) = (state.groups().get(name), self.leader_state()) else {
+        let Some(group) = state.groups().get(name) else {
             return false;
         };
-        let told = leader_state.recovery_sources(now);
-        let mut recovery_sources = told.iter().chain(&agent.own.recovery_sources);
-        recovery_sources.any(|one| {
-            let is_its = GroupRef::Data(one.group) == *name && one.generation == group.generation;
-            let latest = one
-                .unreported
-                .as_ref()
-                .filter(|latest| latest.index > group.index);
-            is_its && latest.is_some_and(|latest| group.has_majority_in(latest))
-        })
+        let left = self.left_of(*name, group, agent, now);
+        left.iter()
+            .any(|one| one.later_than(group).is_some() && one.standstill(group).is_none())
     }
 
     /// An entry was carried out: who is to be answered, and what.

@@ -585,6 +585,7 @@ impl Seat {
             applied: member.applied(),
             lost_voter: layout.lost_voter,
             unreported: self.unreported(member, layout),
+            outgoing: member.members().outgoing.clone(),
         })
     }
 
@@ -632,6 +633,7 @@ impl Seat {
             applied: former.applied,
             lost_voter: layout.lost_voter,
             unreported: None,
+            outgoing: Vec::new(),
         })
     }
 

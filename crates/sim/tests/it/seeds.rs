@@ -149,6 +149,12 @@ fn a_group_whose_next_configuration_nobody_lived_to_report_begins_anew() {
 }
 
 #[test]
+fn a_group_that_died_amid_a_change_of_members_begins_anew_if_one_half_of_its_voters_has_no_majority() {
+    // Two of four voters had died, and one of them was just being let go of: three were to vote, of whom two were there.
+    find_nothing([86738], &with_ruins(2));
+}
+
+#[test]
 fn nobody_leaves_a_group_that_needs_it_because_others_died_unmissed() {
     // Two of five voters of the meta group had died, and the leader let a third go, which was there: two of four were left.
     find_nothing([8795, 23558, 51498, 55231, 91167], &with_ruins(2));
