@@ -559,6 +559,21 @@ impl Blocking {
         self.watch_key(cx, index, entry, is_on);
     }
 
+    /// The layout is another one, of all groups in their order.
+    pub(crate) fn on_layout(&mut self, cx: &Context, index: usize, has_new_log: bool) {
+        if index == self.watches.len() {
+            self.watches.push(Watches::default());
+        }
+        if has_new_log {
+            self.look_at_lines(cx, index);
+        }
+    }
+
+    /// Whether ticks have nothing to do for those who wait for keys of a group over nodes.
+    pub(crate) fn is_quiet(&self, index: usize) -> bool {
+        self.watches[index].is_idle()
+    }
+
     /// Whoever waits for keys of this group is to try again: it may have got replicas on other nodes, and then its state is
     /// where one waits.
     pub(crate) fn look_at_lines(&mut self, cx: &Context, index: usize) {

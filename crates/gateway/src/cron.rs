@@ -17,7 +17,7 @@ impl Gateway {
             let began = self.cx.timing.now();
             for index in 0..self.cx.local.replicas.len() {
                 more |= if self.cx.local.replicas[index].has_log() {
-                    self.expire_replicated(index, share.max(64))
+                    self.seats.expire_replicated(&mut self.cx, index, share.max(64))
                 } else {
                     !self.cx.local.replicas[index].expire_due(&turn, share.max(64))
                 };
@@ -33,10 +33,11 @@ impl Gateway {
         self.tell_noted();
         if self.maxmemory.evicts() && self.pausing.pause.is_none() {
             if self.cx.view.is_spread {
-                let led = self.led_and_free();
+                let led = self.seats.led_and_free(&self.cx);
                 let victims = self.maxmemory.victims_of_led(&mut self.cx, &led);
                 for (index, (db, key)) in victims {
-                    self.ask_own(index, &keyspace::Operation::Evict { db, key: &key });
+                    let evict = keyspace::Operation::Evict { db, key: &key };
+                    self.seats.ask_own(&mut self.cx, index, &evict);
                 }
                 return more;
             }

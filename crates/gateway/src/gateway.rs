@@ -11,7 +11,7 @@
 //! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`](replica::Turn).
 
 use crate::blocking::{Blocking, Waiting};
-use crate::cluster::Cluster;
+use crate::cluster::{GroupClients, HandoverImage, Layout, Peers, ReplicaView, Seats};
 use crate::combining::{self, Combining};
 use crate::connection::Connection;
 use crate::context::Context;
@@ -36,13 +36,17 @@ use crate::stats::WorkerStats;
 use crate::timing::Caller;
 use bytes::Bytes;
 use command::{Command, CommandId, Cost, Flags, KeyUse, ReplyError, Route, Spec, Spread};
-use ids::{Db, GroupId, HashSeed, UnixMillis};
+use control::{GivenUp, GroupRef, GroupReport, RecoverySource};
+use ids::{Db, Epoch, GroupId, HashSeed, Monotonic, NodeId, UnixMillis};
 use keyspace::{KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
+use mutations::Mutation;
 use options::Settings;
-use replica::{Condition, Operation, ReplyTo, Request, locks_of};
+use peer_wire::PeerMessage;
+use replica::{Condition, Operation, Replica, ReplyTo, Request, locks_of};
 use resp::{Args, Decoded, Limits, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One worker's gateway, with the groups that live on the worker.
 pub struct Gateway {
@@ -64,8 +68,10 @@ pub struct Gateway {
     pub(crate) scans: BTreeMap<(u64, u64), Scanning>,
     /// `CLIENT PAUSE`.
     pub(crate) pausing: Pausing,
-    /// The rest of the cluster, and this worker's part in it.
-    pub(crate) cluster: Cluster,
+    /// The way to groups whose leaders may be elsewhere, the replicas here, and the other nodes.
+    pub(crate) group_clients: GroupClients,
+    pub(crate) seats: Seats,
+    pub(crate) peers: Peers,
     /// Commands that other nodes were asked for.
     pub(crate) fanout: Fanout,
 }
@@ -91,7 +97,9 @@ impl Gateway {
             pubsub: PubSub::default(),
             scans: BTreeMap::new(),
             pausing: Pausing::default(),
-            cluster: Cluster::default(),
+            group_clients: GroupClients::default(),
+            seats: Seats::default(),
+            peers: Peers::default(),
             fanout: Fanout::default(),
         };
         gateway.load_settings();
@@ -161,7 +169,7 @@ impl Gateway {
         let limits_before = std::mem::replace(limits, compactness(settings));
         local.set_limits(turn, *limits);
         if limits_before != *limits {
-            self.ask_limits_of_led();
+            self.seats.ask_limits_of_led(&mut self.cx);
         }
     }
 
@@ -306,7 +314,7 @@ impl Gateway {
                 }
             }
         }
-        if !self.may_tell() {
+        if !self.seats.may_tell(&self.cx) {
             // Somebody else may lead by now, and have written what was just read. Nothing of it is told.
             connection.session.is_void = true;
             let info = &connection.session.info;
@@ -758,6 +766,280 @@ impl Gateway {
             .replicas
             .iter()
             .any(|replica| replica.state().lock_counts().1 > 0)
+    }
+
+    /// Learns the raw monotonic time, once a turn, before anything else.
+    pub fn begin_cluster(&mut self, now: Monotonic) {
+        self.cx.now = now;
+        let own = self.cx.turn.now;
+        if !mutations::is(Mutation::WallClockTrusted) {
+            self.cx.turn.now = self.peers.judge_wall_clock(own, now);
+        }
+        self.cx.local.touch_keeping(now);
+        let Some(stood_still) = self.cx.local.visits.look(now) else {
+            return;
+        };
+        self.coordinator.tick_transaction(&mut self.cx);
+        self.route();
+        if self.cx.view.layout.is_none() {
+            return;
+        }
+        if let Some(span) = stood_still {
+            self.cx.view.stood_still(now);
+            self.seats.on_standstill(&mut self.cx, span);
+        }
+        self.peers.tell_wall_clock(&mut self.cx, own);
+        self.end_overdue_questions(now);
+        for node in self.cx.view.newly_silent(now) {
+            self.seats.on_silence(&mut self.cx, node);
+        }
+        self.route();
+        self.tick_groups(now);
+    }
+
+    /// What an operator is to be told of the wall clock here.
+    pub fn take_clock_notice(&mut self) -> Option<String> {
+        self.peers.take_clock_notice()
+    }
+
+    /// Whether the wall clock here is so far from the others' that theirs is used.
+    pub fn is_wall_clock_off(&self) -> bool {
+        self.peers.is_wall_clock_off()
+    }
+
+    /// When this worker is to be called again, at the latest, if nothing happens.
+    pub fn next_cluster_timer(&self) -> Option<Monotonic> {
+        let visits = &self.cx.local.visits;
+        if visits.has_touched() {
+            return Some(self.cx.now);
+        }
+        let is_waiting =
+            self.has_questions() || !self.coordinator.is_empty() || self.coordinator.recoveries.len() > 0;
+        let first = visits.first_kept().into_iter();
+        let first = first.chain(self.peers.next_beat(&self.cx));
+        let next = first.fold(visits.next_tick(is_waiting), Monotonic::min);
+        // Transactions have deadlines within a node too.
+        (self.cx.view.is_spread || self.coordinator.counts().0 > 0).then_some(next)
+    }
+
+    /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
+    /// seats begin with it, as far as they are the same replicas.
+    pub fn keep(&mut self, all: &mut Vec<HandoverImage>) {
+        self.seats.keep(&self.cx, all);
+    }
+
+    /// The node is going to stop: offers the leadership of its groups to others that are in reach. How many offers are
+    /// open: they are taken up within a few rounds, or not at all.
+    pub fn resign(&mut self) -> usize {
+        self.seats.resign(&mut self.cx)
+    }
+
+    /// Whether nothing is under way that several groups have a part in, and that this worker answers for. What waits for a group
+    /// that can have no leader is left to whoever leads it again, as if this node had died: no client was told of it, or all
+    /// that was decided is in logs.
+    pub fn is_at_rest(&self) -> bool {
+        let is_leaderless = |group| {
+            let view = &self.cx.view;
+            let is_there = |node| !view.is_down(node);
+            let layout = view.layout();
+            layout.is_some_and(|layout| !layout.group(group).has_majority(is_there))
+        };
+        let mut replicas = self.cx.local.replicas.iter();
+        self.cx.outbox.outputs.is_empty()
+            && self.last_agent.is_empty()
+            && self.coordinator.waits_only_for(is_leaderless)
+            && self.cx.outbox.offload_jobs.is_empty()
+            && self.backlog() == 0
+            && !replicas.any(Replica::has_transactions)
+    }
+
+    /// Ends here for good: what the next life of the process needs to go on with this worker's replicas, and the groups
+    /// of which not everything is here that they rely on. Replicas that have no state yet are in neither.
+    pub fn into_handover_images(self, now: Monotonic) -> (Vec<HandoverImage>, Vec<GroupId>) {
+        self.seats.into_handover_images(self.cx, now)
+    }
+
+    /// Takes over a version of the cluster. An older one than it has is let go.
+    pub fn set_layout(&mut self, layout: Arc<Layout>) {
+        let known = self.cx.view.layout.as_ref().map(|layout| layout.epoch);
+        if known.is_some_and(|known| layout.epoch <= known) && !mutations::is(Mutation::StaleMapAccepted) {
+            return;
+        }
+        // Groups are told of the world once a turn, and it is another one from here on.
+        self.cx.turn.number += 1;
+        self.cx.turn.semantics = layout.semantics;
+        let new = self.peers.on_layout(&layout);
+        self.cx.view.set_layout(layout);
+        for index in 0..self.cx.local.replicas.len() {
+            let has_new_log = self.seats.on_layout(&mut self.cx, index);
+            self.blocking.on_layout(&self.cx, index, has_new_log);
+            self.group_clients.on_layout(&mut self.cx, index);
+            self.route();
+        }
+        self.blocking.replica_waits.on_layout(&mut self.cx);
+        // They may have linked before this node heard of them.
+        for node in new
+            .into_iter()
+            .filter(|node| self.cx.view.is_up(*node))
+            .collect::<Vec<_>>()
+        {
+            self.on_link(node, true);
+        }
+    }
+
+    /// The meta group wants something of the leader of a group of this worker.
+    pub fn on_order(&mut self, group: GroupId, index_then: u64, order: &control::Order) {
+        self.seats.on_order(&mut self.cx, group, index_then, order);
+        self.route();
+    }
+
+    /// What the meta group is to be told of the groups that this worker leads, and which it does not lead.
+    pub fn group_reports(&self) -> (Vec<GroupReport>, Vec<GroupRef>) {
+        self.seats.group_reports(&self.cx)
+    }
+
+    /// How long after [`Gateway::group_reports`] they are asked for again, if there is no news.
+    pub fn group_reports_pause(&self) -> Duration {
+        self.seats.group_reports_pause(&self.cx)
+    }
+
+    /// The replicas of this worker that know no leader of their group, and what is kept from before groups began anew.
+    pub fn recovery_sources(&self) -> Vec<RecoverySource> {
+        self.seats.recovery_sources(&self.cx)
+    }
+
+    /// The replicas that were given up because their state differed from that of most others: the meta group is to give their nodes
+    /// other ones.
+    pub fn given_up(&self) -> Vec<GivenUp> {
+        self.seats.given_up(&self.cx)
+    }
+
+    /// Whether leaders or members have changed since this was last asked.
+    pub fn take_news(&mut self) -> bool {
+        self.seats.take_news()
+    }
+
+    /// What an operator is to be told.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.cx.outbox.notices)
+    }
+
+    /// The link to a node came up, or broke.
+    pub fn on_link(&mut self, node: NodeId, is_up: bool) {
+        self.cx.view.on_link(node, is_up, self.cx.now);
+        if is_up {
+            self.peers.on_link_up(node, self.cx.now);
+            self.ask_unsent(node);
+        } else {
+            self.end_questions_to(node);
+        }
+        if self.cx.view.layout.is_some() {
+            (0..self.cx.local.replicas.len()).for_each(|index| self.on_group_link(index, node, is_up));
+        }
+    }
+
+    /// Whether a long message is on its way on the link to a node, in either direction. What is waited for may be behind it.
+    pub fn on_moving(&mut self, node: NodeId, is_moving: bool) {
+        self.cx.view.on_moving(node, is_moving);
+    }
+
+    /// Learns the raw monotonic time, as it is after messages were received and before they are handed over. Promises are
+    /// counted from it: the process may have stood still since the turn began, and a message that came meanwhile is no older
+    /// than its arrival.
+    pub fn received(&mut self, now: Monotonic) {
+        self.cx.now = self.cx.now.max(now);
+    }
+
+    /// A message of another node. What was read from the links before is told by [`Gateway::received`].
+    pub fn on_peer(&mut self, from: NodeId, message: PeerMessage) {
+        self.cx.view.heard(from, self.cx.now);
+        self.on_peer_message(from, message);
+        self.route();
+    }
+
+    /// The raw monotonic time, as of this turn.
+    pub fn cluster_now(&self) -> Monotonic {
+        self.cx.now
+    }
+
+    /// What is to be sent to other nodes, in order.
+    pub fn take_peer_messages(&mut self) -> Vec<(NodeId, PeerMessage)> {
+        std::mem::take(&mut self.cx.outbox.peer_messages)
+    }
+
+    /// Whether the turn has anything for [`Gateway::finish_cluster`] to do.
+    pub fn has_cluster_work(&self) -> bool {
+        self.cx.local.visits.has_touched()
+            || !self.combining.is_empty()
+            || !self.cx.outbox.peer_messages.is_empty()
+            || self.peers.has_due(&self.cx)
+    }
+
+    /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
+    /// whether anything was answered by it, so that connections may go on.
+    pub fn finish_cluster(&mut self, now: Monotonic) {
+        if self.cx.view.layout.is_none() {
+            return;
+        }
+        self.cx.now = now;
+        self.combining.begin(&mut self.cx, &mut self.coordinator);
+        self.route();
+        // A batch that is answered at once may let a connection go on, whose commands wait for the next turn.
+        for index in self.cx.local.visits.take_touched() {
+            self.cx.local.visits.begin(index, now);
+            self.finish_group(index);
+        }
+        if self.seats.take_claims_changed() {
+            self.peers.claim(&self.cx);
+        }
+        self.peers.beat(&mut self.cx);
+        self.serve_waiters();
+        self.pump();
+    }
+
+    /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
+    pub fn replica_views(&self) -> impl Iterator<Item = ReplicaView<'_>> {
+        self.seats.replica_views(&self.cx)
+    }
+
+    /// The transactions that this worker sees to, as a coordinator or in its coordinator's place, in words. Nothing at rest.
+    pub fn seen_to(&self) -> Vec<String> {
+        let mut all = self.coordinator.in_words();
+        all.extend(self.coordinator.recoveries.in_words());
+        all
+    }
+
+    /// Says what does not hold of this worker's machines, for checks after every step.
+    pub fn check(&self) -> Result<(), String> {
+        self.coordinator.check()?;
+        self.blocking.check()?;
+        self.cx.local.visits.check(self.cx.now)?;
+        self.group_clients.check(&self.cx)?;
+        self.peers.check(&self.cx)?;
+        self.seats.check(&self.cx)
+    }
+
+    /// Says what does not hold of the replicas here, for checks after every step.
+    pub fn check_replicas(&self) -> Result<(), String> {
+        self.cx.local.replicas.iter().try_for_each(Replica::check)
+    }
+
+    /// The numbers of this worker's transactions whose clients are to be told by a deadline, for checks of it.
+    pub fn transactions_with_deadlines(&self) -> impl Iterator<Item = u64> {
+        self.coordinator.with_deadlines()
+    }
+
+    /// How long these may have been under way when it last looked at the clock on behalf of what has a deadline.
+    pub const TRANSACTION_DEADLINE: Duration = crate::coordinator::DEADLINE;
+
+    /// When that was.
+    pub fn ticked(&self) -> Monotonic {
+        self.cx.local.visits.looked()
+    }
+
+    /// The version of the cluster that this worker goes by.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.cx.view.layout.as_ref().map(|layout| layout.epoch)
     }
 }
 

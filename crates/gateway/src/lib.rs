@@ -5,9 +5,9 @@
 //! node share [`Shared`], which nothing touches per command, and talk in [`MailboxBatch`]es.
 //!
 //! A gateway is a handful of machines, each with a state of its own: `coordinator.rs` (transactions over groups),
-//! `blocking.rs` (clients that wait), `pubsub.rs` (messages), `maxmemory.rs` (room), `fanout.rs` (every node), `cluster.rs` (the
-//! rest of the cluster). Their handlers are handed one `Context`: what all of them read, the groups of the
-//! worker, and the outbox for what they say. What remains of [`Gateway`] goes between them.
+//! `blocking.rs` (clients that wait), `pubsub.rs` (messages), `maxmemory.rs` (room), `fanout.rs` (every node), and in
+//! `cluster/` the clients of groups, the seats of replicas and the other nodes. Their handlers are handed one `Context`: what all
+//! of them read, the groups of the worker, and the outbox for what they say. What remains of [`Gateway`] goes between them.
 //!
 //! Reading order: `context.rs`, `cluster_view.rs`, `local_groups.rs` and `outbox.rs`, `gateway.rs` (from bytes to a group),
 //! `pipeline.rs` (replies in order), `router.rs` (what groups are asked and answer), `program.rs`, `local_fast_path.rs`,

@@ -3,6 +3,7 @@
 //! Whatever a part of the gateway has to say goes here, in the order in which it is said. The driver takes it: mailbox batches and
 //! messages to nodes at the turn's end, the rest before it reads on.
 
+use crate::cluster::SeatOutput;
 use crate::delivery::{Answered, Delivery};
 use crate::message::{MailboxBatch, Message};
 use crate::offload::OffloadJob;
@@ -26,7 +27,10 @@ pub(crate) struct Outbox {
     pub(crate) offload_jobs: Vec<OffloadJob>,
     /// For other nodes.
     pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
-    /// For groups, wherever they live. With `finished`, the gateway sees to it before anything else is carried out.
+    /// What the seats of replicas have for the rest of the gateway, with the indices of their groups.
+    pub(crate) from_seats: VecDeque<(usize, SeatOutput)>,
+    /// For groups, wherever they live. With what follows and `from_seats`, the gateway sees to it before anything else is carried
+    /// out.
     pub(crate) requests: VecDeque<(GroupId, Request)>,
     /// To be begun, as transactions or within one group.
     pub(crate) programs: VecDeque<(ReplyTo, Program)>,
@@ -53,6 +57,7 @@ impl Outbox {
             outputs: VecDeque::new(),
             offload_jobs: Vec::new(),
             peer_messages: Vec::new(),
+            from_seats: VecDeque::new(),
             requests: VecDeque::new(),
             programs: VecDeque::new(),
             finished: VecDeque::new(),

@@ -514,6 +514,20 @@ impl PubSub {
     }
 
     /// Hands a message to the connections of this worker that listen. Returns how many.
+    /// A message that another node sends.
+    pub(crate) fn on_peer_publish(&mut self, cx: &mut Context, publish: &Publish) {
+        let kind = match publish.kind {
+            ChannelKind::Channel => Kind::Channel,
+            ChannelKind::ShardChannel => Kind::ShardChannel,
+        };
+        let published = Published {
+            kind,
+            channel: &publish.channel,
+            payload: &publish.payload,
+        };
+        self.on_node_message(cx, published);
+    }
+
     fn hand_out(&mut self, cx: &mut Context, published: Published<'_>) -> u64 {
         let Published {
             kind,

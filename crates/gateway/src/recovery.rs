@@ -215,7 +215,7 @@ impl Coordinator {
 
     /// A transaction was carried out in some of its groups and not in others, because one of them began anew without what it
     /// knew of it. Operators are told.
-    pub(crate) fn note_torn(&mut self, cx: &mut Context, txn: TxnId, groups: &[GroupId]) {
+    fn note_torn(&mut self, cx: &mut Context, txn: TxnId, groups: &[GroupId]) {
         let torn = &mut self.recoveries.torn;
         if torn.iter().any(|known| known.txn == txn) {
             return;
@@ -274,14 +274,27 @@ impl Coordinator {
         }
     }
 
+    /// A group that is led here has applied something: what it says of other transactions. From now on it is known what had happened
+    /// until then.
+    pub(crate) fn on_applied(&mut self, cx: &mut Context, index: usize) {
+        let now = match mutations::is(Mutation::AgeFromBefore) {
+            true => Monotonic(0),
+            false => (cx.shared.hooks.monotonic)(),
+        };
+        let replica = &mut cx.local.replicas[index];
+        let (group, state) = (replica.group(), replica.state_mut());
+        state.mark(now);
+        let (torn, wounds) = (state.take_torn(), state.take_wounds());
+        for (txn, participants) in wounds {
+            self.wound(cx, group, txn, &participants);
+        }
+        for txn in torn {
+            self.note_torn(cx, txn, &[group]);
+        }
+    }
+
     /// Tells the other participants of a younger transaction that an older one waits for it here.
-    pub(crate) fn wound(
-        &mut self,
-        cx: &mut Context,
-        here: GroupId,
-        txn: TxnId,
-        participants: &[Participant],
-    ) {
+    fn wound(&mut self, cx: &mut Context, here: GroupId, txn: TxnId, participants: &[Participant]) {
         for group in groups_of(participants).into_iter().filter(|group| *group != here) {
             cx.request(group, Request::Wound { txn });
         }

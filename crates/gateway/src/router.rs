@@ -9,18 +9,21 @@
 //! waits. Nor does a transaction begin before what its connection sent to one of its keys earlier: that may wait for locks,
 //! and count as younger.
 
+use crate::cluster::{SeatOutput, Seats, may_read_here};
 use crate::combining::Combining;
 use crate::connection::Connection;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::{Gateway, touches};
 use crate::idempotency::error_of;
+use crate::maxmemory::Changed;
 use crate::message::Message;
 use crate::outbox::Finished;
 use crate::program::{Item, Program};
-use ids::GroupId;
-use replica::{Journey, Operation, Output, Replies, ReplyTo, Request};
-use resp::FrozenRope;
-use resp::{Protocol, Writer};
+use command::Spec;
+use ids::{GroupId, Monotonic, NodeId};
+use peer_wire::{PeerMessage, Raft};
+use replica::{Asked, Journey, Member, Operation, Output, Replies, ReplyTo, Request};
+use resp::{Args, FrozenRope, Protocol, Writer};
 use std::collections::BTreeMap;
 
 impl Gateway {
@@ -79,11 +82,10 @@ impl Gateway {
                 },
             );
         };
-        let mut outputs = Vec::new();
         if self.cx.local.replicas[index].has_log() {
-            self.ask_leader(index, request, &mut outputs);
-            return self.cx.outbox.outputs.extend(outputs);
+            return self.group_clients.ask(&mut self.cx, index, request);
         }
+        let mut outputs = Vec::new();
         self.cx.local.replicas[index].handle(&self.cx.turn, request, &mut outputs);
         self.tell(index);
         self.cx.outbox.outputs.extend(outputs);
@@ -130,6 +132,8 @@ impl Gateway {
                 self.coordinator.start(&mut self.cx, reply_to, program, extent);
             } else if let Some(finished) = self.cx.outbox.finished.pop_front() {
                 self.finish(finished);
+            } else if let Some((index, output)) = self.cx.outbox.from_seats.pop_front() {
+                self.on_seat_output(index, output);
             } else {
                 return self.tell_noted();
             }
@@ -307,5 +311,193 @@ impl Gateway {
         let extent = program.extent(self.cx.groups);
         self.coordinator
             .start_offload(&mut self.cx, reply_to, program, extent, false, true);
+    }
+
+    /// What the seat of a replica has for others.
+    fn on_seat_output(&mut self, index: usize, output: SeatOutput) {
+        match output {
+            SeatOutput::Installed => {
+                self.maxmemory.changed = Changed::Any;
+                self.blocking.all_filled(&mut self.cx, index);
+            }
+            SeatOutput::Vacated => {
+                self.maxmemory.changed = Changed::Any;
+                self.group_clients.on_vacated(index);
+            }
+            SeatOutput::Response(response) => {
+                let me = self.cx.view.me();
+                self.group_clients.on_response(&mut self.cx, index, me, &response);
+            }
+            SeatOutput::Follows => self.group_clients.follow(&mut self.cx, index),
+        }
+    }
+
+    /// The one dispatch of what other nodes say.
+    pub(crate) fn on_peer_message(&mut self, from: NodeId, message: PeerMessage) {
+        let cx = &mut self.cx;
+        match message {
+            PeerMessage::Raft(Raft { group, message }) => self.seats.on_raft(cx, group, message),
+            PeerMessage::Heartbeat(beat) => {
+                for (index, words) in self.peers.on_beat(cx, from, beat) {
+                    self.seats.break_replica(cx, index, &words);
+                }
+            }
+            PeerMessage::HeartbeatAnswer(answer) => {
+                for (index, words) in self.peers.on_beat_answer(cx, from, &answer) {
+                    self.seats.break_replica(cx, index, &words);
+                }
+            }
+            PeerMessage::Batch(batch) => {
+                self.follow_settings();
+                self.seats.on_peer_batch(&mut self.cx, from, batch);
+            }
+            PeerMessage::Answers(response) => self.group_clients.on_answers(cx, from, &response),
+            PeerMessage::TransferChunk(chunk) => self.seats.on_peer_chunk(cx, from, chunk),
+            PeerMessage::TransferAnswer(answer) => self.seats.on_chunk_answer(cx, &answer),
+            PeerMessage::Scrub(scrub) => self.seats.on_scrub(cx, from, &scrub),
+            PeerMessage::Fanout(question) => self.on_question(from, &question),
+            PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
+            PeerMessage::Await(waits) => self.blocking.on_peer_await(cx, from, waits),
+            PeerMessage::Filled(filled) => self.blocking.on_peer_filled(cx, from, filled),
+            PeerMessage::WallClock(wall) => self.peers.on_wall_clock(from, wall, cx.now),
+            PeerMessage::Publish(publish) => self.pubsub.on_peer_publish(cx, &publish),
+            // What concerns the node as a whole is not a worker's.
+            _ => {}
+        }
+    }
+
+    /// Time passes for the groups that have anything to do.
+    pub(crate) fn tick_groups(&mut self, now: Monotonic) {
+        if self.cx.local.visits.are_quiet(now) {
+            return;
+        }
+        for index in 0..self.cx.local.replicas.len() {
+            if self.cx.local.visits.is_due(index, now) {
+                self.tick_group(index);
+            }
+        }
+        self.cx.local.visits.ticked_all(now);
+    }
+
+    fn tick_group(&mut self, index: usize) {
+        let was_unsettled = self.seats.tick(&mut self.cx, index);
+        if was_unsettled {
+            self.blocking.look_at_lines(&self.cx, index);
+        }
+        self.route();
+        let target = self.group_clients.tick(&mut self.cx, index);
+        self.look_after_if_led(index);
+        self.seats.end_waits_of_lost(&mut self.cx, index);
+        self.blocking.tick_watches(&mut self.cx, index, target);
+        self.route();
+        let is_quiet = !was_unsettled && self.group_clients.is_quiet(index) && self.blocking.is_quiet(index);
+        let quiet_until = match is_quiet {
+            true => Seats::quiet_until(&self.cx, index),
+            false => self.cx.now,
+        };
+        self.cx.local.visits.ticked(index, quiet_until);
+    }
+
+    /// The link to a node came up, or broke, on which a group may have a replica.
+    pub(crate) fn on_group_link(&mut self, index: usize, node: NodeId, is_up: bool) {
+        if !is_up {
+            self.group_clients.on_link_lost(index, node);
+            self.seats.on_link_lost(&mut self.cx, index, node);
+            self.route();
+            self.blocking.forget_watcher(&mut self.cx, index, node);
+            // What its gateways coordinate is not waited for.
+            self.look_after_if_led(index);
+            self.seats.end_waits_of_lost(&mut self.cx, index);
+        }
+        self.cx.local.visits.touch(index);
+    }
+
+    /// The turn ends for a group that something happened to.
+    pub(crate) fn finish_group(&mut self, index: usize) {
+        for batch in self.group_clients.finish(&mut self.cx, index) {
+            let sender = self.group_clients.sender(&self.cx, index);
+            self.seats.on_batch(&mut self.cx, index, sender, batch);
+            self.route();
+        }
+        if self.pausing.pause.is_none()
+            && let Some(writes) = self.cx.local.replicas[index].leader().map(Member::next_bytes)
+        {
+            for (db, key) in self.maxmemory.victims_for_entry(&mut self.cx, index, writes) {
+                let evict = keyspace::Operation::Evict { db, key: &key };
+                self.seats.ask_own(&mut self.cx, index, &evict);
+            }
+        }
+        let was_anything = self.seats.finish(&mut self.cx, index);
+        self.route();
+        self.tell(index);
+        if was_anything && self.cx.local.replicas[index].leader().is_some() {
+            self.coordinator.on_applied(&mut self.cx, index);
+            self.route();
+        }
+    }
+
+    /// Looks after transactions of a group, if it is led here.
+    fn look_after_if_led(&mut self, index: usize) {
+        if self.cx.local.replicas[index].leader().is_some() {
+            self.coordinator.look_after(&mut self.cx, index);
+            self.route();
+        }
+    }
+
+    /// A command on keys of a replicated group.
+    pub(crate) fn on_replicated(
+        &mut self,
+        connection: &mut Connection,
+        spec: &'static Spec,
+        args: Args<'_>,
+        index: usize,
+    ) {
+        let parse = spec.parse.expect("a command on keys has a parser");
+        let command = match parse(args) {
+            Ok(command) => command,
+            Err(error) => return error.write(&mut connection.writer()),
+        };
+        if may_read_here(&self.cx, connection, spec, args, index)
+            && self.seats.read_leased(&mut self.cx, connection, &command, index)
+        {
+            return;
+        }
+        if self
+            .seats
+            .may_read_stale(&self.cx, &connection.session, spec, index)
+        {
+            let db = connection.session.db;
+            let state = self.cx.local.replicas[index].state_mut();
+            return state.read_leased(&self.cx.turn, db, &command, &mut connection.writer());
+        }
+        if self.group_clients.is_cut_off(index) {
+            return connection.writer().error(replica::UNREACHABLE);
+        }
+        let is_free = crate::gateway::is_free(connection, spec, args);
+        crate::gateway::note_sent(connection, spec, args);
+        let reply_to = self.cx.reserve_behind(connection, spec, args);
+        // It is measured when it is answered.
+        self.cx.timing.is_ours = false;
+        let frame = self.cx.frame.clone();
+        let asked = connection.session.asked(spec, args, is_free, frame.as_ref());
+        self.group_clients.command(&mut self.cx, index, reply_to, asked);
+    }
+
+    /// A command of another worker's connection, on a replicated group.
+    pub(crate) fn ask_for_other(&mut self, reply_to: ReplyTo, asked: Asked<'_>, index: usize) {
+        let parse = asked.spec.parse.expect("only commands on keys are forwarded");
+        if let Err(error) = parse(asked.args) {
+            let mut replies = Replies::default();
+            replies.push(asked.protocol, |out| error.write(out));
+            let replies = Some(replies);
+            self.cx
+                .outbox
+                .outputs
+                .push_back(Output::Answered { reply_to, replies });
+        } else if self.group_clients.is_cut_off(index) {
+            self.group_clients.refuse(&mut self.cx, index, reply_to);
+        } else {
+            self.group_clients.command(&mut self.cx, index, reply_to, asked);
+        }
     }
 }

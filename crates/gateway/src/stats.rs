@@ -255,7 +255,7 @@ impl Gateway {
     pub fn refresh_stats(&mut self) {
         self.maxmemory.changed = Changed::Any;
         self.maxmemory.refresh(&self.cx.local.replicas, &self.cx.stats);
-        self.refresh_cluster();
+        ClusterStats::refresh(&self.cx, &mut self.seats, &self.group_clients, &self.peers);
         self.refresh_transactions();
         let (stats, replicas) = (&self.cx.stats, &self.cx.local.replicas);
         let sum = |figure: fn(&Replica) -> u64| replicas.iter().map(figure).sum::<u64>();

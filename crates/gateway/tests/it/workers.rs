@@ -187,7 +187,7 @@ impl Workers {
                 self.deliver(worker);
             }
         }
-        let checked = self.gateways[worker].check_coordinator();
+        let checked = self.gateways[worker].check();
         let checked = checked.and_then(|()| self.gateways[worker].check_replicas());
         assert_eq!(checked, Ok(()), "worker {worker}");
         let post = self.gateways[worker].post(1 - worker as u16);
