@@ -1,50 +1,50 @@
-//! A worker's gateway: from a client's command to groups, here or at other workers, and back.
+//! A worker's gateway, as its driver calls it: bytes, mailbox batches, messages of other nodes, time.
 //!
 //! ```text
-//!  feed --> decode --> dispatch --+-- the gateway's own commands (`commands/`)
-//!                                 +-- one group, here: applied at once, reply written in place
-//!                                 +-- one group, elsewhere: into the worker's mailbox batch, a place in the pipeline
-//!                                 +-- several groups: `router.rs`, `coordinator.rs`
+//!  feed --> decode --> `dispatch.rs`
+//!  receive, on_peer, begin_cluster, finish_cluster --> `router.rs`
 //! ```
 //!
 //! Everything a turn has for another worker goes into one mailbox batch, handed over by the driver at the turn's end.
 //! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`](replica::Turn).
 
-use crate::blocking::{Blocking, Waiting};
-use crate::cluster::{GroupClients, HandoverImage, Layout, Peers, ReplicaView, Seats};
-use crate::combining::{self, Combining};
+use crate::blocking::Blocking;
+use crate::cluster::{ClusterStats, GroupClients, HandoverImage, Layout, Peers, ReplicaView, Seats};
+use crate::combining::Combining;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
+use crate::cron;
 use crate::cross_protocol::is_http;
-use crate::endpoint::{Endpoint, Scope};
-use crate::fanout::Fanout;
-use crate::gather::Gather;
-use crate::idempotency::Naming;
-use crate::key_counts::KeyCountQuery;
+use crate::delivery::{self, Delivery};
+use crate::dispatch::{Dispatch, refuse};
+use crate::fanout::{Fanout, Wish};
+use crate::in_flight::{may_hide, may_overtake, may_pass};
 use crate::last_agent::LastAgent;
 use crate::maxmemory::{Changed, Maxmemory};
-use crate::monitor;
+use crate::message::{MailboxBatch, Message};
+use crate::multi::{self, Watching};
 use crate::notify::{self, Notify};
+use crate::offload::{OffloadJob, Work};
 use crate::pause::{self, Pausing};
-use crate::program::{Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
-use crate::scan::Scanning;
-use crate::session::{SentKind, Session, Watched};
+use crate::scan::Scans;
+use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::Caller;
+use crate::transaction_stats::TransactionStats;
 use bytes::Bytes;
-use command::{Command, CommandId, Cost, Flags, KeyUse, ReplyError, Route, Spec, Spread};
+use command::{CommandId, ReplyError, Spec};
 use control::{GivenUp, GroupRef, GroupReport, RecoverySource};
-use ids::{Db, Epoch, GroupId, HashSeed, Monotonic, NodeId, UnixMillis};
+use ids::{Epoch, GroupId, HashSeed, Monotonic, NodeId, UnixMillis};
 use keyspace::{KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
 use mutations::Mutation;
 use options::Settings;
 use peer_wire::PeerMessage;
-use replica::{Condition, Operation, Replica, ReplyTo, Request, locks_of};
-use resp::{Args, Decoded, Limits, Writer};
-use std::collections::BTreeMap;
+use replica::Replica;
+use resp::{Args, Decoded, Limits};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,13 +59,11 @@ pub struct Gateway {
     /// Commands over several groups that this turn has brought, and that share one transaction.
     pub(crate) combining: Combining,
     /// `WATCH` of keys whose groups were asked for versions.
-    pub(crate) watches: Gather<Vec<Watched>>,
-    /// `INFO` for which the other workers were asked to refresh their figures.
-    pub(crate) infos: Gather<KeyCountQuery>,
+    pub(crate) watching: Watching,
     pub(crate) blocking: Blocking,
     pub(crate) pubsub: PubSub,
-    /// `SCAN`s that wait for another worker or node, by connection and place.
-    pub(crate) scans: BTreeMap<(u64, u64), Scanning>,
+    /// `SCAN`s that wait for another worker or node.
+    pub(crate) scans: Scans,
     /// `CLIENT PAUSE`.
     pub(crate) pausing: Pausing,
     /// The way to groups whose leaders may be elsewhere, the replicas here, and the other nodes.
@@ -77,6 +75,9 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// The Redis version whose commands and replies clients may expect.
+    pub const REDIS_VERSION: &str = "7.2.4";
+
     /// Bytes of replies that one connection may gather before they are sent, beyond those of one command: the
     /// rest of its pipeline waits for the next turn.
     pub const TURN_OUTPUT_BYTES: usize = 1024 * 1024;
@@ -91,11 +92,10 @@ impl Gateway {
             last_agent: LastAgent::new(workers),
             coordinator: Coordinator::default(),
             combining: Combining::default(),
-            watches: Gather::default(),
-            infos: Gather::default(),
+            watching: Watching::default(),
             blocking: Blocking::default(),
             pubsub: PubSub::default(),
-            scans: BTreeMap::new(),
+            scans: Scans::default(),
             pausing: Pausing::default(),
             group_clients: GroupClients::default(),
             seats: Seats::default(),
@@ -241,7 +241,7 @@ impl Gateway {
             let Connection {
                 session, pipeline, ..
             } = &mut *connection;
-            if session.is_waiting || session.is_closing || pipeline.is_full() {
+            if session.in_flight.is_waiting || session.is_closing || pipeline.is_full() {
                 break;
             }
             let ready = pipeline.ready_bytes();
@@ -271,14 +271,16 @@ impl Gateway {
                     if !args.is_empty() {
                         let resolved = command::resolve(args);
                         let spec = resolved.as_ref().ok().copied();
-                        let may_pass = |spec| self.may_pass(session, spec, args);
-                        if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
+                        let is_spread = self.cx.view.is_spread;
+                        let is_busy = || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
+                        let may_pass = |spec| may_pass(session, spec, args, is_spread, is_busy());
+                        if !session.in_flight.busy.is_empty() && !spec.is_some_and(may_pass) {
                             break;
                         }
-                        let is_spread = self.cx.view.is_spread;
                         let may_overtake = |spec| {
                             may_overtake(session, spec, args)
-                                || is_spread && (session.sent.is_mixed() || may_hide(session, spec, args))
+                                || is_spread
+                                    && (session.in_flight.sent.is_mixed() || may_hide(session, spec, args))
                         };
                         if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
                             break;
@@ -347,12 +349,18 @@ impl Gateway {
                 let info = &connection.session.info;
                 info.note_command(spec.id.index() as u16, self.cx.turn.now.0);
                 self.cx.before_command(spec);
-                if connection.session.no_touch {
-                    self.cx.local.touch(touches(&connection.session, spec));
+                if connection.session.modes.no_touch {
+                    self.cx.local.touch(connection.session.touches(spec));
                 }
-                self.admit(connection, spec, args);
+                let dispatch = Dispatch {
+                    gateway: &mut *self,
+                    connection: &mut *connection,
+                    spec,
+                    args,
+                };
+                dispatch.admit();
                 // Whatever the command made of the flag: the next client's count again.
-                if connection.session.no_touch || spec.id == CommandId::ClientNoTouch {
+                if connection.session.modes.no_touch || spec.id == CommandId::ClientNoTouch {
                     self.cx.local.touch(true);
                 }
                 if self.cx.timing.is_ours {
@@ -372,9 +380,9 @@ impl Gateway {
                 }
                 let is_exec = command::lookup(args.arg(0)).is_some_and(|spec| spec.id == CommandId::Exec);
                 if is_exec {
-                    self.abort_exec(connection, &error);
+                    multi::abort_exec(&mut self.cx, connection, &error);
                 } else {
-                    self.refuse(connection, &error);
+                    refuse(&mut self.cx, connection, &error);
                 }
                 self.cx
                     .look_at_reply(None, &connection.pipeline.target()[start..]);
@@ -388,305 +396,6 @@ impl Gateway {
         }
         connection.session.end_command();
         self.serve_waiters();
-    }
-
-    /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
-    pub(crate) fn refuse(&mut self, connection: &mut Connection, error: &ReplyError) {
-        self.cx.timing.is_refused = true;
-        if let Some(block) = &mut connection.session.block {
-            block.is_broken = true;
-        }
-        error.write(&mut connection.writer());
-    }
-
-    /// Checks what every command must pass, then carries it out or queues it.
-    #[inline]
-    fn admit(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
-        if !connection.session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
-            self.cx.stats.by_command[spec.id].rejected.add(1);
-            return self.refuse(connection, &ReplyError::NoAuth);
-        }
-        if connection.session.is_listening()
-            && let Some(error) = connection.session.refuses_while_listening(spec)
-        {
-            self.cx.stats.by_command[spec.id].rejected.add(1);
-            return self.refuse(connection, &error);
-        }
-        if let Some(error) = self.cx.endpoint_refuses(&connection.session, spec, args) {
-            self.cx.stats.by_command[spec.id].rejected.add(1);
-            return self.refuse(connection, &error);
-        }
-        if connection.session.block.is_some() && self.queue(connection, spec, args) {
-            return;
-        }
-        if matches!(spec.id, CommandId::DebugObject | CommandId::DebugSdsLen)
-            && let Err(error) = crate::commands::debug::check(&self.cx, &connection.session)
-        {
-            return self.refuse(connection, &error);
-        }
-        self.cx.stats.commands.add(1);
-        self.cx.stats.by_command[spec.id].calls.add(1);
-        self.cx.timing.is_ours = true;
-        if spec.id != CommandId::Multi
-            && let Some(id) = connection.session.naming.take()
-            && self.on_named(connection, spec, args, id)
-        {
-            return self.show(&connection.session, connection.session.db, spec, args);
-        }
-        match spec.route {
-            Route::Keys if spec.flags.contains(Flags::BLOCKING) => {
-                self.on_blocking(connection, spec, args);
-            }
-            Route::Keys => self.on_keys(connection, spec, args),
-            Route::Connection => self.on_connection(connection, spec, args),
-            Route::Everywhere => self.on_several(connection, spec, args),
-            Route::Scan => self.on_scan(connection, spec, args),
-        }
-        // An EXEC that waits for groups is shown when it is over, behind its commands.
-        if !(spec.id == CommandId::Exec && connection.session.is_waiting) {
-            self.show(&connection.session, connection.session.db, spec, args);
-        }
-    }
-
-    /// Room for a command that needs memory. `false`: refuse.
-    #[inline]
-    pub(crate) fn make_room(&mut self) -> bool {
-        let is_paused = self.pausing.pause.is_some();
-        let has_room = self.maxmemory.make_room(&mut self.cx, is_paused);
-        self.tell_noted();
-        has_room
-    }
-
-    /// A command on keys.
-    #[inline]
-    fn on_keys(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
-        let mut group = None;
-        let groups = self.cx.groups;
-        if let Some(key) = command::only_key(spec).and_then(|position| args.get(position)) {
-            group = Some(group_of_key(groups, key));
-        } else {
-            let mut several = false;
-            command::keys(spec, args, &mut |position, _: KeyUse| {
-                let found = group_of_key(groups, args.arg(position));
-                several |= group.is_some_and(|group| group != found);
-                group = Some(found);
-            });
-            if several || names_more(spec, args) {
-                return self.on_several(connection, spec, args);
-            }
-        }
-        // A command that names no key (an option made it so) is as good in any group.
-        let group = group.unwrap_or(GroupId::new(0));
-        let Some(index) = self.cx.local.index(group) else {
-            return self.forward(connection, spec, args, group);
-        };
-        if spec.flags.contains(Flags::DENYOOM) {
-            if !self.make_room() {
-                return ReplyError::OutOfMemory.write(&mut connection.writer());
-            }
-            self.maxmemory.changed = Changed::One(index);
-        }
-        let replica = &self.cx.local.replicas[index];
-        if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
-            if replica.has_log() {
-                return self.on_replicated(connection, spec, args, index);
-            }
-            return self.park(connection, spec, args, group);
-        }
-        let parse = spec.parse.expect("a command on keys has a parser");
-        let command = match parse(args) {
-            Ok(command) => command,
-            Err(error) => return error.write(&mut connection.writer()),
-        };
-        if crate::offload::is_heavy(&self.cx, connection.session.db, spec, args, &command) {
-            note_sent(connection, spec, args);
-            let reply_to = self.cx.reserve(connection);
-            let operation = connection.session.operation(spec, args);
-            return self.run_aside(reply_to, operation, touches(&connection.session, spec));
-        }
-        let db = connection.session.db;
-        self.cx.local.replicas[index].execute(&self.cx.turn, db, &command, &mut connection.writer());
-        self.tell(index);
-    }
-
-    /// Sends a command to the worker of its group.
-    pub(crate) fn forward(
-        &mut self,
-        connection: &mut Connection,
-        spec: &'static Spec,
-        args: Args<'_>,
-        group: GroupId,
-    ) {
-        let is_free = is_free(connection, spec, args);
-        note_sent(connection, spec, args);
-        let reply_to = self.cx.reserve_behind(connection, spec, args);
-        // It is measured where it is carried out.
-        self.cx.timing.is_ours = false;
-        let owner = self.cx.local.owner(group);
-        let frame = self.cx.frame.as_ref();
-        let asked = connection.session.asked(spec, args, is_free, frame);
-        self.cx.outbox.mailbox_batch(owner).push_command(reply_to, &asked);
-    }
-
-    /// Lets a command wait for locks in its group, here.
-    pub(crate) fn park(
-        &mut self,
-        connection: &mut Connection,
-        spec: &'static Spec,
-        args: Args<'_>,
-        group: GroupId,
-    ) {
-        let index = self.cx.local.index(group).expect("the caller looked");
-        if !self.cx.local.replicas[index].has_room_to_wait() {
-            return busy(&mut connection.writer());
-        }
-        note_sent(connection, spec, args);
-        let reply_to = self.cx.reserve(connection);
-        let operation = connection.session.operation(spec, args);
-        self.wait_for_keys(group, reply_to, operation, touches(&connection.session, spec));
-    }
-
-    /// Lets a command wait for the locks of its keys, which are all in this group of this worker.
-    pub(crate) fn wait_for_keys(
-        &mut self,
-        group: GroupId,
-        reply_to: ReplyTo,
-        operation: Operation,
-        touches: bool,
-    ) {
-        let index = self.cx.local.index(group).expect("its keys live here");
-        // Nothing more is lent of a group that is to get a log.
-        if operation.spec.cost == Cost::Little || self.cx.local.replicas[index].awaits_log() {
-            return self.request(group, Request::Execute { reply_to, operation });
-        }
-        // How far it will walk cannot be told yet: what it wants may be lent.
-        self.run_aside(reply_to, operation, touches);
-    }
-
-    /// Makes room for a command on keys, if it needs any, and parses it. `None`: the error is written.
-    pub(crate) fn accept<'a>(
-        &mut self,
-        connection: &mut Connection,
-        spec: &Spec,
-        args: Args<'a>,
-    ) -> Option<Command<'a>> {
-        let mut out = connection.writer();
-        if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
-            ReplyError::OutOfMemory.write(&mut out);
-            return None;
-        }
-        let parse = spec.parse.expect("a command on keys has a parser");
-        parse(args).map_err(|error| error.write(&mut out)).ok()
-    }
-
-    /// A command that may wait, outside of `MULTI`.
-    pub(crate) fn on_blocking(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
-        let Some(command) = self.accept(connection, spec, args) else {
-            return;
-        };
-        let is_tried = self.cx.local.is_one_step(spec, args, &Scope::Cluster);
-        let db = connection.session.db;
-        if is_tried
-            && crate::offload::is_heavy(&self.cx, db, spec, args, &command)
-            && self.cx.local.has_alone(spec, args)
-        {
-            // There is something to pop, and much of it: it will not wait.
-            let operation = connection.session.operation(spec, args);
-            return self.begin(connection, Program::single(operation));
-        }
-        if is_tried {
-            let target = connection.pipeline.target();
-            let start = target.len();
-            let mut out = Writer::new(target, connection.session.protocol);
-            crate::local_fast_path::run_here(
-                &mut self.cx,
-                db,
-                spec,
-                args,
-                &command,
-                &Scope::Cluster,
-                &mut out,
-            );
-            self.tell_noted();
-            if !keyspace::is_nil(&target[start..]) {
-                return;
-            }
-            target.truncate(start);
-        }
-        let timeout = match command {
-            Command::Blocking(blocking) => blocking.timeout_millis,
-            _ => None,
-        };
-        let reply_to = self.cx.reserve(connection);
-        connection.session.is_waiting = true;
-        connection.session.info.set_blocked(true);
-        let spent = self.cx.postpone_time();
-        let waiting = Waiting {
-            reply_to,
-            client: connection.session.info.id,
-            operation: connection.session.operation(spec, args),
-            timeout_millis: timeout,
-            spent,
-        };
-        self.blocking.block(&mut self.cx, waiting, is_tried);
-        self.route();
-    }
-
-    /// A command over several groups.
-    fn on_several(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
-        let Some(command) = self.accept(connection, spec, args) else {
-            return;
-        };
-        if self.last_agent.send(
-            &mut self.cx,
-            &mut self.coordinator,
-            connection,
-            spec,
-            args,
-            &command,
-        ) {
-            return;
-        }
-        let scope = self.cx.scope(&connection.session);
-        let db = connection.session.db;
-        if self.cx.local.is_one_step(spec, args, &scope)
-            && !crate::offload::is_heavy(&self.cx, db, spec, args, &command)
-        {
-            let out = &mut connection.writer();
-            crate::local_fast_path::run_here(&mut self.cx, db, spec, args, &command, &scope, out);
-            return self.tell_noted();
-        }
-        let mut program = Program::single(connection.session.operation(spec, args));
-        if let Command::MSetNx { pairs } = command {
-            program.conditions = absent(db, pairs);
-        }
-        program.scope = scope;
-        self.begin(connection, program);
-    }
-
-    /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
-    /// other keys than theirs, and on keys alone.
-    fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-        let is_busy = self.cx.view.is_spread || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
-        // What shares a transaction locks for as long as one does.
-        let is_busy = is_busy && !(self.cx.view.is_spread && combining::is_combined(spec));
-        let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
-        // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
-        let may_wait = spec.flags.contains(command::Flags::BLOCKING);
-        session.block.is_none()
-            && spec.route == Route::Keys
-            && begins_none
-            && !may_wait
-            && !any_slot(spec, args, |slot| session.busy.holds(slot))
-    }
-
-    /// Looks at the lines of keys that were filled since the last time. Called right behind each command.
-    #[inline]
-    pub(crate) fn serve_waiters(&mut self) {
-        if self.blocking.is_awaited() {
-            self.blocking.serve(&mut self.cx);
-            self.route();
-        }
     }
 
     /// The connection ends: nobody waits any more.
@@ -725,23 +434,140 @@ impl Gateway {
         self.pubsub.stop_listening(&mut self.cx, session);
     }
 
-    /// Shows a command that was carried out to those who watch.
-    #[inline]
-    pub(crate) fn show(&mut self, session: &Session, db: Db, spec: &'static Spec, args: Args<'_>) {
-        monitor::show(&mut self.cx, &self.pubsub, session, db, spec, args);
+    /// Does a piece of the background work. `true` if there is more to do right away.
+    pub fn cron(&mut self) -> bool {
+        let Gateway {
+            cx, seats, maxmemory, ..
+        } = self;
+        let mut more = cron::expire_and_free(cx, seats);
+        notify::tell_noted(cx, &mut self.pubsub);
+        if maxmemory.evicts() && self.pausing.pause.is_none() {
+            more |= cron::evict(cx, seats, maxmemory);
+            self.tell_noted();
+        }
+        more
     }
 
-    /// Sends what happened in a group of this worker during the call that was just made.
-    #[inline]
-    pub(crate) fn tell(&mut self, index: usize) {
-        self.cx.local.note_events(index);
-        self.tell_noted();
+    /// Writes down what the worker's groups hold and count, if anything has happened in them since it was last called, or if
+    /// `is_overdue`: groups that nobody uses cost next to nothing.
+    pub fn keep_stats(&mut self, is_overdue: bool) {
+        if self.cx.is_active() || is_overdue {
+            self.refresh_stats();
+        }
     }
 
-    /// Sends what was noted to be told.
+    /// Writes down what the worker's groups hold and count, for those who read [`WorkerStats`].
+    pub fn refresh_stats(&mut self) {
+        let Gateway {
+            cx,
+            maxmemory,
+            seats,
+            group_clients,
+            peers,
+            ..
+        } = self;
+        maxmemory.changed = Changed::Any;
+        maxmemory.refresh(&cx.local.replicas, &cx.stats);
+        ClusterStats::refresh(cx, seats, group_clients, peers);
+        TransactionStats::refresh(cx, &self.coordinator, &self.last_agent);
+        cx.refresh_stats(self.blocking.count() + self.blocking.replica_waits.len());
+    }
+
+    /// Whether there are answers or messages for this worker's connections.
     #[inline]
-    pub(crate) fn tell_noted(&mut self) {
-        notify::tell_noted(&mut self.cx, &mut self.pubsub);
+    pub fn has_deliveries(&self) -> bool {
+        !self.cx.outbox.deliveries.is_empty()
+    }
+
+    /// The next answer for one of this worker's connections; see [`Gateway::deliver`].
+    pub fn next_delivery(&mut self) -> Option<Delivery> {
+        loop {
+            let delivery = self.cx.outbox.deliveries.pop_front()?;
+            if self.scans.is_empty() {
+                return Some(delivery);
+            }
+            let delivery = self.scans.on_scanned(&mut self.cx, delivery);
+            // It may ask somebody else.
+            self.route();
+            if delivery.is_some() {
+                return delivery;
+            }
+        }
+    }
+
+    /// Gives a connection an answer that it waited for. The driver then lets it go on ([`Gateway::resume`]).
+    pub fn deliver(&mut self, connection: &mut Connection, delivery: Delivery) {
+        delivery::deliver(self, connection, delivery);
+    }
+
+    /// The offload jobs that are to be run, for the driver.
+    #[inline]
+    pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
+        std::mem::take(&mut self.cx.outbox.offload_jobs)
+    }
+
+    /// An offload job was run.
+    pub fn on_offload_job(&mut self, offload_job: OffloadJob) {
+        match offload_job.0 {
+            Work::Lent(lent) => self.coordinator.give_back(&mut self.cx, *lent),
+            Work::Fetched(evaluation) => self.coordinator.on_evaluated(&mut self.cx, *evaluation),
+        }
+        self.route();
+        self.pump();
+        // Nothing may be left to carry on, and yet a key was filled.
+        self.serve_waiters();
+    }
+
+    /// What the meta group is to set.
+    pub fn take_wishes(&mut self) -> Vec<Wish> {
+        self.fanout.take_wishes()
+    }
+
+    /// The meta group has done what was wished, or it is not known whether it will.
+    /// With the versions that it has given to the settings, in their order.
+    pub fn on_wish(&mut self, id: u64, versions: Option<Vec<u64>>) {
+        self.fanout.on_wish(&mut self.cx, id, versions);
+        self.route();
+    }
+
+    /// Puts a message into the mailbox batch for `worker`.
+    pub fn send(&mut self, worker: u16, message: Message) {
+        self.cx.send(worker, message);
+    }
+
+    /// The mailbox batches for `worker`, oldest first; the driver takes what the queue has room for.
+    pub fn post(&mut self, worker: u16) -> &mut VecDeque<MailboxBatch> {
+        &mut self.cx.outbox.posts[usize::from(worker)]
+    }
+
+    /// Mailbox batches that did not fit into queues yet. While there are many, the driver reads no more from clients.
+    pub fn backlog(&self) -> usize {
+        self.cx.outbox.posts.iter().map(VecDeque::len).max().unwrap_or(0)
+    }
+
+    /// Takes an emptied mailbox batch back, to be used again.
+    pub fn recycle(&mut self, mailbox_batch: MailboxBatch) {
+        self.cx.outbox.recycle(mailbox_batch);
+    }
+
+    /// Handles a mailbox batch's messages; answers to connections and connections to adopt are handed to `driver`.
+    pub fn receive(
+        &mut self,
+        from: u16,
+        mailbox_batch: &mut MailboxBatch,
+        driver: &mut dyn FnMut(Incoming<'_>),
+    ) {
+        self.follow_settings();
+        let messages = std::mem::take(&mut mailbox_batch.messages);
+        self.cx.stats.hops.add(messages.len() as u64);
+        self.cx.open_span();
+        for message in messages {
+            self.on_message(from, message, mailbox_batch, driver);
+            self.route();
+            self.serve_waiters();
+        }
+        self.cx.close_span();
+        self.pump();
     }
 
     /// Whether a pause ended since this was last asked: connections with [`Session::is_paused`] are to go on.
@@ -789,7 +615,7 @@ impl Gateway {
             self.seats.on_standstill(&mut self.cx, span);
         }
         self.peers.tell_wall_clock(&mut self.cx, own);
-        self.end_overdue_questions(now);
+        self.fanout.end_overdue_questions(&mut self.cx);
         for node in self.cx.view.newly_silent(now) {
             self.seats.on_silence(&mut self.cx, node);
         }
@@ -813,8 +639,9 @@ impl Gateway {
         if visits.has_touched() {
             return Some(self.cx.now);
         }
-        let is_waiting =
-            self.has_questions() || !self.coordinator.is_empty() || self.coordinator.recoveries.len() > 0;
+        let is_waiting = self.fanout.has_questions()
+            || !self.coordinator.is_empty()
+            || self.coordinator.recoveries.len() > 0;
         let first = visits.first_kept().into_iter();
         let first = first.chain(self.peers.next_beat(&self.cx));
         let next = first.fold(visits.next_tick(is_waiting), Monotonic::min);
@@ -929,9 +756,10 @@ impl Gateway {
         self.cx.view.on_link(node, is_up, self.cx.now);
         if is_up {
             self.peers.on_link_up(node, self.cx.now);
-            self.ask_unsent(node);
+            self.fanout.ask_unsent(&mut self.cx, node);
         } else {
-            self.end_questions_to(node);
+            self.fanout.end_questions_to(&mut self.cx, node);
+            self.route();
         }
         if self.cx.view.layout.is_some() {
             (0..self.cx.local.replicas.len()).for_each(|index| self.on_group_link(index, node, is_up));
@@ -1066,105 +894,6 @@ fn frame(source: &Bytes, frame: &[u8]) -> Option<Bytes> {
     is_most.then(|| source.slice_ref(frame))
 }
 
-/// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
-#[inline]
-pub(crate) fn note_sent(connection: &mut Connection, spec: &Spec, args: Args<'_>) {
-    let is_settled = connection.pipeline.is_settled();
-    let kind = if spec.flags.contains(Flags::WRITE) {
-        SentKind::Write
-    } else if is_free(connection, spec, args) {
-        SentKind::FreeRead
-    } else {
-        SentKind::OrderedRead
-    };
-    if let Some(position) = command::only_key(spec) {
-        let slot = ids::Slot::of_key(args.arg(position));
-        return connection.session.sent.add(slot, kind, is_settled);
-    }
-    let mut is_first = true;
-    command::keys(spec, args, &mut |position, _| {
-        let slot = ids::Slot::of_key(args.arg(position));
-        connection.session.sent.add(slot, kind, is_settled && is_first);
-        is_first = false;
-    });
-}
-
-/// Whether a command only reads, and need not be behind anything that its connection has under way on the same slots: neither a
-/// write nor a read that is behind one.
-pub(crate) fn is_free(connection: &Connection, spec: &Spec, args: Args<'_>) -> bool {
-    let sent = &connection.session.sent;
-    !spec.flags.contains(Flags::WRITE)
-        && (connection.pipeline.is_settled()
-            || mutations::is(mutations::Mutation::OwnWriteNotAwaited)
-            || !any_slot(spec, args, |slot| sent.may_order(slot)))
-}
-
-/// Whether this is so of the slot of any key of a command.
-#[inline]
-fn any_slot(spec: &Spec, args: Args<'_>, mut is_so: impl FnMut(ids::Slot) -> bool) -> bool {
-    let mut any = false;
-    command::keys(spec, args, &mut |position, _| {
-        any = any || is_so(ids::Slot::of_key(args.arg(position)));
-    });
-    any
-}
-
-/// Whether a command only reads, and its connection has nothing under way on the same slots: answered at once, it comes behind
-/// whatever was asked before it.
-pub(crate) fn is_untouched(connection: &Connection, spec: &Spec, args: Args<'_>) -> bool {
-    let sent = &connection.session.sent;
-    !spec.flags.contains(Flags::WRITE)
-        && (connection.pipeline.is_settled() || !any_slot(spec, args, |slot| sent.may_hold(slot)))
-}
-
-/// Whether a plain write would come behind a read of the same connection that was not answered, of the same slot. Where groups
-/// are led elsewhere a read may have to be asked again, when the write is done: the write waits for it. A client of the
-/// cluster endpoint is told to try again.
-fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-    session.sent.has_reads()
-        && spec.flags.contains(Flags::WRITE)
-        && spec.route == Route::Keys
-        && session.block.is_none()
-        && session.endpoint == Endpoint::AnyNode
-        && any_slot(spec, args, |slot| session.sent.may_read(slot))
-}
-
-/// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:
-/// if it is one for several groups, and they have a key in common.
-#[inline]
-fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-    if spec.id == CommandId::Wait {
-        // It tells of the writes before it, whatever their keys.
-        return true;
-    }
-    let is_plain = spec.route == Route::Keys
-        && spec.spread == Spread::Single
-        && session.naming == Naming::Nothing
-        && !names_more(spec, args);
-    !is_plain && !session.sent.is_empty() && is_among_sent(session, spec, args)
-}
-
-fn is_among_sent(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-    let is_among = |spec: &Spec, args: Args<'_>| {
-        spec.route == Route::Everywhere
-            || names_more(spec, args)
-            || spec.route == Route::Keys && any_slot(spec, args, |slot| session.sent.may_hold(slot))
-    };
-    match &session.block {
-        None => is_among(spec, args),
-        Some(_) if spec.id != CommandId::Exec => false,
-        Some(block) => {
-            let mut commands = block.commands.iter();
-            commands.any(|queued| is_among(queued.spec, queued.args.as_args()))
-        }
-    }
-}
-
-/// Whether a command counts as use of its keys.
-pub(crate) fn touches(session: &Session, spec: &Spec) -> bool {
-    !session.no_touch || spec.id == CommandId::Touch
-}
-
 /// What the settings say of collections that are kept small. Larger numbers than can be counted mean "always".
 fn compactness(settings: &Settings) -> Compactness {
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
@@ -1179,17 +908,4 @@ fn compactness(settings: &Settings) -> Compactness {
         list_node_size: settings.list_max_listpack_size,
         sparse_bytes: number(settings.hll_sparse_max_bytes),
     }
-}
-
-fn absent(db: Db, pairs: Args<'_>) -> Vec<Condition> {
-    pairs
-        .iter()
-        .step_by(2)
-        .map(|key| Condition::Absent { db, key: key.into() })
-        .collect()
-}
-
-/// Too many requests wait for locks of one group. The command was certainly not carried out.
-pub(crate) fn busy(out: &mut Writer<'_>) {
-    out.error("TRYAGAIN too many commands wait for a transaction on these keys");
 }

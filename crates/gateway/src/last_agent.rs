@@ -24,7 +24,6 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::delivery::Delivery;
-use crate::gateway::touches;
 use crate::notify;
 use crate::pipeline::Pipeline;
 use crate::program::{Program, key_step};
@@ -148,14 +147,14 @@ impl LastAgent {
         let Some(worker) = decider(cx, spec, args, &slots) else {
             return false;
         };
-        connection.session.busy.begin(slots.iter().copied());
+        connection.session.in_flight.busy.begin(slots.iter().copied());
         let (txn, priority) = coordinator.new_transaction(cx);
         let sent = Sent {
             txn,
             reply_to: cx.reserve(connection),
             operation: connection.session.operation(spec, args),
             slots,
-            touches: touches(&connection.session, spec),
+            touches: connection.session.touches(spec),
             tries: LastAgent::TRIES_MAX,
         };
         self.send_part(cx, worker, sent, priority);

@@ -9,13 +9,14 @@
 //! `cluster/` the clients of groups, the seats of replicas and the other nodes. Their handlers are handed one `Context`: what all
 //! of them read, the groups of the worker, and the outbox for what they say. What remains of [`Gateway`] goes between them.
 //!
-//! Reading order: `context.rs`, `cluster_view.rs`, `local_groups.rs` and `outbox.rs`, `gateway.rs` (from bytes to a group),
-//! `pipeline.rs` (replies in order), `router.rs` (what groups are asked and answer), `program.rs`, `local_fast_path.rs`,
-//! `last_agent.rs`, `coordinator.rs` and `recovery.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs`
-//! (`MULTI`), `blocking.rs`, `wait.rs` and `watches.rs` (clients that wait), `offload.rs` and `evaluation.rs` (commands that
-//! another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers itself), `endpoint.rs` and
-//! `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs`, `notify.rs` and `monitor.rs` (what
-//! is told without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how long commands take).
+//! Reading order: `context.rs`, `cluster_view.rs`, `local_groups.rs` and `outbox.rs`, `gateway.rs` (what a driver calls),
+//! `session.rs` and `in_flight.rs` (a client's state), `dispatch.rs` (where its command goes), `pipeline.rs` (replies in order),
+//! `router.rs` (between machines, workers and nodes), `program.rs`, `local_fast_path.rs`, `last_agent.rs`, `coordinator.rs` and
+//! `recovery.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs` (`MULTI`), `blocking.rs`, `wait.rs` and
+//! `watches.rs` (clients that wait), `offload.rs` and `evaluation.rs` (commands that another thread carries out), `commands.rs`
+//! (what the gateway answers itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of
+//! it), `pubsub.rs`, `notify.rs` and `monitor.rs` (what is told without being asked), `cross_protocol.rs` (HTTP, which is turned
+//! away), `timing.rs` (how long commands take).
 
 mod blocking;
 mod client;
@@ -29,15 +30,16 @@ mod coordinator;
 mod cron;
 mod cross_protocol;
 mod delivery;
+mod dispatch;
 mod endpoint;
 mod error_counts;
 mod evaluation;
-mod exchange;
 mod fanout;
 mod gateway;
 mod gather;
 mod group_times;
 mod idempotency;
+mod in_flight;
 mod key_counts;
 mod last_agent;
 mod latency;

@@ -107,6 +107,12 @@ impl LocalGroups {
         self.visits.touch_keeping(now, keeps);
     }
 
+    /// Sets back what the groups count.
+    pub(crate) fn reset_counters(&mut self) {
+        let replicas = self.replicas.iter_mut();
+        replicas.for_each(|replica| replica.state_mut().reset_counters());
+    }
+
     /// Whether the lookups that follow count as use of keys.
     pub(crate) fn touch(&mut self, touches: bool) {
         self.replicas

@@ -27,9 +27,9 @@ pub(crate) struct Outbox {
     pub(crate) offload_jobs: Vec<OffloadJob>,
     /// For other nodes.
     pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
-    /// What the seats of replicas have for the rest of the gateway, with the indices of their groups.
-    pub(crate) from_seats: VecDeque<(usize, SeatOutput)>,
-    /// For groups, wherever they live. With what follows and `from_seats`, the gateway sees to it before anything else is carried
+    /// What one machine tells others.
+    pub(crate) told: VecDeque<Told>,
+    /// For groups, wherever they live. With what follows and `told`, the gateway sees to it before anything else is carried
     /// out.
     pub(crate) requests: VecDeque<(GroupId, Request)>,
     /// To be begun, as transactions or within one group.
@@ -38,6 +38,16 @@ pub(crate) struct Outbox {
     pub(crate) finished: VecDeque<Finished>,
     /// What an operator is to be told.
     pub(crate) notices: Vec<String>,
+}
+
+/// What one machine tells others.
+pub(crate) enum Told {
+    /// The seat of a replica, by the index of its group.
+    Seat(usize, SeatOutput),
+    /// So many connections of another node were reached by a message.
+    Received(ReplyTo, u64),
+    /// What is set for the whole cluster has changed.
+    Settings,
 }
 
 /// A program that has come to its end.
@@ -57,7 +67,7 @@ impl Outbox {
             outputs: VecDeque::new(),
             offload_jobs: Vec::new(),
             peer_messages: Vec::new(),
-            from_seats: VecDeque::new(),
+            told: VecDeque::new(),
             requests: VecDeque::new(),
             programs: VecDeque::new(),
             finished: VecDeque::new(),

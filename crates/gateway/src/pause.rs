@@ -107,13 +107,13 @@ impl Pausing {
 
 /// A connection waits for the end of the pause.
 pub(crate) fn hold_back(cx: &Context, session: &mut Session) {
-    session.is_paused = true;
+    session.in_flight.is_paused = true;
     cx.stats.paused.add(1);
 }
 
 /// A connection waits no more for the end of a pause, if it did.
 pub(crate) fn go_on(cx: &Context, session: &mut Session) {
-    if std::mem::take(&mut session.is_paused) {
+    if std::mem::take(&mut session.in_flight.is_paused) {
         cx.stats.paused.set(cx.stats.paused.get() - 1);
     }
 }

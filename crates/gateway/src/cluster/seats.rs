@@ -22,6 +22,8 @@ use super::seat::Seat;
 use super::{HandoverImage, Layout};
 use crate::connection::Connection;
 use crate::context::Context;
+use crate::in_flight::is_untouched;
+use crate::outbox::Told;
 use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
@@ -469,7 +471,7 @@ impl Seats {
             ));
         }
         if was_installed {
-            cx.outbox.from_seats.push_back((index, SeatOutput::Installed));
+            tell(cx, index, SeatOutput::Installed);
         }
         self.is_news |= status.is_some() || members.is_some();
         self.note_scrub(cx, index, &differing, is_undecided);
@@ -513,7 +515,7 @@ impl Seats {
             respond(cx, index, to, response);
         }
         if status.is_some() {
-            cx.outbox.from_seats.push_back((index, SeatOutput::Follows));
+            tell(cx, index, SeatOutput::Follows);
             cx.local.visits.touch(index);
             self.end_waits_before_term(cx, index);
             if cx.local.replicas[index].leader().is_some() {
@@ -589,7 +591,7 @@ impl Seats {
 
     /// The replica of a seat has ended. Who leads is not asked any more before that is looked at anew.
     fn note_vacated(&mut self, cx: &mut Context, index: usize) {
-        cx.outbox.from_seats.push_back((index, SeatOutput::Vacated));
+        tell(cx, index, SeatOutput::Vacated);
         self.is_news = true;
         self.claims_changed = true;
         cx.local.visits.touch(index);
@@ -639,7 +641,7 @@ impl Seats {
     ) -> bool {
         let seat = &self.seats[index];
         let votes = |member: &Member| seat.incarnation.is_some_and(|me| member.members().is_voter(me));
-        session.reads_at_replicas
+        session.modes.reads_at_replicas
             && session.endpoint == crate::endpoint::Endpoint::Cluster
             && spec.flags.contains(command::Flags::READONLY)
             && cx.local.replicas[index]
@@ -786,10 +788,7 @@ impl Seats {
 /// Tells a gateway what became of its batch.
 fn respond(cx: &mut Context, index: usize, to: NodeId, mut response: BatchResponse) {
     if to == cx.view.me() {
-        return cx
-            .outbox
-            .from_seats
-            .push_back((index, SeatOutput::Response(response)));
+        return tell(cx, index, SeatOutput::Response(response));
     }
     if let BatchOutcome::NotLeader { leader } = &mut response.outcome {
         *leader = known_leader(&cx.local.replicas[index], cx.layout_of(index));
@@ -831,7 +830,7 @@ pub(crate) fn may_read_here(
         let member = cx.local.replicas[index].member();
         member.is_some_and(|member| member.may_read(now))
     };
-    let is_settled = || crate::gateway::is_untouched(connection, spec, args);
+    let is_settled = || is_untouched(connection, spec, args);
     // What a transaction holds is waited for at the member.
     let is_free = || {
         cx.local.replicas[index]
@@ -839,4 +838,8 @@ pub(crate) fn may_read_here(
             .admits(|| locks_of([(spec, args)], |_| true))
     };
     is_settled() && is_led() && is_free()
+}
+
+fn tell(cx: &mut Context, index: usize, output: SeatOutput) {
+    cx.outbox.told.push_back(Told::Seat(index, output));
 }

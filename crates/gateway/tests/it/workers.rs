@@ -182,7 +182,7 @@ impl Workers {
         self.gateways[worker].finish_cluster(Monotonic(self.now));
         self.deliver(worker);
         for client in (worker..CLIENTS).step_by(2) {
-            if self.clients[client].has_commands() && !self.clients[client].session.is_waiting {
+            if self.clients[client].has_commands() && !self.clients[client].session.is_waiting() {
                 self.gateways[worker].resume(&mut self.clients[client]);
                 self.deliver(worker);
             }
