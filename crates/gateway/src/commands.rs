@@ -17,10 +17,10 @@ mod server;
 mod slowlog;
 mod transaction;
 
+use crate::blocking::Blocking;
 use crate::gateway::Gateway;
 use crate::pubsub::{self, Kind};
 use crate::session::Session;
-use crate::wait::ReplicaWaits;
 use command::{CommandId, ReplyError, Spec};
 use resp::{Args, Writer};
 
@@ -120,7 +120,7 @@ fn answer_own(
         }
         CommandId::ConfigRewrite => config::rewrite(cx, w)?,
         CommandId::Time => server::time(cx, w),
-        CommandId::Wait => ReplicaWaits::at_once(cx, args, w)?,
+        CommandId::Wait => Blocking::wait_at_once(cx, args, w)?,
         CommandId::MemoryStats => {
             gateway.refresh_stats();
             memory::stats(&gateway.cx, w);

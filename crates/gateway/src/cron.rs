@@ -46,5 +46,5 @@ pub(crate) fn evict(cx: &mut Context, seats: &mut Seats, maxmemory: &mut Maxmemo
         return false;
     }
     maxmemory.make_room(cx, false);
-    cx.shared.counted_memory() > maxmemory.bytes_max
+    maxmemory.is_exceeded(cx)
 }

@@ -252,6 +252,7 @@ pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delive
         Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
     };
     session.in_flight.is_waiting = false;
+    debug_assert_eq!(session.in_flight.check(), Ok(()));
     connection.pipeline.complete_with(reply_to.sequence, bytes);
 }
 

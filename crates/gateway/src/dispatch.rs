@@ -27,7 +27,6 @@ use crate::offload;
 use crate::program::{Program, group_of_key, names_more};
 use crate::pubsub::Kind;
 use crate::scan::Next;
-use crate::session::Session;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec};
 use ids::{Db, GroupId, RequestUuid};
 use replica::{Condition, locks_of};
@@ -177,7 +176,7 @@ impl<'a> Dispatch<'a> {
                 ReplyError::OutOfMemory.write(&mut self.writer());
                 return false;
             }
-            self.gateway.maxmemory.changed = Changed::One(index);
+            self.gateway.maxmemory.note_changed(Changed::One(index));
         }
         true
     }
@@ -446,7 +445,7 @@ impl<'a> Dispatch<'a> {
                     commands::info::counts_keys(args) && connection.session.endpoint == Endpoint::AnyNode;
                 fanout.count_keys(cx, reply_to, args, is_for_all);
             }
-            CommandId::Wait => blocking.replica_waits.on_wait(cx, connection, spec, args),
+            CommandId::Wait => blocking.on_wait(cx, connection, spec, args),
             CommandId::Publish => pubsub.on_publish(cx, fanout, connection, (Kind::Channel, args)),
             CommandId::SPublish => pubsub.on_publish(cx, fanout, connection, (Kind::ShardChannel, args)),
             CommandId::SSubscribe => {
@@ -478,13 +477,6 @@ pub(crate) fn refuse(cx: &mut Context, connection: &mut Connection, error: &Repl
         block.is_broken = true;
     }
     error.write(&mut connection.writer());
-}
-
-impl Session {
-    /// Whether a command counts as use of its keys.
-    pub(crate) fn touches(&self, spec: &Spec) -> bool {
-        !self.modes.no_touch || spec.id == CommandId::Touch
-    }
 }
 
 fn absent(db: Db, pairs: Args<'_>) -> Vec<Condition> {

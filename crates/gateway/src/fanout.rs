@@ -350,6 +350,28 @@ impl Fanout {
         (nodes.len(), Vec::new())
     }
 
+    /// Says whether a command waits for other answers than those that questions were asked for.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut left: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+        for asking in self
+            .questions
+            .values()
+            .filter(|asking| asking.purpose == Purpose::Part)
+        {
+            *left.entry(asking.reply_to.place()).or_default() += 1;
+        }
+        let waiting = self
+            .gathered
+            .iter()
+            .map(|(place, gathered)| (*place, gathered.left));
+        match left.iter().map(|(place, left)| (*place, *left)).eq(waiting) {
+            true => self.infos.check(),
+            false => Err(format!(
+                "questions are open of {left:?}, and others are waited for"
+            )),
+        }
+    }
+
     fn note_question(&mut self, cx: &mut Context, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
         let until = cx.now.after(PATIENCE);
         self.asked += 1;

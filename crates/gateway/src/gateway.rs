@@ -24,7 +24,7 @@ use crate::last_agent::LastAgent;
 use crate::maxmemory::{Changed, Maxmemory};
 use crate::message::{MailboxBatch, Message};
 use crate::multi::{self, Watching};
-use crate::notify::{self, Notify};
+use crate::notify;
 use crate::offload::{OffloadJob, Work};
 use crate::pause::{self, Pausing};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
@@ -117,7 +117,7 @@ impl Gateway {
     /// Begins a turn of the worker's loop.
     #[inline]
     pub fn begin_turn(&mut self, now: ids::UnixMillis) {
-        self.maxmemory.changed = Changed::Any;
+        self.maxmemory.note_changed(Changed::Any);
         self.cx.stats.turns.add(1);
         self.cx.turn.number += 1;
         self.cx.turn.now = now;
@@ -156,11 +156,10 @@ impl Gateway {
         let version = shared.settings_version();
         settings.follow(shared.settings(), version);
         self.maxmemory.follow(settings);
-        self.pubsub.notify = Notify::new(settings);
-        turn.notify = self.pubsub.notify.classes;
+        turn.notify = self.pubsub.follow(settings);
         // Groups are told of the world once a turn, and it is another one from here on.
         turn.number += 1;
-        turn.lfu = self.maxmemory.policy.is_lfu().then(|| LfuParameters {
+        turn.lfu = self.maxmemory.is_lfu().then(|| LfuParameters {
             log_factor: settings.lfu_log_factor,
             decay_minutes: settings.lfu_decay_time_minutes,
         });
@@ -234,7 +233,7 @@ impl Gateway {
         self.follow_settings();
         let output_max = connection.session.output_limit(&self.cx.settings);
         let turn_output_bytes = self.turn_output_bytes();
-        let compared = self.pubsub.compared;
+        let compared = self.pubsub.compared();
         let mut looked_at = 0;
         self.cx.open_span();
         while at < bytes.len() {
@@ -251,7 +250,7 @@ impl Gateway {
                 break;
             }
             if self.cx.outbox.deliveries.len() >= Gateway::DELIVERIES_MAX
-                || self.pubsub.compared - compared >= Gateway::COMPARED_MAX
+                || self.pubsub.compared() - compared >= Gateway::COMPARED_MAX
             {
                 break;
             }
@@ -289,7 +288,7 @@ impl Gateway {
                             break;
                         }
                         let is_postponed = |spec| self.pausing.is_postponed(session, spec);
-                        if self.pausing.pause.is_some() && spec.is_some_and(is_postponed) {
+                        if self.pausing.is_on() && spec.is_some_and(is_postponed) {
                             pause::hold_back(&self.cx, session);
                             break;
                         }
@@ -400,7 +399,6 @@ impl Gateway {
 
     /// The connection ends: nobody waits any more.
     pub fn forget_connection(&mut self, connection: u64) {
-        self.blocking.replica_waits.forget(connection);
         self.blocking.forget(&mut self.cx, connection);
         self.route();
     }
@@ -409,14 +407,13 @@ impl Gateway {
     /// the connection is to be closed. If it waits only for its command to be tried, a
     /// [`Delivery::HungUp`](crate::Delivery::HungUp) says later when there was nothing.
     pub fn hangs_up(&mut self, connection: u64) -> bool {
-        self.blocking.replica_waits.forget(connection) || self.blocking.hangs_up(connection)
+        self.blocking.hangs_up(connection)
     }
 
     /// Ends the waits whose time has come. Called every turn.
     #[inline]
     pub fn end_waits(&mut self) {
         if self.next_wait_ends() == Some(0) {
-            self.blocking.replica_waits.end_late(&mut self.cx);
             self.blocking.end_late(&mut self.cx);
             self.route();
         }
@@ -424,8 +421,7 @@ impl Gateway {
 
     /// In how many nanoseconds the first wait ends.
     pub fn next_wait_ends(&self) -> Option<u64> {
-        let first = self.blocking.first_deadline().into_iter();
-        let first = first.chain(self.blocking.replica_waits.first_deadline()).min()?;
+        let first = self.blocking.first_deadline()?;
         Some(first.saturating_sub(self.cx.timing.now()))
     }
 
@@ -441,7 +437,7 @@ impl Gateway {
         } = self;
         let mut more = cron::expire_and_free(cx, seats);
         notify::tell_noted(cx, &mut self.pubsub);
-        if maxmemory.evicts() && self.pausing.pause.is_none() {
+        if maxmemory.evicts() && !self.pausing.is_on() {
             more |= cron::evict(cx, seats, maxmemory);
             self.tell_noted();
         }
@@ -466,11 +462,11 @@ impl Gateway {
             peers,
             ..
         } = self;
-        maxmemory.changed = Changed::Any;
+        maxmemory.note_changed(Changed::Any);
         maxmemory.refresh(&cx.local.replicas, &cx.stats);
         ClusterStats::refresh(cx, seats, group_clients, peers);
         TransactionStats::refresh(cx, &self.coordinator, &self.last_agent);
-        cx.refresh_stats(self.blocking.count() + self.blocking.replica_waits.len());
+        cx.refresh_stats(self.blocking.count());
     }
 
     /// Whether there are answers or messages for this worker's connections.
@@ -582,7 +578,7 @@ impl Gateway {
 
     /// When the pause under way ends.
     pub fn paused_until(&self) -> Option<UnixMillis> {
-        self.pausing.pause.map(|pause| pause.until)
+        self.pausing.until()
     }
 
     /// Whether requests wait for locks in this worker's groups.
@@ -639,9 +635,7 @@ impl Gateway {
         if visits.has_touched() {
             return Some(self.cx.now);
         }
-        let is_waiting = self.fanout.has_questions()
-            || !self.coordinator.is_empty()
-            || self.coordinator.recoveries.len() > 0;
+        let is_waiting = self.fanout.has_questions() || self.coordinator.has_timers();
         let first = visits.first_kept().into_iter();
         let first = first.chain(self.peers.next_beat(&self.cx));
         let next = first.fold(visits.next_tick(is_waiting), Monotonic::min);
@@ -703,7 +697,7 @@ impl Gateway {
             self.group_clients.on_layout(&mut self.cx, index);
             self.route();
         }
-        self.blocking.replica_waits.on_layout(&mut self.cx);
+        self.blocking.on_new_layout(&mut self.cx);
         // They may have linked before this node heard of them.
         for node in new
             .into_iter()
@@ -827,24 +821,35 @@ impl Gateway {
 
     /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
     pub fn replica_views(&self) -> impl Iterator<Item = ReplicaView<'_>> {
-        self.seats.replica_views(&self.cx)
+        ReplicaView::all(&self.seats, &self.cx)
     }
 
     /// The transactions that this worker sees to, as a coordinator or in its coordinator's place, in words. Nothing at rest.
     pub fn seen_to(&self) -> Vec<String> {
-        let mut all = self.coordinator.in_words();
-        all.extend(self.coordinator.recoveries.in_words());
-        all
+        self.coordinator.in_words()
     }
 
     /// Says what does not hold of this worker's machines, for checks after every step.
     pub fn check(&self) -> Result<(), String> {
-        self.coordinator.check()?;
-        self.blocking.check()?;
-        self.cx.local.visits.check(self.cx.now)?;
-        self.group_clients.check(&self.cx)?;
-        self.peers.check(&self.cx)?;
-        self.seats.check(&self.cx)
+        let cx = &self.cx;
+        let checks = [
+            ("outbox", cx.outbox.check()),
+            ("visits", cx.local.visits.check(cx.now)),
+            ("maxmemory", self.maxmemory.check()),
+            ("coordinator", self.coordinator.check()),
+            ("combining", self.combining.check()),
+            ("last agent", self.last_agent.check()),
+            ("blocking", self.blocking.check()),
+            ("pubsub", self.pubsub.check()),
+            ("fanout", self.fanout.check()),
+            ("watching", self.watching.check()),
+            ("group clients", self.group_clients.check(cx)),
+            ("seats", self.seats.check(cx)),
+            ("peers", self.peers.check(cx)),
+        ];
+        checks
+            .into_iter()
+            .try_for_each(|(machine, checked)| checked.map_err(|what| format!("{machine}: {what}")))
     }
 
     /// Says what does not hold of the replicas here, for checks after every step.

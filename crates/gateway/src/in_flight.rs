@@ -26,6 +26,16 @@ pub(crate) struct InFlight {
     pub(crate) is_paused: bool,
 }
 
+impl InFlight {
+    /// Says which keys are held back by no transaction.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.busy.is_empty() && self.busy.bits.iter().any(|bits| *bits != 0) {
+            true => Err("keys are busy, and no transaction is under way".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
 /// The slots of commands that a connection sent to their groups, each to a single one, as far as they may not have been
 /// carried out yet. Where such a command waits for locks, it holds nothing, and a transaction that comes later may count as
 /// the older one: it must not begin before.

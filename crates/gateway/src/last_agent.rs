@@ -84,6 +84,20 @@ impl LastAgent {
         }
     }
 
+    /// Says whether parts were not sent in the order of their numbers, in which they are answered.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_ordered = |sent: &VecDeque<Sent>| {
+            let numbers = sent.iter().map(|sent| sent.txn.seq);
+            numbers.is_sorted_by(|a, b| a < b)
+        };
+        match self.sent.iter().position(|sent| !is_ordered(sent)) {
+            None => Ok(()),
+            Some(worker) => Err(format!(
+                "worker {worker} has parts in another order than that of their numbers"
+            )),
+        }
+    }
+
     /// Whether there are so many that more of them would mostly meet each other.
     pub(crate) fn is_busy(&self) -> bool {
         self.len() >= LastAgent::FEW

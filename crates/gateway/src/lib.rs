@@ -12,8 +12,8 @@
 //! Reading order: `context.rs`, `cluster_view.rs`, `local_groups.rs` and `outbox.rs`, `gateway.rs` (what a driver calls),
 //! `session.rs` and `in_flight.rs` (a client's state), `dispatch.rs` (where its command goes), `pipeline.rs` (replies in order),
 //! `router.rs` (between machines, workers and nodes), `program.rs`, `local_fast_path.rs`, `last_agent.rs`, `coordinator.rs` and
-//! `recovery.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs` (`MULTI`), `blocking.rs`, `wait.rs` and
-//! `watches.rs` (clients that wait), `offload.rs` and `evaluation.rs` (commands that another thread carries out), `commands.rs`
+//! `coordinator/recovery.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs` (`MULTI`), `blocking.rs` and what lies
+//! in its folder (clients that wait), `offload.rs` and `evaluation.rs` (commands that another thread carries out), `commands.rs`
 //! (what the gateway answers itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of
 //! it), `pubsub.rs`, `notify.rs` and `monitor.rs` (what is told without being asked), `cross_protocol.rs` (HTTP, which is turned
 //! away), `timing.rs` (how long commands take).
@@ -59,7 +59,6 @@ mod pipeline;
 mod plan;
 mod program;
 mod pubsub;
-mod recovery;
 mod router;
 mod scan;
 mod secret;
@@ -70,8 +69,6 @@ mod stats;
 mod timing;
 mod topology;
 mod transaction_stats;
-mod wait;
-mod watches;
 
 pub use client::{ClientInfo, Clients, Labels};
 pub use cluster::{ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView};

@@ -201,6 +201,11 @@ impl Watching {
             .extend(watched.map(|watched| Delivery::Watched { reply_to, watched }));
     }
 
+    /// Says whether a `WATCH` waits for nobody.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.0.check()
+    }
+
     /// A group could not be asked for the versions of keys. The client is told of the first one.
     pub(crate) fn on_failed(&mut self, cx: &mut Context, reply_to: ReplyTo, error: &'static str) {
         if self.0.forget(reply_to) {

@@ -75,6 +75,22 @@ impl Outbox {
         }
     }
 
+    /// Says whether something was left that the gateway sees to before anything else is carried out.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let left = [
+            self.requests.len(),
+            self.programs.len(),
+            self.finished.len(),
+            self.told.len(),
+        ];
+        match left == [0; 4] {
+            true => Ok(()),
+            false => Err(format!(
+                "{left:?} requests, programs, ends and messages between machines are left"
+            )),
+        }
+    }
+
     /// The mailbox batch for `worker` that is being filled.
     pub(crate) fn mailbox_batch(&mut self, worker: u16) -> &mut MailboxBatch {
         let post = &mut self.posts[usize::from(worker)];

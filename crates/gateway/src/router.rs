@@ -245,7 +245,7 @@ impl Gateway {
         if self.blocking.on_tried(&mut self.cx, reply_to, &bytes) {
             return;
         }
-        let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
+        let Some(program) = self.coordinator.take_block(reply_to) else {
             let reply = bytes.into();
             return self.cx.deliver(Delivery::Replied {
                 reply_to,
@@ -277,7 +277,7 @@ impl Gateway {
     }
 
     fn on_answered(&mut self, reply_to: ReplyTo, replies: Option<Replies>) {
-        let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
+        let Some(program) = self.coordinator.take_block(reply_to) else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();
             if self.blocking.on_tried(&mut self.cx, reply_to, &bytes) {
@@ -310,7 +310,7 @@ impl Gateway {
 
     /// Commands within one group would hold its worker up there.
     fn on_too_large(&mut self, reply_to: ReplyTo) {
-        let program = self.coordinator.blocks.remove(&reply_to.place());
+        let program = self.coordinator.take_block(reply_to);
         let program = program.expect("it waits for its group");
         let extent = program.extent(self.cx.groups);
         self.coordinator
@@ -331,11 +331,11 @@ impl Gateway {
     fn on_seat_output(&mut self, index: usize, output: SeatOutput) {
         match output {
             SeatOutput::Installed => {
-                self.maxmemory.changed = Changed::Any;
+                self.maxmemory.note_changed(Changed::Any);
                 self.blocking.all_filled(&mut self.cx, index);
             }
             SeatOutput::Vacated => {
-                self.maxmemory.changed = Changed::Any;
+                self.maxmemory.note_changed(Changed::Any);
                 self.group_clients.on_vacated(index);
             }
             SeatOutput::Response(response) => {
@@ -433,7 +433,7 @@ impl Gateway {
             self.seats.on_batch(&mut self.cx, index, sender, batch);
             self.route();
         }
-        if self.pausing.pause.is_none()
+        if !self.pausing.is_on()
             && let Some(writes) = self.cx.local.replicas[index].leader().map(Member::next_bytes)
         {
             for (db, key) in self.maxmemory.victims_for_entry(&mut self.cx, index, writes) {
@@ -558,7 +558,7 @@ impl Gateway {
                     seq,
                     &mailbox_batch.asked(&command),
                 );
-                self.maxmemory.changed = Changed::Any;
+                self.maxmemory.note_changed(Changed::Any);
                 self.cx
                     .timing
                     .leave_out(self.cx.timing.now().saturating_sub(began));
@@ -569,7 +569,7 @@ impl Gateway {
                 let machines = (&mut self.coordinator, &mut self.pubsub);
                 self.last_agent
                     .on_decided(&mut self.cx, machines, from, seq, reply);
-                self.maxmemory.changed = Changed::Any;
+                self.maxmemory.note_changed(Changed::Any);
                 self.route();
                 self.cx
                     .timing
@@ -746,7 +746,7 @@ impl Gateway {
     /// Room for a command that needs memory. `false`: refuse.
     #[inline]
     pub(crate) fn make_room(&mut self) -> bool {
-        let is_paused = self.pausing.pause.is_some();
+        let is_paused = self.pausing.is_on();
         let has_room = self.maxmemory.make_room(&mut self.cx, is_paused);
         self.tell_noted();
         has_room

@@ -6,7 +6,7 @@ use crate::idempotency::Naming;
 use crate::in_flight::InFlight;
 use crate::pubsub::Listening;
 use bytes::Bytes;
-use command::Spec;
+use command::{CommandId, Spec};
 use ids::{Db, RequestUuid};
 use keyspace::KeyVersion;
 use replica::{Asked, Operation};
@@ -159,6 +159,11 @@ impl Session {
             args,
             frame,
         }
+    }
+
+    /// Whether a command counts as use of its keys.
+    pub(crate) fn touches(&self, spec: &Spec) -> bool {
+        !self.modes.no_touch || spec.id == CommandId::Touch
     }
 
     /// Whether a command that others must not overtake is under way: no more are read until it is answered.

@@ -58,14 +58,10 @@ impl TransactionStats {
     pub(crate) fn refresh(cx: &Context, coordinator: &Coordinator, last_agent: &LastAgent) {
         let now = cx.timing.now();
         let mut stats = TransactionStats {
-            in_flight: (coordinator.counts().0 + last_agent.len()) as u64,
-            settling: coordinator.counts().1 as u64,
-            in_doubt: coordinator.recoveries.len() as u64,
-            recovered: coordinator.recoveries.decided,
-            torn_count: coordinator.recoveries.torn_count,
-            torn: coordinator.recoveries.torn.iter().cloned().collect(),
+            in_flight: last_agent.len() as u64,
             ..TransactionStats::default()
         };
+        coordinator.write_stats(&mut stats);
         let mut led: Vec<&Replica> = Vec::new();
         for replica in &cx.local.replicas {
             stats.wounded += replica.state().wounded();

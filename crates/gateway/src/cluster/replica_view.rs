@@ -20,6 +20,31 @@ pub struct ReplicaView<'a> {
 }
 
 impl<'a> ReplicaView<'a> {
+    /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
+    pub(crate) fn all(seats: &'a Seats, cx: &'a Context) -> impl Iterator<Item = ReplicaView<'a>> {
+        let layout = cx.view.layout.as_deref();
+        let all = seats.seats.iter().zip(&cx.local.replicas);
+        all.filter_map(move |(seat, replica)| {
+            let group = layout?.group(replica.group());
+            let alone = || {
+                group
+                    .seat_on(layout?.me)
+                    .filter(|me| group.bootstrap_replica == Some(*me))
+            };
+            let incarnation = match replica.member() {
+                Some(_) => seat.incarnation?,
+                None if replica.has_log() => return None,
+                None => alone()?,
+            };
+            Some(ReplicaView {
+                group: replica.group(),
+                generation: group.generation,
+                incarnation,
+                replica,
+            })
+        })
+    }
+
     /// Its part in consensus; none in a group that nobody else has a part in.
     pub fn member(&self) -> Option<&'a Member> {
         self.replica.member()
@@ -58,32 +83,5 @@ impl<'a> ReplicaView<'a> {
         let keyspace = self.replica.keyspace();
         let oldest = keyspace.oldest_transactions(usize::MAX);
         oldest.iter().any(|open| open.is_prepared)
-    }
-}
-
-impl Seats {
-    /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
-    pub(crate) fn replica_views<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = ReplicaView<'a>> {
-        let layout = cx.view.layout.as_deref();
-        let seats = self.seats.iter().zip(&cx.local.replicas);
-        seats.filter_map(move |(seat, replica)| {
-            let group = layout?.group(replica.group());
-            let alone = || {
-                group
-                    .seat_on(layout?.me)
-                    .filter(|me| group.bootstrap_replica == Some(*me))
-            };
-            let incarnation = match replica.member() {
-                Some(_) => seat.incarnation?,
-                None if replica.has_log() => return None,
-                None => alone()?,
-            };
-            Some(ReplicaView {
-                group: replica.group(),
-                generation: group.generation,
-                incarnation,
-                replica,
-            })
-        })
     }
 }

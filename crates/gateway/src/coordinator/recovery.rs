@@ -10,10 +10,10 @@
 //! Anybody may do it, any number of times: whoever is asked refuses if he has not voted, and what was written once does
 //! not change. What is decided for a coordinator that is dead is also forgotten in the end, once all have recorded it.
 
+use super::Coordinator;
 use crate::context::Context;
-use crate::coordinator::Coordinator;
 use crate::shared::Shared;
-use crate::transaction_stats::TornTransaction;
+use crate::transaction_stats::{TornTransaction, TransactionStats};
 use ids::{Boot, GroupId, Monotonic};
 use mutations::Mutation;
 use replica::Request;
@@ -48,11 +48,11 @@ pub(crate) struct Recoveries {
     /// Since when a transaction holds locks in a group led here.
     since: BTreeMap<(GroupId, TxnId), Monotonic>,
     /// How many were decided here.
-    pub(crate) decided: u64,
+    decided: u64,
     /// The newest that are torn.
-    pub(crate) torn: VecDeque<TornTransaction>,
+    torn: VecDeque<TornTransaction>,
     /// And how many there were.
-    pub(crate) torn_count: u64,
+    torn_count: u64,
 }
 
 struct TxnQuery {
@@ -62,6 +62,14 @@ struct TxnQuery {
 }
 
 impl Recoveries {
+    /// What is known of those that are queried, for operators.
+    pub(super) fn write_stats(&self, stats: &mut TransactionStats) {
+        stats.in_doubt = self.len() as u64;
+        stats.recovered = self.decided;
+        stats.torn_count = self.torn_count;
+        stats.torn = self.torn.iter().cloned().collect();
+    }
+
     /// How many are under way.
     pub(crate) fn len(&self) -> usize {
         self.open.len()
