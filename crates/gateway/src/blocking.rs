@@ -41,6 +41,7 @@ use crate::context::Context;
 use crate::delivery::{Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::message::{Message, WaitMessage};
+use crate::outbox::Told;
 use crate::program::{Program, group_of_key};
 use command::{BlockingCommand, BlockingPop, Command, ReplyError, Spec};
 use ids::{Db, GroupId};
@@ -673,6 +674,16 @@ impl Blocking {
         }
     }
 
+    /// It was popped here for a client of any worker, and told what happened.
+    pub(crate) fn on_popped(&mut self, cx: &mut Context, reply_to: ReplyTo, bytes: Vec<u8>, nanos: u64) {
+        let served = WaitMessage::Served {
+            reply_to,
+            bytes,
+            nanos,
+        };
+        self.tell_worker(cx, reply_to.worker, served);
+    }
+
     /// A key of a blocked client of this worker was filled at another.
     pub(crate) fn on_woken(&mut self, cx: &mut Context, reply_to: ReplyTo) {
         let is_waiting = |blocked: &Blocked| {
@@ -785,15 +796,11 @@ impl Blocking {
             if !is_nil(&reply) {
                 self.remove_waiter(cx, arrival);
                 let bytes = reply;
-                self.tell_worker(
-                    cx,
-                    reply_to.worker,
-                    WaitMessage::Served {
-                        reply_to,
-                        bytes,
-                        nanos,
-                    },
-                );
+                cx.outbox.told.push_back(Told::Served {
+                    reply_to,
+                    bytes,
+                    nanos,
+                });
             }
         }
     }

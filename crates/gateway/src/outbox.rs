@@ -44,6 +44,13 @@ pub(crate) struct Outbox {
 pub(crate) enum Told {
     /// The seat of a replica, by the index of its group.
     Seat(usize, SeatOutput),
+    /// The worker of a blocked client's keys has popped for it, and took so many nanoseconds. What happened to the keys is told
+    /// before.
+    Served {
+        reply_to: ReplyTo,
+        bytes: Vec<u8>,
+        nanos: u64,
+    },
     /// So many connections of another node were reached by a message.
     Received(ReplyTo, u64),
     /// What is set for the whole cluster has changed.

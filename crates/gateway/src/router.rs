@@ -319,6 +319,14 @@ impl Gateway {
 
     fn on_told(&mut self, told: Told) {
         match told {
+            Told::Served {
+                reply_to,
+                bytes,
+                nanos,
+            } => {
+                self.tell_noted();
+                self.blocking.on_popped(&mut self.cx, reply_to, bytes, nanos);
+            }
             Told::Seat(index, output) => self.on_seat_output(index, output),
             Told::Received(reply_to, receivers) => {
                 self.pubsub.on_received(&mut self.cx, reply_to, receivers);
