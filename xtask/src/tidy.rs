@@ -6,6 +6,7 @@ mod manifest;
 mod purity;
 mod source;
 mod tracked;
+mod types;
 mod unsafe_code;
 mod words;
 
@@ -77,6 +78,11 @@ const CHECKS: &[Check] = &[
         "unsafe",
         "unsafe code is where it may be, with its reason",
         unsafe_code::check,
+    ),
+    (
+        "types",
+        "no type has too many fields, or methods in too many files",
+        types::check,
     ),
     (
         "dependencies",

@@ -33,19 +33,24 @@
 //! 1. A waiter stands in the lines of all its keys, and nobody else stands in a line.
 //! 2. A blocked client that is not to wait for ever has its deadline in the list, and nobody else has.
 
+mod wait;
+mod watches;
+
+use crate::connection::Connection;
 use crate::context::Context;
 use crate::delivery::{Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::message::{Message, WaitMessage};
+use crate::outbox::Told;
 use crate::program::{Program, group_of_key};
-use crate::wait::ReplicaWaits;
-use crate::watches::Watches;
-use command::{BlockingCommand, BlockingPop, Command};
+use command::{BlockingCommand, BlockingPop, Command, ReplyError, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Kind, awaited_kind, is_nil};
 use replica::{Operation, ReplyTo, Request};
-use resp::Writer;
+use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wait::ReplicaWaits;
+use watches::Watches;
 
 const NANOS_OF_MILLI: u64 = 1_000_000;
 
@@ -72,11 +77,11 @@ pub(crate) struct Blocking {
     /// Keys whose lines are to be looked at.
     filled: VecDeque<(Db, Box<[u8]>)>,
     /// `WAIT`.
-    pub(crate) replica_waits: ReplicaWaits,
+    replica_waits: ReplicaWaits,
     /// Of each group, once there is a cluster: keys that are waited for over nodes.
-    pub(crate) watches: Vec<Watches>,
+    watches: Vec<Watches>,
     /// Keys that are kept for other nodes, each node counted: while there are any, what is filled is looked at.
-    pub(crate) watchers: usize,
+    watchers: usize,
 }
 
 /// A client whose command found nothing.
@@ -151,7 +156,7 @@ impl Blocking {
     /// takes a round trip where the group is led elsewhere, may be overtaken by a client that comes now.
     pub(crate) fn count(&self) -> usize {
         let is_waiter = |blocked: &&Blocked| blocked.is_in_group || !blocked.workers.is_empty();
-        self.blocked.values().filter(is_waiter).count() + self.leaving.len()
+        self.blocked.values().filter(is_waiter).count() + self.leaving.len() + self.replica_waits.len()
     }
 
     /// Says which invariant does not hold.
@@ -187,7 +192,24 @@ impl Blocking {
 
     /// When the first wait ends.
     pub(crate) fn first_deadline(&self) -> Option<u64> {
-        self.deadlines.first().map(|&(deadline, _)| deadline)
+        let first = self.deadlines.first().map(|&(deadline, _)| deadline);
+        first.into_iter().chain(self.replica_waits.first_deadline()).min()
+    }
+
+    /// `WAIT` outside of `MULTI`.
+    pub(crate) fn on_wait(
+        &mut self,
+        cx: &mut Context,
+        connection: &mut Connection,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) {
+        self.replica_waits.on_wait(cx, connection, spec, args);
+    }
+
+    /// `WAIT` inside of `MULTI`: nobody waits.
+    pub(crate) fn wait_at_once(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+        ReplicaWaits::at_once(cx, args, w)
     }
 
     /// Blocks a client. `is_tried` if its keys are here and there is nothing; if not, its groups are asked.
@@ -223,6 +245,7 @@ impl Blocking {
 
     /// The connection ends: it does not wait any more.
     pub(crate) fn forget(&mut self, cx: &mut Context, connection: u64) {
+        self.replica_waits.forget(connection);
         if let Some(blocked) = self.blocked.get(&connection)
             && blocked.group.is_some()
             && (blocked.is_in_group || blocked.is_trying)
@@ -235,6 +258,9 @@ impl Blocking {
 
     /// The client of a connection sends no more. Whether it waits for a key, and must not be given an element.
     pub(crate) fn hangs_up(&mut self, connection: u64) -> bool {
+        if self.replica_waits.forget(connection) {
+            return true;
+        }
         let Some(blocked) = self.blocked.get_mut(&connection) else {
             return false;
         };
@@ -244,6 +270,7 @@ impl Blocking {
 
     /// Ends the waits whose time has come.
     pub(crate) fn end_late(&mut self, cx: &mut Context) {
+        self.replica_waits.end_late(cx);
         let now = cx.timing.now();
         while let Some((_, token)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) {
             self.end_wait(cx, *token, None);
@@ -559,6 +586,26 @@ impl Blocking {
         self.watch_key(cx, index, entry, is_on);
     }
 
+    /// The layout is another one: perhaps there are as many replicas as somebody waits for.
+    pub(crate) fn on_new_layout(&mut self, cx: &mut Context) {
+        self.replica_waits.on_layout(cx);
+    }
+
+    /// The same, of all groups in their order.
+    pub(crate) fn on_layout(&mut self, cx: &Context, index: usize, has_new_log: bool) {
+        if index == self.watches.len() {
+            self.watches.push(Watches::default());
+        }
+        if has_new_log {
+            self.look_at_lines(cx, index);
+        }
+    }
+
+    /// Whether ticks have nothing to do for those who wait for keys of a group over nodes.
+    pub(crate) fn is_quiet(&self, index: usize) -> bool {
+        self.watches[index].is_idle()
+    }
+
     /// Whoever waits for keys of this group is to try again: it may have got replicas on other nodes, and then its state is
     /// where one waits.
     pub(crate) fn look_at_lines(&mut self, cx: &Context, index: usize) {
@@ -625,6 +672,16 @@ impl Blocking {
             blocked.spent += nanos;
             self.unblock(cx, reply_to.connection, bytes);
         }
+    }
+
+    /// It was popped here for a client of any worker, and told what happened.
+    pub(crate) fn on_popped(&mut self, cx: &mut Context, reply_to: ReplyTo, bytes: Vec<u8>, nanos: u64) {
+        let served = WaitMessage::Served {
+            reply_to,
+            bytes,
+            nanos,
+        };
+        self.tell_worker(cx, reply_to.worker, served);
     }
 
     /// A key of a blocked client of this worker was filled at another.
@@ -739,15 +796,11 @@ impl Blocking {
             if !is_nil(&reply) {
                 self.remove_waiter(cx, arrival);
                 let bytes = reply;
-                self.tell_worker(
-                    cx,
-                    reply_to.worker,
-                    WaitMessage::Served {
-                        reply_to,
-                        bytes,
-                        nanos,
-                    },
-                );
+                cx.outbox.told.push_back(Told::Served {
+                    reply_to,
+                    bytes,
+                    nanos,
+                });
             }
         }
     }

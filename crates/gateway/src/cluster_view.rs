@@ -1,12 +1,17 @@
-//! The cluster as a worker sees it: its nodes, who is in reach, which groups they have replicas of.
+//! The cluster as a worker sees it: its nodes, who is in reach and who is silent, which groups they have replicas of.
 
 use crate::cluster::Layout;
 use crate::context::Followed;
 use crate::topology::Topology;
-use ids::{Boot, GroupId, NodeId};
-use std::collections::BTreeSet;
+use consensus::Times;
+use ids::{Boot, GroupId, Monotonic, NodeId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use txn::Participant;
+
+/// A node of which nothing was heard for so long, although it is in reach, is not waited for by the groups that it leads.
+const SILENT_AFTER: Duration = Times::DEFAULT.election_min;
 
 /// See the file's header.
 pub(crate) struct ClusterView {
@@ -17,7 +22,17 @@ pub(crate) struct ClusterView {
     /// Whether keys may be on other nodes.
     pub(crate) is_spread: bool,
     /// The nodes that there is a link to. One that has just joined may be there before the layout that names it.
-    pub(crate) links: BTreeSet<NodeId>,
+    links: BTreeMap<NodeId, Link>,
+}
+
+/// The link to a node, while it is up.
+struct Link {
+    /// When something was last heard of the node; later if this worker could not hear.
+    heard: Monotonic,
+    /// Whether the groups were told that it is silent.
+    is_silent: bool,
+    /// Whether a long message is on its way from or to this worker of it.
+    is_moving: bool,
 }
 
 impl ClusterView {
@@ -26,8 +41,19 @@ impl ClusterView {
             topology: Followed::new(topology),
             layout: None,
             is_spread: false,
-            links: BTreeSet::new(),
+            links: BTreeMap::new(),
         }
+    }
+
+    /// The cluster is another one. Of groups that the meta group has not heard of, what was known before stays.
+    pub(crate) fn set_layout(&mut self, mut layout: Arc<Layout>) {
+        self.is_spread = !layout.peers.is_empty();
+        if let Some(known) = &self.layout
+            && layout.groups.iter().any(|group| group.is_unheard)
+        {
+            Arc::make_mut(&mut layout).keep_unheard(known);
+        }
+        self.layout = Some(layout);
     }
 
     pub(crate) fn layout(&self) -> Option<&Layout> {
@@ -57,14 +83,83 @@ impl ClusterView {
             .copied()
     }
 
+    fn is_peer(&self, node: NodeId) -> bool {
+        self.layout().is_some_and(|layout| layout.peers.contains(&node))
+    }
+
+    /// Whether this is another node that this worker has a link to.
+    pub(crate) fn is_up(&self, node: NodeId) -> bool {
+        self.links.contains_key(&node) && self.is_peer(node)
+    }
+
+    /// Whether this is another node that it has none to.
+    pub(crate) fn is_down(&self, node: NodeId) -> bool {
+        !self.links.contains_key(&node) && self.is_peer(node)
+    }
+
     /// The other nodes that this worker has a link to.
     pub(crate) fn nodes_up(&self) -> impl Iterator<Item = NodeId> {
-        self.peers().filter(|node| self.links.contains(node))
+        self.peers().filter(|node| self.links.contains_key(node))
     }
 
     /// The other nodes that it has none to.
     pub(crate) fn nodes_down(&self) -> impl Iterator<Item = NodeId> {
-        self.peers().filter(|node| !self.links.contains(node))
+        self.peers().filter(|node| !self.links.contains_key(node))
+    }
+
+    /// Whether a node can be counted on: this one, or one that is in reach and not silent.
+    pub(crate) fn is_there(&self, node: NodeId) -> bool {
+        let is_heard = || self.links.get(&node).is_some_and(|link| !link.is_silent);
+        node == self.me() || self.is_peer(node) && is_heard()
+    }
+
+    /// Whether a long message is on its way on the link to a node.
+    pub(crate) fn is_moving(&self, node: NodeId) -> bool {
+        self.links.get(&node).is_some_and(|link| link.is_moving)
+    }
+
+    /// The link to a node came up, or broke.
+    pub(crate) fn on_link(&mut self, node: NodeId, is_up: bool, now: Monotonic) {
+        if is_up {
+            let link = Link {
+                heard: now,
+                is_silent: false,
+                is_moving: false,
+            };
+            self.links.insert(node, link);
+        } else {
+            self.links.remove(&node);
+        }
+    }
+
+    /// A long message begins or ends on the link to a node.
+    pub(crate) fn on_moving(&mut self, node: NodeId, is_moving: bool) {
+        if let Some(link) = self.links.get_mut(&node) {
+            link.is_moving = is_moving;
+        }
+    }
+
+    /// Something was heard of a node.
+    pub(crate) fn heard(&mut self, node: NodeId, now: Monotonic) {
+        if let Some(link) = self.links.get_mut(&node) {
+            (link.heard, link.is_silent) = (now, false);
+        }
+    }
+
+    /// This process stood still: it cannot tell who was silent meanwhile.
+    pub(crate) fn stood_still(&mut self, now: Monotonic) {
+        self.links.values_mut().for_each(|link| link.heard = now);
+    }
+
+    /// The nodes that have come to be silent for long. A process that stands still keeps its links.
+    pub(crate) fn newly_silent(&mut self, now: Monotonic) -> Vec<NodeId> {
+        let peers = self.layout.iter().flat_map(|layout| &layout.peers);
+        let is_new = |node: &&NodeId| {
+            let link = self.links.get_mut(node);
+            let link = link.filter(|link| !link.is_silent && now >= link.heard.after(SILENT_AFTER));
+            link.map(|link| link.is_silent = true).is_some()
+        };
+        peers.filter(is_new).copied().collect()
     }
 
     /// Whether a boot is over, as the cluster knows.
@@ -76,6 +171,6 @@ impl ClusterView {
     /// Whether the node of this boot is known, and there is no link to it.
     pub(crate) fn is_boot_down(&self, boot: Boot) -> bool {
         let node = self.layout().and_then(|layout| layout.node_of(boot));
-        node.is_some_and(|node| self.nodes_down().any(|down| down == node))
+        node.is_some_and(|node| self.is_down(node))
     }
 }

@@ -100,9 +100,22 @@ impl Combining {
     pub(crate) fn is_empty(&self) -> bool {
         self.combinations.is_empty()
     }
-}
 
-impl Combining {
+    /// Says whether a transaction is larger than it may be, or a command in it has no client.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_sound = |one: &Combination| {
+            let is_bounded = one.clients.len() <= COMBINED_MAX && one.groups.is_sorted_by(|a, b| a < b);
+            is_bounded && one.clients.len() == one.commands.len()
+        };
+        match self.combinations.iter().find(|one| !is_sound(one)) {
+            None => Ok(()),
+            Some(one) => Err(format!(
+                "{:?} share a transaction of {:?}",
+                one.clients, one.groups
+            )),
+        }
+    }
+
     /// Whether a program may share a transaction with others.
     pub(crate) fn may_take(
         cx: &Context,

@@ -8,7 +8,7 @@ mod cluster;
 pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod debug;
-mod info;
+pub(crate) mod info;
 mod latency;
 mod lolwut;
 mod memory;
@@ -17,199 +17,178 @@ mod server;
 mod slowlog;
 mod transaction;
 
-use crate::connection::Connection;
+use crate::blocking::Blocking;
 use crate::gateway::Gateway;
 use crate::pubsub::{self, Kind};
 use crate::session::Session;
-use crate::wait::ReplicaWaits;
 use command::{CommandId, ReplyError, Spec};
 use resp::{Args, Writer};
 
-impl Gateway {
-    /// The Redis version whose commands and replies clients may expect.
-    pub const REDIS_VERSION: &str = "7.2.4";
+/// Carries out a command that concerns no group, writing its reply to `out`.
+pub(crate) fn run_own(
+    gateway: &mut Gateway,
+    session: &mut Session,
+    spec: &'static Spec,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) {
+    if let Err(error) = answer_own(gateway, session, spec, args, out) {
+        error.write(&mut Writer::new(out, session.protocol));
+    }
+}
 
-    /// A command that concerns no group, or needs their help only to be answered.
-    pub(crate) fn on_connection(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
-        match spec.id {
-            CommandId::Exec => self.on_exec(connection),
-            CommandId::Watch if connection.session.block.is_some() => {
-                ReplyError::WatchInsideMulti.write(&mut connection.writer());
-            }
-            CommandId::Watch => self.on_watch(connection, args.from(1)),
-            CommandId::Info if self.cx.shared.workers.len() > 1 || self.cx.view.is_spread => {
-                self.on_info(connection, args);
-            }
-            CommandId::Wait => self
-                .blocking
-                .replica_waits
-                .on_wait(&mut self.cx, connection, spec, args),
-            CommandId::Publish => self.on_publish(connection, Kind::Channel, args),
-            CommandId::SPublish => self.on_publish(connection, Kind::ShardChannel, args),
-            CommandId::SSubscribe => {
-                let Connection {
-                    session, pipeline, ..
-                } = connection;
-                let mut out = pipeline.writer(session.protocol);
-                self.pubsub
-                    .subscribe(&mut self.cx, session, Kind::ShardChannel, args.from(1), &mut out);
-            }
-            CommandId::Monitor => {
-                self.pubsub
-                    .start_monitoring(&mut self.cx, &mut connection.session);
-                connection.writer().ok();
-            }
-            _ if self.on_every_node(connection, spec, args) => {}
-            _ => self.run_own(&mut connection.session, spec, args, connection.pipeline.target()),
+fn answer_own(
+    gateway: &mut Gateway,
+    session: &mut Session,
+    spec: &'static Spec,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), ReplyError> {
+    let mut writer = Writer::new(out, session.protocol);
+    let w = &mut writer;
+    let is_of = |family: &str| spec.name.starts_with(family);
+    let Gateway {
+        cx,
+        pubsub,
+        pausing,
+        blocking,
+        ..
+    } = &mut *gateway;
+    match spec.id {
+        // The connection.
+        CommandId::Hello => return connection::hello(cx, session, args, out),
+        CommandId::Auth => connection::auth(cx, session, args, w)?,
+        CommandId::Ping => connection::ping(session, args, w)?,
+        CommandId::Echo => w.bulk(args.arg(1)),
+        CommandId::Quit => connection::quit(session, w),
+        CommandId::Reset => connection::reset(cx, pubsub, session, out),
+        CommandId::Select => connection::select(session, args, w)?,
+
+        // Other connections.
+        CommandId::ClientId => w.integer(session.info.id as i64),
+        CommandId::ClientInfo => client::info(cx, session, args, w),
+        CommandId::ClientList => client::list(cx, session, args, w)?,
+        CommandId::ClientKill => client::kill(cx, session, args, w)?,
+        CommandId::ClientGetName => client::get_name(session, w),
+        CommandId::ClientSetName => client::set_name(session, args, w)?,
+        CommandId::ClientSetInfo => client::set_info(session, args, w)?,
+        CommandId::ClientReply => client::reply(session, args, w)?,
+        CommandId::ClientNoEvict => client::no_evict(session, args, w)?,
+        CommandId::ClientUnblock => {
+            client::unblock(cx, blocking, args, w)?;
+            gateway.route();
         }
-    }
+        CommandId::ClientRequest => crate::idempotency::name_request(session, args, w)?,
+        CommandId::ClientNoTouch => client::no_touch(session, args, w)?,
+        CommandId::ClientPause => pause::pause(cx, pausing, args, w)?,
+        CommandId::ClientUnpause => pause::unpause(cx, pausing, w),
+        CommandId::ClientGetRedir => w.integer(-1),
+        CommandId::ClientTrackingInfo => client::tracking_info(w),
 
-    fn on_publish(&mut self, connection: &mut Connection, kind: Kind, args: Args<'_>) {
-        let Gateway {
-            cx, pubsub, fanout, ..
-        } = self;
-        pubsub.on_publish(cx, fanout, connection, (kind, args));
-    }
+        // Channels. `PUBLISH` and these two come here only inside EXEC.
+        CommandId::Subscribe => pubsub.subscribe(cx, session, Kind::Channel, args.from(1), w),
+        CommandId::PSubscribe => pubsub.subscribe(cx, session, Kind::Pattern, args.from(1), w),
+        CommandId::SSubscribe => return Err(ReplyError::ShardSubscribeDenied),
+        CommandId::Monitor => return Err(ReplyError::MonitorDenied),
+        CommandId::Unsubscribe => pubsub.unsubscribe(cx, session, Kind::Channel, args.from(1), w),
+        CommandId::PUnsubscribe => pubsub.unsubscribe(cx, session, Kind::Pattern, args.from(1), w),
+        CommandId::SUnsubscribe => pubsub.unsubscribe(cx, session, Kind::ShardChannel, args.from(1), w),
+        CommandId::Publish => pubsub.publish_now(cx, Kind::Channel, args, w),
+        CommandId::SPublish => pubsub.publish_now(cx, Kind::ShardChannel, args, w),
+        CommandId::PubSubChannels => pubsub::channels(cx, Kind::Channel, args, w)?,
+        CommandId::PubSubShardChannels => pubsub::channels(cx, Kind::ShardChannel, args, w)?,
+        CommandId::PubSubNumSub => pubsub::counts(cx, Kind::Channel, args.from(2), w),
+        CommandId::PubSubShardNumSub => pubsub::counts(cx, Kind::ShardChannel, args.from(2), w),
+        CommandId::PubSubNumPat => w.integer(cx.shared.subscriptions.names(Kind::Pattern) as i64),
 
-    /// Carries out a command that concerns no group, writing its reply to `out`.
-    pub(crate) fn run_own(
-        &mut self,
-        session: &mut Session,
-        spec: &'static Spec,
-        args: Args<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        if let Err(error) = self.answer_own(session, spec, args, out) {
-            error.write(&mut Writer::new(out, session.protocol));
+        // The server.
+        CommandId::Info => {
+            gateway.refresh_stats();
+            info::info(&gateway.cx, session.endpoint, args, None, w);
         }
-    }
-
-    fn answer_own(
-        &mut self,
-        session: &mut Session,
-        spec: &'static Spec,
-        args: Args<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ReplyError> {
-        let mut writer = Writer::new(out, session.protocol);
-        let w = &mut writer;
-        let is_of = |family: &str| spec.name.starts_with(family);
-        let Gateway { cx, pubsub, .. } = &mut *self;
-        match spec.id {
-            // The connection.
-            CommandId::Hello => return connection::hello(cx, session, args, out),
-            CommandId::Auth => connection::auth(cx, session, args, w)?,
-            CommandId::Ping => connection::ping(session, args, w)?,
-            CommandId::Echo => w.bulk(args.arg(1)),
-            CommandId::Quit => connection::quit(session, w),
-            CommandId::Reset => self.reset(session, out),
-            CommandId::Select => connection::select(session, args, w)?,
-
-            // Other connections.
-            CommandId::ClientId => w.integer(session.info.id as i64),
-            CommandId::ClientInfo => client::info(cx, session, args, w),
-            CommandId::ClientList => client::list(cx, session, args, w)?,
-            CommandId::ClientKill => client::kill(cx, session, args, w)?,
-            CommandId::ClientGetName => client::get_name(session, w),
-            CommandId::ClientSetName => client::set_name(session, args, w)?,
-            CommandId::ClientSetInfo => client::set_info(session, args, w)?,
-            CommandId::ClientReply => client::reply(session, args, w)?,
-            CommandId::ClientNoEvict => client::no_evict(session, args, w)?,
-            CommandId::ClientUnblock => self.client_unblock(args, w)?,
-            CommandId::ClientRequest => crate::idempotency::name_request(session, args, w)?,
-            CommandId::ClientNoTouch => client::no_touch(session, args, w)?,
-            CommandId::ClientPause => self.client_pause(args, w)?,
-            CommandId::ClientUnpause => self.client_unpause(w),
-            CommandId::ClientGetRedir => w.integer(-1),
-            CommandId::ClientTrackingInfo => client::tracking_info(w),
-
-            // Channels. `PUBLISH` and these two come here only inside EXEC.
-            CommandId::Subscribe => pubsub.subscribe(cx, session, Kind::Channel, args.from(1), w),
-            CommandId::PSubscribe => pubsub.subscribe(cx, session, Kind::Pattern, args.from(1), w),
-            CommandId::SSubscribe => return Err(ReplyError::ShardSubscribeDenied),
-            CommandId::Monitor => return Err(ReplyError::MonitorDenied),
-            CommandId::Unsubscribe => pubsub.unsubscribe(cx, session, Kind::Channel, args.from(1), w),
-            CommandId::PUnsubscribe => pubsub.unsubscribe(cx, session, Kind::Pattern, args.from(1), w),
-            CommandId::SUnsubscribe => pubsub.unsubscribe(cx, session, Kind::ShardChannel, args.from(1), w),
-            CommandId::Publish => pubsub.publish_now(cx, Kind::Channel, args, w),
-            CommandId::SPublish => pubsub.publish_now(cx, Kind::ShardChannel, args, w),
-            CommandId::PubSubChannels => pubsub::channels(cx, Kind::Channel, args, w)?,
-            CommandId::PubSubShardChannels => pubsub::channels(cx, Kind::ShardChannel, args, w)?,
-            CommandId::PubSubNumSub => pubsub::counts(cx, Kind::Channel, args.from(2), w),
-            CommandId::PubSubShardNumSub => pubsub::counts(cx, Kind::ShardChannel, args.from(2), w),
-            CommandId::PubSubNumPat => w.integer(self.cx.shared.subscriptions.names(Kind::Pattern) as i64),
-
-            // The server.
-            CommandId::Info => self.info(session.endpoint, args, None, w),
-            CommandId::ConfigGet => config::get(cx, args, w),
-            CommandId::ConfigSet => self.config_set(args, w)?,
-            CommandId::ConfigResetStat => self.config_reset_stat(w),
-            CommandId::ConfigRewrite => config::rewrite(cx, w)?,
-            CommandId::Time => server::time(cx, w),
-            CommandId::Wait => ReplicaWaits::at_once(&self.cx, args, w)?,
-            CommandId::MemoryStats => self.memory_stats(w),
-            CommandId::MemoryDoctor => self.memory_doctor(w),
-            CommandId::MemoryMallocStats => self.memory_malloc_stats(w),
-            CommandId::MemoryPurge => self.memory_purge(w),
-            CommandId::ModuleList => w.array(0),
-            CommandId::Role => server::role(w),
-            // Nothing is ever saved: as `INFO` has it.
-            CommandId::LastSave => w.integer(self.cx.shared.started_at / 1_000),
-            CommandId::FunctionFlush => server::function_flush(args, w)?,
-            CommandId::SlowLogGet => slowlog::get(cx, args, w)?,
-            CommandId::SlowLogLen => slowlog::len(cx, w),
-            CommandId::SlowLogReset => slowlog::reset(cx, w),
-            CommandId::LatencyDoctor => latency::doctor(cx, w),
-            CommandId::LatencyGraph => latency::draw(cx, args, w)?,
-            CommandId::LatencyHistogram => latency::histogram(cx, args, w),
-            CommandId::LatencyHistory => latency::history(cx, args, w),
-            CommandId::LatencyLatest => latency::latest(cx, w),
-            CommandId::LatencyReset => latency::reset(cx, args, w),
-            CommandId::LolWut => lolwut::lolwut(cx, args, w)?,
-            CommandId::Save => return Err(server::NOTHING_TO_SAVE_TO),
-            CommandId::PfSelfTest => keyspace::hyperloglog_self_test(w),
-            CommandId::Shutdown => server::shutdown(cx, session, args)?,
-            CommandId::Debug => debug::debug(cx, session, args, w)?,
-
-            // The cluster.
-            CommandId::ReadOnly => cluster::read_at_replicas(session, true, w),
-            CommandId::ReadWrite => cluster::read_at_replicas(session, false, w),
-            // Nobody is sent elsewhere for one command only, so there is nothing to remember.
-            CommandId::Asking => w.ok(),
-
-            // Transactions.
-            CommandId::Multi => transaction::multi(session, w)?,
-            CommandId::Discard => transaction::discard(session, w)?,
-            CommandId::Unwatch => transaction::unwatch(session, w),
-            CommandId::Exec | CommandId::Watch => {
-                unreachable!("{} is answered with the help of groups", spec.name)
-            }
-
-            // Families that have one answer each.
-            _ if spec.name.ends_with("|help") => command::introspect::help(spec, w),
-            _ if is_of("cluster|") => cluster::cluster(cx, session, spec, args, w)?,
-            _ if is_of("command") => command::introspect::command(args, w),
-
-            // Containers: resolving the words asks for one of their subcommands.
-            CommandId::Client
-            | CommandId::Cluster
-            | CommandId::PubSub
-            | CommandId::Config
-            | CommandId::Memory
-            | CommandId::SlowLog
-            | CommandId::Latency
-            | CommandId::Object
-            | CommandId::Function
-            | CommandId::Module => {
-                return Err(ReplyError::unknown_subcommand(
-                    spec.name,
-                    args.get(1).unwrap_or_default(),
-                ));
-            }
-
-            // A test asks for every command of the table, so that none can be forgotten above.
-            _ => unreachable!("{} concerns groups", spec.name),
+        CommandId::ConfigGet => config::get(cx, args, w),
+        CommandId::ConfigSet => {
+            config::set(cx, args)?;
+            // The commands that follow in this turn already see it.
+            gateway.load_settings();
+            w.ok();
         }
-        Ok(())
+        CommandId::ConfigResetStat => {
+            cx.local.reset_counters();
+            gateway.refresh_stats();
+            config::reset_stats(&mut gateway.cx, w);
+        }
+        CommandId::ConfigRewrite => config::rewrite(cx, w)?,
+        CommandId::Time => server::time(cx, w),
+        CommandId::Wait => Blocking::wait_at_once(cx, args, w)?,
+        CommandId::MemoryStats => {
+            gateway.refresh_stats();
+            memory::stats(&gateway.cx, w);
+        }
+        CommandId::MemoryDoctor => {
+            gateway.refresh_stats();
+            memory::doctor(&gateway.cx, w);
+        }
+        CommandId::MemoryMallocStats => memory::malloc_stats(cx, w),
+        CommandId::MemoryPurge => memory::purge(cx, w),
+        CommandId::ModuleList => w.array(0),
+        CommandId::Role => server::role(w),
+        // Nothing is ever saved: as `INFO` has it.
+        CommandId::LastSave => w.integer(cx.shared.started_at / 1_000),
+        CommandId::FunctionFlush => server::function_flush(args, w)?,
+        CommandId::SlowLogGet => slowlog::get(cx, args, w)?,
+        CommandId::SlowLogLen => slowlog::len(cx, w),
+        CommandId::SlowLogReset => slowlog::reset(cx, w),
+        CommandId::LatencyDoctor => latency::doctor(cx, w),
+        CommandId::LatencyGraph => latency::draw(cx, args, w)?,
+        CommandId::LatencyHistogram => latency::histogram(cx, args, w),
+        CommandId::LatencyHistory => latency::history(cx, args, w),
+        CommandId::LatencyLatest => latency::latest(cx, w),
+        CommandId::LatencyReset => latency::reset(cx, args, w),
+        CommandId::LolWut => lolwut::lolwut(cx, args, w)?,
+        CommandId::Save => return Err(server::NOTHING_TO_SAVE_TO),
+        CommandId::PfSelfTest => keyspace::hyperloglog_self_test(w),
+        CommandId::Shutdown => server::shutdown(cx, session, args)?,
+        CommandId::Debug => debug::debug(cx, session, args, w)?,
+
+        // The cluster.
+        CommandId::ReadOnly => cluster::read_at_replicas(session, true, w),
+        CommandId::ReadWrite => cluster::read_at_replicas(session, false, w),
+        // Nobody is sent elsewhere for one command only, so there is nothing to remember.
+        CommandId::Asking => w.ok(),
+
+        // Transactions.
+        CommandId::Multi => transaction::multi(session, w)?,
+        CommandId::Discard => transaction::discard(session, w)?,
+        CommandId::Unwatch => transaction::unwatch(session, w),
+        CommandId::Exec | CommandId::Watch => {
+            unreachable!("{} is answered with the help of groups", spec.name)
+        }
+
+        // Families that have one answer each.
+        _ if spec.name.ends_with("|help") => command::introspect::help(spec, w),
+        _ if is_of("cluster|") => cluster::cluster(cx, session, spec, args, w)?,
+        _ if is_of("command") => command::introspect::command(args, w),
+
+        // Containers: resolving the words asks for one of their subcommands.
+        CommandId::Client
+        | CommandId::Cluster
+        | CommandId::PubSub
+        | CommandId::Config
+        | CommandId::Memory
+        | CommandId::SlowLog
+        | CommandId::Latency
+        | CommandId::Object
+        | CommandId::Function
+        | CommandId::Module => {
+            return Err(ReplyError::unknown_subcommand(
+                spec.name,
+                args.get(1).unwrap_or_default(),
+            ));
+        }
+
+        // A test asks for every command of the table, so that none can be forgotten above.
+        _ => unreachable!("{} concerns groups", spec.name),
     }
+    Ok(())
 }

@@ -36,6 +36,8 @@
 //! 8. What settles waits for some of its groups.
 //! 9. Of combined commands, each has its client: `combining.rs`.
 
+mod recovery;
+
 use crate::combining::{self, Combined};
 use crate::context::Context;
 use crate::delivery::{Answered, Answers};
@@ -46,12 +48,12 @@ use crate::offload::{EVALUATIONS_MAX, Lent, OffloadJob};
 use crate::outbox::Finished;
 use crate::plan::Plan;
 use crate::program::{Extent, Program, by_group, group_of_key};
-use crate::recovery::Recoveries;
 use crate::timing::Caller;
-use crate::transaction_stats::OngoingTransaction;
+use crate::transaction_stats::{OngoingTransaction, TransactionStats};
 use ids::{GroupId, Monotonic, UnixMillis};
 use keyspace::{Effect, KeyVersion, Lazyfree, SeenObject};
 use mutations::Mutation;
+use recovery::Recoveries;
 use replica::{
     Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, ReplyTo,
     Request, Returned, Scratch, Seen, Step, TOO_LONG, UNREACHABLE, locks_of, with_conditions,
@@ -114,10 +116,10 @@ pub(crate) struct Coordinator {
     begun: u64,
     /// `EXEC` within one group, and what is named, sent there whole. Bounded by the connections: each has a bounded number of these
     /// under way.
-    pub(crate) blocks: BTreeMap<(u64, u64), Program>,
+    blocks: BTreeMap<(u64, u64), Program>,
     /// Where commands are evaluated, emptied and kept for the next ones.
     scratch: Option<Scratch>,
-    pub(crate) recoveries: Recoveries,
+    recoveries: Recoveries,
 }
 
 /// How a transaction is carried out.
@@ -284,6 +286,23 @@ impl Coordinator {
         self.open.is_empty() && self.settling.is_empty() && self.behind.is_empty()
     }
 
+    /// Whether anything of it is to be looked after as time passes.
+    pub(crate) fn has_timers(&self) -> bool {
+        !self.is_empty() || self.recoveries.len() > 0
+    }
+
+    /// What was sent to a group whole, which has answered it.
+    pub(crate) fn take_block(&mut self, reply_to: ReplyTo) -> Option<Program> {
+        self.blocks.remove(&reply_to.place())
+    }
+
+    /// What is known of its transactions, for operators.
+    pub(crate) fn write_stats(&self, stats: &mut TransactionStats) {
+        stats.in_flight += self.open.len() as u64;
+        stats.settling = self.settling.len() as u64;
+        self.recoveries.write_stats(stats);
+    }
+
     /// Whether none is under way but those that cannot end without such groups. What a group without a log is to hear of a
     /// commit is waited for all the same: nobody else would tell it.
     pub(crate) fn waits_only_for(&self, is_out: impl Fn(GroupId) -> bool) -> bool {
@@ -371,7 +390,8 @@ impl Coordinator {
             .behind
             .iter()
             .map(|(group, seq)| format!("{group:?} behind {seq}"));
-        open.chain(settling).chain(behind).collect()
+        let recoveries = self.recoveries.in_words();
+        open.chain(settling).chain(behind).chain(recoveries).collect()
     }
 
     /// The numbers of those whose clients are to be told by a deadline.

@@ -3,6 +3,7 @@
 //! The gateway puts deliveries into a line, and the driver hands them to connections one by one, since only it can find
 //! them.
 
+use crate::commands::{self, info};
 use crate::connection::Connection;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
@@ -141,200 +142,195 @@ impl Delivery {
     }
 }
 
-impl Gateway {
-    /// Whether there are answers or messages for this worker's connections.
-    #[inline]
-    pub fn has_deliveries(&self) -> bool {
-        !self.cx.outbox.deliveries.is_empty()
-    }
-
-    /// The next answer for one of this worker's connections; see [`Gateway::deliver`].
-    pub fn next_delivery(&mut self) -> Option<Delivery> {
-        loop {
-            let delivery = self.cx.outbox.deliveries.pop_front()?;
-            if self.scans.is_empty() {
-                return Some(delivery);
+/// Gives a connection an answer that it waited for.
+pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delivery: Delivery) {
+    let session = &mut connection.session;
+    let mut bytes = Vec::new();
+    let reply_to = match delivery {
+        Delivery::Replied {
+            reply_to,
+            reply,
+            journey,
+        } => {
+            // A reply begins with bytes of its own.
+            gateway.cx.look_at_reply(None, reply.bytes());
+            if let Some(journey) = journey {
+                gateway.cx.note_journey(&journey, reply.bytes(), &session.info);
             }
-            if let Some(delivery) = self.on_scanned(delivery) {
-                return Some(delivery);
-            }
+            return connection.pipeline.complete_shared(reply_to.sequence, reply);
         }
-    }
-
-    /// Gives a connection an answer that it waited for. The driver then lets it go on ([`Gateway::resume`]).
-    pub fn deliver(&mut self, connection: &mut Connection, delivery: Delivery) {
-        let session = &mut connection.session;
-        let mut bytes = Vec::new();
-        let reply_to = match delivery {
-            Delivery::Replied {
-                reply_to,
-                reply,
-                journey,
-            } => {
-                // A reply begins with bytes of its own.
-                self.cx.look_at_reply(None, reply.bytes());
-                if let Some(journey) = journey {
-                    self.cx.note_journey(&journey, reply.bytes(), &session.info);
-                }
-                return connection.pipeline.complete_shared(reply_to.sequence, reply);
-            }
-            Delivery::Reply { reply_to, bytes } => {
-                self.cx.look_at_reply(None, &bytes);
-                return connection.pipeline.complete_with(reply_to.sequence, bytes);
-            }
-            Delivery::LastAgent {
-                reply_to,
-                slots,
-                bytes,
-            } => {
-                self.cx.look_at_reply(None, &bytes);
-                // What waits for its keys may go on.
-                session.busy.end(slots.into_iter());
-                return connection.pipeline.complete_with(reply_to.sequence, bytes);
-            }
-            Delivery::Unblocked {
-                reply_to,
-                operation,
-                nanos,
-                bytes: mut reply,
-            } => {
-                session.info.set_blocked(false);
-                let (spec, args) = operation.words();
-                self.cx.look_at_reply(Some(spec), &reply);
-                self.cx.note_time(spec, nanos, args, Caller::Here(&session.info));
-                bytes.append(&mut reply);
-                reply_to
-            }
-            Delivery::Answered(answered) => {
-                let Answered {
-                    reply_to,
-                    program,
-                    replies,
-                } = *answered;
-                self.maxmemory.note_flush(&self.cx.shared, &program);
-                match replies {
-                    // As it is: it may be very long.
-                    Answers::Whole(replies) if !program.is_exec => {
-                        bytes = replies.into_bytes();
-                        let spec = program.operations().next().map(|operation| operation.spec);
-                        self.cx.look_at_reply(spec, &bytes);
-                    }
-                    replies => self.write_answer(session, &program, &replies, &mut bytes),
-                }
-                if program.is_exec {
-                    let exec = ArgsBuf::from_slices(["exec"]);
-                    self.show(session, session.db, CommandId::Exec.spec(), exec.as_args());
-                }
-                if !session.busy.is_empty() {
-                    // One of several: what waits for its keys may go on.
-                    session.busy.end(program.slots());
-                }
-                reply_to
-            }
-            Delivery::Awaited {
-                reply_to,
-                bytes: mut reply,
-            } => {
-                self.cx.look_at_reply(None, &reply);
-                bytes.append(&mut reply);
-                reply_to
-            }
-            Delivery::Watched {
-                reply_to,
-                mut watched,
-            } => {
-                session.watched.append(&mut watched);
-                note_watched(session);
-                Writer::new(&mut bytes, session.protocol).ok();
-                reply_to
-            }
-            Delivery::Info {
-                reply_to,
-                args,
-                counts,
-            } => {
-                let mut w = Writer::new(&mut bytes, session.protocol);
-                self.info(session.endpoint, args.as_args(), Some(&counts), &mut w);
-                reply_to
-            }
-            // The driver asks again whether to close it.
-            Delivery::HungUp { .. } => return,
-            Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
-        };
-        session.is_waiting = false;
-        connection.pipeline.complete_with(reply_to.sequence, bytes);
-    }
-
-    fn write_answer(
-        &mut self,
-        session: &mut Session,
-        program: &Program,
-        replies: &Answers,
-        out: &mut Vec<u8>,
-    ) {
-        match replies {
-            Answers::Refused => return refused(program, session.protocol, out),
-            Answers::Failed(error) => return Writer::new(out, session.protocol).error(error),
-            Answers::Parts(_) | Answers::Whole(_) | Answers::Mixed { .. } => {}
+        Delivery::Reply { reply_to, bytes } => {
+            gateway.cx.look_at_reply(None, &bytes);
+            return connection.pipeline.complete_with(reply_to.sequence, bytes);
         }
-        if program.is_exec {
-            Writer::new(out, session.protocol).array(program.items.len());
+        Delivery::LastAgent {
+            reply_to,
+            slots,
+            bytes,
+        } => {
+            gateway.cx.look_at_reply(None, &bytes);
+            // What waits for its keys may go on.
+            session.in_flight.busy.end(slots.into_iter());
+            return connection.pipeline.complete_with(reply_to.sequence, bytes);
         }
-        let (whole, parts) = match replies {
-            Answers::Whole(replies) => (whole_replies(program.operation_items(), replies), None),
-            Answers::Parts(parts) => (BTreeMap::new(), Some(parts)),
-            Answers::Mixed { evaluated, parts } => {
-                let (items, replies) = evaluated;
-                (whole_replies(items.iter().copied(), replies), Some(parts))
-            }
-            Answers::Refused | Answers::Failed(_) => unreachable!("they were answered"),
-        };
-        for (index, item) in program.items.iter().enumerate() {
-            let start = out.len();
-            let operation = match item {
-                Item::Connection(queued) => {
-                    self.cx.count(queued.spec);
-                    self.run_own(session, queued.spec, queued.args.as_args(), out);
-                    self.show(session, session.db, queued.spec, queued.args.as_args());
-                    self.cx.look_at_reply(Some(queued.spec), &out[start..]);
-                    continue;
+        Delivery::Unblocked {
+            reply_to,
+            operation,
+            nanos,
+            bytes: mut reply,
+        } => {
+            session.info.set_blocked(false);
+            let (spec, args) = operation.words();
+            gateway.cx.look_at_reply(Some(spec), &reply);
+            gateway
+                .cx
+                .note_time(spec, nanos, args, Caller::Here(&session.info));
+            bytes.append(&mut reply);
+            reply_to
+        }
+        Delivery::Answered(answered) => {
+            let Answered {
+                reply_to,
+                program,
+                replies,
+            } = *answered;
+            gateway.maxmemory.note_flush(&gateway.cx.shared, &program);
+            match replies {
+                // As it is: it may be very long.
+                Answers::Whole(replies) if !program.is_exec => {
+                    bytes = replies.into_bytes();
+                    let spec = program.operations().next().map(|operation| operation.spec);
+                    gateway.cx.look_at_reply(spec, &bytes);
                 }
-                Item::Operation(operation) => operation,
-            };
+                replies => write_answer(gateway, session, &program, &replies, &mut bytes),
+            }
             if program.is_exec {
-                self.cx.count(operation.spec);
-                self.show(session, operation.db, operation.spec, operation.args.as_args());
+                let exec = ArgsBuf::from_slices(["exec"]);
+                gateway.show(session, session.db, CommandId::Exec.spec(), exec.as_args());
             }
-            if let Some(reply) = whole.get(&index) {
-                out.extend_from_slice(reply);
-                self.cx.look_at_reply(Some(operation.spec), &out[start..]);
+            if !session.in_flight.busy.is_empty() {
+                // One of several: what waits for its keys may go on.
+                session.in_flight.busy.end(program.slots());
+            }
+            reply_to
+        }
+        Delivery::Awaited {
+            reply_to,
+            bytes: mut reply,
+        } => {
+            gateway.cx.look_at_reply(None, &reply);
+            bytes.append(&mut reply);
+            reply_to
+        }
+        Delivery::Watched {
+            reply_to,
+            mut watched,
+        } => {
+            session.watched.append(&mut watched);
+            note_watched(session);
+            Writer::new(&mut bytes, session.protocol).ok();
+            reply_to
+        }
+        Delivery::Info {
+            reply_to,
+            args,
+            counts,
+        } => {
+            let mut w = Writer::new(&mut bytes, session.protocol);
+            gateway.refresh_stats();
+            info::info(
+                &gateway.cx,
+                session.endpoint,
+                args.as_args(),
+                Some(&counts),
+                &mut w,
+            );
+            reply_to
+        }
+        // The driver asks again whether to close it.
+        Delivery::HungUp { .. } => return,
+        Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
+    };
+    session.in_flight.is_waiting = false;
+    debug_assert_eq!(session.in_flight.check(), Ok(()));
+    connection.pipeline.complete_with(reply_to.sequence, bytes);
+}
+
+fn write_answer(
+    gateway: &mut Gateway,
+    session: &mut Session,
+    program: &Program,
+    replies: &Answers,
+    out: &mut Vec<u8>,
+) {
+    match replies {
+        Answers::Refused => return refused(program, session.protocol, out),
+        Answers::Failed(error) => return Writer::new(out, session.protocol).error(error),
+        Answers::Parts(_) | Answers::Whole(_) | Answers::Mixed { .. } => {}
+    }
+    if program.is_exec {
+        Writer::new(out, session.protocol).array(program.items.len());
+    }
+    let (whole, parts) = match replies {
+        Answers::Whole(replies) => (whole_replies(program.operation_items(), replies), None),
+        Answers::Parts(parts) => (BTreeMap::new(), Some(parts)),
+        Answers::Mixed { evaluated, parts } => {
+            let (items, replies) = evaluated;
+            (whole_replies(items.iter().copied(), replies), Some(parts))
+        }
+        Answers::Refused | Answers::Failed(_) => unreachable!("they were answered"),
+    };
+    for (index, item) in program.items.iter().enumerate() {
+        let start = out.len();
+        let operation = match item {
+            Item::Connection(queued) => {
+                gateway.cx.count(queued.spec);
+                commands::run_own(gateway, session, queued.spec, queued.args.as_args(), out);
+                gateway.show(session, session.db, queued.spec, queued.args.as_args());
+                gateway.cx.look_at_reply(Some(queued.spec), &out[start..]);
                 continue;
             }
-            let mut found = Vec::new();
-            for (group, (items, replies)) in parts.into_iter().flatten() {
-                if let Some(at) = items.iter().position(|item| *item == index) {
-                    found.extend(replies.iter().nth(at).map(|reply| (*group, reply)));
-                }
-            }
-            let mut writer = Writer::new(out, operation.protocol);
-            match operation.parse() {
-                Err(error) => error.write(&mut writer),
-                // Its parts were MSETs, and that none of the keys existed was a condition.
-                Ok(Command::MSetNx { .. }) if !program.is_exec => writer.integer(1),
-                Ok(command) => {
-                    let bytes_max = match command.writes() {
-                        true => usize::MAX,
-                        false => self.cx.turn.answers_bytes_max,
-                    };
-                    let bound = writer.bound(bytes_max);
-                    merge(operation, self.cx.groups, &found, &mut self.cx.prng, &mut writer);
-                    if !writer.end_bound(bound) {
-                        ReplyError::RepliesTooLong.write(&mut writer);
-                    }
-                }
-            }
-            self.cx.look_at_reply(Some(operation.spec), &out[start..]);
+            Item::Operation(operation) => operation,
+        };
+        if program.is_exec {
+            gateway.cx.count(operation.spec);
+            gateway.show(session, operation.db, operation.spec, operation.args.as_args());
         }
+        if let Some(reply) = whole.get(&index) {
+            out.extend_from_slice(reply);
+            gateway.cx.look_at_reply(Some(operation.spec), &out[start..]);
+            continue;
+        }
+        let mut found = Vec::new();
+        for (group, (items, replies)) in parts.into_iter().flatten() {
+            if let Some(at) = items.iter().position(|item| *item == index) {
+                found.extend(replies.iter().nth(at).map(|reply| (*group, reply)));
+            }
+        }
+        let mut writer = Writer::new(out, operation.protocol);
+        match operation.parse() {
+            Err(error) => error.write(&mut writer),
+            // Its parts were MSETs, and that none of the keys existed was a condition.
+            Ok(Command::MSetNx { .. }) if !program.is_exec => writer.integer(1),
+            Ok(command) => {
+                let bytes_max = match command.writes() {
+                    true => usize::MAX,
+                    false => gateway.cx.turn.answers_bytes_max,
+                };
+                let bound = writer.bound(bytes_max);
+                merge(
+                    operation,
+                    gateway.cx.groups,
+                    &found,
+                    &mut gateway.cx.prng,
+                    &mut writer,
+                );
+                if !writer.end_bound(bound) {
+                    ReplyError::RepliesTooLong.write(&mut writer);
+                }
+            }
+        }
+        gateway.cx.look_at_reply(Some(operation.spec), &out[start..]);
     }
 }
 

@@ -101,14 +101,14 @@ impl Context {
         }
         let slot = only_slot(spec, args)?;
         let leader = self.view.topology.led_elsewhere(slot)?;
-        let reads_here = session.reads_at_replicas
+        let reads_here = session.modes.reads_at_replicas
             && session.block.is_none()
             && spec.flags.contains(Flags::READONLY)
             && self.view.topology.follows(self.groups.group_of(slot));
         // The first keys of a block decide where it belongs: what follows may be anywhere.
         let has_place = session.block.as_ref().is_some_and(|block| block.has_place);
         // Its name would be lost on the way.
-        let has_name = session.naming != Naming::Nothing
+        let has_name = session.modes.naming != Naming::Nothing
             || session
                 .block
                 .as_ref()

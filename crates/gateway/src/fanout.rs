@@ -17,14 +17,16 @@
 //! A node that is out of reach, or does not answer in time, is left out. Where that means that something may not have happened, the client is
 //! told so (`UNKNOWN`); where something is listed or counted, the log is. Inside `MULTI` a command concerns this node only.
 
-use crate::client::ClientInfo;
+use crate::commands;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::gateway::Gateway;
-use crate::key_counts::KeyCounts;
-use crate::pubsub::{Kind, Published};
+use crate::gather::Gather;
+use crate::key_counts::{KeyCountQuery, KeyCounts};
+use crate::outbox::Told;
+use crate::pubsub::Kind;
 use crate::session::Session;
 use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
@@ -35,7 +37,6 @@ use replica::ReplyTo;
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long other nodes are waited for.
@@ -62,6 +63,8 @@ pub(crate) struct Fanout {
     gathered: BTreeMap<(u64, u64), Gathered>,
     /// For the meta group, until the driver takes them: at the turn's end.
     wishes: Vec<Wish>,
+    /// `INFO` for which others were asked how many keys they have.
+    pub(crate) infos: Gather<KeyCountQuery>,
 }
 
 /// Options that the meta group is to set for the whole cluster.
@@ -131,7 +134,7 @@ enum Item {
 
 /// How answers become one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Join {
+pub(crate) enum Join {
     /// Numbers are added.
     Sum,
     /// As [`Join::Sum`]; something must have been found.
@@ -152,7 +155,7 @@ enum Join {
 
 impl Join {
     /// How the answers to a command become one; `None` if it concerns the node alone.
-    fn of(spec: &Spec, args: Args<'_>) -> Option<Join> {
+    pub(crate) fn of(spec: &Spec, args: Args<'_>) -> Option<Join> {
         Some(match spec.id {
             CommandId::ClientList => Join::Texts,
             CommandId::ClientKill if args.len() == 3 => Join::SomeFound,
@@ -296,7 +299,7 @@ fn question_of(args: Args<'_>) -> Bytes {
 }
 
 /// The words of a question. Total.
-fn words_of(bytes: &[u8]) -> Option<ArgsBuf> {
+pub(crate) fn words_of(bytes: &[u8]) -> Option<ArgsBuf> {
     let number = |bytes: &[u8]| Some(u32::from_le_bytes(*bytes.first_chunk()?) as usize);
     let (&[FORMAT], rest) = bytes.split_first_chunk()? else {
         return None;
@@ -347,6 +350,28 @@ impl Fanout {
         (nodes.len(), Vec::new())
     }
 
+    /// Says whether a command waits for other answers than those that questions were asked for.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut left: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+        for asking in self
+            .questions
+            .values()
+            .filter(|asking| asking.purpose == Purpose::Part)
+        {
+            *left.entry(asking.reply_to.place()).or_default() += 1;
+        }
+        let waiting = self
+            .gathered
+            .iter()
+            .map(|(place, gathered)| (*place, gathered.left));
+        match left.iter().map(|(place, left)| (*place, *left)).eq(waiting) {
+            true => self.infos.check(),
+            false => Err(format!(
+                "questions are open of {left:?}, and others are waited for"
+            )),
+        }
+    }
+
     fn note_question(&mut self, cx: &mut Context, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
         let until = cx.now.after(PATIENCE);
         self.asked += 1;
@@ -360,60 +385,37 @@ impl Fanout {
         self.questions.insert(self.asked, asking);
         self.asked
     }
-}
 
-impl Gateway {
-    /// A command that concerns every node, outside of `MULTI`. `false` if it concerns this one alone, or there is no other:
-    /// then nothing was done.
-    pub(crate) fn on_every_node(
+    /// This node has carried its part out: the others are asked for theirs.
+    fn begin(
         &mut self,
+        cx: &mut Context,
         connection: &mut Connection,
-        spec: &'static Spec,
+        join: Join,
+        protocol: Protocol,
+        items: Vec<Item>,
         args: Args<'_>,
-    ) -> bool {
-        let is_asked_alone =
-            |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
-        let join = Join::of(spec, args).filter(|join| self.cx.view.is_spread && !is_asked_alone(join));
-        let Some(join) = join else {
-            return false;
-        };
-        if join == Join::Kept {
-            self.set_everywhere(connection, args);
-            return true;
-        }
-        let mut reply = Vec::new();
-        let protocol = std::mem::replace(&mut connection.session.protocol, Protocol::Resp2);
-        self.carry_out_part(&mut connection.session, spec, args, &mut reply);
-        connection.session.protocol = protocol;
-        let Some(items) = items_of(&reply) else {
-            // Whatever is wrong with it is so everywhere.
-            connection.pipeline.target().extend(reply);
-            return true;
-        };
-        let reply_to = self.cx.reserve(connection);
-        let (asked, silent) = self.fanout.ask_nodes(&mut self.cx, reply_to, Purpose::Part, args);
+    ) {
+        let reply_to = cx.reserve(connection);
+        let (asked, silent) = self.ask_nodes(cx, reply_to, Purpose::Part, args);
+        let silent = silent.into_iter().chain(cx.view.nodes_down());
         let gathered = Gathered {
             join,
             protocol,
             items,
             left: asked,
             wished: Vec::new(),
-            silent: silent
-                .into_iter()
-                .chain(self.cx.view.nodes_down())
-                .map(Whom::Node)
-                .collect(),
+            silent: silent.map(Whom::Node).collect(),
         };
-        self.fanout.gathered.insert(reply_to.place(), gathered);
+        self.gathered.insert(reply_to.place(), gathered);
         if asked == 0 {
-            self.finish_gathered(reply_to);
+            self.finish_gathered(cx, reply_to);
         }
-        true
     }
 
     /// `CONFIG SET`, where there are other nodes.
-    fn set_everywhere(&mut self, connection: &mut Connection, args: Args<'_>) {
-        if let Err(error) = crate::commands::config::check(&self.cx, args) {
+    fn set_everywhere(&mut self, cx: &mut Context, connection: &mut Connection, args: Args<'_>) {
+        if let Err(error) = crate::commands::config::check(cx, args) {
             // Whatever is wrong with it is so everywhere.
             return error.write(&mut connection.writer());
         }
@@ -422,11 +424,9 @@ impl Gateway {
             // All of them have these values already.
             return connection.writer().ok();
         }
-        let reply_to = self.cx.reserve(connection);
-        connection.session.is_waiting = true;
-        let id = self
-            .fanout
-            .note_question(&mut self.cx, Whom::Meta, reply_to, Purpose::Part);
+        let reply_to = cx.reserve(connection);
+        connection.session.in_flight.is_waiting = true;
+        let id = self.note_question(cx, Whom::Meta, reply_to, Purpose::Part);
         let gathered = Gathered {
             join: Join::Kept,
             protocol: connection.session.protocol,
@@ -435,14 +435,14 @@ impl Gateway {
             wished: settings.clone(),
             silent: Vec::new(),
         };
-        self.fanout.gathered.insert(reply_to.place(), gathered);
-        self.fanout.wishes.push(Wish { id, settings });
+        self.gathered.insert(reply_to.place(), gathered);
+        self.wishes.push(Wish { id, settings });
     }
 
     /// The meta group has spoken, or has not in time: what was wished is set, here and on the other nodes. Without a version
     /// it holds until the meta group sets something else.
-    fn set_on_nodes(&mut self, reply_to: ReplyTo, versions: Option<&[u64]>) {
-        let gathered = self.fanout.gathered.get_mut(&reply_to.place());
+    fn set_on_nodes(&mut self, cx: &mut Context, reply_to: ReplyTo, versions: Option<&[u64]>) {
+        let gathered = self.gathered.get_mut(&reply_to.place());
         let gathered = gathered.expect("a command waits as long as its questions do");
         let wished = std::mem::take(&mut gathered.wished);
         let versions = versions.unwrap_or_default().iter().copied();
@@ -453,195 +453,89 @@ impl Gateway {
         let words = words.flat_map(|((name, value), version)| [name.clone(), value.clone(), version]);
         let words = ["CONFIG", "SET"].into_iter().map(str::to_owned).chain(words);
         let words = ArgsBuf::from_slices(words.collect::<Vec<_>>());
-        self.set_for_cluster(words.as_args());
-        let (asked, silent) = self
-            .fanout
-            .ask_nodes(&mut self.cx, reply_to, Purpose::Part, words.as_args());
+        set_for_cluster(cx, words.as_args());
+        let (asked, silent) = self.ask_nodes(cx, reply_to, Purpose::Part, words.as_args());
         // A node that has just become a member may serve clients already, and its link to this worker be on its way.
-        let down: Vec<NodeId> = self.cx.view.nodes_down().collect();
+        let down: Vec<NodeId> = cx.view.nodes_down().collect();
         let bytes = question_of(words.as_args());
         for &node in &down {
-            let id = self
-                .fanout
-                .note_question(&mut self.cx, Whom::Node(node), reply_to, Purpose::Part);
-            let asking = self.fanout.questions.get_mut(&id).expect("it was just noted");
+            let id = self.note_question(cx, Whom::Node(node), reply_to, Purpose::Part);
+            let asking = self.questions.get_mut(&id).expect("it was just noted");
             asking.unsent = Some(bytes.clone());
         }
-        let gathered = self.fanout.gathered.get_mut(&reply_to.place());
+        let gathered = self.gathered.get_mut(&reply_to.place());
         let gathered = gathered.expect("it was just there");
         gathered.left += asked + down.len();
         gathered.silent.extend(silent.into_iter().map(Whom::Node));
     }
 
     /// There is a link to a node: what waited for it is asked.
-    pub(crate) fn ask_unsent(&mut self, node: NodeId) {
-        let questions = self.fanout.questions.iter_mut();
+    pub(crate) fn ask_unsent(&mut self, cx: &mut Context, node: NodeId) {
+        let questions = self.questions.iter_mut();
         let unsent: Vec<Question> = questions
             .filter(|(_, asking)| asking.whom == Whom::Node(node))
             .filter_map(|(id, asking)| asking.unsent.take().map(|bytes| Question { id: *id, bytes }))
             .collect();
         for question in unsent {
-            self.cx.send_to_node(node, PeerMessage::Fanout(question));
-        }
-    }
-
-    /// Sets what is set for the whole cluster: names, values, versions; those without a version bear 0. `false` if it is
-    /// not that.
-    fn set_for_cluster(&mut self, args: Args<'_>) -> bool {
-        let text = |at: usize| std::str::from_utf8(args.get(at)?).ok();
-        let settings: Option<Vec<(&str, &str, u64)>> = (2..args.len())
-            .step_by(3)
-            .map(|at| Some((text(at)?, text(at + 1)?, text(at + 2)?.parse().ok()?)))
-            .collect();
-        let Some(settings) = settings else {
-            return false;
-        };
-        let (unversioned, versioned): (Vec<_>, Vec<_>) =
-            settings.into_iter().partition(|(.., version)| *version == 0);
-        self.cx.shared.set_for_cluster(versioned);
-        let pairs = unversioned.iter();
-        let pairs: Vec<(&[u8], &[u8])> = pairs
-            .map(|(name, value, _)| (name.as_bytes(), value.as_bytes()))
-            .collect();
-        if let Err(error) = self.cx.shared.set_settings(&pairs) {
-            tracing::warn!(%error, "what is set for the whole cluster cannot be set here");
-        }
-        // What follows in this turn already sees it.
-        self.load_settings();
-        true
-    }
-
-    /// Carries out this node's part.
-    fn carry_out_part(
-        &mut self,
-        session: &mut Session,
-        spec: &'static Spec,
-        args: Args<'_>,
-        reply: &mut Vec<u8>,
-    ) {
-        match Join::of(spec, args) {
-            Some(Join::NamesCounted) => {
-                let names = self.cx.shared.subscriptions.lock(Kind::Pattern);
-                let mut w = Writer::new(reply, Protocol::Resp2);
-                w.array(names.len());
-                names.keys().for_each(|name| w.bulk(name));
-            }
-            Some(Join::SomeFound) => {
-                self.run_own(session, spec, args, reply);
-                let killed = i64::from(reply.first() != Some(&b'-'));
-                reply.clear();
-                Writer::new(reply, Protocol::Resp2).integer(killed);
-            }
-            _ => self.run_own(session, spec, args, reply),
+            cx.send_to_node(node, PeerMessage::Fanout(question));
         }
     }
 
     /// What the meta group is to set.
-    pub fn take_wishes(&mut self) -> Vec<Wish> {
-        std::mem::take(&mut self.fanout.wishes)
+    pub(crate) fn take_wishes(&mut self) -> Vec<Wish> {
+        std::mem::take(&mut self.wishes)
     }
 
     /// The meta group has done what was wished, or it is not known whether it will.
     /// With the versions that it has given to the settings, in their order.
-    pub fn on_wish(&mut self, id: u64, versions: Option<Vec<u64>>) {
-        if let Some(asking) = self.fanout.questions.get(&id)
+    pub(crate) fn on_wish(&mut self, cx: &mut Context, id: u64, versions: Option<Vec<u64>>) {
+        if let Some(asking) = self.questions.get(&id)
             && asking.whom == Whom::Meta
         {
-            self.set_on_nodes(asking.reply_to, versions.as_deref());
-            self.end_question(id, versions.map(|_| Vec::new()));
+            self.set_on_nodes(cx, asking.reply_to, versions.as_deref());
+            self.end_question(cx, id, versions.map(|_| Vec::new()));
         }
-    }
-
-    /// Another node asks for this one's part of a command.
-    pub(crate) fn on_question(&mut self, from: NodeId, question: &Question) {
-        let Some(words) = words_of(&question.bytes) else {
-            return;
-        };
-        let args = words.as_args();
-        let Ok(spec) = command::resolve(args) else {
-            return;
-        };
-        let mut reply = Vec::new();
-        let kind = match spec.id {
-            CommandId::Publish => Some(Kind::Channel),
-            CommandId::SPublish => Some(Kind::ShardChannel),
-            _ => None,
-        };
-        if let Some(kind) = kind {
-            let published = Published::by(kind, args);
-            let receivers = self.cx.shared.subscriptions.receivers(kind, published.channel);
-            self.pubsub.on_node_message(&mut self.cx, published);
-            Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
-        } else if spec.id == CommandId::Info {
-            return self.infos.count_for(&mut self.cx, from, question.id);
-        } else if spec.id == CommandId::ConfigSet {
-            if !self.set_for_cluster(args) {
-                return;
-            }
-            Writer::new(&mut reply, Protocol::Resp2).ok();
-        } else if Join::of(spec, args).is_some() {
-            // Whoever asks has a connection there, and none here: no client has this number. Whether `DEBUG` is for it, if
-            // it is for clients of this machine, was asked there.
-            let nowhere = ([127, 0, 0, 1], 0).into();
-            let info = Arc::new(ClientInfo::new(
-                0,
-                nowhere,
-                nowhere,
-                self.cx.worker,
-                0,
-                self.cx.turn.now.0,
-            ));
-            let mut session = Session::new(info, u64::MAX, Endpoint::AnyNode, true);
-            self.carry_out_part(&mut session, spec, args, &mut reply);
-        } else {
-            return;
-        }
-        let answer = Answer {
-            id: question.id,
-            bytes: reply.into(),
-        };
-        self.cx.send_to_node(from, PeerMessage::FanoutAnswer(answer));
     }
 
     /// Another node has carried out its part.
-    pub(crate) fn on_part_answer(&mut self, from: NodeId, answer: &Answer) {
+    pub(crate) fn on_part_answer(&mut self, cx: &mut Context, from: NodeId, answer: &Answer) {
         let is_asked = |asking: &Asking| asking.whom == Whom::Node(from);
-        if self.fanout.questions.get(&answer.id).is_some_and(is_asked) {
-            self.end_question(answer.id, items_of(&answer.bytes));
+        if self.questions.get(&answer.id).is_some_and(is_asked) {
+            self.end_question(cx, answer.id, items_of(&answer.bytes));
         }
     }
 
     /// A node is out of reach: it will not answer.
-    pub(crate) fn end_questions_to(&mut self, node: NodeId) {
-        let asked = self.fanout.questions.iter();
+    pub(crate) fn end_questions_to(&mut self, cx: &mut Context, node: NodeId) {
+        let asked = self.questions.iter();
         let ids: Vec<u64> = asked
             .filter(|(_, asking)| asking.whom == Whom::Node(node))
             .map(|(id, _)| *id)
             .collect();
-        ids.into_iter().for_each(|id| self.end_question(id, None));
+        ids.into_iter().for_each(|id| self.end_question(cx, id, None));
     }
 
     /// Whether answers of other nodes are waited for.
     pub(crate) fn has_questions(&self) -> bool {
-        !self.fanout.questions.is_empty()
+        !self.questions.is_empty()
     }
 
     /// Waits no longer for answers that are overdue.
-    pub(crate) fn end_overdue_questions(&mut self, now: Monotonic) {
-        while let Some((&id, asking)) = self.fanout.questions.first_key_value() {
-            if asking.until > now {
+    pub(crate) fn end_overdue_questions(&mut self, cx: &mut Context) {
+        while let Some((&id, asking)) = self.questions.first_key_value() {
+            if asking.until > cx.now {
                 return;
             }
             match asking.whom {
-                Whom::Meta => self.on_wish(id, None),
-                Whom::Node(_) => self.end_question(id, None),
+                Whom::Meta => self.on_wish(cx, id, None),
+                Whom::Node(_) => self.end_question(cx, id, None),
             }
         }
     }
 
     /// An answer, or none, to a question that there is.
-    fn end_question(&mut self, id: u64, answer: Option<Vec<Item>>) {
-        let asking = self.fanout.questions.remove(&id).expect("the caller has seen it");
+    fn end_question(&mut self, cx: &mut Context, id: u64, answer: Option<Vec<Item>>) {
+        let asking = self.questions.remove(&id).expect("the caller has seen it");
         match asking.purpose {
             Purpose::Part => {}
             Purpose::Receivers => {
@@ -649,16 +543,19 @@ impl Gateway {
                     Some(&[Item::Number(receivers)]) => u64::try_from(receivers).unwrap_or(0),
                     _ => 0,
                 };
-                return self.pubsub.on_received(&mut self.cx, asking.reply_to, receivers);
+                return cx
+                    .outbox
+                    .told
+                    .push_back(Told::Received(asking.reply_to, receivers));
             }
             Purpose::KeyCounts => {
                 let numbers = answer.unwrap_or_default().into_iter();
                 let numbers: Option<Vec<i64>> = numbers.map(Item::into_number).collect();
                 let counts = numbers.and_then(|numbers| KeyCounts::from_numbers(&numbers));
-                return self.infos.on_counted(&mut self.cx, asking.reply_to, counts);
+                return self.infos.on_counted(cx, asking.reply_to, counts);
             }
         }
-        let gathered = self.fanout.gathered.get_mut(&asking.reply_to.place());
+        let gathered = self.gathered.get_mut(&asking.reply_to.place());
         let gathered = gathered.expect("a command waits as long as its questions do");
         match answer {
             Some(items) => gathered.join.join(&mut gathered.items, items),
@@ -666,12 +563,12 @@ impl Gateway {
         }
         gathered.left -= 1;
         if gathered.left == 0 {
-            self.finish_gathered(asking.reply_to);
+            self.finish_gathered(cx, asking.reply_to);
         }
     }
 
-    fn finish_gathered(&mut self, reply_to: ReplyTo) {
-        let gathered = self.fanout.gathered.remove(&reply_to.place());
+    fn finish_gathered(&mut self, cx: &mut Context, reply_to: ReplyTo) {
+        let gathered = self.gathered.remove(&reply_to.place());
         let gathered = gathered.expect("the caller has it");
         for whom in &gathered.silent {
             tracing::warn!(%whom, "no answer in time to what concerns the whole cluster: it is left out");
@@ -679,11 +576,94 @@ impl Gateway {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes, gathered.protocol);
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
-        self.cx.deliver(match gathered.join {
+        cx.deliver(match gathered.join {
             // Its next commands are carried out under what was set.
             Join::Kept => Delivery::Awaited { reply_to, bytes },
             _ => Delivery::Reply { reply_to, bytes },
         });
+    }
+}
+
+/// A command that concerns every node, outside of `MULTI`. `false` if it concerns this one alone, or there is no other:
+/// then nothing was done.
+pub(crate) fn on_every_node(
+    gateway: &mut Gateway,
+    connection: &mut Connection,
+    spec: &'static Spec,
+    args: Args<'_>,
+) -> bool {
+    let is_asked_alone =
+        |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
+    let join = Join::of(spec, args).filter(|join| gateway.cx.view.is_spread && !is_asked_alone(join));
+    let Some(join) = join else {
+        return false;
+    };
+    if join == Join::Kept {
+        gateway.fanout.set_everywhere(&mut gateway.cx, connection, args);
+        return true;
+    }
+    let mut reply = Vec::new();
+    let protocol = std::mem::replace(&mut connection.session.protocol, Protocol::Resp2);
+    carry_out_part(gateway, &mut connection.session, spec, args, &mut reply);
+    connection.session.protocol = protocol;
+    let Some(items) = items_of(&reply) else {
+        // Whatever is wrong with it is so everywhere.
+        connection.pipeline.target().extend(reply);
+        return true;
+    };
+    let cx = &mut gateway.cx;
+    gateway.fanout.begin(cx, connection, join, protocol, items, args);
+    true
+}
+
+/// Sets what is set for the whole cluster: names, values, versions; those without a version bear 0. `false` if it is
+/// not that.
+pub(crate) fn set_for_cluster(cx: &mut Context, args: Args<'_>) -> bool {
+    let text = |at: usize| std::str::from_utf8(args.get(at)?).ok();
+    let settings: Option<Vec<(&str, &str, u64)>> = (2..args.len())
+        .step_by(3)
+        .map(|at| Some((text(at)?, text(at + 1)?, text(at + 2)?.parse().ok()?)))
+        .collect();
+    let Some(settings) = settings else {
+        return false;
+    };
+    let (unversioned, versioned): (Vec<_>, Vec<_>) =
+        settings.into_iter().partition(|(.., version)| *version == 0);
+    cx.shared.set_for_cluster(versioned);
+    let pairs = unversioned.iter();
+    let pairs: Vec<(&[u8], &[u8])> = pairs
+        .map(|(name, value, _)| (name.as_bytes(), value.as_bytes()))
+        .collect();
+    if let Err(error) = cx.shared.set_settings(&pairs) {
+        tracing::warn!(%error, "what is set for the whole cluster cannot be set here");
+    }
+    // What follows in this turn already sees it.
+    cx.outbox.told.push_back(Told::Settings);
+    true
+}
+
+/// Carries out this node's part.
+pub(crate) fn carry_out_part(
+    gateway: &mut Gateway,
+    session: &mut Session,
+    spec: &'static Spec,
+    args: Args<'_>,
+    reply: &mut Vec<u8>,
+) {
+    match Join::of(spec, args) {
+        Some(Join::NamesCounted) => {
+            let names = gateway.cx.shared.subscriptions.lock(Kind::Pattern);
+            let mut w = Writer::new(reply, Protocol::Resp2);
+            w.array(names.len());
+            names.keys().for_each(|name| w.bulk(name));
+        }
+        Some(Join::SomeFound) => {
+            commands::run_own(gateway, session, spec, args, reply);
+            let killed = i64::from(reply.first() != Some(&b'-'));
+            reply.clear();
+            Writer::new(reply, Protocol::Resp2).integer(killed);
+        }
+        _ => commands::run_own(gateway, session, spec, args, reply),
     }
 }
 

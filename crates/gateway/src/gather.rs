@@ -18,6 +18,14 @@ impl<T> Default for Gather<T> {
 }
 
 impl<T> Gather<T> {
+    /// Says whether a command waits for nobody.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.waiting.iter().find(|(_, (_, others))| *others == 0) {
+            None => Ok(()),
+            Some((place, _)) => Err(format!("{place:?} waits for nobody")),
+        }
+    }
+
     /// Remembers a command for which `others` were asked.
     pub(crate) fn begin(&mut self, reply_to: ReplyTo, known: T, others: usize) {
         self.waiting.insert(reply_to.place(), (known, others));

@@ -9,8 +9,6 @@
 //! The result lies in the group of the first key, and is found from any node. What a client has watched it cannot have watched
 //! again before it sends the same request on another connection: the two do not go together.
 
-use crate::connection::Connection;
-use crate::gateway::Gateway;
 use crate::program::{Item, Program, group_of_key};
 use crate::session::Session;
 use command::{Flags, ReplyError, Route, Spec};
@@ -63,7 +61,7 @@ pub(crate) fn name_request(
             "",
         ));
     };
-    session.naming = Naming::Following(id);
+    session.modes.naming = Naming::Following(id);
     w.ok();
     Ok(())
 }
@@ -79,57 +77,34 @@ const BLOCKING: &str = "ERR a request id is for commands that do not wait; nothi
 const WATCHING: &str = "EXECABORT Transaction discarded because of: a request id and WATCH do not go together, as a retry \
                         watches other versions; CAS compares by itself";
 
-impl Gateway {
-    /// A command with a name; `false` if it is one that needs none, as it writes no keys.
-    pub(crate) fn on_named(
-        &mut self,
-        connection: &mut Connection,
-        spec: &'static Spec,
-        args: Args<'_>,
-        id: RequestUuid,
-    ) -> bool {
-        if spec.route == Route::Connection || !spec.flags.contains(Flags::WRITE) {
-            return false;
-        }
-        let waits = spec.flags.contains(Flags::BLOCKING).then_some(BLOCKING);
-        if let Some(error) = waits.or_else(|| refusal([spec])) {
-            connection.writer().error(error);
-            return true;
-        }
-        if self.accept(connection, spec, args).is_none() {
-            return true;
-        }
-        let mut program = Program::single(connection.session.operation(spec, args));
-        program.scope = self.cx.scope(&connection.session);
-        program.request = Some(request_of(&program, id, connection.session.protocol));
-        self.begin(connection, program);
-        true
-    }
+/// Why a command that writes cannot have a name, if it cannot.
+pub(crate) fn refusal_of(spec: &'static Spec) -> Option<&'static str> {
+    let waits = spec.flags.contains(Flags::BLOCKING).then_some(BLOCKING);
+    waits.or_else(|| refusal([spec]))
+}
 
-    /// Gives an `EXEC` its name.
-    ///
-    /// # Errors
-    /// It cannot have one.
-    pub(crate) fn name_block(
-        &self,
-        session: &Session,
-        program: &mut Program,
-        id: RequestUuid,
-    ) -> Result<(), &'static str> {
-        let writes = |spec: &Spec| spec.flags.contains(Flags::WRITE);
-        let specs = || program.operations().map(|operation| operation.spec);
-        if !specs().any(writes) {
-            return Ok(());
-        }
-        if !program.conditions.is_empty() {
-            return Err(WATCHING);
-        }
-        if let Some(error) = refusal(specs()) {
-            return Err(error);
-        }
-        program.request = Some(request_of(program, id, session.protocol));
-        Ok(())
+/// Gives an `EXEC` its name.
+///
+/// # Errors
+/// It cannot have one.
+pub(crate) fn name_block(
+    session: &Session,
+    program: &mut Program,
+    id: RequestUuid,
+) -> Result<(), &'static str> {
+    let writes = |spec: &Spec| spec.flags.contains(Flags::WRITE);
+    let specs = || program.operations().map(|operation| operation.spec);
+    if !specs().any(writes) {
+        return Ok(());
     }
+    if !program.conditions.is_empty() {
+        return Err(WATCHING);
+    }
+    if let Some(error) = refusal(specs()) {
+        return Err(error);
+    }
+    program.request = Some(request_of(program, id, session.protocol));
+    Ok(())
 }
 
 impl Program {
@@ -159,7 +134,7 @@ impl Program {
     }
 }
 
-fn request_of(program: &Program, id: RequestUuid, protocol: Protocol) -> ClientRequest {
+pub(crate) fn request_of(program: &Program, id: RequestUuid, protocol: Protocol) -> ClientRequest {
     ClientRequest {
         id,
         digest: digest(program),

@@ -195,27 +195,28 @@ impl Shared {
     }
 }
 
-impl Gather<KeyCountQuery> {
+impl Fanout {
     /// Has the other workers count, and a worker of each other node if `is_for_all` groups.
-    pub(crate) fn count(
+    pub(crate) fn count_keys(
         &mut self,
         cx: &mut Context,
-        fanout: &mut Fanout,
         reply_to: ReplyTo,
         args: Args<'_>,
         is_for_all: bool,
     ) {
         let asked = if is_for_all && cx.view.is_spread {
             let words = ArgsBuf::from_slices(["INFO", "KEYSPACE"]);
-            fanout
-                .ask_nodes(cx, reply_to, Purpose::KeyCounts, words.as_args())
+            self.ask_nodes(cx, reply_to, Purpose::KeyCounts, words.as_args())
                 .0
         } else {
             0
         };
-        self.begin_count(cx, reply_to, Whom::Client(args.to_buf()), asked);
+        self.infos
+            .begin_count(cx, reply_to, Whom::Client(args.to_buf()), asked);
     }
+}
 
+impl Gather<KeyCountQuery> {
     /// Another node asks for what is led here.
     pub(crate) fn count_for(&mut self, cx: &mut Context, node: NodeId, id: u64) {
         let reply_to = ReplyTo {

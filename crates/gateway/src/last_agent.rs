@@ -24,7 +24,6 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::delivery::Delivery;
-use crate::gateway::touches;
 use crate::notify;
 use crate::pipeline::Pipeline;
 use crate::program::{Program, key_step};
@@ -82,6 +81,20 @@ impl LastAgent {
         LastAgent {
             sent: (0..workers).map(|_| VecDeque::new()).collect(),
             reply: Vec::new(),
+        }
+    }
+
+    /// Says whether parts were not sent in the order of their numbers, in which they are answered.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_ordered = |sent: &VecDeque<Sent>| {
+            let numbers = sent.iter().map(|sent| sent.txn.seq);
+            numbers.is_sorted_by(|a, b| a < b)
+        };
+        match self.sent.iter().position(|sent| !is_ordered(sent)) {
+            None => Ok(()),
+            Some(worker) => Err(format!(
+                "worker {worker} has parts in another order than that of their numbers"
+            )),
         }
     }
 
@@ -148,14 +161,14 @@ impl LastAgent {
         let Some(worker) = decider(cx, spec, args, &slots) else {
             return false;
         };
-        connection.session.busy.begin(slots.iter().copied());
+        connection.session.in_flight.busy.begin(slots.iter().copied());
         let (txn, priority) = coordinator.new_transaction(cx);
         let sent = Sent {
             txn,
             reply_to: cx.reserve(connection),
             operation: connection.session.operation(spec, args),
             slots,
-            touches: touches(&connection.session, spec),
+            touches: connection.session.touches(spec),
             tries: LastAgent::TRIES_MAX,
         };
         self.send_part(cx, worker, sent, priority);

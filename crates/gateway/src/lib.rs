@@ -5,17 +5,18 @@
 //! node share [`Shared`], which nothing touches per command, and talk in [`MailboxBatch`]es.
 //!
 //! A gateway is a handful of machines, each with a state of its own: `coordinator.rs` (transactions over groups),
-//! `blocking.rs` (clients that wait), `pubsub.rs` (messages), `maxmemory.rs` (room), `fanout.rs` (every node), `cluster.rs` (the
-//! rest of the cluster). Their handlers are handed one `Context`: what all of them read, the groups of the
-//! worker, and the outbox for what they say. What remains of [`Gateway`] goes between them.
+//! `blocking.rs` (clients that wait), `pubsub.rs` (messages), `maxmemory.rs` (room), `fanout.rs` (every node), and in
+//! `cluster/` the clients of groups, the seats of replicas and the other nodes. Their handlers are handed one `Context`: what all
+//! of them read, the groups of the worker, and the outbox for what they say. What remains of [`Gateway`] goes between them.
 //!
-//! Reading order: `context.rs`, `cluster_view.rs`, `local_groups.rs` and `outbox.rs`, `gateway.rs` (from bytes to a group),
-//! `pipeline.rs` (replies in order), `router.rs` (what groups are asked and answer), `program.rs`, `local_fast_path.rs`,
-//! `last_agent.rs`, `coordinator.rs` and `recovery.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs`
-//! (`MULTI`), `blocking.rs`, `wait.rs` and `watches.rs` (clients that wait), `offload.rs` and `evaluation.rs` (commands that
-//! another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers itself), `endpoint.rs` and
-//! `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs`, `notify.rs` and `monitor.rs` (what
-//! is told without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how long commands take).
+//! Reading order: `context.rs`, `cluster_view.rs`, `local_groups.rs` and `outbox.rs`, `gateway.rs` (what a driver calls),
+//! `session.rs` and `in_flight.rs` (a client's state), `dispatch.rs` (where its command goes), `pipeline.rs` (replies in order),
+//! `router.rs` (between machines, workers and nodes), `program.rs`, `local_fast_path.rs`, `last_agent.rs`, `coordinator.rs` and
+//! `coordinator/recovery.rs` (several groups), `delivery.rs` (answers that come later), `multi.rs` (`MULTI`), `blocking.rs` and what lies
+//! in its folder (clients that wait), `offload.rs` and `evaluation.rs` (commands that another thread carries out), `commands.rs`
+//! (what the gateway answers itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of
+//! it), `pubsub.rs`, `notify.rs` and `monitor.rs` (what is told without being asked), `cross_protocol.rs` (HTTP, which is turned
+//! away), `timing.rs` (how long commands take).
 
 mod blocking;
 mod client;
@@ -29,15 +30,16 @@ mod coordinator;
 mod cron;
 mod cross_protocol;
 mod delivery;
+mod dispatch;
 mod endpoint;
 mod error_counts;
 mod evaluation;
-mod exchange;
 mod fanout;
 mod gateway;
 mod gather;
 mod group_times;
 mod idempotency;
+mod in_flight;
 mod key_counts;
 mod last_agent;
 mod latency;
@@ -57,7 +59,6 @@ mod pipeline;
 mod plan;
 mod program;
 mod pubsub;
-mod recovery;
 mod router;
 mod scan;
 mod secret;
@@ -68,8 +69,6 @@ mod stats;
 mod timing;
 mod topology;
 mod transaction_stats;
-mod wait;
-mod watches;
 
 pub use client::{ClientInfo, Clients, Labels};
 pub use cluster::{ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView};

@@ -1,6 +1,7 @@
 //! Commands and programs over groups that all live on this worker and are free: one step, and nothing can come between
 //! its parts.
 
+use crate::commands;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::delivery::refused;
@@ -234,74 +235,72 @@ pub(crate) fn run_flow(cx: &mut Context, db: Db, spec: &'static Spec, args: Args
     }
 }
 
-impl Gateway {
-    /// Carries out a program whose groups all live here and are free (`LocalGroups::can_run_here`).
-    pub(crate) fn run_program_here(&mut self, connection: &mut Connection, program: &Program) {
-        let Connection {
-            session, pipeline, ..
-        } = connection;
-        let out = pipeline.target();
-        for condition in &program.conditions {
-            let group = group_of_key(self.cx.groups, condition.key());
-            let index = self.cx.local.index(group).expect("the caller looked");
-            if !self.cx.local.replicas[index]
-                .state_mut()
-                .holds(&self.cx.turn, std::slice::from_ref(condition))
-            {
-                return refused(program, session.protocol, out);
+/// Carries out a program whose groups all live here and are free (`LocalGroups::can_run_here`).
+pub(crate) fn run_program_here(gateway: &mut Gateway, connection: &mut Connection, program: &Program) {
+    let Connection {
+        session, pipeline, ..
+    } = connection;
+    let out = pipeline.target();
+    for condition in &program.conditions {
+        let group = group_of_key(gateway.cx.groups, condition.key());
+        let index = gateway.cx.local.index(group).expect("the caller looked");
+        if !gateway.cx.local.replicas[index]
+            .state_mut()
+            .holds(&gateway.cx.turn, std::slice::from_ref(condition))
+        {
+            return refused(program, session.protocol, out);
+        }
+    }
+    if program.is_exec {
+        Writer::new(out, session.protocol).array(program.items.len());
+    }
+    let mut began = gateway.cx.timing.now();
+    for item in &program.items {
+        let start = out.len();
+        let (spec, args) = match item {
+            Item::Connection(queued) => {
+                gateway.cx.count(queued.spec);
+                commands::run_own(gateway, session, queued.spec, queued.args.as_args(), out);
+                gateway.show(session, session.db, queued.spec, queued.args.as_args());
+                (queued.spec, queued.args.as_args())
             }
-        }
-        if program.is_exec {
-            Writer::new(out, session.protocol).array(program.items.len());
-        }
-        let mut began = self.cx.timing.now();
-        for item in &program.items {
-            let start = out.len();
-            let (spec, args) = match item {
-                Item::Connection(queued) => {
-                    self.cx.count(queued.spec);
-                    self.run_own(session, queued.spec, queued.args.as_args(), out);
-                    self.show(session, session.db, queued.spec, queued.args.as_args());
-                    (queued.spec, queued.args.as_args())
-                }
-                Item::Operation(operation) => {
-                    self.cx.count(operation.spec);
-                    // `SELECT` and `HELLO` before it in the block have been carried out.
-                    let mut writer = Writer::new(out, session.protocol);
-                    let (spec, args) = operation.words();
-                    match operation.parse() {
-                        Ok(Command::Scan { .. }) => {
-                            crate::scan::scan_here(&mut self.cx, session.db, spec, args, &mut writer)
-                        }
-                        Ok(command) => run_here(
-                            &mut self.cx,
-                            session.db,
-                            spec,
-                            args,
-                            &command,
-                            &program.scope,
-                            &mut writer,
-                        ),
-                        Err(error) => error.write(&mut writer),
+            Item::Operation(operation) => {
+                gateway.cx.count(operation.spec);
+                // `SELECT` and `HELLO` before it in the block have been carried out.
+                let mut writer = Writer::new(out, session.protocol);
+                let (spec, args) = operation.words();
+                match operation.parse() {
+                    Ok(Command::Scan { .. }) => {
+                        crate::scan::scan_here(&mut gateway.cx, session.db, spec, args, &mut writer)
                     }
-                    self.tell_noted();
-                    if program.is_exec {
-                        self.show(session, session.db, spec, args);
-                    }
-                    (spec, args)
+                    Ok(command) => run_here(
+                        &mut gateway.cx,
+                        session.db,
+                        spec,
+                        args,
+                        &command,
+                        &program.scope,
+                        &mut writer,
+                    ),
+                    Err(error) => error.write(&mut writer),
                 }
-            };
-            self.tell_noted();
-            self.cx.look_at_reply(Some(spec), &out[start..]);
-            let ended = self.cx.timing.now();
-            self.cx.note_time(
-                spec,
-                ended.saturating_sub(began),
-                args,
-                Caller::Here(&session.info),
-            );
-            began = ended;
-        }
+                gateway.tell_noted();
+                if program.is_exec {
+                    gateway.show(session, session.db, spec, args);
+                }
+                (spec, args)
+            }
+        };
+        gateway.tell_noted();
+        gateway.cx.look_at_reply(Some(spec), &out[start..]);
+        let ended = gateway.cx.timing.now();
+        gateway.cx.note_time(
+            spec,
+            ended.saturating_sub(began),
+            args,
+            Caller::Here(&session.info),
+        );
+        began = ended;
     }
 }
 

@@ -5,13 +5,14 @@
 //! Invariants:
 //! 1. The groups of a worker follow one another.
 
+use crate::cluster::Visits;
 use crate::endpoint::Scope;
 use crate::program::{Extent, Program, group_of_key, names_more};
 use crate::shared::Shared;
 use command::{KeyUse, Route, Spec};
-use ids::{Db, GroupId, Groups, HashSeed, Slot};
+use ids::{Db, GroupId, Groups, HashSeed, Monotonic, Slot};
 use keyspace::{Event, KEYS_AHEAD, Limits};
-use replica::{Operation, Replica, Scratch, Turn, locks_of, with_conditions};
+use replica::{Member, Operation, Replica, Scratch, Turn, locks_of, with_conditions};
 use resp::Args;
 use txn::{Locks, Mode};
 
@@ -31,6 +32,8 @@ pub(crate) struct LocalGroups {
     pub(crate) events: Vec<(usize, Vec<Event>)>,
     /// What had happened in the groups, as a sum, when the figures were last to be written down.
     pub(crate) activity: u64,
+    /// Which of them are to be visited, once there is a cluster.
+    pub(crate) visits: Visits,
 }
 
 impl LocalGroups {
@@ -61,6 +64,7 @@ impl LocalGroups {
             spare: Vec::new(),
             events: Vec::new(),
             activity: 0,
+            visits: Visits::default(),
         }
     }
 
@@ -94,6 +98,19 @@ impl LocalGroups {
             self.replicas[index]
                 .is_free(|| locks_of([(spec, args)], |key| group_of_key(groups, key) == group))
         })
+    }
+
+    /// Leaders that have kept decisions for long enough are to be visited.
+    pub(crate) fn touch_keeping(&mut self, now: Monotonic) {
+        let member = |index: usize| self.replicas[index].member();
+        let keeps = |index| member(index).and_then(Member::kept_until).is_some();
+        self.visits.touch_keeping(now, keeps);
+    }
+
+    /// Sets back what the groups count.
+    pub(crate) fn reset_counters(&mut self) {
+        let replicas = self.replicas.iter_mut();
+        replicas.for_each(|replica| replica.state_mut().reset_counters());
     }
 
     /// Whether the lookups that follow count as use of keys.

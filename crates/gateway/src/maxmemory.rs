@@ -14,13 +14,13 @@ use std::sync::atomic::Ordering;
 /// How much memory may be used, and what the groups of this worker use of it.
 pub(crate) struct Maxmemory {
     /// 0 if there is no limit.
-    pub(crate) bytes_max: u64,
-    pub(crate) policy: EvictionPolicy,
+    bytes_max: u64,
+    policy: EvictionPolicy,
     /// Bytes of each replica's data and their sum, as last looked at: only kept while there is a limit.
     data_bytes: Vec<usize>,
     data_bytes_sum: usize,
     /// Whose bytes may have changed since.
-    pub(crate) changed: Changed,
+    changed: Changed,
 }
 
 /// Which replicas were written since their memory was last looked at.
@@ -56,6 +56,33 @@ impl Maxmemory {
             MaxmemoryPolicy::VolatileRandom => EvictionPolicy::VolatileRandom,
             MaxmemoryPolicy::VolatileTtl => EvictionPolicy::VolatileTtl,
         };
+    }
+
+    /// These were written since.
+    #[inline]
+    pub(crate) fn note_changed(&mut self, changed: Changed) {
+        self.changed = changed;
+    }
+
+    /// Whether it matters how often keys are used.
+    pub(crate) fn is_lfu(&self) -> bool {
+        self.policy.is_lfu()
+    }
+
+    /// Whether there is too much.
+    pub(crate) fn is_exceeded(&self, cx: &Context) -> bool {
+        cx.shared.counted_memory() > self.bytes_max
+    }
+
+    /// Says whether the sum is not that of the replicas' bytes.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.data_bytes.iter().sum::<usize>() == self.data_bytes_sum {
+            true => Ok(()),
+            false => Err(format!(
+                "{:?} are not {} bytes",
+                self.data_bytes, self.data_bytes_sum
+            )),
+        }
     }
 
     /// Whether keys are given up.

@@ -60,7 +60,7 @@ fn show_to_monitors(
 /// A line for those who watch at this worker.
 pub(crate) fn on_shown(cx: &mut Context, pubsub: &PubSub, line: Arc<[u8]>) {
     cx.deliver(Delivery::Message {
-        listeners: pubsub.monitors.clone(),
+        listeners: pubsub.monitors(),
         message: line,
     });
 }

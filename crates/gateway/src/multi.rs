@@ -1,22 +1,26 @@
 //! `MULTI`, `EXEC` and `WATCH`.
 
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::delivery::Delivery;
-use crate::gateway::Gateway;
+use crate::dispatch::{Dispatch, refuse};
+use crate::gather::Gather;
+use crate::idempotency::name_block;
 use crate::program::{Item, Program, group_of_key};
 use crate::session::{Block, Queued, Session, Watched};
-use command::{CommandId, Flags, ReplyError, Route, Spec};
+use command::{CommandId, Flags, ReplyError, Route};
 use ids::GroupId;
 use keyspace::KeyVersion;
 use replica::{Condition, IndexedKey, Operation, ReplyTo, Request};
-use resp::Args;
+use resp::{Args, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use txn::{Locks, Mode};
 
-impl Gateway {
+impl Dispatch<'_> {
     /// Queues a command in the open block; `false` if it is one of those that act at once.
-    pub(crate) fn queue(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) -> bool {
+    pub(crate) fn queue(&mut self) -> bool {
+        let (spec, args) = (self.spec, self.args);
         match spec.id {
             CommandId::Exec
             | CommandId::Discard
@@ -25,22 +29,22 @@ impl Gateway {
             | CommandId::Quit
             | CommandId::Reset => return false,
             _ if spec.flags.contains(Flags::NO_MULTI) => {
-                self.refuse(connection, &ReplyError::NotInTransaction);
+                self.refuse(&ReplyError::NotInTransaction);
                 return true;
             }
             _ => {}
         }
-        if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
-            self.cx.stats.by_command[spec.id].rejected.add(1);
-            self.refuse(connection, &ReplyError::OutOfMemory);
+        if spec.flags.contains(Flags::DENYOOM) && !self.gateway.make_room() {
+            self.reject(&ReplyError::OutOfMemory);
             return true;
         }
-        let limit = self.cx.settings.client_query_buffer_limit;
+        let (cx, connection) = (&self.gateway.cx, &mut *self.connection);
+        let limit = cx.settings.client_query_buffer_limit;
         let block = connection.session.block.as_mut().expect("the caller saw it");
         block.bytes += args.byte_len() + size_of::<Queued>();
         if block.bytes as u64 > limit {
             // As Redis does with a query buffer that outgrows its limit: nothing else would bound it.
-            self.cx.stats.input_limit_closes.add(1);
+            cx.stats.input_limit_closes.add(1);
             connection.session.is_closing = true;
             connection.session.block = None;
             return true;
@@ -57,7 +61,8 @@ impl Gateway {
     }
 
     /// `EXEC`.
-    pub(crate) fn on_exec(&mut self, connection: &mut Connection) {
+    pub(crate) fn on_exec(&mut self) {
+        let (gateway, connection) = (&mut *self.gateway, &mut *self.connection);
         let Some(block) = end_block(&mut connection.session) else {
             return ReplyError::ExecWithoutMulti.write(&mut connection.writer());
         };
@@ -70,7 +75,7 @@ impl Gateway {
             .commands
             .iter()
             .any(|queued| queued.spec.flags.contains(Flags::DENYOOM));
-        if denied && !self.make_room() {
+        if denied && !gateway.make_room() {
             let reason = ReplyError::OutOfMemory.bytes();
             let error = ReplyError::quoting("EXECABORT Transaction discarded because of: ", &reason, "");
             return error.write(&mut connection.writer());
@@ -78,7 +83,7 @@ impl Gateway {
         let conditions = watched
             .into_iter()
             .map(|Watched { db, key, version }| Condition::Unchanged { db, key, version });
-        let scope = self.cx.scope(&connection.session);
+        let scope = gateway.cx.scope(&connection.session);
         let mut program = Program {
             items: Vec::new(),
             conditions: conditions.collect(),
@@ -90,7 +95,7 @@ impl Gateway {
         for Queued { spec, args } in block.commands {
             if spec.route != Route::Connection {
                 let is_scan = spec.route == Route::Scan;
-                let scan = is_scan.then(|| self.cx.scan_on(&connection.session, args.as_args()));
+                let scan = is_scan.then(|| gateway.cx.scan_on(&connection.session, args.as_args()));
                 let args = scan.flatten().unwrap_or(args);
                 program.items.push(Item::Operation(Operation {
                     spec,
@@ -107,7 +112,7 @@ impl Gateway {
                     db = number.unwrap_or(db);
                 }
                 CommandId::Hello => {
-                    protocol = crate::commands::connection::protocol_of_hello(&self.cx, args.as_args())
+                    protocol = crate::commands::connection::protocol_of_hello(&gateway.cx, args.as_args())
                         .unwrap_or(protocol);
                 }
                 _ => {}
@@ -115,26 +120,21 @@ impl Gateway {
             program.items.push(Item::Connection(Queued { spec, args }));
         }
         if let Some(id) = block.request
-            && let Err(error) = self.name_block(&connection.session, &mut program, id)
+            && let Err(error) = name_block(&connection.session, &mut program, id)
         {
             return connection.writer().error(error);
         }
-        self.begin(connection, program);
+        gateway.begin(connection, program);
     }
+}
 
-    /// `EXEC` with too many words: as in Redis, the transaction is over all the same.
-    pub(crate) fn abort_exec(&mut self, connection: &mut Connection, error: &ReplyError) {
-        end_block(&mut connection.session);
-        connection.session.watched.clear();
-        note_watched(&connection.session);
-        let text = error.bytes();
-        let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
-        let error = ReplyError::quoting("EXECABORT Transaction discarded because of: ", reason, "");
-        self.refuse(connection, &error);
-    }
+/// Connections whose `WATCH` waits for the versions of keys that groups were asked for. Bounded by the connections.
+#[derive(Default)]
+pub(crate) struct Watching(Gather<Vec<Watched>>);
 
+impl Watching {
     /// `WATCH`: versions of keys, from wherever they live.
-    pub(crate) fn on_watch(&mut self, connection: &mut Connection, keys: Args<'_>) {
+    pub(crate) fn on_watch(&mut self, cx: &mut Context, connection: &mut Connection, keys: Args<'_>) {
         if connection.session.watched.len() + keys.len() > Session::WATCHED_MAX {
             let error = ReplyError::quoting("ERR too many watched keys", b"", "");
             return error.write(&mut connection.writer());
@@ -149,17 +149,14 @@ impl Gateway {
             if !known.insert(key.into()) {
                 continue;
             }
-            let group = group_of_key(self.cx.groups, key);
+            let group = group_of_key(cx.groups, key);
             let locks = || Locks::Keys(vec![(key.into(), Mode::Shared)]);
-            let free = self
-                .cx
+            let free = cx
                 .local
                 .index(group)
-                .filter(|index| self.cx.local.replicas[*index].is_free(locks));
+                .filter(|index| cx.local.replicas[*index].is_free(locks));
             let version = match free {
-                Some(index) => self.cx.local.replicas[index]
-                    .state_mut()
-                    .version(&self.cx.turn, db, key),
+                Some(index) => cx.local.replicas[index].state_mut().version(&cx.turn, db, key),
                 None => {
                     asked
                         .entry(group)
@@ -179,26 +176,55 @@ impl Gateway {
             note_watched(&connection.session);
             return connection.writer().ok();
         }
-        let reply_to = self.cx.reserve(connection);
-        connection.session.is_waiting = true;
-        self.watches.begin(reply_to, watched, asked.len());
+        let reply_to = cx.reserve(connection);
+        connection.session.in_flight.is_waiting = true;
+        self.0.begin(reply_to, watched, asked.len());
         for (group, keys) in asked {
-            self.request(group, Request::Watch { reply_to, keys });
+            cx.request(group, Request::Watch { reply_to, keys });
         }
     }
 
     /// A group has told the versions of its watched keys.
-    pub(crate) fn on_versions(&mut self, reply_to: ReplyTo, versions: Vec<(usize, KeyVersion)>) {
-        let watched = self.watches.on_answer(reply_to, |watched| {
+    pub(crate) fn on_versions(
+        &mut self,
+        cx: &mut Context,
+        reply_to: ReplyTo,
+        versions: Vec<(usize, KeyVersion)>,
+    ) {
+        let watched = self.0.on_answer(reply_to, |watched| {
             for (at, version) in versions {
                 watched[at].version = version;
             }
         });
-        self.cx
-            .outbox
+        cx.outbox
             .deliveries
             .extend(watched.map(|watched| Delivery::Watched { reply_to, watched }));
     }
+
+    /// Says whether a `WATCH` waits for nobody.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.0.check()
+    }
+
+    /// A group could not be asked for the versions of keys. The client is told of the first one.
+    pub(crate) fn on_failed(&mut self, cx: &mut Context, reply_to: ReplyTo, error: &'static str) {
+        if self.0.forget(reply_to) {
+            let mut bytes = Vec::new();
+            Writer::new(&mut bytes, Protocol::Resp2).error(error);
+            cx.deliver(Delivery::Awaited { reply_to, bytes });
+        }
+    }
+}
+
+/// `EXEC` with too many words: as in Redis, the transaction is over all the same.
+pub(crate) fn abort_exec(cx: &mut Context, connection: &mut Connection, error: &ReplyError) {
+    end_block(&mut connection.session);
+    connection.session.watched.clear();
+    note_watched(&connection.session);
+    let text = error.bytes();
+    let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
+    let error = ReplyError::quoting("EXECABORT Transaction discarded because of: ", reason, "");
+    refuse(cx, connection, &error);
 }
 
 /// Ends the open block, whatever for.

@@ -50,7 +50,7 @@ pub(crate) fn tell_noted(cx: &mut Context, pubsub: &mut PubSub) {
 
 #[cold]
 fn tell(cx: &mut Context, pubsub: &mut PubSub) {
-    let notify = pubsub.notify;
+    let notify = pubsub.notify();
     let mut noted = std::mem::take(&mut cx.local.events);
     for (index, events) in noted.drain(..) {
         // Of what happens in a group that is alone here, no other node knows.

@@ -30,11 +30,10 @@
 use crate::client::ClientInfo;
 use crate::context::Context;
 use crate::evaluation::Evaluation;
-use crate::gateway::Gateway;
 use crate::program::{Program, names_more};
 use command::{Command, Cost, Flags, Route, Spec, Spread};
 use ids::{Db, UnixMillis};
-use replica::{Operation, Replies, ReplyTo, Scratch};
+use replica::{Operation, Replies, Scratch};
 use resp::Args;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,9 +50,9 @@ pub(crate) const EVALUATIONS_MAX: usize = 64;
 const WORDS_MIN: usize = 1_024;
 
 /// Commands on their way, with all that they need.
-pub struct OffloadJob(Work);
+pub struct OffloadJob(pub(crate) Work);
 
-enum Work {
+pub(crate) enum Work {
     /// On values that are lent.
     Lent(Box<Lent>),
     /// On values that groups have sent, of which what is to be installed follows.
@@ -189,36 +188,4 @@ pub(crate) fn is_heavy_program(cx: &Context, program: &Program) -> bool {
         }
     }
     sum > cx.turn.steps_max
-}
-
-impl Gateway {
-    /// Sends a single command aside, which is all within one group of this worker, perhaps for another worker's connection.
-    /// `touches` as for [`Scratch::touch`].
-    pub(crate) fn run_aside(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {
-        self.cx.timing.is_ours = false;
-        let program = Program::single(operation);
-        let extent = program.extent(self.cx.groups);
-        // Its keys are locked now or waited for, and nothing was checked out yet.
-        self.coordinator
-            .start_offload(&mut self.cx, reply_to, program, extent, true, touches);
-        self.route();
-    }
-
-    /// The offload jobs that are to be run, for the driver.
-    #[inline]
-    pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
-        std::mem::take(&mut self.cx.outbox.offload_jobs)
-    }
-
-    /// An offload job was run.
-    pub fn on_offload_job(&mut self, offload_job: OffloadJob) {
-        match offload_job.0 {
-            Work::Lent(lent) => self.coordinator.give_back(&mut self.cx, *lent),
-            Work::Fetched(evaluation) => self.coordinator.on_evaluated(&mut self.cx, *evaluation),
-        }
-        self.route();
-        self.pump();
-        // Nothing may be left to carry on, and yet a key was filled.
-        self.serve_waiters();
-    }
 }

@@ -3,6 +3,7 @@
 //! Whatever a part of the gateway has to say goes here, in the order in which it is said. The driver takes it: mailbox batches and
 //! messages to nodes at the turn's end, the rest before it reads on.
 
+use crate::cluster::SeatOutput;
 use crate::delivery::{Answered, Delivery};
 use crate::message::{MailboxBatch, Message};
 use crate::offload::OffloadJob;
@@ -26,7 +27,10 @@ pub(crate) struct Outbox {
     pub(crate) offload_jobs: Vec<OffloadJob>,
     /// For other nodes.
     pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
-    /// For groups, wherever they live. With `finished`, the gateway sees to it before anything else is carried out.
+    /// What one machine tells others.
+    pub(crate) told: VecDeque<Told>,
+    /// For groups, wherever they live. With what follows and `told`, the gateway sees to it before anything else is carried
+    /// out.
     pub(crate) requests: VecDeque<(GroupId, Request)>,
     /// To be begun, as transactions or within one group.
     pub(crate) programs: VecDeque<(ReplyTo, Program)>,
@@ -34,6 +38,23 @@ pub(crate) struct Outbox {
     pub(crate) finished: VecDeque<Finished>,
     /// What an operator is to be told.
     pub(crate) notices: Vec<String>,
+}
+
+/// What one machine tells others.
+pub(crate) enum Told {
+    /// The seat of a replica, by the index of its group.
+    Seat(usize, SeatOutput),
+    /// The worker of a blocked client's keys has popped for it, and took so many nanoseconds. What happened to the keys is told
+    /// before.
+    Served {
+        reply_to: ReplyTo,
+        bytes: Vec<u8>,
+        nanos: u64,
+    },
+    /// So many connections of another node were reached by a message.
+    Received(ReplyTo, u64),
+    /// What is set for the whole cluster has changed.
+    Settings,
 }
 
 /// A program that has come to its end.
@@ -53,10 +74,27 @@ impl Outbox {
             outputs: VecDeque::new(),
             offload_jobs: Vec::new(),
             peer_messages: Vec::new(),
+            told: VecDeque::new(),
             requests: VecDeque::new(),
             programs: VecDeque::new(),
             finished: VecDeque::new(),
             notices: Vec::new(),
+        }
+    }
+
+    /// Says whether something was left that the gateway sees to before anything else is carried out.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let left = [
+            self.requests.len(),
+            self.programs.len(),
+            self.finished.len(),
+            self.told.len(),
+        ];
+        match left == [0; 4] {
+            true => Ok(()),
+            false => Err(format!(
+                "{left:?} requests, programs, ends and messages between machines are left"
+            )),
         }
     }
 

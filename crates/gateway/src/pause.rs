@@ -63,7 +63,7 @@ fn decode(number: u64) -> Option<Pause> {
 /// The pause as of this turn.
 #[derive(Default)]
 pub(crate) struct Pausing {
-    pub(crate) pause: Option<Pause>,
+    pause: Option<Pause>,
     /// One ended, and the driver does not know yet.
     lets_go: bool,
 }
@@ -80,6 +80,17 @@ impl Pausing {
                 replica.state_mut().keep_expired(pause.is_some());
             }
         }
+    }
+
+    /// Whether there is one.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.pause.is_some()
+    }
+
+    /// When it ends.
+    pub(crate) fn until(&self) -> Option<UnixMillis> {
+        self.pause.map(|pause| pause.until)
     }
 
     /// Whether one ended since this was last asked.
@@ -107,13 +118,13 @@ impl Pausing {
 
 /// A connection waits for the end of the pause.
 pub(crate) fn hold_back(cx: &Context, session: &mut Session) {
-    session.is_paused = true;
+    session.in_flight.is_paused = true;
     cx.stats.paused.add(1);
 }
 
 /// A connection waits no more for the end of a pause, if it did.
 pub(crate) fn go_on(cx: &Context, session: &mut Session) {
-    if std::mem::take(&mut session.is_paused) {
+    if std::mem::take(&mut session.in_flight.is_paused) {
         cx.stats.paused.set(cx.stats.paused.get() - 1);
     }
 }

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use command::glob::Glob;
 use command::{CommandId, ReplyError, Spec};
 use ids::NodeId;
+use keyspace::EventClasses;
 use options::{OutputLimit, Settings};
 use peer_wire::{ChannelKind, PeerMessage, Publish};
 use replica::ReplyTo;
@@ -199,17 +200,49 @@ pub(crate) type Listeners = Arc<Vec<u64>>;
 #[derive(Default)]
 pub(crate) struct PubSub {
     listeners: [BTreeMap<Name, Listeners>; 3],
-    pub(crate) monitors: Listeners,
+    monitors: Listeners,
     patterns: Patterns,
     /// Patterns that channels were compared with since the start.
-    pub(crate) compared: u64,
+    compared: u64,
     /// Messages whose receivers at other workers are not all known yet: their sum so far.
     published: Gather<u64>,
     /// Keyspace notifications.
-    pub(crate) notify: Notify,
+    notify: Notify,
 }
 
 impl PubSub {
+    /// The settings are others. Which events are noted from here on.
+    pub(crate) fn follow(&mut self, settings: &Settings) -> EventClasses {
+        self.notify = Notify::new(settings);
+        self.notify.classes
+    }
+
+    /// How keyspace events are told.
+    pub(crate) fn notify(&self) -> Notify {
+        self.notify
+    }
+
+    /// How many patterns channels were compared with since the start.
+    #[inline]
+    pub(crate) fn compared(&self) -> u64 {
+        self.compared
+    }
+
+    /// The connections that monitor.
+    pub(crate) fn monitors(&self) -> Listeners {
+        self.monitors.clone()
+    }
+
+    /// Says whether a name is kept that nobody listens to, or a connection listens twice.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_kept = |listeners: &Listeners| !listeners.is_empty() && listeners.is_sorted_by(|a, b| a < b);
+        let mut all = self.listeners.iter().flatten();
+        match all.find(|(_, listeners)| !is_kept(listeners)) {
+            None => self.published.check(),
+            Some((name, listeners)) => Err(format!("{listeners:?} listen to {}", name.escape_ascii())),
+        }
+    }
+
     /// The name as it is kept, if somebody listens to it already.
     fn kept(&self, kind: Kind, name: &[u8]) -> Name {
         let known = self.listeners[kind.index()].get_key_value(name);
@@ -514,6 +547,20 @@ impl PubSub {
     }
 
     /// Hands a message to the connections of this worker that listen. Returns how many.
+    /// A message that another node sends.
+    pub(crate) fn on_peer_publish(&mut self, cx: &mut Context, publish: &Publish) {
+        let kind = match publish.kind {
+            ChannelKind::Channel => Kind::Channel,
+            ChannelKind::ShardChannel => Kind::ShardChannel,
+        };
+        let published = Published {
+            kind,
+            channel: &publish.channel,
+            payload: &publish.payload,
+        };
+        self.on_node_message(cx, published);
+    }
+
     fn hand_out(&mut self, cx: &mut Context, published: Published<'_>) -> u64 {
         let Published {
             kind,

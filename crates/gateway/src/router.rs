@@ -1,4 +1,4 @@
-//! What groups are asked and answer: of commands within one group that wait, or are one, and of transactions.
+//! Between the machines of a gateway, other workers and other nodes: what each has to say, to whom it concerns.
 //!
 //! A program over groups that all live here and are free is one step (`local_fast_path.rs`); one on keys of this worker and one other
 //! is decided there (`last_agent.rs`); one within one group is sent there whole. Of any other the gateway is the coordinator:
@@ -9,19 +9,33 @@
 //! waits. Nor does a transaction begin before what its connection sent to one of its keys earlier: that may wait for locks,
 //! and count as younger.
 
+use crate::client::ClientInfo;
+use crate::cluster::{SeatOutput, Seats};
 use crate::combining::Combining;
 use crate::connection::Connection;
 use crate::delivery::{Answered, Answers, Delivery};
-use crate::gateway::{Gateway, touches};
+use crate::dispatch::busy;
+use crate::endpoint::Endpoint;
+use crate::fanout::{self, Join};
+use crate::gateway::{Gateway, Incoming};
 use crate::idempotency::error_of;
-use crate::message::Message;
-use crate::outbox::Finished;
-use crate::program::{Item, Program};
-use ids::GroupId;
-use replica::{Journey, Operation, Output, Replies, ReplyTo, Request};
-use resp::FrozenRope;
-use resp::{Protocol, Writer};
+use crate::local_fast_path::run_program_here;
+use crate::maxmemory::Changed;
+use crate::message::{MailboxBatch, Message};
+use crate::monitor;
+use crate::notify;
+use crate::outbox::{Finished, Told};
+use crate::program::{Item, Program, group_of_key};
+use crate::pubsub::{Kind, Published};
+use crate::session::Session;
+use crate::timing::Caller;
+use command::{CommandId, Cost, Flags, ReplyError, Route, Spec};
+use ids::{Db, GroupId, Monotonic, NodeId};
+use peer_wire::{Answer, PeerMessage, Question, Raft};
+use replica::{Asked, Journey, Member, Operation, Output, Replies, ReplyTo, Request, locks_of};
+use resp::{Args, FrozenRope, Protocol, Rope, Writer};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
@@ -39,19 +53,19 @@ impl Gateway {
             && extent.groups.iter().all(may_be_lent)
             && crate::offload::is_heavy_program(&self.cx, &program);
         if can_run_here && !is_heavy {
-            return self.run_program_here(connection, &program);
+            return run_program_here(self, connection, &program);
         }
         let reply_to = self.cx.reserve(connection);
         if program.is_exec || extent.is_whole {
-            connection.session.is_waiting = true;
+            connection.session.in_flight.is_waiting = true;
         } else {
-            connection.session.busy.begin(program.slots());
+            connection.session.in_flight.busy.begin(program.slots());
         }
         if !is_heavy && Combining::may_take(&self.cx, &self.coordinator, &program, &extent) {
             return self.combining.take(&mut self.cx, reply_to, program, extent);
         }
         let is_exec = program.is_exec;
-        let touches = touches(&connection.session, command::CommandId::Exec.spec());
+        let touches = connection.session.touches(command::CommandId::Exec.spec());
         let opened = if is_heavy {
             self.coordinator
                 .start_offload(&mut self.cx, reply_to, program, extent, false, touches)
@@ -79,11 +93,10 @@ impl Gateway {
                 },
             );
         };
-        let mut outputs = Vec::new();
         if self.cx.local.replicas[index].has_log() {
-            self.ask_leader(index, request, &mut outputs);
-            return self.cx.outbox.outputs.extend(outputs);
+            return self.group_clients.ask(&mut self.cx, index, request);
         }
+        let mut outputs = Vec::new();
         self.cx.local.replicas[index].handle(&self.cx.turn, request, &mut outputs);
         self.tell(index);
         self.cx.outbox.outputs.extend(outputs);
@@ -130,6 +143,8 @@ impl Gateway {
                 self.coordinator.start(&mut self.cx, reply_to, program, extent);
             } else if let Some(finished) = self.cx.outbox.finished.pop_front() {
                 self.finish(finished);
+            } else if let Some(told) = self.cx.outbox.told.pop_front() {
+                self.on_told(told);
             } else {
                 return self.tell_noted();
             }
@@ -159,7 +174,9 @@ impl Gateway {
                 journey,
             } => self.on_replied(reply_to, reply, journey),
             Output::Answered { reply_to, replies } => self.on_answered(reply_to, replies),
-            Output::Versions { reply_to, versions } => self.on_versions(reply_to, versions),
+            Output::Versions { reply_to, versions } => {
+                self.watching.on_versions(&mut self.cx, reply_to, versions)
+            }
             Output::Waits { reply_to } => self.blocking.on_waits(&mut self.cx, reply_to),
             Output::TooLarge { reply_to } => self.on_too_large(reply_to),
             Output::Locked {
@@ -212,7 +229,7 @@ impl Gateway {
                 error,
                 journey,
             } => self.on_failed(reply_to, error, journey),
-            Output::FailedWatch { reply_to, error } => self.on_failed_watch(reply_to, error),
+            Output::FailedWatch { reply_to, error } => self.watching.on_failed(&mut self.cx, reply_to, error),
             Output::FailedPart { txn, error, .. } => {
                 self.coordinator.on_failed_transaction(&mut self.cx, txn, error)
             }
@@ -228,7 +245,7 @@ impl Gateway {
         if self.blocking.on_tried(&mut self.cx, reply_to, &bytes) {
             return;
         }
-        let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
+        let Some(program) = self.coordinator.take_block(reply_to) else {
             let reply = bytes.into();
             return self.cx.deliver(Delivery::Replied {
                 reply_to,
@@ -247,15 +264,6 @@ impl Gateway {
         });
     }
 
-    /// A group could not be asked for the versions of keys. The client is told of the first one.
-    fn on_failed_watch(&mut self, reply_to: ReplyTo, error: &'static str) {
-        if self.watches.forget(reply_to) {
-            let mut bytes = Vec::new();
-            Writer::new(&mut bytes, Protocol::Resp2).error(error);
-            self.cx.deliver(Delivery::Awaited { reply_to, bytes });
-        }
-    }
-
     /// The leader of a command's group has answered it.
     fn on_replied(&mut self, reply_to: ReplyTo, reply: FrozenRope, journey: Option<Journey>) {
         // Nothing is shared with the reply of a command that was only tried: those pop.
@@ -269,7 +277,7 @@ impl Gateway {
     }
 
     fn on_answered(&mut self, reply_to: ReplyTo, replies: Option<Replies>) {
-        let Some(program) = self.coordinator.blocks.remove(&reply_to.place()) else {
+        let Some(program) = self.coordinator.take_block(reply_to) else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();
             if self.blocking.on_tried(&mut self.cx, reply_to, &bytes) {
@@ -302,10 +310,481 @@ impl Gateway {
 
     /// Commands within one group would hold its worker up there.
     fn on_too_large(&mut self, reply_to: ReplyTo) {
-        let program = self.coordinator.blocks.remove(&reply_to.place());
+        let program = self.coordinator.take_block(reply_to);
         let program = program.expect("it waits for its group");
         let extent = program.extent(self.cx.groups);
         self.coordinator
             .start_offload(&mut self.cx, reply_to, program, extent, false, true);
+    }
+
+    fn on_told(&mut self, told: Told) {
+        match told {
+            Told::Served {
+                reply_to,
+                bytes,
+                nanos,
+            } => {
+                self.tell_noted();
+                self.blocking.on_popped(&mut self.cx, reply_to, bytes, nanos);
+            }
+            Told::Seat(index, output) => self.on_seat_output(index, output),
+            Told::Received(reply_to, receivers) => {
+                self.pubsub.on_received(&mut self.cx, reply_to, receivers);
+            }
+            Told::Settings => self.load_settings(),
+        }
+    }
+
+    /// What the seat of a replica has for others.
+    fn on_seat_output(&mut self, index: usize, output: SeatOutput) {
+        match output {
+            SeatOutput::Installed => {
+                self.maxmemory.note_changed(Changed::Any);
+                self.blocking.all_filled(&mut self.cx, index);
+            }
+            SeatOutput::Vacated => {
+                self.maxmemory.note_changed(Changed::Any);
+                self.group_clients.on_vacated(index);
+            }
+            SeatOutput::Response(response) => {
+                let me = self.cx.view.me();
+                self.group_clients.on_response(&mut self.cx, index, me, &response);
+            }
+            SeatOutput::Follows => self.group_clients.follow(&mut self.cx, index),
+        }
+    }
+
+    /// The one dispatch of what other nodes say.
+    pub(crate) fn on_peer_message(&mut self, from: NodeId, message: PeerMessage) {
+        let cx = &mut self.cx;
+        match message {
+            PeerMessage::Raft(Raft { group, message }) => self.seats.on_raft(cx, group, message),
+            PeerMessage::Heartbeat(beat) => {
+                for (index, words) in self.peers.on_beat(cx, from, beat) {
+                    self.seats.break_replica(cx, index, &words);
+                }
+            }
+            PeerMessage::HeartbeatAnswer(answer) => {
+                for (index, words) in self.peers.on_beat_answer(cx, from, &answer) {
+                    self.seats.break_replica(cx, index, &words);
+                }
+            }
+            PeerMessage::Batch(batch) => {
+                self.follow_settings();
+                self.seats.on_peer_batch(&mut self.cx, from, batch);
+            }
+            PeerMessage::Answers(response) => self.group_clients.on_answers(cx, from, &response),
+            PeerMessage::TransferChunk(chunk) => self.seats.on_peer_chunk(cx, from, chunk),
+            PeerMessage::TransferAnswer(answer) => self.seats.on_chunk_answer(cx, &answer),
+            PeerMessage::Scrub(scrub) => self.seats.on_scrub(cx, from, &scrub),
+            PeerMessage::Fanout(question) => self.on_question(from, &question),
+            PeerMessage::FanoutAnswer(answer) => self.fanout.on_part_answer(cx, from, &answer),
+            PeerMessage::Await(waits) => self.blocking.on_peer_await(cx, from, waits),
+            PeerMessage::Filled(filled) => self.blocking.on_peer_filled(cx, from, filled),
+            PeerMessage::WallClock(wall) => self.peers.on_wall_clock(from, wall, cx.now),
+            PeerMessage::Publish(publish) => self.pubsub.on_peer_publish(cx, &publish),
+            // What concerns the node as a whole is not a worker's.
+            _ => {}
+        }
+    }
+
+    /// Time passes for the groups that have anything to do.
+    pub(crate) fn tick_groups(&mut self, now: Monotonic) {
+        if self.cx.local.visits.are_quiet(now) {
+            return;
+        }
+        for index in 0..self.cx.local.replicas.len() {
+            if self.cx.local.visits.is_due(index, now) {
+                self.tick_group(index);
+            }
+        }
+        self.cx.local.visits.ticked_all(now);
+    }
+
+    fn tick_group(&mut self, index: usize) {
+        let was_unsettled = self.seats.tick(&mut self.cx, index);
+        if was_unsettled {
+            self.blocking.look_at_lines(&self.cx, index);
+        }
+        self.route();
+        let target = self.group_clients.tick(&mut self.cx, index);
+        self.look_after_if_led(index);
+        self.seats.end_waits_of_lost(&mut self.cx, index);
+        self.blocking.tick_watches(&mut self.cx, index, target);
+        self.route();
+        let is_quiet = !was_unsettled && self.group_clients.is_quiet(index) && self.blocking.is_quiet(index);
+        let quiet_until = match is_quiet {
+            true => Seats::quiet_until(&self.cx, index),
+            false => self.cx.now,
+        };
+        self.cx.local.visits.ticked(index, quiet_until);
+    }
+
+    /// The link to a node came up, or broke, on which a group may have a replica.
+    pub(crate) fn on_group_link(&mut self, index: usize, node: NodeId, is_up: bool) {
+        if !is_up {
+            self.group_clients.on_link_lost(index, node);
+            self.seats.on_link_lost(&mut self.cx, index, node);
+            self.route();
+            self.blocking.forget_watcher(&mut self.cx, index, node);
+            // What its gateways coordinate is not waited for.
+            self.look_after_if_led(index);
+            self.seats.end_waits_of_lost(&mut self.cx, index);
+        }
+        self.cx.local.visits.touch(index);
+    }
+
+    /// The turn ends for a group that something happened to.
+    pub(crate) fn finish_group(&mut self, index: usize) {
+        for batch in self.group_clients.finish(&mut self.cx, index) {
+            let sender = self.group_clients.sender(&self.cx, index);
+            self.seats.on_batch(&mut self.cx, index, sender, batch);
+            self.route();
+        }
+        if !self.pausing.is_on()
+            && let Some(writes) = self.cx.local.replicas[index].leader().map(Member::next_bytes)
+        {
+            for (db, key) in self.maxmemory.victims_for_entry(&mut self.cx, index, writes) {
+                let evict = keyspace::Operation::Evict { db, key: &key };
+                self.seats.ask_own(&mut self.cx, index, &evict);
+            }
+        }
+        let was_anything = self.seats.finish(&mut self.cx, index);
+        self.route();
+        self.tell(index);
+        if was_anything && self.cx.local.replicas[index].leader().is_some() {
+            self.coordinator.on_applied(&mut self.cx, index);
+            self.route();
+        }
+    }
+
+    /// Looks after transactions of a group, if it is led here.
+    fn look_after_if_led(&mut self, index: usize) {
+        if self.cx.local.replicas[index].leader().is_some() {
+            self.coordinator.look_after(&mut self.cx, index);
+            self.route();
+        }
+    }
+
+    /// A command of another worker's connection, on a replicated group.
+    pub(crate) fn ask_for_other(&mut self, reply_to: ReplyTo, asked: Asked<'_>, index: usize) {
+        let parse = asked.spec.parse.expect("only commands on keys are forwarded");
+        if let Err(error) = parse(asked.args) {
+            let mut replies = Replies::default();
+            replies.push(asked.protocol, |out| error.write(out));
+            let replies = Some(replies);
+            self.cx
+                .outbox
+                .outputs
+                .push_back(Output::Answered { reply_to, replies });
+        } else if self.group_clients.is_cut_off(index) {
+            self.group_clients.refuse(&mut self.cx, index, reply_to);
+        } else {
+            self.group_clients.command(&mut self.cx, index, reply_to, asked);
+        }
+    }
+
+    /// Lets a command wait for the locks of its keys, which are all in this group of this worker.
+    pub(crate) fn wait_for_keys(
+        &mut self,
+        group: GroupId,
+        reply_to: ReplyTo,
+        operation: Operation,
+        touches: bool,
+    ) {
+        let index = self.cx.local.index(group).expect("its keys live here");
+        // Nothing more is lent of a group that is to get a log.
+        if operation.spec.cost == Cost::Little || self.cx.local.replicas[index].awaits_log() {
+            return self.request(group, Request::Execute { reply_to, operation });
+        }
+        // How far it will walk cannot be told yet: what it wants may be lent.
+        self.run_aside(reply_to, operation, touches);
+    }
+
+    /// Sends a single command aside, which is all within one group of this worker, perhaps for another worker's connection.
+    /// `touches` as for [`Scratch::touch`].
+    pub(crate) fn run_aside(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {
+        self.cx.timing.is_ours = false;
+        let program = Program::single(operation);
+        let extent = program.extent(self.cx.groups);
+        // Its keys are locked now or waited for, and nothing was checked out yet.
+        self.coordinator
+            .start_offload(&mut self.cx, reply_to, program, extent, true, touches);
+        self.route();
+    }
+
+    /// The one dispatch of what other workers say.
+    pub(crate) fn on_message(
+        &mut self,
+        from: u16,
+        message: Message,
+        mailbox_batch: &MailboxBatch,
+        driver: &mut dyn FnMut(Incoming<'_>),
+    ) {
+        match message {
+            Message::Execute { reply_to, command } => {
+                let asked = mailbox_batch.asked(&command);
+                self.cx.before_command(asked.spec);
+                self.cx.timing.is_ours = true;
+                self.on_forwarded(from, reply_to, asked);
+                let caller = Caller::There {
+                    worker: from,
+                    connection: reply_to.connection,
+                };
+                if self.cx.timing.is_ours {
+                    self.cx.after_command(asked.spec, asked.args, caller);
+                }
+            }
+            Message::Answer {
+                connection,
+                sequence,
+                reply,
+            } if self.scans.awaits(connection, sequence) => {
+                let reply_to = ReplyTo {
+                    worker: self.cx.worker,
+                    connection,
+                    sequence,
+                };
+                let bytes = mailbox_batch.reply(reply).to_vec();
+                self.cx.deliver(Delivery::Reply { reply_to, bytes });
+            }
+            Message::Answer {
+                connection,
+                sequence,
+                reply,
+            } => driver(Incoming::Answer {
+                connection,
+                sequence,
+                reply: mailbox_batch.reply(reply),
+            }),
+            Message::LastAgent { seq, command } => {
+                let began = self.cx.timing.now();
+                self.last_agent.on_part(
+                    &mut self.cx,
+                    &mut self.pubsub,
+                    from,
+                    seq,
+                    &mailbox_batch.asked(&command),
+                );
+                self.maxmemory.note_changed(Changed::Any);
+                self.cx
+                    .timing
+                    .leave_out(self.cx.timing.now().saturating_sub(began));
+            }
+            Message::Decided { seq, reply } => {
+                let began = self.cx.timing.now();
+                let reply = reply.map(|reply| mailbox_batch.reply(reply));
+                let machines = (&mut self.coordinator, &mut self.pubsub);
+                self.last_agent
+                    .on_decided(&mut self.cx, machines, from, seq, reply);
+                self.maxmemory.note_changed(Changed::Any);
+                self.route();
+                self.cx
+                    .timing
+                    .leave_out(self.cx.timing.now().saturating_sub(began));
+            }
+            Message::Request { group, request } => self.request(group, *request),
+            Message::Output(output) => self.on_output(*output),
+            Message::Broadcast {
+                reply_to,
+                kind,
+                words,
+            } => {
+                let words = mailbox_batch.args(&words);
+                let published = Published {
+                    kind,
+                    channel: words.arg(0),
+                    payload: words.arg(1),
+                };
+                self.pubsub.on_broadcast(&mut self.cx, from, reply_to, published);
+            }
+            Message::Received { reply_to, receivers } => {
+                self.pubsub.on_received(&mut self.cx, reply_to, receivers)
+            }
+            Message::Shown(line) => crate::monitor::on_shown(&mut self.cx, &self.pubsub, line),
+            Message::Refresh { reply_to } => {
+                self.refresh_stats();
+                let counts = Box::new(crate::key_counts::key_counts(&self.cx));
+                self.cx.send(from, Message::Refreshed { reply_to, counts });
+            }
+            Message::Refreshed { reply_to, counts } => {
+                self.fanout
+                    .infos
+                    .on_counted(&mut self.cx, reply_to, Some(*counts))
+            }
+            Message::Wait(message) => self.blocking.on_wait_message(&mut self.cx, message),
+            Message::Unblock { client, is_error } => self.blocking.on_unblock(&mut self.cx, client, is_error),
+            Message::ResetCounters => {
+                self.cx
+                    .local
+                    .replicas
+                    .iter_mut()
+                    .for_each(|replica| replica.state_mut().reset_counters());
+                self.cx.stats.clear();
+            }
+            Message::Wake => {}
+            Message::Adopt => driver(Incoming::Adopt),
+            Message::Reap => driver(Incoming::Reap),
+        }
+    }
+
+    /// A command from another worker, for a group that lives here.
+    pub(crate) fn on_forwarded(&mut self, from: u16, reply_to: ReplyTo, asked: Asked<'_>) {
+        let (spec, db, args) = (asked.spec, asked.db, asked.args);
+        let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
+        let mut group = GroupId::new(0);
+        command::keys(spec, args, &mut |position, _| {
+            group = group_of_key(self.cx.groups, args.arg(position))
+        });
+        let index = if spec.route == Route::Scan {
+            None
+        } else {
+            self.cx.local.index(group)
+        };
+        if let Some(index) = index.filter(|&index| !denied && self.cx.local.replicas[index].has_log()) {
+            self.cx.timing.is_ours = false;
+            return self.ask_for_other(reply_to, asked, index);
+        }
+        let waits = index.is_some_and(|index| {
+            !denied && !self.cx.local.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
+        });
+        if waits && index.is_some_and(|index| self.cx.local.replicas[index].has_room_to_wait()) {
+            return self.wait_for_keys(group, reply_to, asked.to_operation(), asked.touches);
+        }
+        let may_run = index.is_some() && !denied && !waits;
+        let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
+        if let Some(Ok(command)) = &parsed
+            && crate::offload::is_heavy(&self.cx, db, spec, args, command)
+        {
+            return self.run_aside(reply_to, asked.to_operation(), asked.touches);
+        }
+        let mut answer = Rope::over(self.cx.mailbox_batch(from).take_bytes());
+        let start = answer.mark();
+        let mut out = Writer::sharing(&mut answer, asked.protocol);
+        match (index, parsed) {
+            _ if denied => ReplyError::OutOfMemory.write(&mut out),
+            _ if waits => busy(&mut out),
+            (None, _) => crate::scan::scan_here(&mut self.cx, db, spec, args, &mut out),
+            (Some(_), None) => unreachable!("only commands on keys are forwarded"),
+            (Some(index), Some(Ok(command))) => {
+                let replica = &mut self.cx.local.replicas[index];
+                replica.state_mut().touch(asked.touches);
+                replica.execute(&self.cx.turn, db, &command, &mut out);
+                replica.state_mut().touch(true);
+            }
+            (Some(_), Some(Err(error))) => error.write(&mut out),
+        }
+        self.cx.look_at_reply(Some(spec), &answer.bytes_mut()[start..]);
+        let (bytes, long) = answer.into_bytes_and_long(start);
+        match long {
+            None => self
+                .cx
+                .outbox
+                .mailbox_batch_being_filled(from)
+                .push_answer(reply_to, bytes, start),
+            Some(reply) => {
+                let output = Output::Replied {
+                    reply_to,
+                    reply,
+                    journey: None,
+                };
+                self.cx
+                    .outbox
+                    .mailbox_batch_being_filled(from)
+                    .push_long_answer(bytes, output);
+            }
+        }
+        if let Some(index) = index {
+            self.cx.local.note_events(index);
+        }
+        self.tell_noted();
+    }
+
+    /// Another node asks for this one's part of a command.
+    pub(crate) fn on_question(&mut self, from: NodeId, question: &Question) {
+        let Some(words) = fanout::words_of(&question.bytes) else {
+            return;
+        };
+        let args = words.as_args();
+        let Ok(spec) = command::resolve(args) else {
+            return;
+        };
+        let mut reply = Vec::new();
+        let kind = match spec.id {
+            CommandId::Publish => Some(Kind::Channel),
+            CommandId::SPublish => Some(Kind::ShardChannel),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            let published = Published::by(kind, args);
+            let receivers = self.cx.shared.subscriptions.receivers(kind, published.channel);
+            self.pubsub.on_node_message(&mut self.cx, published);
+            Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
+        } else if spec.id == CommandId::Info {
+            return self.fanout.infos.count_for(&mut self.cx, from, question.id);
+        } else if spec.id == CommandId::ConfigSet {
+            if !fanout::set_for_cluster(&mut self.cx, args) {
+                return;
+            }
+            Writer::new(&mut reply, Protocol::Resp2).ok();
+        } else if Join::of(spec, args).is_some() {
+            // Whoever asks has a connection there, and none here: no client has this number. Whether `DEBUG` is for it, if
+            // it is for clients of this machine, was asked there.
+            let nowhere = ([127, 0, 0, 1], 0).into();
+            let info = Arc::new(ClientInfo::new(
+                0,
+                nowhere,
+                nowhere,
+                self.cx.worker,
+                0,
+                self.cx.turn.now.0,
+            ));
+            let mut session = Session::new(info, u64::MAX, Endpoint::AnyNode, true);
+            fanout::carry_out_part(self, &mut session, spec, args, &mut reply);
+        } else {
+            return;
+        }
+        let answer = Answer {
+            id: question.id,
+            bytes: reply.into(),
+        };
+        self.cx.send_to_node(from, PeerMessage::FanoutAnswer(answer));
+    }
+
+    /// Room for a command that needs memory. `false`: refuse.
+    #[inline]
+    pub(crate) fn make_room(&mut self) -> bool {
+        let is_paused = self.pausing.is_on();
+        let has_room = self.maxmemory.make_room(&mut self.cx, is_paused);
+        self.tell_noted();
+        has_room
+    }
+
+    /// Looks at the lines of keys that were filled since the last time. Called right behind each command.
+    #[inline]
+    pub(crate) fn serve_waiters(&mut self) {
+        if self.blocking.is_awaited() {
+            self.blocking.serve(&mut self.cx);
+            self.route();
+        }
+    }
+
+    /// Shows a command that was carried out to those who watch.
+    #[inline]
+    pub(crate) fn show(&mut self, session: &Session, db: Db, spec: &'static Spec, args: Args<'_>) {
+        monitor::show(&mut self.cx, &self.pubsub, session, db, spec, args);
+    }
+
+    /// Sends what happened in a group of this worker during the call that was just made.
+    #[inline]
+    pub(crate) fn tell(&mut self, index: usize) {
+        self.cx.local.note_events(index);
+        self.tell_noted();
+    }
+
+    /// Sends what was noted to be told.
+    #[inline]
+    pub(crate) fn tell_noted(&mut self) {
+        notify::tell_noted(&mut self.cx, &mut self.pubsub);
     }
 }

@@ -19,13 +19,13 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::endpoint::Scope;
-use crate::gateway::Gateway;
 use crate::program::{Program, scan_from};
 use command::{Command, ReplyError, ScanOptions, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Cursor, SCAN_COUNT_MAX, scan_accepts};
 use replica::{Operation, Replies};
 use resp::{Args, ArgsBuf, Writer, parse_array_header, skip_value};
+use std::collections::BTreeMap;
 
 /// How often one call asks: it is answered then with what was found, and the client calls again.
 const STEPS_MAX: u32 = 64;
@@ -87,6 +87,35 @@ impl Scanning {
         Some(cursor)
     }
 
+    /// Who looks at keys from `cursor` on, in which group, and where he begins; `None` if there are no more.
+    fn next(&self, cx: &Context, cursor: u64) -> Option<(Asked, GroupId, u64)> {
+        let (group, from) = scan_from(cx.groups, &self.scope, cursor)?;
+        let asked = if cx.view.is_spread || cx.local.is_replicated(group) {
+            Asked::Leader(group)
+        } else {
+            Asked::Worker(cx.local.owner(group))
+        };
+        Some((asked, group, from.number()))
+    }
+
+    /// Whether a call that has come to `cursor` is to be answered now.
+    fn is_done(&self, cx: &Context, cursor: u64) -> bool {
+        let is_next = |asked| self.next(cx, cursor).is_some_and(|(next, ..)| next == asked);
+        // Who would go on himself has looked at as many keys as he was to, whatever he found.
+        let has_enough = self.found >= self.wanted || is_next(self.asked);
+        cursor == 0 || has_enough || self.steps >= STEPS_MAX
+    }
+
+    /// Looks at the groups of this worker, from where the command goes on. Where to go on.
+    fn add_here(&mut self, cx: &mut Context, part: &Operation) -> u64 {
+        self.asked = Asked::Worker(cx.worker);
+        let (spec, args) = part.words();
+        let mut reply = Vec::new();
+        let mut out = Writer::new(&mut reply, part.protocol);
+        scan_here(cx, part.db, spec, args, &mut out);
+        self.add(&reply).expect("it parsed when it came")
+    }
+
     /// The reply to the client.
     fn reply(&self, cursor: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.keys.len() + 48);
@@ -99,84 +128,76 @@ impl Scanning {
     }
 }
 
-impl Gateway {
-    /// See the file's header.
-    pub(crate) fn on_scan(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+/// The `SCAN`s of this worker's clients that wait for another worker or node, by connection and place. Bounded by the pipelines of
+/// their connections.
+#[derive(Default)]
+pub(crate) struct Scans(BTreeMap<(u64, u64), Scanning>);
+
+/// Who is to look at keys next, and for what command.
+pub(crate) enum Next {
+    /// The leader of a group.
+    Leader(Operation),
+    /// The worker of a group.
+    Worker(Operation, GroupId),
+}
+
+impl Scans {
+    /// See the file's header. What is left to be asked of somebody else, if anything is.
+    pub(crate) fn on_scan(
+        &self,
+        cx: &mut Context,
+        connection: &mut Connection,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) -> Option<(Scanning, Next)> {
         let (mut cursor, options) = match parse(spec, args) {
             Ok(scan) => scan,
-            Err(error) => return error.write(&mut connection.writer()),
+            Err(error) => {
+                error.write(&mut connection.writer());
+                return None;
+            }
         };
         let mut scanning = Scanning {
             operation: connection.session.operation(spec, args),
-            scope: self.cx.scope(&connection.session),
+            scope: cx.scope(&connection.session),
             wanted: options.count.clamp(1, SCAN_COUNT_MAX),
             found: 0,
             keys: Vec::new(),
             steps: 0,
-            asked: Asked::Worker(self.cx.worker),
+            asked: Asked::Worker(cx.worker),
         };
-        while let Some((asked, group, from)) = self.scan_next(&scanning.scope, cursor) {
+        while let Some((asked, group, from)) = scanning.next(cx, cursor) {
             let part = scanning.part(from);
-            let sequence = connection.pipeline.reserved();
-            match asked {
+            let next = match asked {
                 // The client's next call begins there.
                 Asked::Leader(_) if scanning.steps > 0 => break,
-                Asked::Leader(_) => self.begin(connection, Program::single(part)),
-                Asked::Worker(worker) if worker == self.cx.worker => {
-                    cursor = self.add_scanned_here(&mut scanning, &part);
-                    if self.is_scanned(&scanning, cursor) {
+                Asked::Leader(_) => Next::Leader(part),
+                Asked::Worker(worker) if worker == cx.worker => {
+                    cursor = scanning.add_here(cx, &part);
+                    if scanning.is_done(cx, cursor) {
                         break;
                     }
                     continue;
                 }
-                Asked::Worker(_) => self.forward(connection, spec, part.args.as_args(), group),
-            }
-            if connection.pipeline.reserved() > sequence {
-                scanning.asked = asked;
-                self.scans.insert((connection.session.token, sequence), scanning);
-            }
-            return;
+                Asked::Worker(_) => Next::Worker(part, group),
+            };
+            scanning.asked = asked;
+            return Some((scanning, next));
         }
-        if self.scan_next(&scanning.scope, cursor).is_none() {
+        if scanning.next(cx, cursor).is_none() {
             cursor = 0;
         }
         connection.writer().raw(&scanning.reply(cursor));
+        None
     }
 
-    /// Who looks at keys from `cursor` on, in which group, and where he begins; `None` if there are no more.
-    fn scan_next(&self, scope: &Scope, cursor: u64) -> Option<(Asked, GroupId, u64)> {
-        let (group, from) = scan_from(self.cx.groups, scope, cursor)?;
-        let asked = if self.cx.view.is_spread || self.cx.local.is_replicated(group) {
-            Asked::Leader(group)
-        } else {
-            Asked::Worker(self.cx.local.owner(group))
-        };
-        Some((asked, group, from.number()))
-    }
-
-    /// Whether a call that has come to `cursor` is to be answered now.
-    fn is_scanned(&self, scanning: &Scanning, cursor: u64) -> bool {
-        let is_next = |asked| {
-            self.scan_next(&scanning.scope, cursor)
-                .is_some_and(|(next, ..)| next == asked)
-        };
-        // Who would go on himself has looked at as many keys as he was to, whatever he found.
-        let has_enough = scanning.found >= scanning.wanted || is_next(scanning.asked);
-        cursor == 0 || has_enough || scanning.steps >= STEPS_MAX
-    }
-
-    fn add_scanned_here(&mut self, scanning: &mut Scanning, part: &Operation) -> u64 {
-        scanning.asked = Asked::Worker(self.cx.worker);
-        let (spec, args) = part.words();
-        let mut reply = Vec::new();
-        let mut out = Writer::new(&mut reply, part.protocol);
-        scan_here(&mut self.cx, part.db, spec, args, &mut out);
-        self.tell_noted();
-        scanning.add(&reply).expect("it parsed when it came")
+    /// Somebody was asked, and answers at this place.
+    pub(crate) fn begin(&mut self, place: (u64, u64), scanning: Scanning) {
+        self.0.insert(place, scanning);
     }
 
     /// What is for a connection, unless it is an answer for a `SCAN` that asks somebody else now.
-    pub(crate) fn on_scanned(&mut self, delivery: Delivery) -> Option<Delivery> {
+    pub(crate) fn on_scanned(&mut self, cx: &mut Context, delivery: Delivery) -> Option<Delivery> {
         let (reply_to, reply) = match &delivery {
             Delivery::Reply { reply_to, bytes } => (*reply_to, Some(bytes.as_slice())),
             Delivery::Replied { reply_to, .. } => (*reply_to, None),
@@ -184,7 +205,7 @@ impl Gateway {
             _ => return Some(delivery),
         };
         let place = reply_to.place();
-        let Some(mut scanning) = self.scans.remove(&place) else {
+        let Some(mut scanning) = self.0.remove(&place) else {
             return Some(delivery);
         };
         // An error is answered: nothing that was found before is lost to a client that asks again.
@@ -192,33 +213,29 @@ impl Gateway {
             return Some(delivery);
         };
         let is_program = matches!(delivery, Delivery::Answered(_));
-        while !self.is_scanned(&scanning, cursor) {
-            let Some((asked, _, from)) = self.scan_next(&scanning.scope, cursor) else {
+        while !scanning.is_done(cx, cursor) {
+            let Some((asked, _, from)) = scanning.next(cx, cursor) else {
                 cursor = 0;
                 break;
             };
             let part = scanning.part(from);
             match asked {
-                Asked::Worker(worker) if worker == self.cx.worker && !is_program => {
-                    cursor = self.add_scanned_here(&mut scanning, &part);
+                Asked::Worker(worker) if worker == cx.worker && !is_program => {
+                    cursor = scanning.add_here(cx, &part);
                     continue;
                 }
                 Asked::Worker(worker) if !is_program => {
-                    self.cx
-                        .mailbox_batch(worker)
+                    cx.mailbox_batch(worker)
                         .push_command(reply_to, &replica::Asked::of(&part));
                 }
                 Asked::Leader(_) if is_program => {
-                    let program = Program::single(part);
-                    let extent = program.extent(self.cx.groups);
-                    self.coordinator.start(&mut self.cx, reply_to, program, extent);
-                    self.route();
+                    cx.outbox.programs.push_back((reply_to, Program::single(part)));
                 }
                 // Groups have come to have replicas meanwhile: the client's next call goes on there.
                 Asked::Worker(_) | Asked::Leader(_) => break,
             }
             scanning.asked = asked;
-            self.scans.insert(place, scanning);
+            self.0.insert(place, scanning);
             return None;
         }
         let bytes = scanning.reply(cursor);
@@ -233,9 +250,15 @@ impl Gateway {
         })
     }
 
-    /// Whether another worker's answer is for a `SCAN` of this one.
-    pub(crate) fn awaits_scan(&self, connection: u64, sequence: u64) -> bool {
-        !self.scans.is_empty() && self.scans.contains_key(&(connection, sequence))
+    /// Whether any waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether another worker's answer is for one of them.
+    pub(crate) fn awaits(&self, connection: u64, sequence: u64) -> bool {
+        !self.is_empty() && self.0.contains_key(&(connection, sequence))
     }
 }
 

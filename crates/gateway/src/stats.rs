@@ -3,9 +3,7 @@
 use crate::cluster::ClusterStats;
 use crate::context::Context;
 use crate::error_counts::ErrorCounts;
-use crate::gateway::Gateway;
 use crate::key_counts::Count;
-use crate::maxmemory::Changed;
 use crate::shared::held;
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
@@ -213,6 +211,45 @@ impl std::ops::Index<CommandId> for CommandCounters {
 }
 
 impl Context {
+    /// Whether anything has happened in the worker's groups since this was last asked.
+    pub(crate) fn is_active(&mut self) -> bool {
+        let happened = |replica: &Replica| {
+            let local = replica.local();
+            replica.keyspace().applied().0 + local.hits + local.misses + local.changes + local.waited
+        };
+        let activity = self.local.replicas.iter().map(happened).sum();
+        std::mem::replace(&mut self.local.activity, activity) != activity
+    }
+
+    /// Writes down what the worker's groups hold and count, and how many clients are blocked.
+    pub(crate) fn refresh_stats(&self, blocked: usize) {
+        let (stats, replicas) = (&self.stats, &self.local.replicas);
+        let sum = |figure: fn(&Replica) -> u64| replicas.iter().map(figure).sum::<u64>();
+        stats.hits.set(sum(|replica| replica.local().hits));
+        stats.misses.set(sum(|replica| replica.local().misses));
+        stats.expired.set(sum(|replica| replica.local().expired));
+        stats.evicted.set(sum(|replica| replica.local().evicted));
+        let pending = sum(|replica| replica.keyspace().lazyfree_counts().pending);
+        stats.lazyfree_pending.set(pending);
+        let dropped = sum(|replica| replica.keyspace().lazyfree_counts().dropped);
+        stats.lazyfreed.set(dropped);
+        stats.changes.set(sum(|replica| replica.local().changes));
+        // The rest of the number is by how often the group began anew.
+        let applied = sum(|replica| replica.keyspace().applied().0 & u64::from(u32::MAX));
+        stats.applied.set(applied);
+        stats.blocked.set(blocked as u64);
+        for number in 0..Db::COUNT {
+            let db = Db::new(number).expect("below the count");
+            let index = db.index();
+            let mut count = Count::default();
+            let all = replicas.iter().map(Replica::keyspace);
+            all.for_each(|keyspace| count.add(Count::of(keyspace, db)));
+            stats.keys[index].set(count.keys);
+            stats.keys_with_deadline[index].set(count.expires);
+            stats.mean_deadline[index].set(count.mean_deadline as u64);
+        }
+    }
+
     /// Looks whether a reply is an error, and counts it: as a failure of `spec`, if that was carried out.
     #[inline]
     pub(crate) fn look_at_reply(&mut self, spec: Option<&'static Spec>, reply: &[u8]) {
@@ -233,55 +270,5 @@ impl Context {
     pub(crate) fn count(&mut self, spec: &'static Spec) {
         self.stats.commands.add(1);
         self.stats.by_command[spec.id].calls.add(1);
-    }
-}
-
-impl Gateway {
-    /// Writes down what the worker's groups hold and count, if anything has happened in them since it was last called, or if
-    /// `is_overdue`: groups that nobody uses cost next to nothing.
-    pub fn keep_stats(&mut self, is_overdue: bool) {
-        let happened = |replica: &Replica| {
-            let local = replica.local();
-            replica.keyspace().applied().0 + local.hits + local.misses + local.changes + local.waited
-        };
-        let activity = self.cx.local.replicas.iter().map(happened).sum();
-        let is_idle = std::mem::replace(&mut self.cx.local.activity, activity) == activity;
-        if is_overdue || !is_idle {
-            self.refresh_stats();
-        }
-    }
-
-    /// Writes down what the worker's groups hold and count, for those who read [`WorkerStats`].
-    pub fn refresh_stats(&mut self) {
-        self.maxmemory.changed = Changed::Any;
-        self.maxmemory.refresh(&self.cx.local.replicas, &self.cx.stats);
-        self.refresh_cluster();
-        self.refresh_transactions();
-        let (stats, replicas) = (&self.cx.stats, &self.cx.local.replicas);
-        let sum = |figure: fn(&Replica) -> u64| replicas.iter().map(figure).sum::<u64>();
-        stats.hits.set(sum(|replica| replica.local().hits));
-        stats.misses.set(sum(|replica| replica.local().misses));
-        stats.expired.set(sum(|replica| replica.local().expired));
-        stats.evicted.set(sum(|replica| replica.local().evicted));
-        let pending = sum(|replica| replica.keyspace().lazyfree_counts().pending);
-        stats.lazyfree_pending.set(pending);
-        let dropped = sum(|replica| replica.keyspace().lazyfree_counts().dropped);
-        stats.lazyfreed.set(dropped);
-        stats.changes.set(sum(|replica| replica.local().changes));
-        // The rest of the number is by how often the group began anew.
-        let applied = sum(|replica| replica.keyspace().applied().0 & u64::from(u32::MAX));
-        stats.applied.set(applied);
-        let blocked = self.blocking.count() + self.blocking.replica_waits.len();
-        stats.blocked.set(blocked as u64);
-        for number in 0..Db::COUNT {
-            let db = Db::new(number).expect("below the count");
-            let index = db.index();
-            let mut count = Count::default();
-            let all = replicas.iter().map(Replica::keyspace);
-            all.for_each(|keyspace| count.add(Count::of(keyspace, db)));
-            stats.keys[index].set(count.keys);
-            stats.keys_with_deadline[index].set(count.expires);
-            stats.mean_deadline[index].set(count.mean_deadline as u64);
-        }
     }
 }

@@ -4,7 +4,9 @@
 //! Of groups with replicas on several nodes only their leader counts what is there, so that a sum over nodes counts
 //! everything once. The lists are made twice a second, and only of groups where somebody holds or waits for anything.
 
-use crate::gateway::Gateway;
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+use crate::last_agent::LastAgent;
 use crate::program::Program;
 use ids::{GroupId, NodeId, UnixMillis};
 use replica::{OpenTransaction, Replica, TransactionCounts};
@@ -52,6 +54,59 @@ pub struct TransactionStats {
 }
 
 impl TransactionStats {
+    /// Writes down what there is to know of transactions.
+    pub(crate) fn refresh(cx: &Context, coordinator: &Coordinator, last_agent: &LastAgent) {
+        let now = cx.timing.now();
+        let mut stats = TransactionStats {
+            in_flight: last_agent.len() as u64,
+            ..TransactionStats::default()
+        };
+        coordinator.write_stats(&mut stats);
+        let mut led: Vec<&Replica> = Vec::new();
+        for replica in &cx.local.replicas {
+            stats.wounded += replica.state().wounded();
+            if replica.member().is_none_or(replica::Member::leads) {
+                let counts = replica.state().transaction_counts();
+                stats.groups += counts;
+                if counts.prepared + counts.waiting > 0 {
+                    led.push(replica);
+                }
+            }
+        }
+        cx.stats.locked.set(stats.groups.prepared as u64);
+        cx.stats.lock_waiters.set(stats.groups.waiting as u64);
+        let mut written = cx.stats.transaction_stats();
+        let is_due = |at: u64| now.saturating_sub(at) >= LISTS_EVERY_NANOS;
+        if written.listed_at.is_none_or(is_due) {
+            stats.hottest = hottest(&led);
+            let mut oldest = coordinator.ongoing(OLDEST_MAX);
+            keep_oldest(&mut oldest);
+            let mut held = led.iter().flat_map(|replica| {
+                let open = replica.state().oldest_transactions(OLDEST_MAX);
+                open.into_iter()
+                    .map(|open| OngoingTransaction::held(open, replica.group()))
+            });
+            let mut held: Vec<OngoingTransaction> = held.by_ref().collect();
+            keep_oldest(&mut held);
+            oldest.append(&mut held);
+            let clock = cx.turn.now.0;
+            for ongoing in &mut oldest {
+                ongoing.age_millis = clock.saturating_sub(ongoing.began.0).max(0).unsigned_abs();
+                ongoing.coordinator = cx
+                    .view
+                    .layout()
+                    .and_then(|layout| layout.node_of(ongoing.txn.boot));
+            }
+            stats.oldest = oldest;
+            stats.listed_at = Some(now);
+        } else {
+            stats.hottest = std::mem::take(&mut written.hottest);
+            stats.oldest = std::mem::take(&mut written.oldest);
+            stats.listed_at = written.listed_at;
+        }
+        *written = stats;
+    }
+
     /// Adds those of another worker.
     pub(crate) fn add(&mut self, other: &TransactionStats) {
         self.in_flight += other.in_flight;
@@ -147,66 +202,6 @@ fn name_of(program: &Program) -> &'static str {
     match first {
         Some(name) if !program.is_exec => name,
         _ => "exec",
-    }
-}
-
-impl Gateway {
-    /// Writes down what there is to know of transactions.
-    pub(crate) fn refresh_transactions(&mut self) {
-        let now = self.cx.timing.now();
-        let mut stats = TransactionStats {
-            in_flight: (self.coordinator.counts().0 + self.last_agent.len()) as u64,
-            settling: self.coordinator.counts().1 as u64,
-            in_doubt: self.coordinator.recoveries.len() as u64,
-            recovered: self.coordinator.recoveries.decided,
-            torn_count: self.coordinator.recoveries.torn_count,
-            torn: self.coordinator.recoveries.torn.iter().cloned().collect(),
-            ..TransactionStats::default()
-        };
-        let mut led: Vec<&Replica> = Vec::new();
-        for replica in &self.cx.local.replicas {
-            stats.wounded += replica.state().wounded();
-            if replica.member().is_none_or(replica::Member::leads) {
-                let counts = replica.state().transaction_counts();
-                stats.groups += counts;
-                if counts.prepared + counts.waiting > 0 {
-                    led.push(replica);
-                }
-            }
-        }
-        self.cx.stats.locked.set(stats.groups.prepared as u64);
-        self.cx.stats.lock_waiters.set(stats.groups.waiting as u64);
-        let mut written = self.cx.stats.transaction_stats();
-        let is_due = |at: u64| now.saturating_sub(at) >= LISTS_EVERY_NANOS;
-        if written.listed_at.is_none_or(is_due) {
-            stats.hottest = hottest(&led);
-            let mut oldest = self.coordinator.ongoing(OLDEST_MAX);
-            keep_oldest(&mut oldest);
-            let mut held = led.iter().flat_map(|replica| {
-                let open = replica.state().oldest_transactions(OLDEST_MAX);
-                open.into_iter()
-                    .map(|open| OngoingTransaction::held(open, replica.group()))
-            });
-            let mut held: Vec<OngoingTransaction> = held.by_ref().collect();
-            keep_oldest(&mut held);
-            oldest.append(&mut held);
-            let clock = self.cx.turn.now.0;
-            for ongoing in &mut oldest {
-                ongoing.age_millis = clock.saturating_sub(ongoing.began.0).max(0).unsigned_abs();
-                ongoing.coordinator = self
-                    .cx
-                    .view
-                    .layout()
-                    .and_then(|layout| layout.node_of(ongoing.txn.boot));
-            }
-            stats.oldest = oldest;
-            stats.listed_at = Some(now);
-        } else {
-            stats.hottest = std::mem::take(&mut written.hottest);
-            stats.oldest = std::mem::take(&mut written.oldest);
-            stats.listed_at = written.listed_at;
-        }
-        *written = stats;
     }
 }
 

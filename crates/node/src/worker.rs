@@ -335,7 +335,7 @@ impl Worker {
         if !self.gateway.lets_go() {
             return;
         }
-        let is_paused = |link: &Link| link.connection.session.is_paused;
+        let is_paused = |link: &Link| link.connection.session.is_paused();
         let paused = self.links.iter().filter(|(_, link)| is_paused(link));
         for key in paused.map(|(key, _)| key).collect::<Vec<_>>() {
             self.gateway.go_on(&mut self.links[key].connection.session);
@@ -430,7 +430,7 @@ impl Worker {
             }
             let connection = &mut link.connection;
             let session = &connection.session;
-            let is_held = session.is_waiting || session.is_paused;
+            let is_held = session.is_waiting() || session.is_paused();
             if is_held || session.is_closing || connection.pipeline.is_full() {
                 // It goes on when it is answered; the socket's buffer holds the client back.
                 break;
@@ -598,7 +598,7 @@ impl Worker {
             };
             link.is_listed = false;
             let connection = &mut link.connection;
-            let is_held = connection.session.is_waiting || connection.session.is_paused;
+            let is_held = connection.session.is_waiting() || connection.session.is_paused();
             let may_go_on = !is_held && self.phase == Phase::Serves;
             if connection.has_commands() && may_go_on && !connection.pipeline.is_full() {
                 self.gateway.resume(connection);
@@ -621,7 +621,7 @@ impl Worker {
         // half the packets.
         let connection = &link.connection;
         let is_held = !connection.pipeline.is_settled()
-            && !connection.session.is_waiting
+            && !connection.session.is_waiting()
             && connection.pipeline.ready_bytes() < HELD_BYTES_MAX;
         if !link.is_full && !is_held {
             let mut sent = 0;
@@ -641,18 +641,18 @@ impl Worker {
         let connection = &link.connection;
         let session = &connection.session;
         let has_hung_up = link.is_read_closed || link.is_ended;
-        if has_hung_up && session.is_waiting && self.gateway.hangs_up(session.token) {
+        if has_hung_up && session.is_waiting() && self.gateway.hangs_up(session.token) {
             return self.close(key);
         }
-        let is_answered = connection.pipeline.is_settled() && !session.is_waiting;
+        let is_answered = connection.pipeline.is_settled() && !session.is_waiting();
         let is_sent = is_answered && connection.pipeline.ready().is_empty();
         if session.is_closing {
             if is_sent && link.linger(Instant::now() + LINGER) == Io::Closed {
                 return self.close(key);
             }
-        } else if session.is_paused {
+        } else if session.is_paused() {
             // Its next command is carried out when the pause is over.
-        } else if is_answered && connection.has_commands() || link.is_readable && !session.is_waiting {
+        } else if is_answered && connection.has_commands() || link.is_readable && !session.is_waiting() {
             // It waited for an answer, or for its replies to be sent, while it had more. One whose socket is full
             // waits for the client.
             let is_stalled =
@@ -767,8 +767,8 @@ impl Worker {
             let idle = unix_now - info.active_at.load(Ordering::Relaxed);
             let session = &link.connection.session;
             let is_idle = idle_max.is_some_and(|most| idle > most)
-                && !session.is_waiting
-                && !session.is_paused
+                && !session.is_waiting()
+                && !session.is_paused()
                 && !session.is_listening();
             if link.lingers_until.is_some_and(|until| now >= until) || is_idle {
                 over.push(key);

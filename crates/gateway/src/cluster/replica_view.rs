@@ -1,11 +1,11 @@
 //! Replicas as whoever checks the invariants of a whole cluster sees them: by what they hold, not by what they say.
 
-use crate::gateway::Gateway;
+use super::Seats;
+use crate::context::Context;
 use consensus::Members;
-use ids::{Boot, Epoch, GroupId, Incarnation, Monotonic};
+use ids::{Boot, GroupId, Incarnation, Monotonic};
 use keyspace::TransactionCounts;
 use replica::{Member, Replica};
-use std::time::Duration;
 
 /// One replica, between two turns.
 #[derive(Clone, Copy)]
@@ -20,6 +20,31 @@ pub struct ReplicaView<'a> {
 }
 
 impl<'a> ReplicaView<'a> {
+    /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
+    pub(crate) fn all(seats: &'a Seats, cx: &'a Context) -> impl Iterator<Item = ReplicaView<'a>> {
+        let layout = cx.view.layout.as_deref();
+        let all = seats.seats.iter().zip(&cx.local.replicas);
+        all.filter_map(move |(seat, replica)| {
+            let group = layout?.group(replica.group());
+            let alone = || {
+                group
+                    .seat_on(layout?.me)
+                    .filter(|me| group.bootstrap_replica == Some(*me))
+            };
+            let incarnation = match replica.member() {
+                Some(_) => seat.incarnation?,
+                None if replica.has_log() => return None,
+                None => alone()?,
+            };
+            Some(ReplicaView {
+                group: replica.group(),
+                generation: group.generation,
+                incarnation,
+                replica,
+            })
+        })
+    }
+
     /// Its part in consensus; none in a group that nobody else has a part in.
     pub fn member(&self) -> Option<&'a Member> {
         self.replica.member()
@@ -58,67 +83,5 @@ impl<'a> ReplicaView<'a> {
         let keyspace = self.replica.keyspace();
         let oldest = keyspace.oldest_transactions(usize::MAX);
         oldest.iter().any(|open| open.is_prepared)
-    }
-}
-
-impl Gateway {
-    /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
-    pub fn replica_views(&self) -> impl Iterator<Item = ReplicaView<'_>> {
-        let layout = self.cx.view.layout.as_deref();
-        let seats = self.cluster.seats.iter().zip(&self.cx.local.replicas);
-        seats.filter_map(move |(seat, replica)| {
-            let group = layout?.group(replica.group());
-            let alone = || {
-                group
-                    .seat_on(layout?.me)
-                    .filter(|me| group.bootstrap_replica == Some(*me))
-            };
-            let incarnation = match replica.member() {
-                Some(_) => seat.incarnation?,
-                None if replica.has_log() => return None,
-                None => alone()?,
-            };
-            Some(ReplicaView {
-                group: replica.group(),
-                generation: group.generation,
-                incarnation,
-                replica,
-            })
-        })
-    }
-
-    /// The transactions that this worker sees to, as a coordinator or in its coordinator's place, in words. Nothing at rest.
-    pub fn seen_to(&self) -> Vec<String> {
-        let mut all = self.coordinator.in_words();
-        all.extend(self.coordinator.recoveries.in_words());
-        all
-    }
-
-    /// Says what does not hold of the transactions that this worker coordinates, for checks after every step.
-    pub fn check_coordinator(&self) -> Result<(), String> {
-        self.coordinator.check().and_then(|()| self.blocking.check())
-    }
-
-    /// Says what does not hold of the replicas here, for checks after every step.
-    pub fn check_replicas(&self) -> Result<(), String> {
-        self.cx.local.replicas.iter().try_for_each(Replica::check)
-    }
-
-    /// The numbers of this worker's transactions whose clients are to be told by a deadline, for checks of it.
-    pub fn transactions_with_deadlines(&self) -> impl Iterator<Item = u64> {
-        self.coordinator.with_deadlines()
-    }
-
-    /// How long these may have been under way when it last looked at the clock on behalf of what has a deadline.
-    pub const TRANSACTION_DEADLINE: Duration = crate::coordinator::DEADLINE;
-
-    /// When that was.
-    pub fn ticked(&self) -> Monotonic {
-        self.cluster.looks.after(Duration::ZERO)
-    }
-
-    /// The version of the cluster that this worker goes by.
-    pub fn epoch(&self) -> Option<Epoch> {
-        self.cx.view.layout.as_ref().map(|layout| layout.epoch)
     }
 }

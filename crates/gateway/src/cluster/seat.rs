@@ -1,27 +1,22 @@
-//! One group, as this node has it beside its replica: which one that is, who leads, and the way there.
+//! The place of one group's replica on this node: which replica sits there, which did before, and what is to become of it.
 
+use super::visits::QUIET_MAX;
 use super::{GroupLayout, HandoverImage, Layout};
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
 use control::{Configuration, GroupRef, GroupReport, Order, RecoverySource, Report, Role};
-use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
+use ids::{Epoch, GroupId, Incarnation, Monotonic, NodeId};
 use mutations::Mutation;
-use replica::{
-    BatchOutcome, BatchResponse, Effects, GroupClient, Input, Member, MemberCounts, Output, PieceSizes,
-    Replica, Request, Turn,
-};
+use replica::{Effects, Input, Member, MemberCounts, Replica, Request, Turn};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// Whatever has no timer of its own is looked after this often, although nothing happens.
-pub(super) const QUIET_MAX: Duration = Duration::from_millis(400);
 
 /// A learner that the map does not name for so long is not wanted any more: a map that does is under way for no longer than a
 /// node's heartbeats take to ask for it.
 const STRANGER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// See the file's header.
+#[derive(Default)]
 pub(crate) struct Seat {
-    pub(super) group_client: GroupClient,
     /// The replica here, if there is one.
     pub(super) incarnation: Option<Incarnation>,
     /// The last replica that was here of which a step has panicked: the seat is empty until the cluster names another one.
@@ -31,23 +26,12 @@ pub(crate) struct Seat {
     given_up: Option<Incarnation>,
     /// Why the replica here has stopped, for operators.
     pub(super) stopped: Option<String>,
-    /// Where the leader is thought to be.
-    pub(super) target: Option<NodeId>,
-    /// The term in which it was heard to lead; the first one if it was not.
-    led_in: Term,
     /// The term of the replica that was here.
     left_in: Term,
     /// The epoch up to which the group was told of dead boots, while this replica leads it.
     pub(super) fenced: Option<Epoch>,
-    pub(super) is_touched: bool,
-    /// Until then no tick has anything to do, unless something happens first.
-    pub(super) quiet_until: Monotonic,
     /// What the members before this one did.
     past: MemberCounts,
-    /// Which replica is asked next if nobody knows who leads.
-    tries: usize,
-    /// Whether a hint was followed since the last tick.
-    is_hinted: bool,
     /// The term in which leadership was offered to another, because the node stops, and to whom.
     resigned: Option<(Term, Incarnation)>,
     /// Where the learners are that this leader was told to add. The map may have let go of one since, if its node is no
@@ -75,32 +59,6 @@ struct Former {
 }
 
 impl Seat {
-    pub(super) fn new(group: GroupId, generation: u64, boot: Boot, worker: u16, sizes: PieceSizes) -> Seat {
-        let mut group_client = GroupClient::new(group, generation, GatewayId { boot, worker });
-        group_client.set_piece_sizes(sizes);
-        Seat {
-            group_client,
-            incarnation: None,
-            broken: None,
-            given_up: None,
-            stopped: None,
-            target: None,
-            led_in: Term(0),
-            left_in: Term(0),
-            fenced: None,
-            is_touched: false,
-            quiet_until: Monotonic(0),
-            past: MemberCounts::default(),
-            tries: 0,
-            is_hinted: false,
-            resigned: None,
-            added: BTreeMap::new(),
-            strangers_since: None,
-            recovered: None,
-            former: None,
-        }
-    }
-
     /// Begins with what the last life of the process left of this group, or with what was set aside in this generation, if it is
     /// the same replica still.
     #[expect(clippy::too_many_arguments, reason = "what a replica begins with")]
@@ -359,7 +317,6 @@ impl Seat {
     fn vacate(&mut self, words: &str) -> Option<Incarnation> {
         self.stopped = Some(words.to_owned());
         self.recovered = None;
-        self.target = None;
         self.fenced = None;
         self.incarnation.take()
     }
@@ -397,42 +354,8 @@ impl Seat {
             })
     }
 
-    /// Time passes. Whether there is something to send.
-    pub(super) fn tick(
-        &mut self,
-        group: &GroupLayout,
-        replica: &Replica,
-        is_up: impl Fn(NodeId) -> bool,
-        is_moving: impl Fn(NodeId) -> bool,
-        outputs: &mut Vec<Output>,
-    ) -> bool {
-        if self.target.is_some_and(is_moving) {
-            self.group_client.on_moving();
-        }
-        self.group_client.give_up(outputs);
-        self.is_hinted = false;
-        self.target = self.target.filter(|target| is_up(*target));
-        if self.target.is_none() {
-            let last = group.leader.filter(|_| self.tries == 0);
-            let known = self
-                .known_leader(replica, group)
-                .or(last)
-                .filter(|node| is_up(*node));
-            let candidates: Vec<NodeId> = group.nodes().into_iter().filter(|node| is_up(*node)).collect();
-            let next = || candidates.get(self.tries % candidates.len().max(1)).copied();
-            if let Some(node) = known.or_else(next) {
-                self.tries = self.tries.wrapping_add(1);
-                self.aim(node, outputs);
-            }
-        }
-        self.target.is_some() && self.group_client.has_due()
-    }
-
     /// Until when ticks have nothing to do for it, if nothing happens: groups that nobody uses cost next to nothing.
-    pub(super) fn quiet_until(&self, replica: &Replica, has_watches: bool, now: Monotonic) -> Monotonic {
-        if self.target.is_none() || !self.group_client.is_idle() || has_watches {
-            return now;
-        }
+    pub(super) fn quiet_until(replica: &Replica, now: Monotonic) -> Monotonic {
         let Some(member) = replica.member() else {
             return now.after(QUIET_MAX);
         };
@@ -637,77 +560,8 @@ impl Seat {
         })
     }
 
-    /// A node is out of reach.
-    pub(super) fn on_link_lost(&mut self, node: NodeId) {
-        if self.target == Some(node) {
-            self.target = None;
-        }
-    }
-
-    /// Whom this node takes for the leader.
-    pub(super) fn known_leader(&self, replica: &Replica, group: &GroupLayout) -> Option<NodeId> {
-        let leader = replica.member()?.leader()?;
-        group.seats.get(&leader).copied()
-    }
-
     /// The term of the replica here, or of the last one that was.
     pub(super) fn term(&self, replica: &Replica) -> Term {
         replica.member().map_or(self.left_in, Member::term)
-    }
-
-    /// A node says what became of a batch. What was carried out counts whoever says it, as long as it is not lost since; the
-    /// rest only from whom this node takes for the leader, in the term in which it leads.
-    pub(super) fn on_response(&mut self, from: NodeId, response: &BatchResponse, outputs: &mut Vec<Output>) {
-        let is_present = response.generation == self.group_client.generation();
-        let is_asked = self.target == Some(from);
-        let counts = is_asked && response.term >= self.led_in;
-        match response.outcome {
-            BatchOutcome::Done(_) if is_present => {}
-            _ if !counts => return,
-            BatchOutcome::NotLeader { leader } => return self.lose_target(leader, outputs),
-            // Who was asked knows of another beginning of the group: one of the two is told of it soon.
-            _ if !is_present => return self.lose_target(None, outputs),
-            _ => {}
-        }
-        if counts {
-            self.led_in = response.term;
-        }
-        // What no leader writes counts as no answer: the batch is sent again.
-        self.group_client
-            .on_outcome(response.sequence, &response.outcome, outputs);
-    }
-
-    /// The group may have begun anew: then its terms have, too.
-    pub(super) fn begin_generation(&mut self, generation: u64, outputs: &mut Vec<Output>) {
-        if generation > self.group_client.generation() {
-            self.led_in = Term(0);
-        }
-        self.group_client.begin_generation(generation, outputs);
-    }
-
-    /// Whoever was asked does not lead, but may know who does.
-    fn lose_target(&mut self, hint: Option<NodeId>, outputs: &mut Vec<Output>) {
-        let before = self.target.take();
-        // One hint a tick is followed: two nodes that each take the other for the leader must not keep the link busy.
-        if let Some(node) = hint.filter(|node| Some(*node) != before)
-            && !std::mem::replace(&mut self.is_hinted, true)
-        {
-            self.aim(node, outputs);
-        }
-    }
-
-    /// Goes after the leader that the replica here knows.
-    pub(super) fn follow(&mut self, replica: &Replica, group: &GroupLayout, outputs: &mut Vec<Output>) {
-        if let Some(node) = self.known_leader(replica, group) {
-            self.aim(node, outputs);
-        }
-    }
-
-    fn aim(&mut self, node: NodeId, outputs: &mut Vec<Output>) {
-        if self.target != Some(node) {
-            self.target = Some(node);
-            self.led_in = Term(0);
-            self.group_client.resend(outputs);
-        }
     }
 }

@@ -1,7 +1,10 @@
 //! What a worker tells operators of its groups and peers: written down twice a second, read whenever somebody asks.
 
-use super::Seat;
-use crate::gateway::Gateway;
+use super::group_clients::{GroupClients, known_leader};
+use super::peers::Peers;
+use super::seat::Seat;
+use super::seats::Seats;
+use crate::context::Context;
 use ids::{GroupId, Incarnation, NodeId};
 use replica::{MemberCounts, Replica};
 use std::time::Duration;
@@ -60,33 +63,32 @@ pub struct ReplicaStats {
     pub lag: u64,
 }
 
-impl Gateway {
+impl ClusterStats {
     /// Writes down what there is to know, if it is time.
-    pub(crate) fn refresh_cluster(&mut self) {
-        let now = self.cx.now;
-        let Some(layout) = &self.cx.view.layout else {
+    pub(crate) fn refresh(cx: &Context, seats: &mut Seats, group_clients: &GroupClients, peers: &Peers) {
+        let Some(layout) = cx.view.layout() else {
             return;
         };
-        if now < self.cluster.stats_at.after(EVERY) && self.cluster.stats_at.0 > 0 {
+        if cx.now < seats.stats_at.after(EVERY) && seats.stats_at.0 > 0 {
             return;
         }
+        seats.stats_at = cx.now;
+        let (batches, resent, forwarded) = group_clients.counts();
         let mut stats = ClusterStats {
-            up: self.cx.view.nodes_up().collect(),
-            forwarded: self.cluster.forwarded,
-            reads_here: self.cluster.reads_here,
-            is_wall_clock_off: self.is_wall_clock_off(),
+            up: cx.view.nodes_up().collect(),
+            batches,
+            resent,
+            forwarded,
+            reads_here: seats.reads_here,
+            is_wall_clock_off: peers.is_wall_clock_off(),
             ..ClusterStats::default()
         };
-        for (seat, replica) in self.cluster.seats.iter().zip(&self.cx.local.replicas) {
+        for (seat, replica) in seats.seats.iter().zip(&cx.local.replicas) {
             stats.counts += seat.counts(replica);
-            let (handed, resent) = seat.group_client.handed();
-            stats.batches += handed;
-            stats.resent += resent;
-            let leader = seat.known_leader(replica, layout.group(replica.group()));
+            let leader = known_leader(replica, layout.group(replica.group()));
             stats.groups.push(stats_of(seat, replica, layout.me, leader));
         }
-        self.cluster.stats_at = now;
-        *self.cx.stats.cluster() = stats;
+        *cx.stats.cluster() = stats;
     }
 }
 

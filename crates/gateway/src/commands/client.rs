@@ -1,9 +1,9 @@
 //! `CLIENT`: what connections may know of, and do to, each other.
 
 use super::connection::USER;
+use crate::blocking::Blocking;
 use crate::client::ClientInfo;
 use crate::context::Context;
-use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::session::{ReplyMode, Session};
 use command::{CommandId, ReplyError, number};
@@ -296,38 +296,38 @@ fn living(cx: &Context) -> Vec<Arc<ClientInfo>> {
     infos
 }
 
-impl Gateway {
-    /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`.
-    pub(crate) fn client_unblock(&mut self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-        let is_error = match args.get(3) {
-            None => false,
-            Some(word) if word.eq_ignore_ascii_case(b"timeout") => false,
-            Some(word) if word.eq_ignore_ascii_case(b"error") => true,
-            Some(_) => {
-                return Err(ReplyError::Fixed(
-                    "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
-                ));
-            }
-        };
-        let id = command::number::parse_i64(args.arg(2)).ok_or(ReplyError::NotAnInteger)?;
-        let info = u64::try_from(id)
-            .ok()
-            .and_then(|id| self.cx.shared.clients.find(id));
-        // Whoever sees it first unblocks it: two `UNBLOCK`s of one wait answer 1 and 0.
-        let Some(info) = info.filter(|info| info.is_blocked.swap(false, Ordering::Relaxed)) else {
-            w.integer(0);
-            return Ok(());
-        };
-        if info.worker == self.cx.worker {
-            self.blocking.on_unblock(&mut self.cx, info.id, is_error);
-            self.route();
-        } else {
-            let client = info.id;
-            self.cx.send(info.worker, Message::Unblock { client, is_error });
+/// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`.
+pub(super) fn unblock(
+    cx: &mut Context,
+    blocking: &mut Blocking,
+    args: Args<'_>,
+    w: &mut Writer<'_>,
+) -> Result<(), ReplyError> {
+    let is_error = match args.get(3) {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case(b"timeout") => false,
+        Some(word) if word.eq_ignore_ascii_case(b"error") => true,
+        Some(_) => {
+            return Err(ReplyError::Fixed(
+                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+            ));
         }
-        w.integer(1);
-        Ok(())
+    };
+    let id = command::number::parse_i64(args.arg(2)).ok_or(ReplyError::NotAnInteger)?;
+    let info = u64::try_from(id).ok().and_then(|id| cx.shared.clients.find(id));
+    // Whoever sees it first unblocks it: two `UNBLOCK`s of one wait answer 1 and 0.
+    let Some(info) = info.filter(|info| info.is_blocked.swap(false, Ordering::Relaxed)) else {
+        w.integer(0);
+        return Ok(());
+    };
+    if info.worker == cx.worker {
+        blocking.on_unblock(cx, info.id, is_error);
+    } else {
+        let client = info.id;
+        cx.send(info.worker, Message::Unblock { client, is_error });
     }
+    w.integer(1);
+    Ok(())
 }
 
 pub(super) fn get_name(session: &Session, w: &mut Writer<'_>) {
@@ -377,14 +377,14 @@ pub(super) fn set_info(session: &Session, args: Args<'_>, w: &mut Writer<'_>) ->
 pub(super) fn reply(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
     let is = |word: &[u8]| args.arg(2).eq_ignore_ascii_case(word);
     if is(b"on") {
-        session.reply_mode = ReplyMode::On;
+        session.modes.reply_mode = ReplyMode::On;
         w.ok();
     } else if is(b"off") {
-        session.reply_mode = ReplyMode::Off;
+        session.modes.reply_mode = ReplyMode::Off;
     } else if is(b"skip") {
         // Where nothing is answered there is nothing to skip.
-        if session.reply_mode != ReplyMode::Off {
-            session.reply_mode = ReplyMode::SkipThis;
+        if session.modes.reply_mode != ReplyMode::Off {
+            session.modes.reply_mode = ReplyMode::SkipThis;
         }
     } else {
         return Err(ReplyError::Syntax);
@@ -408,8 +408,11 @@ fn is_on(args: Args<'_>) -> Result<bool, ReplyError> {
 }
 
 pub(super) fn no_touch(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-    session.no_touch = is_on(args)?;
-    session.info.no_touch.store(session.no_touch, Ordering::Relaxed);
+    session.modes.no_touch = is_on(args)?;
+    session
+        .info
+        .no_touch
+        .store(session.modes.no_touch, Ordering::Relaxed);
     w.ok();
     Ok(())
 }

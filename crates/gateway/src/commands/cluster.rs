@@ -55,7 +55,7 @@ fn by_itself(spec: &Spec) -> ReplyError {
 
 /// `READONLY`, `READWRITE`.
 pub(super) fn read_at_replicas(session: &mut Session, reads_at_replicas: bool, w: &mut Writer<'_>) {
-    session.reads_at_replicas = reads_at_replicas;
+    session.modes.reads_at_replicas = reads_at_replicas;
     session
         .info
         .reads_at_replicas

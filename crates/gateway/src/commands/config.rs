@@ -2,7 +2,6 @@
 
 use super::info::Totals;
 use crate::context::Context;
-use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::shared::held;
 use command::ReplyError;
@@ -33,33 +32,19 @@ pub(super) fn rewrite(cx: &Context, w: &mut Writer<'_>) -> Result<(), ReplyError
     Ok(())
 }
 
-impl Gateway {
-    pub(super) fn config_set(&mut self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-        self.cx.shared.set_settings(&pairs_of(args)?).map_err(not_set)?;
-        // The commands that follow in this turn already see it.
-        self.load_settings();
-        w.ok();
-        Ok(())
-    }
+pub(super) fn set(cx: &Context, args: Args<'_>) -> Result<(), ReplyError> {
+    cx.shared.set_settings(&pairs_of(args)?).map_err(not_set)
+}
 
-    /// What workers count is only ever added to, so that no worker writes another's numbers: the totals of now
-    /// are remembered and subtracted. What groups count is set back where they live.
-    pub(super) fn config_reset_stat(&mut self, w: &mut Writer<'_>) {
-        self.cx
-            .local
-            .replicas
-            .iter_mut()
-            .for_each(|replica| replica.state_mut().reset_counters());
-        self.refresh_stats();
-        // What other workers count meanwhile may undo it there: they follow when they hear of it.
-        self.cx.shared.workers.iter().for_each(|worker| worker.clear());
-        self.cx
-            .outbox
-            .send_to_others(self.cx.worker, || Message::ResetCounters);
-        let totals = Totals::of(&self.cx.shared).into_baseline();
-        held(&self.cx.shared.baseline).totals = totals;
-        w.ok();
-    }
+/// What workers count is only ever added to, so that no worker writes another's numbers: the totals of now
+/// are remembered and subtracted. What groups count is set back where they live.
+pub(super) fn reset_stats(cx: &mut Context, w: &mut Writer<'_>) {
+    // What other workers count meanwhile may undo it there: they follow when they hear of it.
+    cx.shared.workers.iter().for_each(|worker| worker.clear());
+    cx.outbox.send_to_others(cx.worker, || Message::ResetCounters);
+    let totals = Totals::of(&cx.shared).into_baseline();
+    held(&cx.shared.baseline).totals = totals;
+    w.ok();
 }
 
 /// Names and values.

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::idempotency::Naming;
 use crate::multi::{end_block, note_watched};
+use crate::pubsub::PubSub;
 use crate::secret::is_same_secret;
 use crate::session::{ReplyMode, Session};
 use command::{ReplyError, number};
@@ -136,26 +137,24 @@ pub(crate) fn protocol_of_hello(cx: &Context, args: Args<'_>) -> Option<Protocol
     greeting.protocol.filter(|_| is_accepted)
 }
 
-impl Gateway {
-    /// `RESET`: as a new connection, except for its number and what it said about its library.
-    pub(super) fn reset(&mut self, session: &mut Session, out: &mut Vec<u8>) {
-        end_block(session);
-        session.watched.clear();
-        note_watched(session);
-        self.stop_listening(session);
-        session.reply_mode = ReplyMode::On;
-        session.is_authenticated = self.cx.settings.requirepass.is_none();
-        session.info.labels().name.clear();
-        session.info.no_evict.store(false, Ordering::Relaxed);
-        session.info.no_touch.store(false, Ordering::Relaxed);
-        session.no_touch = false;
-        session.naming = Naming::Nothing;
-        session.reads_at_replicas = false;
-        session.info.reads_at_replicas.store(false, Ordering::Relaxed);
-        set_db(session, Db::default());
-        set_protocol(session, Protocol::Resp2);
-        Writer::new(out, session.protocol).simple("RESET");
-    }
+/// `RESET`: as a new connection, except for its number and what it said about its library.
+pub(super) fn reset(cx: &mut Context, pubsub: &mut PubSub, session: &mut Session, out: &mut Vec<u8>) {
+    end_block(session);
+    session.watched.clear();
+    note_watched(session);
+    pubsub.stop_listening(cx, session);
+    session.modes.reply_mode = ReplyMode::On;
+    session.is_authenticated = cx.settings.requirepass.is_none();
+    session.info.labels().name.clear();
+    session.info.no_evict.store(false, Ordering::Relaxed);
+    session.info.no_touch.store(false, Ordering::Relaxed);
+    session.modes.no_touch = false;
+    session.modes.naming = Naming::Nothing;
+    session.modes.reads_at_replicas = false;
+    session.info.reads_at_replicas.store(false, Ordering::Relaxed);
+    set_db(session, Db::default());
+    set_protocol(session, Protocol::Resp2);
+    Writer::new(out, session.protocol).simple("RESET");
 }
 
 pub(super) fn ping(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {

@@ -3,7 +3,7 @@
 //! A field stands here if a tool reads it or an operator wants it. What has no meaning here is left out, or shows
 //! the value that says so where tools expect the field.
 
-use crate::connection::Connection;
+use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
@@ -19,39 +19,24 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::Ordering;
 
-impl Gateway {
-    /// `INFO` outside of `MULTI`: other workers refresh their figures first, and other nodes count what they lead.
-    pub(super) fn on_info(&mut self, connection: &mut Connection, args: Args<'_>) {
-        let reply_to = self.cx.reserve(connection);
-        connection.session.is_waiting = true;
-        let mut sections = wanted(args.from(1)).into_iter();
-        let counts_keys = sections.any(|section| section.title == Section::KEYSPACE);
-        // Clients of the cluster endpoint ask every node themselves.
-        let is_for_all = counts_keys && connection.session.endpoint == Endpoint::AnyNode;
-        self.infos
-            .count(&mut self.cx, &mut self.fanout, reply_to, args, is_for_all);
-    }
+/// Whether an `INFO` is to say how many keys there are.
+pub(crate) fn counts_keys(args: Args<'_>) -> bool {
+    let sections = wanted(args.from(1));
+    sections.iter().any(|section| section.title == Section::KEYSPACE)
+}
 
-    /// Without counts where there is nobody else to ask, and inside `EXEC`, which waits for nobody: there what others hold is a
-    /// little old.
-    pub(crate) fn info(
-        &mut self,
-        endpoint: Endpoint,
-        args: Args<'_>,
-        counts: Option<&KeyCounts>,
-        w: &mut Writer<'_>,
-    ) {
-        self.refresh_stats();
-        let sections = wanted(args.from(1));
-        let report = Report::new(
-            &self.cx.shared,
-            &self.cx.settings,
-            endpoint,
-            self.cx.turn.now,
-            counts,
-        );
-        w.verbatim("txt", report.text(&sections).as_bytes());
-    }
+/// Without counts where there is nobody else to ask, and inside `EXEC`, which waits for nobody: there what others hold is a
+/// little old.
+pub(crate) fn info(
+    cx: &Context,
+    endpoint: Endpoint,
+    args: Args<'_>,
+    counts: Option<&KeyCounts>,
+    w: &mut Writer<'_>,
+) {
+    let sections = wanted(args.from(1));
+    let report = Report::new(&cx.shared, &cx.settings, endpoint, cx.turn.now, counts);
+    w.verbatim("txt", report.text(&sections).as_bytes());
 }
 
 /// A part of the report.

@@ -1,7 +1,7 @@
 //! `MEMORY`: where the process's memory is.
 
 use super::info::ratio;
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::shared::Shared;
 use ids::Db;
 use resp::Writer;
@@ -30,105 +30,97 @@ impl Memory {
     }
 }
 
-impl Gateway {
-    /// Keys and tables of a database are not told apart, so the overheads of a database are 0; all that is not data is
-    /// overhead.
-    pub(super) fn memory_stats(&mut self, w: &mut Writer<'_>) {
-        self.refresh_stats();
-        let memory = Memory::of(&self.cx.shared);
-        let overhead = memory.allocated.saturating_sub(memory.data);
-        let number = |bytes: u64| Figure::Number(bytes as i64);
-        let percent = |part, whole| Figure::Share(ratio(part, whole) * 100.0);
-        let fragmented = memory.resident as i64 - memory.allocated as i64;
-        let mut stats = vec![
-            ("peak.allocated", number(memory.peak)),
-            ("total.allocated", number(memory.allocated)),
-            ("startup.allocated", number(0)),
-            ("replication.backlog", number(0)),
-            ("clients.slaves", number(0)),
-            ("clients.normal", number(self.clients_bytes())),
-            ("cluster.links", number(0)),
-            ("aof.buffer", number(0)),
-            ("lua.caches", number(0)),
-            ("functions.caches", number(0)),
-        ];
-        let names: Vec<String> = (0..Db::COUNT).map(|db| format!("db.{db}")).collect();
-        for (db, name) in names.iter().enumerate() {
-            if self.cx.shared.total(|worker| worker.keys[db].get()) > 0 {
-                stats.push((name, Figure::Database));
-            }
+/// Keys and tables of a database are not told apart, so the overheads of a database are 0; all that is not data is
+/// overhead.
+pub(super) fn stats(cx: &Context, w: &mut Writer<'_>) {
+    let memory = Memory::of(&cx.shared);
+    let overhead = memory.allocated.saturating_sub(memory.data);
+    let number = |bytes: u64| Figure::Number(bytes as i64);
+    let percent = |part, whole| Figure::Share(ratio(part, whole) * 100.0);
+    let fragmented = memory.resident as i64 - memory.allocated as i64;
+    let mut stats = vec![
+        ("peak.allocated", number(memory.peak)),
+        ("total.allocated", number(memory.allocated)),
+        ("startup.allocated", number(0)),
+        ("replication.backlog", number(0)),
+        ("clients.slaves", number(0)),
+        ("clients.normal", number(clients_bytes(cx))),
+        ("cluster.links", number(0)),
+        ("aof.buffer", number(0)),
+        ("lua.caches", number(0)),
+        ("functions.caches", number(0)),
+    ];
+    let names: Vec<String> = (0..Db::COUNT).map(|db| format!("db.{db}")).collect();
+    for (db, name) in names.iter().enumerate() {
+        if cx.shared.total(|worker| worker.keys[db].get()) > 0 {
+            stats.push((name, Figure::Database));
         }
-        stats.extend([
-            ("overhead.total", number(overhead)),
-            ("keys.count", number(memory.keys)),
-            ("keys.bytes-per-key", number(memory.data / memory.keys.max(1))),
-            ("dataset.bytes", number(memory.data)),
-            ("dataset.percentage", percent(memory.data, memory.allocated)),
-            ("peak.percentage", percent(memory.allocated, memory.peak)),
-            ("allocator.allocated", number(memory.allocated)),
-            ("allocator.active", number(memory.resident)),
-            ("allocator.resident", number(memory.resident)),
-            (
-                "allocator-fragmentation.ratio",
-                Figure::Share(ratio(memory.resident, memory.allocated)),
-            ),
-            ("allocator-fragmentation.bytes", Figure::Number(fragmented)),
-            ("allocator-rss.ratio", Figure::Share(1.0)),
-            ("allocator-rss.bytes", number(0)),
-            ("rss-overhead.ratio", Figure::Share(1.0)),
-            ("rss-overhead.bytes", number(0)),
-            (
-                "fragmentation",
-                Figure::Share(ratio(memory.resident, memory.allocated)),
-            ),
-            ("fragmentation.bytes", Figure::Number(fragmented)),
-        ]);
-        w.map(stats.len());
-        for (name, figure) in stats {
-            w.bulk(name.as_bytes());
-            match figure {
-                Figure::Number(number) => w.integer(number),
-                Figure::Share(share) => w.double(share),
-                Figure::Database => {
-                    let parts = ["main", "expires", "slot-to-keys"];
-                    w.map(parts.len());
-                    for part in parts {
-                        w.bulk(format!("overhead.hashtable.{part}").as_bytes());
-                        w.integer(0);
-                    }
+    }
+    stats.extend([
+        ("overhead.total", number(overhead)),
+        ("keys.count", number(memory.keys)),
+        ("keys.bytes-per-key", number(memory.data / memory.keys.max(1))),
+        ("dataset.bytes", number(memory.data)),
+        ("dataset.percentage", percent(memory.data, memory.allocated)),
+        ("peak.percentage", percent(memory.allocated, memory.peak)),
+        ("allocator.allocated", number(memory.allocated)),
+        ("allocator.active", number(memory.resident)),
+        ("allocator.resident", number(memory.resident)),
+        (
+            "allocator-fragmentation.ratio",
+            Figure::Share(ratio(memory.resident, memory.allocated)),
+        ),
+        ("allocator-fragmentation.bytes", Figure::Number(fragmented)),
+        ("allocator-rss.ratio", Figure::Share(1.0)),
+        ("allocator-rss.bytes", number(0)),
+        ("rss-overhead.ratio", Figure::Share(1.0)),
+        ("rss-overhead.bytes", number(0)),
+        (
+            "fragmentation",
+            Figure::Share(ratio(memory.resident, memory.allocated)),
+        ),
+        ("fragmentation.bytes", Figure::Number(fragmented)),
+    ]);
+    w.map(stats.len());
+    for (name, figure) in stats {
+        w.bulk(name.as_bytes());
+        match figure {
+            Figure::Number(number) => w.integer(number),
+            Figure::Share(share) => w.double(share),
+            Figure::Database => {
+                let parts = ["main", "expires", "slot-to-keys"];
+                w.map(parts.len());
+                for part in parts {
+                    w.bulk(format!("overhead.hashtable.{part}").as_bytes());
+                    w.integer(0);
                 }
             }
         }
     }
+}
 
-    /// Bytes that wait to be read as commands or to be sent, as last counted.
-    fn clients_bytes(&self) -> u64 {
-        let infos = self.cx.shared.clients.all();
-        let bytes = |info: &crate::client::ClientInfo| {
-            info.input_bytes.load(Ordering::Relaxed) + info.output_bytes.load(Ordering::Relaxed)
-        };
-        infos.iter().map(|info| bytes(info)).sum()
-    }
+/// Bytes that wait to be read as commands or to be sent, as last counted.
+fn clients_bytes(cx: &Context) -> u64 {
+    let infos = cx.shared.clients.all();
+    let bytes = |info: &crate::client::ClientInfo| {
+        info.input_bytes.load(Ordering::Relaxed) + info.output_bytes.load(Ordering::Relaxed)
+    };
+    infos.iter().map(|info| bytes(info)).sum()
+}
 
-    pub(super) fn memory_doctor(&mut self, w: &mut Writer<'_>) {
-        self.refresh_stats();
-        let maxmemory = self.cx.settings.maxmemory;
-        let text = diagnosis(
-            &Memory::of(&self.cx.shared),
-            self.cx.shared.counted_memory(),
-            maxmemory,
-        );
-        w.verbatim("txt", text.as_bytes());
-    }
+pub(super) fn doctor(cx: &Context, w: &mut Writer<'_>) {
+    let maxmemory = cx.settings.maxmemory;
+    let text = diagnosis(&Memory::of(&cx.shared), cx.shared.counted_memory(), maxmemory);
+    w.verbatim("txt", text.as_bytes());
+}
 
-    pub(super) fn memory_malloc_stats(&self, w: &mut Writer<'_>) {
-        w.verbatim("txt", (self.cx.shared.hooks.allocator)().as_bytes());
-    }
+pub(super) fn malloc_stats(cx: &Context, w: &mut Writer<'_>) {
+    w.verbatim("txt", (cx.shared.hooks.allocator)().as_bytes());
+}
 
-    pub(super) fn memory_purge(&self, w: &mut Writer<'_>) {
-        (self.cx.shared.hooks.purge)();
-        w.ok();
-    }
+pub(super) fn purge(cx: &Context, w: &mut Writer<'_>) {
+    (cx.shared.hooks.purge)();
+    w.ok();
 }
 
 /// One line of `MEMORY STATS`.

@@ -11,7 +11,7 @@ pub(super) fn multi(session: &mut Session, w: &mut Writer<'_>) -> Result<(), Rep
         return Err(ReplyError::NestedMulti);
     }
     session.block = Some(Block {
-        request: session.naming.take(),
+        request: session.modes.naming.take(),
         ..Block::default()
     });
     session.info.queued.store(0, Ordering::Relaxed);

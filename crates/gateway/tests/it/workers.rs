@@ -182,12 +182,12 @@ impl Workers {
         self.gateways[worker].finish_cluster(Monotonic(self.now));
         self.deliver(worker);
         for client in (worker..CLIENTS).step_by(2) {
-            if self.clients[client].has_commands() && !self.clients[client].session.is_waiting {
+            if self.clients[client].has_commands() && !self.clients[client].session.is_waiting() {
                 self.gateways[worker].resume(&mut self.clients[client]);
                 self.deliver(worker);
             }
         }
-        let checked = self.gateways[worker].check_coordinator();
+        let checked = self.gateways[worker].check();
         let checked = checked.and_then(|()| self.gateways[worker].check_replicas());
         assert_eq!(checked, Ok(()), "worker {worker}");
         let post = self.gateways[worker].post(1 - worker as u16);
@@ -198,7 +198,12 @@ impl Workers {
     fn deliver(&mut self, worker: usize) {
         let gateway = &mut self.gateways[worker];
         while let Some(delivery) = gateway.next_delivery() {
-            if !matches!(delivery, Delivery::Message { .. } | Delivery::Reap) {
+            if let Delivery::Message { listeners, message } = &delivery {
+                let clients = &mut self.clients;
+                listeners
+                    .iter()
+                    .for_each(|client| clients[*client as usize].hear(message));
+            } else if !matches!(delivery, Delivery::Reap) {
                 let client = delivery.connection().expect("all others are for one") as usize;
                 gateway.deliver(&mut self.clients[client], delivery);
             }
@@ -227,6 +232,14 @@ impl Workers {
             (seen.returned, seen.reply) = (self.moment, reply.trim().to_owned());
         }
         assert!(rest.is_empty(), "a reply that nobody asked for");
+    }
+
+    /// What a client may be sent.
+    fn take_output(&mut self, client: usize) -> String {
+        let pipeline = &mut self.clients[client].pipeline;
+        let ready = pipeline.ready().to_vec();
+        pipeline.sent(ready.len());
+        String::from_utf8_lossy(&ready).trim().replace("\r\n", " ")
     }
 
     /// Everything that is under way ends.
@@ -492,6 +505,30 @@ fn key_of(worker: u16, prefix: &str, number: usize) -> String {
 
 fn command(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn what_happens_to_the_key_of_a_blocked_client_is_told_before_the_client_is_answered() {
+    for owner in [0, 1] {
+        let mut workers = Workers::new(1);
+        let settings: [(&[u8], &[u8]); 1] = [(b"notify-keyspace-events", b"EA")];
+        workers.shared.set_settings(&settings).expect("letters of events");
+        let (key, channel) = (key_of(owner, "list", 0), "__keyevent@0__:lpop");
+        let lines = format!("HELLO 3\r\nSUBSCRIBE {channel}\r\nBLPOP {key} 0\r\n");
+        workers.gateways[0].feed(&mut workers.clients[0], lines.as_bytes());
+        workers.end_turn(0);
+        while workers.receive(0) || workers.receive(1) {}
+        workers.take_output(0);
+        workers.send(1, vec![command(&format!("RPUSH {key} x"))]);
+        while workers.receive(0) || workers.receive(1) {}
+        let key = format!("${} {key}", key.len());
+        let told = format!(">3 $7 message ${} {channel} {key}", channel.len());
+        assert_eq!(
+            workers.take_output(0),
+            format!("{told} *2 {key} $1 x"),
+            "at worker {owner}"
+        );
+    }
 }
 
 #[test]

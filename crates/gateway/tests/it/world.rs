@@ -169,7 +169,7 @@ impl World {
             if mistake.is_some() {
                 mutations::plant(None);
             }
-            assert_eq!(node.gateway.check_coordinator(), Ok(()), "node {number}");
+            assert_eq!(node.gateway.check(), Ok(()), "node {number}");
             assert_eq!(node.gateway.check_replicas(), Ok(()), "node {number}");
         }
     }

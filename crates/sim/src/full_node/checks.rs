@@ -161,7 +161,7 @@ impl Checks {
             return Ok(());
         };
         for worker in &serving.workers {
-            let coordinator = worker.gateway.check_coordinator();
+            let coordinator = worker.gateway.check();
             let checked = coordinator.and_then(|()| worker.gateway.check_replicas());
             checked.map_err(|what| format!("node {machine}, worker {}: {what}", worker.number))?;
             self.check_deadlines(machine, (serving.boot, worker.number), &worker.gateway)?;

@@ -364,7 +364,7 @@ impl Worker {
             let Some(connection) = self.clients.get_mut(&token) else {
                 continue;
             };
-            let is_held = connection.session.is_waiting || connection.session.is_paused;
+            let is_held = connection.session.is_waiting() || connection.session.is_paused();
             let most = talk.shared.hooks.turn_output_bytes;
             let waits = self.slow.get(&token).is_some_and(SlowReader::waits);
             let is_stalled = waits && connection.pipeline.ready_bytes() >= most;
@@ -393,7 +393,7 @@ impl Worker {
             }
             let ready_bytes = connection.pipeline.ready_bytes();
             let is_stalled = ready_bytes >= most;
-            let is_answered = connection.pipeline.is_settled() && !connection.session.is_waiting;
+            let is_answered = connection.pipeline.is_settled() && !connection.session.is_waiting();
             if connection.session.is_closing && is_answered {
                 if ready_bytes == 0 {
                     self.close(token, &talk.shared);

@@ -11,7 +11,7 @@
 //! when it takes another one for the leader, or when the link broke: the other side forgets then. Whoever cannot keep a
 //! key says so, and is asked again every [`POLL`]: each time the clients try their commands.
 
-use crate::blocking::Blocking;
+use super::Blocking;
 use crate::context::Context;
 use bytes::Bytes;
 use ids::{GroupId, Monotonic, NodeId};

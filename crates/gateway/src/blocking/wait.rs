@@ -79,7 +79,7 @@ impl ReplicaWaits {
             Err(error) => return error.write(&mut connection.writer()),
         };
         let reply_to = cx.reserve(connection);
-        connection.session.is_waiting = true;
+        connection.session.in_flight.is_waiting = true;
         connection.session.info.set_blocked(true);
         let spent = cx.postpone_time();
         let nanos = timeout.saturating_mul(NANOS_OF_MILLI);

@@ -10,10 +10,10 @@
 //! Anybody may do it, any number of times: whoever is asked refuses if he has not voted, and what was written once does
 //! not change. What is decided for a coordinator that is dead is also forgotten in the end, once all have recorded it.
 
+use super::Coordinator;
 use crate::context::Context;
-use crate::coordinator::Coordinator;
 use crate::shared::Shared;
-use crate::transaction_stats::TornTransaction;
+use crate::transaction_stats::{TornTransaction, TransactionStats};
 use ids::{Boot, GroupId, Monotonic};
 use mutations::Mutation;
 use replica::Request;
@@ -48,11 +48,11 @@ pub(crate) struct Recoveries {
     /// Since when a transaction holds locks in a group led here.
     since: BTreeMap<(GroupId, TxnId), Monotonic>,
     /// How many were decided here.
-    pub(crate) decided: u64,
+    decided: u64,
     /// The newest that are torn.
-    pub(crate) torn: VecDeque<TornTransaction>,
+    torn: VecDeque<TornTransaction>,
     /// And how many there were.
-    pub(crate) torn_count: u64,
+    torn_count: u64,
 }
 
 struct TxnQuery {
@@ -62,6 +62,14 @@ struct TxnQuery {
 }
 
 impl Recoveries {
+    /// What is known of those that are queried, for operators.
+    pub(super) fn write_stats(&self, stats: &mut TransactionStats) {
+        stats.in_doubt = self.len() as u64;
+        stats.recovered = self.decided;
+        stats.torn_count = self.torn_count;
+        stats.torn = self.torn.iter().cloned().collect();
+    }
+
     /// How many are under way.
     pub(crate) fn len(&self) -> usize {
         self.open.len()
@@ -215,7 +223,7 @@ impl Coordinator {
 
     /// A transaction was carried out in some of its groups and not in others, because one of them began anew without what it
     /// knew of it. Operators are told.
-    pub(crate) fn note_torn(&mut self, cx: &mut Context, txn: TxnId, groups: &[GroupId]) {
+    fn note_torn(&mut self, cx: &mut Context, txn: TxnId, groups: &[GroupId]) {
         let torn = &mut self.recoveries.torn;
         if torn.iter().any(|known| known.txn == txn) {
             return;
@@ -274,14 +282,27 @@ impl Coordinator {
         }
     }
 
+    /// A group that is led here has applied something: what it says of other transactions. From now on it is known what had happened
+    /// until then.
+    pub(crate) fn on_applied(&mut self, cx: &mut Context, index: usize) {
+        let now = match mutations::is(Mutation::AgeFromBefore) {
+            true => Monotonic(0),
+            false => (cx.shared.hooks.monotonic)(),
+        };
+        let replica = &mut cx.local.replicas[index];
+        let (group, state) = (replica.group(), replica.state_mut());
+        state.mark(now);
+        let (torn, wounds) = (state.take_torn(), state.take_wounds());
+        for (txn, participants) in wounds {
+            self.wound(cx, group, txn, &participants);
+        }
+        for txn in torn {
+            self.note_torn(cx, txn, &[group]);
+        }
+    }
+
     /// Tells the other participants of a younger transaction that an older one waits for it here.
-    pub(crate) fn wound(
-        &mut self,
-        cx: &mut Context,
-        here: GroupId,
-        txn: TxnId,
-        participants: &[Participant],
-    ) {
+    fn wound(&mut self, cx: &mut Context, here: GroupId, txn: TxnId, participants: &[Participant]) {
         for group in groups_of(participants).into_iter().filter(|group| *group != here) {
             cx.request(group, Request::Wound { txn });
         }

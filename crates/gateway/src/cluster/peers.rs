@@ -1,0 +1,198 @@
+//! The other nodes, as far as this worker listens to them: heartbeats, which carry claims to lead groups, and what their wall clocks
+//! show.
+//!
+//! Who is in reach, and who is silent, stands in the [`ClusterView`](crate::cluster_view::ClusterView), where everybody reads it.
+//!
+//! Invariant, as [`Peers::check`] looks at it: those are known here that the layout names.
+
+use super::broken::guard;
+use super::wall_clock::{TELL_EVERY, WallClock};
+use super::{GroupLayout, Layout};
+use crate::context::Context;
+use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Times};
+use ids::{Monotonic, NodeId, UnixMillis};
+use peer_wire::PeerMessage;
+use replica::Replica;
+use std::collections::BTreeMap;
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Peers {
+    peers: BTreeMap<NodeId, Peer>,
+    /// What the others' wall clocks show, and when they were last told what this one does.
+    wall_clock: WallClock,
+    told_wall_at: Monotonic,
+    /// What an operator is to be told of it.
+    clock_notice: Option<String>,
+}
+
+/// Heartbeats to another node, and from it.
+struct Peer {
+    beats: Beats,
+    listener: Listener,
+}
+
+/// Replicas, by the indices of their groups, that panicked while they were told something, and with what.
+pub(super) type Broken = Vec<(usize, String)>;
+
+impl Peers {
+    /// The cluster is another one. Those that are new in it.
+    pub(crate) fn on_layout(&mut self, layout: &Layout) -> Vec<NodeId> {
+        let is_new = |node: &NodeId| !self.peers.contains_key(node);
+        let new: Vec<NodeId> = layout.peers.iter().copied().filter(is_new).collect();
+        for &node in &new {
+            let peer = Peer {
+                beats: Beats::new(layout.boot, Times::DEFAULT.heartbeat),
+                listener: Listener::new(),
+            };
+            self.peers.insert(node, peer);
+        }
+        self.peers.retain(|node, _| layout.peers.contains(node));
+        self.wall_clock.retain(|node| layout.peers.contains(&node));
+        new
+    }
+
+    /// The link to a node came up.
+    pub(crate) fn on_link_up(&mut self, node: NodeId, now: Monotonic) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.beats.reconnected(now);
+            // It may lead before it is told the next time.
+            self.told_wall_at = Monotonic(0);
+        }
+    }
+
+    /// Another node claims to lead groups. Replicas that panicked over it are answered.
+    pub(crate) fn on_beat(&mut self, cx: &mut Context, from: NodeId, beat: Beat) -> Broken {
+        let now = cx.now;
+        let (first, replicas) = (cx.local.first, &mut cx.local.replicas);
+        let mut broken = Vec::new();
+        let Some(peer) = self.peers.get_mut(&from) else {
+            return broken;
+        };
+        let answer = peer.listener.on_beat(beat, |claim| {
+            let index = claim.group.index().wrapping_sub(first);
+            let raft = replicas.get_mut(index).and_then(Replica::raft_mut);
+            let Some(raft) = raft else { return false };
+            let confirmed = guard(|| raft.confirm(claim, now));
+            confirmed.unwrap_or_else(|words| {
+                broken.push((index, words));
+                false
+            })
+        });
+        cx.send_to_node(from, PeerMessage::HeartbeatAnswer(answer));
+        broken
+    }
+
+    /// Another node says which of this one's claims it knows to be true. Replicas that panicked over it are answered.
+    pub(crate) fn on_beat_answer(&mut self, cx: &mut Context, from: NodeId, answer: &BeatAnswer) -> Broken {
+        let now = cx.now;
+        let local = &mut cx.local;
+        let mut broken = Vec::new();
+        let Some(peer) = self.peers.get_mut(&from) else {
+            return broken;
+        };
+        peer.beats.on_answer(answer, now, |claim, sent| {
+            let index = claim.group.index().wrapping_sub(local.first);
+            let Some(raft) = local.replicas.get_mut(index).and_then(Replica::raft_mut) else {
+                return;
+            };
+            let told = guard(|| match sent {
+                Some(sent) => raft.acknowledged(claim, sent, now),
+                None => raft.refused(claim, now),
+            });
+            if let Err(words) = told {
+                return broken.push((index, words));
+            }
+            if raft.has_ready() {
+                local.visits.touch(index);
+            }
+        });
+        broken
+    }
+
+    /// What this node leads has changed: heartbeats claim it from here on, to each node that has a part in it.
+    pub(crate) fn claim(&mut self, cx: &Context) {
+        let layout = cx.view.layout().expect("who leads has a layout");
+        let mut claims: BTreeMap<NodeId, Vec<Claim>> = BTreeMap::new();
+        for replica in &cx.local.replicas {
+            let GroupLayout { seats, .. } = layout.group(replica.group());
+            let member = replica.member().into_iter();
+            for claim in member.flat_map(|member| member.raft().claims()) {
+                if let Some(&node) = seats.get(&claim.to) {
+                    claims.entry(node).or_default().push(claim);
+                }
+            }
+        }
+        for (node, peer) in &mut self.peers {
+            peer.beats.claim(claims.remove(node).unwrap_or_default(), cx.now);
+        }
+    }
+
+    /// Sends the heartbeats that are due.
+    pub(crate) fn beat(&mut self, cx: &mut Context) {
+        for (&node, peer) in &mut self.peers {
+            if cx.view.is_up(node)
+                && let Some(beat) = peer.beats.beat(cx.now)
+            {
+                cx.send_to_node(node, PeerMessage::Heartbeat(beat));
+            }
+        }
+    }
+
+    /// Whether a heartbeat is due.
+    pub(crate) fn has_due(&self, cx: &Context) -> bool {
+        let is_due = |peer: &Peer| peer.beats.due().is_some_and(|due| due <= cx.now);
+        let mut peers = self.peers.iter();
+        peers.any(|(node, peer)| is_due(peer) && cx.view.is_up(*node))
+    }
+
+    /// When the next heartbeat is due.
+    pub(crate) fn next_beat(&self, cx: &Context) -> Option<Monotonic> {
+        let up = self.peers.iter().filter(|(node, _)| cx.view.is_up(**node));
+        up.filter_map(|(_, peer)| peer.beats.due()).min()
+    }
+
+    /// The time to go by when the wall clock here shows `own`.
+    pub(crate) fn judge_wall_clock(&mut self, own: UnixMillis, now: Monotonic) -> UnixMillis {
+        let (time, notice) = self.wall_clock.judge(own, now);
+        self.clock_notice = notice.or(self.clock_notice.take());
+        time
+    }
+
+    /// Another node has told what its wall clock shows.
+    pub(crate) fn on_wall_clock(&mut self, from: NodeId, wall: UnixMillis, now: Monotonic) {
+        if self.peers.contains_key(&from) {
+            self.wall_clock.heard(from, wall, now);
+        }
+    }
+
+    /// Tells the other nodes now and then what the wall clock here shows.
+    pub(crate) fn tell_wall_clock(&mut self, cx: &mut Context, own: UnixMillis) {
+        if cx.now >= self.told_wall_at.after(TELL_EVERY) {
+            self.told_wall_at = cx.now;
+            let messages = cx.view.nodes_up().map(|node| (node, PeerMessage::WallClock(own)));
+            cx.outbox.peer_messages.extend(messages);
+        }
+    }
+
+    /// What an operator is to be told of the wall clock here.
+    pub(crate) fn take_clock_notice(&mut self) -> Option<String> {
+        self.clock_notice.take()
+    }
+
+    /// Whether the wall clock here is so far from the others' that theirs is used.
+    pub(crate) fn is_wall_clock_off(&self) -> bool {
+        self.wall_clock.is_off()
+    }
+
+    /// Says whether the invariant does not hold.
+    pub(crate) fn check(&self, cx: &Context) -> Result<(), String> {
+        let named = cx.view.layout().into_iter().flat_map(|layout| &layout.peers);
+        let mut named: Vec<NodeId> = named.copied().collect();
+        named.sort_unstable();
+        match self.peers.keys().copied().eq(named) {
+            true => Ok(()),
+            false => Err("the other nodes here are not those that the layout names".to_owned()),
+        }
+    }
+}

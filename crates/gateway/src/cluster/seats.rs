@@ -1,0 +1,845 @@
+//! This worker's groups as replicas of the cluster's: a seat for each, in which a replica may sit.
+//!
+//! ```text
+//!   peers:   Raft, batches, chunks, hashes ----+
+//!   here:    batches of the own group client --+--> replica --effects--> to peers; responses; SeatOutput
+//!   layouts, orders, the clock ----------------+
+//! ```
+//!
+//! Every worker has the same groups on every node, so that what a peer says comes to the right one without a hop. A group
+//! with one replica, which is here, is carried out as ever, and nothing of this is looked at.
+//!
+//! A replica of which a step has panicked, and one whose state differs from the others', ends here: `broken.rs`.
+//!
+//! Invariants, as [`Seats::check`] looks at them:
+//! 1. Once there is a cluster, there is one seat for each of the worker's replicas, in their order.
+//! 2. A replica that has a part in its group's log is one that the cluster has named.
+//! 3. Between commands, nothing that was read under a lease is left to be told.
+
+use super::broken::{DIFFERS, guard};
+use super::group_clients::known_leader;
+use super::seat::Seat;
+use super::{HandoverImage, Layout};
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::in_flight::is_untouched;
+use crate::outbox::Told;
+use crate::session::Session;
+use bytes::Bytes;
+use command::{Command, Spec};
+use consensus::Message;
+use ids::{GroupId, Incarnation, Monotonic, NodeId};
+use keyspace::{Operations, SCRUB_FORMAT};
+use mutations::Mutation;
+use peer_wire::{PeerMessage, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome};
+use replica::{
+    Batch, BatchOutcome, BatchResponse, Chunk, Effects, Input, Member, Output, Replica, Sender, locks_of,
+};
+use resp::Args;
+use std::time::Duration;
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Seats {
+    pub(super) seats: Vec<Seat>,
+    /// What the last life of the process left, for seats that are not made yet.
+    kept: Vec<HandoverImage>,
+    /// Whether heartbeats are to gather their claims again.
+    claims_changed: bool,
+    /// Whether leaders or members have changed since the driver last asked.
+    is_news: bool,
+    /// The groups of which something was read under the lease by the commands being carried out.
+    leased: Vec<usize>,
+    /// Commands that were answered from the state here, under the lease.
+    pub(super) reads_here: u64,
+    /// When the figures were last written down.
+    pub(super) stats_at: Monotonic,
+}
+
+/// What a seat has for the rest of the gateway.
+pub(crate) enum SeatOutput {
+    /// The whole state of its replica was replaced.
+    Installed,
+    /// Its replica has ended.
+    Vacated,
+    /// What became of a batch of the group client here.
+    Response(BatchResponse),
+    /// Its replica has come to know another leader.
+    Follows,
+}
+
+impl Seats {
+    /// The meta group wants something of the leader of a group of this worker.
+    pub(crate) fn on_order(
+        &mut self,
+        cx: &mut Context,
+        group: GroupId,
+        index_then: u64,
+        order: &control::Order,
+    ) {
+        if let Some(index) = self.seated(cx, group) {
+            // It was made for other members than those that there are now: the next look says what is still to be done.
+            let member = cx.local.replicas[index].member();
+            if member.is_none_or(|member| member.members_at().0 != index_then) {
+                return;
+            }
+            // Nodes that have died meanwhile would be counted on: a learner that becomes a voter, and those who stay when others go.
+            // The group could neither make the change nor go back.
+            if let (control::Order::Change { promote, remove }, Some(member)) = (order, member) {
+                let seats = &cx.layout_of(index).seats;
+                let is_there = |voter: &&Incarnation| {
+                    let node = seats.get(voter);
+                    node.is_some_and(|node| cx.view.is_there(*node))
+                };
+                let stay = member.members().voters.iter();
+                let stay = stay.filter(|voter| !remove.contains(voter));
+                let behind: Vec<&Incarnation> = stay.chain(promote).collect();
+                let there = behind.iter().copied().filter(|voter| is_there(voter)).count();
+                if !promote.iter().all(|learner| is_there(&learner))
+                    || there < control::majority(behind.len())
+                {
+                    return;
+                }
+            }
+            if let Some(input) = self.seats[index].input_of(order, &cx.local.replicas[index]) {
+                self.step(cx, index, input);
+                cx.local.visits.touch(index);
+            }
+        }
+    }
+
+    /// A gateway of another node has something for a group that it thinks is led here.
+    pub(crate) fn on_peer_batch(&mut self, cx: &mut Context, from: NodeId, message: peer_wire::Batch) {
+        let peer_wire::Batch {
+            group,
+            gateway,
+            batch,
+        } = message;
+        let Some(index) = self.seated(cx, group) else {
+            return;
+        };
+        let sender = Sender { node: from, gateway };
+        if Operations::check(&batch.writes).is_err() {
+            // No gateway of an agreed version sends this: it would be refused for ever.
+            return self.send_back(cx, index, sender, batch.sequence, BatchOutcome::Evicted);
+        }
+        self.on_batch(cx, index, sender, batch);
+    }
+
+    /// A gateway hands a batch to the replica here.
+    pub(crate) fn on_batch(&mut self, cx: &mut Context, index: usize, sender: Sender, batch: Batch) {
+        let sequence = batch.sequence;
+        let effects = self.step(cx, index, Input::Batch { sender, batch });
+        cx.local.visits.touch(index);
+        match effects {
+            Some(effects) => self.carry_out_effects(cx, index, effects),
+            None => self.send_back(
+                cx,
+                index,
+                sender,
+                sequence,
+                BatchOutcome::NotLeader { leader: None },
+            ),
+        }
+    }
+
+    /// A batch was not looked at, because there is no replica here that could.
+    fn send_back(
+        &mut self,
+        cx: &mut Context,
+        index: usize,
+        sender: Sender,
+        sequence: u64,
+        outcome: BatchOutcome,
+    ) {
+        let replica = &cx.local.replicas[index];
+        let response = BatchResponse {
+            group: replica.group(),
+            generation: cx.layout_of(index).generation,
+            term: self.seats[index].term(replica),
+            gateway: sender.gateway,
+            sequence,
+            outcome,
+        };
+        respond(cx, index, sender.node, response);
+    }
+
+    pub(crate) fn on_raft(&mut self, cx: &mut Context, group: GroupId, mut message: Message) {
+        let Some(index) = self.seated(cx, group) else {
+            return;
+        };
+        let incarnation = self.seats[index].incarnation;
+        if mutations::is(Mutation::IncarnationNotChecked) {
+            message.to = incarnation.unwrap_or(message.to);
+        }
+        if incarnation == Some(message.to) && self.step(cx, index, Input::Message(message)).is_some() {
+            cx.local.visits.touch(index);
+        }
+    }
+
+    /// A piece of state for the replica here.
+    pub(crate) fn on_peer_chunk(&mut self, cx: &mut Context, from: NodeId, wire: TransferChunk) {
+        let Some(index) = self.seated_as(cx, wire.group, wire.to) else {
+            return;
+        };
+        let chunk = Chunk {
+            transfer: wire.transfer,
+            number: wire.number,
+            point: wire.point,
+            bytes: wire.bytes.into(),
+        };
+        let (transfer, number) = (chunk.transfer, chunk.number);
+        if cx.local.replicas[index].member().is_none() {
+            return;
+        }
+        let effects = self.step(
+            cx,
+            index,
+            Input::Chunk {
+                from: wire.from,
+                chunk,
+            },
+        );
+        let outcome = if effects.is_some_and(|effects| effects.is_taken) {
+            TransferOutcome::Held { number }
+        } else {
+            TransferOutcome::Broken
+        };
+        cx.local.visits.touch(index);
+        let answer = TransferAnswer {
+            group: wire.group,
+            from: wire.to,
+            to: wire.from,
+            transfer,
+            outcome,
+        };
+        cx.send_to_node(from, PeerMessage::TransferAnswer(answer));
+    }
+
+    pub(crate) fn on_chunk_answer(&mut self, cx: &mut Context, answer: &TransferAnswer) {
+        let Some(index) = self.seated_as(cx, answer.group, answer.to) else {
+            return;
+        };
+        let (number, is_taken) = match answer.outcome {
+            TransferOutcome::Held { number } => (number, true),
+            TransferOutcome::Broken => (0, false),
+        };
+        let input = Input::ChunkAnswer {
+            from: answer.from,
+            transfer: answer.transfer,
+            number,
+            is_taken,
+        };
+        self.step(cx, index, input);
+        cx.local.visits.touch(index);
+    }
+
+    /// Another replica of a group says what its state is like.
+    pub(crate) fn on_scrub(&mut self, cx: &mut Context, from: NodeId, scrub: &Scrub) {
+        let Some(index) = self.seated_as(cx, scrub.group, scrub.to) else {
+            return;
+        };
+        // Each node speaks for its own replicas.
+        if !incarnations_on(cx, index, from).contains(&scrub.from) {
+            return;
+        }
+        if cx.layout_of(index).generation != scrub.generation || scrub.format != SCRUB_FORMAT {
+            return;
+        }
+        let input = Input::Scrubbed {
+            from: scrub.from,
+            scrubbed: scrub.scrubbed,
+        };
+        if let Some(effects) = self.step(cx, index, input) {
+            self.carry_out_effects(cx, index, effects);
+        }
+    }
+
+    /// The index of a group's seat, if it is one of this worker's.
+    fn seated(&self, cx: &Context, group: GroupId) -> Option<usize> {
+        let index = cx.local.index(group)?;
+        (index < self.seats.len()).then_some(index)
+    }
+
+    /// The same, if this replica of the group is here.
+    fn seated_as(&self, cx: &Context, group: GroupId, incarnation: Incarnation) -> Option<usize> {
+        let index = self.seated(cx, group)?;
+        (self.seats[index].incarnation == Some(incarnation)).then_some(index)
+    }
+
+    /// Makes a seat what the layout says of it, of all groups in their order. Whether the group got its log by it.
+    pub(crate) fn on_layout(&mut self, cx: &mut Context, index: usize) -> bool {
+        let layout = cx.view.layout.clone().expect("the caller has set it");
+        let group = cx.local.replicas[index].group();
+        if index == self.seats.len() {
+            self.seats.push(Seat::default());
+            cx.local.visits.add();
+        }
+        self.claims_changed = true;
+        let (seed, now) = (cx.prng.next_u64(), cx.now);
+        let (seat, replica) = (&mut self.seats[index], &mut cx.local.replicas[index]);
+        if let Some(at) = self.kept.iter().position(|kept| kept.group == group) {
+            let kept = self.kept.swap_remove(at);
+            seat.go_on(kept, None, &layout, replica, &cx.turn, seed, now);
+            if !replica.has_log() {
+                replica.state_mut().set_limits(&cx.turn, cx.limits);
+            }
+        }
+        let had_log = replica.has_log();
+        if !had_log {
+            // As transactions name it that begin now.
+            replica
+                .state_mut()
+                .begin_generation(layout.group(group).generation);
+        }
+        self.settle(cx, &layout, index, seed);
+        cx.local.visits.touch(index);
+        !had_log && cx.local.replicas[index].has_log()
+    }
+
+    /// Becomes what the layout says, or as much of it as is possible now. What was to be asked of the group meanwhile, and waits no
+    /// longer, is asked of it.
+    fn settle(&mut self, cx: &mut Context, layout: &Layout, index: usize, seed: u64) {
+        let (seat, replica) = (&mut self.seats[index], &mut cx.local.replicas[index]);
+        let kept_out = Seat::give_log(layout, replica);
+        seat.settle(layout, replica, &cx.turn, seed, cx.now);
+        let group = replica.group();
+        let requests = kept_out.into_iter().map(|request| (group, request));
+        cx.outbox.requests.extend(requests);
+    }
+
+    /// Time passes for a group. Whether the layout was not followed yet: then it is tried again.
+    pub(crate) fn tick(&mut self, cx: &mut Context, index: usize) -> bool {
+        self.step(cx, index, Input::Tick);
+        let layout = cx.view.layout.clone().expect("the caller looked");
+        let was_unsettled = self.seats[index].is_unsettled(&layout, &cx.local.replicas[index]);
+        if was_unsettled {
+            let seed = cx.prng.next_u64();
+            self.settle(cx, &layout, index, seed);
+            wound_again(cx, index);
+        }
+        let (seat, replica) = (&mut self.seats[index], &cx.local.replicas[index]);
+        let without_strangers = seat.without_strangers(layout.group(replica.group()), replica, cx.now);
+        if replica.leader().is_some() {
+            if seat.fenced < Some(layout.epoch) {
+                seat.fenced = Some(layout.epoch);
+                let (newest, alive) = &layout.boots;
+                let fence = keyspace::Fence::new(*newest, alive.iter().copied());
+                self.step(cx, index, Input::Own(&keyspace::Operation::Fence { fence }));
+            }
+            let replica = &cx.local.replicas[index];
+            let has_own = replica.member().is_some_and(Member::has_own);
+            if replica.keyspace().limits() != cx.limits && !has_own {
+                self.ask_limits(cx, index);
+            }
+        } else {
+            seat.fenced = None;
+        }
+        if let Some(input) = without_strangers {
+            self.step(cx, index, input);
+        }
+        let member = cx.local.replicas[index].member();
+        if member.is_some_and(|member| member.has_own() || member.raft().has_ready()) {
+            cx.local.visits.touch(index);
+        }
+        was_unsettled
+    }
+
+    /// Until when ticks have nothing to do for a seat, if nothing happens.
+    pub(crate) fn quiet_until(cx: &Context, index: usize) -> Monotonic {
+        let replica = &cx.local.replicas[index];
+        match replica.keyspace().has_transactions() {
+            true => cx.now,
+            false => Seat::quiet_until(replica, cx.now),
+        }
+    }
+
+    /// This process stood still for so long.
+    pub(crate) fn on_standstill(&mut self, cx: &mut Context, span: Duration) {
+        for index in 0..self.seats.len() {
+            self.step(cx, index, Input::StoodStill(span));
+        }
+    }
+
+    /// A node has been silent for long.
+    pub(crate) fn on_silence(&mut self, cx: &mut Context, node: NodeId) {
+        for index in 0..self.seats.len() {
+            for incarnation in incarnations_on(cx, index, node) {
+                self.step(cx, index, Input::Silence(incarnation));
+            }
+            cx.local.visits.wake(index, cx.now);
+        }
+    }
+
+    /// The link to a node broke.
+    pub(crate) fn on_link_lost(&mut self, cx: &mut Context, index: usize, node: NodeId) {
+        for incarnation in incarnations_on(cx, index, node) {
+            self.step(cx, index, Input::LinkLost(incarnation));
+        }
+    }
+
+    /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
+    /// it has is no reason not to: others may be on their way.
+    fn ask_limits(&mut self, cx: &mut Context, index: usize) {
+        let limits = cx.limits;
+        self.ask_own(cx, index, &keyspace::Operation::Limits { limits });
+    }
+
+    /// The same in all groups that are led here: the settings are others.
+    pub(crate) fn ask_limits_of_led(&mut self, cx: &mut Context) {
+        for index in 0..self.seats.len() {
+            if cx.local.replicas[index].leader().is_some() {
+                self.ask_limits(cx, index);
+            }
+        }
+    }
+
+    /// Nothing is popped for clients whose node is out of reach of the leader, here: an element would be gone with them.
+    pub(crate) fn end_waits_of_lost(&mut self, cx: &mut Context, index: usize) {
+        if !cx.local.replicas[index].keyspace().has_waiters() || cx.local.replicas[index].leader().is_none() {
+            return;
+        }
+        let boots = cx.local.replicas[index].keyspace().waiting_boots().collect();
+        self.end_waits_of_those_lost(cx, index, boots);
+    }
+
+    fn end_waits_of_those_lost(&mut self, cx: &mut Context, index: usize, boots: Vec<ids::Boot>) {
+        for boot in boots {
+            if cx.is_lost(boot) {
+                self.ask_own(cx, index, &keyspace::Operation::EndWaits { boot });
+            }
+        }
+    }
+
+    /// The same, of a leader at the beginning of its term: before anything else is carried out, and whether or not all that
+    /// came before is applied here.
+    fn end_waits_before_term(&mut self, cx: &mut Context, index: usize) {
+        if cx.local.replicas[index].leader().is_none() {
+            return;
+        }
+        let layout = cx.view.layout();
+        let boots = layout.into_iter().flat_map(|layout| layout.nodes.keys());
+        let boots = boots.copied().collect();
+        self.end_waits_of_those_lost(cx, index, boots);
+    }
+
+    /// The turn ends: what was gathered is proposed, and what is committed is applied. Whether that was anything.
+    pub(crate) fn finish(&mut self, cx: &mut Context, index: usize) -> bool {
+        let has_work = cx.local.replicas[index].has_work(cx.now);
+        let effects = has_work.then(|| self.step(cx, index, Input::Finish)).flatten();
+        let member = cx.local.replicas[index].member();
+        if let Some(until) = member.and_then(Member::kept_until) {
+            cx.local.visits.keep_until(index, until);
+        }
+        let Some(effects) = effects else { return false };
+        self.carry_out_effects(cx, index, effects);
+        true
+    }
+
+    /// Carries out what a member wants done.
+    fn carry_out_effects(&mut self, cx: &mut Context, index: usize, effects: Effects) {
+        let group = cx.local.replicas[index].group();
+        let Effects {
+            messages,
+            responses,
+            chunks,
+            status,
+            members,
+            claims_changed,
+            was_installed,
+            stopped,
+            scrubbed,
+            differing,
+            is_undecided,
+            is_unread,
+            is_taken: _,
+            differs: _,
+        } = effects;
+        self.claims_changed |= claims_changed;
+        if let Some(reason) = stopped {
+            self.seats[index].stopped = Some(reason.clone());
+            cx.outbox.notices.push(format!(
+                "a replica has stopped: group {}: {reason}",
+                group.number()
+            ));
+        }
+        if is_unread {
+            cx.outbox.notices.push(format!(
+                "group {}: an entry of the log cannot be read, and was left out: whoever wrote it is told nothing. This is a mistake \
+                 of the program: please report it",
+                group.number()
+            ));
+        }
+        if was_installed {
+            tell(cx, index, SeatOutput::Installed);
+        }
+        self.is_news |= status.is_some() || members.is_some();
+        self.note_scrub(cx, index, &differing, is_undecided);
+        let layout = cx.view.layout.as_ref().expect("members have one").clone();
+        let seats = &layout.group(group).seats;
+        for message in messages {
+            if let Some(&node) = seats.get(&message.to) {
+                cx.send_to_node(node, PeerMessage::Raft(Raft { group, message }));
+            }
+        }
+        let from = self.seats[index].incarnation;
+        for (to, chunk) in chunks {
+            if let (Some(&node), Some(from)) = (seats.get(&to), from) {
+                let chunk = TransferChunk {
+                    group,
+                    from,
+                    to,
+                    transfer: chunk.transfer,
+                    number: chunk.number,
+                    point: chunk.point,
+                    bytes: Bytes::from(chunk.bytes),
+                };
+                cx.send_to_node(node, PeerMessage::TransferChunk(chunk));
+            }
+        }
+        let generation = layout.group(group).generation;
+        for (to, scrubbed) in scrubbed {
+            if let (Some(&node), Some(from)) = (seats.get(&to), from) {
+                let scrub = Scrub {
+                    group,
+                    generation,
+                    from,
+                    to,
+                    format: SCRUB_FORMAT,
+                    scrubbed,
+                };
+                cx.send_to_node(node, PeerMessage::Scrub(scrub));
+            }
+        }
+        for (to, response) in responses {
+            respond(cx, index, to, response);
+        }
+        if status.is_some() {
+            tell(cx, index, SeatOutput::Follows);
+            cx.local.visits.touch(index);
+            self.end_waits_before_term(cx, index);
+            if cx.local.replicas[index].leader().is_some() {
+                // Who led before may have been told of other settings, or of none.
+                self.ask_limits(cx, index);
+            }
+        }
+    }
+
+    /// An operator is told of replicas that differ, by whoever leads the group.
+    fn note_scrub(&mut self, cx: &mut Context, index: usize, differing: &[Incarnation], is_undecided: bool) {
+        if differing.is_empty() && !is_undecided || cx.local.replicas[index].leader().is_none() {
+            return;
+        }
+        let group = cx.local.replicas[index].group().number();
+        for incarnation in differing {
+            let node = cx.layout_of(index).seats.get(incarnation);
+            let place = node.map_or_else(String::new, |node| format!(" on node {}", node.0));
+            cx.outbox.notices.push(format!(
+                "group {group}: the state of the replica{place} differs from that of most others, and it is not used any more"
+            ));
+        }
+        if is_undecided {
+            cx.outbox.notices.push(format!(
+                "group {group}: the states of its replicas differ, and no majority of them agrees: nobody can tell which are right"
+            ));
+        }
+        self.is_news = true;
+    }
+
+    /// Lets the replica of a seat take a step: what it wants done; `None` if it has no part in its group's log, or panicked.
+    fn step(&mut self, cx: &mut Context, index: usize, input: Input<'_>) -> Option<Effects> {
+        let (replica, turn, now) = (&mut cx.local.replicas[index], &cx.turn, cx.now);
+        let mut effects = Effects::default();
+        match guard(|| replica.step(turn, now, input, &mut effects)) {
+            Ok(_) if effects.differs => {
+                self.give_up_replica(cx, index, effects);
+                None
+            }
+            Ok(is_member) => is_member.then_some(effects),
+            Err(words) => {
+                self.break_replica(cx, index, &words);
+                None
+            }
+        }
+    }
+
+    /// Ends a replica whose state differs from that of most others of its group. What it has told already cannot be taken back; what
+    /// it knows is not told any more, and it votes for nobody. The seat is filled anew when the meta group has given the node another
+    /// incarnation, for which it is asked ([`Seats::given_up`]).
+    fn give_up_replica(&mut self, cx: &mut Context, index: usize, effects: Effects) {
+        let replica = &mut cx.local.replicas[index];
+        let group = replica.group().number();
+        self.seats[index].give_up(replica, DIFFERS);
+        self.note_vacated(cx, index);
+        for (to, response) in effects.responses {
+            respond(cx, index, to, response);
+        }
+        cx.outbox.notices.push(format!("group {group}: {DIFFERS}"));
+    }
+
+    /// Ends a replica of which a step has panicked.
+    pub(crate) fn break_replica(&mut self, cx: &mut Context, index: usize, words: &str) {
+        let replica = &mut cx.local.replicas[index];
+        let group = replica.group().number();
+        self.seats[index].break_off(replica, words);
+        self.note_vacated(cx, index);
+        let reason = format!(
+            "a replica has stopped: group {group}: it has panicked, and is not used any more: {words}"
+        );
+        cx.outbox.notices.push(reason);
+    }
+
+    /// The replica of a seat has ended. Who leads is not asked any more before that is looked at anew.
+    fn note_vacated(&mut self, cx: &mut Context, index: usize) {
+        tell(cx, index, SeatOutput::Vacated);
+        self.is_news = true;
+        self.claims_changed = true;
+        cx.local.visits.touch(index);
+    }
+
+    /// Asks for expired keys of a replicated group to be deleted, if it is led here. Whether there are more.
+    pub(crate) fn expire_replicated(&mut self, cx: &mut Context, index: usize, objects_max: usize) -> bool {
+        if cx.local.replicas[index].leader().is_none_or(Member::has_own) {
+            return false;
+        }
+        let mut found = Vec::new();
+        let is_complete =
+            cx.local.replicas[index]
+                .state_mut()
+                .find_expired(&cx.turn, objects_max, &mut found);
+        for (db, key) in &found {
+            self.ask_own(cx, index, &keyspace::Operation::Expire { db: *db, key });
+        }
+        !is_complete
+    }
+
+    /// The replicated groups that are led here and have nothing of the leader's own under way.
+    pub(crate) fn led_and_free(&self, cx: &Context) -> Vec<usize> {
+        let is_free = |replica: &Replica| replica.leader().is_some_and(|leader| !leader.has_own());
+        let replicas = cx.local.replicas.iter().enumerate();
+        replicas
+            .filter(|(_, replica)| is_free(replica))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// Asks for an operation of the leader's own.
+    pub(crate) fn ask_own(&mut self, cx: &mut Context, index: usize, operation: &keyspace::Operation<'_>) {
+        if self.step(cx, index, Input::Own(operation)).is_some() {
+            cx.local.visits.touch(index);
+        }
+    }
+
+    /// Whether a command may be answered from what a replica here holds, although another node leads and may have gone on:
+    /// the client has asked for that with `READONLY`. A replica that is being filled is asked nothing.
+    pub(crate) fn may_read_stale(
+        &self,
+        cx: &Context,
+        session: &Session,
+        spec: &'static Spec,
+        index: usize,
+    ) -> bool {
+        let seat = &self.seats[index];
+        let votes = |member: &Member| seat.incarnation.is_some_and(|me| member.members().is_voter(me));
+        session.modes.reads_at_replicas
+            && session.endpoint == crate::endpoint::Endpoint::Cluster
+            && spec.flags.contains(command::Flags::READONLY)
+            && cx.local.replicas[index]
+                .member()
+                .is_some_and(|member| !member.leads() && votes(member))
+    }
+
+    /// Answers a command under the lease; `false` if the answer would be that a key has expired by the clock here alone. It is asked
+    /// for as by any other node then, and comes behind an entry that says how late it is.
+    pub(crate) fn read_leased(
+        &mut self,
+        cx: &mut Context,
+        connection: &mut Connection,
+        command: &Command<'_>,
+        index: usize,
+    ) -> bool {
+        let db = connection.session.db;
+        let state = cx.local.replicas[index].state_mut();
+        let (before, counts) = (
+            connection.pipeline.target().len(),
+            state.mark_reads(&cx.turn, false),
+        );
+        state.read_leased(&cx.turn, db, command, &mut connection.writer());
+        let is_ahead = state.is_ahead(counts);
+        // What was read to be expired is to be deleted.
+        for (db, key) in cx.local.replicas[index].state_mut().take_met_expired() {
+            self.ask_own(cx, index, &keyspace::Operation::Expire { db, key: &key });
+        }
+        if is_ahead {
+            connection.pipeline.take_back(before);
+            return false;
+        }
+        self.reads_here += 1;
+        if !self.leased.contains(&index) {
+            self.leased.push(index);
+        }
+        true
+    }
+
+    /// Whether what was just read under leases may be told: the process may have stood still since.
+    #[inline]
+    pub(crate) fn may_tell(&mut self, cx: &Context) -> bool {
+        if self.leased.is_empty() {
+            return true;
+        }
+        let now = (cx.shared.hooks.monotonic)();
+        let replicas = &cx.local.replicas;
+        let mut leased = std::mem::take(&mut self.leased);
+        let may = leased.drain(..).all(|index| {
+            replicas[index]
+                .member()
+                .is_some_and(|member| member.still_leads(now))
+        });
+        self.leased = leased;
+        may
+    }
+
+    /// The node is going to stop: offers the leadership of its groups to others that are in reach. How many offers are
+    /// open: they are taken up within a few rounds, or not at all.
+    pub(crate) fn resign(&mut self, cx: &mut Context) -> usize {
+        let Context {
+            view,
+            turn,
+            now,
+            local,
+            ..
+        } = cx;
+        let Some(layout) = view.layout() else { return 0 };
+        let mut open = 0;
+        for (index, (seat, replica)) in self.seats.iter_mut().zip(&mut local.replicas).enumerate() {
+            let group = layout.group(replica.group());
+            if seat.resign(group, replica, |node| view.is_up(node), turn, *now) {
+                open += 1;
+                local.visits.touch(index);
+            }
+        }
+        open
+    }
+
+    /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
+    /// seats begin with it, as far as they are the same replicas.
+    pub(crate) fn keep(&mut self, cx: &Context, all: &mut Vec<HandoverImage>) {
+        assert!(cx.view.layout.is_none(), "replicas begin once");
+        let ours = all.extract_if(.., |kept| cx.local.index(kept.group).is_some());
+        let ours: Vec<HandoverImage> = ours.collect();
+        self.kept.extend(ours);
+    }
+
+    /// Ends here for good: what the next life of the process needs to go on with this worker's replicas, and the groups
+    /// of which not everything is here that they rely on. Replicas that have no state yet are in neither.
+    pub(crate) fn into_handover_images(
+        self,
+        cx: Context,
+        now: Monotonic,
+    ) -> (Vec<HandoverImage>, Vec<GroupId>) {
+        let Some(layout) = cx.view.layout else {
+            return (Vec::new(), Vec::new());
+        };
+        let (mut all, mut lost) = (Vec::new(), Vec::new());
+        for (seat, replica) in self.seats.into_iter().zip(cx.local.replicas) {
+            let number = replica.group();
+            let group = layout.group(number);
+            let alone = group
+                .seat_on(layout.me)
+                .filter(|me| group.bootstrap_replica == Some(*me));
+            if replica.has_transactions() {
+                lost.push(number);
+            }
+            all.extend(HandoverImage::of(seat, replica, alone, &cx.turn, now));
+        }
+        (all, lost)
+    }
+
+    /// What is claimed to be led here has changed since this was last asked.
+    pub(crate) fn take_claims_changed(&mut self) -> bool {
+        std::mem::take(&mut self.claims_changed)
+    }
+
+    /// Whether leaders or members have changed since this was last asked.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.is_news)
+    }
+
+    /// Says which invariant does not hold.
+    pub(crate) fn check(&self, cx: &Context) -> Result<(), String> {
+        let count = cx.view.layout().map_or(0, |_| cx.local.replicas.len());
+        if self.seats.len() != count {
+            return Err(format!(
+                "invariant 1: {} seats for {count} replicas",
+                self.seats.len()
+            ));
+        }
+        let mut seats = self.seats.iter().zip(&cx.local.replicas);
+        if seats.any(|(seat, replica)| replica.member().is_some() && seat.incarnation.is_none()) {
+            return Err("invariant 2: a replica has a part in consensus, and is none".to_owned());
+        }
+        match self.leased.is_empty() {
+            true => Ok(()),
+            false => Err(format!("invariant 3: {:?}", self.leased)),
+        }
+    }
+}
+
+/// Tells a gateway what became of its batch.
+fn respond(cx: &mut Context, index: usize, to: NodeId, mut response: BatchResponse) {
+    if to == cx.view.me() {
+        return tell(cx, index, SeatOutput::Response(response));
+    }
+    if let BatchOutcome::NotLeader { leader } = &mut response.outcome {
+        *leader = known_leader(&cx.local.replicas[index], cx.layout_of(index));
+    }
+    cx.send_to_node(to, PeerMessage::Answers(response));
+}
+
+/// The replicas of a group that are on a node.
+fn incarnations_on(cx: &Context, index: usize, node: NodeId) -> Vec<Incarnation> {
+    let seats = cx.layout_of(index).seats.iter();
+    seats
+        .filter(|(_, seat)| **seat == node)
+        .map(|(incarnation, _)| *incarnation)
+        .collect()
+}
+
+/// Before a group that is alone gets its log, all transactions that have not voted everywhere are withdrawn: one may wait for
+/// one of another node, which waits for this group. The hints may be lost, and are repeated.
+fn wound_again(cx: &mut Context, index: usize) {
+    let replica = &cx.local.replicas[index];
+    if replica.awaits_log() && !mutations::is(Mutation::AloneWoundsOnce) {
+        let open = replica.keyspace().open_transactions();
+        let wounds = open.map(|(txn, _)| Output::Wound { txn });
+        cx.outbox.outputs.extend(wounds);
+    }
+}
+
+/// Whether a command can be answered from the state here: this node leads under a lease, and the connection has nothing
+/// under way on the same keys.
+pub(crate) fn may_read_here(
+    cx: &Context,
+    connection: &Connection,
+    spec: &'static Spec,
+    args: Args<'_>,
+    index: usize,
+) -> bool {
+    let now = cx.now;
+    let is_led = || {
+        let member = cx.local.replicas[index].member();
+        member.is_some_and(|member| member.may_read(now))
+    };
+    let is_settled = || is_untouched(connection, spec, args);
+    // What a transaction holds is waited for at the member.
+    let is_free = || {
+        cx.local.replicas[index]
+            .state()
+            .admits(|| locks_of([(spec, args)], |_| true))
+    };
+    is_settled() && is_led() && is_free()
+}
+
+fn tell(cx: &mut Context, index: usize, output: SeatOutput) {
+    cx.outbox.told.push_back(Told::Seat(index, output));
+}
