@@ -1,6 +1,7 @@
 //! The checks that a compiler does not make. Each is a function of the [`Tree`] alone.
 
 mod documents;
+mod exports;
 mod layers;
 mod manifest;
 mod purity;
@@ -114,6 +115,11 @@ const CHECKS: &[Check] = &[
         "names",
         "documents name no source file that is not there",
         documents::check_names,
+    ),
+    (
+        "exports",
+        "one type per name in the crates of the product",
+        exports::check,
     ),
     ("words", "no word is used that another has replaced", words::check),
 ];

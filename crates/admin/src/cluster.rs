@@ -83,7 +83,7 @@ pub struct GroupView {
     #[serde(default)]
     pub is_unheard: bool,
     /// Its replicas.
-    pub replicas: Vec<ReplicaView>,
+    pub replicas: Vec<ReplicaStatus>,
     /// What replicas have that know no leader, and what nodes keep from before the group began anew.
     #[serde(default)]
     pub recovery_sources: Vec<RecoverySourceView>,
@@ -112,7 +112,7 @@ pub struct RecoverySourceView {
 
 /// One replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReplicaView {
+pub struct ReplicaStatus {
     /// Where it is.
     pub node: u64,
     /// Whose memory it is.
@@ -211,7 +211,7 @@ mod tests {
             is_up: id != 3,
             ..NodeView::default()
         };
-        let replica = |node, role| ReplicaView {
+        let replica = |node, role| ReplicaStatus {
             node,
             incarnation: node * 10,
             role,

@@ -15,8 +15,8 @@ mod recovery;
 mod transactions;
 
 pub use access::Access;
-pub use cluster::{ClusterView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaView};
+pub use cluster::{ClusterView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus};
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
-pub use recovery::{Fate, Plan, Recovered, Recovery, Renewal, list};
+pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};
 pub use transactions::{HotKeyView, LISTED_MAX, TornView, TransactionView, TransactionsView};

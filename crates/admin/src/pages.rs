@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 
 use crate::access::{self, Access};
 use crate::cluster::ClusterView;
-use crate::recovery::{Recovered, Recovery};
+use crate::recovery::{RecoverRequest, Recovered};
 use crate::transactions::TransactionsView;
 
 /// What the port tells about. Called on the admin thread, one call at a time; a call may wait for the workers,
@@ -53,7 +53,7 @@ pub trait AdminSource: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why nothing was done, in a sentence for an operator.
-    fn recover(&self, _recovery: &Recovery) -> Result<Recovered, String> {
+    fn recover(&self, _recovery: &RecoverRequest) -> Result<Recovered, String> {
         Err("this node is in no cluster".to_owned())
     }
 }
@@ -197,7 +197,7 @@ async fn recover(State(source): State<Source>, headers: HeaderMap, body: Bytes) 
         let text = format!("a recovery is confirmed by the header {CONFIRMATION}: recover\n");
         return answer(StatusCode::FORBIDDEN, TEXT_TYPE, text);
     }
-    let recovery: Recovery = match serde_json::from_slice(&body) {
+    let recovery: RecoverRequest = match serde_json::from_slice(&body) {
         Ok(recovery) => recovery,
         Err(error) => {
             let text = format!("this is no recovery: {error}\n");

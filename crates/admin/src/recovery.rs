@@ -1,13 +1,13 @@
 //! What can be done for groups that have lost the memory of most of their voters: a plan, made from the page `/cluster`, shown
 //! to an operator, and carried out as it was shown, or not at all.
 
-use crate::cluster::{ClusterView, GroupView, ReplicaRole, ReplicaView};
+use crate::cluster::{ClusterView, GroupView, ReplicaRole, ReplicaStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What a node is asked for, the body of a `POST` to `/recover`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recovery {
+pub struct RecoverRequest {
     /// Starts of nodes that will never come back with what they had.
     pub gone: Vec<u64>,
     /// The groups that begin anew.
@@ -115,7 +115,7 @@ impl Plan {
     }
 
     /// What a node is to be asked for; none if there is nothing to be done.
-    pub fn recovery(&self) -> Option<Recovery> {
+    pub fn recovery(&self) -> Option<RecoverRequest> {
         let groups = self.fates.iter().filter_map(|(&group, fate)| match *fate {
             Fate::Inherits {
                 node, incarnation, ..
@@ -131,11 +131,11 @@ impl Plan {
             }),
             Fate::Waits { .. } | Fate::Untold { .. } => None,
         });
-        let recovery = Recovery {
+        let recovery = RecoverRequest {
             gone: self.gone.values().copied().collect(),
             groups: groups.collect(),
         };
-        (recovery != Recovery::default()).then_some(recovery)
+        (recovery != RecoverRequest::default()).then_some(recovery)
     }
 }
 
@@ -167,7 +167,7 @@ fn fate(
             .any(|recovery_source| recovery_source.node == node)
     };
     let has_told =
-        |voter: &ReplicaView| has_told(voter.incarnation) || (group.is_unheard && has_said(voter.node));
+        |voter: &ReplicaStatus| has_told(voter.incarnation) || (group.is_unheard && has_said(voter.node));
     if let Some(voter) = there.iter().find(|voter| !has_told(voter)) {
         return Fate::Untold { node: voter.node };
     }
@@ -220,10 +220,10 @@ pub fn list<T: ToString>(numbers: impl Iterator<Item = T>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{NodeView, RecoverySourceView, ReplicaView};
+    use crate::cluster::{NodeView, RecoverySourceView, ReplicaStatus};
 
-    fn voter(node: u64, role: ReplicaRole) -> ReplicaView {
-        ReplicaView {
+    fn voter(node: u64, role: ReplicaRole) -> ReplicaStatus {
+        ReplicaStatus {
             node,
             incarnation: 10 + node,
             role,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     /// Nodes 1 and 2 are up, node 3 is not.
-    fn view(groups: Vec<(Vec<ReplicaView>, Vec<RecoverySourceView>)>) -> ClusterView {
+    fn view(groups: Vec<(Vec<ReplicaStatus>, Vec<RecoverySourceView>)>) -> ClusterView {
         let nodes = (1..=3).map(|id| NodeView {
             id,
             boot: 100 + id,
@@ -295,7 +295,7 @@ mod tests {
         let mut replicas = vec![voter(1, Voter), voter(2, Lost), voter(3, Voter)];
         replicas[1].role = Lost;
         let mut four = replicas.clone();
-        four.push(ReplicaView {
+        four.push(ReplicaStatus {
             incarnation: 99,
             ..voter(2, Lost)
         });

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::{admin_client, bench, dev};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use options::{Change, Effect, PARAMETERS, Parameter, Section};
+use options::{Change, OptionEffect, PARAMETERS, Parameter, Section};
 
 /// Names of the subcommands, and of their own flags.
 pub(crate) const SERVER: &str = "server";
@@ -108,7 +108,7 @@ pub(crate) fn option_list() -> String {
                 let _ = write!(list, " ({alias})");
             }
             let _ = write!(list, "\n      {}\n", plain(row.doc));
-            if let Effect::None(why) = row.effect {
+            if let OptionEffect::None(why) = row.effect {
                 let _ = writeln!(list, "      No effect in Chorale: {}", plain(why));
             }
             let default = row.default_value().render_for_people();

@@ -253,7 +253,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admin::ReplicaView;
+    use admin::ReplicaStatus;
 
     fn three_nodes() -> ClusterView {
         let node = |id: u64| NodeView {
@@ -270,7 +270,7 @@ mod tests {
             applied: leader.map(|_| 40),
             replicas: nodes
                 .iter()
-                .map(|&node| ReplicaView {
+                .map(|&node| ReplicaStatus {
                     node,
                     incarnation: node * 100 + u64::from(number),
                     role: if node == 3 {

@@ -15,7 +15,7 @@ use crate::scan::ScanOptions;
 use crate::set::SetCommand;
 use crate::sort::SortCommand;
 use crate::sorted_set::SortedSetCommand;
-use crate::spec::Access;
+use crate::spec::ValueAccess;
 use ids::{Db, Slot, UnixMillis};
 use resp::Args;
 
@@ -391,7 +391,7 @@ impl Command<'_> {
 impl Command<'_> {
     /// What the command needs of the values it names. Never more than [`field@crate::Spec::access`] of a command
     /// without options, except that `SET` reads the value before if its options ask for it.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> ValueAccess {
         match self {
             Command::List(command) => command.access(),
             Command::Members(command) => command.access(),
@@ -400,7 +400,7 @@ impl Command<'_> {
             Command::HyperLogLog(command) => command.access(),
             Command::Geo(command) => command.access(),
             Command::Sort(command) => command.access(),
-            Command::Blocking(_) => Access::Modifies,
+            Command::Blocking(_) => ValueAccess::Modifies,
             Command::Get { .. }
             | Command::GetEx { .. }
             | Command::MGet { .. }
@@ -409,7 +409,7 @@ impl Command<'_> {
             | Command::GetBit { .. }
             | Command::BitCount { .. }
             | Command::BitPos { .. }
-            | Command::BitField { writes: false, .. } => Access::Reads,
+            | Command::BitField { writes: false, .. } => ValueAccess::Reads,
 
             Command::Set {
                 condition: SetCondition::IfEqual(_),
@@ -417,12 +417,12 @@ impl Command<'_> {
             }
             | Command::Set {
                 reply: SetReply::Old, ..
-            } => Access::Modifies,
+            } => ValueAccess::Modifies,
             Command::Set { .. }
             | Command::MSet { .. }
             | Command::MSetNx { .. }
             | Command::Flush { .. }
-            | Command::SwapDb { .. } => Access::Overwrites,
+            | Command::SwapDb { .. } => ValueAccess::Overwrites,
 
             Command::GetDel { .. }
             | Command::Append { .. }
@@ -435,7 +435,7 @@ impl Command<'_> {
             | Command::SetRange { .. }
             | Command::SetBit { .. }
             | Command::BitOp { .. }
-            | Command::BitField { writes: true, .. } => Access::Modifies,
+            | Command::BitField { writes: true, .. } => ValueAccess::Modifies,
 
             Command::StrLen { .. }
             | Command::Del { .. }
@@ -451,14 +451,14 @@ impl Command<'_> {
             | Command::Object { .. }
             | Command::MemoryUsage { .. }
             | Command::DebugObject { .. }
-            | Command::DebugSdsLen { .. } => Access::Metadata,
+            | Command::DebugSdsLen { .. } => ValueAccess::Metadata,
 
             Command::Keys { .. }
             | Command::Scan { .. }
             | Command::RandomKey
             | Command::DbSize
             | Command::CountKeysInSlot { .. }
-            | Command::KeysInSlot { .. } => Access::None,
+            | Command::KeysInSlot { .. } => ValueAccess::None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::deadline::{Base, Unit};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number;
-use crate::spec::{Access, Categories, Cost, Flags, Merge, Spec, Spread};
+use crate::spec::{Categories, Cost, Flags, Merge, Spec, Spread, ValueAccess};
 use crate::{Command, Deadline, ExpireCondition, ObjectAspect, ReplyError, TtlForm};
 use ids::Db;
 use resp::Args;
@@ -12,7 +12,7 @@ pub(crate) const DEL: Spec = Spec::write_several("del", -2)
     .keys(&[KeySpec::from(1, KeyFlags::REMOVE)])
     .tips("request_policy:multi_shard response_policy:agg_sum")
     .spread(Spread::Split(Merge::Sum))
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| Ok(Command::Del { keys: args.from(1) }));
 
 pub(crate) const UNLINK: Spec = Spec::write_several("unlink", -2)
@@ -20,7 +20,7 @@ pub(crate) const UNLINK: Spec = Spec::write_several("unlink", -2)
     .flags(Flags::FAST)
     .tips("request_policy:multi_shard response_policy:agg_sum")
     .spread(Spread::Split(Merge::Sum))
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| Ok(Command::Del { keys: args.from(1) }));
 
 pub(crate) const EXISTS: Spec = Spec::read_several("exists", -2)
@@ -28,7 +28,7 @@ pub(crate) const EXISTS: Spec = Spec::read_several("exists", -2)
     .flags(Flags::FAST)
     .tips("request_policy:multi_shard response_policy:agg_sum")
     .spread(Spread::Split(Merge::Sum))
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| Ok(Command::Exists { keys: args.from(1) }));
 
 pub(crate) const TOUCH: Spec = Spec::read_several("touch", -2)
@@ -36,7 +36,7 @@ pub(crate) const TOUCH: Spec = Spec::read_several("touch", -2)
     .flags(Flags::FAST)
     .tips("request_policy:multi_shard response_policy:agg_sum")
     .spread(Spread::Split(Merge::Sum))
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| Ok(Command::Touch { keys: args.from(1) }));
 
 pub(crate) const TYPE: Spec = Spec::look("type", 2)
@@ -45,7 +45,7 @@ pub(crate) const TYPE: Spec = Spec::look("type", 2)
 
 pub(crate) const EXPIRE: Spec = Spec::write("expire", -3, KeySpec::ADJUST)
     .flags(Flags::FAST)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| expire(args, "expire", Unit::Seconds, Base::Now));
 
 /// `EXPIRE` and its kin: the options are checked before the number.
@@ -80,17 +80,17 @@ fn expire<'a>(args: Args<'a>, name: &'static str, unit: Unit, base: Base) -> Res
 
 pub(crate) const PEXPIRE: Spec = Spec::write("pexpire", -3, KeySpec::ADJUST)
     .flags(Flags::FAST)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| expire(args, "pexpire", Unit::Millis, Base::Now));
 
 pub(crate) const EXPIREAT: Spec = Spec::write("expireat", -3, KeySpec::ADJUST)
     .flags(Flags::FAST)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| expire(args, "expireat", Unit::Seconds, Base::Epoch));
 
 pub(crate) const PEXPIREAT: Spec = Spec::write("pexpireat", -3, KeySpec::ADJUST)
     .flags(Flags::FAST)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| expire(args, "pexpireat", Unit::Millis, Base::Epoch));
 
 /// `TTL` and its kin: what is left from `base` on.
@@ -107,28 +107,28 @@ fn ttl(args: Args<'_>, base: Base, unit: Unit) -> Result<Command<'_>, ReplyError
 pub(crate) const TTL: Spec = Spec::read("ttl", 2)
     .flags(Flags::FAST)
     .tips("nondeterministic_output")
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| ttl(args, Base::Now, Unit::Seconds));
 
 pub(crate) const PTTL: Spec = Spec::read("pttl", 2)
     .flags(Flags::FAST)
     .tips("nondeterministic_output")
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| ttl(args, Base::Now, Unit::Millis));
 
 pub(crate) const EXPIRETIME: Spec = Spec::read("expiretime", 2)
     .flags(Flags::FAST)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| ttl(args, Base::Epoch, Unit::Seconds));
 
 pub(crate) const PEXPIRETIME: Spec = Spec::read("pexpiretime", 2)
     .flags(Flags::FAST)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| ttl(args, Base::Epoch, Unit::Millis));
 
 pub(crate) const PERSIST: Spec = Spec::write("persist", 2, KeySpec::ADJUST)
     .flags(Flags::FAST)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| Ok(Command::Persist { key: args.arg(1) }));
 
 pub(crate) const RENAME: Spec = Spec::write_several("rename", 3)
@@ -136,7 +136,7 @@ pub(crate) const RENAME: Spec = Spec::write_several("rename", 3)
         KeySpec::at(1, KeyFlags::TAKE),
         KeySpec::at(2, KeyFlags::OVERWRITE),
     ])
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| {
         Ok(Command::Rename {
             from: args.arg(1),
@@ -148,7 +148,7 @@ pub(crate) const RENAME: Spec = Spec::write_several("rename", 3)
 pub(crate) const RENAMENX: Spec = Spec::write_several("renamenx", 3)
     .keys(&[KeySpec::at(1, KeyFlags::TAKE), KeySpec::at(2, KeyFlags::CREATE)])
     .flags(Flags::FAST)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| {
         Ok(Command::Rename {
             from: args.arg(1),
@@ -163,7 +163,7 @@ pub(crate) const COPY: Spec = Spec::write_several("copy", -3)
         KeySpec::at(2, KeyFlags::OVERWRITE),
     ])
     .flags(Flags::DENYOOM)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .cost(Cost::Part)
     .parse(parse_copy);
 
@@ -196,7 +196,7 @@ fn parse_copy(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 
 pub(crate) const MOVE: Spec = Spec::write("move", 3, KeySpec::CHANGE)
     .flags(Flags::FAST)
-    .access(Access::Metadata)
+    .access(ValueAccess::Metadata)
     .parse(|args| {
         Ok(Command::Move {
             key: args.arg(1),
@@ -257,7 +257,7 @@ pub(crate) const FLUSHDB: Spec = Spec::new("flushdb", -1)
     .of(Categories::DANGEROUS)
     .tips("request_policy:all_shards response_policy:all_succeeded")
     .everywhere(Merge::Ok)
-    .access(Access::Overwrites)
+    .access(ValueAccess::Overwrites)
     .parse(|args| flush(args, false));
 
 /// `SYNC` or `ASYNC`, which make no difference here: memory is always freed bit by bit.
@@ -276,14 +276,14 @@ pub(crate) const FLUSHALL: Spec = Spec::new("flushall", -1)
     .of(Categories::DANGEROUS)
     .tips("request_policy:all_shards response_policy:all_succeeded")
     .everywhere(Merge::Ok)
-    .access(Access::Overwrites)
+    .access(ValueAccess::Overwrites)
     .parse(|args| flush(args, true));
 
 pub(crate) const SWAPDB: Spec = Spec::new("swapdb", 3)
     .flags(Flags::WRITE.and(Flags::FAST))
     .of(Categories::DANGEROUS)
     .everywhere(Merge::Ok)
-    .access(Access::Overwrites)
+    .access(ValueAccess::Overwrites)
     .parse(parse_swapdb);
 
 fn parse_swapdb(args: Args<'_>) -> Result<Command<'_>, ReplyError> {

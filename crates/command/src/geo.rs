@@ -8,7 +8,7 @@ mod specs;
 
 pub(crate) use specs::*;
 
-use crate::spec::Access;
+use crate::spec::ValueAccess;
 use crate::{AddOptions, ReplyError, number};
 use resp::Args;
 
@@ -196,13 +196,13 @@ impl GeoCommand<'_> {
     }
 
     /// See [`crate::Command::access`].
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> ValueAccess {
         match self {
-            GeoCommand::Add { .. } | GeoCommand::Store { .. } => Access::Modifies,
+            GeoCommand::Add { .. } | GeoCommand::Store { .. } => ValueAccess::Modifies,
             GeoCommand::Positions { .. }
             | GeoCommand::Hashes { .. }
             | GeoCommand::Distance { .. }
-            | GeoCommand::Search { .. } => Access::Reads,
+            | GeoCommand::Search { .. } => ValueAccess::Reads,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::key_spec::KeySpec;
 use crate::number::{self, LongDouble};
 use crate::scan::{self, ScanOptions};
-use crate::spec::{Access, Cost, Flags, Spec};
+use crate::spec::{Cost, Flags, Spec, ValueAccess};
 use crate::{Command, ReplyError};
 use resp::Args;
 
@@ -108,21 +108,21 @@ impl HashCommand<'_> {
     }
 
     /// See [`Command::access`].
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> ValueAccess {
         match self {
             HashCommand::Set { .. }
             | HashCommand::SetNx { .. }
             | HashCommand::Del { .. }
             | HashCommand::IncrBy { .. }
-            | HashCommand::IncrByFloat { .. } => Access::Modifies,
+            | HashCommand::IncrByFloat { .. } => ValueAccess::Modifies,
             HashCommand::Get { .. }
             | HashCommand::MGet { .. }
             | HashCommand::All { .. }
             | HashCommand::StrLen { .. }
             | HashCommand::Exists { .. }
             | HashCommand::RandField { .. }
-            | HashCommand::Scan { .. } => Access::Reads,
-            HashCommand::Len { .. } => Access::Metadata,
+            | HashCommand::Scan { .. } => ValueAccess::Reads,
+            HashCommand::Len { .. } => ValueAccess::Metadata,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! HyperLogLogs: estimates of how many different elements were seen.
 
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::spec::{Access, Flags, Spec};
+use crate::spec::{Flags, Spec, ValueAccess};
 use crate::{Command, ReplyError};
 use resp::Args;
 
@@ -52,11 +52,11 @@ impl HyperLogLogCommand<'_> {
     }
 
     /// See [`crate::Command::access`].
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> ValueAccess {
         if self.writes() {
-            Access::Modifies
+            ValueAccess::Modifies
         } else {
-            Access::Reads
+            ValueAccess::Reads
         }
     }
 }

@@ -5,17 +5,17 @@ use crate::glob::Glob;
 use crate::key_spec::{KeyFlags, KeySpec, Search, key_flags, legacy_range, misses_keys};
 use crate::table::{lookup_full, resolve_any};
 use crate::{CommandId, Flags, ReplyError, Spec, TABLE, check_arity, resolve};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 /// Answers `COMMAND ..`; errors too are written.
-pub fn command(args: Args<'_>, w: &mut Writer<'_>) {
+pub fn command(args: Args<'_>, w: &mut ReplyWriter<'_>) {
     if let Err(error) = answer(args, w) {
         error.write(w);
     }
 }
 
 /// Nothing is written before an error is known.
-fn answer(args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+fn answer(args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     match resolve(args)?.id {
         CommandId::Command => infos(args.from(1), w),
         CommandId::CommandInfo => infos(args.from(2), w),
@@ -31,7 +31,7 @@ fn answer(args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
 }
 
 /// Answers a `HELP` subcommand: how each subcommand of its container is written, and what it does.
-pub fn help(spec: &Spec, w: &mut Writer<'_>) {
+pub fn help(spec: &Spec, w: &mut ReplyWriter<'_>) {
     let name = spec.name.split('|').next().unwrap_or_default();
     let container = TABLE.iter().find(|container| container.name == name);
     let subcommands = container.map_or(&[][..], |container| container.visible_subcommands());
@@ -53,7 +53,7 @@ pub fn help(spec: &Spec, w: &mut Writer<'_>) {
 }
 
 /// The same for a container whose subcommands the table does not know: a line that names it, `lines`, and what every one has.
-pub fn help_of(container: &str, mut lines: Vec<String>, w: &mut Writer<'_>) {
+pub fn help_of(container: &str, mut lines: Vec<String>, w: &mut ReplyWriter<'_>) {
     lines.insert(
         0,
         format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"),
@@ -64,7 +64,7 @@ pub fn help_of(container: &str, mut lines: Vec<String>, w: &mut Writer<'_>) {
 }
 
 /// All commands if none is named.
-fn infos(names: Args<'_>, w: &mut Writer<'_>) {
+fn infos(names: Args<'_>, w: &mut ReplyWriter<'_>) {
     if names.is_empty() {
         w.array(TABLE.len());
         TABLE.iter().for_each(|spec| info(spec, w));
@@ -79,7 +79,7 @@ fn infos(names: Args<'_>, w: &mut Writer<'_>) {
     }
 }
 
-fn info(spec: &Spec, w: &mut Writer<'_>) {
+fn info(spec: &Spec, w: &mut ReplyWriter<'_>) {
     let (first, last, step) = legacy_range(spec.keys);
     w.array(10);
     w.bulk(spec.name.as_bytes());
@@ -107,12 +107,12 @@ fn info(spec: &Spec, w: &mut Writer<'_>) {
     subcommands.iter().for_each(|subcommand| info(subcommand, w));
 }
 
-fn statuses<'a>(names: impl Iterator<Item = &'a str>, count: usize, w: &mut Writer<'_>) {
+fn statuses<'a>(names: impl Iterator<Item = &'a str>, count: usize, w: &mut ReplyWriter<'_>) {
     w.set(count);
     names.for_each(|name| w.simple(name));
 }
 
-fn key_spec(spec: &KeySpec, w: &mut Writer<'_>) {
+fn key_spec(spec: &KeySpec, w: &mut ReplyWriter<'_>) {
     w.map(3 + usize::from(spec.notes.is_some()));
     if let Some(notes) = spec.notes {
         field("notes", notes, w);
@@ -157,7 +157,7 @@ fn key_spec(spec: &KeySpec, w: &mut Writer<'_>) {
     }
 }
 
-fn numbers(fields: &[(&str, i64)], w: &mut Writer<'_>) {
+fn numbers(fields: &[(&str, i64)], w: &mut ReplyWriter<'_>) {
     w.map(fields.len());
     for (name, value) in fields {
         w.bulk(name.as_bytes());
@@ -165,18 +165,18 @@ fn numbers(fields: &[(&str, i64)], w: &mut Writer<'_>) {
     }
 }
 
-fn unknown(w: &mut Writer<'_>) {
+fn unknown(w: &mut ReplyWriter<'_>) {
     field("type", "unknown", w);
     w.bulk(b"spec");
     w.map(0);
 }
 
-fn field(name: &str, value: &str, w: &mut Writer<'_>) {
+fn field(name: &str, value: &str, w: &mut ReplyWriter<'_>) {
     w.bulk(name.as_bytes());
     w.bulk(value.as_bytes());
 }
 
-fn docs(names: Args<'_>, w: &mut Writer<'_>) {
+fn docs(names: Args<'_>, w: &mut ReplyWriter<'_>) {
     if names.is_empty() {
         return documented(TABLE.iter().copied(), w);
     }
@@ -184,7 +184,7 @@ fn docs(names: Args<'_>, w: &mut Writer<'_>) {
     documented(found.into_iter(), w);
 }
 
-fn documented<'a>(specs: impl ExactSizeIterator<Item = &'a Spec>, w: &mut Writer<'_>) {
+fn documented<'a>(specs: impl ExactSizeIterator<Item = &'a Spec>, w: &mut ReplyWriter<'_>) {
     w.map(specs.len());
     for spec in specs {
         w.bulk(spec.name.as_bytes());
@@ -192,7 +192,7 @@ fn documented<'a>(specs: impl ExactSizeIterator<Item = &'a Spec>, w: &mut Writer
     }
 }
 
-fn documentation(docs: &Docs, subcommands: &[Spec], w: &mut Writer<'_>) {
+fn documentation(docs: &Docs, subcommands: &[Spec], w: &mut ReplyWriter<'_>) {
     let flags: Vec<&str> = [
         (docs.deprecated.is_some(), "deprecated"),
         (docs.internal, "syscmd"),
@@ -242,7 +242,7 @@ fn documentation(docs: &Docs, subcommands: &[Spec], w: &mut Writer<'_>) {
     }
 }
 
-fn arguments(all: &[Argument], w: &mut Writer<'_>) {
+fn arguments(all: &[Argument], w: &mut ReplyWriter<'_>) {
     w.array(all.len());
     for argument in all {
         let flags: Vec<&str> = [
@@ -288,7 +288,7 @@ fn arguments(all: &[Argument], w: &mut Writer<'_>) {
     }
 }
 
-fn list(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+fn list(words: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let names: Vec<&str> = match words.len() {
         0 => names(|_| true),
         3 if words.arg(0).eq_ignore_ascii_case(b"filterby") => {
@@ -337,7 +337,7 @@ fn asked(words: Args<'_>) -> Result<&'static Spec, ReplyError> {
     Ok(spec)
 }
 
-fn get_keys(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+fn get_keys(words: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let found = keys_of(words)?;
     w.array(found.len());
     found
@@ -346,7 +346,7 @@ fn get_keys(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
     Ok(())
 }
 
-fn get_keys_and_flags(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+fn get_keys_and_flags(words: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let found = keys_of(words)?;
     w.array(found.len());
     for (position, flags) in found {
@@ -377,7 +377,7 @@ mod tests {
         let mut out = Vec::new();
         command(
             ArgsBuf::from_slices(words.split(' ')).as_args(),
-            &mut Writer::new(&mut out, protocol),
+            &mut ReplyWriter::new(&mut out, protocol),
         );
         String::from_utf8(out)
             .expect("replies about commands are text")
@@ -439,7 +439,7 @@ mod tests {
                 let mut out = Vec::new();
                 command(
                     ArgsBuf::from_slices(words.split(' ')).as_args(),
-                    &mut Writer::new(&mut out, protocol),
+                    &mut ReplyWriter::new(&mut out, protocol),
                 );
                 assert_eq!(resp::skip_value(&out), Some(out.len()), "{words}");
             }

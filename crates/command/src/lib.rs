@@ -65,7 +65,7 @@ pub use scan::{Filter, ScanOptions, cursor};
 pub use set::*;
 pub use sort::*;
 pub use sorted_set::*;
-pub use spec::{Access, Categories, Cost, Flags, Merge, Parse, Route, Spec, Spread};
+pub use spec::{Categories, CommandRoute, Cost, Flags, Merge, Parse, Spec, Spread, ValueAccess};
 pub use table::{CommandId, TABLE, check_arity, lookup, resolve, resolve_in_group};
 
 /// The longest value, in bytes: what Redis's `proto-max-bulk-len` is by default.

@@ -1,7 +1,7 @@
 //! Lists.
 
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::spec::{Access, Cost, Flags, Spec};
+use crate::spec::{Cost, Flags, Spec, ValueAccess};
 use crate::{Command, ReplyError, number, pop_first};
 use resp::Args;
 
@@ -137,11 +137,11 @@ impl ListCommand<'_> {
     }
 
     /// See [`Command::access`].
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> ValueAccess {
         match self {
-            ListCommand::Len { .. } => Access::Metadata,
+            ListCommand::Len { .. } => ValueAccess::Metadata,
             ListCommand::Index { .. } | ListCommand::Range { .. } | ListCommand::Position { .. } => {
-                Access::Reads
+                ValueAccess::Reads
             }
             ListCommand::Push { .. }
             | ListCommand::Pop { .. }
@@ -150,7 +150,7 @@ impl ListCommand<'_> {
             | ListCommand::Insert { .. }
             | ListCommand::Remove { .. }
             | ListCommand::Move { .. }
-            | ListCommand::PopFirst { .. } => Access::Modifies,
+            | ListCommand::PopFirst { .. } => ValueAccess::Modifies,
         }
     }
 }

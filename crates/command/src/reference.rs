@@ -2,7 +2,7 @@
 
 use crate::docs::{DOCUMENTATION, docs_of};
 use crate::table::TABLE;
-use crate::{Route, Spec, Spread};
+use crate::{CommandRoute, Spec, Spread};
 use std::fmt::Write;
 
 /// The page of all commands, in Markdown.
@@ -83,12 +83,12 @@ fn shown(name: &str) -> String {
 
 fn spreads(spec: &Spec) -> &'static str {
     match (spec.route, spec.spread) {
-        (Route::Connection, _) => "",
-        (Route::Everywhere, _) => "every group",
-        (Route::Scan, _) => "one after the other",
-        (Route::Keys, Spread::Single) => "one key",
-        (Route::Keys, Spread::Split(_) | Spread::IfAllAbsent | Spread::AllOrNothing) => "parts",
-        (Route::Keys, Spread::ValueFlow) => "values cross",
+        (CommandRoute::Connection, _) => "",
+        (CommandRoute::Everywhere, _) => "every group",
+        (CommandRoute::Scan, _) => "one after the other",
+        (CommandRoute::Keys, Spread::Single) => "one key",
+        (CommandRoute::Keys, Spread::Split(_) | Spread::IfAllAbsent | Spread::AllOrNothing) => "parts",
+        (CommandRoute::Keys, Spread::ValueFlow) => "values cross",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every error that a client can see.
 
 use ids::Slot;
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -259,7 +259,7 @@ impl ReplyError {
     }
 
     /// Sends the error.
-    pub fn write(&self, w: &mut Writer<'_>) {
+    pub fn write(&self, w: &mut ReplyWriter<'_>) {
         w.error_bytes(&self.bytes());
     }
 
@@ -336,7 +336,7 @@ mod tests {
     fn quoted_bytes_reach_the_client_unchanged() {
         let mut out = Vec::new();
         let error = ReplyError::unknown_subcommand("config", b"\xff\r\n");
-        error.write(&mut Writer::new(&mut out, resp::Protocol::Resp2));
+        error.write(&mut ReplyWriter::new(&mut out, resp::Protocol::Resp2));
         assert_eq!(out, b"-ERR unknown subcommand '\xff  '. Try CONFIG HELP.\r\n");
     }
 

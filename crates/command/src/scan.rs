@@ -1,7 +1,7 @@
 //! `SCAN`, and what it shares with `HSCAN`, `SSCAN` and `ZSCAN`: cursors and options.
 
 use crate::glob::Glob;
-use crate::spec::{Flags, Route, Spec};
+use crate::spec::{CommandRoute, Flags, Spec};
 use crate::{Command, ReplyError, number};
 use resp::Args;
 
@@ -66,7 +66,7 @@ pub(crate) fn parse_within_key(args: Args<'_>) -> Result<(u64, ScanOptions<'_>),
 pub(crate) const SCAN: Spec = Spec::new("scan", -2)
     .flags(Flags::READONLY)
     .tips("nondeterministic_output request_policy:special")
-    .route(Route::Scan)
+    .route(CommandRoute::Scan)
     .parse(|args| {
         Ok(Command::Scan {
             cursor: cursor(args.arg(1))?,

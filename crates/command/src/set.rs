@@ -2,7 +2,7 @@
 
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::scan::{self, ScanOptions};
-use crate::spec::{Access, Cost, Flags, Spec};
+use crate::spec::{Cost, Flags, Spec, ValueAccess};
 use crate::{Command, ReplyError, number};
 use resp::Args;
 
@@ -85,21 +85,21 @@ impl SetCommand<'_> {
     }
 
     /// See [`Command::access`].
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> ValueAccess {
         match self {
-            SetCommand::Card { .. } => Access::Metadata,
+            SetCommand::Card { .. } => ValueAccess::Metadata,
             SetCommand::IsMember { .. }
             | SetCommand::AreMembers { .. }
             | SetCommand::Members { .. }
             | SetCommand::RandomMember { .. }
             | SetCommand::Combine { .. }
             | SetCommand::InterCard { .. }
-            | SetCommand::Scan { .. } => Access::Reads,
+            | SetCommand::Scan { .. } => ValueAccess::Reads,
             SetCommand::Add { .. }
             | SetCommand::Remove { .. }
             | SetCommand::Pop { .. }
             | SetCommand::Move { .. }
-            | SetCommand::CombineStore { .. } => Access::Modifies,
+            | SetCommand::CombineStore { .. } => ValueAccess::Modifies,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `SORT` and `SORT_RO`.
 
 use crate::key_spec::{KeyFlags, KeySpec, Search};
-use crate::spec::{Access, Categories, Cost, Flags, Spec};
+use crate::spec::{Categories, Cost, Flags, Spec, ValueAccess};
 use crate::{Command, ReplyError, number};
 use resp::Args;
 
@@ -32,11 +32,11 @@ impl<'a> SortCommand<'a> {
     }
 
     /// See [`Command::access`].
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> ValueAccess {
         if self.writes() {
-            Access::Modifies
+            ValueAccess::Modifies
         } else {
-            Access::Reads
+            ValueAccess::Reads
         }
     }
 

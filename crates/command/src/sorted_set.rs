@@ -9,7 +9,7 @@ use crate::ReplyError;
 use crate::number::parse_double;
 use crate::scan::ScanOptions;
 use crate::set::SetOperation;
-use crate::spec::Access;
+use crate::spec::ValueAccess;
 use resp::Args;
 
 /// One command on sorted sets.
@@ -41,7 +41,7 @@ pub enum SortedSetCommand<'a> {
         with_score: bool,
     },
     /// `ZCOUNT key min max`, `ZLEXCOUNT key min max`.
-    Count { key: &'a [u8], section: Section<'a> },
+    Count { key: &'a [u8], section: SortedRange<'a> },
     /// `ZRANGE` and its kin.
     Range {
         key: &'a [u8],
@@ -55,7 +55,7 @@ pub enum SortedSetCommand<'a> {
         query: RangeQuery<'a>,
     },
     /// `ZREMRANGEBYRANK`, `ZREMRANGEBYSCORE`, `ZREMRANGEBYLEX key min max`.
-    RemoveRange { key: &'a [u8], section: Section<'a> },
+    RemoveRange { key: &'a [u8], section: SortedRange<'a> },
     /// `ZPOPMIN`, `ZPOPMAX key [count]`.
     Pop {
         key: &'a [u8],
@@ -135,7 +135,7 @@ impl SortedSetEnd {
 
 /// A part of a sorted set that has no gaps.
 #[derive(Clone, Copy, Debug)]
-pub enum Section<'a> {
+pub enum SortedRange<'a> {
     /// By rank; negative ones count from the end.
     Ranks {
         /// The first.
@@ -185,7 +185,7 @@ pub enum MemberBound<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct RangeQuery<'a> {
     /// Which members. Of ranks, the highest score has rank 0 if `reverse` is set.
-    pub section: Section<'a>,
+    pub section: SortedRange<'a>,
     /// From the highest to the lowest.
     pub reverse: bool,
     /// `LIMIT offset count`: how many to leave out (none is left if it is negative), and how many to answer (all if it
@@ -247,11 +247,11 @@ impl SortedSetCommand<'_> {
     }
 
     /// See [`crate::Command::access`].
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> ValueAccess {
         match self {
-            SortedSetCommand::Card { .. } => Access::Metadata,
-            _ if self.writes() => Access::Modifies,
-            _ => Access::Reads,
+            SortedSetCommand::Card { .. } => ValueAccess::Metadata,
+            _ if self.writes() => ValueAccess::Modifies,
+            _ => ValueAccess::Reads,
         }
     }
 }

@@ -27,11 +27,11 @@ pub struct Spec {
     /// Hints for clients of the cluster endpoint, as `COMMAND` shows them, with spaces between them.
     pub tips: &'static str,
     /// Who carries the command out.
-    pub route: Route,
+    pub route: CommandRoute,
     /// What happens if the keys belong to several groups.
     pub spread: Spread,
     /// What the command needs of the values, if its options do not say more: see [`Command::access`].
-    pub access: Access,
+    pub access: ValueAccess,
     /// How much of the collections it names the command looks at.
     pub cost: Cost,
     /// The subcommands of a container: the table finds them.
@@ -60,9 +60,9 @@ impl Spec {
             categories: Categories::NONE,
             keys: &[],
             tips: "",
-            route: Route::Connection,
+            route: CommandRoute::Connection,
             spread: Spread::Single,
-            access: Access::None,
+            access: ValueAccess::None,
             cost: Cost::Little,
             subcommands: &[],
             open: false,
@@ -91,8 +91,8 @@ impl Spec {
         Spec {
             flags: Flags::READONLY,
             keys: KeySpec::READ,
-            route: Route::Keys,
-            access: Access::Reads,
+            route: CommandRoute::Keys,
+            access: ValueAccess::Reads,
             ..Spec::new(name, arity)
         }
     }
@@ -101,7 +101,7 @@ impl Spec {
     pub(crate) const fn look(name: &'static str, arity: i16) -> Spec {
         Spec::read(name, arity)
             .keys(KeySpec::LOOK)
-            .access(Access::Metadata)
+            .access(ValueAccess::Metadata)
     }
 
     /// A write of the value of one key, or of several that are in one group.
@@ -109,8 +109,8 @@ impl Spec {
         Spec {
             flags: Flags::WRITE,
             keys,
-            route: Route::Keys,
-            access: Access::Modifies,
+            route: CommandRoute::Keys,
+            access: ValueAccess::Modifies,
             ..Spec::new(name, arity)
         }
     }
@@ -153,14 +153,14 @@ impl Spec {
     }
 
     /// Sets [`field@Spec::route`].
-    pub(crate) const fn route(mut self, route: Route) -> Spec {
+    pub(crate) const fn route(mut self, route: CommandRoute) -> Spec {
         self.route = route;
         self
     }
 
     /// Every group carries it out.
     pub(crate) const fn everywhere(self, merge: Merge) -> Spec {
-        self.route(Route::Everywhere).spread(Spread::Split(merge))
+        self.route(CommandRoute::Everywhere).spread(Spread::Split(merge))
     }
 
     /// Sets [`field@Spec::spread`].
@@ -170,7 +170,7 @@ impl Spec {
     }
 
     /// Sets [`field@Spec::access`].
-    pub(crate) const fn access(mut self, access: Access) -> Spec {
+    pub(crate) const fn access(mut self, access: ValueAccess) -> Spec {
         self.access = access;
         self
     }
@@ -264,7 +264,7 @@ impl Spec {
 
 /// Who carries a command out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Route {
+pub enum CommandRoute {
     /// The gateway itself: no group takes part.
     Connection,
     /// The group, or groups, of its keys.
@@ -309,7 +309,7 @@ pub enum Merge {
 
 /// What a command needs of the values it names. Values can be large and lie elsewhere; keys never do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum ValueAccess {
     /// It names no value.
     None,
     /// Existence, type, length and deadline are enough, or the value moves as a whole.

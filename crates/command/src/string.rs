@@ -3,7 +3,7 @@
 use crate::deadline::{Base, Unit};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number::{self, LongDouble};
-use crate::spec::{Access, Flags, Merge, Spec, Spread};
+use crate::spec::{Flags, Merge, Spec, Spread, ValueAccess};
 use crate::word::Word;
 use crate::{Command, Deadline, LcsOutput, ReplyError, SetCondition, SetExpiry, SetReply, VALUE_BYTES_MAX};
 use resp::Args;
@@ -17,7 +17,7 @@ const SET_KEY: &[KeySpec] = &[KeySpec::at(1, KeyFlags::CHANGE.and(KeyFlags::VARI
 
 pub(crate) const SET: Spec = Spec::write("set", -3, SET_KEY)
     .flags(Flags::DENYOOM)
-    .access(Access::Overwrites)
+    .access(ValueAccess::Overwrites)
     .parse(parse_set);
 
 fn parse_set(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -130,7 +130,7 @@ const PXAT: Word = Word::new(b"pxat");
 
 pub(crate) const SETEX: Spec = Spec::write("setex", 4, KeySpec::OVERWRITE)
     .flags(Flags::DENYOOM)
-    .access(Access::Overwrites)
+    .access(ValueAccess::Overwrites)
     .parse(parse_setex);
 
 fn parse_setex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -151,7 +151,7 @@ fn with_time_to_live<'a>(args: Args<'a>, unit: Unit, name: &'static str) -> Resu
 
 pub(crate) const PSETEX: Spec = Spec::write("psetex", 4, KeySpec::OVERWRITE)
     .flags(Flags::DENYOOM)
-    .access(Access::Overwrites)
+    .access(ValueAccess::Overwrites)
     .parse(parse_psetex);
 
 fn parse_psetex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -160,7 +160,7 @@ fn parse_psetex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 
 pub(crate) const SETNX: Spec = Spec::write("setnx", 3, KeySpec::CREATE)
     .flags(Flags::DENYOOM.and(Flags::FAST))
-    .access(Access::Overwrites)
+    .access(ValueAccess::Overwrites)
     .parse(parse_setnx);
 
 fn parse_setnx(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -191,7 +191,7 @@ const GETEX_KEY: &[KeySpec] = &[KeySpec::at(1, KeyFlags::CHANGE).notes("Changes 
 
 pub(crate) const GETEX: Spec = Spec::write("getex", -2, GETEX_KEY)
     .flags(Flags::FAST)
-    .access(Access::Reads)
+    .access(ValueAccess::Reads)
     .parse(parse_getex);
 
 fn parse_getex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -224,7 +224,7 @@ pub(crate) const MSET: Spec = Spec::write_several("mset", -3)
     .flags(Flags::DENYOOM)
     .tips("request_policy:multi_shard response_policy:all_succeeded")
     .spread(Spread::Split(Merge::Ok))
-    .access(Access::Overwrites)
+    .access(ValueAccess::Overwrites)
     .parse(parse_mset);
 
 fn parse_mset(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -247,7 +247,7 @@ pub(crate) const MSETNX: Spec = Spec::write_several("msetnx", -3)
     .flags(Flags::DENYOOM)
     .tips("request_policy:multi_shard response_policy:agg_min")
     .spread(Spread::IfAllAbsent)
-    .access(Access::Overwrites)
+    .access(ValueAccess::Overwrites)
     .parse(parse_msetnx);
 
 fn parse_msetnx(args: Args<'_>) -> Result<Command<'_>, ReplyError> {

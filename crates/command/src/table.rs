@@ -396,7 +396,7 @@ pub fn check_arity(spec: &Spec, args: Args<'_>) -> Result<(), ReplyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Access, Categories, Cost, Flags, Route, Spread};
+    use crate::spec::{Categories, CommandRoute, Cost, Flags, Spread, ValueAccess};
     use crate::{KeyFlags, KeySpec, KeyUse, keys};
     use resp::ArgsBuf;
 
@@ -500,18 +500,22 @@ mod tests {
                 !(spec.flags.contains(Flags::WRITE) && spec.flags.contains(Flags::READONLY)),
                 "{name}"
             );
-            assert_eq!(spec.parse.is_some(), spec.route != Route::Connection, "{name}");
+            assert_eq!(
+                spec.parse.is_some(),
+                spec.route != CommandRoute::Connection,
+                "{name}"
+            );
             // Names of shard channels stand where keys stand.
             let is_key = |key: &&KeySpec| !key.flags.contains(KeyFlags::NOT_KEY);
             assert_eq!(
-                spec.route == Route::Keys,
+                spec.route == CommandRoute::Keys,
                 spec.keys.iter().any(|key| is_key(&key)) && name != "watch",
                 "{name}"
             );
             let mut keys = spec.keys.iter().filter(is_key);
             let writes_key = keys.any(|key| key.flags.key_use() == KeyUse::Write);
             if spec.flags.contains(Flags::WRITE)
-                && spec.route != Route::Everywhere
+                && spec.route != CommandRoute::Everywhere
                 && name != "function|flush"
             {
                 assert!(writes_key, "{name}");
@@ -520,7 +524,7 @@ mod tests {
                 !writes_key || spec.flags.contains(Flags::WRITE) || name == "pfcount",
                 "{name}"
             );
-            if spec.spread == Spread::Single && spec.route == Route::Keys {
+            if spec.spread == Spread::Single && spec.route == CommandRoute::Keys {
                 let many = spec.keys.len() > 1 || spec.keys[0].last != 0;
                 assert!(!many, "{name} can have several keys");
             }
@@ -548,11 +552,11 @@ mod tests {
              zunionstore"
         );
         for spec in all().filter(|spec| spec.cost != Cost::Little) {
-            assert_eq!(spec.route, Route::Keys, "{}", spec.name);
+            assert_eq!(spec.route, CommandRoute::Keys, "{}", spec.name);
         }
         // Of the rest, those on the values of collections: a few elements each, or one for each word. Whoever adds a
         // command says here that it is one of them.
-        let reads = |spec: &&Spec| matches!(spec.access, Access::Reads | Access::Modifies);
+        let reads = |spec: &&Spec| matches!(spec.access, ValueAccess::Reads | ValueAccess::Modifies);
         let collections = [
             Categories::LIST,
             Categories::SET,

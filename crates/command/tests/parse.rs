@@ -2,8 +2,8 @@
 
 use command::number::LongDouble;
 use command::{
-    Access, Command, Deadline, LcsOutput, ListCommand, ListEnd, ListSearch, SetCondition, SetExpiry,
-    SetReply, parse, resolve,
+    Command, Deadline, LcsOutput, ListCommand, ListEnd, ListSearch, SetCondition, SetExpiry, SetReply,
+    ValueAccess, parse, resolve,
 };
 use ids::UnixMillis;
 use resp::ArgsBuf;
@@ -317,78 +317,84 @@ fn the_set_family_is_one_effect_with_different_replies() {
         Always,
         SetExpiry::Clear,
         SetReply::Ok,
-        Access::Overwrites,
+        ValueAccess::Overwrites,
     );
     set(
         "set k v KeepTTL",
         Always,
         SetExpiry::Keep,
         SetReply::Ok,
-        Access::Overwrites,
+        ValueAccess::Overwrites,
     );
     set(
         "set k v ex 5 nx",
         IfAbsent,
         lives(5_000),
         SetReply::Ok,
-        Access::Overwrites,
+        ValueAccess::Overwrites,
     );
     set(
         "set k v px 5 xx get",
         IfPresent,
         lives(5),
         SetReply::Old,
-        Access::Modifies,
+        ValueAccess::Modifies,
     );
     set(
         "set k v exat 5",
         Always,
         expires(5_000),
         SetReply::Ok,
-        Access::Overwrites,
+        ValueAccess::Overwrites,
     );
     set(
         "set k v pxat 5",
         Always,
         expires(5),
         SetReply::Ok,
-        Access::Overwrites,
+        ValueAccess::Overwrites,
     );
     set(
         "set k v ex 1 ex 2",
         Always,
         lives(2_000),
         SetReply::Ok,
-        Access::Overwrites,
+        ValueAccess::Overwrites,
     );
     set(
         "set k v ifeq nx",
         IfEqual(b"nx"),
         SetExpiry::Clear,
         SetReply::Ok,
-        Access::Modifies,
+        ValueAccess::Modifies,
     );
     set(
         "setex k 5 v",
         Always,
         lives(5_000),
         SetReply::Ok,
-        Access::Overwrites,
+        ValueAccess::Overwrites,
     );
-    set("psetex k 5 v", Always, lives(5), SetReply::Ok, Access::Overwrites);
+    set(
+        "psetex k 5 v",
+        Always,
+        lives(5),
+        SetReply::Ok,
+        ValueAccess::Overwrites,
+    );
     set(
         "setnx k v",
         IfAbsent,
         SetExpiry::Clear,
         SetReply::Integer,
-        Access::Overwrites,
+        ValueAccess::Overwrites,
     );
     set(
         "getset k v",
         Always,
         SetExpiry::Clear,
         SetReply::Old,
-        Access::Modifies,
+        ValueAccess::Modifies,
     );
 }
 

@@ -5,7 +5,7 @@ use raft::eraftpb;
 use crate::change;
 use crate::convert;
 use crate::members::MembersInvalid;
-use crate::message::{Entry, Index, Members, Payload, SnapshotPoint, Term};
+use crate::message::{Index, LogEntry, Members, Payload, SnapshotPoint, Term};
 use crate::ready::HardState;
 use crate::times::Times;
 use ids::{GroupId, Incarnation};
@@ -25,7 +25,7 @@ pub struct Saved {
     /// Term, vote and commit index.
     pub hard_state: HardState,
     /// The log behind the start.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
 }
 
 /// What a replica is born with.

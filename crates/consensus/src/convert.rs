@@ -8,7 +8,7 @@ use raft::eraftpb::{self, EntryType, MessageType};
 
 use crate::change;
 use crate::log::is_change;
-use crate::message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+use crate::message::{Index, LogEntry, Members, MessageBody, Payload, RaftMessage, SnapshotPoint, Term};
 use ids::Incarnation;
 
 /// The library's mark of a vote that a leader asked for (`CAMPAIGN_TRANSFER`).
@@ -18,12 +18,12 @@ const TRANSFER: &[u8] = raft::CAMPAIGN_TRANSFER;
 pub(crate) const ENTRIES_MAX: usize = 1 << 16;
 
 /// Whether the library may see `message`, whose receiver's log ends at `last`, and which leads in the term of `leadership`.
-pub(crate) fn check(message: &Message, last: u64, leadership: Option<Term>) -> bool {
+pub(crate) fn check(message: &RaftMessage, last: u64, leadership: Option<Term>) -> bool {
     if message.from.0 == 0 || message.term.0 == 0 || message.from == message.to {
         return false;
     }
     match &message.body {
-        Body::Append {
+        MessageBody::Append {
             log_term,
             index,
             entries,
@@ -58,23 +58,26 @@ pub(crate) fn check(message: &Message, last: u64, leadership: Option<Term>) -> b
             true
         }
         // Who acknowledges more than there is takes this replica for another one. In an earlier term it may have been.
-        Body::AppendAnswer { index, reject, .. } => {
+        MessageBody::AppendAnswer { index, reject, .. } => {
             reject.is_some() || leadership != Some(message.term) || index.0 <= last
         }
         // A leader never says that more is committed than it knows to be here.
-        Body::Heartbeat { commit, .. } => commit.0 <= last,
-        Body::Snapshot(point) => {
+        MessageBody::Heartbeat { commit, .. } => commit.0 <= last,
+        MessageBody::Snapshot(point) => {
             point.index.0 > 0
                 && point.term.0 > 0
                 && point.term <= message.term
                 && point.members.validate().is_ok()
         }
-        Body::HeartbeatAnswer { .. } | Body::Vote { .. } | Body::VoteAnswer { .. } | Body::TimeoutNow => true,
+        MessageBody::HeartbeatAnswer { .. }
+        | MessageBody::Vote { .. }
+        | MessageBody::VoteAnswer { .. }
+        | MessageBody::TimeoutNow => true,
     }
 }
 
 /// The library's form of a message that passed [`check`].
-pub(crate) fn to_library(message: Message) -> eraftpb::Message {
+pub(crate) fn to_library(message: RaftMessage) -> eraftpb::Message {
     let mut out = eraftpb::Message {
         from: message.from.0,
         to: message.to.0,
@@ -82,7 +85,7 @@ pub(crate) fn to_library(message: Message) -> eraftpb::Message {
         ..eraftpb::Message::default()
     };
     match message.body {
-        Body::Append {
+        MessageBody::Append {
             log_term,
             index,
             commit,
@@ -95,7 +98,7 @@ pub(crate) fn to_library(message: Message) -> eraftpb::Message {
             let entries: Vec<eraftpb::Entry> = entries.into_iter().map(entry_to_library).collect();
             out.set_entries(entries.into());
         }
-        Body::AppendAnswer {
+        MessageBody::AppendAnswer {
             index,
             commit,
             reject,
@@ -109,17 +112,17 @@ pub(crate) fn to_library(message: Message) -> eraftpb::Message {
                 out.log_term = term.0;
             }
         }
-        Body::Heartbeat { commit, read } => {
+        MessageBody::Heartbeat { commit, read } => {
             out.set_msg_type(MessageType::MsgHeartbeat);
             out.commit = commit.0;
             out.context = read_to_library(read).into();
         }
-        Body::HeartbeatAnswer { commit, read } => {
+        MessageBody::HeartbeatAnswer { commit, read } => {
             out.set_msg_type(MessageType::MsgHeartbeatResponse);
             out.commit = commit.0;
             out.context = read_to_library(read).into();
         }
-        Body::Vote {
+        MessageBody::Vote {
             is_pre,
             index,
             log_term,
@@ -141,7 +144,7 @@ pub(crate) fn to_library(message: Message) -> eraftpb::Message {
                 out.context = TRANSFER.into();
             }
         }
-        Body::VoteAnswer {
+        MessageBody::VoteAnswer {
             is_pre,
             reject,
             commit,
@@ -155,19 +158,19 @@ pub(crate) fn to_library(message: Message) -> eraftpb::Message {
             out.commit = commit.0.0;
             out.commit_term = commit.1.0;
         }
-        Body::Snapshot(point) => {
+        MessageBody::Snapshot(point) => {
             out.set_msg_type(MessageType::MsgSnapshot);
             out.set_snapshot(crate::log::snapshot_of(&point));
         }
-        Body::TimeoutNow => out.set_msg_type(MessageType::MsgTimeoutNow),
+        MessageBody::TimeoutNow => out.set_msg_type(MessageType::MsgTimeoutNow),
     }
     out
 }
 
 /// Our form of what the library sends; `None` for what must not leave this replica.
-pub(crate) fn from_library(mut message: eraftpb::Message) -> Option<Message> {
+pub(crate) fn from_library(mut message: eraftpb::Message) -> Option<RaftMessage> {
     let body = match message.get_msg_type() {
-        MessageType::MsgAppend => Body::Append {
+        MessageType::MsgAppend => MessageBody::Append {
             log_term: Term(message.log_term),
             index: Index(message.index),
             commit: Index(message.commit),
@@ -177,23 +180,23 @@ pub(crate) fn from_library(mut message: eraftpb::Message) -> Option<Message> {
                 .map(entry_from_library)
                 .collect(),
         },
-        MessageType::MsgAppendResponse => Body::AppendAnswer {
+        MessageType::MsgAppendResponse => MessageBody::AppendAnswer {
             index: Index(message.index),
             commit: Index(message.commit),
             reject: message
                 .reject
                 .then_some((Index(message.reject_hint), Term(message.log_term))),
         },
-        MessageType::MsgHeartbeat => Body::Heartbeat {
+        MessageType::MsgHeartbeat => MessageBody::Heartbeat {
             commit: Index(message.commit),
             // Without a round of reads it says nothing that the nodes' heartbeats do not say for all groups at once.
             read: read_from_library(&message.context)?,
         },
-        MessageType::MsgHeartbeatResponse => Body::HeartbeatAnswer {
+        MessageType::MsgHeartbeatResponse => MessageBody::HeartbeatAnswer {
             commit: Index(message.commit),
             read: read_from_library(&message.context).unwrap_or(0),
         },
-        kind @ (MessageType::MsgRequestVote | MessageType::MsgRequestPreVote) => Body::Vote {
+        kind @ (MessageType::MsgRequestVote | MessageType::MsgRequestPreVote) => MessageBody::Vote {
             is_pre: kind == MessageType::MsgRequestPreVote,
             index: Index(message.index),
             log_term: Term(message.log_term),
@@ -202,14 +205,14 @@ pub(crate) fn from_library(mut message: eraftpb::Message) -> Option<Message> {
             is_transfer: &message.context[..] == TRANSFER,
         },
         kind @ (MessageType::MsgRequestVoteResponse | MessageType::MsgRequestPreVoteResponse) => {
-            Body::VoteAnswer {
+            MessageBody::VoteAnswer {
                 is_pre: kind == MessageType::MsgRequestPreVoteResponse,
                 reject: message.reject,
                 commit: (Index(message.commit), Term(message.commit_term)),
             }
         }
-        MessageType::MsgSnapshot => Body::Snapshot(point_of(message.get_snapshot())),
-        MessageType::MsgTimeoutNow => Body::TimeoutNow,
+        MessageType::MsgSnapshot => MessageBody::Snapshot(point_of(message.get_snapshot())),
+        MessageType::MsgTimeoutNow => MessageBody::TimeoutNow,
         // Between an owner and its own library, or forwarded by followers, which ours never ask to.
         MessageType::MsgHup
         | MessageType::MsgBeat
@@ -221,7 +224,7 @@ pub(crate) fn from_library(mut message: eraftpb::Message) -> Option<Message> {
         | MessageType::MsgReadIndex
         | MessageType::MsgReadIndexResp => return None,
     };
-    Some(Message {
+    Some(RaftMessage {
         from: Incarnation(message.from),
         to: Incarnation(message.to),
         term: Term(message.term),
@@ -229,7 +232,7 @@ pub(crate) fn from_library(mut message: eraftpb::Message) -> Option<Message> {
     })
 }
 
-pub(crate) fn entry_to_library(entry: Entry) -> eraftpb::Entry {
+pub(crate) fn entry_to_library(entry: LogEntry) -> eraftpb::Entry {
     let mut out = eraftpb::Entry {
         term: entry.term.0,
         index: entry.index.0,
@@ -245,8 +248,8 @@ pub(crate) fn entry_to_library(entry: Entry) -> eraftpb::Entry {
     out
 }
 
-pub(crate) fn entry_from_library(entry: eraftpb::Entry) -> Entry {
-    Entry {
+pub(crate) fn entry_from_library(entry: eraftpb::Entry) -> LogEntry {
+    LogEntry {
         term: Term(entry.term),
         index: Index(entry.index),
         payload: if is_change(&entry) {

@@ -31,11 +31,11 @@ pub use heartbeat::{BEATS_MAX, Beat, BeatAnswer, Beats, CLAIMS_MAX, Claim, Liste
 pub use lease::{Lease, ReadPermit};
 pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_BYTES_TAKEN_IN_MAX, LOG_ENTRIES_KEPT, LOG_SHARE_OF_STATE};
 pub use members::{MEMBERS_MAX, MembersInvalid};
-pub use message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+pub use message::{Index, LogEntry, Members, MessageBody, Payload, RaftMessage, SnapshotPoint, Term};
 pub use raft_node::{
     ENTRY_BYTES_MAX, ProposeRefused, READ_ROUNDS_MAX, RaftNode, ReadRefused, TransferRefused,
 };
-pub use ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
+pub use ready::{Committed, EntryEffect, HardState, Persist, ReadId, Ready, Role, Status};
 pub use scrub::{Scrub, Scrubbed, Verdict};
 pub use standstill::{LOOK, Looks};
 pub use times::Times;

@@ -15,7 +15,7 @@ pub struct Index(pub u64);
 
 /// One message of the Raft protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Message {
+pub struct RaftMessage {
     /// Who sends it.
     pub from: Incarnation,
     /// Who is to get it. One with another incarnation must not.
@@ -23,12 +23,12 @@ pub struct Message {
     /// The sender's term; 0 where the protocol leaves it out.
     pub term: Term,
     /// What it says.
-    pub body: Body,
+    pub body: MessageBody,
 }
 
 /// What a message says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Body {
+pub enum MessageBody {
     /// Entries, or the question whether the follower has those before.
     Append {
         /// The term of the entry at `index`.
@@ -38,7 +38,7 @@ pub enum Body {
         /// As far as the sender knows the log to be committed.
         commit: Index,
         /// In order, the first at `index` + 1.
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
     },
     /// The answer to `Append`, and to `Snapshot`.
     AppendAnswer {
@@ -95,7 +95,7 @@ pub enum Body {
 
 /// One entry of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct LogEntry {
     /// The term in which it was proposed.
     pub term: Term,
     /// Its place.
@@ -104,7 +104,7 @@ pub struct Entry {
     pub payload: Payload,
 }
 
-impl Entry {
+impl LogEntry {
     /// What the state machine would apply of it, if anything.
     pub fn data(&self) -> Option<&bytes::Bytes> {
         match &self.payload {

@@ -35,9 +35,9 @@ use crate::convert;
 use crate::heartbeat::Claim;
 use crate::lease::{Leadership, Lease, ReadPermit};
 use crate::log::{self, Log};
-use crate::message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+use crate::message::{Index, LogEntry, Members, MessageBody, Payload, RaftMessage, SnapshotPoint, Term};
 use crate::promise::Promise;
-use crate::ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
+use crate::ready::{Committed, EntryEffect, HardState, Persist, ReadId, Ready, Role, Status};
 use crate::times::Times;
 use ids::{GroupId, Incarnation, Monotonic, Prng};
 
@@ -129,9 +129,9 @@ pub struct RaftNode {
 
     /// The state that this replica was given and has not installed.
     held: Option<(Index, Term)>,
-    outbox: Vec<Message>,
+    outbox: Vec<RaftMessage>,
     /// Messages that wait for a request to be persisted.
-    unpersisted: VecDeque<(u64, Vec<Message>)>,
+    unpersisted: VecDeque<(u64, Vec<RaftMessage>)>,
     applied_wanted: u64,
     /// The latest time that it was told.
     seen: Monotonic,
@@ -297,7 +297,7 @@ impl RaftNode {
     }
 
     /// The log behind place `after`, for checkers.
-    pub fn entries_after(&self, after: Index) -> Vec<Entry> {
+    pub fn entries_after(&self, after: Index) -> Vec<LogEntry> {
         self.raw
             .store()
             .entries_from(after.0 + 1)
@@ -489,7 +489,7 @@ impl RaftNode {
     // ---- messages
 
     /// A message for this replica. `now` is read after the message was received: promises are counted from it.
-    pub fn step(&mut self, message: Message, now: Monotonic) {
+    pub fn step(&mut self, message: RaftMessage, now: Monotonic) {
         let (from, term) = (message.from, message.term);
         let leadership = self.leadership.as_ref().map(|leadership| leadership.term);
         if message.to != self.me || !convert::check(&message, self.last_index().0, leadership) {
@@ -497,31 +497,33 @@ impl RaftNode {
             return;
         }
         match &message.body {
-            Body::Vote {
+            MessageBody::Vote {
                 is_pre, is_transfer, ..
             } => self.on_vote(*is_transfer && !is_pre, message, now),
-            Body::VoteAnswer { is_pre, .. } => {
+            MessageBody::VoteAnswer { is_pre, .. } => {
                 // A candidate whose promise was renewed meanwhile does not go on to the real election.
                 if !is_pre || !self.promise.stands(now) || mutations::is(Mutation::CampaignInsidePromise) {
                     self.deliver(message, now);
                 }
             }
-            Body::TimeoutNow => {
+            MessageBody::TimeoutNow => {
                 let is_wished = term == self.status.term && self.promise.allows_transfer(term, from, now);
                 if is_wished && self.can_campaign() {
                     self.deliver(message, now);
                 }
             }
-            Body::Append { .. } | Body::Heartbeat { .. } => self.on_leader_message(message, now),
-            Body::Snapshot(point) => {
+            MessageBody::Append { .. } | MessageBody::Heartbeat { .. } => {
+                self.on_leader_message(message, now)
+            }
+            MessageBody::Snapshot(point) => {
                 let point = point.clone();
                 self.on_snapshot(point, message, now);
             }
-            Body::AppendAnswer { index, reject, .. } => {
+            MessageBody::AppendAnswer { index, reject, .. } => {
                 let (index, is_reject) = (*index, reject.is_some());
                 self.on_append_answer(index, is_reject, message, now);
             }
-            Body::HeartbeatAnswer { read, .. } => {
+            MessageBody::HeartbeatAnswer { read, .. } => {
                 let read = *read;
                 if term == self.status.term
                     && let Some((_, sent)) = self.rounds.iter().find(|(number, _)| *number == read).copied()
@@ -534,7 +536,7 @@ impl RaftNode {
     }
 
     /// The library's own refusal counts ticks, and forgets the leader when it campaigns: it does not decide.
-    fn on_vote(&mut self, is_transfer: bool, message: Message, now: Monotonic) {
+    fn on_vote(&mut self, is_transfer: bool, message: RaftMessage, now: Monotonic) {
         let (from, term) = (message.from, message.term);
         if term >= self.status.term && !self.may_vote(term, is_transfer, now) {
             return;
@@ -563,7 +565,7 @@ impl RaftNode {
         }
     }
 
-    fn on_leader_message(&mut self, message: Message, now: Monotonic) {
+    fn on_leader_message(&mut self, message: RaftMessage, now: Monotonic) {
         let (from, term) = (message.from, message.term);
         let is_other = self.status.leader.is_some_and(|leader| leader != from);
         if term == self.status.term && is_other {
@@ -584,7 +586,7 @@ impl RaftNode {
             .make(term, leader, now.after(self.times.election_min));
     }
 
-    fn on_snapshot(&mut self, point: SnapshotPoint, mut message: Message, now: Monotonic) {
+    fn on_snapshot(&mut self, point: SnapshotPoint, mut message: RaftMessage, now: Monotonic) {
         let is_known = point.index <= self.commit_index() || self.term_of(point.index.0) == Some(point.term);
         // One of an earlier term has to hear of this one, or it would go on like that for ever: the library says so in answer to
         // heartbeats and entries alone.
@@ -595,18 +597,18 @@ impl RaftNode {
         }
         // The leader is one all the same, but what it speaks of is not here: it has to be given again.
         let (from, term) = (message.from, message.term);
-        message.body = Body::Heartbeat {
+        message.body = MessageBody::Heartbeat {
             commit: Index(0),
             read: 0,
         };
         self.on_leader_message(message, now);
         if self.status.term == term && self.status.leader == Some(from) {
             let last = self.last_index();
-            self.outbox.push(Message {
+            self.outbox.push(RaftMessage {
                 from: self.me,
                 to: from,
                 term,
-                body: Body::AppendAnswer {
+                body: MessageBody::AppendAnswer {
                     index: point.index,
                     commit: self.commit_index(),
                     reject: Some((last, self.term_of(last.0).unwrap_or_default())),
@@ -615,7 +617,7 @@ impl RaftNode {
         }
     }
 
-    fn on_append_answer(&mut self, index: Index, is_reject: bool, message: Message, now: Monotonic) {
+    fn on_append_answer(&mut self, index: Index, is_reject: bool, message: RaftMessage, now: Monotonic) {
         let (from, term) = (message.from, message.term);
         if term == self.status.term && self.is_leader() {
             let is_awaited = self
@@ -647,7 +649,7 @@ impl RaftNode {
         self.deliver(message, now);
     }
 
-    fn deliver(&mut self, message: Message, now: Monotonic) {
+    fn deliver(&mut self, message: RaftMessage, now: Monotonic) {
         // It refuses answers of replicas that are no members, which is right.
         let _ = self.raw.step(convert::to_library(message));
         self.observe(now);
@@ -983,11 +985,11 @@ impl RaftNode {
             self.transfer_failed(member);
             return;
         }
-        self.outbox.push(Message {
+        self.outbox.push(RaftMessage {
             from: self.me,
             to: member,
             term: self.status.term,
-            body: Body::Snapshot(point),
+            body: MessageBody::Snapshot(point),
         });
     }
 
@@ -1094,7 +1096,7 @@ impl RaftNode {
             self.claims_changed = true;
         }
         let entries = step.take_entries();
-        let written: Vec<Entry> = match self.durability {
+        let written: Vec<LogEntry> = match self.durability {
             Durability::Memory => Vec::new(),
             Durability::Durable => entries.iter().cloned().map(convert::entry_from_library).collect(),
         };
@@ -1138,7 +1140,7 @@ impl RaftNode {
         ready: &mut Ready,
         number: u64,
         start: Option<SnapshotPoint>,
-        mut entries: Vec<Entry>,
+        mut entries: Vec<LogEntry>,
     ) {
         let hard_state = self.hard_state();
         match &mut ready.persist {
@@ -1195,14 +1197,14 @@ impl RaftNode {
                 Some(members) => {
                     self.members_ahead.push_back((index.0, members.clone()));
                     self.members_changed(members.clone(), now);
-                    Effect::Members(members)
+                    EntryEffect::Members(members)
                 }
-                None => Effect::Nothing,
+                None => EntryEffect::Nothing,
             }
         } else if entry.data.is_empty() {
-            Effect::Nothing
+            EntryEffect::Nothing
         } else {
-            Effect::Apply(entry.data)
+            EntryEffect::Apply(entry.data)
         };
         ready.committed.push(Committed { index, term, effect });
     }

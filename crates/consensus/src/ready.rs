@@ -1,6 +1,6 @@
 //! What a group wants done, as values.
 
-use crate::message::{Entry, Index, Members, Message, SnapshotPoint, Term};
+use crate::message::{Index, LogEntry, Members, RaftMessage, SnapshotPoint, Term};
 use bytes::Bytes;
 use ids::Incarnation;
 
@@ -57,12 +57,12 @@ pub struct Committed {
     /// The term in which it was proposed.
     pub term: Term,
     /// What it does.
-    pub effect: Effect,
+    pub effect: EntryEffect,
 }
 
 /// What a committed entry does.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Effect {
+pub enum EntryEffect {
     /// Nothing: the first entry of a term.
     Nothing,
     /// The state machine applies it.
@@ -81,7 +81,7 @@ pub struct Persist {
     /// If set, the log is dropped and begins behind this point, whose state is on disk first.
     pub start: Option<SnapshotPoint>,
     /// What was on disk from the first one's place on is cut, and these follow.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// The whole of it.
     pub hard_state: HardState,
 }
@@ -102,7 +102,7 @@ pub struct Ready {
     /// To be applied, in order; [`applied`](crate::RaftNode::applied) is told how far.
     pub committed: Vec<Committed>,
     /// To be sent, each to the node of its replica; may be lost.
-    pub messages: Vec<Message>,
+    pub messages: Vec<RaftMessage>,
     /// Rounds that were confirmed: reads that joined one may be answered once the index is applied.
     pub reads: Vec<(ReadId, Index)>,
     /// Rounds that never will be, because leadership is gone.

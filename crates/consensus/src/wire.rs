@@ -22,7 +22,7 @@
 
 use crate::heartbeat::{Beat, BeatAnswer, CLAIMS_MAX, Claim};
 use crate::members::MEMBERS_MAX;
-use crate::message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+use crate::message::{Index, LogEntry, Members, MessageBody, Payload, RaftMessage, SnapshotPoint, Term};
 use codec::{DecodeError, Reader, Writer};
 use ids::{Boot, GroupId, Incarnation};
 
@@ -36,21 +36,21 @@ const CLAIM_BYTES: usize = 2 + 8 + 8 + 8;
 
 const BEAT_BYTES: usize = 8 + 8 + 16 + 1 + 4;
 
-impl Message {
+impl RaftMessage {
     /// At least as many bytes as it is written in.
     pub fn weight(&self) -> usize {
         let of_lists = match &self.body {
-            Body::Append { entries, .. } => entries
+            MessageBody::Append { entries, .. } => entries
                 .iter()
                 .map(|entry| ENTRY_BYTES + payload(entry).len())
                 .sum(),
-            Body::Snapshot(point) => lists(&point.members).iter().map(|list| list.len() * 8).sum(),
-            Body::AppendAnswer { .. }
-            | Body::Heartbeat { .. }
-            | Body::HeartbeatAnswer { .. }
-            | Body::Vote { .. }
-            | Body::VoteAnswer { .. }
-            | Body::TimeoutNow => 0,
+            MessageBody::Snapshot(point) => lists(&point.members).iter().map(|list| list.len() * 8).sum(),
+            MessageBody::AppendAnswer { .. }
+            | MessageBody::Heartbeat { .. }
+            | MessageBody::HeartbeatAnswer { .. }
+            | MessageBody::Vote { .. }
+            | MessageBody::VoteAnswer { .. }
+            | MessageBody::TimeoutNow => 0,
         };
         MESSAGE_BYTES + of_lists
     }
@@ -60,10 +60,10 @@ impl Message {
     /// # Panics
     /// If its entries do not follow each other.
     pub fn encode(&self, out: &mut impl Writer) {
-        let Message { from, to, term, body } = self;
+        let RaftMessage { from, to, term, body } = self;
         out.u64s(&[from.0, to.0, term.0]);
         match body {
-            Body::Append {
+            MessageBody::Append {
                 log_term,
                 index,
                 commit,
@@ -83,7 +83,7 @@ impl Message {
                     out.bytes(payload(entry));
                 });
             }
-            Body::AppendAnswer {
+            MessageBody::AppendAnswer {
                 index,
                 commit,
                 reject,
@@ -92,15 +92,15 @@ impl Message {
                 out.u64s(&[index.0, commit.0]);
                 out.option(reject, |out, (hint, term)| out.u64s(&[hint.0, term.0]));
             }
-            Body::Heartbeat { commit, read } => {
+            MessageBody::Heartbeat { commit, read } => {
                 out.u8(3);
                 out.u64s(&[commit.0, *read]);
             }
-            Body::HeartbeatAnswer { commit, read } => {
+            MessageBody::HeartbeatAnswer { commit, read } => {
                 out.u8(4);
                 out.u64s(&[commit.0, *read]);
             }
-            Body::Vote {
+            MessageBody::Vote {
                 is_pre,
                 index,
                 log_term,
@@ -114,7 +114,7 @@ impl Message {
                 out.i64(*priority);
                 out.bool(*is_transfer);
             }
-            Body::VoteAnswer {
+            MessageBody::VoteAnswer {
                 is_pre,
                 reject,
                 commit,
@@ -124,11 +124,11 @@ impl Message {
                 out.bool(*reject);
                 out.u64s(&[commit.0.0, commit.1.0]);
             }
-            Body::Snapshot(point) => {
+            MessageBody::Snapshot(point) => {
                 out.u8(7);
                 point.encode(out);
             }
-            Body::TimeoutNow => out.u8(8),
+            MessageBody::TimeoutNow => out.u8(8),
         }
     }
 
@@ -136,25 +136,25 @@ impl Message {
     ///
     /// # Errors
     /// The bytes are none.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Message, DecodeError> {
+    pub fn decode(reader: &mut Reader<'_>) -> Result<RaftMessage, DecodeError> {
         let (from, to) = (Incarnation(reader.u64()?), Incarnation(reader.u64()?));
         let term = Term(reader.u64()?);
         let body = match reader.u8()? {
             1 => append(reader)?,
-            2 => Body::AppendAnswer {
+            2 => MessageBody::AppendAnswer {
                 index: Index(reader.u64()?),
                 commit: Index(reader.u64()?),
                 reject: reader.option(place)?,
             },
-            3 => Body::Heartbeat {
+            3 => MessageBody::Heartbeat {
                 commit: Index(reader.u64()?),
                 read: reader.u64()?,
             },
-            4 => Body::HeartbeatAnswer {
+            4 => MessageBody::HeartbeatAnswer {
                 commit: Index(reader.u64()?),
                 read: reader.u64()?,
             },
-            5 => Body::Vote {
+            5 => MessageBody::Vote {
                 is_pre: reader.bool()?,
                 index: Index(reader.u64()?),
                 log_term: Term(reader.u64()?),
@@ -162,20 +162,20 @@ impl Message {
                 priority: reader.i64()?,
                 is_transfer: reader.bool()?,
             },
-            6 => Body::VoteAnswer {
+            6 => MessageBody::VoteAnswer {
                 is_pre: reader.bool()?,
                 reject: reader.bool()?,
                 commit: place(reader)?,
             },
-            7 => Body::Snapshot(SnapshotPoint::decode(reader)?),
-            8 => Body::TimeoutNow,
+            7 => MessageBody::Snapshot(SnapshotPoint::decode(reader)?),
+            8 => MessageBody::TimeoutNow,
             _ => return Err(reader.unknown("a Raft message that this version knows")),
         };
-        Ok(Message { from, to, term, body })
+        Ok(RaftMessage { from, to, term, body })
     }
 }
 
-fn append(reader: &mut Reader<'_>) -> Result<Body, DecodeError> {
+fn append(reader: &mut Reader<'_>) -> Result<MessageBody, DecodeError> {
     let log_term = Term(reader.u64()?);
     let too_far = reader.error("entries up to the last place of a log");
     let (index, commit) = (Index(reader.u64()?), Index(reader.u64()?));
@@ -188,13 +188,13 @@ fn append(reader: &mut Reader<'_>) -> Result<Body, DecodeError> {
             1 => Payload::Members(reader.bytes()?.into()),
             _ => return Err(reader.unknown("a kind of entry that this version knows")),
         };
-        Ok(Entry {
+        Ok(LogEntry {
             term,
             index: last,
             payload,
         })
     })?;
-    Ok(Body::Append {
+    Ok(MessageBody::Append {
         log_term,
         index,
         commit,
@@ -206,7 +206,7 @@ fn place(reader: &mut Reader<'_>) -> Result<(Index, Term), DecodeError> {
     Ok((Index(reader.u64()?), Term(reader.u64()?)))
 }
 
-fn payload(entry: &Entry) -> &[u8] {
+fn payload(entry: &LogEntry) -> &[u8] {
     match &entry.payload {
         Payload::Data(bytes) => bytes,
         Payload::Members(bytes) => bytes,

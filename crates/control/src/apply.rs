@@ -1,8 +1,8 @@
 //! What commands do to the state: a function, and total. A command that is refused changes nothing.
 
 use crate::command::Factor;
-use crate::command::{Beginning, Command, Outcome, Refusal, Replica, Report, Target};
-use crate::group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role};
+use crate::command::{AssignedReplica, Beginning, MetaCommand, MetaOutcome, MetaRefusal, Report, Target};
+use crate::group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole};
 use crate::node::{Announcement, NODES_MAX, Node};
 use crate::recovery_source::Configuration;
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
@@ -16,8 +16,8 @@ impl State {
     ///
     /// # Errors
     /// Why nothing was changed.
-    pub fn apply(&mut self, command: &Command) -> Result<Outcome, Refusal> {
-        if let Command::Create {
+    pub fn apply(&mut self, command: &MetaCommand) -> Result<MetaOutcome, MetaRefusal> {
+        if let MetaCommand::Create {
             cluster,
             token,
             groups,
@@ -29,46 +29,46 @@ impl State {
             return self.on_create(*cluster, *token, *groups, *factor, *semantics, announcement);
         }
         if self.cluster.is_none() {
-            return Err(Refusal::NoCluster);
+            return Err(MetaRefusal::NoCluster);
         }
         match command {
-            Command::Create { .. } => Err(Refusal::Exists),
-            Command::Join { token, announcement } => self.on_join(*token, announcement),
-            Command::Boot {
+            MetaCommand::Create { .. } => Err(MetaRefusal::Exists),
+            MetaCommand::Join { token, announcement } => self.on_join(*token, announcement),
+            MetaCommand::Boot {
                 node,
                 token,
                 announcement,
                 left_by,
                 kept,
             } => self.on_boot(*node, *token, announcement, left_by, kept),
-            Command::Fence { boot } => self.on_fence(*boot),
-            Command::Gone { boot } => self.on_gone(*boot),
-            Command::Report { reports } => self.on_report(reports),
-            Command::Place {
+            MetaCommand::Fence { boot } => self.on_fence(*boot),
+            MetaCommand::Gone { boot } => self.on_gone(*boot),
+            MetaCommand::Report { reports } => self.on_report(reports),
+            MetaCommand::Place {
                 members,
                 factor,
                 targets,
             } => self.on_place(members, *factor, targets),
-            Command::AddReplica { group, node } => self.on_add_replica(*group, *node),
-            Command::Set { name, value } => self.on_set(name, value),
-            Command::SetFactor { factor } => {
+            MetaCommand::AddReplica { group, node } => self.on_add_replica(*group, *node),
+            MetaCommand::Set { name, value } => self.on_set(name, value),
+            MetaCommand::SetFactor { factor } => {
                 self.factor = *factor;
-                Ok(Outcome::Done)
+                Ok(MetaOutcome::Done)
             }
-            Command::RaiseSemantics { to } => self.on_raise_semantics(*to),
-            Command::SetLeaving { node, is_leaving } => self.on_set_leaving(*node, *is_leaving),
-            Command::Remove { node } => self.on_remove(*node),
-            Command::GiveUp {
+            MetaCommand::RaiseSemantics { to } => self.on_raise_semantics(*to),
+            MetaCommand::SetLeaving { node, is_leaving } => self.on_set_leaving(*node, *is_leaving),
+            MetaCommand::Remove { node } => self.on_remove(*node),
+            MetaCommand::GiveUp {
                 group,
                 node,
                 incarnation,
             } => self.on_give_up(*group, *node, *incarnation),
-            Command::Recover {
+            MetaCommand::Recover {
                 group,
                 node,
                 recovery_source,
             } => self.on_recover(*group, *node, *recovery_source),
-            Command::Unreported {
+            MetaCommand::Unreported {
                 group,
                 generation,
                 configuration,
@@ -95,17 +95,17 @@ impl State {
         factor: Factor,
         semantics: SemanticsVersion,
         announcement: &Announcement,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<MetaOutcome, MetaRefusal> {
         if self.cluster == Some(cluster) {
             // Asked again.
             let first = self.nodes.iter().find(|(_, node)| node.start == token);
             let first = first.map(|(&id, node)| (id, node.boot));
-            return first.map_or(Err(Refusal::Exists), |(id, boot)| {
+            return first.map_or(Err(MetaRefusal::Exists), |(id, boot)| {
                 Ok(self.started(id, boot, &BTreeSet::new()))
             });
         }
         if self.cluster.is_some() {
-            return Err(Refusal::Exists);
+            return Err(MetaRefusal::Exists);
         }
         self.check_announcement(announcement, semantics)?;
         self.cluster = Some(cluster);
@@ -116,10 +116,10 @@ impl State {
         let (node, boot) = self.add_node(token, announcement);
         for group in std::iter::once(GroupRef::Meta).chain(groups.iter().map(GroupRef::Data)) {
             let group_state = Group {
-                members: vec![Member {
+                members: vec![GroupMember {
                     incarnation: new_incarnation(&mut self.next_incarnation),
                     node,
-                    role: Role::Voter,
+                    role: MemberRole::Voter,
                 }],
                 leader: Some(node),
                 targets: vec![node],
@@ -136,12 +136,12 @@ impl State {
         &self,
         announcement: &Announcement,
         semantics: SemanticsVersion,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), MetaRefusal> {
         if !announcement.is_valid() {
-            return Err(Refusal::Malformed);
+            return Err(MetaRefusal::Malformed);
         }
         if !announcement.supports(semantics) {
-            return Err(Refusal::Semantics);
+            return Err(MetaRefusal::Semantics);
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl State {
         (id, boot)
     }
 
-    fn on_join(&mut self, token: Token, announcement: &Announcement) -> Result<Outcome, Refusal> {
+    fn on_join(&mut self, token: Token, announcement: &Announcement) -> Result<MetaOutcome, MetaRefusal> {
         if let Some((&id, node)) = self.nodes.iter().find(|(_, node)| node.join == token) {
             // Asked again. But if the node has started anew since, then whoever asks is not that node any more.
             let is_same = node.start == token && !node.is_fenced;
@@ -172,15 +172,15 @@ impl State {
             return if is_same {
                 Ok(self.started(id, boot, &BTreeSet::new()))
             } else {
-                Err(Refusal::Exists)
+                Err(MetaRefusal::Exists)
             };
         }
         if self.removed.contains(&token) {
-            return Err(Refusal::Exists);
+            return Err(MetaRefusal::Exists);
         }
         self.check_announcement(announcement, self.semantics)?;
         if self.nodes.len() >= NODES_MAX {
-            return Err(Refusal::Full);
+            return Err(MetaRefusal::Full);
         }
         let (node, boot) = self.add_node(token, announcement);
         self.touch();
@@ -194,9 +194,9 @@ impl State {
         announcement: &Announcement,
         left_by: &[Token],
         kept: &[(GroupRef, Incarnation)],
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<MetaOutcome, MetaRefusal> {
         let mut kept: BTreeSet<(GroupRef, Incarnation)> = kept.iter().copied().collect();
-        let node = self.nodes.get(&id).ok_or(Refusal::Unknown)?;
+        let node = self.nodes.get(&id).ok_or(MetaRefusal::Unknown)?;
         if node.start == token && !node.is_fenced {
             let boot = node.boot;
             return Ok(self.started(id, boot, &kept));
@@ -210,12 +210,12 @@ impl State {
         }
         // The meta group itself is never without memory: who applies this has some.
         let meta = &self.groups[&GroupRef::Meta];
-        let voters: Vec<&Member> = meta.voters().collect();
+        let voters: Vec<&GroupMember> = meta.voters().collect();
         if let [only] = voters.as_slice()
             && only.node == id
             && !kept.contains(&(GroupRef::Meta, only.incarnation))
         {
-            return Err(Refusal::Malformed);
+            return Err(MetaRefusal::Malformed);
         }
         let boot = self.new_boot();
         let node = self.nodes.get_mut(&id).expect("it was found above");
@@ -263,9 +263,9 @@ impl State {
             }
             let group = self.groups.get_mut(&name).expect("it was found above");
             let role = group.members.iter().find(|member| member.node == id);
-            let role = role.map_or(Role::Learner, |member| member.role);
+            let role = role.map_or(MemberRole::Learner, |member| member.role);
             group.members.retain(|member| member.node != id);
-            group.members.push(Member {
+            group.members.push(GroupMember {
                 incarnation,
                 node: id,
                 role,
@@ -278,11 +278,11 @@ impl State {
         }
     }
 
-    fn started(&self, node: NodeId, boot: Boot, kept: &BTreeSet<(GroupRef, Incarnation)>) -> Outcome {
+    fn started(&self, node: NodeId, boot: Boot, kept: &BTreeSet<(GroupRef, Incarnation)>) -> MetaOutcome {
         let mut replicas = Vec::new();
         for (&name, group) in &self.groups {
             let mut begin = |incarnation, beginning| {
-                replicas.push(Replica {
+                replicas.push(AssignedReplica {
                     group: name,
                     generation: group.generation,
                     incarnation,
@@ -293,9 +293,9 @@ impl State {
                 let source = group.recovered_from.filter(|&of| kept.contains(&(name, of)));
                 let beginning = match (member.role, source) {
                     _ if kept.contains(&(name, member.incarnation)) => Beginning::Kept,
-                    (Role::Voter, Some(of)) => Beginning::Recovered { of },
-                    (Role::Voter, None) => Beginning::BootstrapReplica,
-                    (Role::Learner, _) => Beginning::Learner,
+                    (MemberRole::Voter, Some(of)) => Beginning::Recovered { of },
+                    (MemberRole::Voter, None) => Beginning::BootstrapReplica,
+                    (MemberRole::Learner, _) => Beginning::Learner,
                 };
                 begin(member.incarnation, beginning);
             }
@@ -309,12 +309,12 @@ impl State {
                 begin(expected.incarnation, beginning);
             }
         }
-        Outcome::Started { node, boot, replicas }
+        MetaOutcome::Started { node, boot, replicas }
     }
 
-    fn on_fence(&mut self, boot: Boot) -> Result<Outcome, Refusal> {
+    fn on_fence(&mut self, boot: Boot) -> Result<MetaOutcome, MetaRefusal> {
         if boot.0 >= self.next_boot {
-            return Err(Refusal::Unknown);
+            return Err(MetaRefusal::Unknown);
         }
         let node = self.nodes.values_mut().find(|node| node.boot == boot);
         // That of a node which has gone, or has another one, is dead as it is.
@@ -322,18 +322,18 @@ impl State {
             node.is_fenced = true;
             self.touch();
         }
-        Ok(Outcome::Done)
+        Ok(MetaOutcome::Done)
     }
 
-    fn on_gone(&mut self, boot: Boot) -> Result<Outcome, Refusal> {
+    fn on_gone(&mut self, boot: Boot) -> Result<MetaOutcome, MetaRefusal> {
         if boot.0 >= self.next_boot {
-            return Err(Refusal::Unknown);
+            return Err(MetaRefusal::Unknown);
         }
         let Some((&id, _)) = self.nodes.iter().find(|(_, node)| node.boot == boot) else {
-            return Ok(Outcome::Done);
+            return Ok(MetaOutcome::Done);
         };
         if !self.can_spare(id) {
-            return Err(Refusal::Last);
+            return Err(MetaRefusal::Last);
         }
         for group in self.groups.values_mut() {
             give_up_memory(group, id);
@@ -341,7 +341,7 @@ impl State {
         let node = self.nodes.get_mut(&id).expect("it was found above");
         node.is_fenced = true;
         self.touch();
-        Ok(Outcome::Done)
+        Ok(MetaOutcome::Done)
     }
 
     /// Whether the meta group has a majority without what a node has of it: who decides that the node is gone must be able to
@@ -352,13 +352,13 @@ impl State {
         meta.has_majority()
     }
 
-    fn on_report(&mut self, reports: &[Report]) -> Result<Outcome, Refusal> {
+    fn on_report(&mut self, reports: &[Report]) -> Result<MetaOutcome, MetaRefusal> {
         let mut named = BTreeSet::new();
         let mut new_here = BTreeSet::new();
         for report in reports {
-            let group = self.groups.get(&report.group).ok_or(Refusal::Unknown)?;
+            let group = self.groups.get(&report.group).ok_or(MetaRefusal::Unknown)?;
             if !named.insert(report.group) {
-                return Err(Refusal::Malformed);
+                return Err(MetaRefusal::Malformed);
             }
             if !is_news(group, report) {
                 continue;
@@ -367,12 +367,15 @@ impl State {
                 report.members.iter().map(|member| member.incarnation).collect();
             let is_whole = incarnations.len() == report.members.len()
                 && report.members.len() <= MEMBERS_MAX
-                && report.members.iter().any(|member| member.role == Role::Voter);
+                && report
+                    .members
+                    .iter()
+                    .any(|member| member.role == MemberRole::Voter);
             let were_given_out = incarnations
                 .iter()
                 .all(|incarnation| incarnation.0 < self.next_incarnation);
             if !is_whole || !were_given_out {
-                return Err(Refusal::Malformed);
+                return Err(MetaRefusal::Malformed);
             }
             let new = incarnations.into_iter().filter(|&incarnation| {
                 let is_member = group
@@ -387,13 +390,13 @@ impl State {
             });
             for incarnation in new {
                 if !new_here.insert(incarnation) {
-                    return Err(Refusal::Malformed);
+                    return Err(MetaRefusal::Malformed);
                 }
             }
         }
         // Rare: only here is it worth looking through all groups.
         if !new_here.is_empty() && self.groups.values().any(|group| names_any(group, &new_here)) {
-            return Err(Refusal::Malformed);
+            return Err(MetaRefusal::Malformed);
         }
         let mut is_changed = false;
         for report in reports {
@@ -407,7 +410,7 @@ impl State {
         if is_changed {
             self.touch();
         }
-        Ok(Outcome::Done)
+        Ok(MetaOutcome::Done)
     }
 
     /// Whoever led, and whether it is unheard, stays as it is: this is no leader's word.
@@ -416,14 +419,14 @@ impl State {
         name: GroupRef,
         generation: u64,
         configuration: &Configuration,
-    ) -> Result<Outcome, Refusal> {
-        let group = self.groups.get(&name).ok_or(Refusal::Unknown)?;
+    ) -> Result<MetaOutcome, MetaRefusal> {
+        let group = self.groups.get(&name).ok_or(MetaRefusal::Unknown)?;
         if name == GroupRef::Meta {
-            return Err(Refusal::Unknown);
+            return Err(MetaRefusal::Unknown);
         }
         let is_later = generation == group.generation && configuration.index > group.index;
         if !is_later || group.has_majority_in(configuration) {
-            return Err(Refusal::NotNeeded);
+            return Err(MetaRefusal::NotNeeded);
         }
         let (term, leader, is_unheard) = (group.term, group.leader, group.is_unheard);
         let mut members = configuration.members.iter();
@@ -435,15 +438,20 @@ impl State {
             members: configuration.members.clone(),
             leader: leader
                 .or_else(|| members.next().map(|member| member.node))
-                .ok_or(Refusal::Malformed)?,
+                .ok_or(MetaRefusal::Malformed)?,
         };
         self.on_report(&[report])?;
         let group = self.groups.get_mut(&name).expect("it was found above");
         (group.term, group.leader, group.is_unheard) = (term, leader, is_unheard);
-        Ok(Outcome::Done)
+        Ok(MetaOutcome::Done)
     }
 
-    fn on_place(&mut self, members: &[NodeId], factor: u16, targets: &[Target]) -> Result<Outcome, Refusal> {
+    fn on_place(
+        &mut self,
+        members: &[NodeId],
+        factor: u16,
+        targets: &[Target],
+    ) -> Result<MetaOutcome, MetaRefusal> {
         let is_node = |node: &NodeId| self.nodes.contains_key(node);
         let mut named = BTreeSet::new();
         for target in targets {
@@ -453,14 +461,14 @@ impl State {
                 && (1..=TARGETS_MAX).contains(&nodes.len())
                 && target.leader.is_none_or(|leader| nodes.contains(&leader));
             if !is_right {
-                return Err(Refusal::Malformed);
+                return Err(MetaRefusal::Malformed);
             }
             if !self.groups.contains_key(&target.group) || !target.nodes.iter().all(is_node) {
-                return Err(Refusal::Unknown);
+                return Err(MetaRefusal::Unknown);
             }
         }
         if !members.iter().all(is_node) {
-            return Err(Refusal::Unknown);
+            return Err(MetaRefusal::Unknown);
         }
         self.placed_for = members.iter().copied().collect();
         self.placed_factor = factor;
@@ -475,13 +483,13 @@ impl State {
             group.let_go_of_former();
         }
         self.touch();
-        Ok(Outcome::Done)
+        Ok(MetaOutcome::Done)
     }
 
-    fn on_add_replica(&mut self, name: GroupRef, node: NodeId) -> Result<Outcome, Refusal> {
-        let group = self.groups.get_mut(&name).ok_or(Refusal::Unknown)?;
+    fn on_add_replica(&mut self, name: GroupRef, node: NodeId) -> Result<MetaOutcome, MetaRefusal> {
+        let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
         if !group.targets.contains(&node) || group.member_on(node).is_some() {
-            return Err(Refusal::NotNeeded);
+            return Err(MetaRefusal::NotNeeded);
         }
         let incarnation = match group.expected_on(node) {
             Some(expected) => expected.incarnation,
@@ -491,22 +499,22 @@ impl State {
                 incarnation
             }
         };
-        let replica = Replica {
+        let replica = AssignedReplica {
             group: name,
             generation: group.generation,
             incarnation,
             beginning: Beginning::Learner,
         };
         self.touch();
-        Ok(Outcome::Replica(replica))
+        Ok(MetaOutcome::Replica(replica))
     }
 
-    fn on_set(&mut self, name: &str, value: &str) -> Result<Outcome, Refusal> {
+    fn on_set(&mut self, name: &str, value: &str) -> Result<MetaOutcome, MetaRefusal> {
         if name.len() > NAME_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
-            return Err(Refusal::Malformed);
+            return Err(MetaRefusal::Malformed);
         }
         if self.settings.len() >= SETTINGS_MAX && !self.settings.contains_key(name) {
-            return Err(Refusal::Full);
+            return Err(MetaRefusal::Full);
         }
         self.settings_version += 1;
         let setting = Setting {
@@ -514,45 +522,45 @@ impl State {
             version: self.settings_version,
         };
         self.settings.insert(name.to_owned(), setting);
-        Ok(Outcome::Set {
+        Ok(MetaOutcome::Set {
             version: self.settings_version,
         })
     }
 
-    fn on_raise_semantics(&mut self, to: SemanticsVersion) -> Result<Outcome, Refusal> {
+    fn on_raise_semantics(&mut self, to: SemanticsVersion) -> Result<MetaOutcome, MetaRefusal> {
         let is_supported = self.nodes.values().all(|node| node.announcement.supports(to));
         if to < self.semantics || !is_supported {
-            return Err(Refusal::Semantics);
+            return Err(MetaRefusal::Semantics);
         }
         if to > self.semantics {
             self.semantics = to;
             self.touch();
         }
-        Ok(Outcome::Done)
+        Ok(MetaOutcome::Done)
     }
 
-    fn on_set_leaving(&mut self, id: NodeId, is_leaving: bool) -> Result<Outcome, Refusal> {
+    fn on_set_leaving(&mut self, id: NodeId, is_leaving: bool) -> Result<MetaOutcome, MetaRefusal> {
         let is_other_left = self
             .nodes
             .iter()
             .any(|(&other, node)| other != id && !node.is_leaving);
-        let node = self.nodes.get_mut(&id).ok_or(Refusal::Unknown)?;
+        let node = self.nodes.get_mut(&id).ok_or(MetaRefusal::Unknown)?;
         if is_leaving && !is_other_left {
-            return Err(Refusal::Last);
+            return Err(MetaRefusal::Last);
         }
         node.is_leaving = is_leaving;
-        Ok(Outcome::Done)
+        Ok(MetaOutcome::Done)
     }
 
-    fn on_remove(&mut self, id: NodeId) -> Result<Outcome, Refusal> {
+    fn on_remove(&mut self, id: NodeId) -> Result<MetaOutcome, MetaRefusal> {
         if !self.nodes.contains_key(&id) {
-            return Err(Refusal::Unknown);
+            return Err(MetaRefusal::Unknown);
         }
         if self.nodes.len() == 1 {
-            return Err(Refusal::Last);
+            return Err(MetaRefusal::Last);
         }
         if self.groups.values().any(|group| group.involves(id)) {
-            return Err(Refusal::InUse);
+            return Err(MetaRefusal::InUse);
         }
         // A group would wait for the word of a node that can never give it.
         for group in self.groups.values_mut() {
@@ -564,7 +572,7 @@ impl State {
             self.removed.drain(..too_many);
         }
         self.touch();
-        Ok(Outcome::Done)
+        Ok(MetaOutcome::Done)
     }
 
     fn on_give_up(
@@ -572,23 +580,23 @@ impl State {
         name: GroupRef,
         node: NodeId,
         incarnation: Incarnation,
-    ) -> Result<Outcome, Refusal> {
-        let group = self.groups.get_mut(&name).ok_or(Refusal::Unknown)?;
+    ) -> Result<MetaOutcome, MetaRefusal> {
+        let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
         if name == GroupRef::Meta {
-            return Err(Refusal::Unknown);
+            return Err(MetaRefusal::Unknown);
         }
         if group.member_on(node).map(|member| member.incarnation) != Some(incarnation) {
-            return Err(Refusal::NotNeeded);
+            return Err(MetaRefusal::NotNeeded);
         }
         // Who says what the right state is must be able to go on with it.
         if !group.has_majority_without(incarnation) {
-            return Err(Refusal::Last);
+            return Err(MetaRefusal::Last);
         }
         lose_memory(group, node, &mut self.next_incarnation, |other| {
             other != incarnation
         });
         self.touch();
-        Ok(Outcome::Done)
+        Ok(MetaOutcome::Done)
     }
 
     fn on_recover(
@@ -596,31 +604,31 @@ impl State {
         name: GroupRef,
         node: NodeId,
         recovery_source: Option<Incarnation>,
-    ) -> Result<Outcome, Refusal> {
-        let group = self.groups.get_mut(&name).ok_or(Refusal::Unknown)?;
+    ) -> Result<MetaOutcome, MetaRefusal> {
+        let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
         if name == GroupRef::Meta || !self.nodes.contains_key(&node) {
-            return Err(Refusal::Unknown);
+            return Err(MetaRefusal::Unknown);
         }
         if let Some(recovery_source) = recovery_source {
             let is_member = group.member_on(node).map(|member| member.incarnation) == Some(recovery_source);
             // Of what is held from before, and of what is there while the group is unheard, the nodes alone know the names.
             let is_told = group.is_unheard || group.former.contains(&node);
             if !is_member && (!is_told || recovery_source.0 >= self.next_incarnation) {
-                return Err(Refusal::Unknown);
+                return Err(MetaRefusal::Unknown);
             }
         }
         if group.has_majority() {
-            return Err(Refusal::NotNeeded);
+            return Err(MetaRefusal::NotNeeded);
         }
         begin_anew(group, node, recovery_source, &mut self.next_incarnation);
-        let replica = Replica {
+        let replica = AssignedReplica {
             group: name,
             generation: group.generation,
             incarnation: group.members[0].incarnation,
             beginning: recovery_source.map_or(Beginning::BootstrapReplica, |of| Beginning::Recovered { of }),
         };
         self.touch();
-        Ok(Outcome::Replica(replica))
+        Ok(MetaOutcome::Replica(replica))
     }
 }
 
@@ -720,10 +728,10 @@ fn begin_anew(group: &mut Group, node: NodeId, recovery_source: Option<Incarnati
     former.truncate(MEMBERS_MAX);
     group.former = former;
     (group.term, group.index) = (0, 0);
-    group.members = vec![Member {
+    group.members = vec![GroupMember {
         incarnation: new_incarnation(next),
         node,
-        role: Role::Voter,
+        role: MemberRole::Voter,
     }];
     group.lost.clear();
     group.expected.clear();
@@ -749,7 +757,7 @@ fn names_any(group: &Group, incarnations: &BTreeSet<Incarnation>) -> bool {
 }
 
 /// Whether anything changed. `has_gone_on` says whether a member's node has been there since before the meta group last began anew.
-fn take_report(group: &mut Group, report: &Report, has_gone_on: impl Fn(&Member) -> bool) -> bool {
+fn take_report(group: &mut Group, report: &Report, has_gone_on: impl Fn(&GroupMember) -> bool) -> bool {
     let mut is_changed = false;
     if is_news(group, report) {
         // Whatever is not known here is nobody's: it was expected once, and its node has started without it, or it is not a

@@ -1,6 +1,6 @@
 //! What can be proposed to the meta group, and what comes of it.
 
-use crate::group::{GroupRef, Member};
+use crate::group::{GroupMember, GroupRef};
 use crate::node::Announcement;
 use crate::recovery_source::Configuration;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
@@ -45,7 +45,7 @@ pub struct Report {
     /// the group began with. Of two reports of one term the one with the larger place is the newer.
     pub index: u64,
     /// The configuration: each incarnation once, in any order.
-    pub members: Vec<Member>,
+    pub members: Vec<GroupMember>,
     /// The reporter's node.
     pub leader: NodeId,
 }
@@ -82,7 +82,7 @@ wire_struct!(Target { group, nodes, leader });
 
 /// One change of the cluster's own state.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Command {
+pub enum MetaCommand {
     /// The first command of a cluster: its first node, and all groups on it. Answers `Started`.
     Create {
         /// Its name.
@@ -214,7 +214,7 @@ pub enum Command {
     },
 }
 
-wire_enum!(Command {
+wire_enum!(MetaCommand {
     1 Create { cluster, token, groups, factor, semantics, announcement },
     2 Join { token, announcement },
     3 Boot { node, token, announcement, left_by, kept },
@@ -233,7 +233,7 @@ wire_enum!(Command {
     16 Unreported { group, generation, configuration },
 });
 
-impl Command {
+impl MetaCommand {
     /// As bytes for the log.
     pub fn encode(&self) -> Vec<u8> {
         wire::encode(FORMAT, self)
@@ -243,7 +243,7 @@ impl Command {
     ///
     /// # Errors
     /// If they are not what `encode` writes.
-    pub fn decode(bytes: &[u8]) -> Result<Command, DecodeError> {
+    pub fn decode(bytes: &[u8]) -> Result<MetaCommand, DecodeError> {
         wire::decode(FORMAT, bytes)
     }
 }
@@ -266,7 +266,7 @@ pub enum Beginning {
 
 /// A replica that a node has, or is to have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Replica {
+pub struct AssignedReplica {
     /// Of which group.
     pub group: GroupRef,
     /// The group's generation.
@@ -279,7 +279,7 @@ pub struct Replica {
 
 /// What became of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum MetaOutcome {
     /// It holds from now on.
     Done,
     /// A node may start.
@@ -289,10 +289,10 @@ pub enum Outcome {
         /// The number of this start.
         boot: Boot,
         /// Its replicas, all of them.
-        replicas: Vec<Replica>,
+        replicas: Vec<AssignedReplica>,
     },
     /// A replica is to be.
-    Replica(Replica),
+    Replica(AssignedReplica),
     /// Something is set for the whole cluster.
     Set {
         /// The [`Setting::version`](crate::Setting::version) that it has.
@@ -302,7 +302,7 @@ pub enum Outcome {
 
 /// Why nothing became of a command. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum MetaRefusal {
     /// There is no cluster yet.
     NoCluster,
     /// There is one already.

@@ -51,27 +51,27 @@ impl Wire for GroupRef {
 
 /// What a member is in its group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Role {
+pub enum MemberRole {
     /// It votes.
     Voter,
     /// It is given everything and asked nothing.
     Learner,
 }
 
-wire_enum!(Role { 1 Voter {}, 2 Learner {} });
+wire_enum!(MemberRole { 1 Voter {}, 2 Learner {} });
 
 /// One replica that a group has in its configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Member {
+pub struct GroupMember {
     /// Whose memory, and its name in Raft.
     pub incarnation: Incarnation,
     /// Where it is.
     pub node: NodeId,
     /// What it is.
-    pub role: Role,
+    pub role: MemberRole,
 }
 
-wire_struct!(Member {
+wire_struct!(GroupMember {
     incarnation,
     node,
     role
@@ -98,7 +98,7 @@ pub struct Group {
     /// The place in the group's log of the report's configuration.
     pub index: u64,
     /// In ascending order.
-    pub members: Vec<Member>,
+    pub members: Vec<GroupMember>,
     /// Of the members those that have no memory any more. In ascending order.
     pub lost: Vec<Incarnation>,
     /// At most one for each target.
@@ -140,7 +140,7 @@ impl Group {
     }
 
     /// The replica with memory that the node has, as far as the group has reported.
-    pub fn member_on(&self, node: NodeId) -> Option<&Member> {
+    pub fn member_on(&self, node: NodeId) -> Option<&GroupMember> {
         let mut members = self.members.iter();
         members.find(|member| member.node == node && !self.is_lost(member.incarnation))
     }
@@ -151,8 +151,10 @@ impl Group {
     }
 
     /// The members that vote, with memory or without.
-    pub fn voters(&self) -> impl Iterator<Item = &Member> {
-        self.members.iter().filter(|member| member.role == Role::Voter)
+    pub fn voters(&self) -> impl Iterator<Item = &GroupMember> {
+        self.members
+            .iter()
+            .filter(|member| member.role == MemberRole::Voter)
     }
 
     /// Whether the member has no memory any more.

@@ -33,13 +33,15 @@ mod step;
 mod wire;
 
 pub use codec::DecodeError;
-pub use command::{Beginning, Command, Factor, Outcome, Refusal, Replica, Report, Target};
+pub use command::{
+    AssignedReplica, Beginning, Factor, MetaCommand, MetaOutcome, MetaRefusal, Report, Target,
+};
 pub use given_up::GivenUp;
-pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
+pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{
-    Answer, Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, NodeHeartbeat, Notice,
-    Persist, Record, RecoveredMeta, Restored, Started,
+    Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite, NodeHeartbeat,
+    Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
 };
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node};
 pub use observations::{GroupReport, Observations};
@@ -47,4 +49,4 @@ pub use reconciler::{Pace, steps};
 pub use recovery_source::{Configuration, RecoverySource};
 pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 pub use state::{BOOTSTRAP_REPLICA, State, TARGETS_MAX};
-pub use step::{Order, Step};
+pub use step::{Order, ReconcileStep};

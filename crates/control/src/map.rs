@@ -8,7 +8,7 @@
 //!
 //! The leader is a guess that was true once. Whoever is wrong is told so by the group itself.
 
-use crate::group::{Group, GroupRef, Member, Role};
+use crate::group::{Group, GroupMember, GroupRef, MemberRole};
 use crate::state::State;
 use crate::wire::{self, wire_enum, wire_struct};
 use codec::DecodeError;
@@ -184,15 +184,15 @@ impl RoutingMap {
 
 impl Route {
     fn of(group: &Group) -> Route {
-        let stop = |member: &Member| Stop {
+        let stop = |member: &GroupMember| Stop {
             node: member.node,
             incarnation: member.incarnation,
             standing: match member.role {
-                Role::Voter => Standing::Voter,
-                Role::Learner => Standing::Learner,
+                MemberRole::Voter => Standing::Voter,
+                MemberRole::Learner => Standing::Learner,
             },
         };
-        let is_lost = |member: &&Member| group.is_lost(member.incarnation);
+        let is_lost = |member: &&GroupMember| group.is_lost(member.incarnation);
         let members = group.members.iter().filter(|member| !is_lost(member)).map(stop);
         let expected = group.expected.iter().map(|expected| Stop {
             node: expected.node,

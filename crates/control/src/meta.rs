@@ -32,12 +32,12 @@ mod seat;
 mod voter;
 
 pub use contact::Contact;
-pub use effects::{Failure, MetaEffects, Notice, Persist, Record, Started};
-pub use message::{Answer, Instruction, MetaMessage, NodeHeartbeat};
+pub use effects::{Failure, MetaEffects, MetaWrite, Notice, Record, Started};
+pub use message::{Instruction, MetaMessage, NodeHeartbeat, RequestAnswer};
 pub use recovered::RecoveredMeta;
 pub use seat::Restored;
 
-use crate::command::{Command, Factor};
+use crate::command::{Factor, MetaCommand};
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
@@ -92,7 +92,7 @@ impl Meta {
     ) -> Meta {
         let mut voter = config.voter();
         voter.found(now);
-        let start = Command::Create {
+        let start = MetaCommand::Create {
             cluster,
             token: config.token,
             groups,
@@ -126,7 +126,7 @@ impl Meta {
         let (mut voter, mut effects) = (config.voter(), MetaEffects::default());
         let me = voter.restore(restored, now, &mut effects);
         kept.extend(me.map(|me| (GroupRef::Meta, me)));
-        let start = Command::Boot {
+        let start = MetaCommand::Boot {
             node,
             token: config.token,
             announcement: config.announcement,
@@ -147,7 +147,7 @@ impl Meta {
     /// A node that joins, by way of [`Contact::Introducer`].
     pub fn join(config: MetaConfig, now: Monotonic) -> Meta {
         let voter = config.voter();
-        let start = Command::Join {
+        let start = MetaCommand::Join {
             token: config.token,
             announcement: config.announcement,
         };
@@ -267,7 +267,7 @@ impl Meta {
     }
 
     /// Something is to be changed: `CONFIG SET`, an operator's wish. Its outcome comes under the number that is answered here.
-    pub fn propose(&mut self, command: Command) -> u64 {
+    pub fn propose(&mut self, command: MetaCommand) -> u64 {
         self.agent.propose(command, &mut self.effects)
     }
 
@@ -323,7 +323,7 @@ impl Meta {
             MetaMessage::BeatAnswer(answer) => self.voter.on_beat_answer(from, &answer, now),
             MetaMessage::Request { id, proposal } => self.on_request(from, id, proposal, now),
             MetaMessage::Answer { id, answer } => {
-                if let Answer::Elsewhere { leader } = answer {
+                if let RequestAnswer::Elsewhere { leader } = answer {
                     self.agent.on_hint(from, leader, now);
                 }
                 self.on_answer(id, answer, now);
@@ -362,10 +362,10 @@ impl Meta {
 
     fn on_request(&mut self, from: Contact, id: u64, bytes: Vec<u8>, now: Monotonic) {
         let answer = match self.agent.admit(from, &bytes) {
-            Err(refusal) => Answer::Refused { refusal },
+            Err(refusal) => RequestAnswer::Refused { refusal },
             Ok(_) if self.leads() => return self.submit(Recipient::There(from), id, bytes, now),
             Ok(command) => match from {
-                Contact::Node(_) => Answer::Elsewhere {
+                Contact::Node(_) => RequestAnswer::Elsewhere {
                     leader: self.agent.search.leader(),
                 },
                 Contact::Introducer | Contact::Newcomer(_) => {
@@ -380,18 +380,18 @@ impl Meta {
     fn submit(&mut self, recipient: Recipient, id: u64, proposal: Vec<u8>, now: Monotonic) {
         let refusal = self.voter.submit(&self.agent, recipient, id, proposal, now);
         if let Some(refusal) = refusal {
-            self.answer(recipient, id, Answer::Refused { refusal }, now);
+            self.answer(recipient, id, RequestAnswer::Refused { refusal }, now);
         }
     }
 
-    fn answer(&mut self, recipient: Recipient, id: u64, answer: Answer, now: Monotonic) {
+    fn answer(&mut self, recipient: Recipient, id: u64, answer: RequestAnswer, now: Monotonic) {
         match recipient {
             Recipient::Here => self.on_answer(id, answer, now),
             Recipient::There(to) => self.effects.send(to, MetaMessage::Answer { id, answer }),
         }
     }
 
-    fn on_answer(&mut self, id: u64, answer: Answer, now: Monotonic) {
+    fn on_answer(&mut self, id: u64, answer: RequestAnswer, now: Monotonic) {
         let is_counted = self.agent.on_answer(id, answer, now, &mut self.effects);
         // A map that names this start may have come before the answer.
         if is_counted && let Some(map) = self.map().cloned() {

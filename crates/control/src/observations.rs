@@ -2,7 +2,7 @@
 
 use crate::command::Report;
 use crate::given_up::GivenUp;
-use crate::group::{GroupRef, Role};
+use crate::group::{GroupRef, MemberRole};
 use crate::recovery_source::RecoverySource;
 use ids::{Incarnation, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,6 @@ impl GroupReport {
     /// have ended.
     pub fn is_settling(&self) -> bool {
         let mut members = self.report.members.iter();
-        self.is_changing || members.any(|member| member.role == Role::Learner)
+        self.is_changing || members.any(|member| member.role == MemberRole::Learner)
     }
 }

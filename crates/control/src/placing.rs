@@ -1,12 +1,12 @@
 //! From nodes to targets: when, and for whom, the ring is asked.
 
-use crate::command::{Command, Target};
+use crate::command::{MetaCommand, Target};
 use crate::group::GroupRef;
 use crate::observations::Observations;
 use crate::reconciler::Pace;
 use crate::state::State;
 use ids::{GroupCount, NodeId};
-use ring::{Member, Placement};
+use ring::{Placement, RingNode};
 use std::collections::BTreeSet;
 
 /// From so many nodes on the meta group has three voters.
@@ -16,16 +16,16 @@ const META_THREE: usize = 3;
 const META_FIVE: usize = 5;
 
 /// The command that places the groups anew, if the nodes are others than those for which they were placed.
-pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -> Option<Command> {
+pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -> Option<MetaCommand> {
     let count = state.group_count()?;
     let wanted = state.replicas_wanted();
     let nodes = fit(state, observations, pace);
     if nodes == state.placed_for && wanted == state.placed_factor {
         return None;
     }
-    let members: Vec<Member<'_>> = nodes
+    let members: Vec<RingNode<'_>> = nodes
         .iter()
-        .map(|&node| Member {
+        .map(|&node| RingNode {
             node,
             zone: &state.nodes[&node].announcement.zone,
         })
@@ -36,7 +36,7 @@ pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -
         let group = &state.groups[&target.group];
         group.targets != target.nodes || group.leader_target != target.leader
     });
-    Some(Command::Place {
+    Some(MetaCommand::Place {
         members: nodes.into_iter().collect(),
         factor: wanted,
         targets,
@@ -74,7 +74,7 @@ fn fit(state: &State, observations: &Observations, pace: &Pace) -> BTreeSet<Node
     fit
 }
 
-fn targets_of_data(state: &State, members: &[Member<'_>], count: GroupCount, rf: usize) -> Vec<Target> {
+fn targets_of_data(state: &State, members: &[RingNode<'_>], count: GroupCount, rf: usize) -> Vec<Target> {
     let data = || count.iter().map(|group| &state.groups[&GroupRef::Data(group)]);
     let previous = Placement(data().map(|group| group.targets.clone()).collect());
     let leading: Vec<Option<NodeId>> = data().map(|group| group.leader_target).collect();
@@ -89,7 +89,7 @@ fn targets_of_data(state: &State, members: &[Member<'_>], count: GroupCount, rf:
     targets.collect()
 }
 
-fn target_of_meta(state: &State, members: &[Member<'_>]) -> Target {
+fn target_of_meta(state: &State, members: &[RingNode<'_>]) -> Target {
     let voters = match members.len() {
         0..META_THREE => 1,
         META_THREE..META_FIVE => 3,

@@ -28,14 +28,14 @@
 //! Draining is this with a node that is leaving; replacing is this with one that was silent for long. It is the pace alone
 //! that keeps all this from the way of clients.
 
-use crate::command::{Command, Report};
+use crate::command::{MetaCommand, Report};
 use crate::given_up::GivenUp;
-use crate::group::{Group, GroupRef, Member, Role, majority};
+use crate::group::{Group, GroupMember, GroupRef, MemberRole, majority};
 use crate::observations::{GroupReport, Observations};
 use crate::placing::placing;
 use crate::recovery_source::RecoverySource;
 use crate::state::State;
-use crate::step::{Order, Step};
+use crate::step::{Order, ReconcileStep};
 use ids::{Incarnation, NodeId};
 use mutations::Mutation;
 use std::collections::BTreeMap;
@@ -72,19 +72,19 @@ impl Default for Pace {
 }
 
 /// The next steps. They may all be taken at once, in any order, or not at all.
-pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Step> {
+pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<ReconcileStep> {
     let mut steps = Vec::new();
     // Targets that are about to change are not worth a move.
     let placing = placing(state, observations, pace);
     let is_settled = placing.is_none();
-    steps.extend(placing.map(Step::Propose));
+    steps.extend(placing.map(ReconcileStep::Propose));
     steps.extend(fences(state, observations, pace));
     steps.extend(given_up(state, observations));
     steps.extend(replaced(state, observations, pace));
     // As soon as every node can follow newer rules: those that are away too, since they come back with the build they had.
     let to = state.semantics_possible();
     if to > state.semantics {
-        steps.push(Step::Propose(Command::RaiseSemantics { to }));
+        steps.push(ReconcileStep::Propose(MetaCommand::RaiseSemantics { to }));
     }
     let mut look = Look {
         state,
@@ -109,7 +109,7 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Ste
         let Some(seen) = seen else {
             let next = look.unreported(name, group);
             let next = next.or_else(|| look.beginning_anew(name, group));
-            steps.extend(next.map(Step::Propose));
+            steps.extend(next.map(ReconcileStep::Propose));
             continue;
         };
         let report = &seen.report;
@@ -132,19 +132,19 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Ste
         }
     }
     if !reports.is_empty() {
-        steps.push(Step::Propose(Command::Report { reports }));
+        steps.push(ReconcileStep::Propose(MetaCommand::Report { reports }));
     }
     steps
 }
 
 /// Starts of nodes that are replaced are dead: until then groups keep what their gateways have not acknowledged. A node that
 /// was only out of reach has to start again.
-fn fences(state: &State, observations: &Observations, pace: &Pace) -> Vec<Step> {
+fn fences(state: &State, observations: &Observations, pace: &Pace) -> Vec<ReconcileStep> {
     let away = state.nodes.iter().filter(|(id, node)| {
         let silence = observations.silence.get(id);
         !node.is_fenced && silence.is_some_and(|&silent| silent >= pace.replace_after)
     });
-    away.map(|(_, node)| Step::Propose(Command::Fence { boot: node.boot }))
+    away.map(|(_, node)| ReconcileStep::Propose(MetaCommand::Fence { boot: node.boot }))
         .collect()
 }
 
@@ -152,7 +152,7 @@ fn fences(state: &State, observations: &Observations, pace: &Pace) -> Vec<Step> 
 /// and when no group has anything of it any more it is no node. So a machine that comes back again and again without its
 /// directory leaves no voters behind that never answer. Nor was anybody ever there who has joined at the address of a node that is
 /// heard: a request was held up, and its process had ended.
-fn replaced(state: &State, observations: &Observations, pace: &Pace) -> Vec<Step> {
+fn replaced(state: &State, observations: &Observations, pace: &Pace) -> Vec<ReconcileStep> {
     let is_away = |id: &NodeId| {
         let silence = observations.silence.get(id);
         silence.is_some_and(|&silent| silent >= pace.away_after)
@@ -181,16 +181,16 @@ fn replaced(state: &State, observations: &Observations, pace: &Pace) -> Vec<Step
         let boot = state.nodes[&id].boot;
         let is_needed = state.groups.values().any(|group| group.involves(id));
         if !state.nodes[&id].is_fenced || state.groups.values().any(holds) {
-            state.can_spare(id).then_some(Command::Gone { boot })
+            state.can_spare(id).then_some(MetaCommand::Gone { boot })
         } else {
-            (!is_needed).then_some(Command::Remove { node: id })
+            (!is_needed).then_some(MetaCommand::Remove { node: id })
         }
     });
-    steps.map(Step::Propose).collect()
+    steps.map(ReconcileStep::Propose).collect()
 }
 
 /// Replicas that were given up have no memory any more. Several nodes may say it of the same one.
-fn given_up(state: &State, observations: &Observations) -> Vec<Step> {
+fn given_up(state: &State, observations: &Observations) -> Vec<ReconcileStep> {
     let mut named = observations.given_up.clone();
     named.sort_unstable();
     named.dedup();
@@ -202,7 +202,7 @@ fn given_up(state: &State, observations: &Observations) -> Vec<Step> {
         is_there && group.is_some_and(|group| group.has_majority_without(given_up.incarnation))
     };
     let propose = |given_up: GivenUp| {
-        Step::Propose(Command::GiveUp {
+        ReconcileStep::Propose(MetaCommand::GiveUp {
             group: GroupRef::Data(given_up.group),
             node: given_up.node,
             incarnation: given_up.incarnation,
@@ -246,7 +246,7 @@ impl Look<'_> {
                 seen.is_some_and(|seen| seen.is_light),
             );
             let learners = group.members.iter().filter(|member| {
-                member.role == Role::Learner
+                member.role == MemberRole::Learner
                     && !caught_up.is_some_and(|caught_up| caught_up.contains(&member.incarnation))
             });
             let expected = group.expected.iter().map(|expected| expected.node);
@@ -281,7 +281,7 @@ impl Look<'_> {
         silence.is_some_and(|&silence| silence < self.pace.away_after)
     }
 
-    fn is_live(&self, group: &Group, member: &Member) -> bool {
+    fn is_live(&self, group: &Group, member: &GroupMember) -> bool {
         self.is_there(member.node) && !group.is_lost(member.incarnation)
     }
 
@@ -297,9 +297,9 @@ impl Look<'_> {
         group: &Group,
         seen: &GroupReport,
         is_settled: bool,
-    ) -> Option<Vec<Step>> {
+    ) -> Option<Vec<ReconcileStep>> {
         let step = |order| {
-            Some(vec![Step::Order {
+            Some(vec![ReconcileStep::Order {
                 group: name,
                 generation: group.generation,
                 index: group.index,
@@ -310,7 +310,7 @@ impl Look<'_> {
             return None;
         }
         let is_target = |node: NodeId| group.targets.contains(&node);
-        let remove = |member: &Member| Order::Change {
+        let remove = |member: &GroupMember| Order::Change {
             promote: Vec::new(),
             remove: vec![member.incarnation],
         };
@@ -324,7 +324,10 @@ impl Look<'_> {
         if !is_settled {
             return None;
         }
-        let mut learners = group.members.iter().filter(|member| member.role == Role::Learner);
+        let mut learners = group
+            .members
+            .iter()
+            .filter(|member| member.role == MemberRole::Learner);
         if let Some(stray) = learners.find(|member| !is_target(member.node)) {
             return step(remove(stray));
         }
@@ -339,10 +342,11 @@ impl Look<'_> {
         if !group.targets.iter().all(|&node| votes(node)) {
             return None;
         }
-        let mut superfluous: Vec<&Member> = group.voters().filter(|voter| !is_target(voter.node)).collect();
+        let mut superfluous: Vec<&GroupMember> =
+            group.voters().filter(|voter| !is_target(voter.node)).collect();
         // Those that are away first: who is there may be needed.
         superfluous.sort_by_key(|voter| self.is_live(group, voter));
-        let leads = |voter: &&&Member| voter.node == seen.report.leader;
+        let leads = |voter: &&&GroupMember| voter.node == seen.report.leader;
         if let Some(voter) = superfluous.iter().find(|voter| !leads(voter)) {
             let is_safe =
                 !self.is_stuck(group, &[], &[voter.incarnation]) && self.can_do_without(group, voter);
@@ -368,7 +372,7 @@ impl Look<'_> {
 
     /// Whether the group can bear a loss without this voter, if it can with it and is to in the end: a node may have died without
     /// having been missed yet.
-    fn can_do_without(&self, group: &Group, voter: &Member) -> bool {
+    fn can_do_without(&self, group: &Group, voter: &GroupMember) -> bool {
         let mut without = group.clone();
         without
             .members
@@ -379,7 +383,7 @@ impl Look<'_> {
 
     /// Whether there is no majority that could make this change, or none behind it.
     fn is_stuck(&self, group: &Group, promote: &[Incarnation], remove: &[Incarnation]) -> bool {
-        let before: Vec<&Member> = group.voters().collect();
+        let before: Vec<&GroupMember> = group.voters().collect();
         let promoted = group
             .members
             .iter()
@@ -387,7 +391,7 @@ impl Look<'_> {
         let stay = group
             .voters()
             .filter(|member| !remove.contains(&member.incarnation));
-        let behind: Vec<&Member> = stay.chain(promoted).collect();
+        let behind: Vec<&GroupMember> = stay.chain(promoted).collect();
         [before, behind].iter().any(|voters| {
             let live = voters.iter().filter(|voter| self.is_live(group, voter)).count();
             live < majority(voters.len())
@@ -397,7 +401,7 @@ impl Look<'_> {
     /// What those who are left of a group have applied as its configuration, if it is a later one than was reported and too few
     /// of its voters have their memory. What was applied was committed, so the latest place tells what is true; and if one is
     /// later than the report, one of a majority of the voters that were reported has applied it, or applies it and leads no more.
-    fn unreported(&self, name: GroupRef, group: &Group) -> Option<Command> {
+    fn unreported(&self, name: GroupRef, group: &Group) -> Option<MetaCommand> {
         let GroupRef::Data(number) = name else {
             return None;
         };
@@ -412,7 +416,7 @@ impl Look<'_> {
             applied.map(|configuration| configuration.index)
         });
         let configuration = latest?.standstill(group)?;
-        (!mutations::is(Mutation::UnreportedPassedOver)).then_some(Command::Unreported {
+        (!mutations::is(Mutation::UnreportedPassedOver)).then_some(MetaCommand::Unreported {
             group: name,
             generation: group.generation,
             configuration,
@@ -425,14 +429,14 @@ impl Look<'_> {
     /// acknowledged, one of the others has, and the best log of all of them has it. What a voter alone has acknowledged and
     /// told nobody is lost with its memory, whatever is done. Of more voters a majority is left, or only an operator can tell
     /// what may be lost.
-    fn beginning_anew(&self, name: GroupRef, group: &Group) -> Option<Command> {
+    fn beginning_anew(&self, name: GroupRef, group: &Group) -> Option<MetaCommand> {
         let GroupRef::Data(number) = name else {
             return None;
         };
         if group.voters().count() > 2 || group.is_unheard {
             return None;
         }
-        let is_lost = |member: &&Member| group.is_lost(member.incarnation);
+        let is_lost = |member: &&GroupMember| group.is_lost(member.incarnation);
         let mut lost_voters = group.voters().filter(is_lost);
         let (Some(lost), None) = (lost_voters.next(), lost_voters.next()) else {
             return None;
@@ -471,7 +475,7 @@ impl Look<'_> {
         if group.lost.len() > 1 && !has_nothing {
             return None;
         }
-        Some(Command::Recover {
+        Some(MetaCommand::Recover {
             group: name,
             node: best.node,
             recovery_source: (!has_nothing).then_some(best.incarnation),
@@ -479,7 +483,7 @@ impl Look<'_> {
     }
 
     /// A learner for a target that has nothing. A group takes one in at a time; the replicas of several are made at once.
-    fn fill(&mut self, name: GroupRef, group: &Group, seen: &GroupReport) -> Vec<Step> {
+    fn fill(&mut self, name: GroupRef, group: &Group, seen: &GroupReport) -> Vec<ReconcileStep> {
         let mut made = Vec::new();
         for &node in &group.targets {
             if group.member_on(node).is_some() || !self.is_there(node) {
@@ -490,7 +494,7 @@ impl Look<'_> {
                     node,
                     incarnation: expected.incarnation,
                 };
-                return vec![Step::Order {
+                return vec![ReconcileStep::Order {
                     group: name,
                     generation: group.generation,
                     index: group.index,
@@ -499,7 +503,10 @@ impl Look<'_> {
             }
             if self.has_room(node, seen.is_light) {
                 self.add_learner(node, seen.is_light);
-                made.push(Step::Propose(Command::AddReplica { group: name, node }));
+                made.push(ReconcileStep::Propose(MetaCommand::AddReplica {
+                    group: name,
+                    node,
+                }));
             }
         }
         made
@@ -507,17 +514,17 @@ impl Look<'_> {
 
     /// Learners that become voters, each in the place of a superfluous one as long as there are such.
     fn promotion(&self, group: &Group, seen: &GroupReport) -> Option<Order> {
-        let ready: Vec<&Member> = group
+        let ready: Vec<&GroupMember> = group
             .members
             .iter()
             .filter(|member| {
-                member.role == Role::Learner
+                member.role == MemberRole::Learner
                     && self.is_live(group, member)
                     && seen.caught_up.contains(&member.incarnation)
             })
             .collect();
         let first = ready.first()?.incarnation;
-        let voters: Vec<&Member> = group.voters().collect();
+        let voters: Vec<&GroupMember> = group.voters().collect();
         // The one that is away goes first: it may be why there is somebody new.
         let superfluous = voters
             .iter()

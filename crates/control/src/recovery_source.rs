@@ -5,7 +5,7 @@
 //! where nothing can be lost by that (`reconciler.rs`). Of a group that is led only that is spoken of which nodes keep from
 //! before it began anew.
 
-use crate::group::{Group, Member, Role};
+use crate::group::{Group, GroupMember, MemberRole};
 use crate::wire::wire_struct;
 use consensus::{Index, Term};
 use ids::{GroupId, Incarnation, NodeId};
@@ -19,7 +19,7 @@ pub struct Configuration {
     /// The place, as in [`Report::index`](crate::Report).
     pub index: u64,
     /// The members. During a joint change those who vote in one of its halves are voters, and all others learners.
-    pub members: Vec<Member>,
+    pub members: Vec<GroupMember>,
 }
 
 wire_struct!(Configuration { index, members });
@@ -74,8 +74,8 @@ impl RecoverySource {
             let mut voted = will_vote.clone();
             for member in &mut voted.members {
                 member.role = match self.outgoing.contains(&member.incarnation) {
-                    true => Role::Voter,
-                    false => Role::Learner,
+                    true => MemberRole::Voter,
+                    false => MemberRole::Learner,
                 };
             }
             voted
@@ -87,12 +87,12 @@ impl RecoverySource {
     }
 
     /// Those who vote in either half of a joint change that has not ended, as far as this replica knows and was reported.
-    pub(crate) fn joint_voters(&self, group: &Group) -> impl Iterator<Item = &Member> {
+    pub(crate) fn joint_voters(&self, group: &Group) -> impl Iterator<Item = &GroupMember> {
         let applied = self.unreported.iter();
         let joint = applied.filter(|applied| !self.outgoing.is_empty() && applied.index >= group.index);
         joint
             .flat_map(|joint| &joint.members)
-            .filter(|member| member.role == Role::Voter || self.outgoing.contains(&member.incarnation))
+            .filter(|member| member.role == MemberRole::Voter || self.outgoing.contains(&member.incarnation))
     }
 
     /// The configuration that it has applied, if it is a later one than was reported.

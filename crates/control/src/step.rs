@@ -1,14 +1,14 @@
 //! What is to be done next.
 
-use crate::command::Command;
+use crate::command::MetaCommand;
 use crate::group::GroupRef;
 use ids::{Incarnation, NodeId};
 
 /// One step.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum ReconcileStep {
     /// Propose this to the meta group.
-    Propose(Command),
+    Propose(MetaCommand),
     /// Ask a group's leader for this. If it is lost, or asked twice, nothing is: the next look says what is still to be done.
     Order {
         /// Which group.

@@ -2,7 +2,8 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Command, Factor, GroupRef, Member, MetaMessage, Report, Role, RoutingMap, State, Target,
+    Announcement, Factor, GroupMember, GroupRef, MemberRole, MetaCommand, MetaMessage, Report, RoutingMap,
+    State, Target,
 };
 use ids::{Boot, ClusterId, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use std::fmt::Write;
@@ -21,24 +22,24 @@ fn announcement() -> Announcement {
     }
 }
 
-fn commands() -> Vec<(&'static str, Command)> {
+fn commands() -> Vec<(&'static str, MetaCommand)> {
     let group = GroupRef::Data(GroupId::new(1));
     let report = Report {
         group,
         generation: 0,
         term: 6,
         index: 300,
-        members: vec![Member {
+        members: vec![GroupMember {
             incarnation: Incarnation(4),
             node: NodeId(1),
-            role: Role::Voter,
+            role: MemberRole::Voter,
         }],
         leader: NodeId(1),
     };
     vec![
         (
             "create",
-            Command::Create {
+            MetaCommand::Create {
                 cluster: ClusterId(9),
                 token: Token(1),
                 groups: Groups::with_default_partitions(GroupCount::new(2).expect("few groups")),
@@ -49,21 +50,21 @@ fn commands() -> Vec<(&'static str, Command)> {
         ),
         (
             "join",
-            Command::Join {
+            MetaCommand::Join {
                 token: Token(2),
                 announcement: announcement(),
             },
         ),
-        ("fence", Command::Fence { boot: Boot(1_000) }),
+        ("fence", MetaCommand::Fence { boot: Boot(1_000) }),
         (
             "report",
-            Command::Report {
+            MetaCommand::Report {
                 reports: vec![report],
             },
         ),
         (
             "place",
-            Command::Place {
+            MetaCommand::Place {
                 members: vec![NodeId(1)],
                 factor: 1,
                 targets: vec![Target {
@@ -75,7 +76,7 @@ fn commands() -> Vec<(&'static str, Command)> {
         ),
         (
             "set",
-            Command::Set {
+            MetaCommand::Set {
                 name: "maxmemory".into(),
                 value: "1gb".into(),
             },

@@ -7,12 +7,12 @@
 )]
 
 use bytes::Bytes;
-use consensus::{Entry, HardState, Index, Payload, SnapshotPoint, Term, Times};
+use consensus::{HardState, Index, LogEntry, Payload, SnapshotPoint, Term, Times};
 use control::{
-    Announcement, Beginning, Command, Configuration, Contact, Factor, Failure, GivenUp, GroupRef,
-    GroupReport, Instruction, Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome,
-    Pace, Persist, Record, RecoveredMeta, RecoverySource, Refusal, Report, Restored, Role, RoutingMap,
-    Standing, State, Target, majority,
+    Announcement, Beginning, Configuration, Contact, Factor, Failure, GivenUp, GroupMember, GroupRef,
+    GroupReport, Instruction, MemberRole, Meta, MetaCommand, MetaConfig, MetaEffects, MetaMessage,
+    MetaOutcome, MetaRefusal, MetaWrite, Notice, Order, Pace, Record, RecoveredMeta, RecoverySource, Report,
+    Restored, RoutingMap, Standing, State, Target, majority,
 };
 use ids::{
     Boot, ClusterId, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token,
@@ -28,7 +28,7 @@ const STEP: Duration = Duration::from_millis(5);
 struct Disk {
     hard_state: HardState,
     snapshot: Option<(SnapshotPoint, Vec<u8>)>,
-    entries: Vec<Entry>,
+    entries: Vec<LogEntry>,
     exists: bool,
 }
 
@@ -105,7 +105,7 @@ impl Disk {
 struct Machine {
     meta: Option<Meta>,
     disk: Disk,
-    writing: VecDeque<(Monotonic, Persist)>,
+    writing: VecDeque<(Monotonic, MetaWrite)>,
     node: Option<NodeId>,
     boot: Option<Boot>,
     map: Option<Arc<RoutingMap>>,
@@ -113,7 +113,7 @@ struct Machine {
     starts: u64,
     introducer: usize,
     notices: Vec<Notice>,
-    outcomes: BTreeMap<u64, Result<Outcome, Failure>>,
+    outcomes: BTreeMap<u64, Result<MetaOutcome, Failure>>,
     settings: BTreeMap<String, String>,
 }
 
@@ -121,7 +121,7 @@ struct ModelGroup {
     generation: u64,
     term: u64,
     index: u64,
-    members: Vec<Member>,
+    members: Vec<GroupMember>,
     leader: Option<NodeId>,
     filled: BTreeSet<Incarnation>,
 }
@@ -416,10 +416,10 @@ impl World {
                 assert_ne!(replica.beginning, Beginning::Kept, "nothing is kept here");
                 machine.memory.insert((replica.group, replica.incarnation));
                 if replica.beginning == Beginning::BootstrapReplica {
-                    let members = vec![Member {
+                    let members = vec![GroupMember {
                         incarnation: replica.incarnation,
                         node: started.node,
-                        role: Role::Voter,
+                        role: MemberRole::Voter,
                     }];
                     let group = ModelGroup {
                         generation: replica.generation,
@@ -461,16 +461,16 @@ impl World {
             return;
         }
         match &instruction.order {
-            Order::AddLearner { node, incarnation } => group.members.push(Member {
+            Order::AddLearner { node, incarnation } => group.members.push(GroupMember {
                 incarnation: *incarnation,
                 node: *node,
-                role: Role::Learner,
+                role: MemberRole::Learner,
             }),
             Order::Change { promote, remove } => {
                 for member in &mut group.members {
                     if promote.contains(&member.incarnation) {
                         assert!(group.filled.contains(&member.incarnation), "it is not filled");
-                        member.role = Role::Voter;
+                        member.role = MemberRole::Voter;
                     }
                 }
                 group
@@ -487,7 +487,7 @@ impl World {
         group.index += 1;
     }
 
-    fn has_memory(&self, name: GroupRef, member: &Member) -> bool {
+    fn has_memory(&self, name: GroupRef, member: &GroupMember) -> bool {
         let mut machines = self.machines.iter();
         machines.any(|machine| {
             machine.node == Some(member.node) && machine.memory.contains(&(name, member.incarnation))
@@ -514,12 +514,12 @@ impl World {
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();
         for name in names {
             let members = self.groups[&name].members.clone();
-            let live: Vec<Member> = members
+            let live: Vec<GroupMember> = members
                 .iter()
                 .copied()
                 .filter(|member| self.has_memory(name, member))
                 .collect();
-            let is_voter = |member: &&Member| member.role == Role::Voter;
+            let is_voter = |member: &&GroupMember| member.role == MemberRole::Voter;
             let voters: Vec<NodeId> = live.iter().filter(is_voter).map(|voter| voter.node).collect();
             let can_lead = voters.len() >= majority(members.iter().filter(is_voter).count());
             let group = self.groups.get_mut(&name).unwrap();
@@ -531,7 +531,7 @@ impl World {
                 group.term += 1;
             }
             for member in live {
-                if can_lead && (member.role == Role::Voter || self.prng.below(3) == 0) {
+                if can_lead && (member.role == MemberRole::Voter || self.prng.below(3) == 0) {
                     group.filled.insert(member.incarnation);
                 }
             }
@@ -679,12 +679,19 @@ fn the_first_node_starts_alone() {
         world.machines[0].boot.is_some()
     });
     world.settle(1, 1);
-    let id = world.machines[0].meta.as_mut().unwrap().propose(Command::Set {
-        name: "maxmemory".into(),
-        value: "1gb".into(),
-    });
+    let id = world.machines[0]
+        .meta
+        .as_mut()
+        .unwrap()
+        .propose(MetaCommand::Set {
+            name: "maxmemory".into(),
+            value: "1gb".into(),
+        });
     world.run_for(Duration::from_millis(100));
-    assert_eq!(world.machines[0].outcomes[&id], Ok(Outcome::Set { version: 1 }));
+    assert_eq!(
+        world.machines[0].outcomes[&id],
+        Ok(MetaOutcome::Set { version: 1 })
+    );
     assert_eq!(world.machines[0].settings["maxmemory"], "1gb");
     let epoch = world.state().unwrap().epoch();
     world.crash(0);
@@ -729,13 +736,13 @@ fn the_leader_of_the_meta_group_dies_and_another_goes_on() {
             .meta
             .as_mut()
             .unwrap()
-            .propose(Command::Set {
+            .propose(MetaCommand::Set {
                 name: "a".into(),
                 value: "b".into(),
             });
         world.run_for(Duration::from_secs(2));
         let outcome = &world.machines[other].outcomes[&id];
-        assert!(matches!(outcome, Ok(Outcome::Set { .. })), "{outcome:?}");
+        assert!(matches!(outcome, Ok(MetaOutcome::Set { .. })), "{outcome:?}");
         world.boot(leader);
         world.settle(3, 3);
         let node = world.machines[leader].node.unwrap();
@@ -793,7 +800,7 @@ fn a_node_that_gives_a_replica_up_is_given_another_one_which_is_filled() {
         let has_another = |world: &World| {
             let group = &world.state().expect("there is a leader").groups()[&name];
             let member = group.member_on(node);
-            member.is_some_and(|member| member.incarnation != before && member.role == Role::Voter)
+            member.is_some_and(|member| member.incarnation != before && member.role == MemberRole::Voter)
         };
         world.run_until("another one votes", Duration::from_secs(60), has_another);
         world.settle(3, 3);
@@ -839,7 +846,7 @@ fn everything_is_restarted_from_disk() {
     for &group in groups.iter().filter(|group| **group != GroupRef::Meta) {
         let meta = world.machines[3].meta.as_mut().unwrap();
         let node = meta.map().unwrap().route(group).unwrap().leader.unwrap();
-        let id = meta.propose(Command::Recover {
+        let id = meta.propose(MetaCommand::Recover {
             group,
             node,
             recovery_source: None,
@@ -847,7 +854,7 @@ fn everything_is_restarted_from_disk() {
         world.run_until("it is recovered", Duration::from_secs(5), |world| {
             world.machines[3].outcomes.contains_key(&id)
         });
-        let Ok(Outcome::Replica(replica)) = world.machines[3].outcomes[&id] else {
+        let Ok(MetaOutcome::Replica(replica)) = world.machines[3].outcomes[&id] else {
             panic!("{:?}", world.machines[3].outcomes[&id]);
         };
         assert_eq!(replica.generation, 1, "it began anew once");
@@ -855,10 +862,10 @@ fn everything_is_restarted_from_disk() {
             generation: replica.generation,
             term: 1,
             index: 1,
-            members: vec![Member {
+            members: vec![GroupMember {
                 incarnation: replica.incarnation,
                 node,
-                role: Role::Voter,
+                role: MemberRole::Voter,
             }],
             leader: Some(node),
             filled: [replica.incarnation].into(),
@@ -891,7 +898,7 @@ fn a_group_that_is_led_in_a_configuration_that_was_not_reported_does_not_begin_a
     });
     let asked = world.leader().unwrap();
     let meta = world.machines[asked].meta.as_mut().unwrap();
-    let id = meta.propose(Command::Recover {
+    let id = meta.propose(MetaCommand::Recover {
         group,
         node: leader,
         recovery_source: None,
@@ -903,7 +910,7 @@ fn a_group_that_is_led_in_a_configuration_that_was_not_reported_does_not_begin_a
     });
     assert_eq!(
         world.machines[asked].outcomes[&id],
-        Err(Failure::Refused(Refusal::NotNeeded))
+        Err(Failure::Refused(MetaRefusal::NotNeeded))
     );
     assert_eq!(world.state().unwrap().groups()[&group].generation, 0);
 }
@@ -929,7 +936,7 @@ fn a_group_that_died_amid_a_joint_change_begins_anew_when_the_voters_of_both_hal
         nodes(&[0, 1, 2, 3]),
         nodes(&[first, voters[1], newcomer, voters[2]]),
     );
-    let place = Command::Place {
+    let place = MetaCommand::Place {
         members: all,
         factor: 3,
         targets: vec![Target {
@@ -955,10 +962,10 @@ fn a_group_that_died_amid_a_joint_change_begins_anew_when_the_voters_of_both_hal
         state.is_some_and(|state| state.groups()[&group].lost.len() == 2)
     });
     let known = world.state().expect("there is a leader").groups()[&group].clone();
-    let swapped = |member: &Member| Member {
+    let swapped = |member: &GroupMember| GroupMember {
         role: match member.node == wanted[3] {
-            true => Role::Learner,
-            false => Role::Voter,
+            true => MemberRole::Learner,
+            false => MemberRole::Voter,
         },
         ..*member
     };
@@ -982,7 +989,7 @@ fn a_group_that_died_amid_a_joint_change_begins_anew_when_the_voters_of_both_hal
         }
     };
     let (one, other) = (source(first, 70), source(newcomer, 71));
-    let recover = Command::Recover {
+    let recover = MetaCommand::Recover {
         group,
         node: one.node,
         recovery_source: Some(one.incarnation),
@@ -999,7 +1006,7 @@ fn a_group_that_died_amid_a_joint_change_begins_anew_when_the_voters_of_both_hal
         world.machines[first].outcomes.contains_key(&id)
     });
     let outcome = &world.machines[first].outcomes[&id];
-    assert!(matches!(outcome, Ok(Outcome::Replica(_))), "{outcome:?}");
+    assert!(matches!(outcome, Ok(MetaOutcome::Replica(_))), "{outcome:?}");
 }
 
 #[test]
@@ -1011,7 +1018,7 @@ fn what_was_acknowledged_is_there_when_every_process_died_at_once() {
             let asked = world.prng.below(3) as usize;
             let meta = world.machines[asked].meta.as_mut().unwrap();
             let value = format!("{number:02}");
-            let id = meta.propose(Command::Set {
+            let id = meta.propose(MetaCommand::Set {
                 name: "a".into(),
                 value: value.clone(),
             });
@@ -1044,10 +1051,14 @@ fn a_lost_majority_says_so_and_proposals_do_not_wait_for_ever() {
     world.run_for(Duration::from_secs(8));
     assert!(world.leader().is_none());
     assert_eq!(world.machines[rest].notices.last(), Some(&Notice::Leaderless));
-    let id = world.machines[rest].meta.as_mut().unwrap().propose(Command::Set {
-        name: "a".into(),
-        value: "b".into(),
-    });
+    let id = world.machines[rest]
+        .meta
+        .as_mut()
+        .unwrap()
+        .propose(MetaCommand::Set {
+            name: "a".into(),
+            value: "b".into(),
+        });
     world.run_for(Duration::from_secs(31));
     assert_eq!(world.machines[rest].outcomes[&id], Err(Failure::Unknown));
     let other = (rest + 1) % 3;
@@ -1125,7 +1136,7 @@ fn a_node_joins_at_the_address_of_one_that_has_ended_and_not_of_one_that_is_ther
     let node = world.machines[old].node.unwrap();
     world.on_links(Some(node), true);
     let twin = world.join_at(old, leader);
-    let refusal = Refusal::Taken;
+    let refusal = MetaRefusal::Taken;
     world.run_until("it is refused", Duration::from_secs(5), |world| {
         let notices = &world.machines[twin].notices;
         notices.contains(&Notice::StartRefused { refusal })
@@ -1153,30 +1164,33 @@ fn a_node_that_is_emptied_and_removed_learns_it() {
     let leader = world.leader().unwrap();
     let gone = (leader + 1) % 4;
     let node = world.machines[gone].node.unwrap();
-    let propose = |world: &mut World, command: Command| {
+    let propose = |world: &mut World, command: MetaCommand| {
         let id = world.machines[leader].meta.as_mut().unwrap().propose(command);
         world.run_until("it is answered", Duration::from_secs(5), |world| {
             world.machines[leader].outcomes.contains_key(&id)
         });
         world.machines[leader].outcomes[&id].clone()
     };
-    let leave = Command::SetLeaving {
+    let leave = MetaCommand::SetLeaving {
         node,
         is_leaving: true,
     };
-    assert_eq!(propose(&mut world, leave), Ok(Outcome::Done));
+    assert_eq!(propose(&mut world, leave), Ok(MetaOutcome::Done));
     world.run_until("it is empty", Duration::from_secs(60), |world| {
         let state = world.state();
         state.is_some_and(|state| !state.groups().values().any(|group| group.involves(node)))
     });
-    assert_eq!(propose(&mut world, Command::Remove { node }), Ok(Outcome::Done));
+    assert_eq!(
+        propose(&mut world, MetaCommand::Remove { node }),
+        Ok(MetaOutcome::Done)
+    );
     world.run_for(Duration::from_secs(3));
     assert!(world.machines[gone].notices.contains(&Notice::Removed));
     assert!(!world.machines[gone].meta.as_ref().unwrap().has_seat());
     assert!(!world.machines[gone].disk.exists, "its log is gone");
     assert_eq!(
-        propose(&mut world, Command::Remove { node }),
-        Err(Failure::Refused(Refusal::Unknown))
+        propose(&mut world, MetaCommand::Remove { node }),
+        Err(Failure::Refused(MetaRefusal::Unknown))
     );
     world.crash(gone);
     world.boot(gone);
@@ -1240,7 +1254,7 @@ fn one_recovery_source_makes_the_meta_group_anew_and_others_join_it() {
 fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_and_takes_nothing_for_lost() {
     let mut world = World::cluster(35, 3);
     let old = world.machines[0].disk.clone();
-    let members = |world: &World| -> BTreeMap<GroupRef, Vec<Member>> {
+    let members = |world: &World| -> BTreeMap<GroupRef, Vec<GroupMember>> {
         let data = world.groups.iter().filter(|(name, _)| **name != GroupRef::Meta);
         data.map(|(&name, group)| (name, group.members.clone())).collect()
     };
@@ -1271,7 +1285,9 @@ fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_an
             let group = &world.groups[&name];
             let mut members = group.members.iter();
             members.any(|member| {
-                member.node == node && member.incarnation != replica.incarnation && member.role == Role::Voter
+                member.node == node
+                    && member.incarnation != replica.incarnation
+                    && member.role == MemberRole::Voter
             })
         });
     }
@@ -1318,7 +1334,7 @@ fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_an
             .expect("three on three nodes");
         (name, own.incarnation)
     });
-    let boot = Command::Boot {
+    let boot = MetaCommand::Boot {
         node,
         token: Token(1),
         announcement: announcement(1),
@@ -1327,7 +1343,7 @@ fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_an
     };
     let meta = world.machines[0].meta.as_ref();
     let mut state = meta.and_then(Meta::state).expect("it leads").clone();
-    let Ok(Outcome::Started { replicas, .. }) = state.apply(&boot) else {
+    let Ok(MetaOutcome::Started { replicas, .. }) = state.apply(&boot) else {
         panic!("it is a node")
     };
     let kept = replicas
@@ -1344,14 +1360,14 @@ fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_an
         members: members.clone(),
         leader: node,
     });
-    let reports = Command::Report {
+    let reports = MetaCommand::Report {
         reports: reports.collect(),
     };
     let id = world.machines[0].meta.as_mut().expect("it runs").propose(reports);
     world.run_until("it is told of all groups", Duration::from_secs(20), |world| {
         world.machines[0].outcomes.contains_key(&id)
     });
-    assert_eq!(world.machines[0].outcomes[&id], Ok(Outcome::Done));
+    assert_eq!(world.machines[0].outcomes[&id], Ok(MetaOutcome::Done));
     let state = world.machines[0]
         .meta
         .as_ref()
@@ -1478,7 +1494,7 @@ fn rules_are_raised_when_the_last_node_can_follow_them_and_no_older_build_comes_
     world.newest = old;
     let late = world.join(0);
     let refused = Notice::StartRefused {
-        refusal: Refusal::Semantics,
+        refusal: MetaRefusal::Semantics,
     };
     world.run_until("an older build is refused", Duration::from_secs(20), |world| {
         world.machines[late].notices.contains(&refused)
@@ -1536,7 +1552,7 @@ fn a_start_that_is_declared_dead_learns_it() {
         .meta
         .as_mut()
         .unwrap()
-        .propose(Command::Fence { boot });
+        .propose(MetaCommand::Fence { boot });
     world.run_for(Duration::from_secs(3));
     assert!(world.machines[2].notices.contains(&Notice::Fenced));
 }
@@ -1553,7 +1569,7 @@ fn the_log_is_shortened_and_who_was_away_is_given_the_state() {
             .meta
             .as_mut()
             .unwrap()
-            .propose(Command::Set {
+            .propose(MetaCommand::Set {
                 name: "a".into(),
                 value: format!("{number}"),
             });
@@ -1562,7 +1578,7 @@ fn the_log_is_shortened_and_who_was_away_is_given_the_state() {
         }
     }
     let outcome = &world.machines[leader].outcomes[&last];
-    assert!(matches!(outcome, Ok(Outcome::Set { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Ok(MetaOutcome::Set { .. })), "{outcome:?}");
     assert!(
         world.machines[leader].disk.entries.len() < 1_200,
         "the log is kept short"
@@ -1605,7 +1621,7 @@ fn whatever_is_lost_crashes_and_is_cut_off_the_end_is_the_target() {
             let name = format!("round-{round}");
             let asked = world.prng.below(5) as usize;
             let meta = world.machines[asked].meta.as_mut().unwrap();
-            meta.propose(Command::Set {
+            meta.propose(MetaCommand::Set {
                 name,
                 value: "set".into(),
             });
@@ -1654,7 +1670,7 @@ fn what_is_proposed_is_carried_out_once_however_often_it_is_sent() {
             for place in 0..4 {
                 let meta = world.machines[place].meta.as_mut().unwrap();
                 let (name, value) = ("a".into(), format!("{place} {round}"));
-                asked.push((place, meta.propose(Command::Set { name, value })));
+                asked.push((place, meta.propose(MetaCommand::Set { name, value })));
             }
             // One after the other: what waits for long is given up.
             world.run_for(Duration::from_secs(2));
@@ -1667,7 +1683,7 @@ fn what_is_proposed_is_carried_out_once_however_often_it_is_sent() {
         let is_answered = |world: &World, (place, id): &(usize, u64)| {
             let outcome = world.machines[*place].outcomes.get(id);
             assert!(
-                outcome.is_none_or(|outcome| matches!(outcome, Ok(Outcome::Set { .. }))),
+                outcome.is_none_or(|outcome| matches!(outcome, Ok(MetaOutcome::Set { .. }))),
                 "{outcome:?}"
             );
             outcome.is_some()
@@ -1695,15 +1711,15 @@ fn a_quiet_cluster_says_little() {
 #[test]
 fn messages_of_any_bytes_are_read_or_refused() {
     let mut prng = Prng::new(5);
-    let message = MetaMessage::Raft(consensus::Message {
+    let message = MetaMessage::Raft(consensus::RaftMessage {
         from: Incarnation(1),
         to: Incarnation(2),
         term: Term(3),
-        body: consensus::Body::Append {
+        body: consensus::MessageBody::Append {
             log_term: Term(2),
             index: Index(4),
             commit: Index(3),
-            entries: vec![Entry {
+            entries: vec![LogEntry {
                 term: Term(3),
                 index: Index(5),
                 payload: Payload::Data(Bytes::from_static(b"entry")),

@@ -2,9 +2,10 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Beginning, Command, Configuration, Factor, GivenUp, GroupRef, GroupReport, Member,
-    NODES_MAX, Observations, Order, Outcome, Pace, RecoverySource, Refusal, Replica, Report, Role,
-    RoutingMap, SETTINGS_MAX, Standing, State, Step, Target, VALUE_BYTES_MAX, steps,
+    Announcement, AssignedReplica, Beginning, Configuration, Factor, GivenUp, GroupMember, GroupRef,
+    GroupReport, MemberRole, MetaCommand, MetaOutcome, MetaRefusal, NODES_MAX, Observations, Order, Pace,
+    ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX, Standing, State, Target,
+    VALUE_BYTES_MAX, steps,
 };
 use ids::{Boot, ClusterId, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use mutations::Mutation;
@@ -29,8 +30,8 @@ fn announcement() -> Announcement {
     }
 }
 
-fn create(groups: u16) -> Command {
-    Command::Create {
+fn create(groups: u16) -> MetaCommand {
+    MetaCommand::Create {
         cluster: ClusterId(9),
         token: Token(1),
         groups: Groups::with_default_partitions(GroupCount::new(groups).expect("few groups")),
@@ -47,12 +48,12 @@ fn created() -> State {
 }
 
 fn join(state: &mut State, token: u128) -> NodeId {
-    let command = Command::Join {
+    let command = MetaCommand::Join {
         token: Token(token),
         announcement: announcement(),
     };
     match state.apply(&command) {
-        Ok(Outcome::Started { node, .. }) => node,
+        Ok(MetaOutcome::Started { node, .. }) => node,
         other => panic!("{other:?}"),
     }
 }
@@ -62,8 +63,8 @@ fn boot(
     node: u64,
     token: u128,
     kept: Vec<(GroupRef, Incarnation)>,
-) -> (Boot, Vec<Replica>) {
-    let command = Command::Boot {
+) -> (Boot, Vec<AssignedReplica>) {
+    let command = MetaCommand::Boot {
         node: NodeId(node),
         token: Token(token),
         announcement: announcement(),
@@ -71,20 +72,20 @@ fn boot(
         kept,
     };
     match state.apply(&command) {
-        Ok(Outcome::Started { boot, replicas, .. }) => (boot, replicas),
+        Ok(MetaOutcome::Started { boot, replicas, .. }) => (boot, replicas),
         other => panic!("{other:?}"),
     }
 }
 
-fn member(incarnation: u64, node: u64, role: Role) -> Member {
-    Member {
+fn member(incarnation: u64, node: u64, role: MemberRole) -> GroupMember {
+    GroupMember {
         incarnation: Incarnation(incarnation),
         node: NodeId(node),
         role,
     }
 }
 
-fn report(group: GroupRef, index: u64, members: Vec<Member>) -> Command {
+fn report(group: GroupRef, index: u64, members: Vec<GroupMember>) -> MetaCommand {
     let leader = members[0].node;
     let report = Report {
         group,
@@ -94,19 +95,19 @@ fn report(group: GroupRef, index: u64, members: Vec<Member>) -> Command {
         members,
         leader,
     };
-    Command::Report {
+    MetaCommand::Report {
         reports: vec![report],
     }
 }
 
-fn place(group: GroupRef, nodes: &[u64]) -> Command {
+fn place(group: GroupRef, nodes: &[u64]) -> MetaCommand {
     let nodes: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
     let target = Target {
         group,
         leader: Some(nodes[0]),
         nodes,
     };
-    Command::Place {
+    MetaCommand::Place {
         members: Vec::new(),
         factor: 3,
         targets: vec![target],
@@ -116,11 +117,11 @@ fn place(group: GroupRef, nodes: &[u64]) -> Command {
 #[test]
 fn before_there_is_a_cluster_everything_else_is_refused() {
     let mut state = State::default();
-    let join = Command::Join {
+    let join = MetaCommand::Join {
         token: Token(1),
         announcement: announcement(),
     };
-    assert_eq!(state.apply(&join), Err(Refusal::NoCluster));
+    assert_eq!(state.apply(&join), Err(MetaRefusal::NoCluster));
     assert_eq!(state, State::default());
     assert_eq!(State::restore(&state.snapshot()), Ok(state));
 }
@@ -128,11 +129,11 @@ fn before_there_is_a_cluster_everything_else_is_refused() {
 #[test]
 fn the_first_node_founds_all_groups_and_a_cluster_is_created_once() {
     let mut state = State::default();
-    let Ok(Outcome::Started { node, boot, replicas }) = state.apply(&create(2)) else {
+    let Ok(MetaOutcome::Started { node, boot, replicas }) = state.apply(&create(2)) else {
         panic!()
     };
     assert_eq!((node, boot), (NodeId(1), Boot(1)));
-    let found = |group, incarnation| Replica {
+    let found = |group, incarnation| AssignedReplica {
         group,
         generation: 0,
         incarnation: Incarnation(incarnation),
@@ -141,10 +142,10 @@ fn the_first_node_founds_all_groups_and_a_cluster_is_created_once() {
     assert_eq!(replicas, [found(META, 1), found(data(0), 2), found(data(1), 3)]);
     assert_eq!(
         state.apply(&create(2)),
-        Ok(Outcome::Started { node, boot, replicas }),
+        Ok(MetaOutcome::Started { node, boot, replicas }),
         "asked again"
     );
-    let Command::Create {
+    let MetaCommand::Create {
         groups,
         factor,
         semantics,
@@ -154,7 +155,7 @@ fn the_first_node_founds_all_groups_and_a_cluster_is_created_once() {
     else {
         panic!()
     };
-    let other = Command::Create {
+    let other = MetaCommand::Create {
         cluster: ClusterId(8),
         token: Token(2),
         groups,
@@ -162,7 +163,7 @@ fn the_first_node_founds_all_groups_and_a_cluster_is_created_once() {
         semantics,
         announcement,
     };
-    assert_eq!(state.apply(&other), Err(Refusal::Exists));
+    assert_eq!(state.apply(&other), Err(MetaRefusal::Exists));
 }
 
 #[test]
@@ -172,13 +173,13 @@ fn a_join_that_is_asked_again_adds_no_second_node() {
     assert_eq!(join(&mut state, 5), NodeId(2));
     assert_eq!(join(&mut state, 6), NodeId(3));
     boot(&mut state, 2, 7, Vec::new());
-    let late = Command::Join {
+    let late = MetaCommand::Join {
         token: Token(5),
         announcement: announcement(),
     };
     assert_eq!(
         state.apply(&late),
-        Err(Refusal::Exists),
+        Err(MetaRefusal::Exists),
         "the node has started anew since"
     );
 }
@@ -189,15 +190,15 @@ fn a_join_that_was_held_up_until_its_node_was_removed_adds_no_other_node() {
     join(&mut state, 5);
     // The process started anew at the same address, and what it was before went.
     join(&mut state, 6);
-    state.apply(&Command::Remove { node: NodeId(2) }).unwrap();
-    let late = Command::Join {
+    state.apply(&MetaCommand::Remove { node: NodeId(2) }).unwrap();
+    let late = MetaCommand::Join {
         token: Token(5),
         announcement: announcement(),
     };
-    assert_eq!(state.apply(&late), Err(Refusal::Exists));
+    assert_eq!(state.apply(&late), Err(MetaRefusal::Exists));
     for token in 0..300 {
         let node = join(&mut state, 1_000 + token);
-        state.apply(&Command::Remove { node }).unwrap();
+        state.apply(&MetaCommand::Remove { node }).unwrap();
         state.check().unwrap();
     }
     assert_eq!(
@@ -214,9 +215,11 @@ fn the_factor_grows_with_the_third_node_and_stays() {
     assert_eq!(state.replicas_wanted(), 1);
     join(&mut state, 3);
     assert_eq!(state.replicas_wanted(), 3);
-    state.apply(&Command::Remove { node: NodeId(3) }).unwrap();
+    state.apply(&MetaCommand::Remove { node: NodeId(3) }).unwrap();
     assert_eq!(state.replicas_wanted(), 3);
-    state.apply(&Command::SetFactor { factor: Factor::Six }).unwrap();
+    state
+        .apply(&MetaCommand::SetFactor { factor: Factor::Six })
+        .unwrap();
     assert_eq!(state.replicas_wanted(), 6);
 }
 
@@ -258,19 +261,19 @@ fn a_voter_among_others_that_lost_its_memory_is_lost_and_another_replica_is_expe
     join(&mut state, 2);
     join(&mut state, 3);
     state.apply(&place(data(0), &[1, 2, 3])).unwrap();
-    let add = |state: &mut State, node| match state.apply(&Command::AddReplica {
+    let add = |state: &mut State, node| match state.apply(&MetaCommand::AddReplica {
         group: data(0),
         node: NodeId(node),
     }) {
-        Ok(Outcome::Replica(replica)) => replica.incarnation.0,
+        Ok(MetaOutcome::Replica(replica)) => replica.incarnation.0,
         other => panic!("{other:?}"),
     };
     let (two, three) = (add(&mut state, 2), add(&mut state, 3));
     assert_eq!(add(&mut state, 2), two, "asked again");
     let members = vec![
-        member(2, 1, Role::Voter),
-        member(two, 2, Role::Voter),
-        member(three, 3, Role::Voter),
+        member(2, 1, MemberRole::Voter),
+        member(two, 2, MemberRole::Voter),
+        member(three, 3, MemberRole::Voter),
     ];
     state.apply(&report(data(0), 5, members.clone())).unwrap();
     let (_, replicas) = boot(&mut state, 2, 20, Vec::new());
@@ -306,10 +309,10 @@ fn a_voter_among_others_that_lost_its_memory_is_lost_and_another_replica_is_expe
     let (_, replicas) = boot(&mut state, 2, 21, Vec::new());
     assert_ne!(replicas[0].incarnation, gone);
     let mut members = members;
-    members.push(Member {
+    members.push(GroupMember {
         incarnation: gone,
         node: NodeId(2),
-        role: Role::Learner,
+        role: MemberRole::Learner,
     });
     state.apply(&report(data(0), 6, members)).unwrap();
     assert!(state.groups()[&data(0)].is_lost(gone), "nobody has what it had");
@@ -319,18 +322,19 @@ fn a_voter_among_others_that_lost_its_memory_is_lost_and_another_replica_is_expe
 #[test]
 fn old_news_changes_nothing() {
     let mut state = created();
-    let now = report(data(0), 4, vec![member(2, 1, Role::Voter)]);
+    let now = report(data(0), 4, vec![member(2, 1, MemberRole::Voter)]);
     state.apply(&now).unwrap();
     let (epoch, before) = (state.epoch(), state.clone());
     state.apply(&now).unwrap();
     state
-        .apply(&report(data(0), 3, vec![member(9, 8, Role::Voter)]))
+        .apply(&report(data(0), 3, vec![member(9, 8, MemberRole::Voter)]))
         .unwrap();
-    let Command::Report { mut reports } = report(data(0), 9, vec![member(2, 1, Role::Voter)]) else {
+    let MetaCommand::Report { mut reports } = report(data(0), 9, vec![member(2, 1, MemberRole::Voter)])
+    else {
         panic!()
     };
     reports[0].generation = 7;
-    state.apply(&Command::Report { reports }).unwrap();
+    state.apply(&MetaCommand::Report { reports }).unwrap();
     assert_eq!((state.epoch(), &state), (epoch, &before));
 }
 
@@ -343,16 +347,19 @@ fn the_leader_of_a_later_term_is_believed_at_whatever_index() {
         .expect("it is a command that this state takes");
     let node = NodeId(2);
     state
-        .apply(&Command::AddReplica { group: data(0), node })
+        .apply(&MetaCommand::AddReplica { group: data(0), node })
         .expect("it is a command that this state takes");
     let given_out = state.groups()[&data(0)].expected[0].incarnation.0;
-    let both = vec![member(2, 1, Role::Voter), member(given_out, 2, Role::Voter)];
-    let said = |term, index, members: &[Member]| {
-        let Command::Report { mut reports } = report(data(0), index, members.to_vec()) else {
+    let both = vec![
+        member(2, 1, MemberRole::Voter),
+        member(given_out, 2, MemberRole::Voter),
+    ];
+    let said = |term, index, members: &[GroupMember]| {
+        let MetaCommand::Report { mut reports } = report(data(0), index, members.to_vec()) else {
             panic!()
         };
         reports[0].term = term;
-        Command::Report { reports }
+        MetaCommand::Report { reports }
     };
     // Its leader was given the state behind entry 100, and says so; then it is gone.
     state
@@ -379,16 +386,19 @@ fn a_report_of_what_was_never_given_out_or_belongs_elsewhere_is_refused() {
     let mut state = created();
     let before = state.clone();
     for members in [
-        vec![member(4, 1, Role::Voter)],
-        vec![member(3, 1, Role::Voter)],
-        vec![member(2, 1, Role::Voter), member(2, 1, Role::Learner)],
-        vec![member(2, 1, Role::Learner)],
+        vec![member(4, 1, MemberRole::Voter)],
+        vec![member(3, 1, MemberRole::Voter)],
+        vec![member(2, 1, MemberRole::Voter), member(2, 1, MemberRole::Learner)],
+        vec![member(2, 1, MemberRole::Learner)],
     ] {
-        assert_eq!(state.apply(&report(data(0), 5, members)), Err(Refusal::Malformed));
+        assert_eq!(
+            state.apply(&report(data(0), 5, members)),
+            Err(MetaRefusal::Malformed)
+        );
     }
     assert_eq!(
-        state.apply(&report(data(2), 5, vec![member(2, 1, Role::Voter)])),
-        Err(Refusal::Unknown)
+        state.apply(&report(data(2), 5, vec![member(2, 1, MemberRole::Voter)])),
+        Err(MetaRefusal::Unknown)
     );
     assert_eq!(state, before);
 }
@@ -402,34 +412,34 @@ fn a_group_without_a_majority_goes_on_from_a_recovery_source_under_a_new_identit
     state.apply(&place(data(0), &[1, 2, 3])).unwrap();
     for node in [2, 3] {
         state
-            .apply(&Command::AddReplica {
+            .apply(&MetaCommand::AddReplica {
                 group: data(0),
                 node: NodeId(node),
             })
             .unwrap();
     }
     let members = vec![
-        member(2, 1, Role::Voter),
-        member(4, 2, Role::Voter),
-        member(5, 3, Role::Voter),
+        member(2, 1, MemberRole::Voter),
+        member(4, 2, MemberRole::Voter),
+        member(5, 3, MemberRole::Voter),
     ];
     state.apply(&report(data(0), 5, members)).unwrap();
-    let recover = |node, recovery_source: Option<u64>| Command::Recover {
+    let recover = |node, recovery_source: Option<u64>| MetaCommand::Recover {
         group: data(0),
         node: NodeId(node),
         recovery_source: recovery_source.map(Incarnation),
     };
     boot(&mut state, 2, 20, Vec::new());
     assert!(state.groups()[&data(0)].has_majority());
-    assert_eq!(state.apply(&recover(1, Some(2))), Err(Refusal::NotNeeded));
+    assert_eq!(state.apply(&recover(1, Some(2))), Err(MetaRefusal::NotNeeded));
     boot(&mut state, 3, 30, Vec::new());
     assert!(!state.groups()[&data(0)].has_majority());
     assert_eq!(
         state.apply(&recover(3, Some(5))),
-        Err(Refusal::Unknown),
+        Err(MetaRefusal::Unknown),
         "it has no memory"
     );
-    let Ok(Outcome::Replica(replica)) = state.apply(&recover(1, Some(2))) else {
+    let Ok(MetaOutcome::Replica(replica)) = state.apply(&recover(1, Some(2))) else {
         panic!()
     };
     assert_eq!(
@@ -451,15 +461,15 @@ fn a_group_without_a_majority_goes_on_from_a_recovery_source_under_a_new_identit
     assert_eq!(replicas[1].beginning, Beginning::Recovered { of: Incarnation(2) });
     assert_eq!(
         state.apply(&recover(2, None)),
-        Err(Refusal::NotNeeded),
+        Err(MetaRefusal::NotNeeded),
         "it has begun anew: asked again, nothing happens"
     );
-    let meta = Command::Recover {
+    let meta = MetaCommand::Recover {
         group: META,
         node: NodeId(1),
         recovery_source: None,
     };
-    assert_eq!(state.apply(&meta), Err(Refusal::Unknown));
+    assert_eq!(state.apply(&meta), Err(MetaRefusal::Unknown));
 }
 
 /// A group of three voters: 2, 4 and 5 on the nodes 1, 2 and 3.
@@ -470,16 +480,16 @@ fn three_voters() -> State {
     }
     state.apply(&place(data(0), &[1, 2, 3])).expect("they are nodes");
     for node in [2, 3] {
-        let add = Command::AddReplica {
+        let add = MetaCommand::AddReplica {
             group: data(0),
             node: NodeId(node),
         };
         state.apply(&add).expect("it is a target");
     }
     let members = vec![
-        member(2, 1, Role::Voter),
-        member(4, 2, Role::Voter),
-        member(5, 3, Role::Voter),
+        member(2, 1, MemberRole::Voter),
+        member(4, 2, MemberRole::Voter),
+        member(5, 3, MemberRole::Voter),
     ];
     state
         .apply(&report(data(0), 5, members))
@@ -488,7 +498,7 @@ fn three_voters() -> State {
 }
 
 /// A group that five nodes vote in, and in which the first and the last two are to stay.
-fn two_voters_too_many() -> (State, Vec<Member>) {
+fn two_voters_too_many() -> (State, Vec<GroupMember>) {
     let mut state = created();
     for token in 2..=5 {
         join(&mut state, token);
@@ -499,7 +509,7 @@ fn two_voters_too_many() -> (State, Vec<Member>) {
             leader: Some(NodeId(1)),
             nodes: nodes.iter().copied().map(NodeId).collect(),
         };
-        let place = Command::Place {
+        let place = MetaCommand::Place {
             members: (1..=5).map(NodeId).collect(),
             factor: 3,
             targets: vec![target],
@@ -507,14 +517,16 @@ fn two_voters_too_many() -> (State, Vec<Member>) {
         state.apply(&place).expect("they are nodes");
     };
     place(&mut state, &[1, 2, 3, 4, 5]);
-    let mut members = vec![member(2, 1, Role::Voter)];
+    let mut members = vec![member(2, 1, MemberRole::Voter)];
     for node in 2..=5 {
-        let add = Command::AddReplica {
+        let add = MetaCommand::AddReplica {
             group: data(0),
             node: NodeId(node),
         };
         match state.apply(&add) {
-            Ok(Outcome::Replica(replica)) => members.push(member(replica.incarnation.0, node, Role::Voter)),
+            Ok(MetaOutcome::Replica(replica)) => {
+                members.push(member(replica.incarnation.0, node, MemberRole::Voter))
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -529,7 +541,7 @@ fn two_voters_too_many() -> (State, Vec<Member>) {
 fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
     let (state, members) = two_voters_too_many();
     let removed = |silence: &[(u64, u64)]| -> Vec<Incarnation> {
-        let Command::Report { reports } = report(data(0), 5, members.clone()) else {
+        let MetaCommand::Report { reports } = report(data(0), 5, members.clone()) else {
             panic!("it is a report");
         };
         let seen = GroupReport {
@@ -548,11 +560,11 @@ fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
         };
         let orders = steps(&state, &observations, &Pace::default()).into_iter();
         let removed = orders.filter_map(|step| match step {
-            Step::Order {
+            ReconcileStep::Order {
                 order: Order::Change { remove, .. },
                 ..
             } => Some(remove),
-            Step::Propose(_) | Step::Order { .. } => None,
+            ReconcileStep::Propose(_) | ReconcileStep::Order { .. } => None,
         });
         removed.flatten().collect()
     };
@@ -578,34 +590,34 @@ fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
 #[test]
 fn a_replica_that_was_given_up_has_no_memory_and_its_node_gets_another_one() {
     let mut state = three_voters();
-    let give_up = |group, node, incarnation| Command::GiveUp {
+    let give_up = |group, node, incarnation| MetaCommand::GiveUp {
         group,
         node: NodeId(node),
         incarnation: Incarnation(incarnation),
     };
     for (group, node, incarnation, refusal) in [
-        (data(0), 2, 5, Refusal::NotNeeded),
-        (data(0), 9, 4, Refusal::NotNeeded),
-        (data(1), 1, 3, Refusal::Last),
-        (META, 1, 1, Refusal::Unknown),
-        (data(99), 1, 1, Refusal::Unknown),
+        (data(0), 2, 5, MetaRefusal::NotNeeded),
+        (data(0), 9, 4, MetaRefusal::NotNeeded),
+        (data(1), 1, 3, MetaRefusal::Last),
+        (META, 1, 1, MetaRefusal::Unknown),
+        (data(99), 1, 1, MetaRefusal::Unknown),
     ] {
         let before = state.clone();
         assert_eq!(state.apply(&give_up(group, node, incarnation)), Err(refusal));
         assert_eq!(state, before, "a refusal changes nothing");
     }
-    assert_eq!(state.apply(&give_up(data(0), 2, 4)), Ok(Outcome::Done));
+    assert_eq!(state.apply(&give_up(data(0), 2, 4)), Ok(MetaOutcome::Done));
     let group = &state.groups()[&data(0)];
     assert!(group.is_lost(Incarnation(4)) && group.has_majority());
     let expected = group.expected_on(NodeId(2)).expect("it is a target");
     assert!(expected.incarnation > Incarnation(5));
     assert_eq!(
         state.apply(&give_up(data(0), 2, 4)),
-        Err(Refusal::NotNeeded),
+        Err(MetaRefusal::NotNeeded),
         "once"
     );
     let second = state.apply(&give_up(data(0), 3, 5));
-    assert_eq!(second, Err(Refusal::Last), "nobody could say what is right");
+    assert_eq!(second, Err(MetaRefusal::Last), "nobody could say what is right");
     assert_eq!(state.check(), Ok(()));
 }
 
@@ -618,22 +630,22 @@ fn what_nodes_say_of_replicas_that_were_given_up_is_proposed_once_and_as_long_as
         node: NodeId(node),
         incarnation: Incarnation(incarnation),
     };
-    let proposed = |state: &State, given_up: &[GivenUp]| -> Vec<Command> {
+    let proposed = |state: &State, given_up: &[GivenUp]| -> Vec<MetaCommand> {
         let observations = Observations {
             given_up: given_up.to_vec(),
             ..Observations::default()
         };
         let proposed = steps(state, &observations, &Pace::default()).into_iter();
         let proposed = proposed.filter_map(|step| match step {
-            Step::Propose(command @ Command::GiveUp { .. }) => Some(command),
-            Step::Propose(_) | Step::Order { .. } => None,
+            ReconcileStep::Propose(command @ MetaCommand::GiveUp { .. }) => Some(command),
+            ReconcileStep::Propose(_) | ReconcileStep::Order { .. } => None,
         });
         proposed.collect()
     };
     assert_eq!(proposed(&state, &[]), []);
     // The node says it, and so does the leader's.
     let news = proposed(&state, &[said(0, 2, 4), said(0, 2, 4)]);
-    let expected = Command::GiveUp {
+    let expected = MetaCommand::GiveUp {
         group: data(0),
         node: NodeId(2),
         incarnation: Incarnation(4),
@@ -658,12 +670,12 @@ fn a_node_that_is_gone_is_taken_at_an_operators_word_and_its_groups_begin_anew()
     }
     state.apply(&place(data(0), &[1, 2, 3])).expect("they are nodes");
     let members = vec![
-        member(2, 1, Role::Voter),
-        member(4, 2, Role::Voter),
-        member(5, 3, Role::Voter),
+        member(2, 1, MemberRole::Voter),
+        member(4, 2, MemberRole::Voter),
+        member(5, 3, MemberRole::Voter),
     ];
     for node in [2, 3] {
-        let add = Command::AddReplica {
+        let add = MetaCommand::AddReplica {
             group: data(0),
             node: NodeId(node),
         };
@@ -672,23 +684,23 @@ fn a_node_that_is_gone_is_taken_at_an_operators_word_and_its_groups_begin_anew()
     state
         .apply(&report(data(0), 5, members))
         .expect("all were expected");
-    let recover = Command::Recover {
+    let recover = MetaCommand::Recover {
         group: data(0),
         node: NodeId(1),
         recovery_source: Some(Incarnation(2)),
     };
-    let gone = |boot| Command::Gone { boot };
+    let gone = |boot| MetaCommand::Gone { boot };
     let boots = [2, 3].map(|node| state.nodes()[&NodeId(node)].boot);
-    assert_eq!(state.apply(&gone(boots[0])), Ok(Outcome::Done));
+    assert_eq!(state.apply(&gone(boots[0])), Ok(MetaOutcome::Done));
     assert!(state.is_dead(boots[0]));
     assert_eq!(
         state.apply(&recover),
-        Err(Refusal::NotNeeded),
+        Err(MetaRefusal::NotNeeded),
         "two of three are left"
     );
-    assert_eq!(state.apply(&gone(boots[1])), Ok(Outcome::Done));
+    assert_eq!(state.apply(&gone(boots[1])), Ok(MetaOutcome::Done));
     assert!(!state.groups()[&data(0)].has_majority());
-    let Ok(Outcome::Replica(replica)) = state.apply(&recover) else {
+    let Ok(MetaOutcome::Replica(replica)) = state.apply(&recover) else {
         panic!("its majority is gone")
     };
     assert_eq!(
@@ -697,7 +709,7 @@ fn a_node_that_is_gone_is_taken_at_an_operators_word_and_its_groups_begin_anew()
     );
     // What the dead leader said last comes late.
     let late = state.groups()[&data(0)].clone();
-    let members = vec![member(5, 3, Role::Voter)];
+    let members = vec![member(5, 3, MemberRole::Voter)];
     state
         .apply(&report(data(0), 9, members))
         .expect("it is no contradiction");
@@ -716,14 +728,14 @@ fn a_node_that_the_meta_group_needs_is_not_taken_for_gone() {
     join(&mut state, 2);
     let boots = [1, 2].map(|node| state.nodes()[&NodeId(node)].boot);
     let before = state.clone();
-    let gone = |boot| Command::Gone { boot };
-    assert_eq!(state.apply(&gone(boots[0])), Err(Refusal::Last));
-    assert_eq!(state.apply(&gone(Boot(99))), Err(Refusal::Unknown));
+    let gone = |boot| MetaCommand::Gone { boot };
+    assert_eq!(state.apply(&gone(boots[0])), Err(MetaRefusal::Last));
+    assert_eq!(state.apply(&gone(Boot(99))), Err(MetaRefusal::Unknown));
     assert_eq!(state, before);
     // It has started again since: what it has now it has said itself.
     boot(&mut state, 2, 20, Vec::new());
     let before = state.clone();
-    assert_eq!(state.apply(&gone(boots[1])), Ok(Outcome::Done));
+    assert_eq!(state.apply(&gone(boots[1])), Ok(MetaOutcome::Done));
     assert_eq!(state, before);
 }
 
@@ -732,25 +744,25 @@ fn a_group_with_one_replica_waits_for_recovery_if_its_node_is_gone() {
     let mut state = created();
     let node = join(&mut state, 2);
     state.apply(&place(data(0), &[2])).expect("it is a node");
-    let add = Command::AddReplica { group: data(0), node };
+    let add = MetaCommand::AddReplica { group: data(0), node };
     state.apply(&add).expect("it is a target");
-    let members = vec![member(4, 2, Role::Voter)];
+    let members = vec![member(4, 2, MemberRole::Voter)];
     state
         .apply(&report(data(0), 5, members))
         .expect("it was expected");
     let boot_number = state.nodes()[&node].boot;
     state
-        .apply(&Command::Gone { boot: boot_number })
+        .apply(&MetaCommand::Gone { boot: boot_number })
         .expect("the meta group is on another node");
     assert!(!state.groups()[&data(0)].has_majority());
     let (_, replicas) = boot(&mut state, 2, 20, Vec::new());
     assert!(replicas.is_empty(), "only an operator lets it begin empty");
-    let recover = Command::Recover {
+    let recover = MetaCommand::Recover {
         group: data(0),
         node: NodeId(1),
         recovery_source: None,
     };
-    let Ok(Outcome::Replica(replica)) = state.apply(&recover) else {
+    let Ok(MetaOutcome::Replica(replica)) = state.apply(&recover) else {
         panic!("nobody has anything")
     };
     assert_eq!(replica.beginning, Beginning::BootstrapReplica);
@@ -762,18 +774,18 @@ fn about_to_grow() -> (State, u64, u64) {
     join(&mut state, 2);
     join(&mut state, 3);
     state.apply(&place(data(0), &[1, 2, 3])).expect("they are nodes");
-    let add = |state: &mut State, node| match state.apply(&Command::AddReplica {
+    let add = |state: &mut State, node| match state.apply(&MetaCommand::AddReplica {
         group: data(0),
         node: NodeId(node),
     }) {
-        Ok(Outcome::Replica(replica)) => replica.incarnation.0,
+        Ok(MetaOutcome::Replica(replica)) => replica.incarnation.0,
         other => panic!("{other:?}"),
     };
     let (two, three) = (add(&mut state, 2), add(&mut state, 3));
     let members = vec![
-        member(2, 1, Role::Voter),
-        member(two, 2, Role::Learner),
-        member(three, 3, Role::Learner),
+        member(2, 1, MemberRole::Voter),
+        member(two, 2, MemberRole::Learner),
+        member(three, 3, MemberRole::Learner),
     ];
     state
         .apply(&report(data(0), 5, members))
@@ -798,7 +810,7 @@ fn recovery_source(incarnation: u64, node: u64, last: u64) -> RecoverySource {
 }
 
 /// How the first group is to begin anew, if these are all that is left and everybody is there.
-fn beginning_anew(state: &State, recovery_sources: &[RecoverySource]) -> Option<Command> {
+fn beginning_anew(state: &State, recovery_sources: &[RecoverySource]) -> Option<MetaCommand> {
     let observations = Observations {
         silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
         groups: BTreeMap::new(),
@@ -808,8 +820,8 @@ fn beginning_anew(state: &State, recovery_sources: &[RecoverySource]) -> Option<
     let mut begun = steps(state, &observations, &Pace::default())
         .into_iter()
         .filter_map(|step| match step {
-            Step::Propose(command @ Command::Recover { .. }) => Some(command),
-            Step::Propose(_) | Step::Order { .. } => None,
+            ReconcileStep::Propose(command @ MetaCommand::Recover { .. }) => Some(command),
+            ReconcileStep::Propose(_) | ReconcileStep::Order { .. } => None,
         });
     let command = begun.next();
     assert_eq!(begun.next(), None, "it begins anew once");
@@ -833,9 +845,9 @@ fn a_group_that_may_have_grown_before_its_only_reported_voter_died_is_not_founde
     );
     // They vote, and one of them leads: it can say so.
     let members = vec![
-        member(2, 1, Role::Voter),
-        member(two, 2, Role::Voter),
-        member(three, 3, Role::Voter),
+        member(2, 1, MemberRole::Voter),
+        member(two, 2, MemberRole::Voter),
+        member(three, 3, MemberRole::Voter),
     ];
     state
         .apply(&report(data(0), 9, members))
@@ -871,13 +883,13 @@ fn a_group_whose_only_reported_voter_died_begins_anew_with_the_best_log_when_all
     mutations::plant(None);
     assert!(hasty.is_some(), "the mistake is noticed");
     let begun = beginning_anew(&state, &all).expect("all of them have spoken");
-    let expected = Command::Recover {
+    let expected = MetaCommand::Recover {
         group: data(0),
         node: NodeId(3),
         recovery_source: Some(Incarnation(three)),
     };
     assert_eq!(begun, expected);
-    let Ok(Outcome::Replica(replica)) = state.apply(&begun) else {
+    let Ok(MetaOutcome::Replica(replica)) = state.apply(&begun) else {
         panic!("its majority is gone")
     };
     let of = Incarnation(three);
@@ -890,17 +902,17 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
     let (mut state, two, three) = about_to_grow();
     // The first voter has taken in the second, and nobody has heard of it when that one loses its memory.
     boot(&mut state, 2, 20, Vec::new());
-    let recover = Command::Recover {
+    let recover = MetaCommand::Recover {
         group: data(0),
         node: NodeId(1),
         recovery_source: Some(Incarnation(2)),
     };
     assert_eq!(
         state.apply(&recover),
-        Err(Refusal::NotNeeded),
+        Err(MetaRefusal::NotNeeded),
         "as far as was reported"
     );
-    let applied = |index, roles: [Role; 3]| {
+    let applied = |index, roles: [MemberRole; 3]| {
         let [one, second, third] = roles;
         Configuration {
             index,
@@ -920,11 +932,11 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
         };
         let steps = steps(state, &observations, &Pace::default());
         steps.into_iter().find_map(|step| match step {
-            Step::Propose(command @ Command::Unreported { .. }) => Some(command),
-            Step::Propose(_) | Step::Order { .. } => None,
+            ReconcileStep::Propose(command @ MetaCommand::Unreported { .. }) => Some(command),
+            ReconcileStep::Propose(_) | ReconcileStep::Order { .. } => None,
         })
     };
-    use Role::{Learner, Voter};
+    use MemberRole::{Learner, Voter};
     for (configuration, why) in [
         (
             applied(5, [Voter, Voter, Learner]),
@@ -933,12 +945,12 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
         (applied(9, [Voter, Learner, Voter]), "it has its majority"),
     ] {
         assert_eq!(proposed(&state, vec![says(configuration.clone())]), None, "{why}");
-        let command = Command::Unreported {
+        let command = MetaCommand::Unreported {
             group: data(0),
             generation: 0,
             configuration,
         };
-        assert_eq!(state.apply(&command), Err(Refusal::NotNeeded), "{why}");
+        assert_eq!(state.apply(&command), Err(MetaRefusal::NotNeeded), "{why}");
     }
     let of_before = RecoverySource {
         generation: 7,
@@ -947,11 +959,11 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
     assert_eq!(proposed(&state, vec![of_before]), None, "of another generation");
     let command = proposed(&state, vec![says(applied(9, [Voter, Voter, Learner]))]);
     let command = command.expect("it stands still");
-    assert_eq!(state.apply(&command), Ok(Outcome::Done));
+    assert_eq!(state.apply(&command), Ok(MetaOutcome::Done));
     let group = &state.groups()[&data(0)];
     assert!(!group.has_majority() && group.leader == Some(NodeId(1)));
     state.check().expect("a state that can be");
-    assert_eq!(state.apply(&command), Err(Refusal::NotNeeded), "it is known");
+    assert_eq!(state.apply(&command), Err(MetaRefusal::NotNeeded), "it is known");
     // Those who are left know of the loss now.
     let of = |incarnation, node, last| RecoverySource {
         lost_voter: Some(Incarnation(two)),
@@ -959,29 +971,29 @@ fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
     };
     let begun = beginning_anew(&state, &[of(2, 1, 70), of(three, 3, 60)]);
     assert_eq!(begun, Some(recover.clone()));
-    assert!(matches!(state.apply(&recover), Ok(Outcome::Replica(_))));
+    assert!(matches!(state.apply(&recover), Ok(MetaOutcome::Replica(_))));
 }
 
 #[test]
 fn a_group_amid_a_joint_change_stands_still_if_either_half_of_its_voters_has_no_majority() {
-    use Role::{Learner, Voter};
+    use MemberRole::{Learner, Voter};
     let (mut state, two, three) = about_to_grow();
     join(&mut state, 4);
     state
         .apply(&place(data(0), &[1, 2, 3, 4]))
         .expect("they are nodes");
-    let add = Command::AddReplica {
+    let add = MetaCommand::AddReplica {
         group: data(0),
         node: NodeId(4),
     };
-    let Ok(Outcome::Replica(replica)) = state.apply(&add) else {
+    let Ok(MetaOutcome::Replica(replica)) = state.apply(&add) else {
         panic!("it is a target")
     };
     let four = replica.incarnation.0;
-    let members = |roles: [Role; 4]| {
+    let members = |roles: [MemberRole; 4]| {
         let names = [2, two, three, four].into_iter().zip(1..).zip(roles);
         let members = names.map(|((incarnation, node), role)| member(incarnation, node, role));
-        members.collect::<Vec<Member>>()
+        members.collect::<Vec<GroupMember>>()
     };
     let reported = members([Voter, Voter, Voter, Learner]);
     state
@@ -1005,8 +1017,8 @@ fn a_group_amid_a_joint_change_stands_still_if_either_half_of_its_voters_has_no_
         };
         let steps = steps(state, &observations, &Pace::default());
         steps.into_iter().find_map(|step| match step {
-            Step::Propose(Command::Unreported { configuration, .. }) => Some(configuration),
-            Step::Propose(_) | Step::Order { .. } => None,
+            ReconcileStep::Propose(MetaCommand::Unreported { configuration, .. }) => Some(configuration),
+            ReconcileStep::Propose(_) | ReconcileStep::Order { .. } => None,
         })
     };
     let voted = [2, two, three];
@@ -1021,18 +1033,18 @@ fn a_group_amid_a_joint_change_stands_still_if_either_half_of_its_voters_has_no_
     );
     let half = proposed(&state, says(&voted)).expect("one is left of those who voted");
     assert_eq!(half.members, reported);
-    let command = Command::Unreported {
+    let command = MetaCommand::Unreported {
         group: data(0),
         generation: 0,
         configuration: half,
     };
-    assert_eq!(state.apply(&command), Ok(Outcome::Done));
-    let recover = Command::Recover {
+    assert_eq!(state.apply(&command), Ok(MetaOutcome::Done));
+    let recover = MetaCommand::Recover {
         group: data(0),
         node: NodeId(1),
         recovery_source: Some(Incarnation(2)),
     };
-    assert!(matches!(state.apply(&recover), Ok(Outcome::Replica(_))));
+    assert!(matches!(state.apply(&recover), Ok(MetaOutcome::Replica(_))));
     boot(&mut other, 4, 21, Vec::new());
     let half = proposed(&other, says(&voted)).expect("one is left of those who will vote");
     assert_eq!(half.members, swapped);
@@ -1045,7 +1057,7 @@ fn a_group_begins_anew_with_nothing_if_those_who_are_left_hold_nothing() {
     let all = [recovery_source(two, 2, 0), recovery_source(three, 3, 0)];
     assert!(matches!(
         beginning_anew(&state, &all),
-        Some(Command::Recover {
+        Some(MetaCommand::Recover {
             recovery_source: None,
             ..
         })
@@ -1065,7 +1077,7 @@ fn a_group_that_may_have_lost_two_of_three_voters_waits_for_an_operator() {
     boot(&mut state, 1, 21, vec![(META, Incarnation(1))]);
     assert!(state.groups()[&data(0)].is_lost(Incarnation(two)));
     assert_eq!(beginning_anew(&state, &[recovery_source(three, 3, 71)]), None);
-    let recover = Command::Recover {
+    let recover = MetaCommand::Recover {
         group: data(0),
         node: NodeId(3),
         recovery_source: Some(Incarnation(three)),
@@ -1077,14 +1089,14 @@ fn a_group_that_may_have_lost_two_of_three_voters_waits_for_an_operator() {
 fn a_group_of_two_that_lost_one_begins_anew_with_the_other() {
     let (mut state, two, three) = about_to_grow();
     let members = vec![
-        member(2, 1, Role::Voter),
-        member(two, 2, Role::Voter),
-        member(three, 3, Role::Learner),
+        member(2, 1, MemberRole::Voter),
+        member(two, 2, MemberRole::Voter),
+        member(three, 3, MemberRole::Learner),
     ];
     state.apply(&report(data(0), 9, members)).expect("it is news");
     boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
     let all = [recovery_source(two, 2, 71), recovery_source(three, 3, 70)];
-    let expected = Command::Recover {
+    let expected = MetaCommand::Recover {
         group: data(0),
         node: NodeId(2),
         recovery_source: Some(Incarnation(two)),
@@ -1096,12 +1108,12 @@ fn a_group_of_two_that_lost_one_begins_anew_with_the_other() {
 fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the_chosen_one_is_lost() {
     let (mut state, two, three) = about_to_grow();
     boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
-    let recover = |node: u64, recovery_source: u64| Command::Recover {
+    let recover = |node: u64, recovery_source: u64| MetaCommand::Recover {
         group: data(0),
         node: NodeId(node),
         recovery_source: Some(Incarnation(recovery_source)),
     };
-    let Ok(Outcome::Replica(recovered)) = state.apply(&recover(2, two)) else {
+    let Ok(MetaOutcome::Replica(recovered)) = state.apply(&recover(2, two)) else {
         panic!("its majority is gone")
     };
     assert_eq!(state.groups()[&data(0)].former, [NodeId(3)]);
@@ -1123,18 +1135,18 @@ fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the
     let group = &state.groups()[&data(0)];
     assert_eq!((group.generation, group.former.len()), (2, 0));
     // Or else it lives, and others come to vote.
-    let mut members = vec![member(recovered.incarnation.0, 2, Role::Voter)];
+    let mut members = vec![member(recovered.incarnation.0, 2, MemberRole::Voter)];
     for node in [1, 3] {
-        let add = Command::AddReplica {
+        let add = MetaCommand::AddReplica {
             group: data(0),
             node: NodeId(node),
         };
-        let Ok(Outcome::Replica(replica)) = whole.apply(&add) else {
+        let Ok(MetaOutcome::Replica(replica)) = whole.apply(&add) else {
             panic!("it is a target")
         };
-        members.push(member(replica.incarnation.0, node, Role::Learner));
+        members.push(member(replica.incarnation.0, node, MemberRole::Learner));
     }
-    let heard = |index: u64, members: &[Member]| {
+    let heard = |index: u64, members: &[GroupMember]| {
         let report = Report {
             group: data(0),
             generation: 1,
@@ -1143,7 +1155,7 @@ fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the
             members: members.to_vec(),
             leader: NodeId(2),
         };
-        Command::Report {
+        MetaCommand::Report {
             reports: vec![report],
         }
     };
@@ -1153,10 +1165,10 @@ fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the
         [NodeId(3)],
         "they are being filled"
     );
-    members[1].role = Role::Voter;
+    members[1].role = MemberRole::Voter;
     whole.apply(&heard(3, &members)).expect("it is news");
     assert_eq!(whole.groups()[&data(0)].former, [NodeId(3)], "one is missing");
-    members[2].role = Role::Voter;
+    members[2].role = MemberRole::Voter;
     whole.apply(&heard(4, &members)).expect("it is news");
     assert_eq!(whole.groups()[&data(0)].former, []);
     whole.check().expect("it holds");
@@ -1166,20 +1178,20 @@ fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the
 fn nobody_waits_for_what_a_removed_node_has_kept() {
     let (mut state, two, _) = about_to_grow();
     boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
-    let recover = Command::Recover {
+    let recover = MetaCommand::Recover {
         group: data(0),
         node: NodeId(2),
         recovery_source: Some(Incarnation(two)),
     };
     state.apply(&recover).expect("its majority is gone");
     assert_eq!(state.groups()[&data(0)].former, [NodeId(3)]);
-    let fence = Command::Fence {
+    let fence = MetaCommand::Fence {
         boot: state.nodes()[&NodeId(3)].boot,
     };
     state.apply(&fence).expect("it was silent for long");
     state.apply(&place(data(0), &[2, 1])).expect("they are nodes");
     state
-        .apply(&Command::Remove { node: NodeId(3) })
+        .apply(&MetaCommand::Remove { node: NodeId(3) })
         .expect("no group involves it");
     let (_, replicas) = boot(&mut state, 2, 21, Vec::new());
     let begun = replicas.iter().find(|replica| replica.group == data(0));
@@ -1200,8 +1212,8 @@ fn taken_for_gone(state: &State, silent: &[u64]) -> Vec<NodeId> {
     };
     let steps = steps(state, &observations, &Pace::default()).into_iter();
     let boots = steps.filter_map(|step| match step {
-        Step::Propose(Command::Gone { boot }) => Some(boot),
-        Step::Propose(_) | Step::Order { .. } => None,
+        ReconcileStep::Propose(MetaCommand::Gone { boot }) => Some(boot),
+        ReconcileStep::Propose(_) | ReconcileStep::Order { .. } => None,
     });
     let node = |boot| state.nodes().iter().find(|(_, node)| node.boot == boot);
     boots.filter_map(node).map(|(&id, _)| id).collect()
@@ -1215,7 +1227,7 @@ fn a_node_takes_the_place_of_one_at_whose_address_it_joins_and_not_where_it_star
         ..announcement()
     };
     let start = |state: &mut State, node: u64, token: u128, peer: &str| {
-        let command = Command::Boot {
+        let command = MetaCommand::Boot {
             node: NodeId(node),
             token: Token(token),
             announcement: at(peer),
@@ -1225,7 +1237,7 @@ fn a_node_takes_the_place_of_one_at_whose_address_it_joins_and_not_where_it_star
         state.apply(&command).expect("it is a node");
     };
     let join = |state: &mut State, token: u128, peer: &str| {
-        let command = Command::Join {
+        let command = MetaCommand::Join {
             token: Token(token),
             announcement: at(peer),
         };
@@ -1265,7 +1277,7 @@ fn whoever_joined_at_the_address_of_a_node_that_is_heard_was_never_there() {
             ..announcement()
         };
         let token = Token(token);
-        let command = Command::Join { token, announcement };
+        let command = MetaCommand::Join { token, announcement };
         state.apply(&command).expect("there is room");
     };
     join(&mut state, 2);
@@ -1280,21 +1292,21 @@ fn whoever_joined_at_the_address_of_a_node_that_is_heard_was_never_there() {
 fn memory_counts_if_the_last_start_left_it_or_one_that_ended_before_it_used_it() {
     let (mut state, two, three) = about_to_grow();
     let members = vec![
-        member(2, 1, Role::Voter),
-        member(two, 2, Role::Voter),
-        member(three, 3, Role::Voter),
+        member(2, 1, MemberRole::Voter),
+        member(two, 2, MemberRole::Voter),
+        member(three, 3, MemberRole::Voter),
     ];
     state.apply(&report(data(0), 9, members)).expect("it is news");
     let has_kept = |state: &mut State, token: u128, left_by: &[u128]| {
         let kept = vec![(data(0), Incarnation(three)), (META, Incarnation(99))];
-        let command = Command::Boot {
+        let command = MetaCommand::Boot {
             node: NodeId(3),
             token: Token(token),
             announcement: announcement(),
             left_by: left_by.iter().copied().map(Token).collect(),
             kept,
         };
-        let Ok(Outcome::Started { replicas, .. }) = state.apply(&command) else {
+        let Ok(MetaOutcome::Started { replicas, .. }) = state.apply(&command) else {
             panic!("it is a node")
         };
         let mut replicas = replicas.iter().filter(|replica| replica.group == data(0));
@@ -1310,7 +1322,7 @@ fn memory_counts_if_the_last_start_left_it_or_one_that_ended_before_it_used_it()
         has_kept(&mut state, 33, &[3, 30, 31, 32]),
         "one of them was not counted"
     );
-    let fence = Command::Fence {
+    let fence = MetaCommand::Fence {
         boot: state.nodes()[&NodeId(3)].boot,
     };
     state.apply(&fence).expect("it was silent for long");
@@ -1333,27 +1345,27 @@ fn memory_counts_if_the_last_start_left_it_or_one_that_ended_before_it_used_it()
 fn newer_rules_come_when_every_node_can_follow_them() {
     let mut state = created();
     assert_eq!(state.semantics_possible(), SemanticsVersion(3));
-    let raise = |to| Command::RaiseSemantics {
+    let raise = |to| MetaCommand::RaiseSemantics {
         to: SemanticsVersion(to),
     };
-    assert_eq!(state.apply(&raise(4)), Err(Refusal::Semantics));
+    assert_eq!(state.apply(&raise(4)), Err(MetaRefusal::Semantics));
     let mut old = announcement();
     old.semantics_max = SemanticsVersion(2);
     state
-        .apply(&Command::Join {
+        .apply(&MetaCommand::Join {
             token: Token(2),
             announcement: old.clone(),
         })
         .unwrap();
-    assert_eq!(state.apply(&raise(3)), Err(Refusal::Semantics));
-    state.apply(&Command::Remove { node: NodeId(2) }).unwrap();
+    assert_eq!(state.apply(&raise(3)), Err(MetaRefusal::Semantics));
+    state.apply(&MetaCommand::Remove { node: NodeId(2) }).unwrap();
     state.apply(&raise(3)).unwrap();
-    assert_eq!(state.apply(&raise(2)), Err(Refusal::Semantics), "never back");
-    let late = Command::Join {
+    assert_eq!(state.apply(&raise(2)), Err(MetaRefusal::Semantics), "never back");
+    let late = MetaCommand::Join {
         token: Token(3),
         announcement: old,
     };
-    assert_eq!(state.apply(&late), Err(Refusal::Semantics));
+    assert_eq!(state.apply(&late), Err(MetaRefusal::Semantics));
 }
 
 #[test]
@@ -1361,25 +1373,25 @@ fn a_fenced_boot_is_dead_and_its_node_needs_another() {
     let mut state = created();
     let node = join(&mut state, 2);
     let boot_number = state.nodes()[&node].boot;
-    state.apply(&Command::Fence { boot: boot_number }).unwrap();
+    state.apply(&MetaCommand::Fence { boot: boot_number }).unwrap();
     assert!(state.is_dead(boot_number));
-    let again = Command::Join {
+    let again = MetaCommand::Join {
         token: Token(2),
         announcement: announcement(),
     };
-    assert_eq!(state.apply(&again), Err(Refusal::Exists));
+    assert_eq!(state.apply(&again), Err(MetaRefusal::Exists));
     let (next, _) = boot(&mut state, node.0, 3, Vec::new());
     assert!(state.is_alive(next) && state.is_dead(boot_number));
     assert_eq!(
-        state.apply(&Command::Fence { boot: Boot(99) }),
-        Err(Refusal::Unknown)
+        state.apply(&MetaCommand::Fence { boot: Boot(99) }),
+        Err(MetaRefusal::Unknown)
     );
 }
 
 #[test]
 fn settings_have_versions_and_bounds() {
     let mut state = created();
-    let set = |name: &str, value: &str| Command::Set {
+    let set = |name: &str, value: &str| MetaCommand::Set {
         name: name.into(),
         value: value.into(),
     };
@@ -1394,11 +1406,11 @@ fn settings_have_versions_and_bounds() {
         (3, 2)
     );
     let long = "x".repeat(VALUE_BYTES_MAX + 1);
-    assert_eq!(state.apply(&set("timeout", &long)), Err(Refusal::Malformed));
+    assert_eq!(state.apply(&set("timeout", &long)), Err(MetaRefusal::Malformed));
     for number in 2..SETTINGS_MAX {
         state.apply(&set(&format!("option-{number}"), "")).unwrap();
     }
-    assert_eq!(state.apply(&set("one-more", "")), Err(Refusal::Full));
+    assert_eq!(state.apply(&set("one-more", "")), Err(MetaRefusal::Full));
     state.apply(&set("timeout", "6")).unwrap();
     state.check().unwrap();
 }
@@ -1409,32 +1421,32 @@ fn there_are_no_more_nodes_than_can_be() {
     for token in 2..=NODES_MAX as u128 {
         join(&mut state, token);
     }
-    let command = Command::Join {
+    let command = MetaCommand::Join {
         token: Token(0),
         announcement: announcement(),
     };
-    assert_eq!(state.apply(&command), Err(Refusal::Full));
+    assert_eq!(state.apply(&command), Err(MetaRefusal::Full));
     assert_eq!(State::restore(&state.snapshot()), Ok(state));
 }
 
 #[test]
 fn the_last_node_neither_leaves_nor_is_removed() {
     let mut state = created();
-    let leave = |node| Command::SetLeaving {
+    let leave = |node| MetaCommand::SetLeaving {
         node: NodeId(node),
         is_leaving: true,
     };
-    assert_eq!(state.apply(&leave(1)), Err(Refusal::Last));
+    assert_eq!(state.apply(&leave(1)), Err(MetaRefusal::Last));
     assert_eq!(
-        state.apply(&Command::Remove { node: NodeId(1) }),
-        Err(Refusal::Last)
+        state.apply(&MetaCommand::Remove { node: NodeId(1) }),
+        Err(MetaRefusal::Last)
     );
     join(&mut state, 2);
     state.apply(&leave(1)).unwrap();
-    assert_eq!(state.apply(&leave(2)), Err(Refusal::Last));
+    assert_eq!(state.apply(&leave(2)), Err(MetaRefusal::Last));
     assert_eq!(
-        state.apply(&Command::Remove { node: NodeId(1) }),
-        Err(Refusal::InUse)
+        state.apply(&MetaCommand::Remove { node: NodeId(1) }),
+        Err(MetaRefusal::InUse)
     );
 }
 
@@ -1468,7 +1480,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_command_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200), tag in 1u8..15) {
         let bytes = [&[1, tag], bytes.as_slice()].concat();
-        if let Ok(command) = Command::decode(&bytes) {
+        if let Ok(command) = MetaCommand::decode(&bytes) {
             prop_assert_eq!(command.encode(), bytes);
         }
     }

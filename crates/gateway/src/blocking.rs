@@ -47,7 +47,7 @@ use command::{BlockingCommand, BlockingPop, Command, ReplyError, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Kind, awaited_kind, is_nil};
 use replica::{Operation, ReplyTo, Request};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wait::ReplicaWaits;
 use watches::Watches;
@@ -208,7 +208,11 @@ impl Blocking {
     }
 
     /// `WAIT` inside of `MULTI`: nobody waits.
-    pub(crate) fn wait_at_once(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    pub(crate) fn wait_at_once(
+        cx: &Context,
+        args: Args<'_>,
+        w: &mut ReplyWriter<'_>,
+    ) -> Result<(), ReplyError> {
         ReplicaWaits::at_once(cx, args, w)
     }
 
@@ -333,7 +337,7 @@ impl Blocking {
             Answers::Whole(replies) => self.on_tried(cx, reply_to, replies.bytes()),
             Answers::Failed(error) => {
                 let mut bytes = Vec::new();
-                Writer::new(&mut bytes, resp::Protocol::Resp2).error(error);
+                ReplyWriter::new(&mut bytes, resp::Protocol::Resp2).error(error);
                 self.on_tried(cx, reply_to, &bytes)
             }
             Answers::Refused | Answers::Parts(_) | Answers::Mixed { .. } => false,
@@ -472,7 +476,7 @@ impl Blocking {
         // Also for a move, which answers a plain null where it does not wait.
         let ending = ending.unwrap_or_else(|| {
             let mut nil = Vec::new();
-            Writer::new(&mut nil, blocked.operation.protocol).null_array();
+            ReplyWriter::new(&mut nil, blocked.operation.protocol).null_array();
             nil
         });
         if blocked.is_leaving {
@@ -778,7 +782,7 @@ impl Blocking {
             }
             let began = cx.timing.now();
             let mut reply = Vec::new();
-            let mut out = Writer::new(&mut reply, operation.protocol);
+            let mut out = ReplyWriter::new(&mut reply, operation.protocol);
             match operation.parse() {
                 Ok(command) => crate::local_fast_path::run_here(
                     cx,

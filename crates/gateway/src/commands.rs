@@ -19,10 +19,10 @@ mod transaction;
 
 use crate::blocking::Blocking;
 use crate::gateway::Gateway;
-use crate::pubsub::{self, Kind};
+use crate::pubsub::{self, SubscriptionKind};
 use crate::session::Session;
 use command::{CommandId, ReplyError, Spec};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 /// Carries out a command that concerns no group, writing its reply to `out`.
 pub(crate) fn run_own(
@@ -33,7 +33,7 @@ pub(crate) fn run_own(
     out: &mut Vec<u8>,
 ) {
     if let Err(error) = answer_own(gateway, session, spec, args, out) {
-        error.write(&mut Writer::new(out, session.protocol));
+        error.write(&mut ReplyWriter::new(out, session.protocol));
     }
 }
 
@@ -44,7 +44,7 @@ fn answer_own(
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), ReplyError> {
-    let mut writer = Writer::new(out, session.protocol);
+    let mut writer = ReplyWriter::new(out, session.protocol);
     let w = &mut writer;
     let is_of = |family: &str| spec.name.starts_with(family);
     let Gateway {
@@ -86,20 +86,24 @@ fn answer_own(
         CommandId::ClientTrackingInfo => client::tracking_info(w),
 
         // Channels. `PUBLISH` and these two come here only inside EXEC.
-        CommandId::Subscribe => pubsub.subscribe(cx, session, Kind::Channel, args.from(1), w),
-        CommandId::PSubscribe => pubsub.subscribe(cx, session, Kind::Pattern, args.from(1), w),
+        CommandId::Subscribe => pubsub.subscribe(cx, session, SubscriptionKind::Channel, args.from(1), w),
+        CommandId::PSubscribe => pubsub.subscribe(cx, session, SubscriptionKind::Pattern, args.from(1), w),
         CommandId::SSubscribe => return Err(ReplyError::ShardSubscribeDenied),
         CommandId::Monitor => return Err(ReplyError::MonitorDenied),
-        CommandId::Unsubscribe => pubsub.unsubscribe(cx, session, Kind::Channel, args.from(1), w),
-        CommandId::PUnsubscribe => pubsub.unsubscribe(cx, session, Kind::Pattern, args.from(1), w),
-        CommandId::SUnsubscribe => pubsub.unsubscribe(cx, session, Kind::ShardChannel, args.from(1), w),
-        CommandId::Publish => pubsub.publish_now(cx, Kind::Channel, args, w),
-        CommandId::SPublish => pubsub.publish_now(cx, Kind::ShardChannel, args, w),
-        CommandId::PubSubChannels => pubsub::channels(cx, Kind::Channel, args, w)?,
-        CommandId::PubSubShardChannels => pubsub::channels(cx, Kind::ShardChannel, args, w)?,
-        CommandId::PubSubNumSub => pubsub::counts(cx, Kind::Channel, args.from(2), w),
-        CommandId::PubSubShardNumSub => pubsub::counts(cx, Kind::ShardChannel, args.from(2), w),
-        CommandId::PubSubNumPat => w.integer(cx.shared.subscriptions.names(Kind::Pattern) as i64),
+        CommandId::Unsubscribe => pubsub.unsubscribe(cx, session, SubscriptionKind::Channel, args.from(1), w),
+        CommandId::PUnsubscribe => {
+            pubsub.unsubscribe(cx, session, SubscriptionKind::Pattern, args.from(1), w)
+        }
+        CommandId::SUnsubscribe => {
+            pubsub.unsubscribe(cx, session, SubscriptionKind::ShardChannel, args.from(1), w)
+        }
+        CommandId::Publish => pubsub.publish_now(cx, SubscriptionKind::Channel, args, w),
+        CommandId::SPublish => pubsub.publish_now(cx, SubscriptionKind::ShardChannel, args, w),
+        CommandId::PubSubChannels => pubsub::channels(cx, SubscriptionKind::Channel, args, w)?,
+        CommandId::PubSubShardChannels => pubsub::channels(cx, SubscriptionKind::ShardChannel, args, w)?,
+        CommandId::PubSubNumSub => pubsub::counts(cx, SubscriptionKind::Channel, args.from(2), w),
+        CommandId::PubSubShardNumSub => pubsub::counts(cx, SubscriptionKind::ShardChannel, args.from(2), w),
+        CommandId::PubSubNumPat => w.integer(cx.shared.subscriptions.names(SubscriptionKind::Pattern) as i64),
 
         // The server.
         CommandId::Info => {

@@ -3,7 +3,7 @@
 use crate::pipeline::Pipeline;
 use crate::session::Session;
 use keyspace::KEPT_BYTES_MIN;
-use resp::{Decoder, Writer};
+use resp::{Decoder, ReplyWriter};
 
 /// How many times what has come of a long request there may be room for. What is there when room is made for the rest is moved
 /// once more, in one turn: of the longest value four mebibytes.
@@ -42,7 +42,7 @@ impl Connection {
 
     /// A writer for the next reply.
     #[inline]
-    pub(crate) fn writer(&mut self) -> Writer<'_> {
+    pub(crate) fn writer(&mut self) -> ReplyWriter<'_> {
         self.pipeline.writer(self.session.protocol)
     }
 

@@ -13,7 +13,7 @@ use crate::timing::Timing;
 use bytes::Bytes;
 use command::Spec;
 use ids::{Boot, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
-use keyspace::{EventClasses, Limits};
+use keyspace::{EncodingLimits, EventClasses};
 use options::Settings;
 use peer_wire::PeerMessage;
 use replica::{ReplyTo, Request, Turn};
@@ -28,7 +28,7 @@ pub(crate) struct Context {
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) settings: Followed<Settings>,
     /// How large collections may be and still be kept small, as the settings say.
-    pub(crate) limits: Limits,
+    pub(crate) limits: EncodingLimits,
     pub(crate) groups: Groups,
     pub(crate) view: ClusterView,
     pub(crate) turn: Turn,
@@ -79,7 +79,7 @@ impl Context {
             worker,
             stats: shared.workers[usize::from(worker)].clone(),
             settings: Followed::new(shared.settings()),
-            limits: Limits::default(),
+            limits: EncodingLimits::default(),
             groups: shared.groups,
             view: ClusterView::new(shared.topology()),
             turn: Turn {

@@ -38,7 +38,7 @@ pub(crate) fn evict(cx: &mut Context, seats: &mut Seats, maxmemory: &mut Maxmemo
     if cx.view.is_spread {
         let led = seats.led_and_free(cx);
         for (index, (db, key)) in maxmemory.victims_of_led(cx, &led) {
-            seats.ask_own(cx, index, &keyspace::Operation::Evict { db, key: &key });
+            seats.ask_own(cx, index, &keyspace::EntryOperation::Evict { db, key: &key });
         }
         return false;
     }

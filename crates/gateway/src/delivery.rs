@@ -15,7 +15,7 @@ use crate::timing::Caller;
 use command::{Command, CommandId, ReplyError};
 use ids::{GroupId, Slot};
 use replica::{Journey, Operation, Replies, ReplyTo};
-use resp::{ArgsBuf, FrozenRope, Protocol, Writer};
+use resp::{ArgsBuf, FrozenRope, Protocol, ReplyWriter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -228,7 +228,7 @@ pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delive
         } => {
             session.watched.append(&mut watched);
             note_watched(session);
-            Writer::new(&mut bytes, session.protocol).ok();
+            ReplyWriter::new(&mut bytes, session.protocol).ok();
             reply_to
         }
         Delivery::Info {
@@ -236,7 +236,7 @@ pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delive
             args,
             counts,
         } => {
-            let mut w = Writer::new(&mut bytes, session.protocol);
+            let mut w = ReplyWriter::new(&mut bytes, session.protocol);
             gateway.refresh_stats();
             info::info(
                 &gateway.cx,
@@ -265,11 +265,11 @@ fn write_answer(
 ) {
     match replies {
         Answers::Refused => return refused(program, session.protocol, out),
-        Answers::Failed(error) => return Writer::new(out, session.protocol).error(error),
+        Answers::Failed(error) => return ReplyWriter::new(out, session.protocol).error(error),
         Answers::Parts(_) | Answers::Whole(_) | Answers::Mixed { .. } => {}
     }
     if program.is_exec {
-        Writer::new(out, session.protocol).array(program.items.len());
+        ReplyWriter::new(out, session.protocol).array(program.items.len());
     }
     let (whole, parts) = match replies {
         Answers::Whole(replies) => (whole_replies(program.operation_items(), replies), None),
@@ -307,7 +307,7 @@ fn write_answer(
                 found.extend(replies.iter().nth(at).map(|reply| (*group, reply)));
             }
         }
-        let mut writer = Writer::new(out, operation.protocol);
+        let mut writer = ReplyWriter::new(out, operation.protocol);
         match operation.parse() {
             Err(error) => error.write(&mut writer),
             // Its parts were MSETs, and that none of the keys existed was a condition.
@@ -341,7 +341,7 @@ fn whole_replies(items: impl Iterator<Item = usize>, replies: &Replies) -> BTree
 
 /// The answer when a condition did not hold: nil to `EXEC`, 0 to `MSETNX`.
 pub(crate) fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
-    let mut writer = Writer::new(out, protocol);
+    let mut writer = ReplyWriter::new(out, protocol);
     if program.is_exec {
         writer.null_array()
     } else {

@@ -25,12 +25,12 @@ use crate::in_flight::{is_free, note_sent};
 use crate::maxmemory::Changed;
 use crate::offload;
 use crate::program::{Program, group_of_key, names_more};
-use crate::pubsub::Kind;
+use crate::pubsub::SubscriptionKind;
 use crate::scan::Next;
-use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec};
+use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
 use ids::{Db, GroupId, RequestUuid};
 use replica::{Condition, locks_of};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 /// See the file's header.
 pub(crate) struct Dispatch<'a> {
@@ -87,7 +87,7 @@ fn way_of(cx: &Context, spec: &'static Spec, args: Args<'_>) -> Way {
 }
 
 impl<'a> Dispatch<'a> {
-    fn writer(&mut self) -> Writer<'_> {
+    fn writer(&mut self) -> ReplyWriter<'_> {
         self.connection.writer()
     }
 
@@ -136,11 +136,11 @@ impl<'a> Dispatch<'a> {
             return self.show();
         }
         match spec.route {
-            Route::Keys if spec.flags.contains(Flags::BLOCKING) => self.on_blocking(),
-            Route::Keys => self.on_keys(),
-            Route::Connection => self.on_connection(),
-            Route::Everywhere => self.on_several(),
-            Route::Scan => self.on_scan(),
+            CommandRoute::Keys if spec.flags.contains(Flags::BLOCKING) => self.on_blocking(),
+            CommandRoute::Keys => self.on_keys(),
+            CommandRoute::Connection => self.on_connection(),
+            CommandRoute::Everywhere => self.on_several(),
+            CommandRoute::Scan => self.on_scan(),
         }
         // An EXEC that waits for groups is shown when it is over, behind its commands.
         if !(spec.id == CommandId::Exec && self.connection.session.in_flight.is_waiting) {
@@ -307,7 +307,7 @@ impl<'a> Dispatch<'a> {
         if is_tried {
             let target = connection.pipeline.target();
             let start = target.len();
-            let mut out = Writer::new(target, connection.session.protocol);
+            let mut out = ReplyWriter::new(target, connection.session.protocol);
             let scope = &Scope::Cluster;
             crate::local_fast_path::run_here(cx, db, spec, args, &command, scope, &mut out);
             gateway.tell_noted();
@@ -371,7 +371,7 @@ impl<'a> Dispatch<'a> {
     /// A command that its client has named; `false` if it is one that needs no name, as it writes no keys.
     fn on_named(&mut self, id: RequestUuid) -> bool {
         let spec = self.spec;
-        if spec.route == Route::Connection || !spec.flags.contains(Flags::WRITE) {
+        if spec.route == CommandRoute::Connection || !spec.flags.contains(Flags::WRITE) {
             return false;
         }
         if let Some(error) = crate::idempotency::refusal_of(spec) {
@@ -446,14 +446,24 @@ impl<'a> Dispatch<'a> {
                 fanout.count_keys(cx, reply_to, args, is_for_all);
             }
             CommandId::Wait => blocking.on_wait(cx, connection, spec, args),
-            CommandId::Publish => pubsub.on_publish(cx, fanout, connection, (Kind::Channel, args)),
-            CommandId::SPublish => pubsub.on_publish(cx, fanout, connection, (Kind::ShardChannel, args)),
+            CommandId::Publish => {
+                pubsub.on_publish(cx, fanout, connection, (SubscriptionKind::Channel, args))
+            }
+            CommandId::SPublish => {
+                pubsub.on_publish(cx, fanout, connection, (SubscriptionKind::ShardChannel, args))
+            }
             CommandId::SSubscribe => {
                 let Connection {
                     session, pipeline, ..
                 } = &mut **connection;
                 let mut out = pipeline.writer(session.protocol);
-                pubsub.subscribe(cx, session, Kind::ShardChannel, args.from(1), &mut out);
+                pubsub.subscribe(
+                    cx,
+                    session,
+                    SubscriptionKind::ShardChannel,
+                    args.from(1),
+                    &mut out,
+                );
             }
             CommandId::Monitor => {
                 pubsub.start_monitoring(cx, &mut connection.session);
@@ -488,6 +498,6 @@ fn absent(db: Db, pairs: Args<'_>) -> Vec<Condition> {
 }
 
 /// Too many requests wait for locks of one group. The command was certainly not carried out.
-pub(crate) fn busy(out: &mut Writer<'_>) {
+pub(crate) fn busy(out: &mut ReplyWriter<'_>) {
     out.error("TRYAGAIN too many commands wait for a transaction on these keys");
 }

@@ -9,7 +9,7 @@ use crate::idempotency::Naming;
 use crate::program::scan_from;
 use crate::session::Session;
 use crate::topology::Topology;
-use command::{Command, CommandId, Flags, ReplyError, Route, Spec};
+use command::{Command, CommandId, CommandRoute, Flags, ReplyError, Spec};
 use ids::{GroupId, Groups, PartitionCount, Slot};
 use keyspace::Position;
 use replica::Operation;
@@ -160,7 +160,7 @@ fn copies_to_another_db(spec: &Spec, args: Args<'_>) -> bool {
 /// The slot of a command's keys, if it has any and they are all in one.
 fn only_slot(spec: &Spec, args: Args<'_>) -> Option<Slot> {
     let mut slots: Option<(Slot, bool)> = None;
-    if spec.route == Route::Keys || spec.id == CommandId::Watch {
+    if spec.route == CommandRoute::Keys || spec.id == CommandId::Watch {
         command::keys(spec, args, &mut |position, _| {
             let slot = Slot::of_key(args.arg(position));
             let (first, is_one) = *slots.get_or_insert((slot, true));

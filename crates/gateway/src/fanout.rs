@@ -26,15 +26,15 @@ use crate::gateway::Gateway;
 use crate::gather::Gather;
 use crate::key_counts::{KeyCountQuery, KeyCounts};
 use crate::outbox::Told;
-use crate::pubsub::Kind;
+use crate::pubsub::SubscriptionKind;
 use crate::session::Session;
 use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
 use ids::{Monotonic, NodeId};
 use options::{Change, Parameter};
-use peer_wire::{Answer, PeerMessage, Question};
+use peer_wire::{PeerAnswer, PeerMessage, Question};
 use replica::ReplyTo;
-use resp::{Args, ArgsBuf, Protocol, Writer};
+use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
@@ -202,7 +202,7 @@ impl Join {
         }
     }
 
-    fn write(self, items: Vec<Item>, silent: &[Whom], w: &mut Writer<'_>) {
+    fn write(self, items: Vec<Item>, silent: &[Whom], w: &mut ReplyWriter<'_>) {
         match self {
             Join::Done | Join::Kept if self.is_unsure(silent) => {
                 let silent: Vec<String> = silent.iter().map(Whom::to_string).collect();
@@ -234,7 +234,7 @@ impl Join {
 }
 
 impl Item {
-    fn write(&self, w: &mut Writer<'_>) {
+    fn write(&self, w: &mut ReplyWriter<'_>) {
         match self {
             Item::Number(number) => w.integer(*number),
             Item::Text(text) => w.bulk(text),
@@ -498,7 +498,7 @@ impl Fanout {
     }
 
     /// Another node has carried out its part.
-    pub(crate) fn on_part_answer(&mut self, cx: &mut Context, from: NodeId, answer: &Answer) {
+    pub(crate) fn on_part_answer(&mut self, cx: &mut Context, from: NodeId, answer: &PeerAnswer) {
         let is_asked = |asking: &Asking| asking.whom == Whom::Node(from);
         if self.questions.get(&answer.id).is_some_and(is_asked) {
             self.end_question(cx, answer.id, items_of(&answer.bytes));
@@ -574,7 +574,7 @@ impl Fanout {
             tracing::warn!(%whom, "no answer in time to what concerns the whole cluster: it is left out");
         }
         let mut bytes = Vec::new();
-        let mut w = Writer::new(&mut bytes, gathered.protocol);
+        let mut w = ReplyWriter::new(&mut bytes, gathered.protocol);
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
         cx.deliver(match gathered.join {
             // Its next commands are carried out under what was set.
@@ -652,8 +652,8 @@ pub(crate) fn carry_out_part(
 ) {
     match Join::of(spec, args) {
         Some(Join::NamesCounted) => {
-            let names = gateway.cx.shared.subscriptions.lock(Kind::Pattern);
-            let mut w = Writer::new(reply, Protocol::Resp2);
+            let names = gateway.cx.shared.subscriptions.lock(SubscriptionKind::Pattern);
+            let mut w = ReplyWriter::new(reply, Protocol::Resp2);
             w.array(names.len());
             names.keys().for_each(|name| w.bulk(name));
         }
@@ -661,7 +661,7 @@ pub(crate) fn carry_out_part(
             commands::run_own(gateway, session, spec, args, reply);
             let killed = i64::from(reply.first() != Some(&b'-'));
             reply.clear();
-            Writer::new(reply, Protocol::Resp2).integer(killed);
+            ReplyWriter::new(reply, Protocol::Resp2).integer(killed);
         }
         _ => commands::run_own(gateway, session, spec, args, reply),
     }

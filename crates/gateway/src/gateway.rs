@@ -38,7 +38,7 @@ use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
 use control::{GivenUp, GroupRef, GroupReport, RecoverySource};
 use ids::{Epoch, GroupId, HashSeed, Monotonic, NodeId, UnixMillis};
-use keyspace::{KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
+use keyspace::{EncodingLimits as Compactness, KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters};
 use mutations::Mutation;
 use options::Settings;
 use peer_wire::PeerMessage;

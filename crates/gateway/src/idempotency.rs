@@ -11,11 +11,11 @@
 
 use crate::program::{Item, Program, group_of_key};
 use crate::session::Session;
-use command::{Flags, ReplyError, Route, Spec};
+use command::{CommandRoute, Flags, ReplyError, Spec};
 use ids::{GroupId, Groups, HashSeed, RequestUuid};
-use keyspace::{ClientRequest, KeptResult, Standing};
+use keyspace::{ClientRequest, KeptResult, RequestStanding};
 use replica::{FullKey, Replies};
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, ReplyWriter};
 
 /// Which command of a connection has a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -52,7 +52,7 @@ impl Naming {
 pub(crate) fn name_request(
     session: &mut Session,
     args: Args<'_>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) -> Result<(), ReplyError> {
     let Some(id) = RequestUuid::parse(args.arg(2)) else {
         return Err(ReplyError::quoting(
@@ -68,7 +68,7 @@ pub(crate) fn name_request(
 
 /// Why a command or a block cannot have a name.
 fn refusal(specs: impl IntoIterator<Item = &'static Spec>) -> Option<&'static str> {
-    let sees_whole = |spec: &Spec| matches!(spec.route, Route::Everywhere | Route::Scan);
+    let sees_whole = |spec: &Spec| matches!(spec.route, CommandRoute::Everywhere | CommandRoute::Scan);
     specs.into_iter().any(sees_whole).then_some(WHOLE)
 }
 
@@ -160,19 +160,19 @@ fn digest(program: &Program) -> u64 {
 }
 
 /// Why there is no result, in the client's words.
-pub(crate) fn error_of(standing: Standing) -> &'static str {
+pub(crate) fn error_of(standing: RequestStanding) -> &'static str {
     match standing {
-        Standing::CarriedOut | Standing::Forgotten => {
+        RequestStanding::CarriedOut | RequestStanding::Forgotten => {
             "UNKNOWN this request id is older than the results that are kept: whether the request was carried out is not known"
         }
-        Standing::TooLarge => {
+        RequestStanding::TooLarge => {
             "DONE the request was carried out before; its result is larger than 64 KiB, and was not kept"
         }
-        Standing::Ahead => {
+        RequestStanding::Ahead => {
             "ERR the time in this request id is more than 60 s ahead of the cluster's clock; nothing was done"
         }
-        Standing::Another => "ERR this request id was used for another request; nothing was done",
-        Standing::NewerProtocol => {
+        RequestStanding::Another => "ERR this request id was used for another request; nothing was done",
+        RequestStanding::NewerProtocol => {
             "DONE the request was carried out before; its result is kept as RESP3: say HELLO 3, and send it again"
         }
     }

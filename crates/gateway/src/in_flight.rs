@@ -9,7 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::idempotency::Naming;
 use crate::program::names_more;
 use crate::session::Session;
-use command::{CommandId, Flags, Route, Spec, Spread};
+use command::{CommandId, CommandRoute, Flags, Spec, Spread};
 use ids::{SLOT_COUNT, Slot};
 use resp::Args;
 
@@ -201,7 +201,7 @@ pub(crate) fn may_pass(
     // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
     let may_wait = spec.flags.contains(Flags::BLOCKING);
     session.block.is_none()
-        && spec.route == Route::Keys
+        && spec.route == CommandRoute::Keys
         && begins_none
         && !may_wait
         && !any_slot(spec, args, |slot| busy.holds(slot))
@@ -268,7 +268,7 @@ pub(crate) fn is_untouched(connection: &Connection, spec: &Spec, args: Args<'_>)
 pub(crate) fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
     session.in_flight.sent.has_reads()
         && spec.flags.contains(Flags::WRITE)
-        && spec.route == Route::Keys
+        && spec.route == CommandRoute::Keys
         && session.block.is_none()
         && session.endpoint == Endpoint::AnyNode
         && any_slot(spec, args, |slot| session.in_flight.sent.may_read(slot))
@@ -282,7 +282,7 @@ pub(crate) fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bo
         // It tells of the writes before it, whatever their keys.
         return true;
     }
-    let is_plain = spec.route == Route::Keys
+    let is_plain = spec.route == CommandRoute::Keys
         && spec.spread == Spread::Single
         && session.modes.naming == Naming::Nothing
         && !names_more(spec, args);
@@ -291,9 +291,10 @@ pub(crate) fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bo
 
 fn is_among_sent(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
     let is_among = |spec: &Spec, args: Args<'_>| {
-        spec.route == Route::Everywhere
+        spec.route == CommandRoute::Everywhere
             || names_more(spec, args)
-            || spec.route == Route::Keys && any_slot(spec, args, |slot| session.in_flight.sent.may_hold(slot))
+            || spec.route == CommandRoute::Keys
+                && any_slot(spec, args, |slot| session.in_flight.sent.may_hold(slot))
     };
     match &session.block {
         None => is_among(spec, args),

@@ -21,9 +21,9 @@ use crate::message::Message;
 use crate::shared::Shared;
 use ids::{Db, GroupId, NodeId, UnixMillis};
 use keyspace::Keyspace;
-use peer_wire::{Answer, PeerMessage};
+use peer_wire::{PeerAnswer, PeerMessage};
 use replica::ReplyTo;
-use resp::{Args, ArgsBuf, Protocol, Writer};
+use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
 use std::collections::BTreeMap;
 
 /// What one database holds.
@@ -262,11 +262,11 @@ impl Gather<KeyCountQuery> {
             }
             Whom::Node(node) => {
                 let mut bytes = Vec::new();
-                let mut w = Writer::new(&mut bytes, Protocol::Resp2);
+                let mut w = ReplyWriter::new(&mut bytes, Protocol::Resp2);
                 let numbers = counts.numbers();
                 w.array(numbers.len());
                 numbers.into_iter().for_each(|number| w.integer(number));
-                let answer = Answer {
+                let answer = PeerAnswer {
                     id: reply_to.sequence,
                     bytes: bytes.into(),
                 };

@@ -28,11 +28,11 @@ use crate::notify;
 use crate::pipeline::Pipeline;
 use crate::program::{Program, key_step};
 use crate::pubsub::PubSub;
-use command::{Command, Flags, Route, Spec, Spread};
+use command::{Command, CommandRoute, Flags, Spec, Spread};
 use ids::Slot;
 use mutations::Mutation;
 use replica::{Asked, Operation, ReplyTo};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::collections::VecDeque;
 use txn::{Mode, Priority, TxnId};
 
@@ -124,7 +124,7 @@ fn suits_last_agent(spec: &Spec, command: &Command<'_>) -> bool {
             | Command::Exists { .. }
             | Command::Touch { .. }
     );
-    is_split && spec.route == Route::Keys && matches!(spec.spread, Spread::Split(_))
+    is_split && spec.route == CommandRoute::Keys && matches!(spec.spread, Spread::Split(_))
 }
 
 /// How a command uses its keys.
@@ -219,7 +219,7 @@ impl LastAgent {
         }
         let mut reply = std::mem::take(&mut self.reply);
         reply.clear();
-        run_part(cx, asked, &[], &mut Writer::new(&mut reply, asked.protocol));
+        run_part(cx, asked, &[], &mut ReplyWriter::new(&mut reply, asked.protocol));
         // What has happened is told before it is answered.
         notify::tell_noted(cx, pubsub);
         cx.mailbox_batch(from).push_decided(seq, Some(&reply));
@@ -241,7 +241,7 @@ impl LastAgent {
         let mut sent = sent.expect("parts are answered once, in their order");
         let mut bytes = Vec::new();
         if let Some(reply) = reply {
-            let mut out = Writer::new(&mut bytes, sent.operation.protocol);
+            let mut out = ReplyWriter::new(&mut bytes, sent.operation.protocol);
             run_part(cx, &sent.asked(), reply, &mut out);
         }
         let mut outputs = Vec::new();
@@ -298,7 +298,7 @@ fn decider(cx: &Context, spec: &Spec, args: Args<'_>, slots: &[Slot]) -> Option<
 }
 
 /// Carries out what of a command is here; `elsewhere` is what the other worker has answered.
-fn run_part(cx: &mut Context, asked: &Asked<'_>, elsewhere: &[u8], out: &mut Writer<'_>) {
+fn run_part(cx: &mut Context, asked: &Asked<'_>, elsewhere: &[u8], out: &mut ReplyWriter<'_>) {
     let (spec, args) = (asked.spec, asked.args);
     let parse = spec.parse.expect("a command on keys has a parser");
     let command = parse(args).expect("it was parsed as a whole, and any keys of it will do");

@@ -84,7 +84,7 @@ pub use notices::Notices;
 pub use offload::OffloadJob;
 pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;
-pub use pubsub::{Kind, Subscriptions};
+pub use pubsub::{SubscriptionKind, Subscriptions};
 pub use replica::{MemberCounts, PieceSizes, TransactionCounts};
 pub use secret::is_same_secret;
 pub use session::{Block, Queued, ReplyMode, Session, Watched};
@@ -93,6 +93,7 @@ pub use slow_log::{SlowEntry, SlowLog};
 pub use stats::{CommandCounter, CommandCounters, Counter, WorkerStats};
 pub use timing::{Counts, Distribution};
 pub use topology::{
-    Health, LinkStatus, Links, Node, NodeIndex, NodeName, PeerLink, Placement, Topology, View,
+    GroupPlacement, LinkStatus, Links, NodeHealth, NodeIndex, NodeName, PeerLink, Topology, TopologyNode,
+    View,
 };
 pub use transaction_stats::{HotKey, OngoingTransaction, TornTransaction, TransactionStats};

@@ -9,11 +9,11 @@ use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::program::{Item, Program, group_of_key, integer, key_step};
 use crate::timing::Caller;
-use command::{Command, Merge, ReplyError, Route, Spec, Spread};
+use command::{Command, CommandRoute, Merge, ReplyError, Spec, Spread};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
 use replica::{Operation, Returned, Scratch};
-use resp::{Args, Protocol, Writer, parse_array_header, skip_value};
+use resp::{Args, Protocol, ReplyWriter, parse_array_header, skip_value};
 
 /// Carries out a command whose groups all live here and are free.
 pub(crate) fn run_here(
@@ -23,10 +23,10 @@ pub(crate) fn run_here(
     args: Args<'_>,
     command: &Command<'_>,
     scope: &Scope,
-    out: &mut Writer<'_>,
+    out: &mut ReplyWriter<'_>,
 ) {
     match (spec.route, spec.spread) {
-        (Route::Everywhere, Spread::Split(merge)) => {
+        (CommandRoute::Everywhere, Spread::Split(merge)) => {
             let groups = cx.groups;
             let is_concerned = |group| scope.holds(groups, spec, args, group);
             run_everywhere(cx, db, merge, command, is_concerned, out);
@@ -60,7 +60,7 @@ pub(crate) fn run_split(
     merge: Merge,
     command: &Command<'_>,
     elsewhere: &[u8],
-    out: &mut Writer<'_>,
+    out: &mut ReplyWriter<'_>,
 ) {
     if elsewhere.starts_with(b"-") {
         // It was too long there already.
@@ -85,7 +85,7 @@ pub(crate) fn run_split(
             continue;
         };
         part.clear();
-        let mut writer = Writer::new(&mut part, out.protocol());
+        let mut writer = ReplyWriter::new(&mut part, out.protocol());
         let one = with_keys(command, args.slice(at..at + step));
         cx.local.replicas[index].execute(&cx.turn, db, &one, &mut writer);
         cx.local.note_events(index);
@@ -117,7 +117,7 @@ pub(crate) fn run_everywhere(
     merge: Merge,
     command: &Command<'_>,
     is_concerned: impl Fn(GroupId) -> bool,
-    out: &mut Writer<'_>,
+    out: &mut ReplyWriter<'_>,
 ) {
     let protocol = out.protocol();
     let mut bytes = std::mem::take(&mut cx.local.spare);
@@ -125,7 +125,7 @@ pub(crate) fn run_everywhere(
     let mut ends = Vec::with_capacity(cx.local.replicas.len());
     for replica in &mut cx.local.replicas {
         if is_concerned(replica.group()) {
-            replica.execute(&cx.turn, db, command, &mut Writer::new(&mut bytes, protocol));
+            replica.execute(&cx.turn, db, command, &mut ReplyWriter::new(&mut bytes, protocol));
             ends.push((replica.group(), bytes.len()));
         }
     }
@@ -147,7 +147,7 @@ pub(crate) fn run_everywhere(
     (0..cx.local.replicas.len()).for_each(|index| cx.local.note_events(index));
 }
 
-pub(crate) fn run_if_all_absent(cx: &mut Context, db: Db, command: &Command<'_>, out: &mut Writer<'_>) {
+pub(crate) fn run_if_all_absent(cx: &mut Context, db: Db, command: &Command<'_>, out: &mut ReplyWriter<'_>) {
     let &Command::MSetNx { pairs } = command else {
         unreachable!("only MSETNX asks for absent keys in several groups");
     };
@@ -165,7 +165,7 @@ pub(crate) fn run_if_all_absent(cx: &mut Context, db: Db, command: &Command<'_>,
             let pair = Command::MSet {
                 pairs: pairs.slice(at..at + 2),
             };
-            let mut writer = Writer::new(&mut ignored, Protocol::Resp2);
+            let mut writer = ReplyWriter::new(&mut ignored, Protocol::Resp2);
             cx.local.replicas[index].execute(&cx.turn, db, &pair, &mut writer);
             cx.local.note_events(index);
         }
@@ -174,7 +174,13 @@ pub(crate) fn run_if_all_absent(cx: &mut Context, db: Db, command: &Command<'_>,
 }
 
 /// A command that carries values between groups that all live here.
-pub(crate) fn run_flow(cx: &mut Context, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
+pub(crate) fn run_flow(
+    cx: &mut Context,
+    db: Db,
+    spec: &'static Spec,
+    args: Args<'_>,
+    out: &mut ReplyWriter<'_>,
+) {
     let operation = Operation {
         spec,
         db,
@@ -252,7 +258,7 @@ pub(crate) fn run_program_here(gateway: &mut Gateway, connection: &mut Connectio
         }
     }
     if program.is_exec {
-        Writer::new(out, session.protocol).array(program.items.len());
+        ReplyWriter::new(out, session.protocol).array(program.items.len());
     }
     let mut began = gateway.cx.timing.now();
     for item in &program.items {
@@ -267,7 +273,7 @@ pub(crate) fn run_program_here(gateway: &mut Gateway, connection: &mut Connectio
             Item::Operation(operation) => {
                 gateway.cx.count(operation.spec);
                 // `SELECT` and `HELLO` before it in the block have been carried out.
-                let mut writer = Writer::new(out, session.protocol);
+                let mut writer = ReplyWriter::new(out, session.protocol);
                 let (spec, args) = operation.words();
                 match operation.parse() {
                     Ok(Command::Scan { .. }) => {

@@ -9,9 +9,9 @@ use crate::cluster::Visits;
 use crate::endpoint::Scope;
 use crate::program::{Extent, Program, group_of_key, names_more};
 use crate::shared::Shared;
-use command::{KeyUse, Route, Spec};
+use command::{CommandRoute, KeyUse, Spec};
 use ids::{Db, GroupId, Groups, HashSeed, Monotonic, Slot};
-use keyspace::{Event, KEYS_AHEAD, Limits};
+use keyspace::{EncodingLimits, Event, KEYS_AHEAD};
 use replica::{Member, Operation, Replica, Scratch, Turn, locks_of, with_conditions};
 use resp::Args;
 use txn::{Locks, Mode};
@@ -131,7 +131,7 @@ impl LocalGroups {
 
     /// Sets how large collections may be and still be kept small, in the groups that are alone on this node: those of a replicated
     /// group are the leader's to set.
-    pub(crate) fn set_limits(&mut self, turn: &Turn, limits: Limits) {
+    pub(crate) fn set_limits(&mut self, turn: &Turn, limits: EncodingLimits) {
         for replica in self.replicas.iter_mut().filter(|replica| !replica.has_log()) {
             replica.state_mut().set_limits(turn, limits);
         }
@@ -155,7 +155,7 @@ impl LocalGroups {
     /// Whether all groups of a command live here and are free: then it is one step, and nothing can come
     /// between its parts.
     pub(crate) fn is_one_step(&self, spec: &'static Spec, args: Args<'_>, scope: &Scope) -> bool {
-        if spec.route == Route::Everywhere {
+        if spec.route == CommandRoute::Everywhere {
             let mut concerned = self
                 .groups
                 .iter()

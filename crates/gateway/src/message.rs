@@ -1,7 +1,7 @@
 //! What workers say to each other.
 
 use crate::key_counts::KeyCounts;
-use crate::pubsub::Kind;
+use crate::pubsub::SubscriptionKind;
 use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId};
@@ -72,7 +72,7 @@ pub enum Message {
         /// Who wants to know how many there were.
         reply_to: Option<ReplyTo>,
         /// Which space of names the channel is of.
-        kind: Kind,
+        kind: SubscriptionKind,
         /// The channel and the message: [`MailboxBatch::args`].
         words: Words,
     },
@@ -259,7 +259,7 @@ impl MailboxBatch {
     pub(crate) fn push_broadcast(
         &mut self,
         reply_to: Option<ReplyTo>,
-        kind: Kind,
+        kind: SubscriptionKind,
         channel: &[u8],
         message: &[u8],
     ) {

@@ -8,11 +8,11 @@ use crate::gather::Gather;
 use crate::idempotency::name_block;
 use crate::program::{Item, Program, group_of_key};
 use crate::session::{Block, Queued, Session, Watched};
-use command::{CommandId, Flags, ReplyError, Route};
+use command::{CommandId, CommandRoute, Flags, ReplyError};
 use ids::GroupId;
 use keyspace::KeyVersion;
 use replica::{Condition, IndexedKey, Operation, ReplyTo, Request};
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use txn::{Locks, Mode};
@@ -49,7 +49,7 @@ impl Dispatch<'_> {
             connection.session.block = None;
             return true;
         }
-        block.has_place |= spec.route == Route::Keys;
+        block.has_place |= spec.route == CommandRoute::Keys;
         block.commands.push(Queued {
             spec,
             args: args.to_buf(),
@@ -93,8 +93,8 @@ impl Dispatch<'_> {
         };
         let (mut db, mut protocol) = (connection.session.db, connection.session.protocol);
         for Queued { spec, args } in block.commands {
-            if spec.route != Route::Connection {
-                let is_scan = spec.route == Route::Scan;
+            if spec.route != CommandRoute::Connection {
+                let is_scan = spec.route == CommandRoute::Scan;
                 let scan = is_scan.then(|| gateway.cx.scan_on(&connection.session, args.as_args()));
                 let args = scan.flatten().unwrap_or(args);
                 program.items.push(Item::Operation(Operation {
@@ -210,7 +210,7 @@ impl Watching {
     pub(crate) fn on_failed(&mut self, cx: &mut Context, reply_to: ReplyTo, error: &'static str) {
         if self.0.forget(reply_to) {
             let mut bytes = Vec::new();
-            Writer::new(&mut bytes, Protocol::Resp2).error(error);
+            ReplyWriter::new(&mut bytes, Protocol::Resp2).error(error);
             cx.deliver(Delivery::Awaited { reply_to, bytes });
         }
     }

@@ -8,7 +8,7 @@
 //! setting says.
 
 use crate::context::Context;
-use crate::pubsub::{Kind, PubSub, Published, nodes_without_replica};
+use crate::pubsub::{PubSub, Published, SubscriptionKind, nodes_without_replica};
 use keyspace::{Event, EventClasses};
 use options::Settings;
 
@@ -60,7 +60,7 @@ fn tell(cx: &mut Context, pubsub: &mut PubSub) {
             false => nodes_without_replica(cx, index),
         };
         let mut send = |channel: &[u8], payload: &[u8]| {
-            let kind = Kind::Channel;
+            let kind = SubscriptionKind::Channel;
             let published = Published {
                 kind,
                 channel,

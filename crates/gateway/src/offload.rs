@@ -31,7 +31,7 @@ use crate::client::ClientInfo;
 use crate::context::Context;
 use crate::evaluation::Evaluation;
 use crate::program::{Program, names_more};
-use command::{Command, Cost, Flags, Route, Spec, Spread};
+use command::{Command, CommandRoute, Cost, Flags, Spec, Spread};
 use ids::{Db, UnixMillis};
 use replica::{Operation, Replies, Scratch};
 use resp::Args;
@@ -152,7 +152,7 @@ pub(crate) fn is_heavy(
     // What `SORT` finds by patterns would have to be fetched key by key: that would take longer still.
     let may_be = spec.cost != Cost::Little || args.len() > WORDS_MIN && spec.spread == Spread::Single;
     may_be
-        && spec.route == Route::Keys
+        && spec.route == CommandRoute::Keys
         && !names_more(spec, args)
         && steps(cx, db, spec, args, command) > cx.turn.steps_max
         && !is_getting_a_log(cx, spec, args)

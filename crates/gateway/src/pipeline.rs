@@ -12,7 +12,7 @@
 //! more as small ones come. The common cases allocate nothing: no places, or places filled in their order. A large reply that comes as a
 //! whole is not copied, and a long value that a reply holds is not either: they are runs of `out` and `held` ([`resp::Rope`]).
 
-use resp::{FrozenRope, Protocol, Rope, Writer};
+use resp::{FrozenRope, Protocol, ReplyWriter, Rope};
 use std::collections::VecDeque;
 
 /// Replies of one connection. See the file's header.
@@ -95,8 +95,8 @@ impl Pipeline {
 
     /// A writer for the next reply.
     #[inline]
-    pub fn writer(&mut self, protocol: Protocol) -> Writer<'_> {
-        Writer::sharing(self.rope(), protocol)
+    pub fn writer(&mut self, protocol: Protocol) -> ReplyWriter<'_> {
+        ReplyWriter::sharing(self.rope(), protocol)
     }
 
     /// Takes a place for a reply that comes later; [`Pipeline::complete`] fills it.

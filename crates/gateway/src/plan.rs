@@ -12,7 +12,7 @@
 use crate::delivery::Answers;
 use crate::group_times::GroupTimes;
 use crate::program::{Item, Program, by_group, group_of_key, parts_of};
-use command::{Flags, Route};
+use command::{CommandRoute, Flags};
 use ids::{GroupId, Groups};
 use keyspace::Effect;
 use replica::{FullKey, Operation, Replies, Scratch, Step};
@@ -45,7 +45,7 @@ impl Plan {
             let Item::Operation(operation) = item else {
                 continue;
             };
-            if operation.spec.route == Route::Keys {
+            if operation.spec.route == CommandRoute::Keys {
                 scratch.judge_by(times.of(operation, groups));
                 let lacks = scratch.wanted(&operation.as_state());
                 if !lacks.is_empty() {

@@ -2,11 +2,11 @@
 
 use crate::endpoint::Scope;
 use crate::session::Queued;
-use command::{CommandId, Merge, Route, Spec, Spread};
+use command::{CommandId, CommandRoute, Merge, Spec, Spread};
 use ids::{GroupId, Groups, Prng, Slot};
 use keyspace::{ClientRequest, Cursor};
 use replica::{Condition, FullKey, Operation};
-use resp::{Args, ArgsBuf, Writer, parse_array_header, skip_value};
+use resp::{Args, ArgsBuf, ReplyWriter, parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The commands of one request in order, and what must hold for them.
@@ -101,15 +101,15 @@ impl Program {
             let spec = operation.spec;
             extent.writes |= spec.flags.contains(command::Flags::WRITE);
             match spec.route {
-                Route::Everywhere => {
+                CommandRoute::Everywhere => {
                     extent.is_whole = true;
                     extent.groups.extend(self.scope.groups_of(groups, operation));
                 }
-                Route::Scan => {
+                CommandRoute::Scan => {
                     extent.scans = true;
                     extent.groups.extend(scan_start(groups, operation.args.as_args()));
                 }
-                Route::Keys | Route::Connection => {
+                CommandRoute::Keys | CommandRoute::Connection => {
                     let concerned = groups_of(spec, operation.args.as_args(), groups);
                     // In an `EXEC` their refusal would be everybody's.
                     let may_refuse = matches!(spec.spread, Spread::IfAllAbsent | Spread::AllOrNothing);
@@ -133,7 +133,7 @@ impl Program {
     pub(crate) fn can_be_offloaded(&self) -> bool {
         let is_on_keys = |operation: &Operation| {
             let (spec, args) = operation.words();
-            spec.route == Route::Keys && !names_more(spec, args)
+            spec.route == CommandRoute::Keys && !names_more(spec, args)
         };
         self.operations().all(is_on_keys)
     }
@@ -233,18 +233,18 @@ pub(crate) fn groups_of(spec: &Spec, args: Args<'_>, groups: Groups) -> Vec<Grou
 pub(crate) fn parts_of(operation: &Operation, groups: Groups, scope: &Scope) -> Vec<(GroupId, Operation)> {
     let args = operation.args.as_args();
     match operation.spec.route {
-        Route::Everywhere => {
+        CommandRoute::Everywhere => {
             let concerned = scope.groups_of(groups, operation);
             return concerned.map(|group| (group, operation.clone())).collect();
         }
-        Route::Scan => {
+        CommandRoute::Scan => {
             let group = scan_start(groups, args);
             return group
                 .map(|group| (group, operation.clone()))
                 .into_iter()
                 .collect();
         }
-        Route::Keys | Route::Connection => {}
+        CommandRoute::Keys | CommandRoute::Connection => {}
     }
     let step = key_step(operation.spec);
     let mut words: BTreeMap<GroupId, Vec<&[u8]>> = BTreeMap::new();
@@ -330,14 +330,14 @@ pub(crate) fn merge(
     groups: Groups,
     parts: &[(GroupId, &[u8])],
     prng: &mut Prng,
-    out: &mut Writer<'_>,
+    out: &mut ReplyWriter<'_>,
 ) {
     if let Some((_, error)) = parts.iter().find(|(_, part)| part.first() == Some(&b'-')) {
         return out.raw(error);
     }
     let merge = match (operation.spec.route, operation.spec.spread, parts) {
-        (Route::Scan, _, [(_, part)]) => return out.raw(part),
-        (Route::Scan, ..) => {
+        (CommandRoute::Scan, _, [(_, part)]) => return out.raw(part),
+        (CommandRoute::Scan, ..) => {
             // The cursor names no group: it is behind the last one.
             out.array(2);
             out.bulk_integer(0);
@@ -359,7 +359,12 @@ pub(crate) fn merge(
 }
 
 /// Joins answers that need no look at the command.
-pub(crate) fn merge_parts(merge: Merge, parts: &[(GroupId, &[u8])], prng: &mut Prng, out: &mut Writer<'_>) {
+pub(crate) fn merge_parts(
+    merge: Merge,
+    parts: &[(GroupId, &[u8])],
+    prng: &mut Prng,
+    out: &mut ReplyWriter<'_>,
+) {
     match merge {
         Merge::Ok => out.ok(),
         Merge::Sum => out.integer(parts.iter().map(|(_, part)| integer(part)).sum()),
@@ -392,7 +397,7 @@ fn merge_by_position(
     operation: &Operation,
     groups: Groups,
     parts: &[(GroupId, &[u8])],
-    out: &mut Writer<'_>,
+    out: &mut ReplyWriter<'_>,
 ) {
     let mut rest: Vec<(GroupId, &[u8])> = parts
         .iter()
@@ -420,7 +425,12 @@ fn merge_by_position(
 }
 
 /// Each group answers for one key: its answer stands where the key stands.
-fn merge_by_key(operation: &Operation, groups: Groups, parts: &[(GroupId, &[u8])], out: &mut Writer<'_>) {
+fn merge_by_key(
+    operation: &Operation,
+    groups: Groups,
+    parts: &[(GroupId, &[u8])],
+    out: &mut ReplyWriter<'_>,
+) {
     let args = operation.args.as_args();
     out.array(parts.len());
     command::keys(operation.spec, args, &mut |position, _| {
@@ -432,7 +442,7 @@ fn merge_by_key(operation: &Operation, groups: Groups, parts: &[(GroupId, &[u8])
 }
 
 /// Each part is `*2 :count key-or-nil`: one is drawn by its count.
-fn merge_random_key(parts: &[(GroupId, &[u8])], prng: &mut Prng, out: &mut Writer<'_>) {
+fn merge_random_key(parts: &[(GroupId, &[u8])], prng: &mut Prng, out: &mut ReplyWriter<'_>) {
     let split = |part: &[u8]| {
         let (_, at) = parse_array_header(part)?;
         let length = skip_value(&part[at..])?;

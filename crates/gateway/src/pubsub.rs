@@ -31,14 +31,14 @@ use keyspace::EventClasses;
 use options::{OutputLimit, Settings};
 use peer_wire::{ChannelKind, PeerMessage, Publish};
 use replica::ReplyTo;
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SubscriptionKind {
     /// A channel.
     Channel,
     /// A pattern of channels.
@@ -47,8 +47,12 @@ pub enum Kind {
     ShardChannel,
 }
 
-impl Kind {
-    const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::ShardChannel];
+impl SubscriptionKind {
+    const ALL: [SubscriptionKind; 3] = [
+        SubscriptionKind::Channel,
+        SubscriptionKind::Pattern,
+        SubscriptionKind::ShardChannel,
+    ];
 
     fn index(self) -> usize {
         self as usize
@@ -57,9 +61,9 @@ impl Kind {
     /// The words of the replies to subscribing and to leaving.
     fn words(self) -> [&'static str; 2] {
         match self {
-            Kind::Channel => ["subscribe", "unsubscribe"],
-            Kind::Pattern => ["psubscribe", "punsubscribe"],
-            Kind::ShardChannel => ["ssubscribe", "sunsubscribe"],
+            SubscriptionKind::Channel => ["subscribe", "unsubscribe"],
+            SubscriptionKind::Pattern => ["psubscribe", "punsubscribe"],
+            SubscriptionKind::ShardChannel => ["ssubscribe", "sunsubscribe"],
         }
     }
 }
@@ -69,14 +73,14 @@ type Name = Arc<[u8]>;
 /// A message to a channel.
 #[derive(Clone, Copy)]
 pub(crate) struct Published<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SubscriptionKind,
     pub(crate) channel: &'a [u8],
     pub(crate) payload: &'a [u8],
 }
 
 impl<'a> Published<'a> {
     /// What `PUBLISH` or `SPUBLISH` sends.
-    pub(crate) fn by(kind: Kind, args: Args<'a>) -> Published<'a> {
+    pub(crate) fn by(kind: SubscriptionKind, args: Args<'a>) -> Published<'a> {
         Published {
             kind,
             channel: args.arg(1),
@@ -98,8 +102,8 @@ impl<'a> Published<'a> {
         }
         let publish = Publish {
             kind: match self.kind {
-                Kind::ShardChannel => ChannelKind::ShardChannel,
-                Kind::Channel | Kind::Pattern => ChannelKind::Channel,
+                SubscriptionKind::ShardChannel => ChannelKind::ShardChannel,
+                SubscriptionKind::Channel | SubscriptionKind::Pattern => ChannelKind::Channel,
             },
             channel: Bytes::copy_from_slice(self.channel),
             payload: Bytes::copy_from_slice(self.payload),
@@ -120,21 +124,21 @@ pub struct Subscriptions {
 
 impl Subscriptions {
     /// Names of a kind that anybody listens to.
-    pub fn names(&self, kind: Kind) -> usize {
+    pub fn names(&self, kind: SubscriptionKind) -> usize {
         self.lock(kind).len()
     }
 
-    pub(crate) fn lock(&self, kind: Kind) -> MutexGuard<'_, BTreeMap<Name, u64>> {
+    pub(crate) fn lock(&self, kind: SubscriptionKind) -> MutexGuard<'_, BTreeMap<Name, u64>> {
         held(&self.counts[kind.index()])
     }
 
     /// The connections that a message to a channel reaches.
-    pub(crate) fn receivers(&self, kind: Kind, channel: &[u8]) -> u64 {
+    pub(crate) fn receivers(&self, kind: SubscriptionKind, channel: &[u8]) -> u64 {
         let direct = self.lock(kind).get(channel).copied().unwrap_or(0);
-        if kind != Kind::Channel {
+        if kind != SubscriptionKind::Channel {
             return direct;
         }
-        let counts = self.lock(Kind::Pattern);
+        let counts = self.lock(SubscriptionKind::Pattern);
         let (matching, _) = self.patterns().matching(channel);
         direct + matching.iter().filter_map(|name| counts.get(name)).sum::<u64>()
     }
@@ -143,22 +147,22 @@ impl Subscriptions {
         held(&self.patterns)
     }
 
-    fn join(&self, kind: Kind, name: &Name) {
+    fn join(&self, kind: SubscriptionKind, name: &Name) {
         let mut counts = self.lock(kind);
         let count = counts.entry(name.clone()).or_default();
         *count += 1;
-        if *count == 1 && kind == Kind::Pattern {
+        if *count == 1 && kind == SubscriptionKind::Pattern {
             self.patterns().insert(name.clone());
         }
     }
 
-    fn leave(&self, kind: Kind, name: &[u8]) {
+    fn leave(&self, kind: SubscriptionKind, name: &[u8]) {
         let mut counts = self.lock(kind);
         if let Some(count) = counts.get_mut(name) {
             *count -= 1;
             if *count == 0 {
                 counts.remove(name);
-                if kind == Kind::Pattern {
+                if kind == SubscriptionKind::Pattern {
                     self.patterns().remove(name);
                 }
             }
@@ -184,11 +188,13 @@ impl Listening {
     }
 
     /// The count in a reply: shard channels are counted by themselves, channels and patterns together.
-    fn shown(&self, kind: Kind) -> usize {
-        let of = |kind: Kind| self.names[kind.index()].len();
+    fn shown(&self, kind: SubscriptionKind) -> usize {
+        let of = |kind: SubscriptionKind| self.names[kind.index()].len();
         match kind {
-            Kind::ShardChannel => of(kind),
-            Kind::Channel | Kind::Pattern => of(Kind::Channel) + of(Kind::Pattern),
+            SubscriptionKind::ShardChannel => of(kind),
+            SubscriptionKind::Channel | SubscriptionKind::Pattern => {
+                of(SubscriptionKind::Channel) + of(SubscriptionKind::Pattern)
+            }
         }
     }
 }
@@ -244,26 +250,26 @@ impl PubSub {
     }
 
     /// The name as it is kept, if somebody listens to it already.
-    fn kept(&self, kind: Kind, name: &[u8]) -> Name {
+    fn kept(&self, kind: SubscriptionKind, name: &[u8]) -> Name {
         let known = self.listeners[kind.index()].get_key_value(name);
         known.map_or_else(|| name.into(), |(kept, _)| kept.clone())
     }
 
-    fn join(&mut self, kind: Kind, name: &Name, token: u64) {
+    fn join(&mut self, kind: SubscriptionKind, name: &Name, token: u64) {
         let listeners = self.listeners[kind.index()].entry(name.clone()).or_default();
-        if listeners.is_empty() && kind == Kind::Pattern {
+        if listeners.is_empty() && kind == SubscriptionKind::Pattern {
             self.patterns.insert(name.clone());
         }
         insert(listeners, token);
     }
 
-    fn leave(&mut self, kind: Kind, name: &[u8], token: u64) {
+    fn leave(&mut self, kind: SubscriptionKind, name: &[u8], token: u64) {
         let of_kind = &mut self.listeners[kind.index()];
         if let Some(listeners) = of_kind.get_mut(name) {
             remove(listeners, token);
             if listeners.is_empty() {
                 of_kind.remove(name);
-                if kind == Kind::Pattern {
+                if kind == SubscriptionKind::Pattern {
                     self.patterns.remove(name);
                 }
             }
@@ -330,7 +336,7 @@ impl Session {
                 after,
             ));
         }
-        let is_on_keys = spec.route != command::Route::Connection;
+        let is_on_keys = spec.route != command::CommandRoute::Connection;
         (self.is_monitor() && is_on_keys).then_some(ReplyError::MonitorOnKeys)
     }
 
@@ -378,7 +384,7 @@ pub(crate) fn is_publish(spec: &Spec) -> bool {
 /// A message as it is sent: an array, which is made a push where the protocol has one.
 fn frame(words: &[&[u8]]) -> Arc<[u8]> {
     let mut bytes = Vec::new();
-    let mut out = Writer::new(&mut bytes, Protocol::Resp2);
+    let mut out = ReplyWriter::new(&mut bytes, Protocol::Resp2);
     out.array(words.len());
     words.iter().for_each(|word| out.bulk(word));
     bytes.into()
@@ -408,9 +414,9 @@ impl PubSub {
         &mut self,
         cx: &mut Context,
         session: &mut Session,
-        kind: Kind,
+        kind: SubscriptionKind,
         names: Args<'_>,
-        w: &mut Writer<'_>,
+        w: &mut ReplyWriter<'_>,
     ) {
         let token = session.token;
         let listening = session.listening.get_or_insert_default();
@@ -437,9 +443,9 @@ impl PubSub {
         &mut self,
         cx: &mut Context,
         session: &mut Session,
-        kind: Kind,
+        kind: SubscriptionKind,
         names: Args<'_>,
-        w: &mut Writer<'_>,
+        w: &mut ReplyWriter<'_>,
     ) {
         let token = session.token;
         let mut none = Listening::default();
@@ -465,7 +471,7 @@ impl PubSub {
         session.note_listening();
     }
 
-    fn unlisten(&mut self, cx: &mut Context, kind: Kind, name: &[u8], token: u64) {
+    fn unlisten(&mut self, cx: &mut Context, kind: SubscriptionKind, name: &[u8], token: u64) {
         cx.shared.subscriptions.leave(kind, name);
         self.leave(kind, name, token);
         cx.stats
@@ -478,7 +484,7 @@ impl PubSub {
         let Some(listening) = session.listening.take() else {
             return;
         };
-        for kind in Kind::ALL {
+        for kind in SubscriptionKind::ALL {
             for name in &listening.names[kind.index()] {
                 self.unlisten(cx, kind, name, session.token);
             }
@@ -513,7 +519,7 @@ impl PubSub {
         cx: &mut Context,
         fanout: &mut Fanout,
         connection: &mut Connection,
-        (kind, args): (Kind, Args<'_>),
+        (kind, args): (SubscriptionKind, Args<'_>),
     ) {
         let published = Published::by(kind, args);
         let here = self.hand_out(cx, published);
@@ -532,7 +538,13 @@ impl PubSub {
     }
 
     /// `PUBLISH`, `SPUBLISH` inside `EXEC`, whose reply cannot wait: the receivers are counted by who listens now.
-    pub(crate) fn publish_now(&mut self, cx: &mut Context, kind: Kind, args: Args<'_>, w: &mut Writer<'_>) {
+    pub(crate) fn publish_now(
+        &mut self,
+        cx: &mut Context,
+        kind: SubscriptionKind,
+        args: Args<'_>,
+        w: &mut ReplyWriter<'_>,
+    ) {
         let published = Published::by(kind, args);
         w.integer(cx.shared.subscriptions.receivers(kind, published.channel) as i64);
         self.on_node_message(cx, published);
@@ -550,8 +562,8 @@ impl PubSub {
     /// A message that another node sends.
     pub(crate) fn on_peer_publish(&mut self, cx: &mut Context, publish: &Publish) {
         let kind = match publish.kind {
-            ChannelKind::Channel => Kind::Channel,
-            ChannelKind::ShardChannel => Kind::ShardChannel,
+            ChannelKind::Channel => SubscriptionKind::Channel,
+            ChannelKind::ShardChannel => SubscriptionKind::ShardChannel,
         };
         let published = Published {
             kind,
@@ -570,8 +582,8 @@ impl PubSub {
         let mut receivers = 0;
         if let Some(listeners) = self.listeners[kind.index()].get(channel) {
             let word: &[u8] = match kind {
-                Kind::ShardChannel => b"smessage",
-                Kind::Channel | Kind::Pattern => b"message",
+                SubscriptionKind::ShardChannel => b"smessage",
+                SubscriptionKind::Channel | SubscriptionKind::Pattern => b"message",
             };
             receivers += listeners.len();
             cx.deliver(Delivery::Message {
@@ -579,11 +591,11 @@ impl PubSub {
                 message: frame(&[word, channel, payload]),
             });
         }
-        if kind == Kind::Channel {
+        if kind == SubscriptionKind::Channel {
             let (matching, compared) = self.patterns.matching(channel);
             self.compared += compared as u64;
             for pattern in matching {
-                let Some(listeners) = self.listeners[Kind::Pattern.index()].get(&pattern) else {
+                let Some(listeners) = self.listeners[SubscriptionKind::Pattern.index()].get(&pattern) else {
                     continue;
                 };
                 receivers += listeners.len();
@@ -644,16 +656,16 @@ pub(crate) fn nodes_without_replica(cx: &Context, index: usize) -> Vec<NodeId> {
 
 fn publish_done(cx: &mut Context, reply_to: ReplyTo, receivers: u64) {
     let mut bytes = Vec::new();
-    Writer::new(&mut bytes, Protocol::Resp2).integer(receivers as i64);
+    ReplyWriter::new(&mut bytes, Protocol::Resp2).integer(receivers as i64);
     cx.deliver(Delivery::Reply { reply_to, bytes });
 }
 
 /// `PUBSUB CHANNELS`, `PUBSUB SHARDCHANNELS`.
 pub(crate) fn channels(
     cx: &Context,
-    kind: Kind,
+    kind: SubscriptionKind,
     args: Args<'_>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) -> Result<(), ReplyError> {
     if args.len() > 3 {
         return Err(ReplyError::unknown_subcommand_or_arity("pubsub", args.arg(1)));
@@ -668,7 +680,7 @@ pub(crate) fn channels(
 }
 
 /// `PUBSUB NUMSUB`, `PUBSUB SHARDNUMSUB`.
-pub(crate) fn counts(cx: &Context, kind: Kind, names: Args<'_>, w: &mut Writer<'_>) {
+pub(crate) fn counts(cx: &Context, kind: SubscriptionKind, names: Args<'_>, w: &mut ReplyWriter<'_>) {
     let counts = cx.shared.subscriptions.lock(kind);
     w.array(names.len() * 2);
     for name in names.iter() {
@@ -678,7 +690,7 @@ pub(crate) fn counts(cx: &Context, kind: Kind, names: Args<'_>, w: &mut Writer<'
 }
 
 /// The reply to a change of subscriptions.
-fn changed(word: &str, name: Option<&[u8]>, count: usize, w: &mut Writer<'_>) {
+fn changed(word: &str, name: Option<&[u8]>, count: usize, w: &mut ReplyWriter<'_>) {
     w.push(3);
     w.bulk(word.as_bytes());
     match name {
@@ -697,30 +709,39 @@ mod tests {
         let subscriptions = Subscriptions::default();
         let name: Name = b"news.sport".as_slice().into();
         let pattern: Name = b"news.*".as_slice().into();
-        subscriptions.join(Kind::Channel, &name);
-        subscriptions.join(Kind::Channel, &name);
-        subscriptions.join(Kind::Pattern, &pattern);
-        assert_eq!(subscriptions.receivers(Kind::Channel, b"news.sport"), 3);
-        assert_eq!(subscriptions.receivers(Kind::ShardChannel, b"news.sport"), 0);
-        subscriptions.leave(Kind::Channel, &name);
-        assert_eq!(subscriptions.names(Kind::Channel), 1);
-        subscriptions.leave(Kind::Channel, &name);
-        assert_eq!(subscriptions.names(Kind::Channel), 0);
-        assert_eq!(subscriptions.receivers(Kind::Channel, b"news.sport"), 1);
+        subscriptions.join(SubscriptionKind::Channel, &name);
+        subscriptions.join(SubscriptionKind::Channel, &name);
+        subscriptions.join(SubscriptionKind::Pattern, &pattern);
+        assert_eq!(
+            subscriptions.receivers(SubscriptionKind::Channel, b"news.sport"),
+            3
+        );
+        assert_eq!(
+            subscriptions.receivers(SubscriptionKind::ShardChannel, b"news.sport"),
+            0
+        );
+        subscriptions.leave(SubscriptionKind::Channel, &name);
+        assert_eq!(subscriptions.names(SubscriptionKind::Channel), 1);
+        subscriptions.leave(SubscriptionKind::Channel, &name);
+        assert_eq!(subscriptions.names(SubscriptionKind::Channel), 0);
+        assert_eq!(
+            subscriptions.receivers(SubscriptionKind::Channel, b"news.sport"),
+            1
+        );
     }
 
     #[test]
     fn a_message_on_its_way_keeps_those_it_was_sent_to() {
         let mut pubsub = PubSub::default();
-        let name = pubsub.kept(Kind::Channel, b"c");
-        pubsub.join(Kind::Channel, &name, 2);
-        pubsub.join(Kind::Channel, &name, 1);
-        pubsub.join(Kind::Channel, &name, 1);
+        let name = pubsub.kept(SubscriptionKind::Channel, b"c");
+        pubsub.join(SubscriptionKind::Channel, &name, 2);
+        pubsub.join(SubscriptionKind::Channel, &name, 1);
+        pubsub.join(SubscriptionKind::Channel, &name, 1);
         let on_its_way = pubsub.listeners[0][&name].clone();
-        pubsub.leave(Kind::Channel, b"c", 2);
+        pubsub.leave(SubscriptionKind::Channel, b"c", 2);
         assert_eq!(*on_its_way, [1, 2]);
         assert_eq!(*pubsub.listeners[0][&name], [1]);
-        pubsub.leave(Kind::Channel, b"c", 1);
+        pubsub.leave(SubscriptionKind::Channel, b"c", 1);
         assert!(pubsub.listeners[0].is_empty());
     }
 }

@@ -26,14 +26,14 @@ use crate::monitor;
 use crate::notify;
 use crate::outbox::{Finished, Told};
 use crate::program::{Item, Program, group_of_key};
-use crate::pubsub::{Kind, Published};
+use crate::pubsub::{Published, SubscriptionKind};
 use crate::session::Session;
 use crate::timing::Caller;
-use command::{CommandId, Cost, Flags, ReplyError, Route, Spec};
+use command::{CommandId, CommandRoute, Cost, Flags, ReplyError, Spec};
 use ids::{Db, GroupId, Monotonic, NodeId};
-use peer_wire::{Answer, PeerMessage, Question, Raft};
+use peer_wire::{PeerAnswer, PeerMessage, Question, Raft};
 use replica::{Asked, Journey, Member, Operation, Output, Replies, ReplyTo, Request, locks_of};
-use resp::{Args, FrozenRope, Protocol, Rope, Writer};
+use resp::{Args, FrozenRope, Protocol, ReplyWriter, Rope};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -241,7 +241,7 @@ impl Gateway {
     /// A group could not be asked, or what came of it is not known.
     fn on_failed(&mut self, reply_to: ReplyTo, error: &'static str, journey: Option<Journey>) {
         let mut bytes = Vec::new();
-        Writer::new(&mut bytes, Protocol::Resp2).error(error);
+        ReplyWriter::new(&mut bytes, Protocol::Resp2).error(error);
         if self.blocking.on_tried(&mut self.cx, reply_to, &bytes) {
             return;
         }
@@ -285,7 +285,7 @@ impl Gateway {
             }
             return self.cx.deliver(Delivery::Reply { reply_to, bytes });
         };
-        let sees_whole = |operation: &Operation| operation.spec.route != command::Route::Keys;
+        let sees_whole = |operation: &Operation| operation.spec.route != command::CommandRoute::Keys;
         let replies = match replies {
             None => Answers::Refused,
             Some(replies) if program.request.is_some() => match replies.into_once() {
@@ -445,7 +445,7 @@ impl Gateway {
             && let Some(writes) = self.cx.local.replicas[index].leader().map(Member::next_bytes)
         {
             for (db, key) in self.maxmemory.victims_for_entry(&mut self.cx, index, writes) {
-                let evict = keyspace::Operation::Evict { db, key: &key };
+                let evict = keyspace::EntryOperation::Evict { db, key: &key };
                 self.seats.ask_own(&mut self.cx, index, &evict);
             }
         }
@@ -636,7 +636,7 @@ impl Gateway {
         command::keys(spec, args, &mut |position, _| {
             group = group_of_key(self.cx.groups, args.arg(position))
         });
-        let index = if spec.route == Route::Scan {
+        let index = if spec.route == CommandRoute::Scan {
             None
         } else {
             self.cx.local.index(group)
@@ -660,7 +660,7 @@ impl Gateway {
         }
         let mut answer = Rope::over(self.cx.mailbox_batch(from).take_bytes());
         let start = answer.mark();
-        let mut out = Writer::sharing(&mut answer, asked.protocol);
+        let mut out = ReplyWriter::sharing(&mut answer, asked.protocol);
         match (index, parsed) {
             _ if denied => ReplyError::OutOfMemory.write(&mut out),
             _ if waits => busy(&mut out),
@@ -711,22 +711,22 @@ impl Gateway {
         };
         let mut reply = Vec::new();
         let kind = match spec.id {
-            CommandId::Publish => Some(Kind::Channel),
-            CommandId::SPublish => Some(Kind::ShardChannel),
+            CommandId::Publish => Some(SubscriptionKind::Channel),
+            CommandId::SPublish => Some(SubscriptionKind::ShardChannel),
             _ => None,
         };
         if let Some(kind) = kind {
             let published = Published::by(kind, args);
             let receivers = self.cx.shared.subscriptions.receivers(kind, published.channel);
             self.pubsub.on_node_message(&mut self.cx, published);
-            Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
+            ReplyWriter::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
         } else if spec.id == CommandId::Info {
             return self.fanout.infos.count_for(&mut self.cx, from, question.id);
         } else if spec.id == CommandId::ConfigSet {
             if !fanout::set_for_cluster(&mut self.cx, args) {
                 return;
             }
-            Writer::new(&mut reply, Protocol::Resp2).ok();
+            ReplyWriter::new(&mut reply, Protocol::Resp2).ok();
         } else if Join::of(spec, args).is_some() {
             // Whoever asks has a connection there, and none here: no client has this number. Whether `DEBUG` is for it, if
             // it is for clients of this machine, was asked there.
@@ -744,7 +744,7 @@ impl Gateway {
         } else {
             return;
         }
-        let answer = Answer {
+        let answer = PeerAnswer {
             id: question.id,
             bytes: reply.into(),
         };

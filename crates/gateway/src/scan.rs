@@ -24,7 +24,7 @@ use command::{Command, ReplyError, ScanOptions, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Cursor, SCAN_COUNT_MAX, scan_accepts};
 use replica::{Operation, Replies};
-use resp::{Args, ArgsBuf, Writer, parse_array_header, skip_value};
+use resp::{Args, ArgsBuf, ReplyWriter, parse_array_header, skip_value};
 use std::collections::BTreeMap;
 
 /// How often one call asks: it is answered then with what was found, and the client calls again.
@@ -111,7 +111,7 @@ impl Scanning {
         self.asked = Asked::Worker(cx.worker);
         let (spec, args) = part.words();
         let mut reply = Vec::new();
-        let mut out = Writer::new(&mut reply, part.protocol);
+        let mut out = ReplyWriter::new(&mut reply, part.protocol);
         scan_here(cx, part.db, spec, args, &mut out);
         self.add(&reply).expect("it parsed when it came")
     }
@@ -119,7 +119,7 @@ impl Scanning {
     /// The reply to the client.
     fn reply(&self, cursor: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.keys.len() + 48);
-        let mut out = Writer::new(&mut bytes, self.operation.protocol);
+        let mut out = ReplyWriter::new(&mut bytes, self.operation.protocol);
         out.array(2);
         out.bulk_integer(cursor as i64);
         out.array(self.found as usize);
@@ -263,7 +263,13 @@ impl Scans {
 }
 
 /// `SCAN` over this worker's groups, from the one in the cursor on, until enough keys were looked at.
-pub(crate) fn scan_here(cx: &mut Context, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
+pub(crate) fn scan_here(
+    cx: &mut Context,
+    db: Db,
+    spec: &'static Spec,
+    args: Args<'_>,
+    out: &mut ReplyWriter<'_>,
+) {
     let (mut cursor, options) = match parse(spec, args) {
         Ok(scan) => scan,
         Err(error) => return error.write(out),
@@ -271,7 +277,7 @@ pub(crate) fn scan_here(cx: &mut Context, db: Db, spec: &'static Spec, args: Arg
     let count_max = options.count.min(SCAN_COUNT_MAX);
     let mut keys = std::mem::take(&mut cx.local.spare);
     keys.clear();
-    let mut found = Writer::new(&mut keys, out.protocol());
+    let mut found = ReplyWriter::new(&mut keys, out.protocol());
     let (mut count, mut looked, mut is_first) = (0, 0, true);
     let accepts = scan_accepts(&options);
     // A cursor that names no group is behind the last one: the scan is over.

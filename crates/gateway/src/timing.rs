@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::program::Program;
 use crate::slow_log::SlowEntry;
 use crate::stats::Counter;
-use command::{Access, CommandId, Flags, Route, Spec};
+use command::{CommandId, CommandRoute, Flags, Spec, ValueAccess};
 use replica::{Journey, Operation, ReplyTo};
 use resp::Args;
 use std::sync::OnceLock;
@@ -117,7 +117,7 @@ impl Timing {
 
     /// Whether a command's time does not depend on how much there is.
     fn is_short(&self, spec: &Spec) -> bool {
-        let overwrites = spec.route == Route::Keys && spec.access == Access::Overwrites;
+        let overwrites = spec.route == CommandRoute::Keys && spec.access == ValueAccess::Overwrites;
         let may_wait = spec.flags.contains(Flags::BLOCKING);
         !self.is_exact && !may_wait && (spec.flags.contains(Flags::FAST) || overwrites)
     }

@@ -13,7 +13,7 @@
 
 use command::ReplyError;
 use ids::{Epoch, GroupId, Groups, Slot, UnixMillis};
-use resp::Writer;
+use resp::ReplyWriter;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
@@ -33,7 +33,7 @@ pub struct NodeIndex(pub u16);
 
 /// One node as clients are told of it.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct TopologyNode {
     /// Its name.
     pub name: NodeName,
     /// The name or address where clients reach it. Empty for a node that was not told: then clients are told the address
@@ -44,7 +44,7 @@ pub struct Node {
     /// The port where other nodes reach it; 0 if it has none.
     pub peer_port: u16,
     /// Whether it is well, as far as this node knows.
-    pub health: Health,
+    pub health: NodeHealth,
     /// When this node last heard of it; 0 of itself.
     pub heard_at: UnixMillis,
     /// The connection from this node to it, while there is one.
@@ -55,7 +55,7 @@ pub struct Node {
 
 /// Whether a node is well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Health {
+pub enum NodeHealth {
     /// It is.
     Online,
     /// It has been silent for some time.
@@ -89,7 +89,7 @@ pub type Links = BTreeMap<NodeName, LinkStatus>;
 
 /// Who has a group.
 #[derive(Clone, Debug)]
-pub struct Placement {
+pub struct GroupPlacement {
     /// Who leads it, as last heard; nobody if that was never heard.
     pub leader: Option<NodeIndex>,
     /// Who has a copy beside the leader.
@@ -100,10 +100,10 @@ pub struct Placement {
 #[derive(Clone, Debug)]
 pub struct Topology {
     own: NodeIndex,
-    nodes: Vec<Node>,
+    nodes: Vec<TopologyNode>,
     groups: Groups,
     /// One for each group.
-    placements: Vec<Placement>,
+    placements: Vec<GroupPlacement>,
     epoch: Epoch,
     /// Whether this node leads every group.
     leads_all: bool,
@@ -146,9 +146,9 @@ impl Topology {
     /// If it has not, or names a node that is not there.
     pub fn new(
         own: NodeIndex,
-        nodes: Vec<Node>,
+        nodes: Vec<TopologyNode>,
         groups: Groups,
-        placements: Vec<Placement>,
+        placements: Vec<GroupPlacement>,
         epoch: Epoch,
     ) -> Topology {
         assert_eq!(
@@ -182,17 +182,17 @@ impl Topology {
     /// A node by itself, which leads every group.
     pub fn alone(name: NodeName, host: String, port: u16, groups: Groups) -> Topology {
         let own = NodeIndex(0);
-        let node = Node {
+        let node = TopologyNode {
             name,
             host,
             port,
             peer_port: 0,
-            health: Health::Online,
+            health: NodeHealth::Online,
             heard_at: UnixMillis(0),
             link: None,
             epoch: Epoch(0),
         };
-        let placement = Placement {
+        let placement = GroupPlacement {
             leader: Some(own),
             followers: Vec::new(),
         };
@@ -230,7 +230,7 @@ impl Topology {
         View { topology: self, here }
     }
 
-    fn node(&self, index: NodeIndex) -> &Node {
+    fn node(&self, index: NodeIndex) -> &TopologyNode {
         &self.nodes[usize::from(index.0)]
     }
 
@@ -270,14 +270,14 @@ impl Topology {
     }
 
     /// How many slots have a leader that `wanted` holds for.
-    fn count_slots(&self, wanted: impl Fn(&Node) -> bool) -> u32 {
+    fn count_slots(&self, wanted: impl Fn(&TopologyNode) -> bool) -> u32 {
         let led = self.ranges.iter().filter(|range| wanted(self.node(range.leader)));
         led.map(|range| u32::from(range.last.number() - range.first.number()) + 1)
             .sum()
     }
 }
 
-fn ranges_of(groups: Groups, placements: &[Placement], roles: &[Role]) -> Vec<Range> {
+fn ranges_of(groups: Groups, placements: &[GroupPlacement], roles: &[Role]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for (group, placement) in groups.iter().zip(placements) {
         let Some(leader) = placement.leader else { continue };
@@ -304,7 +304,7 @@ fn ranges_of(groups: Groups, placements: &[Placement], roles: &[Role]) -> Vec<Ra
     ranges
 }
 
-fn role_of(index: NodeIndex, placements: &[Placement]) -> Role {
+fn role_of(index: NodeIndex, placements: &[GroupPlacement]) -> Role {
     let leads = placements.iter().any(|placement| placement.leader == Some(index));
     let mut followed = placements
         .iter()
@@ -340,25 +340,25 @@ impl View<'_> {
     }
 
     /// `CLUSTER MYID`.
-    pub fn my_id(&self, w: &mut Writer<'_>) {
+    pub fn my_id(&self, w: &mut ReplyWriter<'_>) {
         self.name(self.topology.own, w);
     }
 
     /// `CLUSTER MYSHARDID`.
-    pub fn my_shard_id(&self, w: &mut Writer<'_>) {
+    pub fn my_shard_id(&self, w: &mut ReplyWriter<'_>) {
         self.name(self.topology.shard_of(self.topology.own), w);
     }
 
-    fn name(&self, index: NodeIndex, w: &mut Writer<'_>) {
+    fn name(&self, index: NodeIndex, w: &mut ReplyWriter<'_>) {
         w.bulk(self.topology.node(index).name.to_string().as_bytes());
     }
 
     /// `CLUSTER INFO`; the numbers are messages between nodes.
-    pub fn info(&self, sent: u64, received: u64, w: &mut Writer<'_>) {
+    pub fn info(&self, sent: u64, received: u64, w: &mut ReplyWriter<'_>) {
         let topology = self.topology;
         let assigned = topology.count_slots(|_| true);
-        let with = |health: Health| topology.count_slots(move |node| node.health == health);
-        let failed = with(Health::Failed);
+        let with = |health: NodeHealth| topology.count_slots(move |node| node.health == health);
+        let failed = with(NodeHealth::Failed);
         let is_ok = assigned == u32::from(ids::SLOT_COUNT) && failed == 0;
         let is_leader = |index: &NodeIndex| !topology.slots_of(*index).is_empty();
         let leaders = topology.indices().filter(is_leader).count();
@@ -369,8 +369,8 @@ impl View<'_> {
         };
         field("cluster_state", if is_ok { &"ok" } else { &"fail" });
         field("cluster_slots_assigned", &assigned);
-        field("cluster_slots_ok", &with(Health::Online));
-        field("cluster_slots_pfail", &with(Health::Suspected));
+        field("cluster_slots_ok", &with(NodeHealth::Online));
+        field("cluster_slots_pfail", &with(NodeHealth::Suspected));
         field("cluster_slots_fail", &failed);
         field("cluster_known_nodes", &topology.nodes.len());
         field("cluster_size", &leaders);
@@ -383,7 +383,7 @@ impl View<'_> {
     }
 
     /// `CLUSTER NODES`.
-    pub fn nodes(&self, w: &mut Writer<'_>) {
+    pub fn nodes(&self, w: &mut ReplyWriter<'_>) {
         let mut text = String::new();
         for index in self.topology.indices() {
             self.line(index, &mut text);
@@ -393,7 +393,7 @@ impl View<'_> {
     }
 
     /// `CLUSTER REPLICAS`, `CLUSTER SLAVES`.
-    pub fn replicas(&self, name: &[u8], w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    pub fn replicas(&self, name: &[u8], w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
         let topology = self.topology;
         let master = topology
             .find(name)
@@ -424,9 +424,9 @@ impl View<'_> {
         };
         let myself = if is_own { "myself," } else { "" };
         let health = match node.health {
-            Health::Online => "",
-            Health::Suspected => ",fail?",
-            Health::Failed => ",fail",
+            NodeHealth::Online => "",
+            NodeHealth::Suspected => ",fail?",
+            NodeHealth::Failed => ",fail",
         };
         let heard_at = if is_own { 0 } else { node.heard_at.0 };
         let is_linked = is_own || node.link.is_some();
@@ -449,7 +449,7 @@ impl View<'_> {
     }
 
     /// `CLUSTER SLOTS`.
-    pub fn slots(&self, w: &mut Writer<'_>) {
+    pub fn slots(&self, w: &mut ReplyWriter<'_>) {
         let ranges = &self.topology.ranges;
         w.array(ranges.len());
         for range in ranges {
@@ -468,7 +468,7 @@ impl View<'_> {
     }
 
     /// `CLUSTER SHARDS`.
-    pub fn shards(&self, w: &mut Writer<'_>) {
+    pub fn shards(&self, w: &mut ReplyWriter<'_>) {
         let topology = self.topology;
         let is_master = |index: &NodeIndex| topology.role(*index) == Role::Master;
         let masters: Vec<NodeIndex> = topology.indices().filter(is_master).collect();
@@ -494,7 +494,7 @@ impl View<'_> {
         }
     }
 
-    fn shard_node(&self, index: NodeIndex, role: &str, w: &mut Writer<'_>) {
+    fn shard_node(&self, index: NodeIndex, role: &str, w: &mut ReplyWriter<'_>) {
         let node = self.topology.node(index);
         w.map(7);
         w.bulk(b"id");
@@ -512,13 +512,13 @@ impl View<'_> {
         w.integer(0);
         w.bulk(b"health");
         w.bulk(match node.health {
-            Health::Online | Health::Suspected => b"online",
-            Health::Failed => b"fail",
+            NodeHealth::Online | NodeHealth::Suspected => b"online",
+            NodeHealth::Failed => b"fail",
         });
     }
 
     /// `CLUSTER LINKS`. Both directions are one connection here.
-    pub fn links(&self, w: &mut Writer<'_>) {
+    pub fn links(&self, w: &mut ReplyWriter<'_>) {
         let nodes = self.topology.nodes.iter();
         let links: Vec<_> = nodes
             .filter_map(|node| node.link.map(|link| (node.name, link)))
@@ -542,7 +542,7 @@ impl View<'_> {
     }
 
     /// `CLUSTER COUNT-FAILURE-REPORTS`: nodes do not vote on each other's failure.
-    pub fn failure_reports(&self, name: &[u8], w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    pub fn failure_reports(&self, name: &[u8], w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
         let node = self.topology.find(name);
         node.ok_or_else(|| ReplyError::unknown_node(name))?;
         w.integer(0);

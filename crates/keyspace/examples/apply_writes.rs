@@ -8,7 +8,7 @@
 //! Sixteen writes of 100 bytes in an entry, on 10,000 keys. The difference of two counts of entries leaves the start out.
 
 use ids::{Boot, GatewayId, HashSeed, PartitionCount, PartitionRange, SemanticsVersion, UnixMillis};
-use keyspace::{Entry, EntryBuf, Header, Keyspace, LeaderLocal, Operation};
+use keyspace::{Entry, EntryBuf, EntryOperation, Header, Keyspace, LeaderLocal};
 use resp::{ArgsBuf, Protocol};
 
 fn main() {
@@ -35,7 +35,7 @@ fn main() {
         for index in 0..16 {
             let key = format!("key:{:012}", (number * 16 + index) * 7919 % 10_000);
             let words = ArgsBuf::from_slices([&b"SET"[..], key.as_bytes(), &value[..]]);
-            entry.push(&Operation::Command {
+            entry.push(&EntryOperation::Command {
                 db: ids::Db::default(),
                 protocol: Protocol::Resp2,
                 args: words.as_args(),

@@ -10,7 +10,7 @@ use ids::{Prng, UnixMillis};
 /// Least recently used: the second of the last access, wrapping after 136 years. Least frequently used: the
 /// minute of the last decay (16 bits) and a logarithmic counter (8 bits), as Redis's LFU has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Access(pub u32);
+pub struct AccessStats(pub u32);
 
 /// How accesses are counted.
 #[derive(Clone, Debug)]
@@ -54,32 +54,32 @@ impl AccessClock {
 
     /// Statistics of a key made now.
     #[inline]
-    pub fn fresh(&self) -> Access {
+    pub fn fresh(&self) -> AccessStats {
         match self.lfu {
-            None => Access(self.seconds),
-            Some(_) => Access::lfu(self.minutes, LFU_INITIAL),
+            None => AccessStats(self.seconds),
+            Some(_) => AccessStats::lfu(self.minutes, LFU_INITIAL),
         }
     }
 
     /// Statistics of a key used now.
     #[inline]
-    pub fn touched(&mut self, before: Access) -> Access {
+    pub fn touched(&mut self, before: AccessStats) -> AccessStats {
         match self.lfu {
-            None => Access(self.seconds),
+            None => AccessStats(self.seconds),
             Some(parameters) => {
                 let counter = self.frequency(before);
-                Access::lfu(self.minutes, self.increment(counter, parameters.log_factor))
+                AccessStats::lfu(self.minutes, self.increment(counter, parameters.log_factor))
             }
         }
     }
 
     /// Seconds since the last access, where recency is counted.
-    pub fn idle_seconds(&self, access: Access) -> u32 {
+    pub fn idle_seconds(&self, access: AccessStats) -> u32 {
         self.seconds.wrapping_sub(access.0)
     }
 
     /// The counter after decay, where frequency is counted.
-    pub fn frequency(&self, access: Access) -> u8 {
+    pub fn frequency(&self, access: AccessStats) -> u8 {
         let Some(parameters) = self.lfu else { return 0 };
         let counter = (access.0 & 0xff) as u8;
         if parameters.decay_minutes == 0 {
@@ -111,9 +111,9 @@ impl AccessClock {
     }
 }
 
-impl Access {
-    fn lfu(minutes: u16, counter: u8) -> Access {
-        Access(u32::from(minutes) << 8 | u32::from(counter))
+impl AccessStats {
+    fn lfu(minutes: u16, counter: u8) -> AccessStats {
+        AccessStats(u32::from(minutes) << 8 | u32::from(counter))
     }
 }
 

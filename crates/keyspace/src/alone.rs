@@ -10,8 +10,8 @@
 //! whose groups are alone is kept by nobody ([`Keyspace::end_for_good`]): no question for it can come.
 
 use crate::Keyspace;
-use crate::entry::{Operation, Resolve};
-use crate::keyspace::Answered;
+use crate::entry::{EntryOperation, Resolve};
+use crate::keyspace::ApplyOutput;
 use crate::local::LeaderLocal;
 use crate::replies::Replies;
 use crate::transactions::{Needs, Origin, needs_of};
@@ -65,7 +65,7 @@ impl Keyspace {
     pub fn ask(
         &mut self,
         number: u64,
-        operation: Operation<'_>,
+        operation: EntryOperation<'_>,
         terms: Terms,
         local: &mut LeaderLocal,
     ) -> Option<Told> {
@@ -82,7 +82,7 @@ impl Keyspace {
         });
         let age = terms.keeps_place.then(|| self.priority_of_arrival());
         match (operation, needs) {
-            (operation @ (Operation::Prepare(_) | Operation::Lock(_)), Some(needs)) => {
+            (operation @ (EntryOperation::Prepare(_) | EntryOperation::Lock(_)), Some(needs)) => {
                 self.applied.0 += 1;
                 self.ask_for_part(operation, needs, age, origin, local, &mut replies, &mut ignore);
             }
@@ -97,7 +97,7 @@ impl Keyspace {
     /// A command, or several that are one.
     fn ask_plain(
         &mut self,
-        operation: Operation<'_>,
+        operation: EntryOperation<'_>,
         needs: Needs,
         origin: Origin,
         local: &mut LeaderLocal,
@@ -146,7 +146,7 @@ impl Keyspace {
                 number: 0,
                 index: 0,
             };
-            let operation = Operation::Resolve(resolve);
+            let operation = EntryOperation::Resolve(resolve);
             self.apply_transaction(operation, origin, local, &mut replies, &mut ignore);
             self.transactions.ended.remove(&txn);
         }
@@ -177,7 +177,7 @@ impl Keyspace {
 }
 
 /// No reads wait at a group that is alone.
-fn ignore(_: Answered<'_>) {}
+fn ignore(_: ApplyOutput<'_>) {}
 
 /// The locks of somebody who only looks at keys.
 pub fn shared<'a>(keys: impl IntoIterator<Item = &'a [u8]>) -> Locks {

@@ -2,7 +2,7 @@
 
 use crate::directories::Location;
 use crate::events::EventClasses;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::local::LeaderLocal;
 use crate::object::{Kind, Object};
 use crate::read::Reader;
@@ -10,14 +10,14 @@ use crate::slot_word::ObjectRef;
 use crate::{Keyspace, Value};
 use command::{Command, ReplyError};
 use ids::{Db, HashSeed, Prng, UnixMillis, Version};
-use resp::Writer;
+use resp::ReplyWriter;
 
 /// One command at work. The effects of the data types are methods in `string.rs`, `bitmap.rs`, `generic.rs`.
 pub(crate) struct Apply<'k, 'w> {
     pub(crate) keyspace: &'k mut Keyspace,
     pub(crate) local: &'k mut LeaderLocal,
     pub(crate) db: Db,
-    pub(crate) out: &'k mut Writer<'w>,
+    pub(crate) out: &'k mut ReplyWriter<'w>,
 }
 
 impl Apply<'_, '_> {
@@ -437,7 +437,7 @@ pub(crate) struct Edit<'a> {
     /// The object, of the kind that was asked for.
     pub(crate) object: &'a mut Object,
     /// How large collections may be and still be kept small.
-    pub(crate) limits: Limits,
+    pub(crate) limits: EncodingLimits,
     /// For the order of large sets and hashes.
     pub(crate) seed: HashSeed,
     /// The randomness of the entry.

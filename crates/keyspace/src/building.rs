@@ -125,7 +125,7 @@ impl Building {
 mod tests {
     use super::*;
     use crate::effects::Effect;
-    use crate::entry::{Operation, Prepare, Work};
+    use crate::entry::{EntryOperation, Prepare, Work};
     use crate::object::Object;
     use ids::{Boot, Db, GroupId, HashSeed, UnixMillis, Version};
     use txn::{Participant, TxnId};
@@ -149,7 +149,7 @@ mod tests {
         let objects = [set(b"a"), string, set(b"b")];
         let effects = objects.map(|object| Effect::Put { db, object });
         let mut operations = Operations::new();
-        operations.push(&Operation::Prepare(Box::new(Prepare {
+        operations.push(&EntryOperation::Prepare(Box::new(Prepare {
             txn: TxnId {
                 boot: Boot(1),
                 worker: 0,

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::directory::Directory;
     use crate::effects::Effect;
-    use crate::entry::{Operation, Operations, Prepare, Work};
+    use crate::entry::{EntryOperation, Operations, Prepare, Work};
     use crate::large::Large;
     use ids::{Boot, Db, GroupId, HashSeed, UnixMillis, Version};
     use txn::{Participant, TxnId};
@@ -124,7 +124,7 @@ mod tests {
 
     fn written(effect: Effect) -> Vec<u8> {
         let mut operations = Operations::new();
-        operations.push(&Operation::Prepare(Box::new(Prepare {
+        operations.push(&EntryOperation::Prepare(Box::new(Prepare {
             txn: TxnId {
                 boot: Boot(1),
                 worker: 0,

@@ -36,7 +36,7 @@
 
 mod transaction;
 
-pub use transaction::{Forget, Lock, Pairs, Prepare, QueryTxn, Resolve, Step, Work};
+pub use transaction::{Forget, InPlaceStep, Lock, Pairs, Prepare, QueryTxn, Resolve, Work};
 use transaction::{read_effects_of_prepare, read_forget, read_lock, read_prepare, read_resolve};
 
 use crate::database::KeyVersion;
@@ -48,7 +48,7 @@ use crate::fields::{
 };
 use crate::form::{self, Head};
 use crate::large::Large;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::object::Object;
 use crate::requests::ClientRequest;
 use crate::sessions::Fence;
@@ -92,7 +92,7 @@ const HEADER_BYTES: usize = 2 + 8 + 8;
 const BATCH_HEAD_BYTES: usize = 8 + 2 + 8 + 8 + 4;
 
 /// One thing an entry asks of the keyspace.
-pub enum Operation<'a> {
+pub enum EntryOperation<'a> {
     /// A client's command.
     Command {
         /// The connection's database.
@@ -124,7 +124,7 @@ pub enum Operation<'a> {
     /// The configuration of the compact encodings changed.
     Limits {
         /// What they are from now on.
-        limits: Limits,
+        limits: EncodingLimits,
     },
     /// Boots have died.
     Fence {
@@ -134,7 +134,7 @@ pub enum Operation<'a> {
     /// A client's commands as one: `EXEC`.
     Block {
         /// What must hold, or nothing is carried out.
-        conditions: Vec<Condition<'a>>,
+        conditions: Vec<ConditionView<'a>>,
         /// The commands in order.
         commands: Vec<BlockCommand<'a>>,
     },
@@ -239,7 +239,7 @@ pub struct BlockCommand<'a> {
 
 /// What must hold for a block to be carried out; judged when it is applied, by the group's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Condition<'a> {
+pub enum ConditionView<'a> {
     /// A watched key is as it was.
     Unchanged {
         /// Its database.
@@ -258,18 +258,18 @@ pub enum Condition<'a> {
     },
 }
 
-impl<'a> Condition<'a> {
+impl<'a> ConditionView<'a> {
     /// Its database.
     pub fn db(&self) -> Db {
         match self {
-            Condition::Unchanged { db, .. } | Condition::Absent { db, .. } => *db,
+            ConditionView::Unchanged { db, .. } | ConditionView::Absent { db, .. } => *db,
         }
     }
 
     /// The key it is about.
     pub fn key(&self) -> &'a [u8] {
         match self {
-            Condition::Unchanged { key, .. } | Condition::Absent { key, .. } => key,
+            ConditionView::Unchanged { key, .. } | ConditionView::Absent { key, .. } => key,
         }
     }
 }
@@ -357,7 +357,7 @@ impl EntryBuf {
     ///
     /// # Panics
     /// If no batch was begun.
-    pub fn push(&mut self, operation: &Operation<'_>) {
+    pub fn push(&mut self, operation: &EntryOperation<'_>) {
         assert!(self.batch_length_at.is_some(), "an operation belongs to a batch");
         self.operations.push(operation);
         self.operations.join();
@@ -453,97 +453,97 @@ impl Operations {
     }
 
     /// Adds one.
-    pub fn push(&mut self, operation: &Operation<'_>) {
+    pub fn push(&mut self, operation: &EntryOperation<'_>) {
         self.count += 1;
         match operation {
-            Operation::Command { db, protocol, args } => {
+            EntryOperation::Command { db, protocol, args } => {
                 self.out.u8(1);
                 self.command(*db, *protocol, *args);
             }
-            Operation::Expire { db, key } => {
+            EntryOperation::Expire { db, key } => {
                 self.out.raw(&[2, db.number()]);
                 self.out.bytes(key);
             }
-            Operation::Evict { db, key } => {
+            EntryOperation::Evict { db, key } => {
                 self.out.raw(&[3, db.number()]);
                 self.out.bytes(key);
             }
-            Operation::Install { effects } => {
+            EntryOperation::Install { effects } => {
                 self.out.u8(4);
                 self.effects(effects);
             }
-            Operation::Limits { limits } => {
+            EntryOperation::Limits { limits } => {
                 self.out.u8(5);
                 limits.numbers().iter().for_each(|&limit| self.out.u32(limit));
             }
-            Operation::Fence { fence } => {
+            EntryOperation::Fence { fence } => {
                 self.out.u8(6);
                 fence.encode(&mut self.out);
             }
-            Operation::Block { conditions, commands } => {
+            EntryOperation::Block { conditions, commands } => {
                 self.out.u8(7);
                 self.conditions(conditions);
                 self.commands(commands);
             }
-            Operation::Once { request, commands } => {
+            EntryOperation::Once { request, commands } => {
                 self.out.u8(15);
                 request.encode(&mut self.out);
                 self.commands(commands);
             }
-            Operation::Prepare(prepare) => {
+            EntryOperation::Prepare(prepare) => {
                 self.out.u8(PREPARE_TAG);
                 self.prepare(prepare);
             }
-            Operation::Lock(lock) => {
+            EntryOperation::Lock(lock) => {
                 self.out.u8(LOCK_TAG);
                 self.lock(lock);
             }
-            Operation::Resolve(resolve) => {
+            EntryOperation::Resolve(resolve) => {
                 self.out.u8(10);
                 self.resolve(resolve);
             }
-            Operation::QueryTxn(query_txn) => {
+            EntryOperation::QueryTxn(query_txn) => {
                 self.out.u8(11);
                 write_txn(&mut self.out, query_txn.txn);
                 write_participants(&mut self.out, &query_txn.participants);
             }
-            Operation::Withdraw { txn } => {
+            EntryOperation::Withdraw { txn } => {
                 self.out.u8(12);
                 write_txn(&mut self.out, *txn);
             }
-            Operation::Forget(forget) => {
+            EntryOperation::Forget(forget) => {
                 self.out.u8(13);
                 self.forget(forget);
             }
-            Operation::Received { answers } => {
+            EntryOperation::Received { answers } => {
                 self.out.u8(14);
                 self.places(answers);
             }
-            Operation::Resume(resume) => {
+            EntryOperation::Resume(resume) => {
                 self.out.u8(22);
                 self.out.u64(resume.up_to);
                 self.out.list(&resume.batches, |out, &number| out.u64(number));
                 self.places(&resume.answers);
             }
-            Operation::Wait { id, command } => {
+            EntryOperation::Wait { id, command } => {
                 self.out.u8(16);
                 self.wait_id(*id);
                 self.command(command.db, command.protocol, command.args);
             }
-            Operation::EndWait { id } => {
+            EntryOperation::EndWait { id } => {
                 self.out.u8(17);
                 self.wait_id(*id);
             }
-            Operation::EndWaits { boot } => {
+            EntryOperation::EndWaits { boot } => {
                 self.out.u8(18);
                 self.out.u64(boot.0);
             }
-            Operation::Stage(piece) => {
+            EntryOperation::Stage(piece) => {
                 self.out.u8(20);
                 self.out.u64s(&[piece.number, piece.whole_bytes, piece.offset]);
                 self.out.bytes(piece.bytes);
             }
-            Operation::Staged { number } => {
+            EntryOperation::Staged { number } => {
                 self.out.u8(21);
                 self.out.u64(*number);
             }
@@ -628,7 +628,7 @@ impl Operations {
     }
 
     /// Calls `found` with every operation of `bytes`; `None` if they are none.
-    pub fn read(bytes: &[u8], mut found: impl FnMut(Operation<'_>)) -> Option<()> {
+    pub fn read(bytes: &[u8], mut found: impl FnMut(EntryOperation<'_>)) -> Option<()> {
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
             let mut spans = Vec::new();
@@ -639,14 +639,14 @@ impl Operations {
     }
 
     /// What `read` makes of the one operation that `bytes` are; `None` if they are none.
-    pub fn read_one<R>(bytes: &[u8], read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
+    pub fn read_one<R>(bytes: &[u8], read: impl FnOnce(EntryOperation<'_>) -> R) -> Option<R> {
         let mut spans = Vec::new();
         let part = read_operation(&mut Reader::new(bytes), &mut spans).ok()?;
         Some(read(part.operation(&spans, None)))
     }
 
     /// The same of an operation that came in pieces.
-    pub(crate) fn read_kept<R>(source: &Source<'_>, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
+    pub(crate) fn read_kept<R>(source: &Source<'_>, read: impl FnOnce(EntryOperation<'_>) -> R) -> Option<R> {
         let (mut reader, mut spans) = (Reader::new(source.bytes), Vec::new());
         let part = read_operation(&mut reader, &mut spans).ok()?;
         reader
@@ -708,7 +708,7 @@ impl Operations {
         args.iter().for_each(|arg| self.out.bytes(arg));
     }
 
-    fn conditions(&mut self, conditions: &[Condition<'_>]) {
+    fn conditions(&mut self, conditions: &[ConditionView<'_>]) {
         self.out.count(conditions.len());
         conditions.iter().for_each(|condition| self.condition(condition));
     }
@@ -725,10 +725,10 @@ impl Operations {
         effects.iter().for_each(|effect| self.effect(effect));
     }
 
-    fn condition(&mut self, condition: &Condition<'_>) {
+    fn condition(&mut self, condition: &ConditionView<'_>) {
         let (db, key, tag, version) = match *condition {
-            Condition::Absent { db, key } => (db, key, 0, None),
-            Condition::Unchanged { db, key, version } => match version {
+            ConditionView::Absent { db, key } => (db, key, 0, None),
+            ConditionView::Unchanged { db, key, version } => match version {
                 KeyVersion::Present(version) => (db, key, 1, Some(version)),
                 KeyVersion::Absent(version) => (db, key, 2, Some(version)),
             },
@@ -779,11 +779,11 @@ impl Operations {
 /// A checked entry over borrowed bytes.
 pub struct Entry<'a> {
     header: Header,
-    batches: Vec<Batch<'a>>,
+    batches: Vec<BatchView<'a>>,
 }
 
 /// The operations that one gateway sent together.
-pub struct Batch<'a> {
+pub struct BatchView<'a> {
     /// The gateway.
     pub gateway: GatewayId,
     /// The batch's number, counted by that gateway for this group from 1 on; 0 is what the leader itself asks for.
@@ -809,10 +809,10 @@ enum Part<'a> {
     Install {
         effects: Vec<EffectView<'a>>,
     },
-    Limits(Limits),
+    Limits(EncodingLimits),
     Fence(Fence),
     Block {
-        conditions: Vec<Condition<'a>>,
+        conditions: Vec<ConditionView<'a>>,
         commands: Vec<CommandView<'a>>,
     },
     Once {
@@ -897,7 +897,7 @@ impl<'a> Entry<'a> {
                     spans.reserve_exact(like_it * spans.len().min(RESERVED_WORDS_MAX));
                 }
             }
-            batches.push(Batch {
+            batches.push(BatchView {
                 gateway,
                 number,
                 acknowledged,
@@ -917,12 +917,12 @@ impl<'a> Entry<'a> {
     }
 
     /// The batches in order.
-    pub fn batches(&self) -> &[Batch<'a>] {
+    pub fn batches(&self) -> &[BatchView<'a>] {
         &self.batches
     }
 }
 
-impl Batch<'_> {
+impl BatchView<'_> {
     /// How many operations there are.
     pub fn len(&self) -> usize {
         self.operations.len()
@@ -952,52 +952,52 @@ impl Batch<'_> {
     }
 
     /// The operations in order.
-    pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
+    pub fn operations(&self) -> impl Iterator<Item = EntryOperation<'_>> {
         let operations = self.operations.iter();
         operations.map(|part| part.operation(&self.spans, None))
     }
 }
 
 impl Part<'_> {
-    fn operation<'s>(&'s self, spans: &'s [Span], source: Option<&Source<'_>>) -> Operation<'s> {
+    fn operation<'s>(&'s self, spans: &'s [Span], source: Option<&Source<'_>>) -> EntryOperation<'s> {
         match self {
             Part::Command(command) => {
                 let BlockCommand { db, protocol, args } = command.command(spans);
-                Operation::Command { db, protocol, args }
+                EntryOperation::Command { db, protocol, args }
             }
-            Part::Expire { db, key } => Operation::Expire { db: *db, key },
-            Part::Evict { db, key } => Operation::Evict { db: *db, key },
-            Part::Install { effects } => Operation::Install {
+            Part::Expire { db, key } => EntryOperation::Expire { db: *db, key },
+            Part::Evict { db, key } => EntryOperation::Evict { db: *db, key },
+            Part::Install { effects } => EntryOperation::Install {
                 effects: effects.iter().map(|effect| effect.effect(source)).collect(),
             },
-            Part::Limits(limits) => Operation::Limits { limits: *limits },
-            Part::Fence(fence) => Operation::Fence { fence: fence.clone() },
-            Part::Block { conditions, commands } => Operation::Block {
+            Part::Limits(limits) => EntryOperation::Limits { limits: *limits },
+            Part::Fence(fence) => EntryOperation::Fence { fence: fence.clone() },
+            Part::Block { conditions, commands } => EntryOperation::Block {
                 conditions: conditions.clone(),
                 commands: commands.iter().map(|command| command.command(spans)).collect(),
             },
-            Part::Once { request, commands } => Operation::Once {
+            Part::Once { request, commands } => EntryOperation::Once {
                 request: *request,
                 commands: commands.iter().map(|command| command.command(spans)).collect(),
             },
-            Part::Prepare(prepare) => Operation::Prepare(Box::new(prepare.prepare(spans, source))),
-            Part::Lock(lock) => Operation::Lock(lock.clone()),
-            Part::Resolve(resolve) => Operation::Resolve(resolve.clone()),
-            Part::QueryTxn(query_txn) => Operation::QueryTxn(query_txn.clone()),
-            Part::Withdraw { txn } => Operation::Withdraw { txn: *txn },
-            Part::Forget(forget) => Operation::Forget(forget.clone()),
-            Part::Received(answers) => Operation::Received {
+            Part::Prepare(prepare) => EntryOperation::Prepare(Box::new(prepare.prepare(spans, source))),
+            Part::Lock(lock) => EntryOperation::Lock(lock.clone()),
+            Part::Resolve(resolve) => EntryOperation::Resolve(resolve.clone()),
+            Part::QueryTxn(query_txn) => EntryOperation::QueryTxn(query_txn.clone()),
+            Part::Withdraw { txn } => EntryOperation::Withdraw { txn: *txn },
+            Part::Forget(forget) => EntryOperation::Forget(forget.clone()),
+            Part::Received(answers) => EntryOperation::Received {
                 answers: answers.clone(),
             },
-            Part::Resume(resume) => Operation::Resume(resume.clone()),
-            Part::Wait { id, command } => Operation::Wait {
+            Part::Resume(resume) => EntryOperation::Resume(resume.clone()),
+            Part::Wait { id, command } => EntryOperation::Wait {
                 id: *id,
                 command: command.command(spans),
             },
-            Part::EndWait { id } => Operation::EndWait { id: *id },
-            Part::EndWaits { boot } => Operation::EndWaits { boot: *boot },
-            Part::Stage(piece) => Operation::Stage(*piece),
-            Part::Staged { number } => Operation::Staged { number: *number },
+            Part::EndWait { id } => EntryOperation::EndWait { id: *id },
+            Part::EndWaits { boot } => EntryOperation::EndWaits { boot: *boot },
+            Part::Stage(piece) => EntryOperation::Stage(*piece),
+            Part::Staged { number } => EntryOperation::Staged { number: *number },
         }
     }
 }
@@ -1067,7 +1067,7 @@ fn read_operation<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<
             for number in &mut numbers {
                 *number = reader.u32()?;
             }
-            Ok(Part::Limits(Limits::from_numbers(numbers)))
+            Ok(Part::Limits(EncodingLimits::from_numbers(numbers)))
         }
         6 => Ok(Part::Fence(Fence::decode(reader)?)),
         7 => Ok(Part::Block {
@@ -1188,7 +1188,7 @@ fn read_command<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<Co
     })
 }
 
-fn read_conditions<'a>(reader: &mut Reader<'a>) -> Result<Vec<Condition<'a>>, DecodeError> {
+fn read_conditions<'a>(reader: &mut Reader<'a>) -> Result<Vec<ConditionView<'a>>, DecodeError> {
     reader.list(2 + COUNT_BYTES, read_condition)
 }
 
@@ -1208,13 +1208,13 @@ fn read_effects<'a>(reader: &mut Reader<'a>) -> Result<Vec<EffectView<'a>>, Deco
     reader.list(2 + COUNT_BYTES, read_effect)
 }
 
-fn read_condition<'a>(reader: &mut Reader<'a>) -> Result<Condition<'a>, DecodeError> {
+fn read_condition<'a>(reader: &mut Reader<'a>) -> Result<ConditionView<'a>, DecodeError> {
     let db = read_db(reader)?;
     let unknown = reader.error("a condition");
     let tag = reader.u8()?;
     let key = reader.bytes()?;
     if tag == 0 {
-        return Ok(Condition::Absent { db, key });
+        return Ok(ConditionView::Absent { db, key });
     }
     let version = Version(reader.u64()?);
     let version = match tag {
@@ -1222,7 +1222,7 @@ fn read_condition<'a>(reader: &mut Reader<'a>) -> Result<Condition<'a>, DecodeEr
         2 => KeyVersion::Absent(version),
         _ => return Err(unknown),
     };
-    Ok(Condition::Unchanged { db, key, version })
+    Ok(ConditionView::Unchanged { db, key, version })
 }
 
 /// The form of the value of an effect and how long it is, if it is a large one: it follows. Another effect is passed over.

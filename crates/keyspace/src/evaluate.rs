@@ -10,7 +10,7 @@ use crate::local::LeaderLocal;
 use crate::replies::Replies;
 use crate::scratch::{Scratch, databases};
 use command::Command;
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, ReplyWriter};
 use std::collections::BTreeSet;
 
 /// What commands would change, and what would be told of it.
@@ -19,12 +19,12 @@ pub type Outcome = (Vec<Effect>, Vec<Event>);
 /// Takes what commands answer, one after another.
 pub trait Answers {
     /// The next command's answer.
-    fn answer(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>));
+    fn answer(&mut self, protocol: Protocol, write: impl FnOnce(&mut ReplyWriter<'_>));
 }
 
 impl Answers for Replies {
-    fn answer(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
-        write(&mut Writer::new(self.buffer(), protocol));
+    fn answer(&mut self, protocol: Protocol, write: impl FnOnce(&mut ReplyWriter<'_>)) {
+        write(&mut ReplyWriter::new(self.buffer(), protocol));
         self.end_reply(false);
     }
 }

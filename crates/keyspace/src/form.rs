@@ -288,7 +288,7 @@ pub(crate) fn read_whole_elements(rest: &mut Reader<'_>, large: &mut Large) -> O
             return Some(());
         };
         match large {
-            Large::List(list) => list.push_back(element, crate::Limits::default().list_node_size),
+            Large::List(list) => list.push_back(element, crate::EncodingLimits::default().list_node_size),
             Large::Set(directory) => insert(directory, element, b"")?,
             Large::Hash(directory) => {
                 let Ok(value) = ahead.bytes() else {

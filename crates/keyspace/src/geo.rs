@@ -9,10 +9,10 @@ use crate::sorted_set::View;
 use crate::value::Digits;
 use command::{
     AddOptions, GeoCenter, GeoCommand, GeoOrder, GeoPosition, GeoReply, GeoSearch, GeoShape, GeoUnit,
-    ReplyError, ScoreBound, Section, geo_positions,
+    ReplyError, ScoreBound, SortedRange, geo_positions,
 };
 use hash::{Cell, Region};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::ops::Range;
 
 impl Apply<'_, '_> {
@@ -113,8 +113,8 @@ impl Reader<'_, '_> {
         &mut self,
         key: &[u8],
         members: Args<'_>,
-        absent: impl Fn(&mut Writer<'_>),
-        present: impl Fn(&mut Writer<'_>, f64),
+        absent: impl Fn(&mut ReplyWriter<'_>),
+        present: impl Fn(&mut ReplyWriter<'_>, f64),
     ) {
         let found = match self.lookup_kind(key, Kind::SortedSet) {
             Ok(found) => found,
@@ -270,9 +270,9 @@ impl Found {
 }
 
 /// The members of a cell.
-fn section_of(cell: Cell) -> Section<'static> {
+fn section_of(cell: Cell) -> SortedRange<'static> {
     let (from, to) = cell.scores();
-    Section::Scores {
+    SortedRange::Scores {
         min: ScoreBound {
             score: from,
             is_exclusive: false,
@@ -285,18 +285,18 @@ fn section_of(cell: Cell) -> Section<'static> {
 }
 
 /// Four decimals, whatever the unit.
-fn write_distance(out: &mut Writer<'_>, distance: f64) {
+fn write_distance(out: &mut ReplyWriter<'_>, distance: f64) {
     out.bulk(format!("{distance:.4}").as_bytes());
 }
 
-fn write_position(out: &mut Writer<'_>, position: GeoPosition) {
+fn write_position(out: &mut ReplyWriter<'_>, position: GeoPosition) {
     out.array(2);
     write_degrees(out, position.longitude);
     write_degrees(out, position.latitude);
 }
 
 /// Seventeen decimals without the zeros at their end.
-fn write_degrees(out: &mut Writer<'_>, degrees: f64) {
+fn write_degrees(out: &mut ReplyWriter<'_>, degrees: f64) {
     let text = format!("{degrees:.17}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     out.double_text(if text == "-0" { "0" } else { text }.as_bytes());

@@ -7,7 +7,7 @@ use crate::apply::{Apply, Edit};
 use crate::directory::{Directory, Position};
 use crate::events::EventClasses;
 use crate::large::Large;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::listpack::{self, Element, Listpack};
 use crate::object::{Kind, Object, Value};
 use crate::read::{Reader, write_scan};
@@ -17,7 +17,7 @@ use crate::value::Digits;
 use command::number::LongDouble;
 use command::{HashCommand, HashParts, HashSetReply, ReplyError, ScanOptions};
 use ids::{HashSeed, Prng, Version};
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, ReplyWriter};
 
 /// A hash in a listpack stays below so many bytes, whatever the limits are: lengths have 32 bits.
 const LISTPACK_BYTES_MAX: usize = 1 << 30;
@@ -130,7 +130,7 @@ impl Picked<'_> {
     }
 
     /// Writes the field, and its value if it is asked for: RESP3 has a pair of them.
-    fn write(&self, out: &mut Writer<'_>, with_value: bool) {
+    fn write(&self, out: &mut ReplyWriter<'_>, with_value: bool) {
         if with_value && out.protocol() == Protocol::Resp3 {
             out.array(2);
         }
@@ -161,7 +161,7 @@ fn value_of(object: &Object) -> Element<'_> {
 
 /// Sets a field; whether it is new.
 #[inline]
-fn set(object: &mut Object, limits: &Limits, seed: HashSeed, field: &[u8], value: &[u8]) -> bool {
+fn set(object: &mut Object, limits: &EncodingLimits, seed: HashSeed, field: &[u8], value: &[u8]) -> bool {
     if let Value::Listpack(_, listpack) = object.value() {
         let bytes_max = limits.hash_value_bytes as usize;
         let fits = field.len() <= bytes_max
@@ -379,7 +379,7 @@ impl Reader<'_, '_> {
     }
 
     fn hmget(&mut self, key: &[u8], fields: Args<'_>) {
-        let nulls = |out: &mut Writer<'_>| {
+        let nulls = |out: &mut ReplyWriter<'_>| {
             out.array(fields.len());
             fields.iter().for_each(|_| out.null());
         };
@@ -393,7 +393,7 @@ impl Reader<'_, '_> {
     }
 
     fn hash_parts(&mut self, key: &[u8], parts: HashParts) {
-        let head = |out: &mut Writer<'_>, len| match parts {
+        let head = |out: &mut ReplyWriter<'_>, len| match parts {
             HashParts::Pairs => out.map(len),
             HashParts::Fields | HashParts::Values => out.array(len),
         };
@@ -468,13 +468,13 @@ impl Reader<'_, '_> {
     }
 
     fn hscan(&mut self, key: &[u8], cursor: u64, options: ScanOptions<'_>) {
-        let empty = |out: &mut Writer<'_>| write_scan(out, None, 0, &[]);
+        let empty = |out: &mut ReplyWriter<'_>| write_scan(out, None, 0, &[]);
         let Some(object) = self.lookup_or(key, Kind::Hash, empty) else {
             return;
         };
         let filter = options.filter();
         let (mut count, mut found) = (0, Vec::new());
-        let mut writer = Writer::new(&mut found, self.out.protocol());
+        let mut writer = ReplyWriter::new(&mut found, self.out.protocol());
         let mut digits = Digits::default();
         let mut visit = |field: Element<'_>, value: Element<'_>| {
             if filter.matches(field.text(&mut digits)) {
@@ -503,7 +503,7 @@ impl Reader<'_, '_> {
 }
 
 #[inline]
-fn write_found(out: &mut Writer<'_>, value: Option<Element<'_>>) {
+fn write_found(out: &mut ReplyWriter<'_>, value: Option<Element<'_>>) {
     match value {
         Some(value) => value.write(out),
         None => out.null(),
@@ -511,7 +511,7 @@ fn write_found(out: &mut Writer<'_>, value: Option<Element<'_>>) {
 }
 
 /// RESP3 has a pair for each field with its value, RESP2 has them by turns.
-fn picked_head(out: &mut Writer<'_>, count: usize, with_values: bool) {
+fn picked_head(out: &mut ReplyWriter<'_>, count: usize, with_values: bool) {
     let is_flat = with_values && out.protocol() == Protocol::Resp2;
     out.array(if is_flat { 2 * count } else { count });
 }

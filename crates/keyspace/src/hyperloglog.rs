@@ -25,12 +25,12 @@
 
 use crate::apply::Apply;
 use crate::events::EventClasses;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::object::{Kind, Object};
 use crate::read::Reader;
 use crate::value::Digits;
 use command::{HyperLogLogCommand, HyperLogLogDebug, ReplyError};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 /// Registers of every value.
 const REGISTERS: usize = 1 << INDEX_BITS;
@@ -710,7 +710,7 @@ fn decode_runs(registers: &[u8]) -> Result<Vec<String>, Corrupted> {
 
 /// `PFSELFTEST`: that dense registers keep what is written to them, that both encodings have the same registers, and that
 /// estimates are as good as they should be.
-pub fn self_test(out: &mut Writer<'_>) {
+pub fn self_test(out: &mut ReplyWriter<'_>) {
     match find_fault() {
         None => out.ok(),
         Some(fault) => out.error(&format!("TESTFAILED {fault}")),
@@ -731,7 +731,7 @@ fn find_fault() -> Option<String> {
         }
     }
     let mut value = empty();
-    let sparse_max = Limits::default().sparse_bytes as usize;
+    let sparse_max = EncodingLimits::default().sparse_bytes as usize;
     let mut plain = Registers::new();
     let mut checked = 1;
     for count in 1..=ELEMENTS_MAX {

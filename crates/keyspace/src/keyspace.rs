@@ -36,14 +36,14 @@ use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
 use crate::directories::Location;
 use crate::effects::Effect;
-use crate::entry::{BlockCommand, Condition, Entry, Header, Operation, Operations, Source};
+use crate::entry::{BlockCommand, ConditionView, Entry, EntryOperation, Header, Operations, Source};
 use crate::events::EventClasses;
 use crate::lazyfree::{Lazyfree, LazyfreeCounts};
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::local::LeaderLocal;
 use crate::object::{Object, VERSION_MAX};
 use crate::replies::{Answer, Replies};
-use crate::requests::{ClientRequest, KeptResult, Requests, Standing};
+use crate::requests::{ClientRequest, KeptResult, RequestStanding, Requests};
 use crate::scratch::Scratch;
 use crate::sessions::{Batched, Fence, Sessions};
 use crate::slot_word::ObjectRef;
@@ -56,7 +56,7 @@ use ids::{
     Db, GatewayId, GroupId, HashSeed, PartitionRange, Prng, RequestUuid, SemanticsVersion, Slot, UnixMillis,
     Version,
 };
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, ReplyWriter};
 use txn::{Locks, Mode, Participant};
 
 /// By how much the count of operations leaps when a group begins anew: more than can have been applied and lost.
@@ -81,7 +81,7 @@ pub struct Keyspace {
     transfers: u64,
     /// Randomness of the open entry.
     prng: Prng,
-    limits: Limits,
+    limits: EncodingLimits,
     pub(crate) lazyfree: Lazyfree,
     pub(crate) transactions: Transactions,
     pub(crate) requests: Requests,
@@ -106,7 +106,7 @@ pub struct AttachedRead<'a> {
 }
 
 /// What applying an entry answers, piece by piece.
-pub enum Answered<'a> {
+pub enum ApplyOutput<'a> {
     /// What became of the entry's next batch. If it was applied, now or before, its operations' answers follow.
     Batch(Batched),
     /// The next operation of that batch.
@@ -169,7 +169,7 @@ impl Keyspace {
             semantics: SemanticsVersion::OLDEST,
             transfers: 0,
             prng: Prng::new(0),
-            limits: Limits::default(),
+            limits: EncodingLimits::default(),
             lazyfree: Lazyfree::default(),
             source: None,
             transactions: Transactions::new(),
@@ -209,7 +209,7 @@ impl Keyspace {
         &mut self,
         entry: &Entry<'_>,
         local: &mut LeaderLocal,
-        answer: impl FnMut(Answered<'_>),
+        answer: impl FnMut(ApplyOutput<'_>),
     ) -> Result<(), UnknownSemantics> {
         self.apply_with_reads(entry, &[], local, answer)
     }
@@ -223,7 +223,7 @@ impl Keyspace {
         entry: &Entry<'_>,
         reads: &[AttachedRead<'_>],
         local: &mut LeaderLocal,
-        mut answer: impl FnMut(Answered<'_>),
+        mut answer: impl FnMut(ApplyOutput<'_>),
     ) -> Result<(), UnknownSemantics> {
         self.open(&entry.header())?;
         // Whatever was noted between entries is no part of this one.
@@ -238,7 +238,7 @@ impl Keyspace {
             let outcome = self
                 .sessions
                 .admit(batch.gateway, batch.number, batch.acknowledged);
-            answer(Answered::Batch(outcome));
+            answer(ApplyOutput::Batch(outcome));
             if outcome == Batched::Repeated {
                 // What was recorded is told where it was answered first: reads stand between.
                 let mut recorded = self.sessions.answers(batch.gateway, batch.number);
@@ -247,12 +247,12 @@ impl Keyspace {
                         self.answer_read(index, read, local, &mut out, &mut answer);
                     }
                     if let Some(recorded) = recorded.next() {
-                        answer(Answered::Operation(recorded));
+                        answer(ApplyOutput::Operation(recorded));
                     }
                     position += 1;
                 }
                 // All of the record is told, also to a repetition that names fewer operations.
-                recorded.for_each(|recorded| answer(Answered::Operation(recorded)));
+                recorded.for_each(|recorded| answer(ApplyOutput::Operation(recorded)));
                 continue;
             }
             let mut replies = Replies::with_room(batch.len());
@@ -271,7 +271,7 @@ impl Keyspace {
                         index,
                     };
                     self.apply_operation(operation, origin, local, &mut replies, &mut answer);
-                    answer(Answered::Operation(replies.newest()));
+                    answer(ApplyOutput::Operation(replies.newest()));
                 }
                 position += 1;
             }
@@ -292,13 +292,13 @@ impl Keyspace {
         read: &AttachedRead<'_>,
         local: &mut LeaderLocal,
         out: &mut Vec<u8>,
-        answer: &mut impl FnMut(Answered<'_>),
+        answer: &mut impl FnMut(ApplyOutput<'_>),
     ) {
         out.clear();
         if !self.admits_read(read.args) {
-            return answer(Answered::ReadLater(index, self.behind()));
+            return answer(ApplyOutput::ReadLater(index, self.behind()));
         }
-        let mut writer = Writer::new(out, read.protocol);
+        let mut writer = ReplyWriter::new(out, read.protocol);
         match parse(read.args) {
             Ok(command) if command.writes() => ReplyError::unknown_command(read.args).write(&mut writer),
             Ok(command) => {
@@ -308,25 +308,25 @@ impl Keyspace {
             }
             Err(error) => error.write(&mut writer),
         }
-        answer(Answered::Read(index, out));
+        answer(ApplyOutput::Read(index, out));
     }
 
     fn apply_operation(
         &mut self,
-        operation: Operation<'_>,
+        operation: EntryOperation<'_>,
         origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
-        answer: &mut impl FnMut(Answered<'_>),
+        answer: &mut impl FnMut(ApplyOutput<'_>),
     ) {
         replies.begin();
         match operation {
-            Operation::Stage(piece) => {
+            EntryOperation::Stage(piece) => {
                 self.applied.0 += 1;
                 self.staging.add(origin.gateway, piece, &mut self.lazyfree);
                 replies.end_reply(false);
             }
-            Operation::Staged { number } => {
+            EntryOperation::Staged { number } => {
                 if !self.apply_staged(number, origin, local, replies, answer) {
                     self.applied.0 += 1;
                     replies.crowd_out();
@@ -343,7 +343,7 @@ impl Keyspace {
         origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
-        answer: &mut impl FnMut(Answered<'_>),
+        answer: &mut impl FnMut(ApplyOutput<'_>),
     ) -> bool {
         let Some((whole, built)) = self.staging.take(origin.gateway, number, &mut self.lazyfree) else {
             return false;
@@ -355,7 +355,10 @@ impl Keyspace {
         };
         let is_applied = Operations::read_kept(&whole, |operation| {
             // Of what comes in pieces nothing is pieces again.
-            let is_one = !matches!(operation, Operation::Stage(_) | Operation::Staged { .. });
+            let is_one = !matches!(
+                operation,
+                EntryOperation::Stage(_) | EntryOperation::Staged { .. }
+            );
             if is_one {
                 self.apply_begun(operation, origin, local, replies, answer);
             }
@@ -369,21 +372,21 @@ impl Keyspace {
 
     fn apply_begun(
         &mut self,
-        operation: Operation<'_>,
+        operation: EntryOperation<'_>,
         origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
-        answer: &mut impl FnMut(Answered<'_>),
+        answer: &mut impl FnMut(ApplyOutput<'_>),
     ) {
         match operation {
-            Operation::Prepare(_)
-            | Operation::Lock(_)
-            | Operation::Resolve(_)
-            | Operation::QueryTxn(_)
-            | Operation::Withdraw { .. }
-            | Operation::Forget(_)
-            | Operation::Received { .. }
-            | Operation::Resume(_) => self.apply_transaction(operation, origin, local, replies, answer),
+            EntryOperation::Prepare(_)
+            | EntryOperation::Lock(_)
+            | EntryOperation::Resolve(_)
+            | EntryOperation::QueryTxn(_)
+            | EntryOperation::Withdraw { .. }
+            | EntryOperation::Forget(_)
+            | EntryOperation::Received { .. }
+            | EntryOperation::Resume(_) => self.apply_transaction(operation, origin, local, replies, answer),
             operation if self.transactions.is_idle() => self.apply_free(operation, origin, local, replies),
             operation => {
                 if !self.parks(&operation, origin, local, replies, answer) {
@@ -397,7 +400,7 @@ impl Keyspace {
     /// One operation that nothing holds up.
     pub(crate) fn apply_free(
         &mut self,
-        operation: Operation<'_>,
+        operation: EntryOperation<'_>,
         origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
@@ -411,42 +414,42 @@ impl Keyspace {
     /// One operation that no transaction has a part in. `false` if it is answered later.
     pub(crate) fn apply_plain(
         &mut self,
-        operation: Operation<'_>,
+        operation: EntryOperation<'_>,
         origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
     ) -> bool {
         match operation {
-            Operation::Command { db, protocol, args } => {
+            EntryOperation::Command { db, protocol, args } => {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
             }
-            Operation::Expire { db, key } => {
+            EntryOperation::Expire { db, key } => {
                 if self.is_free(&exclusive(key)) {
                     self.expire(db, key, local);
                 } else {
                     self.applied.0 += 1;
                 }
             }
-            Operation::Evict { db, key } => {
+            EntryOperation::Evict { db, key } => {
                 if self.is_free(&exclusive(key)) {
                     self.evict(db, key, local);
                 } else {
                     self.applied.0 += 1;
                 }
             }
-            Operation::Prepare(_)
-            | Operation::Lock(_)
-            | Operation::Resolve(_)
-            | Operation::QueryTxn(_)
-            | Operation::Withdraw { .. }
-            | Operation::Forget(_)
-            | Operation::Received { .. }
-            | Operation::Resume(_) => unreachable!("transactions have a way of their own"),
-            Operation::Stage(_) | Operation::Staged { .. } => unreachable!("the caller has looked"),
-            Operation::Install { effects } => self.install(effects, local),
-            Operation::Limits { limits } => self.set_limits(limits),
-            Operation::Fence { fence } => self.fence(&fence),
-            Operation::Block { conditions, commands } => {
+            EntryOperation::Prepare(_)
+            | EntryOperation::Lock(_)
+            | EntryOperation::Resolve(_)
+            | EntryOperation::QueryTxn(_)
+            | EntryOperation::Withdraw { .. }
+            | EntryOperation::Forget(_)
+            | EntryOperation::Received { .. }
+            | EntryOperation::Resume(_) => unreachable!("transactions have a way of their own"),
+            EntryOperation::Stage(_) | EntryOperation::Staged { .. } => unreachable!("the caller has looked"),
+            EntryOperation::Install { effects } => self.install(effects, local),
+            EntryOperation::Limits { limits } => self.set_limits(limits),
+            EntryOperation::Fence { fence } => self.fence(&fence),
+            EntryOperation::Block { conditions, commands } => {
                 if conditions.iter().all(|condition| self.holds(condition)) {
                     for command in &commands {
                         self.apply_words(command, local, replies);
@@ -455,14 +458,16 @@ impl Keyspace {
                     replies.refuse();
                 }
             }
-            Operation::Once { request, commands } => self.apply_once(&request, &commands, local, replies),
-            Operation::Wait { id, command } => return self.wait(id, &command, origin, local, replies),
-            Operation::EndWait { id } => {
+            EntryOperation::Once { request, commands } => {
+                self.apply_once(&request, &commands, local, replies)
+            }
+            EntryOperation::Wait { id, command } => return self.wait(id, &command, origin, local, replies),
+            EntryOperation::EndWait { id } => {
                 self.applied.0 += 1;
                 self.end_wait(origin.gateway, id, local);
                 replies.end_reply(false);
             }
-            Operation::EndWaits { boot } => {
+            EntryOperation::EndWaits { boot } => {
                 self.applied.0 += 1;
                 self.end_waits(boot, local);
             }
@@ -479,7 +484,7 @@ impl Keyspace {
         replies: &mut Replies,
     ) {
         let standing = self.requests.standing(request, self.time);
-        self.stand(standing.unwrap_or(Standing::CarriedOut), request, replies);
+        self.stand(standing.unwrap_or(RequestStanding::CarriedOut), request, replies);
         if standing.is_none() {
             let mark = replies.mark();
             for command in commands {
@@ -490,10 +495,10 @@ impl Keyspace {
     }
 
     /// Answers what is known of a request, and what it was answered.
-    pub(crate) fn stand(&self, standing: Standing, request: &ClientRequest, replies: &mut Replies) {
+    pub(crate) fn stand(&self, standing: RequestStanding, request: &ClientRequest, replies: &mut Replies) {
         replies.buffer().push(standing.code());
         replies.end_reply(false);
-        if standing == Standing::CarriedOut {
+        if standing == RequestStanding::CarriedOut {
             for reply in self.requests.replies(request.id) {
                 replies.buffer().extend_from_slice(reply);
                 replies.end_reply(false);
@@ -502,7 +507,7 @@ impl Keyspace {
     }
 
     /// What is known of a request by group time; `None` if it is to be carried out.
-    pub fn standing(&self, request: &ClientRequest) -> Option<Standing> {
+    pub fn standing(&self, request: &ClientRequest) -> Option<RequestStanding> {
         self.requests.standing(request, self.time)
     }
 
@@ -522,7 +527,7 @@ impl Keyspace {
         local: &mut LeaderLocal,
         replies: &mut Replies,
     ) {
-        let mut writer = Writer::new(replies.buffer(), command.protocol);
+        let mut writer = ReplyWriter::new(replies.buffer(), command.protocol);
         let is_local = match parse(command.args) {
             Ok(parsed) => {
                 self.apply_command(command.db, &parsed, local, &mut writer);
@@ -537,10 +542,10 @@ impl Keyspace {
     }
 
     /// Whether a condition holds, by the group's time.
-    pub fn holds(&self, condition: &Condition<'_>) -> bool {
+    pub fn holds(&self, condition: &ConditionView<'_>) -> bool {
         match *condition {
-            Condition::Unchanged { db, key, version } => self.version(db, key) == version,
-            Condition::Absent { db, key } => matches!(self.version(db, key), KeyVersion::Absent(_)),
+            ConditionView::Unchanged { db, key, version } => self.version(db, key) == version,
+            ConditionView::Absent { db, key } => matches!(self.version(db, key), KeyVersion::Absent(_)),
         }
     }
 
@@ -576,7 +581,7 @@ impl Keyspace {
         db: Db,
         command: &Command<'_>,
         local: &mut LeaderLocal,
-        out: &mut Writer<'_>,
+        out: &mut ReplyWriter<'_>,
     ) {
         self.applied.0 += 1;
         Apply {
@@ -607,7 +612,7 @@ impl Keyspace {
     }
 
     /// Sets how large collections may be and still be kept small. An operation the leader makes.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub fn set_limits(&mut self, limits: EncodingLimits) {
         self.applied.0 += 1;
         self.limits = limits;
     }
@@ -645,7 +650,7 @@ impl Keyspace {
     }
 
     /// How large collections may be and still be kept small.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> EncodingLimits {
         self.limits
     }
 

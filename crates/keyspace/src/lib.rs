@@ -77,17 +77,18 @@ pub use directory::Position;
 pub use effects::Effect;
 pub use encoded::{EncodedObject, SeenObject};
 pub use entry::{
-    Batch, BlockCommand, Condition, Entry, EntryBuf, Forget, Header, KEPT_BYTES_MIN, Lock, Operation,
-    Operations, OperationsMark, Pairs, Prepare, QueryTxn, Resolve, Resume, Step, WaitId, Work,
+    BatchView, BlockCommand, ConditionView, Entry, EntryBuf, EntryOperation, Forget, Header, InPlaceStep,
+    KEPT_BYTES_MIN, Lock, Operations, OperationsMark, Pairs, Prepare, QueryTxn, Resolve, Resume, WaitId,
+    Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
 pub use eviction::{EvictionPolicy, Victims};
 pub use hyperloglog::self_test as hyperloglog_self_test;
-pub use keyspace::{Answered, AttachedRead, KEYS_AHEAD, Keyspace, UnknownSemantics, look_ahead};
+pub use keyspace::{ApplyOutput, AttachedRead, KEYS_AHEAD, Keyspace, UnknownSemantics, look_ahead};
 pub use large::Large;
 pub use lazyfree::{Lazyfree, LazyfreeCounts};
-pub use limits::Limits;
+pub use limits::EncodingLimits;
 pub use listpack::{Element, Listpack};
 pub use local::LeaderLocal;
 pub use locking::{is_scan, locks_among, locks_of};
@@ -96,7 +97,7 @@ pub use read::{Read, SCAN_COUNT_MAX, scan_accepts};
 pub use replies::Answer;
 pub use requests::{
     ClientRequest, KeptResult, REQUESTS_AHEAD_MAX, RESULT_BYTES_MAX, RESULTS_BYTES_MAX, RESULTS_KEPT_FOR,
-    Standing,
+    RequestStanding,
 };
 pub use scratch::{Returned, Scratch, databases};
 pub use scrub::{SCRUB_FORMAT, ScrubRound};
@@ -106,5 +107,5 @@ pub use transactions::{
     Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen,
 };
 pub use transfer::snapshot_receiver::{Progress, SnapshotReceiver, TransferError};
-pub use transfer::{Chunk, Transfer};
+pub use transfer::{Transfer, TransferStep};
 pub use waiters::{awaited_kind, is_nil};

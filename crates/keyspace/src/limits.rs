@@ -3,7 +3,7 @@
 /// The limits of the compact encodings. They decide how a value is kept, and with that what a random pick from it
 /// answers, or `GETRANGE`, so they are part of the replicated state: an operation sets them, no node's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct EncodingLimits {
     /// `hash-max-listpack-entries`: fields.
     pub hash_entries: u32,
     /// `hash-max-listpack-value`: bytes of a field or value.
@@ -24,10 +24,10 @@ pub struct Limits {
     pub sparse_bytes: u32,
 }
 
-impl Default for Limits {
+impl Default for EncodingLimits {
     /// Redis's.
-    fn default() -> Limits {
-        Limits {
+    fn default() -> EncodingLimits {
+        EncodingLimits {
             hash_entries: 128,
             hash_value_bytes: 64,
             set_integers: 512,
@@ -41,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl EncodingLimits {
     /// As numbers, in the order of the fields: how they are encoded and hashed.
     pub(crate) fn numbers(&self) -> [u32; 9] {
         [
@@ -58,7 +58,7 @@ impl Limits {
     }
 
     /// The other way round.
-    pub(crate) fn from_numbers(numbers: [u32; 9]) -> Limits {
+    pub(crate) fn from_numbers(numbers: [u32; 9]) -> EncodingLimits {
         let [
             hash_entries,
             hash_value_bytes,
@@ -70,7 +70,7 @@ impl Limits {
             list_node_size,
             sparse_bytes,
         ] = numbers;
-        Limits {
+        EncodingLimits {
             hash_entries,
             hash_value_bytes,
             set_integers,

@@ -16,7 +16,7 @@ use crate::object::{Kind, Object, Value};
 use crate::read::Reader;
 use command::{ListCommand, ListEnd, ListSearch, PivotSide, ReplyError};
 use nodes::{Elements, NodeLimit};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 /// How `LPOP` and its kin are noted.
 fn pop_event(end: ListEnd) -> &'static str {
@@ -321,7 +321,7 @@ impl Apply<'_, '_> {
         key: &[u8],
         end: ListEnd,
         count: u64,
-        head: impl FnOnce(&mut Writer<'_>, usize),
+        head: impl FnOnce(&mut ReplyWriter<'_>, usize),
     ) -> Result<bool, ReplyError> {
         // The elements go from the list to the reply without a stop: the edit has a writer of its own to hold.
         let mut unused = Vec::new();
@@ -329,7 +329,7 @@ impl Apply<'_, '_> {
             keyspace: &mut *self.keyspace,
             local: &mut *self.local,
             db: self.db,
-            out: &mut Writer::new(&mut unused, self.out.protocol()),
+            out: &mut ReplyWriter::new(&mut unused, self.out.protocol()),
         };
         let out = &mut *self.out;
         let taken = editor.edit(Kind::List, key, false, |edit| {
@@ -564,7 +564,7 @@ impl Reader<'_, '_> {
 
     fn list_position(&mut self, key: &[u8], element: &[u8], search: ListSearch) {
         let is_array = search.count.is_some();
-        let absent = |out: &mut Writer<'_>| if is_array { out.array(0) } else { out.null() };
+        let absent = |out: &mut ReplyWriter<'_>| if is_array { out.array(0) } else { out.null() };
         let Some(object) = self.lookup_or(key, Kind::List, absent) else {
             return;
         };

@@ -25,7 +25,7 @@
 //! 2. Every entry has the shortest form there is, so equal sequences have equal bytes.
 
 use crate::value::Digits;
-use resp::Writer;
+use resp::ReplyWriter;
 use std::ops::Range;
 
 /// Bytes before the first entry.
@@ -97,7 +97,7 @@ impl<'a> Element<'a> {
 
     /// Writes it as a bulk string.
     #[inline]
-    pub(crate) fn write(self, out: &mut Writer<'_>) {
+    pub(crate) fn write(self, out: &mut ReplyWriter<'_>) {
         match self {
             Element::Bytes(bytes) => out.bulk(bytes),
             Element::Integer(number) => out.bulk_integer(number),

@@ -1,6 +1,6 @@
 //! What the leader of a group keeps beside the replicated state.
 
-use crate::access::{Access, AccessClock};
+use crate::access::{AccessClock, AccessStats};
 use crate::events::{Event, EventClasses};
 use crate::object::{Kind, Object};
 use crate::transactions::Origin;
@@ -150,7 +150,7 @@ impl LeaderLocal {
     }
 
     #[inline]
-    pub(crate) fn touched(&mut self, access: Access) -> Access {
+    pub(crate) fn touched(&mut self, access: AccessStats) -> AccessStats {
         if self.touches {
             self.access.touched(access)
         } else {

@@ -3,8 +3,8 @@
 use crate::Keyspace;
 use crate::database::Database;
 use crate::effects::Effect;
-use crate::entry::{Condition, Prepare, Work};
-use command::{CommandId, Flags, KeyUse, Route, Spec};
+use crate::entry::{ConditionView, Prepare, Work};
+use command::{CommandId, CommandRoute, Flags, KeyUse, Spec};
 use resp::Args;
 use txn::{Locks, Mode};
 
@@ -16,7 +16,7 @@ pub fn locks_of<'a>(commands: impl IntoIterator<Item = Args<'a>>) -> Locks {
 
 /// Whether a command goes through the keyspace in steps.
 pub fn is_scan(args: Args<'_>) -> bool {
-    command::resolve_in_group(args).is_ok_and(|spec| spec.route == Route::Scan)
+    command::resolve_in_group(args).is_ok_and(|spec| spec.route == CommandRoute::Scan)
 }
 
 /// The locks that commands need in one group: of its keys among theirs, or of all of it.
@@ -27,7 +27,7 @@ pub fn locks_among<'a>(
     let mut keys: Vec<(Box<[u8]>, Mode)> = Vec::new();
     let mut whole: Option<Mode> = None;
     for (spec, args) in commands {
-        if spec.route != Route::Keys || names_keys_by_data(spec, args) {
+        if spec.route != CommandRoute::Keys || names_keys_by_data(spec, args) {
             let writes = spec.flags.contains(Flags::WRITE);
             let mode = if writes { Mode::Exclusive } else { Mode::Shared };
             whole = Some(stronger(whole.unwrap_or(Mode::Shared), mode));
@@ -66,10 +66,10 @@ fn stronger(a: Mode, b: Mode) -> Mode {
 }
 
 /// These, and of the keys of conditions at least shared ones.
-pub(crate) fn and_conditions(locks: Locks, conditions: &[Condition<'_>]) -> Locks {
+pub(crate) fn and_conditions(locks: Locks, conditions: &[ConditionView<'_>]) -> Locks {
     match locks {
         Locks::Keys(mut keys) => {
-            let of = |condition: &Condition<'_>| (condition.key().into(), Mode::Shared);
+            let of = |condition: &ConditionView<'_>| (condition.key().into(), Mode::Shared);
             keys.extend(conditions.iter().map(of));
             Locks::of_keys(keys)
         }

@@ -25,7 +25,7 @@
 //!    from [`Box::into_raw`] and is owned by this object alone. The same holds of one whose encoding says that its string
 //!    is kept elsewhere, and a [`Bytes`].
 
-use crate::access::Access;
+use crate::access::AccessStats;
 use crate::large::Large;
 use crate::listpack::{self, Buffer, Listpack};
 use bytes::Bytes;
@@ -708,13 +708,13 @@ impl Object {
 
     /// Leader-local access statistics.
     #[inline]
-    pub fn access(&self) -> Access {
-        Access(self.header().access.get())
+    pub fn access(&self) -> AccessStats {
+        AccessStats(self.header().access.get())
     }
 
     /// Sets the access statistics. By shared reference: they are no part of the state.
     #[inline]
-    pub fn set_access(&self, access: Access) {
+    pub fn set_access(&self, access: AccessStats) {
         self.header().access.set(access.0);
     }
 

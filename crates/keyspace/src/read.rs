@@ -17,7 +17,7 @@ use crate::slot_word::ObjectRef;
 use command::glob::Glob;
 use command::{Command, ObjectAspect, ReplyError, ScanOptions};
 use ids::{Db, Slot, UnixMillis};
-use resp::Writer;
+use resp::ReplyWriter;
 
 /// Keys that one call of `SCAN` looks at, whatever its `COUNT`, which is a hint: a million would hold everybody else up.
 pub const SCAN_COUNT_MAX: u64 = 16_384;
@@ -48,7 +48,7 @@ pub(crate) struct Reader<'k, 'w> {
     pub(crate) keyspace: &'k Keyspace,
     pub(crate) local: &'k mut LeaderLocal,
     pub(crate) db: Db,
-    pub(crate) out: &'k mut Writer<'w>,
+    pub(crate) out: &'k mut ReplyWriter<'w>,
     /// By which clock keys are expired.
     pub(crate) now: UnixMillis,
     /// Whether an expired key was met that lives by group time.
@@ -58,7 +58,13 @@ pub(crate) struct Reader<'k, 'w> {
 impl Keyspace {
     /// Evaluates a command that does not write, at the leader's clock.
     #[inline]
-    pub fn read(&self, db: Db, command: &Command<'_>, local: &mut LeaderLocal, out: &mut Writer<'_>) -> Read {
+    pub fn read(
+        &self,
+        db: Db,
+        command: &Command<'_>,
+        local: &mut LeaderLocal,
+        out: &mut ReplyWriter<'_>,
+    ) -> Read {
         let now = local.now.max(self.time());
         let mut reader = Reader {
             keyspace: self,
@@ -205,7 +211,7 @@ impl<'k> Reader<'k, '_> {
         &mut self,
         key: &[u8],
         kind: Kind,
-        absent: impl FnOnce(&mut Writer<'_>),
+        absent: impl FnOnce(&mut ReplyWriter<'_>),
     ) -> Option<ObjectRef<'k>> {
         match self.lookup_kind(key, kind) {
             Ok(Some(object)) => Some(object),
@@ -306,7 +312,7 @@ impl<'k> Reader<'k, '_> {
     fn keys(&mut self, pattern: &[u8]) {
         let mut count = 0;
         let mut found = Vec::new();
-        let mut writer = Writer::new(&mut found, self.out.protocol());
+        let mut writer = ReplyWriter::new(&mut found, self.out.protocol());
         let wanted = Glob::new(pattern);
         let (db, now, local) = (self.db, self.now, &mut *self.local);
         self.keyspace.database(db).for_each(|object| {
@@ -336,7 +342,7 @@ impl<'k> Reader<'k, '_> {
         let now = self.now;
         let mut count = 0;
         let mut found = Vec::new();
-        let mut writer = Writer::new(&mut found, self.out.protocol());
+        let mut writer = ReplyWriter::new(&mut found, self.out.protocol());
         self.keyspace.database(self.db).for_each_beside(slot, |object| {
             let is_wanted = count < count_max && Slot::of_key(object.key()) == slot;
             if is_wanted && !object.is_expired(now) {
@@ -355,7 +361,7 @@ impl<'k> Reader<'k, '_> {
             return ReplyError::InvalidCursor.write(self.out);
         };
         let (mut count, mut found) = (0, Vec::new());
-        let mut writer = Writer::new(&mut found, self.out.protocol());
+        let mut writer = ReplyWriter::new(&mut found, self.out.protocol());
         let accepts = scan_accepts(&options);
         let budget = options.count.min(SCAN_COUNT_MAX);
         let next = self.keyspace.scan(self.db, from, budget, self.local, |object| {
@@ -398,7 +404,7 @@ pub fn scan_accepts<'a>(options: &ScanOptions<'a>) -> impl Fn(&Object) -> bool +
 }
 
 /// The answer of `SCAN` and its kin: where to go on, and the `count` elements that are written in `found`.
-pub(crate) fn write_scan(out: &mut Writer<'_>, next: Option<Position>, count: usize, found: &[u8]) {
+pub(crate) fn write_scan(out: &mut ReplyWriter<'_>, next: Option<Position>, count: usize, found: &[u8]) {
     out.array(2);
     out.bulk_integer(next.map_or(0, |position| position.bits() as i64));
     out.array(count);

@@ -53,7 +53,7 @@ pub struct ClientRequest {
 
 /// What is known of a named request, as a participant answers it: zero is that its replies follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum RequestStanding {
     /// Its replies follow, of now or of the first time.
     CarriedOut,
     /// It was carried out, and its replies were too large to be kept.
@@ -68,24 +68,27 @@ pub enum Standing {
     NewerProtocol,
 }
 
-impl Standing {
-    const ALL: [Standing; 6] = [
-        Standing::CarriedOut,
-        Standing::TooLarge,
-        Standing::Forgotten,
-        Standing::Ahead,
-        Standing::Another,
-        Standing::NewerProtocol,
+impl RequestStanding {
+    const ALL: [RequestStanding; 6] = [
+        RequestStanding::CarriedOut,
+        RequestStanding::TooLarge,
+        RequestStanding::Forgotten,
+        RequestStanding::Ahead,
+        RequestStanding::Another,
+        RequestStanding::NewerProtocol,
     ];
 
     /// A number for messages and logs.
     pub fn code(self) -> u8 {
-        Standing::ALL.iter().position(|other| *other == self).unwrap_or(0) as u8
+        RequestStanding::ALL
+            .iter()
+            .position(|other| *other == self)
+            .unwrap_or(0) as u8
     }
 
     /// The one of this number.
-    pub fn of_code(code: u8) -> Option<Standing> {
-        Standing::ALL.get(usize::from(code)).copied()
+    pub fn of_code(code: u8) -> Option<RequestStanding> {
+        RequestStanding::ALL.get(usize::from(code)).copied()
     }
 }
 
@@ -160,22 +163,22 @@ impl KeptResult {
 
 impl Requests {
     /// What is known of a request; `None` if it is to be carried out.
-    pub(crate) fn standing(&self, request: &ClientRequest, now: UnixMillis) -> Option<Standing> {
+    pub(crate) fn standing(&self, request: &ClientRequest, now: UnixMillis) -> Option<RequestStanding> {
         if let Some(kept) = self.kept.get(&request.id) {
             return Some(match kept {
-                _ if kept.digest != request.digest => Standing::Another,
-                Kept { replies: None, .. } => Standing::TooLarge,
+                _ if kept.digest != request.digest => RequestStanding::Another,
+                Kept { replies: None, .. } => RequestStanding::TooLarge,
                 _ if kept.protocol == Protocol::Resp3 && request.protocol == Protocol::Resp2 => {
-                    Standing::NewerProtocol
+                    RequestStanding::NewerProtocol
                 }
-                _ => Standing::CarriedOut,
+                _ => RequestStanding::CarriedOut,
             });
         }
         let (made, now) = (request.id.millis(), now.0);
         if request.id <= self.floor || made < oldest_kept(now) {
-            return Some(Standing::Forgotten);
+            return Some(RequestStanding::Forgotten);
         }
-        (made > now.saturating_add(REQUESTS_AHEAD_MAX.as_millis() as i64)).then_some(Standing::Ahead)
+        (made > now.saturating_add(REQUESTS_AHEAD_MAX.as_millis() as i64)).then_some(RequestStanding::Ahead)
     }
 
     /// The replies that are kept of a request.
@@ -299,11 +302,11 @@ mod tests {
         let (mine, other) = (request(NOW.0, 1), request(NOW.0, 2));
         assert_eq!(requests.standing(&mine, NOW), None);
         requests.keep(&mine, one(b":1\r\n"), NOW);
-        assert_eq!(requests.standing(&mine, NOW), Some(Standing::CarriedOut));
+        assert_eq!(requests.standing(&mine, NOW), Some(RequestStanding::CarriedOut));
         assert_eq!(requests.replies(mine.id).collect::<Vec<_>>(), [b":1\r\n"]);
         assert_eq!(requests.standing(&other, NOW), None);
         let misused = ClientRequest { digest: 9, ..mine };
-        assert_eq!(requests.standing(&misused, NOW), Some(Standing::Another));
+        assert_eq!(requests.standing(&misused, NOW), Some(RequestStanding::Another));
     }
 
     #[test]
@@ -313,18 +316,18 @@ mod tests {
         let ahead = REQUESTS_AHEAD_MAX.as_millis() as i64;
         assert_eq!(requests.standing(&request(NOW.0 - kept_for, 1), NOW), None);
         let late = requests.standing(&request(NOW.0 - kept_for - 1, 1), NOW);
-        assert_eq!(late, Some(Standing::Forgotten));
+        assert_eq!(late, Some(RequestStanding::Forgotten));
         assert_eq!(requests.standing(&request(NOW.0 + ahead, 1), NOW), None);
         let early = requests.standing(&request(NOW.0 + ahead + 1, 1), NOW);
-        assert_eq!(early, Some(Standing::Ahead));
+        assert_eq!(early, Some(RequestStanding::Ahead));
         let mine = request(NOW.0, 3);
         requests.keep(&mine, one(b"+OK\r\n"), NOW);
         let later = UnixMillis(NOW.0 + kept_for * 2);
-        assert_eq!(requests.standing(&mine, later), Some(Standing::CarriedOut));
+        assert_eq!(requests.standing(&mine, later), Some(RequestStanding::CarriedOut));
         // The next one drives it out, and it is not taken for new.
         requests.keep(&request(later.0, 4), one(b"+OK\r\n"), later);
-        assert_eq!(requests.standing(&mine, later), Some(Standing::Forgotten));
-        assert_eq!(requests.standing(&mine, NOW), Some(Standing::Forgotten));
+        assert_eq!(requests.standing(&mine, later), Some(RequestStanding::Forgotten));
+        assert_eq!(requests.standing(&mine, NOW), Some(RequestStanding::Forgotten));
     }
 
     #[test]
@@ -339,9 +342,9 @@ mod tests {
         assert!(kept > 30);
         for number in 0..100 {
             let expected = if number < 100 - kept {
-                Standing::Forgotten
+                RequestStanding::Forgotten
             } else {
-                Standing::CarriedOut
+                RequestStanding::CarriedOut
             };
             let standing = requests.standing(&request(NOW.0 + number, number as u64), NOW);
             assert_eq!(standing, Some(expected), "{number}");
@@ -353,7 +356,7 @@ mod tests {
         let mut requests = Requests::default();
         let mine = request(NOW.0, 1);
         requests.keep(&mine, one(&vec![b'x'; RESULT_BYTES_MAX + 1]), NOW);
-        assert_eq!(requests.standing(&mine, NOW), Some(Standing::TooLarge));
+        assert_eq!(requests.standing(&mine, NOW), Some(RequestStanding::TooLarge));
         assert!(requests.cost < 1000);
     }
 
@@ -369,14 +372,14 @@ mod tests {
             protocol: Protocol::Resp2,
             ..new
         };
-        assert_eq!(requests.standing(&old, NOW), Some(Standing::NewerProtocol));
+        assert_eq!(requests.standing(&old, NOW), Some(RequestStanding::NewerProtocol));
         let older = request(NOW.0, 2);
         requests.keep(&older, one(b"$-1\r\n"), NOW);
         let again = ClientRequest {
             protocol: Protocol::Resp3,
             ..older
         };
-        assert_eq!(requests.standing(&again, NOW), Some(Standing::CarriedOut));
+        assert_eq!(requests.standing(&again, NOW), Some(RequestStanding::CarriedOut));
     }
 
     #[test]

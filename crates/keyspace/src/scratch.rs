@@ -9,13 +9,13 @@ use crate::effects::Effect;
 use crate::entry::{BlockCommand, Header};
 use crate::events::{Event, EventClasses};
 use crate::lazyfree::Lazyfree;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::local::LeaderLocal;
 use crate::object::Object;
 use crate::{Keyspace, UnknownSemantics};
 use command::{Command, CommandId, ReplyError};
 use ids::{Db, HashSeed, UnixMillis, Version};
-use resp::Writer;
+use resp::ReplyWriter;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -88,7 +88,7 @@ impl Scratch {
     }
 
     /// How large collections may be and still be kept small: as in the groups whose objects are placed here.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub fn set_limits(&mut self, limits: EncodingLimits) {
         if self.keyspace.limits() != limits {
             self.keyspace.set_limits(limits);
         }
@@ -139,7 +139,7 @@ impl Scratch {
         // Sorting for an answer reads what sorting for a destination does, and leaves everything as it is.
         sort.destination = None;
         let mut answer = Vec::new();
-        let mut out = Writer::new(&mut answer, command.protocol);
+        let mut out = ReplyWriter::new(&mut answer, command.protocol);
         self.local.collects_wanted = true;
         self.keyspace
             .read(command.db, &Command::Sort(sort), &mut self.local, &mut out);
@@ -150,7 +150,7 @@ impl Scratch {
     }
 
     /// Carries out a command, and writes what it answers.
-    pub fn run(&mut self, command: &BlockCommand<'_>, out: &mut Writer<'_>) {
+    pub fn run(&mut self, command: &BlockCommand<'_>, out: &mut ReplyWriter<'_>) {
         match crate::keyspace::parse(command.args) {
             Ok(parsed) => self
                 .keyspace
@@ -176,7 +176,7 @@ impl Scratch {
         });
         let aside: Vec<(Db, Object)> = aside.collect();
         let (mut answer, events) = (Vec::new(), self.local.events.len());
-        self.run(command, &mut Writer::new(&mut answer, command.protocol));
+        self.run(command, &mut ReplyWriter::new(&mut answer, command.protocol));
         self.local.events.truncate(events);
         for (db, object) in aside {
             self.keyspace.place_object(db, object);

@@ -8,7 +8,7 @@ use crate::directory::{Directory, Position};
 use crate::events::EventClasses;
 use crate::integers;
 use crate::large::Large;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::listpack::{self, Element, Index, Listpack};
 use crate::object::{Kind, Object, Value, canonical_integer};
 use crate::read::{Reader, write_scan};
@@ -18,7 +18,7 @@ use crate::value::Digits;
 use codec::Writer as _;
 use command::{ReplyError, ScanOptions, SetCommand, SetOperation};
 use ids::{HashSeed, Prng, Version};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 /// How many members `SRANDMEMBER` answers if they may repeat: as many as a command may have words. More are refused.
 const REPEATS_MAX: u64 = 1 << 20;
@@ -128,7 +128,7 @@ impl<'a> Members<'a> {
         });
     }
 
-    fn write(self, out: &mut Writer<'_>) {
+    fn write(self, out: &mut ReplyWriter<'_>) {
         self.for_each(|member| out.bulk(member));
     }
 }
@@ -221,7 +221,13 @@ impl<'a> Sets<'a> {
     }
 
     /// Makes a set, empty so far, what comes of an operation.
-    fn combine_into(&self, operation: SetOperation, result: &mut Object, limits: &Limits, seed: HashSeed) {
+    fn combine_into(
+        &self,
+        operation: SetOperation,
+        result: &mut Object,
+        limits: &EncodingLimits,
+        seed: HashSeed,
+    ) {
         // The members of a large set come in hash order, for which there must be room beforehand.
         let make_room = |result: &mut Object, count: usize| {
             if count > limits.set_entries.max(limits.set_integers) as usize {
@@ -248,7 +254,7 @@ impl<'a> Sets<'a> {
 }
 
 /// Adds `member` to a set; `false` if it is there.
-fn add(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) -> bool {
+fn add(object: &mut Object, limits: &EncodingLimits, seed: HashSeed, member: &[u8]) -> bool {
     if let Some(Large::Set(directory)) = object.large_mut() {
         return add_to_directory(directory, member);
     }
@@ -260,7 +266,7 @@ fn add(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) -> b
 }
 
 /// Adds `member`, which is not there, to a set.
-fn add_new(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) {
+fn add_new(object: &mut Object, limits: &EncodingLimits, seed: HashSeed, member: &[u8]) {
     if let Some(Large::Set(directory)) = object.large_mut() {
         let hash = directory.hash(member);
         return directory.insert(hash, Object::string(member, b"", None, Version(0)));
@@ -347,7 +353,7 @@ fn remove(object: &mut Object, member: &[u8]) -> bool {
 }
 
 /// Takes the members of these ranks out of a set; they ascend, and there are fewer than members.
-fn take(object: &mut Object, limits: &Limits, seed: HashSeed, ranks: &[usize]) -> Vec<Box<[u8]>> {
+fn take(object: &mut Object, limits: &EncodingLimits, seed: HashSeed, ranks: &[usize]) -> Vec<Box<[u8]>> {
     let mut taken: Vec<Box<[u8]>> = Vec::with_capacity(ranks.len());
     let members = Members::of(object);
     members.select(ranks, |member| taken.push(member.into()));
@@ -682,7 +688,7 @@ impl Reader<'_, '_> {
             return Ok(());
         }
         let (mut count, mut reply) = (0, Vec::new());
-        let mut writer = Writer::new(&mut reply, self.out.protocol());
+        let mut writer = ReplyWriter::new(&mut reply, self.out.protocol());
         sets.combined(operation, |member| {
             count += 1;
             writer.bulk(member);
@@ -708,7 +714,7 @@ impl Reader<'_, '_> {
         let set = self.lookup_kind(key, Kind::Set)?;
         let filter = options.filter();
         let (mut count, mut found) = (0, Vec::new());
-        let mut writer = Writer::new(&mut found, self.out.protocol());
+        let mut writer = ReplyWriter::new(&mut found, self.out.protocol());
         let mut visit = |member: &[u8]| {
             if filter.matches(member) {
                 writer.bulk(member);

@@ -6,7 +6,7 @@
 use crate::apply::Apply;
 use crate::events::EventClasses;
 use crate::large::Large;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::list::List;
 use crate::listpack::{self, Listpack};
 use crate::object::{Kind, Object, Value};
@@ -296,7 +296,7 @@ impl Apply<'_, '_> {
 }
 
 /// A list of these elements.
-fn list_of(key: &[u8], elements: &[Text], limits: Limits, version: Version) -> Object {
+fn list_of(key: &[u8], elements: &[Text], limits: EncodingLimits, version: Version) -> Object {
     let mut sequence = listpack::EMPTY.to_vec();
     for element in elements {
         if !fits_one_node(Listpack::new(&sequence), element.len(), limits.list_node_size) {

@@ -16,18 +16,18 @@ use crate::apply::{Apply, Edit};
 use crate::directory::Position;
 use crate::events::EventClasses;
 use crate::large::Large;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::listpack::{self, Element, Listpack};
 use crate::object::{Kind, Object};
 use crate::read::{Reader, write_scan};
 use crate::sample::{are_too_many_picks, sample};
 use crate::value::Digits;
 use command::{
-    AddOptions, RangeQuery, ReplyError, ScanOptions, Section, SortedSetCommand, SortedSetEnd, score,
+    AddOptions, RangeQuery, ReplyError, ScanOptions, SortedRange, SortedSetCommand, SortedSetEnd, score,
 };
 use compact::{fits_listpack, insert_listpack, place};
 use ids::{HashSeed, Version};
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, ReplyWriter};
 use std::ops::Range;
 
 /// A member with its score.
@@ -108,7 +108,7 @@ fn take_ranks(edit: &mut Edit<'_>, ranks: Range<usize>) {
 pub(crate) fn object_of(
     key: &[u8],
     members: &[Scored],
-    limits: &Limits,
+    limits: &EncodingLimits,
     seed: HashSeed,
     version: Version,
 ) -> Object {
@@ -179,12 +179,12 @@ fn add_pair(
 
 /// The start of a reply of members, or of members with their scores: in RESP2 all in one array, in RESP3 an array of
 /// pairs.
-fn write_count(out: &mut Writer<'_>, count: usize, with_scores: bool) {
+fn write_count(out: &mut ReplyWriter<'_>, count: usize, with_scores: bool) {
     let flat = with_scores && out.protocol() == Protocol::Resp2;
     out.array(if flat { 2 * count } else { count });
 }
 
-fn write_member(out: &mut Writer<'_>, member: Element<'_>, score: f64, with_score: bool) {
+fn write_member(out: &mut ReplyWriter<'_>, member: Element<'_>, score: f64, with_score: bool) {
     if with_score && out.protocol() == Protocol::Resp3 {
         out.array(2);
     }
@@ -277,11 +277,11 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    fn z_remove_range(&mut self, key: &[u8], section: Section<'_>) -> Result<(), ReplyError> {
+    fn z_remove_range(&mut self, key: &[u8], section: SortedRange<'_>) -> Result<(), ReplyError> {
         let name = match section {
-            Section::Ranks { .. } => "zremrangebyrank",
-            Section::Scores { .. } => "zremrangebyscore",
-            Section::Members { .. } => "zremrangebylex",
+            SortedRange::Ranks { .. } => "zremrangebyrank",
+            SortedRange::Scores { .. } => "zremrangebyscore",
+            SortedRange::Members { .. } => "zremrangebylex",
         };
         let removed = self.take_members(key, name, |edit| {
             let ranks = View::of(edit.object).section(section, false);
@@ -480,7 +480,7 @@ impl Reader<'_, '_> {
     }
 
     fn z_rank(&mut self, key: &[u8], member: &[u8], reverse: bool, with_score: bool) {
-        let absent = |out: &mut Writer<'_>| {
+        let absent = |out: &mut ReplyWriter<'_>| {
             if with_score {
                 out.null_array();
             } else {
@@ -525,7 +525,7 @@ impl Reader<'_, '_> {
     }
 
     fn z_random_member(&mut self, key: &[u8], count: Option<i64>, with_scores: bool) {
-        let absent = |out: &mut Writer<'_>| match count {
+        let absent = |out: &mut ReplyWriter<'_>| match count {
             Some(_) => out.array(0),
             None => out.null(),
         };
@@ -563,13 +563,13 @@ impl Reader<'_, '_> {
     }
 
     fn z_scan(&mut self, key: &[u8], cursor: u64, options: ScanOptions<'_>) {
-        let absent = |out: &mut Writer<'_>| write_scan(out, None, 0, &[]);
+        let absent = |out: &mut ReplyWriter<'_>| write_scan(out, None, 0, &[]);
         let Some(object) = self.lookup_or(key, Kind::SortedSet, absent) else {
             return;
         };
         let filter = options.filter();
         let (mut count, mut found) = (0, Vec::new());
-        let mut writer = Writer::new(&mut found, self.out.protocol());
+        let mut writer = ReplyWriter::new(&mut found, self.out.protocol());
         let mut visit = |member: &[u8], score| {
             if filter.matches(member) {
                 writer.bulk(member);

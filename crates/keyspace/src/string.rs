@@ -12,7 +12,7 @@ use command::number::{self, LongDouble};
 use command::{ReplyError, SetCondition, SetExpiry, SetReply};
 use ids::{UnixMillis, Version};
 use mutations::Mutation;
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 /// The longest string, in bytes: a growth beyond it is refused. Redis's default `proto-max-bulk-len`, fixed,
 /// because `apply` takes no configuration.
@@ -453,7 +453,7 @@ fn string(
 
 /// [`write_value`] of what may be shared with the reply.
 #[inline]
-fn write_string(out: &mut Writer<'_>, object: &Object) {
+fn write_string(out: &mut ReplyWriter<'_>, object: &Object) {
     match object.kept_string() {
         Some(kept) => out.bulk_shared(kept),
         None => write_value(out, object.value()),
@@ -461,7 +461,7 @@ fn write_string(out: &mut Writer<'_>, object: &Object) {
 }
 
 #[inline]
-pub(crate) fn write_value(out: &mut Writer<'_>, value: Value<'_>) {
+pub(crate) fn write_value(out: &mut ReplyWriter<'_>, value: Value<'_>) {
     match value {
         Value::Bytes(bytes) => out.bulk(bytes),
         Value::Integer(number) => out.bulk_integer(number),

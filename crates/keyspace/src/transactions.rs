@@ -28,8 +28,8 @@ use crate::digest::Digest;
 use crate::effects::Effect;
 use crate::encoded::{EncodedObject, SeenObject};
 use crate::entry::{
-    Batch, BlockCommand, Condition, Entry, Forget, Lock, Operation, Operations, Pairs, Prepare, QueryTxn,
-    Step, Work,
+    BatchView, BlockCommand, ConditionView, Entry, EntryOperation, Forget, InPlaceStep, Lock, Operations,
+    Pairs, Prepare, QueryTxn, Work,
 };
 use crate::entry::{KEPT_BYTES_MIN, LOCK_TAG, Resolve, WaitId};
 use crate::evaluate::Answers;
@@ -39,7 +39,7 @@ use crate::fields::{
     write_participants, write_txn,
 };
 use crate::form::{self, Head};
-use crate::keyspace::{Answered, KEYS_AHEAD, look_ahead};
+use crate::keyspace::{ApplyOutput, KEYS_AHEAD, look_ahead};
 use crate::local::LeaderLocal;
 use crate::object::{Object, Value};
 use crate::replies::Replies;
@@ -49,7 +49,7 @@ use bytes::Bytes;
 use codec::{COUNT_BYTES, DecodeError, Reader, Writer as _};
 use ids::{Boot, Db, GatewayId, GroupId, Slot, UnixMillis, Version};
 use mutations::Mutation;
-use resp::{Args, FrozenRope, Protocol, Rope, Writer};
+use resp::{Args, FrozenRope, Protocol, ReplyWriter, Rope};
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{
     Grant, LockTable, Locks, Mode, Participant, Participants, Priority, Refusal, RequestId, Requester, TxnId,
@@ -205,10 +205,10 @@ impl Transactions {
     pub(crate) fn try_once(&mut self, is_meant: impl Fn(Origin, WaitId) -> bool) {
         for waiting in self.waiting.values_mut() {
             let tried = Operations::read_one(&waiting.bytes, |operation| match operation {
-                Operation::Wait { id, command } if is_meant(waiting.origin, id) => {
+                EntryOperation::Wait { id, command } if is_meant(waiting.origin, id) => {
                     let BlockCommand { db, protocol, args } = command;
                     let mut tried = Operations::new();
-                    tried.push(&Operation::Command { db, protocol, args });
+                    tried.push(&EntryOperation::Command { db, protocol, args });
                     Some(tried.into_bytes())
                 }
                 _ => None,
@@ -454,9 +454,9 @@ pub(crate) struct Needs {
 }
 
 /// Whether the locks of a transaction were taken before.
-fn after_lock(operation: &Operation<'_>) -> bool {
+fn after_lock(operation: &EntryOperation<'_>) -> bool {
     match operation {
-        Operation::Prepare(prepare) => match prepare.work {
+        EntryOperation::Prepare(prepare) => match prepare.work {
             Work::Install { after_lock, .. } | Work::InPlace { after_lock, .. } => after_lock,
             Work::Evaluate { .. } | Work::Put { .. } => false,
         },
@@ -477,19 +477,19 @@ fn requester(txn: &Option<(TxnId, Participants)>, is_lock: bool) -> Requester {
 }
 
 /// What an operation has to wait for; `None` if it waits for nothing.
-pub(crate) fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
+pub(crate) fn needs_of(operation: &EntryOperation<'_>) -> Option<Needs> {
     let (locks, txn) = match operation {
-        Operation::Command { args, .. } => (crate::locking::locks_of([*args]), None),
-        Operation::Wait { command, .. } => (crate::locking::locks_of([command.args]), None),
-        Operation::Block { conditions, commands } => {
+        EntryOperation::Command { args, .. } => (crate::locking::locks_of([*args]), None),
+        EntryOperation::Wait { command, .. } => (crate::locking::locks_of([command.args]), None),
+        EntryOperation::Block { conditions, commands } => {
             let locks = crate::locking::locks_of(commands.iter().map(|command| command.args));
             (crate::locking::and_conditions(locks, conditions), None)
         }
-        Operation::Once { commands, .. } => {
+        EntryOperation::Once { commands, .. } => {
             let locks = crate::locking::locks_of(commands.iter().map(|command| command.args));
             (locks, None)
         }
-        Operation::Prepare(prepare) => {
+        EntryOperation::Prepare(prepare) => {
             let txn = Some((prepare.txn, prepare.participants.clone()));
             let locks = if after_lock(operation) {
                 // It has them.
@@ -499,11 +499,11 @@ pub(crate) fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
             };
             (locks, txn)
         }
-        Operation::Lock(lock) if lock.is_whole => {
+        EntryOperation::Lock(lock) if lock.is_whole => {
             let txn = Some((lock.txn, lock.participants.clone()));
             (Locks::WholeGroup(Mode::Exclusive), txn)
         }
-        Operation::Lock(lock) => {
+        EntryOperation::Lock(lock) => {
             let mode = |alone| if alone { Mode::Exclusive } else { Mode::Shared };
             let keys = lock
                 .keys
@@ -512,21 +512,21 @@ pub(crate) fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
             let txn = Some((lock.txn, lock.participants.clone()));
             (Locks::of_keys(keys.collect()), txn)
         }
-        Operation::Expire { .. }
-        | Operation::Evict { .. }
-        | Operation::Install { .. }
-        | Operation::Limits { .. }
-        | Operation::Fence { .. }
-        | Operation::Resolve(_)
-        | Operation::QueryTxn(_)
-        | Operation::Withdraw { .. }
-        | Operation::Forget(_)
-        | Operation::Received { .. }
-        | Operation::Resume(_)
-        | Operation::EndWait { .. }
-        | Operation::EndWaits { .. }
-        | Operation::Stage(_)
-        | Operation::Staged { .. } => return None,
+        EntryOperation::Expire { .. }
+        | EntryOperation::Evict { .. }
+        | EntryOperation::Install { .. }
+        | EntryOperation::Limits { .. }
+        | EntryOperation::Fence { .. }
+        | EntryOperation::Resolve(_)
+        | EntryOperation::QueryTxn(_)
+        | EntryOperation::Withdraw { .. }
+        | EntryOperation::Forget(_)
+        | EntryOperation::Received { .. }
+        | EntryOperation::Resume(_)
+        | EntryOperation::EndWait { .. }
+        | EntryOperation::EndWaits { .. }
+        | EntryOperation::Stage(_)
+        | EntryOperation::Staged { .. } => return None,
     };
     Some(Needs { locks, txn })
 }
@@ -760,11 +760,11 @@ impl Keyspace {
     /// Whether the operation must wait for a transaction: it is queued, and answered later.
     pub(crate) fn parks(
         &mut self,
-        operation: &Operation<'_>,
+        operation: &EntryOperation<'_>,
         origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
-        answer: &mut impl FnMut(Answered<'_>),
+        answer: &mut impl FnMut(ApplyOutput<'_>),
     ) -> bool {
         if mutations::is(Mutation::LockIgnoredByCommand) {
             return false;
@@ -799,7 +799,7 @@ impl Keyspace {
     /// Asks for locks. `true` if they are held.
     pub(crate) fn queue(
         &mut self,
-        operation: &Operation<'_>,
+        operation: &EntryOperation<'_>,
         needs: Needs,
         origin: Origin,
         priority: Priority,
@@ -813,7 +813,7 @@ impl Keyspace {
             locks = crate::locking::alone_if_mortal(locks, &self.databases);
         }
         let all = &mut self.transactions;
-        let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
+        let requester = requester(&needs.txn, matches!(operation, EntryOperation::Lock(_)));
         let (grant, locks) = match all.locks.try_hold(requester, priority, locks) {
             Ok(()) => (Grant::Granted, Locks::Keys(Vec::new())),
             Err(locks) => {
@@ -830,7 +830,7 @@ impl Keyspace {
         };
         match grant {
             Grant::Granted => {
-                if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
+                if let (EntryOperation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
                     all.held.insert(txn, participants);
                 }
                 true
@@ -857,19 +857,20 @@ impl Keyspace {
     /// One operation of a transaction.
     pub(crate) fn apply_transaction(
         &mut self,
-        operation: Operation<'_>,
+        operation: EntryOperation<'_>,
         origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
-        answer: &mut impl FnMut(Answered<'_>),
+        answer: &mut impl FnMut(ApplyOutput<'_>),
     ) {
         self.applied.0 += 1;
-        if let (Operation::Prepare(_) | Operation::Lock(_), Some(needs)) = (&operation, needs_of(&operation))
+        if let (EntryOperation::Prepare(_) | EntryOperation::Lock(_), Some(needs)) =
+            (&operation, needs_of(&operation))
         {
             return self.ask_for_part(operation, needs, None, origin, local, replies, answer);
         }
         match operation {
-            Operation::Resolve(Resolve { decisions }) => {
+            EntryOperation::Resolve(Resolve { decisions }) => {
                 for (txn, is_committed) in decisions {
                     self.resolve(txn, is_committed, local, replies);
                     self.serve(local);
@@ -877,13 +878,13 @@ impl Keyspace {
                     self.go_on(local, answer);
                 }
             }
-            Operation::QueryTxn(query_txn) => {
+            EntryOperation::QueryTxn(query_txn) => {
                 let vote_record = self.query_txn(&query_txn, local);
                 replies.buffer().push(vote_record.code());
                 replies.end_reply(false);
                 self.go_on(local, answer);
             }
-            Operation::Withdraw { txn } => {
+            EntryOperation::Withdraw { txn } => {
                 if mutations::is(Mutation::PreparedRevoked)
                     && self.transactions.prepared.remove(&txn).is_some()
                 {
@@ -893,8 +894,8 @@ impl Keyspace {
                 self.refuse_waiting(txn, Refusal::Wounded, local);
                 self.go_on(local, answer);
             }
-            Operation::Forget(forget) => self.forget(&forget),
-            Operation::Received { answers } => {
+            EntryOperation::Forget(forget) => self.forget(&forget),
+            EntryOperation::Received { answers } => {
                 for (number, index) in answers {
                     let gateway = origin.gateway;
                     self.transactions.deferred.remove(&Origin {
@@ -904,26 +905,26 @@ impl Keyspace {
                     });
                 }
             }
-            Operation::Resume(resume) => {
+            EntryOperation::Resume(resume) => {
                 let is_vain = |kept: Origin| kept.gateway == origin.gateway && resume.forgets(kept);
                 self.transactions.deferred.retain(|kept, _| !is_vain(*kept));
                 self.waiters.retain(|waiter| !is_vain(waiter));
             }
-            Operation::Command { .. }
-            | Operation::Expire { .. }
-            | Operation::Evict { .. }
-            | Operation::Install { .. }
-            | Operation::Limits { .. }
-            | Operation::Fence { .. }
-            | Operation::Block { .. }
-            | Operation::Once { .. }
-            | Operation::Wait { .. }
-            | Operation::EndWait { .. }
-            | Operation::EndWaits { .. }
-            | Operation::Prepare(_)
-            | Operation::Lock(_)
-            | Operation::Stage(_)
-            | Operation::Staged { .. } => unreachable!("the caller has looked"),
+            EntryOperation::Command { .. }
+            | EntryOperation::Expire { .. }
+            | EntryOperation::Evict { .. }
+            | EntryOperation::Install { .. }
+            | EntryOperation::Limits { .. }
+            | EntryOperation::Fence { .. }
+            | EntryOperation::Block { .. }
+            | EntryOperation::Once { .. }
+            | EntryOperation::Wait { .. }
+            | EntryOperation::EndWait { .. }
+            | EntryOperation::EndWaits { .. }
+            | EntryOperation::Prepare(_)
+            | EntryOperation::Lock(_)
+            | EntryOperation::Stage(_)
+            | EntryOperation::Staged { .. } => unreachable!("the caller has looked"),
         }
     }
 
@@ -935,17 +936,17 @@ impl Keyspace {
     )]
     pub(crate) fn ask_for_part(
         &mut self,
-        operation: Operation<'_>,
+        operation: EntryOperation<'_>,
         needs: Needs,
         age: Option<Priority>,
         origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
-        answer: &mut impl FnMut(Answered<'_>),
+        answer: &mut impl FnMut(ApplyOutput<'_>),
     ) {
         let (txn, began, participants) = match &operation {
-            Operation::Prepare(prepare) => (prepare.txn, prepare.began, &prepare.participants),
-            Operation::Lock(lock) => (lock.txn, lock.began, &lock.participants),
+            EntryOperation::Prepare(prepare) => (prepare.txn, prepare.began, &prepare.participants),
+            EntryOperation::Lock(lock) => (lock.txn, lock.began, &lock.participants),
             _ => unreachable!("the caller has looked"),
         };
         let is_after_lock = after_lock(&operation);
@@ -986,12 +987,12 @@ impl Keyspace {
     }
 
     /// The locks are held.
-    fn carry_out(&mut self, operation: Operation<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+    fn carry_out(&mut self, operation: EntryOperation<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
         match operation {
-            Operation::Prepare(prepare) => self.judge(*prepare, local, replies),
+            EntryOperation::Prepare(prepare) => self.judge(*prepare, local, replies),
             // Whoever asked is here, and takes the objects himself.
-            Operation::Lock(_) if local.is_alone => vote(replies, Ok(())),
-            Operation::Lock(lock) => self.show(&lock, replies),
+            EntryOperation::Lock(_) if local.is_alone => vote(replies, Ok(())),
+            EntryOperation::Lock(lock) => self.show(&lock, replies),
             _ => unreachable!("only these are transactions that wait"),
         }
     }
@@ -1028,7 +1029,7 @@ impl Keyspace {
             self.stand(standing, &result.request, replies);
             return self.discard_work(prepare.work);
         }
-        let holds = |all: &[Condition<'_>]| all.iter().all(|condition| self.holds(condition));
+        let holds = |all: &[ConditionView<'_>]| all.iter().all(|condition| self.holds(condition));
         let refusal = if !holds(&prepare.conditions) && !mutations::is(Mutation::ConditionsNotJudged) {
             Some(Refusal::Condition)
         } else if !holds(&prepare.expects) && !mutations::is(Mutation::VersionsNotChecked) {
@@ -1071,10 +1072,10 @@ impl Keyspace {
                 let mut operations = Operations::new();
                 for step in steps {
                     operations.push(&match step {
-                        Step::Run(BlockCommand { db, protocol, args }) => {
-                            Operation::Command { db, protocol, args }
+                        InPlaceStep::Run(BlockCommand { db, protocol, args }) => {
+                            EntryOperation::Command { db, protocol, args }
                         }
-                        Step::Install(effects) => Operation::Install { effects },
+                        InPlaceStep::Install(effects) => EntryOperation::Install { effects },
                     });
                 }
                 prepared.in_place = operations.into_bytes().into();
@@ -1152,7 +1153,7 @@ impl Keyspace {
         if self.transactions.prepared.is_empty() {
             return;
         }
-        let committed = entry.batches().iter().flat_map(Batch::committed);
+        let committed = entry.batches().iter().flat_map(BatchView::committed);
         let mut keys = committed.flat_map(|txn| self.put_keys(txn));
         loop {
             let mut count = 0;
@@ -1200,10 +1201,10 @@ impl Keyspace {
             return false;
         }
         let in_place = Operations::read(&prepared.in_place, |operation| match operation {
-            Operation::Command { db, protocol, args } => {
+            EntryOperation::Command { db, protocol, args } => {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
             }
-            Operation::Install { effects } => self.install(effects, local),
+            EntryOperation::Install { effects } => self.install(effects, local),
             _ => unreachable!("nothing else is carried out in place"),
         });
         assert!(in_place.is_some(), "it was encoded here");
@@ -1215,7 +1216,7 @@ impl Keyspace {
         self.applied.0 += 1;
         let pairs = Pairs::read(pairs).expect("it was encoded here");
         let mut nobody = Vec::new();
-        let out = &mut Writer::new(&mut nobody, Protocol::Resp2);
+        let out = &mut ReplyWriter::new(&mut nobody, Protocol::Resp2);
         let mut apply = Apply {
             keyspace: self,
             local,
@@ -1341,7 +1342,7 @@ impl Keyspace {
     }
 
     /// Carries on whatever waited and is free.
-    pub(crate) fn go_on(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(Answered<'_>)) {
+    pub(crate) fn go_on(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(ApplyOutput<'_>)) {
         self.tell_freed(local, answer);
         while let Some(id) = self.transactions.locks.next_granted() {
             let waiting = self.transactions.stop_waiting(id);
@@ -1370,7 +1371,7 @@ impl Keyspace {
                         return false;
                     }
                 }
-                if matches!(operation, Operation::Lock(_)) {
+                if matches!(operation, EntryOperation::Lock(_)) {
                     self.transactions.held.insert(txn, participants);
                 }
                 self.carry_out(operation, local, &mut replies);
@@ -1388,7 +1389,7 @@ impl Keyspace {
     /// not behind a client of whom that is not so. If it may not, it waits for these from now on.
     pub(crate) fn admits_waiter(
         &mut self,
-        operation: &Operation<'_>,
+        operation: &EntryOperation<'_>,
         origin: Origin,
         is_behind: bool,
         local: &mut LeaderLocal,
@@ -1413,10 +1414,10 @@ impl Keyspace {
     }
 
     /// Reads that wait look again at what has become free.
-    fn tell_freed(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(Answered<'_>)) {
+    fn tell_freed(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(ApplyOutput<'_>)) {
         let left = self.transactions.locks.take_left();
         if !left.is_empty() {
-            answer(Answered::Freed(self, local, &left));
+            answer(ApplyOutput::Freed(self, local, &left));
         }
     }
 }

@@ -101,7 +101,7 @@ pub struct Transfer {
 
 /// What a transfer sends next.
 #[derive(Debug)]
-pub enum Chunk {
+pub enum TransferStep {
     /// These bytes, and there is more to come.
     More(Vec<u8>),
     /// These bytes, and the receiver has the state as it is now. The transfer is over.
@@ -137,12 +137,12 @@ impl Transfer {
 
     /// The next chunk, of the keyspace that it was begun with: about `bytes_max` bytes, or half as much again if many changes
     /// wait, and one object more. The last chunk may be larger: see the file's header.
-    pub fn next_chunk(&mut self, keyspace: &mut Keyspace, bytes_max: usize) -> Chunk {
+    pub fn next_chunk(&mut self, keyspace: &mut Keyspace, bytes_max: usize) -> TransferStep {
         let Some(mut databases) = keyspace.take_changes(self.id) else {
-            return Chunk::Lost;
+            return TransferStep::Lost;
         };
         if databases.iter().any(|changes| changes.is_lost) {
-            return Chunk::Lost;
+            return TransferStep::Lost;
         }
         self.number += 1;
         let mut to = vec![FORMAT];
@@ -171,7 +171,7 @@ impl Transfer {
             sender.send_restless(&mut databases);
             sender.to.u8(REST);
             keyspace.write_remainder(&self.parts, &mut sender.to);
-            return Chunk::Last(sender.to);
+            return TransferStep::Last(sender.to);
         }
         let chunk = sender.to;
         if is_covered {
@@ -179,7 +179,7 @@ impl Transfer {
             self.lagging += u32::from(databases.iter().any(|changes| !changes.changed.is_empty()));
         }
         keyspace.put_changes(databases);
-        Chunk::More(chunk)
+        TransferStep::More(chunk)
     }
 
     /// Whether this is to be the last chunk, whatever its size: it would go on for ever otherwise.

@@ -18,7 +18,7 @@
 //! Invariants:
 //! 1. Every waiter stands in the line of each of its keys, and under its name and its origin.
 
-use crate::entry::{BlockCommand, Operation, Operations, WaitId};
+use crate::entry::{BlockCommand, EntryOperation, Operations, WaitId};
 use crate::fields::{read_origin, write_origin};
 use crate::local::LeaderLocal;
 use crate::object::Kind;
@@ -28,7 +28,7 @@ use crate::{Keyspace, WAITING_MAX};
 use codec::{DecodeError, Reader, Writer as _};
 use command::{BlockingCommand, BlockingPop, Command};
 use ids::{Boot, Db, GatewayId};
-use resp::{Protocol, Writer};
+use resp::{Protocol, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 type FullKey = (Db, Box<[u8]>);
@@ -72,7 +72,7 @@ impl Waiter {
     /// `None` if the bytes are no [`Operation::Wait`] of a command that may wait.
     fn new(origin: Origin, bytes: Box<[u8]>) -> Option<Waiter> {
         let found = Operations::read_one(&bytes, |operation| {
-            let Operation::Wait { id, command } = operation else {
+            let EntryOperation::Wait { id, command } = operation else {
                 return None;
             };
             let Ok(Command::Blocking(BlockingCommand { pop, .. })) = crate::keyspace::parse(command.args)
@@ -222,7 +222,7 @@ impl Keyspace {
             return true;
         }
         let mut bytes = Operations::new();
-        bytes.push(&Operation::Wait {
+        bytes.push(&EntryOperation::Wait {
             id,
             command: *command,
         });
@@ -269,7 +269,7 @@ impl Keyspace {
         let mut replies = Replies::default();
         replies.begin();
         // Also for a move, which answers a plain null where it does not wait.
-        Writer::new(replies.buffer(), waiter.protocol).null_array();
+        ReplyWriter::new(replies.buffer(), waiter.protocol).null_array();
         replies.end_reply(false);
         self.answer_deferred(waiter.origin, replies, local);
     }
@@ -316,7 +316,7 @@ impl Keyspace {
             replies.begin();
             let is_free = Operations::read_one(&bytes, |operation| {
                 let is_free = self.admits_waiter(&operation, origin, is_behind, local);
-                if let Operation::Wait { command, .. } = operation
+                if let EntryOperation::Wait { command, .. } = operation
                     && is_free
                 {
                     self.apply_words(&command, local, &mut replies);

@@ -1,7 +1,9 @@
 //! A read behind its own unapplied write is answered when apply reaches it, not before and not later.
 
 use ids::{Boot, Db, GatewayId, HashSeed, PartitionCount, PartitionRange, SemanticsVersion, UnixMillis};
-use keyspace::{Answered, AttachedRead, Batched, Entry, EntryBuf, Header, Keyspace, LeaderLocal, Operation};
+use keyspace::{
+    ApplyOutput, AttachedRead, Batched, Entry, EntryBuf, EntryOperation, Header, Keyspace, LeaderLocal,
+};
 use resp::{ArgsBuf, Protocol};
 
 /// One pipeline's commands: `SET k 1, GET k, SET k 2, GET k, ...` over two keys.
@@ -66,7 +68,7 @@ fn run(cuts: u32) -> Vec<String> {
                 });
             } else {
                 writes.push(at);
-                entry.push(&Operation::Command { db, protocol, args });
+                entry.push(&EntryOperation::Command { db, protocol, args });
             }
         }
         let bytes = entry.finish();
@@ -74,12 +76,12 @@ fn run(cuts: u32) -> Vec<String> {
         let mut writes = writes.into_iter();
         let applied = keyspace.apply_with_reads(&entry, &attached, &mut local, |answered| {
             let (at, reply) = match answered {
-                Answered::Batch(batched) => return assert_eq!(batched, Batched::Applied),
-                Answered::Operation(answer) => {
+                ApplyOutput::Batch(batched) => return assert_eq!(batched, Batched::Applied),
+                ApplyOutput::Operation(answer) => {
                     (writes.next().expect("one answer for each write"), answer.bytes())
                 }
-                Answered::Read(index, reply) => (reads[index], reply),
-                Answered::ReadLater(..) | Answered::Freed(..) => unreachable!("nobody holds a key"),
+                ApplyOutput::Read(index, reply) => (reads[index], reply),
+                ApplyOutput::ReadLater(..) | ApplyOutput::Freed(..) => unreachable!("nobody holds a key"),
             };
             replies[at] = String::from_utf8_lossy(reply).into_owned();
         });
@@ -117,7 +119,7 @@ fn a_repeated_batch_answers_in_the_order_of_its_items() {
     entry.begin_batch(gateway, 1, 0);
     for args in [&first, &second] {
         let args = args.as_args();
-        entry.push(&Operation::Command { db, protocol, args });
+        entry.push(&EntryOperation::Command { db, protocol, args });
     }
     let bytes = entry.finish();
     let entry = Entry::decode(&bytes).expect("just encoded");
@@ -131,10 +133,12 @@ fn a_repeated_batch_answers_in_the_order_of_its_items() {
     for _ in 0..2 {
         let mut replies = Vec::new();
         let applied = keyspace.apply_with_reads(&entry, &reads, &mut local, |answered| match answered {
-            Answered::Batch(_) => {}
-            Answered::Operation(answer) => replies.push(String::from_utf8_lossy(answer.bytes()).into_owned()),
-            Answered::Read(_, reply) => replies.push(String::from_utf8_lossy(reply).into_owned()),
-            Answered::ReadLater(..) | Answered::Freed(..) => unreachable!("nobody holds a key"),
+            ApplyOutput::Batch(_) => {}
+            ApplyOutput::Operation(answer) => {
+                replies.push(String::from_utf8_lossy(answer.bytes()).into_owned())
+            }
+            ApplyOutput::Read(_, reply) => replies.push(String::from_utf8_lossy(reply).into_owned()),
+            ApplyOutput::ReadLater(..) | ApplyOutput::Freed(..) => unreachable!("nobody holds a key"),
         });
         applied.expect("the rules are known");
         assert_eq!(replies, ["+OK\r\n", "$1\r\n1\r\n", "+OK\r\n", "$1\r\n2\r\n"]);

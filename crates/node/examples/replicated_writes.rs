@@ -17,7 +17,7 @@ use control::Order;
 use gateway::{ClientInfo, Connection, Delivery, Endpoint, Gateway, Layout, Session, Shared};
 use ids::{Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Incarnation, Monotonic, NodeId, UnixMillis};
 use options::Sources;
-use peer_wire::frame::{BODY_BYTES_MAX, Decoder};
+use peer_wire::frame::{BODY_BYTES_MAX, FrameDecoder};
 use peer_wire::{Assembler, PeerMessage};
 use std::sync::Arc;
 
@@ -193,7 +193,7 @@ impl Node {
     }
 
     fn receive(&mut self, from: usize, mut bytes: &[u8]) {
-        let (mut decoder, mut assembler) = (Decoder::new(BODY_BYTES_MAX), Assembler::new());
+        let (mut decoder, mut assembler) = (FrameDecoder::new(BODY_BYTES_MAX), Assembler::new());
         while let Some(frame) = decoder.next(&mut bytes).expect("as it was sent") {
             if let Some(packet) = assembler.push(frame).expect("as it was sent") {
                 let message = PeerMessage::decode(&packet).expect("as it was sent");

@@ -6,7 +6,7 @@ use crate::recovery;
 use crate::status;
 use crate::transactions;
 use crate::view::View;
-use admin::{Access, AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
+use admin::{Access, AdminSource, ClusterView, Health, RecoverRequest, Recovered, TransactionsView};
 use gateway::{Shared, is_same_secret};
 use ids::NodeId;
 use options::Settings;
@@ -106,7 +106,7 @@ impl AdminSource for Source {
         shown.unwrap_or_default()
     }
 
-    fn recover(&self, recovery: &Recovery) -> Result<Recovered, String> {
+    fn recover(&self, recovery: &RecoverRequest) -> Result<Recovered, String> {
         match self.node.get() {
             Some(Shown {
                 shared,

@@ -26,7 +26,7 @@ use gateway::HandoverImage;
 use ids::{ClusterId, Groups, Monotonic, NodeId, SemanticsVersion, Token};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
-use peer_wire::hello::{NotIntroduced, Peer, Refusal, Secret, Who};
+use peer_wire::hello::{HelloRefusal, NotIntroduced, Peer, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::{DataDirectory, DirectoryDisk, Identity, MetaLog, PeerBook, StorageError};
-use transport::{Event, Greeter, LinkId, Refusals, Remote, Transport};
+use transport::{Greeter, LinkId, Refusals, Remote, Transport, TransportEvent};
 
 /// A node that knows who it is.
 pub(crate) struct Bootstrapped {
@@ -315,7 +315,7 @@ fn look_at(started: &Started, kept: &mut Vec<HandoverImage>, is_unready: bool) {
     let outdated = unconfirmed.iter().filter(|kept| is_still_here(kept)).count();
     let dropped = unconfirmed.len() - outdated;
     let begin = |beginning: Beginning| {
-        let is_data = |replica: &&control::Replica| replica.group != GroupRef::Meta;
+        let is_data = |replica: &&control::AssignedReplica| replica.group != GroupRef::Meta;
         let replicas = started.replicas.iter().filter(is_data);
         replicas.filter(|replica| replica.beginning == beginning).count()
     };
@@ -435,7 +435,7 @@ impl Bootstrap {
                 self.on_heard(one, (who, workers), &mut check, &mut links.transport, now)?;
             }
             self.step(Some((&mut links.transport, who)))?;
-            let mut ignored = |_: Event<'_, Peer>| {};
+            let mut ignored = |_: TransportEvent<'_, Peer>| {};
             links.transport.flush(now, &mut ignored);
             if let (Some(number), Who::Starting { cluster, node }) = (check.other_cluster(), who) {
                 return Err(elsewhere(settings, number, cluster, node).into());
@@ -613,7 +613,7 @@ impl Links {
         refusals: Refusals,
     ) -> Result<Links, Failure> {
         let poll = Poll::new().map_err(unreachable_nodes)?;
-        let transport_settings = transport::Settings {
+        let transport_settings = transport::TransportSettings {
             own: who.node(),
             worker: 0,
             first_token: PEERS,
@@ -677,7 +677,7 @@ fn say_what_is_awaited(settings: &Settings, who: Who) {
 }
 
 /// What those that were called did not like, or this node of them; none for what was not to be understood.
-type Refused = Vec<(Remote, Option<Refusal>)>;
+type Refused = Vec<(Remote, Option<HelloRefusal>)>;
 
 /// Whether those that `--join` names are of the cluster that the directory belongs to.
 struct Check {
@@ -720,7 +720,7 @@ impl Check {
     fn other_cluster(&self) -> Option<u16> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.iter().find_map(|said| match said {
-            (Remote::Contact(number), Some(Refusal::OtherCluster)) => Some(*number),
+            (Remote::Contact(number), Some(HelloRefusal::OtherCluster)) => Some(*number),
             _ => None,
         })
     }
@@ -778,14 +778,14 @@ enum Heard {
     Message(Remote, bytes::Bytes),
 }
 
-fn note(event: Event<'_, Peer>) -> Option<Heard> {
+fn note(event: TransportEvent<'_, Peer>) -> Option<Heard> {
     match event {
-        Event::Up(link, peer) => Some(Heard::Up(link.remote, peer)),
-        Event::Down(link) => Some(Heard::Down(link.remote)),
-        Event::Message(link, packet) => match PeerMessage::decode(&packet) {
+        TransportEvent::Up(link, peer) => Some(Heard::Up(link.remote, peer)),
+        TransportEvent::Down(link) => Some(Heard::Down(link.remote)),
+        TransportEvent::Message(link, packet) => match PeerMessage::decode(&packet) {
             Ok(PeerMessage::MetaRequest(Question { bytes, .. })) => Some(Heard::Message(link.remote, bytes)),
             Ok(_) | Err(_) => None,
         },
-        Event::Arrival(..) => None,
+        TransportEvent::Arrival(..) => None,
     }
 }

@@ -16,9 +16,9 @@
 use consensus::{Index, Saved, Term};
 use gateway::HandoverImage;
 use ids::{NodeId, Token};
-use keyspace::{Chunk, SnapshotReceiver, Transfer};
+use keyspace::{SnapshotReceiver, Transfer, TransferStep};
 use std::time::{Duration, Instant};
-use storage::{DirectoryDisk, Handover, HandoverWriter, Item, Position, StorageError, Taken};
+use storage::{DirectoryDisk, Handover, HandoverWriter, Item, ReplicaPosition, StorageError, Taken};
 
 /// Bytes of one chunk, about.
 const CHUNK_BYTES: usize = 1024 * 1024;
@@ -94,7 +94,7 @@ pub(crate) fn leave(
         );
     }
     all.sort_unstable_by_key(|kept| kept.group);
-    let positions: Vec<Position> = all.iter().map(position).collect();
+    let positions: Vec<ReplicaPosition> = all.iter().map(position).collect();
     let mut progress = Progress::new("handing the data over to the next start");
     let mut writer = HandoverWriter::begin(disk, node, left_by, &positions)?;
     let groups = all.len();
@@ -104,9 +104,9 @@ pub(crate) fn leave(
         let mut transfer = Transfer::begin(&mut kept.keyspace).expect("those of learners have ended");
         loop {
             let (chunk, is_over) = match transfer.next_chunk(&mut kept.keyspace, CHUNK_BYTES) {
-                Chunk::More(chunk) => (chunk, false),
-                Chunk::Last(chunk) => (chunk, true),
-                Chunk::Lost => unreachable!("nothing changes any more"),
+                TransferStep::More(chunk) => (chunk, false),
+                TransferStep::Last(chunk) => (chunk, true),
+                TransferStep::Lost => unreachable!("nothing changes any more"),
             };
             write_chunk(&mut writer, &chunk)?;
             progress.add(chunk.len(), groups);
@@ -122,7 +122,7 @@ pub(crate) fn leave(
     Ok(())
 }
 
-fn payload_len(entry: &consensus::Entry) -> usize {
+fn payload_len(entry: &consensus::LogEntry) -> usize {
     match &entry.payload {
         consensus::Payload::Data(bytes) => bytes.len(),
         consensus::Payload::Members(bytes) => bytes.len(),
@@ -142,13 +142,13 @@ fn write_chunk(writer: &mut HandoverWriter<DirectoryDisk>, chunk: &[u8]) -> Resu
 }
 
 /// Where a replica stood. One that nobody else had a part in stands at the beginning of a log, without a term.
-fn position(kept: &HandoverImage) -> Position {
+fn position(kept: &HandoverImage) -> ReplicaPosition {
     let alone = || {
         let members = consensus::Members::of_voters([kept.incarnation]);
         (consensus::Config::first(members), Saved::default())
     };
     let (applied, saved) = kept.rest.clone().unwrap_or_else(alone);
-    Position {
+    ReplicaPosition {
         group: kept.group,
         incarnation: kept.incarnation,
         hard: saved.hard_state,
@@ -204,7 +204,7 @@ pub(crate) fn take(
 /// A group on its way back.
 #[derive(Default)]
 struct Reading {
-    entries: Vec<consensus::Entry>,
+    entries: Vec<consensus::LogEntry>,
     chunk: Vec<u8>,
     snapshot_receiver: SnapshotReceiver,
     is_broken: bool,
@@ -227,7 +227,7 @@ impl Reading {
         }
     }
 
-    fn finish(self, position: &Position) -> Option<HandoverImage> {
+    fn finish(self, position: &ReplicaPosition) -> Option<HandoverImage> {
         if self.is_broken || !self.chunk.is_empty() {
             return None;
         }

@@ -15,8 +15,8 @@ use crate::view::{self, Seen, View};
 use bytes::Bytes;
 use consensus::Times;
 use control::{
-    Command, Contact, Failure, GivenUp, GroupRef, GroupReport, Meta, MetaMessage, Notice, Outcome, Record,
-    RecoverySource, Refusal, Restored, RoutingMap, Setting, Started,
+    Contact, Failure, GivenUp, GroupRef, GroupReport, Meta, MetaCommand, MetaMessage, MetaOutcome,
+    MetaRefusal, Notice, Record, RecoverySource, Restored, RoutingMap, Setting, Started,
 };
 use gateway::{Layout, Shared, Wish};
 use ids::{Monotonic, SemanticsVersion};
@@ -52,7 +52,7 @@ pub(crate) enum Input {
     /// Replicas that a worker has given up, or of which its leaders say that they are to be.
     GivenUp(u16, Vec<GivenUp>),
     /// An operator wants these to be carried out, one after the other.
-    Orders(Vec<Command>, Sender<Results>),
+    Orders(Vec<MetaCommand>, Sender<Results>),
     /// A worker wants something to be set for the whole cluster.
     Wish(u16, Wish),
     /// The node stops.
@@ -60,14 +60,14 @@ pub(crate) enum Input {
 }
 
 /// What became of an operator's orders, in order.
-pub(crate) type Results = Vec<Result<Outcome, Failure>>;
+pub(crate) type Results = Vec<Result<MetaOutcome, Failure>>;
 
 /// Orders of operators that are not carried out yet. At the limit the next are refused as a whole.
 const ORDERS_MAX: usize = 4;
 
 /// Orders of one operator, one of which is under way.
 struct Orders {
-    left: VecDeque<Command>,
+    left: VecDeque<MetaCommand>,
     under_way: Option<u64>,
     results: Results,
     reply: Sender<Results>,
@@ -126,10 +126,10 @@ struct Wishes {
 
 impl Wishes {
     /// A proposal was carried out, or was not: what its wish has come to, if that is known now.
-    fn on_outcome(&mut self, proposal: u64, outcome: &Result<Outcome, Failure>) -> Option<Granted> {
+    fn on_outcome(&mut self, proposal: u64, outcome: &Result<MetaOutcome, Failure>) -> Option<Granted> {
         let whose = self.proposed.remove(&proposal)?;
         let asked = self.versions.get_mut(&whose)?;
-        let Ok(Outcome::Set { version }) = outcome else {
+        let Ok(MetaOutcome::Set { version }) = outcome else {
             self.versions.remove(&whose);
             return Some((whose.0, whose.1, None));
         };
@@ -211,7 +211,7 @@ impl Driver {
         let whose = (worker, wish.id);
         let mut proposals = Vec::with_capacity(wish.settings.len());
         for (name, value) in wish.settings {
-            let proposal = self.meta.propose(control::Command::Set { name, value });
+            let proposal = self.meta.propose(control::MetaCommand::Set { name, value });
             self.wishes.proposed.insert(proposal, whose);
             proposals.push((proposal, None));
         }
@@ -273,7 +273,7 @@ impl Driver {
     }
 
     /// Carries out what an operator wants. Too much of it is dropped, and with it whoever would be told.
-    pub(crate) fn on_orders(&mut self, commands: Vec<Command>, reply: Sender<Results>) {
+    pub(crate) fn on_orders(&mut self, commands: Vec<MetaCommand>, reply: Sender<Results>) {
         if self.orders.len() < ORDERS_MAX {
             self.orders.push_back(Orders {
                 left: commands.into(),
@@ -302,7 +302,7 @@ impl Driver {
     }
 
     /// Whether it was an operator's.
-    fn on_ordered(&mut self, proposal: u64, outcome: &Result<Outcome, Failure>) -> bool {
+    fn on_ordered(&mut self, proposal: u64, outcome: &Result<MetaOutcome, Failure>) -> bool {
         let Some(orders) = self.orders.front_mut() else {
             return false;
         };
@@ -424,22 +424,22 @@ fn tell(notice: Notice, happened: &mut Happened) {
 }
 
 /// Why a node may not start, for an operator.
-fn refused(refusal: Refusal) -> String {
+fn refused(refusal: MetaRefusal) -> String {
     match refusal {
-        Refusal::Semantics => format!(
+        MetaRefusal::Semantics => format!(
             "its entries follow rules that this build does not know; it knows semantics versions {} to {}. Start a newer build: \
              once every node of a cluster has run one, none can go back",
             SemanticsVersion::OLDEST.0,
             SemanticsVersion::CURRENT.0
         ),
-        Refusal::Full => "it has as many nodes as there can be".to_owned(),
-        Refusal::Taken => "a node that is there announces the same peer address. Give this one another --peer-port, or \
+        MetaRefusal::Full => "it has as many nodes as there can be".to_owned(),
+        MetaRefusal::Taken => "a node that is there announces the same peer address. Give this one another --peer-port, or \
              --advertise; if that node has just ended, start this one again in some seconds"
             .to_owned(),
-        Refusal::Loopback => "some nodes would announce an address of the loopback and others one that other machines reach, and \
+        MetaRefusal::Loopback => "some nodes would announce an address of the loopback and others one that other machines reach, and \
              could not all reach each other. Name an address of its machine for each node, with --advertise or --bind"
             .to_owned(),
-        Refusal::NoSecret => "it has a password for clients and no secret for nodes: whoever joined could read everything without \
+        MetaRefusal::NoSecret => "it has a password for clients and no secret for nodes: whoever joined could read everything without \
              the password. Give all nodes the same --cluster-secret-file"
             .to_owned(),
         other => format!("{other:?}"),

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::view::View;
 use admin::metrics::{Exposition, MetricKind};
 use command::CommandId;
-use gateway::{CommandCounter, Counter, Gateway, Kind, Shared, WorkerStats};
+use gateway::{CommandCounter, Counter, Gateway, Shared, SubscriptionKind, WorkerStats};
 use ids::{Db, NodeId};
 use std::sync::atomic::Ordering;
 
@@ -238,12 +238,12 @@ fn observers(shared: &Shared, page: &mut Exposition) {
         (
             "redis_pubsub_channels",
             "Channels that somebody listens to.",
-            names(Kind::Channel),
+            names(SubscriptionKind::Channel),
         ),
         (
             "redis_pubsub_patterns",
             "Patterns that somebody listens to.",
-            names(Kind::Pattern),
+            names(SubscriptionKind::Pattern),
         ),
     ] {
         page.single(name, MetricKind::Gauge, help, figure);

@@ -7,14 +7,14 @@ use gateway::{Gateway, LinkStatus, PeerLink};
 use ids::{Boot, ClusterId, Monotonic, NodeId, UnixMillis};
 use mio::Registry;
 use mio::event::Event as Readiness;
-use peer_wire::hello::{Nonce, Peer, Refusal, Secret, Who};
+use peer_wire::hello::{HelloRefusal, Nonce, Peer, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Arrival, Event, Greeter, Lane, LinkId, Remote, Settings, Transport};
+use transport::{Arrival, Greeter, Lane, LinkId, Remote, Transport, TransportEvent, TransportSettings};
 
 /// Tokens from here on are the links' to other nodes.
 pub(crate) const PEERS: usize = 1 << 40;
@@ -99,7 +99,7 @@ pub(crate) fn greeter(
 }
 
 /// Who may come in. Whoever is not known yet may have joined a moment ago: the map comes with it.
-fn judge(peer: &Peer, view: Option<&View>) -> Option<Refusal> {
+fn judge(peer: &Peer, view: Option<&View>) -> Option<HelloRefusal> {
     let seen = view?.seen()?;
     let node = peer.who.node()?;
     let site = seen.map.nodes.get(&node)?;
@@ -107,7 +107,7 @@ fn judge(peer: &Peer, view: Option<&View>) -> Option<Refusal> {
         Who::Member { boot, .. } => boot,
         Who::Starting { .. } | Who::Joining => return None,
     };
-    (boot < site.boot).then_some(Refusal::OldBoot)
+    (boot < site.boot).then_some(HelloRefusal::OldBoot)
 }
 
 impl Peers {
@@ -122,7 +122,7 @@ impl Peers {
         outbox: Arc<meta::Outbox>,
         seed: u64,
     ) -> Peers {
-        let settings = Settings {
+        let settings = TransportSettings {
             own: Some(own.node),
             worker,
             first_token: PEERS,
@@ -303,7 +303,7 @@ impl Peers {
                 Happening::Message(link, message) => self.on_message(link, message, gateway),
                 Happening::Nonsense(link, error) => {
                     tracing::warn!(peer = %link, error, "closing a link: its peer says what no node says");
-                    let mut ignored = |_: Event<'_, Peer>| {};
+                    let mut ignored = |_: TransportEvent<'_, Peer>| {};
                     self.transport.forget(link, clock::raw(), &mut ignored);
                     if let Remote::Node(node) = link.remote {
                         self.unlink(node);
@@ -446,12 +446,12 @@ impl Peers {
 }
 
 /// What an event says, owned.
-fn note(event: Event<'_, Peer>) -> Option<Happening> {
+fn note(event: TransportEvent<'_, Peer>) -> Option<Happening> {
     Some(match event {
-        Event::Up(link, peer) => Happening::Up(link, peer),
-        Event::Down(link) => Happening::Down(link),
-        Event::Arrival(worker, arrival) => Happening::Arrival(worker, arrival),
-        Event::Message(link, packet) => match PeerMessage::decode(&packet) {
+        TransportEvent::Up(link, peer) => Happening::Up(link, peer),
+        TransportEvent::Down(link) => Happening::Down(link),
+        TransportEvent::Arrival(worker, arrival) => Happening::Arrival(worker, arrival),
+        TransportEvent::Message(link, packet) => match PeerMessage::decode(&packet) {
             Ok(message) => Happening::Message(link, message),
             Err(error) => Happening::Nonsense(link, error.to_string()),
         },

@@ -5,8 +5,8 @@ use crate::meta::{self, Input, Results};
 use crate::random;
 use crate::status::{nodes_up, stats};
 use crate::view::View;
-use admin::{Recovered, Recovery};
-use control::{Command, Failure, GroupRef, RecoveredMeta, Refusal};
+use admin::{RecoverRequest, Recovered};
+use control::{Failure, GroupRef, MetaCommand, MetaRefusal, RecoveredMeta};
 use gateway::Shared;
 use ids::{Boot, GroupId, Incarnation, NodeId};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -27,7 +27,7 @@ pub(crate) fn recover(
     view: &View,
     me: NodeId,
     inputs: &mpsc::Sender<Input>,
-    recovery: &Recovery,
+    recovery: &RecoverRequest,
 ) -> Result<Recovered, String> {
     let seen = view.seen().ok_or("this node knows no map yet")?;
     if view.remains().is_leaderless {
@@ -51,13 +51,13 @@ pub(crate) fn recover(
     let gone = recovery
         .gone
         .iter()
-        .map(|&boot| Command::Gone { boot: Boot(boot) });
-    let renewals = recovery.groups.iter().map(|renewal| Command::Recover {
+        .map(|&boot| MetaCommand::Gone { boot: Boot(boot) });
+    let renewals = recovery.groups.iter().map(|renewal| MetaCommand::Recover {
         group: GroupRef::Data(GroupId::new(renewal.group)),
         node: NodeId(renewal.node),
         recovery_source: renewal.recovery_source.map(Incarnation),
     });
-    let commands: Vec<Command> = gone.chain(renewals).collect();
+    let commands: Vec<MetaCommand> = gone.chain(renewals).collect();
     tracing::warn!(
         gone = ?recovery.gone,
         groups = recovery.groups.len(),
@@ -74,7 +74,7 @@ pub(crate) fn recover(
     for (command, result) in commands.iter().zip(results) {
         match (command, result) {
             (
-                Command::Recover {
+                MetaCommand::Recover {
                     group: GroupRef::Data(group),
                     ..
                 },
@@ -89,19 +89,19 @@ pub(crate) fn recover(
     Ok(recovered)
 }
 
-fn words(command: &Command, failure: Failure) -> String {
+fn words(command: &MetaCommand, failure: Failure) -> String {
     let what = match command {
-        Command::Recover {
+        MetaCommand::Recover {
             group: GroupRef::Data(group),
             ..
         } => format!("group {}", group.number()),
-        Command::Gone { boot } => format!("start {} of a node", boot.0),
+        MetaCommand::Gone { boot } => format!("start {} of a node", boot.0),
         _ => "an order".to_owned(),
     };
     let why = match failure {
-        Failure::Refused(Refusal::NotNeeded) => "has its majority",
-        Failure::Refused(Refusal::Unknown) => "is not as it was when the plan was made: ask for another",
-        Failure::Refused(Refusal::Last) => "cannot be done without by the meta group",
+        Failure::Refused(MetaRefusal::NotNeeded) => "has its majority",
+        Failure::Refused(MetaRefusal::Unknown) => "is not as it was when the plan was made: ask for another",
+        Failure::Refused(MetaRefusal::Last) => "cannot be done without by the meta group",
         Failure::Refused(_) => "was refused",
         Failure::NotDone => "was not dealt with",
         Failure::Unknown => "may or may not have been dealt with: look at the status",

@@ -1,7 +1,7 @@
 //! The cluster as this node's admin port shows it: the map, and what the node's own workers have written down.
 
 use crate::view::View;
-use admin::{ClusterView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaView};
+use admin::{ClusterView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus};
 use control::{RecoverySource, RoutingMap, Standing, State, Stop};
 use gateway::{ClusterStats, GroupStats, Shared};
 use ids::{Incarnation, NodeId};
@@ -166,12 +166,12 @@ fn group_view(
     lost: &[(NodeId, Incarnation)],
 ) -> GroupView {
     let led = own.filter(|own| own.leads);
-    let mut replicas: Vec<ReplicaView> = route
+    let mut replicas: Vec<ReplicaStatus> = route
         .replicas
         .iter()
         .map(|stop| replica_view(stop, led))
         .collect();
-    replicas.extend(lost.iter().map(|&(node, incarnation)| ReplicaView {
+    replicas.extend(lost.iter().map(|&(node, incarnation)| ReplicaStatus {
         node: node.0,
         incarnation: incarnation.0,
         role: ReplicaRole::Lost,
@@ -206,7 +206,7 @@ fn recovery_source_view(recovery_source: &RecoverySource) -> RecoverySourceView 
     }
 }
 
-fn replica_view(stop: &Stop, led: Option<&GroupStats>) -> ReplicaView {
+fn replica_view(stop: &Stop, led: Option<&GroupStats>) -> ReplicaStatus {
     let known = led.and_then(|led| {
         let mut replicas = led.replicas.iter();
         replicas.find(|replica| replica.incarnation == stop.incarnation)
@@ -217,7 +217,7 @@ fn replica_view(stop: &Stop, led: Option<&GroupStats>) -> ReplicaView {
         (None, Standing::Voter) => ReplicaRole::Voter,
         (None, Standing::Expected) => ReplicaRole::Expected,
     };
-    ReplicaView {
+    ReplicaStatus {
         node: stop.node.0,
         incarnation: stop.incarnation.0,
         role,

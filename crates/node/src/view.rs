@@ -4,7 +4,7 @@
 use crate::meta::{Granted, Remains};
 use crate::status::Ledger;
 use control::{Order, RoutingMap};
-use gateway::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
+use gateway::{GroupPlacement, Layout, NodeHealth, NodeIndex, NodeName, Topology, TopologyNode};
 use ids::{GroupId, Groups, NodeId, UnixMillis};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -160,15 +160,15 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<T
     let index = |node: NodeId| numbers.binary_search(&node).ok().map(|at| NodeIndex(at as u16));
     let nodes = map.nodes.iter().map(|(&node, site)| {
         let (host, port) = split(&site.cluster);
-        Node {
+        TopologyNode {
             name: name(map, node),
             host,
             port,
             peer_port: split(&site.peer).1,
             health: if site.is_fenced {
-                Health::Failed
+                NodeHealth::Failed
             } else {
-                Health::Online
+                NodeHealth::Online
             },
             heard_at: UnixMillis(0),
             link: None,
@@ -181,9 +181,9 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<T
         let mut followers: Vec<NodeIndex> = others.filter(|node| Some(*node) != leader).collect();
         followers.sort_unstable();
         followers.dedup();
-        Placement { leader, followers }
+        GroupPlacement { leader, followers }
     });
-    let placements: Vec<Placement> = placements.collect();
+    let placements: Vec<GroupPlacement> = placements.collect();
     if placements.len() != usize::from(groups.get()) {
         return None;
     }

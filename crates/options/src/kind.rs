@@ -5,11 +5,11 @@ use crate::bind::BindAddress;
 use crate::memory::{human_bytes, parse_memory};
 use crate::output_limit::OutputLimits;
 use crate::peer::PeerAddress;
-use crate::value::Value;
+use crate::value::OptionValue;
 
 /// The type of an option with its bounds, inclusive on both sides.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum OptionKind {
     /// A whole number, in the option's unit.
     Integer {
         /// The least allowed.
@@ -60,14 +60,14 @@ const EVENT_CLASSES: &str = "g$lshzxetd";
 /// The letters outside `A`, in the order in which Redis shows them.
 const EVENT_EXTRAS: &str = "nKEm";
 
-impl Kind {
+impl OptionKind {
     /// Reads a value. `current` is what the option holds now: a partial value such as one class of output
     /// limits keeps the rest of it.
     ///
     /// The error is the reason in the words that Redis uses in its reply to `CONFIG SET`.
-    pub fn parse(&self, text: &str, current: Option<&Value>) -> Result<Value, String> {
+    pub fn parse(&self, text: &str, current: Option<&OptionValue>) -> Result<OptionValue, String> {
         match *self {
-            Kind::Integer { min, max } => {
+            OptionKind::Integer { min, max } => {
                 // `i64::from_str` accepts a leading plus sign; Redis does not.
                 let number = text
                     .parse::<i64>()
@@ -77,131 +77,133 @@ impl Kind {
                 if !(min..=max).contains(&number) {
                     return Err(format!("argument must be between {min} and {max} inclusive"));
                 }
-                Ok(Value::Integer(number))
+                Ok(OptionValue::Integer(number))
             }
-            Kind::Memory { min, max } => {
+            OptionKind::Memory { min, max } => {
                 let bytes = parse_memory(text).ok_or("argument must be a memory value")?;
                 if !(min..=max).contains(&bytes) {
                     return Err(format!("argument must be between {min} and {max} inclusive"));
                 }
-                Ok(Value::Memory(bytes))
+                Ok(OptionValue::Memory(bytes))
             }
-            Kind::MemoryOrPercent => match text.strip_suffix('%') {
+            OptionKind::MemoryOrPercent => match text.strip_suffix('%') {
                 Some(number) => match number.parse::<u64>() {
-                    Ok(percent @ 0..=100) => Ok(Value::Percent(percent as u8)),
+                    Ok(percent @ 0..=100) => Ok(OptionValue::Percent(percent as u8)),
                     Ok(_) => Err("percentage argument must be less or equal to 100".into()),
                     Err(_) => Err("argument must be a memory or percent value".into()),
                 },
                 None => parse_memory(text)
-                    .map(Value::Memory)
+                    .map(OptionValue::Memory)
                     .ok_or_else(|| "argument must be a memory or percent value".into()),
             },
-            Kind::Bool => match text.to_ascii_lowercase().as_str() {
-                "yes" => Ok(Value::Bool(true)),
-                "no" => Ok(Value::Bool(false)),
+            OptionKind::Bool => match text.to_ascii_lowercase().as_str() {
+                "yes" => Ok(OptionValue::Bool(true)),
+                "no" => Ok(OptionValue::Bool(false)),
                 _ => Err("argument must be 'yes' or 'no'".into()),
             },
-            Kind::Choice { words } => words
+            OptionKind::Choice { words } => words
                 .iter()
                 .find(|word| word.eq_ignore_ascii_case(text))
-                .map(|word| Value::Word(word))
+                .map(|word| OptionValue::Word(word))
                 .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", "))),
-            Kind::Text { max_len } => {
+            OptionKind::Text { max_len } => {
                 if text.len() > max_len {
                     return Err(format!("argument must be at most {max_len} bytes long"));
                 }
                 if text.contains(['\0', '\r', '\n']) {
                     return Err("argument must not contain NUL, CR or LF".into());
                 }
-                Ok(Value::Text(text.into()))
+                Ok(OptionValue::Text(text.into()))
             }
-            Kind::Addresses => match BindAddress::parse_list(text) {
-                Some(_) => Ok(Value::Text(text.split_whitespace().collect::<Vec<_>>().join(" "))),
+            OptionKind::Addresses => match BindAddress::parse_list(text) {
+                Some(_) => Ok(OptionValue::Text(
+                    text.split_whitespace().collect::<Vec<_>>().join(" "),
+                )),
                 None => Err("argument must be a list of IP addresses".into()),
             },
-            Kind::Advertised => match text.is_empty() || Advertised::parse(text).is_some() {
-                true => Ok(Value::Text(text.into())),
+            OptionKind::Advertised => match text.is_empty() || Advertised::parse(text).is_some() {
+                true => Ok(OptionValue::Text(text.into())),
                 false => Err("argument must be HOST or HOST:PORT".into()),
             },
-            Kind::Peers => match PeerAddress::parse_list(text) {
+            OptionKind::Peers => match PeerAddress::parse_list(text) {
                 Some(list) => {
                     let words: Vec<String> = list.iter().map(ToString::to_string).collect();
-                    Ok(Value::Text(words.join(" ")))
+                    Ok(OptionValue::Text(words.join(" ")))
                 }
                 None => Err("argument must be a list of HOST:PORT".into()),
             },
-            Kind::OutputLimits => {
+            OptionKind::OutputLimits => {
                 let current = match current {
-                    Some(Value::OutputLimits(limits)) => *limits,
+                    Some(OptionValue::OutputLimits(limits)) => *limits,
                     _ => OutputLimits::default(),
                 };
-                current.with(text).map(Value::OutputLimits)
+                current.with(text).map(OptionValue::OutputLimits)
             }
-            Kind::SavePoints => parse_save_points(text).ok_or_else(|| "Invalid save parameters".into()),
-            Kind::KeyspaceEvents => parse_keyspace_events(text)
+            OptionKind::SavePoints => parse_save_points(text).ok_or_else(|| "Invalid save parameters".into()),
+            OptionKind::KeyspaceEvents => parse_keyspace_events(text)
                 .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
-            Kind::Percentiles => parse_percentiles(text),
+            OptionKind::Percentiles => parse_percentiles(text),
         }
     }
 
     /// What is allowed, as the end of a sentence.
     pub fn allowed(&self) -> String {
         match *self {
-            Kind::Integer { min, max } if min == max => format!("only {min}"),
-            Kind::Integer { min, max: i64::MAX } => format!("an integer from {min}"),
-            Kind::Integer { min, max } => format!("an integer from {min} to {max}"),
-            Kind::Memory { min: 0, .. } => "a size such as 100mb or 2gb".into(),
-            Kind::Memory { min, .. } => format!("a size of at least {}", human_bytes(min)),
-            Kind::MemoryOrPercent => "a size such as 100mb, or a percentage such as 5%".into(),
-            Kind::Bool => "yes or no".into(),
-            Kind::Choice { words } => match words {
+            OptionKind::Integer { min, max } if min == max => format!("only {min}"),
+            OptionKind::Integer { min, max: i64::MAX } => format!("an integer from {min}"),
+            OptionKind::Integer { min, max } => format!("an integer from {min} to {max}"),
+            OptionKind::Memory { min: 0, .. } => "a size such as 100mb or 2gb".into(),
+            OptionKind::Memory { min, .. } => format!("a size of at least {}", human_bytes(min)),
+            OptionKind::MemoryOrPercent => "a size such as 100mb, or a percentage such as 5%".into(),
+            OptionKind::Bool => "yes or no".into(),
+            OptionKind::Choice { words } => match words {
                 [""] => "nothing".into(),
                 [only] => format!("only {only}"),
                 [init @ .., last] => format!("{} or {last}", init.join(", ")),
                 [] => unreachable!("a choice has words: a test checks every row"),
             },
-            Kind::Text { max_len } => format!("text of at most {max_len} bytes"),
-            Kind::Addresses => {
+            OptionKind::Text { max_len } => format!("text of at most {max_len} bytes"),
+            OptionKind::Addresses => {
                 "IP addresses separated by spaces; * and ::* for all, - before an optional one".into()
             }
-            Kind::Advertised => {
+            OptionKind::Advertised => {
                 "HOST or HOST:PORT, where HOST is a name or an IP address, an IPv6 address in brackets if a port \
                  follows; or nothing"
                     .into()
             }
-            Kind::Peers => {
+            OptionKind::Peers => {
                 "HOST:PORT, at most 64 of them separated by spaces, an IPv6 address in brackets; or nothing".into()
             }
-            Kind::OutputLimits => {
+            OptionKind::OutputLimits => {
                 "CLASS HARD SOFT SECONDS, once or more; CLASS is normal, replica or pubsub".into()
             }
-            Kind::SavePoints => "pairs of SECONDS CHANGES, or nothing".into(),
-            Kind::KeyspaceEvents => format!("letters of A{EVENT_CLASSES}{EVENT_EXTRAS}, or nothing"),
-            Kind::Percentiles => "numbers from 0 to 100 separated by spaces, or nothing".into(),
+            OptionKind::SavePoints => "pairs of SECONDS CHANGES, or nothing".into(),
+            OptionKind::KeyspaceEvents => format!("letters of A{EVENT_CLASSES}{EVENT_EXTRAS}, or nothing"),
+            OptionKind::Percentiles => "numbers from 0 to 100 separated by spaces, or nothing".into(),
         }
     }
 
     /// The name of the type, for the reference page.
     pub fn noun(&self) -> &'static str {
         match self {
-            Kind::Integer { .. } => "integer",
-            Kind::Memory { .. } => "size",
-            Kind::MemoryOrPercent => "size or share",
-            Kind::Bool => "yes/no",
-            Kind::Choice { .. } => "word",
-            Kind::Text { .. } => "text",
-            Kind::Addresses => "addresses",
-            Kind::Advertised => "address",
-            Kind::Peers => "addresses",
-            Kind::OutputLimits => "limits",
-            Kind::SavePoints => "pairs",
-            Kind::KeyspaceEvents => "letters",
-            Kind::Percentiles => "numbers",
+            OptionKind::Integer { .. } => "integer",
+            OptionKind::Memory { .. } => "size",
+            OptionKind::MemoryOrPercent => "size or share",
+            OptionKind::Bool => "yes/no",
+            OptionKind::Choice { .. } => "word",
+            OptionKind::Text { .. } => "text",
+            OptionKind::Addresses => "addresses",
+            OptionKind::Advertised => "address",
+            OptionKind::Peers => "addresses",
+            OptionKind::OutputLimits => "limits",
+            OptionKind::SavePoints => "pairs",
+            OptionKind::KeyspaceEvents => "letters",
+            OptionKind::Percentiles => "numbers",
         }
     }
 }
 
-fn parse_save_points(text: &str) -> Option<Value> {
+fn parse_save_points(text: &str) -> Option<OptionValue> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let numbers: Vec<u32> = words
         .iter()
@@ -209,10 +211,10 @@ fn parse_save_points(text: &str) -> Option<Value> {
         .collect::<Option<_>>()?;
     // Zero seconds would ask for a save without end; Redis refuses it too.
     let whole = numbers.len().is_multiple_of(2) && numbers.chunks(2).all(|pair| pair[0] > 0);
-    whole.then(|| Value::Text(words.join(" ")))
+    whole.then(|| OptionValue::Text(words.join(" ")))
 }
 
-fn parse_keyspace_events(text: &str) -> Option<Value> {
+fn parse_keyspace_events(text: &str) -> Option<OptionValue> {
     if !text
         .chars()
         .all(|c| c == 'A' || EVENT_CLASSES.contains(c) || EVENT_EXTRAS.contains(c))
@@ -228,13 +230,13 @@ fn parse_keyspace_events(text: &str) -> Option<Value> {
     }
     // Redis leaves `n` out after `A`; then a value that was read and set again would lose it.
     normal.extend(EVENT_EXTRAS.chars().filter(|&c| has(c)));
-    Some(Value::Text(normal))
+    Some(OptionValue::Text(normal))
 }
 
 /// Percentiles that one value may hold: each is a figure in a line for every command.
 const PERCENTILES_MAX: usize = 32;
 
-fn parse_percentiles(text: &str) -> Result<Value, String> {
+fn parse_percentiles(text: &str) -> Result<OptionValue, String> {
     let words = text.split_whitespace();
     let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
     let numbers = numbers
@@ -244,7 +246,7 @@ fn parse_percentiles(text: &str) -> Result<Value, String> {
         return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
     }
     let words: Vec<String> = numbers.iter().map(f64::to_string).collect();
-    Ok(Value::Text(words.join(" ")))
+    Ok(OptionValue::Text(words.join(" ")))
 }
 
 #[cfg(test)]
@@ -255,36 +257,36 @@ mod tests {
     fn values_are_shown_in_their_normal_form() {
         let words = &["allkeys-lru", "noeviction"];
         for (kind, text, shown) in [
-            (Kind::Integer { min: -2, max: 9 }, "-2", "-2"),
+            (OptionKind::Integer { min: -2, max: 9 }, "-2", "-2"),
             (
-                Kind::Memory {
+                OptionKind::Memory {
                     min: 0,
                     max: u64::MAX,
                 },
                 "2MB",
                 "2097152",
             ),
-            (Kind::MemoryOrPercent, "5%", "5%"),
-            (Kind::MemoryOrPercent, "1kb", "1024"),
-            (Kind::Bool, "YES", "yes"),
-            (Kind::Choice { words }, "AllKeys-LRU", "allkeys-lru"),
-            (Kind::Addresses, " 127.0.0.1   -::1 ", "127.0.0.1 -::1"),
+            (OptionKind::MemoryOrPercent, "5%", "5%"),
+            (OptionKind::MemoryOrPercent, "1kb", "1024"),
+            (OptionKind::Bool, "YES", "yes"),
+            (OptionKind::Choice { words }, "AllKeys-LRU", "allkeys-lru"),
+            (OptionKind::Addresses, " 127.0.0.1   -::1 ", "127.0.0.1 -::1"),
             (
-                Kind::Peers,
+                OptionKind::Peers,
                 " a:7389  [::1]:7389 10.0.0.1:1 ",
                 "a:7389 [::1]:7389 10.0.0.1:1",
             ),
-            (Kind::Peers, "", ""),
-            (Kind::SavePoints, "3600 1  300 100", "3600 1 300 100"),
-            (Kind::SavePoints, "", ""),
-            (Kind::KeyspaceEvents, "KEg", "gKE"),
-            (Kind::KeyspaceEvents, "KA", "AK"),
-            (Kind::KeyspaceEvents, "mnKE", "nKEm"),
-            (Kind::KeyspaceEvents, "nKA", "AnK"),
-            (Kind::KeyspaceEvents, "Eg$lshzxetd", "AE"),
-            (Kind::KeyspaceEvents, "", ""),
-            (Kind::Percentiles, "10.0 0  100.0 99.90", "10 0 100 99.9"),
-            (Kind::Percentiles, "", ""),
+            (OptionKind::Peers, "", ""),
+            (OptionKind::SavePoints, "3600 1  300 100", "3600 1 300 100"),
+            (OptionKind::SavePoints, "", ""),
+            (OptionKind::KeyspaceEvents, "KEg", "gKE"),
+            (OptionKind::KeyspaceEvents, "KA", "AK"),
+            (OptionKind::KeyspaceEvents, "mnKE", "nKEm"),
+            (OptionKind::KeyspaceEvents, "nKA", "AnK"),
+            (OptionKind::KeyspaceEvents, "Eg$lshzxetd", "AE"),
+            (OptionKind::KeyspaceEvents, "", ""),
+            (OptionKind::Percentiles, "10.0 0  100.0 99.90", "10 0 100 99.9"),
+            (OptionKind::Percentiles, "", ""),
         ] {
             assert_eq!(
                 kind.parse(text, None).map(|value| value.render()).as_deref(),
@@ -299,61 +301,61 @@ mod tests {
         let words = &["a", "b"];
         for (kind, text, reason) in [
             (
-                Kind::Integer { min: 0, max: 9 },
+                OptionKind::Integer { min: 0, max: 9 },
                 "x",
                 "argument couldn't be parsed into an integer",
             ),
             (
-                Kind::Integer { min: 0, max: 9 },
+                OptionKind::Integer { min: 0, max: 9 },
                 "+1",
                 "argument couldn't be parsed into an integer",
             ),
             (
-                Kind::Integer { min: 0, max: 9 },
+                OptionKind::Integer { min: 0, max: 9 },
                 "10",
                 "argument must be between 0 and 9 inclusive",
             ),
             (
-                Kind::Memory { min: 0, max: 9 },
+                OptionKind::Memory { min: 0, max: 9 },
                 "1x",
                 "argument must be a memory value",
             ),
             (
-                Kind::Memory { min: 0, max: 9 },
+                OptionKind::Memory { min: 0, max: 9 },
                 "10",
                 "argument must be between 0 and 9 inclusive",
             ),
             (
-                Kind::MemoryOrPercent,
+                OptionKind::MemoryOrPercent,
                 "200%",
                 "percentage argument must be less or equal to 100",
             ),
             (
-                Kind::MemoryOrPercent,
+                OptionKind::MemoryOrPercent,
                 "x%",
                 "argument must be a memory or percent value",
             ),
-            (Kind::Bool, "1", "argument must be 'yes' or 'no'"),
+            (OptionKind::Bool, "1", "argument must be 'yes' or 'no'"),
             (
-                Kind::Choice { words },
+                OptionKind::Choice { words },
                 "c",
                 "argument(s) must be one of the following: a, b",
             ),
-            (Kind::SavePoints, "60", "Invalid save parameters"),
-            (Kind::SavePoints, "0 1", "Invalid save parameters"),
+            (OptionKind::SavePoints, "60", "Invalid save parameters"),
+            (OptionKind::SavePoints, "0 1", "Invalid save parameters"),
             (
-                Kind::Percentiles,
+                OptionKind::Percentiles,
                 "50 x",
                 "Invalid latency-tracking-info-percentiles parameters",
             ),
             (
-                Kind::Percentiles,
+                OptionKind::Percentiles,
                 "100.5",
                 "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
             ),
-            (Kind::SavePoints, "60 -1", "Invalid save parameters"),
+            (OptionKind::SavePoints, "60 -1", "Invalid save parameters"),
             (
-                Kind::KeyspaceEvents,
+                OptionKind::KeyspaceEvents,
                 "q",
                 "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.",
             ),

@@ -1,7 +1,7 @@
 //! One row of the table of options.
 
-use crate::kind::Kind;
-use crate::value::Value;
+use crate::kind::OptionKind;
+use crate::value::OptionValue;
 
 /// Everything there is to know about an option.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub struct Parameter {
     /// Where the reference page and the help text list it.
     pub section: Section,
     /// Type and bounds.
-    pub kind: Kind,
+    pub kind: OptionKind,
     /// What a number counts, if the type does not say: `seconds`, `keys`.
     pub unit: Option<&'static str>,
     /// The default, as one would write it.
@@ -23,7 +23,7 @@ pub struct Parameter {
     /// Whether it can change while the server runs.
     pub change: Change,
     /// Whether it does anything.
-    pub effect: Effect,
+    pub effect: OptionEffect,
     /// Whether its value must not be shown in messages.
     pub secret: bool,
     /// Whether nothing ever shows it: to `CONFIG` it does not exist. For what even a client with the password must not learn.
@@ -111,7 +111,7 @@ pub enum Change {
 
 /// Whether an option does anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum OptionEffect {
     /// It does what its documentation says.
     Works,
     /// The value is kept and shown, because tools set and restore it, and nothing reads it. The text says why.
@@ -122,7 +122,7 @@ impl Parameter {
     pub(crate) const fn new(
         section: Section,
         name: &'static str,
-        kind: Kind,
+        kind: OptionKind,
         default: &'static str,
         doc: &'static str,
     ) -> Parameter {
@@ -135,7 +135,7 @@ impl Parameter {
             default,
             place: Place::File,
             change: Change::Live,
-            effect: Effect::Works,
+            effect: OptionEffect::Works,
             secret: false,
             sealed: false,
             hidden: false,
@@ -191,7 +191,7 @@ impl Parameter {
     }
 
     pub(crate) const fn inert(mut self, why: &'static str) -> Parameter {
-        self.effect = Effect::None(why);
+        self.effect = OptionEffect::None(why);
         self
     }
 
@@ -233,7 +233,7 @@ impl Parameter {
     }
 
     /// The default as a value.
-    pub fn default_value(&self) -> Value {
+    pub fn default_value(&self) -> OptionValue {
         self.kind
             .parse(self.default, None)
             .expect("every default is within its bounds: a test reads them all")
@@ -242,21 +242,21 @@ impl Parameter {
     /// The placeholder for the value in help text and the reference page.
     pub fn placeholder(&self) -> String {
         match (self.kind, self.unit) {
-            (Kind::Integer { .. }, Some(unit)) => unit.to_ascii_uppercase().replace(' ', "_"),
-            (Kind::Integer { .. }, None) => "N".into(),
-            (Kind::Memory { .. } | Kind::MemoryOrPercent, _) => "SIZE".into(),
-            (Kind::Bool, _) => "yes|no".into(),
-            (Kind::Choice { words }, _) if words.len() <= 6 => words.join("|"),
-            (Kind::Choice { .. }, _) => "WORD".into(),
-            (Kind::Text { .. }, Some(unit)) => unit.to_ascii_uppercase(),
-            (Kind::Text { .. }, None) => "TEXT".into(),
-            (Kind::Addresses, _) => "ADDRESSES".into(),
-            (Kind::Advertised, _) => "HOST[:PORT]".into(),
-            (Kind::Peers, _) => "HOST:PORT".into(),
-            (Kind::OutputLimits, _) => "LIMITS".into(),
-            (Kind::SavePoints, _) => "PAIRS".into(),
-            (Kind::KeyspaceEvents, _) => "LETTERS".into(),
-            (Kind::Percentiles, _) => "NUMBERS".into(),
+            (OptionKind::Integer { .. }, Some(unit)) => unit.to_ascii_uppercase().replace(' ', "_"),
+            (OptionKind::Integer { .. }, None) => "N".into(),
+            (OptionKind::Memory { .. } | OptionKind::MemoryOrPercent, _) => "SIZE".into(),
+            (OptionKind::Bool, _) => "yes|no".into(),
+            (OptionKind::Choice { words }, _) if words.len() <= 6 => words.join("|"),
+            (OptionKind::Choice { .. }, _) => "WORD".into(),
+            (OptionKind::Text { .. }, Some(unit)) => unit.to_ascii_uppercase(),
+            (OptionKind::Text { .. }, None) => "TEXT".into(),
+            (OptionKind::Addresses, _) => "ADDRESSES".into(),
+            (OptionKind::Advertised, _) => "HOST[:PORT]".into(),
+            (OptionKind::Peers, _) => "HOST:PORT".into(),
+            (OptionKind::OutputLimits, _) => "LIMITS".into(),
+            (OptionKind::SavePoints, _) => "PAIRS".into(),
+            (OptionKind::KeyspaceEvents, _) => "LETTERS".into(),
+            (OptionKind::Percentiles, _) => "NUMBERS".into(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::parameter::{Change, Effect, Parameter, Place, Section};
+use crate::parameter::{Change, OptionEffect, Parameter, Place, Section};
 use crate::table::PARAMETERS;
 
 /// The reference page of all options, in Markdown.
@@ -31,7 +31,7 @@ pub fn reference() -> String {
 
 fn entry(row: &Parameter) -> String {
     let mut text = format!("\n### `{}`\n\n{}\n", row.name, row.doc);
-    if let Effect::None(why) = row.effect {
+    if let OptionEffect::None(why) = row.effect {
         let _ = write!(
             text,
             "\n**No effect in Chorale.** {why} The value is kept because Redis's tools set it.\n"
@@ -43,7 +43,7 @@ fn entry(row: &Parameter) -> String {
     };
     let unit = row
         .unit
-        .filter(|_| matches!(row.kind, crate::Kind::Integer { .. }));
+        .filter(|_| matches!(row.kind, crate::OptionKind::Integer { .. }));
     let unit = unit.map(|unit| format!(", in {unit}")).unwrap_or_default();
     let _ = write!(
         text,

@@ -8,7 +8,7 @@ use crate::load::scalar_text;
 use crate::parameter::Parameter;
 use crate::settings::Settings;
 use crate::table::PARAMETERS;
-use crate::value::Value;
+use crate::value::OptionValue;
 
 /// `text`, which is the content of a configuration file, changed so that a node started with it has `settings`.
 ///
@@ -53,16 +53,16 @@ fn is_for_files(row: &Parameter) -> bool {
 }
 
 /// Whether what stands in the file means `value` already.
-fn says(written: &DeValue<'_>, row: &Parameter, value: &Value) -> bool {
+fn says(written: &DeValue<'_>, row: &Parameter, value: &OptionValue) -> bool {
     scalar_text(written).is_some_and(|text| row.kind.parse(&text, None).as_ref() == Ok(value))
 }
 
 /// A value as TOML.
-fn literal(row: &Parameter, value: &Value) -> String {
+fn literal(row: &Parameter, value: &OptionValue) -> String {
     match value {
-        Value::Integer(number) => number.to_string(),
-        Value::Bool(yes) => yes.to_string(),
-        Value::Memory(bytes) => {
+        OptionValue::Integer(number) => number.to_string(),
+        OptionValue::Bool(yes) => yes.to_string(),
+        OptionValue::Memory(bytes) => {
             // With a unit where nothing is lost.
             let for_people = value.render_for_people();
             let is_exact = row.kind.parse(&for_people, None).as_ref() == Ok(value);
@@ -72,9 +72,10 @@ fn literal(row: &Parameter, value: &Value) -> String {
                 bytes.to_string()
             }
         }
-        Value::Percent(_) | Value::Word(_) | Value::Text(_) | Value::OutputLimits(_) => {
-            quoted(&value.render())
-        }
+        OptionValue::Percent(_)
+        | OptionValue::Word(_)
+        | OptionValue::Text(_)
+        | OptionValue::OutputLimits(_) => quoted(&value.render()),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::output_limit::OutputLimits;
 use crate::parameter::{Change, Parameter};
 use crate::peer::PeerAddress;
 use crate::table::PARAMETERS;
-use crate::value::Value;
+use crate::value::OptionValue;
 
 /// The values of all options, each within its bounds.
 ///
@@ -21,7 +21,7 @@ use crate::value::Value;
 #[derive(Clone)]
 pub struct Settings {
     /// One value for each row of [`PARAMETERS`], in its order. The truth.
-    values: Vec<Value>,
+    values: Vec<OptionValue>,
     /// What `values` says, in the types that code wants.
     fields: Fields,
 }
@@ -37,12 +37,12 @@ macro_rules! fields {
 
         impl Fields {
             /// What the values of all rows say.
-            fn of(values: &[Value]) -> Fields {
+            fn of(values: &[OptionValue]) -> Fields {
                 Fields { $($field: values[row($option)].typed(),)* }
             }
 
             /// Follows one option, if code reads it.
-            fn follow(&mut self, option: &str, value: &Value) {
+            fn follow(&mut self, option: &str, value: &OptionValue) {
                 match option {
                     $($option => self.$field = value.typed(),)*
                     _ => {}
@@ -146,7 +146,7 @@ fn row(option: &str) -> usize {
 
 impl Default for Settings {
     fn default() -> Settings {
-        let values: Vec<Value> = PARAMETERS.iter().map(Parameter::default_value).collect();
+        let values: Vec<OptionValue> = PARAMETERS.iter().map(Parameter::default_value).collect();
         let fields = Fields::of(&values);
         Settings { values, fields }
     }
@@ -243,7 +243,7 @@ impl Settings {
     }
 
     /// Every option with its value, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static Parameter, &Value)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Parameter, &OptionValue)> {
         PARAMETERS.iter().zip(&self.values)
     }
 
@@ -307,12 +307,12 @@ impl Settings {
     }
 
     /// Stores a value that has passed the bounds of its row.
-    pub(crate) fn put(&mut self, index: usize, value: Value) {
+    pub(crate) fn put(&mut self, index: usize, value: OptionValue) {
         self.fields.follow(PARAMETERS[index].name, &value);
         self.values[index] = value;
     }
 
-    pub(crate) fn value(&self, index: usize) -> &Value {
+    pub(crate) fn value(&self, index: usize) -> &OptionValue {
         &self.values[index]
     }
 }
@@ -320,17 +320,19 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::Kind;
+    use crate::kind::OptionKind;
 
     #[test]
     fn every_field_can_hold_every_value_that_its_row_allows() {
         for row in PARAMETERS {
             let mut fields = Settings::default().fields;
-            let extremes: Vec<Value> = match row.kind {
-                Kind::Integer { min, max } => vec![Value::Integer(min), Value::Integer(max)],
-                Kind::Memory { min, max } => vec![Value::Memory(min), Value::Memory(max)],
-                Kind::Bool => vec![Value::Bool(false), Value::Bool(true)],
-                Kind::Choice { words } => words.iter().map(|word| Value::Word(word)).collect(),
+            let extremes: Vec<OptionValue> = match row.kind {
+                OptionKind::Integer { min, max } => {
+                    vec![OptionValue::Integer(min), OptionValue::Integer(max)]
+                }
+                OptionKind::Memory { min, max } => vec![OptionValue::Memory(min), OptionValue::Memory(max)],
+                OptionKind::Bool => vec![OptionValue::Bool(false), OptionValue::Bool(true)],
+                OptionKind::Choice { words } => words.iter().map(|word| OptionValue::Word(word)).collect(),
                 _ => vec![row.default_value()],
             };
             for value in extremes {

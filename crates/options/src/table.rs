@@ -1,30 +1,30 @@
 //! The table of options. Each row is the only place that knows its option.
 
 use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor};
-use crate::kind::Kind;
+use crate::kind::OptionKind;
 use crate::parameter::{Parameter, Section};
 
-const fn integer(min: i64, max: i64) -> Kind {
-    Kind::Integer { min, max }
+const fn integer(min: i64, max: i64) -> OptionKind {
+    OptionKind::Integer { min, max }
 }
 
-const fn memory(min: u64) -> Kind {
+const fn memory(min: u64) -> OptionKind {
     // Redis keeps sizes in signed numbers, and so may those who read them.
-    Kind::Memory {
+    OptionKind::Memory {
         min,
         max: i64::MAX as u64,
     }
 }
 
-const fn choice(words: &'static [&'static str]) -> Kind {
-    Kind::Choice { words }
+const fn choice(words: &'static [&'static str]) -> OptionKind {
+    OptionKind::Choice { words }
 }
 
 const ANY: i64 = i64::MAX;
 const INT: i64 = i32::MAX as i64;
 const MB: u64 = 1 << 20;
-const PATH: Kind = Kind::Text { max_len: 4096 };
-const WORD: Kind = Kind::Text { max_len: 512 };
+const PATH: OptionKind = OptionKind::Text { max_len: 4096 };
+const WORD: OptionKind = OptionKind::Text { max_len: 512 };
 
 // Why rows have no effect. Said once here, so that rows with the same reason say the same.
 const NO_STREAMS: &str = "Chorale has no streams yet.";
@@ -78,7 +78,7 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Network,
         "bind",
-        Kind::Addresses,
+        OptionKind::Addresses,
         "* -::*",
         "Addresses to listen on, separated by spaces. `*` is every IPv4 address and `::*` every IPv6 address; an \
          address after `-` is skipped where the machine lacks it. With the default, `protected-mode` still \
@@ -100,7 +100,7 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Network,
         "advertise",
-        Kind::Advertised,
+        OptionKind::Advertised,
         "",
         "Where clients of the cluster endpoint are told to reach this node, if that is not where it listens: behind \
          address translation, in containers. Without a port, that is `cluster-port`. Other nodes are told the same host, \
@@ -169,7 +169,7 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Security,
         "protected-mode",
-        Kind::Bool,
+        OptionKind::Bool,
         "yes",
         "While there is no password, accept commands only from this machine.",
     )
@@ -266,7 +266,7 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Cluster,
         "join",
-        Kind::Peers,
+        OptionKind::Peers,
         "",
         "Peer addresses of nodes of a cluster to become a member of, separated by spaces; one that answers is enough. A \
          node that is a member already finds its cluster with what stands in `dir`. Empty: the first start makes a \
@@ -301,7 +301,7 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Cluster,
         "zone",
-        Kind::Text { max_len: 255 },
+        OptionKind::Text { max_len: 255 },
         "",
         "What the node shares its fate with, by any name: a rack, a room, a data centre. The replicas of a group are put \
          into different zones as long as there are enough. Empty: the node is by itself.",
@@ -332,7 +332,7 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Memory,
         "maxmemory",
-        Kind::Memory { min: 0, max: u64::MAX },
+        OptionKind::Memory { min: 0, max: u64::MAX },
         "0",
         "Memory for data. At the limit, `maxmemory-policy` decides. 0: no limit, until the system ends the process.",
     )
@@ -387,7 +387,7 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Limits,
         "client-output-buffer-limit",
-        Kind::OutputLimits,
+        OptionKind::OutputLimits,
         "normal 1gb 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60",
         "Replies that may wait for a client that reads slowly, by class: it is disconnected above HARD, or above SOFT \
          for SECONDS. 0 removes a limit. Redis gives normal clients none; Chorale does, so that no client can \
@@ -440,21 +440,21 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Observability,
         "latency-tracking",
-        Kind::Bool,
+        OptionKind::Bool,
         "yes",
         "Keep the distribution of each command's latency.",
     ),
     Parameter::new(
         Section::Observability,
         "latency-tracking-info-percentiles",
-        Kind::Percentiles,
+        OptionKind::Percentiles,
         "50 99 99.9",
         "Percentiles that `INFO latencystats` shows.",
     ),
     Parameter::new(
         Section::Observability,
         "notify-keyspace-events",
-        Kind::KeyspaceEvents,
+        OptionKind::KeyspaceEvents,
         "",
         "Classes of keyspace events that are published, as letters: `K` to the channels `__keyspace@<db>__:<key>` and \
          `E` to `__keyevent@<db>__:<event>`, one of them at least; then `g` commands on keys of any type, `$` \
@@ -564,21 +564,21 @@ inert! {
         "maxmemory-eviction-tenacity": integer(0, 100), "10", "How long one round of eviction may take.";
     }
     Memory, "Each client has its own limits: `client-query-buffer-limit` and `client-output-buffer-limit`." => {
-        "maxmemory-clients": Kind::MemoryOrPercent, "0", "Memory for all clients' buffers together. 0: no limit.";
+        "maxmemory-clients": OptionKind::MemoryOrPercent, "0", "Memory for all clients' buffers together. 0: no limit.";
     }
     Memory, ALWAYS_LAZY => {
-        "lazyfree-lazy-eviction": Kind::Bool, "yes", "Free evicted values lazily.";
-        "lazyfree-lazy-expire": Kind::Bool, "yes", "Free expired values lazily.";
-        "lazyfree-lazy-server-del": Kind::Bool, "yes", "Free replaced values lazily.";
-        "lazyfree-lazy-user-del": Kind::Bool, "yes", "Let `DEL` free lazily.";
-        "lazyfree-lazy-user-flush": Kind::Bool, "yes", "Let `FLUSHALL` free lazily.";
+        "lazyfree-lazy-eviction": OptionKind::Bool, "yes", "Free evicted values lazily.";
+        "lazyfree-lazy-expire": OptionKind::Bool, "yes", "Free expired values lazily.";
+        "lazyfree-lazy-server-del": OptionKind::Bool, "yes", "Free replaced values lazily.";
+        "lazyfree-lazy-user-del": OptionKind::Bool, "yes", "Let `DEL` free lazily.";
+        "lazyfree-lazy-user-flush": OptionKind::Bool, "yes", "Let `FLUSHALL` free lazily.";
     }
     Memory, ALWAYS_ADAPTIVE => {
         "active-expire-effort": integer(1, 10), "1",
             "How much work goes into removing expired keys that nobody asks for.";
     }
     Memory, ALLOCATOR => {
-        "activedefrag": Kind::Bool, "no", "Move values to make memory compact.";
+        "activedefrag": OptionKind::Bool, "no", "Move values to make memory compact.";
         "active-defrag-ignore-bytes": memory(1), "100mb", "Fragmentation that defragmentation ignores.";
         "active-defrag-threshold-lower": integer(0, 1000), "10",
             "Fragmentation at which defragmentation starts.", unit("percent");
@@ -590,10 +590,10 @@ inert! {
             "Share of a core for defragmentation at the upper threshold.", unit("percent");
         "active-defrag-max-scan-fields": integer(1, ANY), "1000",
             "Size of a collection from which it is defragmented in steps.", unit("elements");
-        "jemalloc-bg-thread": Kind::Bool, "yes", "Let the allocator return pages from a thread of its own.";
+        "jemalloc-bg-thread": OptionKind::Bool, "yes", "Let the allocator return pages from a thread of its own.";
     }
     Memory, "The table grows in small parts; there is nothing to move later." => {
-        "activerehashing": Kind::Bool, "yes", "Move keys to a grown table while there is nothing else to do.";
+        "activerehashing": OptionKind::Bool, "yes", "Move keys to a grown table while there is nothing else to do.";
     }
     Limits, NO_TRACKING => {
         "tracking-table-max-keys": integer(0, ANY), "1000000",
@@ -609,7 +609,7 @@ inert! {
         "syslog-enabled": choice(&["no"]), "no", "Log to syslog.", restart();
     }
     Observability, "A crash is always logged." => {
-        "crash-log-enabled": Kind::Bool, "yes", "Log the stack at a crash.";
+        "crash-log-enabled": OptionKind::Bool, "yes", "Log the stack at a crash.";
     }
     Observability, "The slow log names slow commands." => {
         "watchdog-period": integer(0, INT), "0", "Log stacks of slow commands.", hidden(), unit("milliseconds");
@@ -627,31 +627,31 @@ inert! {
         "sanitize-dump-payload": choice(&["no", "yes", "clients"]), "yes", "Whether `RESTORE` checks its payload.";
     }
     Compatibility, NO_RDB => {
-        "save": Kind::SavePoints, "", "When Redis writes an RDB file: seconds and changes.";
+        "save": OptionKind::SavePoints, "", "When Redis writes an RDB file: seconds and changes.";
     }
     Compatibility, NO_AOF => {
         // Not kept as a mere value: who asks for durability must not be told `OK`.
         "appendonly": choice(&["no"]), "no", "Whether Redis writes an append-only file.";
         "appendfsync": choice(&["everysec", "always", "no"]), "everysec", "When Redis flushes its append-only file.";
-        "no-appendfsync-on-rewrite": Kind::Bool, "no", "Whether Redis flushes less during a rewrite.";
+        "no-appendfsync-on-rewrite": OptionKind::Bool, "no", "Whether Redis flushes less during a rewrite.";
         "auto-aof-rewrite-percentage": integer(0, INT), "100",
             "Growth at which Redis rewrites its append-only file.", unit("percent");
         "auto-aof-rewrite-min-size": memory(0), "64mb", "Size from which Redis rewrites its append-only file.";
-        "aof-use-rdb-preamble": Kind::Bool, "yes", "Format of Redis's append-only file.";
+        "aof-use-rdb-preamble": OptionKind::Bool, "yes", "Format of Redis's append-only file.";
     }
     Compatibility, NO_RDB => {
         "dbfilename": choice(&["dump.rdb"]), "dump.rdb", "Name of the RDB file.", restart();
-        "rdbcompression": Kind::Bool, "yes", "Compress the RDB file.";
-        "rdb-save-incremental-fsync": Kind::Bool, "yes", "Flush the RDB file while it is written.";
+        "rdbcompression": OptionKind::Bool, "yes", "Compress the RDB file.";
+        "rdb-save-incremental-fsync": OptionKind::Bool, "yes", "Flush the RDB file while it is written.";
         "rdb-key-save-delay": integer(i32::MIN as i64, INT), "0",
             "Pause after each key of an RDB file, for Redis's own tests.", hidden(), unit("microseconds");
         "key-load-delay": integer(i32::MIN as i64, INT), "0",
             "Pause after each key that is loaded, for Redis's own tests.", hidden(), unit("microseconds");
-        "stop-writes-on-bgsave-error": Kind::Bool, "yes", "Refuse writes after an RDB file could not be written.";
+        "stop-writes-on-bgsave-error": OptionKind::Bool, "yes", "Refuse writes after an RDB file could not be written.";
     }
     Compatibility, ALWAYS_ADAPTIVE => {
         "hz": integer(1, 500), "10", "Rate of background work.", unit("per second");
-        "dynamic-hz": Kind::Bool, "yes", "Let the rate of background work follow the number of clients.";
+        "dynamic-hz": OptionKind::Bool, "yes", "Let the rate of background work follow the number of clients.";
     }
     Compatibility, "Every worker reads and writes for its own clients: see `workers`." => {
         "io-threads": integer(1, 1), "1", "Threads that only read and write.", restart();
@@ -664,13 +664,13 @@ inert! {
         "repl-timeout": integer(1, INT), "60", "Silence that ends a replica's link.", unit("seconds");
         "repl-ping-replica-period": integer(1, INT), "10",
             "Time between two signs of life to replicas.", alias("repl-ping-slave-period"), unit("seconds");
-        "repl-diskless-sync": Kind::Bool, "yes", "Send a snapshot without writing it first.";
+        "repl-diskless-sync": OptionKind::Bool, "yes", "Send a snapshot without writing it first.";
         "repl-diskless-sync-delay": integer(0, INT), "5",
             "Time to wait for more replicas before sending a snapshot.", unit("seconds");
-        "replica-serve-stale-data": Kind::Bool, "yes",
+        "replica-serve-stale-data": OptionKind::Bool, "yes",
             "Let a replica without its master answer.", alias("slave-serve-stale-data");
-        "replica-read-only": Kind::Bool, "yes", "Let a replica refuse writes.", alias("slave-read-only");
-        "replica-ignore-maxmemory": Kind::Bool, "yes", "Let only the master evict.", alias("slave-ignore-maxmemory");
+        "replica-read-only": OptionKind::Bool, "yes", "Let a replica refuse writes.", alias("slave-read-only");
+        "replica-ignore-maxmemory": OptionKind::Bool, "yes", "Let only the master evict.", alias("slave-ignore-maxmemory");
         "replica-priority": integer(0, INT), "100", "Order in which replicas are promoted.", alias("slave-priority");
         // As with `appendonly`: it is a promise about acknowledged writes.
         "min-replicas-to-write": integer(0, 0), "0",
@@ -682,8 +682,8 @@ inert! {
         "cluster-enabled": choice(&["no"]), "no", "Redis Cluster mode.", restart();
         "cluster-node-timeout": integer(0, ANY), "15000",
             "Silence after which a node counts as failed.", unit("milliseconds");
-        "cluster-require-full-coverage": Kind::Bool, "yes", "Refuse commands while any slot has no owner.";
-        "cluster-allow-pubsubshard-when-down": Kind::Bool, "yes", "Keep sharded pub/sub while the cluster is down.";
+        "cluster-require-full-coverage": OptionKind::Bool, "yes", "Refuse commands while any slot has no owner.";
+        "cluster-allow-pubsubshard-when-down": OptionKind::Bool, "yes", "Keep sharded pub/sub while the cluster is down.";
     }
     Compatibility, "Chorale has no access control lists yet." => {
         "acl-pubsub-default": choice(&["resetchannels", "allchannels"]), "resetchannels",
@@ -705,7 +705,7 @@ inert! {
         "set-proc-title": choice(&["no"]), "no", "Rename the process.", restart();
     }
     Compatibility, "Chorale does not fork." => {
-        "disable-thp": Kind::Bool, "yes", "Avoid huge pages in a forked child.", restart();
+        "disable-thp": OptionKind::Bool, "yes", "Avoid huge pages in a forked child.", restart();
     }
     Compatibility, "The service manager sets it: `OOMScoreAdjust` in systemd." => {
         "oom-score-adj": choice(&["no"]), "no", "Let the server change how soon the kernel ends it.";

@@ -9,7 +9,7 @@ use crate::peer::PeerAddress;
 
 /// A value that has passed its option's bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum OptionValue {
     /// A whole number, in the option's unit.
     Integer(i64),
     /// A size in bytes.
@@ -26,28 +26,30 @@ pub enum Value {
     OutputLimits(OutputLimits),
 }
 
-impl Value {
+impl OptionValue {
     /// As `CONFIG GET` shows it: sizes in plain bytes. Reading it back gives this value again.
     pub fn render(&self) -> String {
         match self {
-            Value::Integer(number) => number.to_string(),
-            Value::Memory(bytes) => bytes.to_string(),
-            Value::Percent(percent) => format!("{percent}%"),
-            Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
-            Value::Word(word) => (*word).into(),
-            Value::Text(text) => text.clone(),
-            Value::OutputLimits(limits) => limits.render(),
+            OptionValue::Integer(number) => number.to_string(),
+            OptionValue::Memory(bytes) => bytes.to_string(),
+            OptionValue::Percent(percent) => format!("{percent}%"),
+            OptionValue::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
+            OptionValue::Word(word) => (*word).into(),
+            OptionValue::Text(text) => text.clone(),
+            OptionValue::OutputLimits(limits) => limits.render(),
         }
     }
 
     /// As documentation shows it: sizes with a unit.
     pub fn render_for_people(&self) -> String {
         match self {
-            Value::Memory(bytes) => human_bytes(*bytes),
-            Value::OutputLimits(limits) => limits.render_for_people(),
-            Value::Integer(_) | Value::Percent(_) | Value::Bool(_) | Value::Word(_) | Value::Text(_) => {
-                self.render()
-            }
+            OptionValue::Memory(bytes) => human_bytes(*bytes),
+            OptionValue::OutputLimits(limits) => limits.render_for_people(),
+            OptionValue::Integer(_)
+            | OptionValue::Percent(_)
+            | OptionValue::Bool(_)
+            | OptionValue::Word(_)
+            | OptionValue::Text(_) => self.render(),
         }
     }
 
@@ -63,16 +65,16 @@ impl Value {
 
 /// Types that fields of [`Fields`](crate::Fields) have.
 pub(crate) trait FromValue: Sized {
-    fn from_value(value: &Value) -> Option<Self>;
+    fn from_value(value: &OptionValue) -> Option<Self>;
 }
 
 macro_rules! from_number {
     ($($number:ty),+) => {$(
         impl FromValue for $number {
-            fn from_value(value: &Value) -> Option<Self> {
+            fn from_value(value: &OptionValue) -> Option<Self> {
                 match value {
-                    Value::Integer(number) => (*number).try_into().ok(),
-                    Value::Memory(bytes) => (*bytes).try_into().ok(),
+                    OptionValue::Integer(number) => (*number).try_into().ok(),
+                    OptionValue::Memory(bytes) => (*bytes).try_into().ok(),
                     _ => None,
                 }
             }
@@ -84,9 +86,9 @@ from_number!(u16, u32, u64, i32, i64);
 macro_rules! from_word {
     ($($choice:ty),+) => {$(
         impl FromValue for $choice {
-            fn from_value(value: &Value) -> Option<Self> {
+            fn from_value(value: &OptionValue) -> Option<Self> {
                 match value {
-                    Value::Word(word) => <$choice>::of_word(word),
+                    OptionValue::Word(word) => <$choice>::of_word(word),
                     _ => None,
                 }
             }
@@ -102,63 +104,63 @@ from_word!(
 );
 
 impl FromValue for bool {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &OptionValue) -> Option<Self> {
         match value {
-            Value::Bool(yes) => Some(*yes),
+            OptionValue::Bool(yes) => Some(*yes),
             _ => None,
         }
     }
 }
 
 impl FromValue for String {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &OptionValue) -> Option<Self> {
         match value {
-            Value::Text(text) => Some(text.clone()),
+            OptionValue::Text(text) => Some(text.clone()),
             _ => None,
         }
     }
 }
 
 impl FromValue for Vec<f64> {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &OptionValue) -> Option<Self> {
         match value {
-            Value::Text(text) => text.split_whitespace().map(|word| word.parse().ok()).collect(),
+            OptionValue::Text(text) => text.split_whitespace().map(|word| word.parse().ok()).collect(),
             _ => None,
         }
     }
 }
 
 impl FromValue for Vec<BindAddress> {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &OptionValue) -> Option<Self> {
         match value {
-            Value::Text(text) => BindAddress::parse_list(text),
+            OptionValue::Text(text) => BindAddress::parse_list(text),
             _ => None,
         }
     }
 }
 
 impl FromValue for Vec<PeerAddress> {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &OptionValue) -> Option<Self> {
         match value {
-            Value::Text(text) => PeerAddress::parse_list(text),
+            OptionValue::Text(text) => PeerAddress::parse_list(text),
             _ => None,
         }
     }
 }
 
 impl FromValue for Advertised {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &OptionValue) -> Option<Self> {
         match value {
-            Value::Text(text) => Advertised::parse(text),
+            OptionValue::Text(text) => Advertised::parse(text),
             _ => None,
         }
     }
 }
 
 impl FromValue for OutputLimits {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &OptionValue) -> Option<Self> {
         match value {
-            Value::OutputLimits(limits) => Some(*limits),
+            OptionValue::OutputLimits(limits) => Some(*limits),
             _ => None,
         }
     }
@@ -166,10 +168,10 @@ impl FromValue for OutputLimits {
 
 /// Empty text and 0 stand for "none" where the field is optional.
 impl<T: FromValue> FromValue for Option<T> {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &OptionValue) -> Option<Self> {
         match value {
-            Value::Integer(0) => Some(None),
-            Value::Text(text) if text.is_empty() => Some(None),
+            OptionValue::Integer(0) => Some(None),
+            OptionValue::Text(text) if text.is_empty() => Some(None),
             _ => T::from_value(value).map(Some),
         }
     }

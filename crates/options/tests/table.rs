@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use options::{
-    Effect, Kind, PARAMETERS, Parameter, Place, SetError, Settings, Sources, load, reference, rewrite,
+    OptionEffect, OptionKind, PARAMETERS, Parameter, Place, SetError, Settings, Sources, load, reference,
+    rewrite,
 };
 
 #[test]
@@ -49,10 +50,10 @@ fn every_option_is_documented_in_whole_sentences() {
             row.doc
         );
         assert!(!row.doc.contains("  "), "{}: stray spaces", row.name);
-        if let Effect::None(why) = row.effect {
+        if let OptionEffect::None(why) = row.effect {
             assert!(why.ends_with('.'), "{}: {why:?}", row.name);
         }
-        if let Kind::Choice { words } = row.kind {
+        if let OptionKind::Choice { words } = row.kind {
             assert!(!words.is_empty(), "{}", row.name);
         }
     }
@@ -70,7 +71,7 @@ fn the_reference_page_names_every_option_and_says_which_have_no_effect() {
         assert!(entry.contains(row.doc));
         assert_eq!(
             entry.contains("**No effect in Chorale.**"),
-            row.effect != Effect::Works,
+            row.effect != OptionEffect::Works,
             "{}",
             row.name
         );

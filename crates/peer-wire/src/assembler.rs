@@ -14,26 +14,26 @@ pub const LENGTH_BYTES: usize = 8;
 
 /// A whole body.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Body<'a> {
+pub enum FrameBody<'a> {
     /// One frame's: it lies in the caller's buffer.
     Borrowed(&'a [u8]),
     /// Several frames': parts of it can be kept without a copy.
     Owned(Bytes),
 }
 
-impl Body<'_> {
+impl FrameBody<'_> {
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Body::Borrowed(bytes) => bytes,
-            Body::Owned(bytes) => bytes,
+            FrameBody::Borrowed(bytes) => bytes,
+            FrameBody::Owned(bytes) => bytes,
         }
     }
 
     pub(crate) fn reader(&self) -> Reader<'_> {
         match self {
-            Body::Borrowed(bytes) => Reader::new(bytes),
-            Body::Owned(bytes) => Reader::sharing(bytes),
+            FrameBody::Borrowed(bytes) => Reader::new(bytes),
+            FrameBody::Owned(bytes) => Reader::sharing(bytes),
         }
     }
 }
@@ -44,7 +44,7 @@ pub struct Packet<'a> {
     /// The frames' kind.
     pub kind: u8,
     /// The message.
-    pub body: Body<'a>,
+    pub body: FrameBody<'a>,
 }
 
 /// A bulk frame that does not go on where the one before ended, or a message that is too long.
@@ -112,7 +112,7 @@ impl Assembler {
             &mut self.bulk
         };
         if !frame.is_large && (!frame.is_bulk || (lane.is_none() && !frame.has_more)) {
-            let body = Body::Borrowed(frame.body);
+            let body = FrameBody::Borrowed(frame.body);
             return Ok(Some(Packet { kind, body }));
         }
         let (mut open, body) = match lane.take() {
@@ -141,7 +141,7 @@ impl Assembler {
             *lane = Some(open);
             return Ok(None);
         }
-        let body = Body::Owned(Bytes::from(open.gathered));
+        let body = FrameBody::Owned(Bytes::from(open.gathered));
         Ok(Some(Packet { kind, body }))
     }
 
@@ -211,12 +211,12 @@ mod tests {
             ..bulk(8, false, b"small")
         };
         let packet = assembler.push(small).unwrap().unwrap();
-        assert_eq!((packet.kind, packet.body), (8, Body::Borrowed(b"small")));
+        assert_eq!((packet.kind, packet.body), (8, FrameBody::Borrowed(b"small")));
         assert_eq!(assembler.held_bytes(), 2);
         let packet = assembler.push(bulk(7, false, b"c")).unwrap().unwrap();
         assert_eq!(
             (packet.kind, packet.body),
-            (7, Body::Owned(Bytes::from_static(b"abc")))
+            (7, FrameBody::Owned(Bytes::from_static(b"abc")))
         );
         assert_eq!(assembler.held_bytes(), 0);
     }
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_bulk_message_of_one_frame_is_not_copied() {
         let packet = Assembler::new().push(bulk(7, false, b"abc")).unwrap().unwrap();
-        assert_eq!(packet.body, Body::Borrowed(b"abc"));
+        assert_eq!(packet.body, FrameBody::Borrowed(b"abc"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use keyspace::fields::{read_gateway, write_gateway};
 
 /// Operations of one gateway for one group.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Batch {
+pub struct BatchRequest {
     /// The group.
     pub group: GroupId,
     /// Whose batch it is.
@@ -22,14 +22,14 @@ pub struct Batch {
     pub batch: replica::Batch,
 }
 
-impl Batch {
+impl BatchRequest {
     /// At least as many bytes as the body has.
     pub(crate) fn weight(&self) -> usize {
         64 + self.batch.byte_len()
     }
 
     pub(crate) fn encode(&self, out: &mut impl Writer) {
-        let Batch {
+        let BatchRequest {
             group,
             gateway,
             batch,
@@ -46,9 +46,9 @@ impl Batch {
         out.shared(&batch.writes);
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Batch, DecodeError> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<BatchRequest, DecodeError> {
         let (group, generation) = (GroupId::new(reader.u16()?), reader.u64()?);
-        Ok(Batch {
+        Ok(BatchRequest {
             group,
             gateway: read_gateway(reader)?,
             batch: replica::Batch {

@@ -81,15 +81,15 @@ impl std::error::Error for FrameError {}
 
 /// Finds frames in bytes that come in pieces. It holds none: the caller keeps what was not taken and adds to it.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct FrameDecoder {
     offset: u64,
     body_bytes_max: usize,
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// For a link on which bodies have at most `body_bytes_max` bytes until [`Decoder::widen`].
-    pub fn new(body_bytes_max: usize) -> Decoder {
-        Decoder {
+    pub fn new(body_bytes_max: usize) -> FrameDecoder {
+        FrameDecoder {
             offset: 0,
             body_bytes_max: body_bytes_max.min(BODY_BYTES_MAX),
         }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn next<'a>(mut bytes: &'a [u8]) -> Result<Option<Frame<'a>>, FrameError> {
-        Decoder::new(BODY_BYTES_MAX).next(&mut bytes)
+        FrameDecoder::new(BODY_BYTES_MAX).next(&mut bytes)
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
         let second = bytes.len();
         bytes.extend(framed(b"two"));
         bytes[second + HEAD_BYTES] ^= 1;
-        let (mut input, mut decoder) = (&bytes[..], Decoder::new(BODY_BYTES_MAX));
+        let (mut input, mut decoder) = (&bytes[..], FrameDecoder::new(BODY_BYTES_MAX));
         assert_eq!(decoder.next(&mut input).unwrap().unwrap().body, b"one");
         let error = decoder.next(&mut input).unwrap_err();
         assert_eq!((error.offset, error.what), (second as u64, "the checksum"));
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_frame_is_as_long_as_allowed_and_no_longer() {
         let frame = framed(&[7; 100]);
-        let mut decoder = Decoder::new(99);
+        let mut decoder = FrameDecoder::new(99);
         let error = decoder.next(&mut &frame[..]).unwrap_err();
         assert_eq!((error.what, error.expected, error.found), ("the length", 99, 100));
         decoder.widen();
@@ -323,7 +323,7 @@ mod tests {
             let start = out.len();
             append(&mut out, 9, false, |out| out.extend_from_slice(&body));
             let (mut input, mut found) = (&out[start..], Vec::new());
-            let mut decoder = Decoder::new(BODY_BYTES_MAX);
+            let mut decoder = FrameDecoder::new(BODY_BYTES_MAX);
             while !input.is_empty() {
                 let (length, before) = (first_length(input).unwrap(), input.len());
                 let frame = decoder.next(&mut input).unwrap().unwrap();

@@ -43,7 +43,7 @@ mod refusal;
 mod secret;
 
 pub use introduction::{Introduction, Versions, Who};
-pub use refusal::Refusal;
+pub use refusal::HelloRefusal;
 pub use secret::{Nonce, Secret};
 
 use crate::frame::{self, Frame};
@@ -80,11 +80,11 @@ pub struct Peer {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotIntroduced {
     /// This node does not want the peer. The peer was told, unless it spoke the last word.
-    Refused(Refusal),
+    Refused(HelloRefusal),
     /// The peer does not want this node.
     RefusedByPeer {
         /// Why.
-        refusal: Refusal,
+        refusal: HelloRefusal,
         /// Whether it proved that it knows the secret: only then is what it says more than a rumour.
         is_proven: bool,
     },
@@ -191,9 +191,9 @@ impl Caller {
             Err(refusal) => return Err(refuse(refusal, out)),
         };
         let refusal = match (peer.who.node(), self.expected) {
-            (None, _) => Some(Refusal::NoCluster),
+            (None, _) => Some(HelloRefusal::NoCluster),
             (Some(found), Some(expected)) if found != expected => {
-                Some(Refusal::WrongNode { expected, found })
+                Some(HelloRefusal::WrongNode { expected, found })
             }
             (Some(_), _) => None,
         };
@@ -216,12 +216,12 @@ impl Caller {
         let mac: [u8; MAC_BYTES] = reader.array()?;
         let said = &verdict[MAC_BYTES..];
         if !Mac::of(&self.secret, Side::Answerer, &self.hello, challenge, said).is(&mac) {
-            return Err(NotIntroduced::Refused(Refusal::Unproven));
+            return Err(NotIntroduced::Refused(HelloRefusal::Unproven));
         }
         if reader.bool()? {
             return Ok(());
         }
-        let refusal = Refusal::decode(reader)?;
+        let refusal = HelloRefusal::decode(reader)?;
         let is_proven = true;
         Err(NotIntroduced::RefusedByPeer { refusal, is_proven })
     }
@@ -326,7 +326,7 @@ impl Answerer {
             challenge,
         } = &challenged;
         if !Mac::of(&self.secret, Side::Caller, hello, challenge, &[]).is(&mac) {
-            return Err(refuse(Refusal::Unproven, out));
+            return Err(refuse(HelloRefusal::Unproven, out));
         }
         let peer = *peer;
         self.state = AnswererState::Judging(challenged);
@@ -340,7 +340,7 @@ impl Answerer {
     ///
     /// # Panics
     /// If [`Answerer::on_frame`] did not give a peer just before.
-    pub fn decide(self, refusal: Option<Refusal>, out: &mut Vec<u8>) -> Result<(), NotIntroduced> {
+    pub fn decide(self, refusal: Option<HelloRefusal>, out: &mut Vec<u8>) -> Result<(), NotIntroduced> {
         let AnswererState::Judging(challenged) = self.state else {
             panic!("only a peer that proved who it is can be let in");
         };
@@ -362,10 +362,10 @@ impl Answerer {
 
 /// What both sides look at in the other's introduction, in this order: its magic, whether there is a version that both
 /// speak, whether it is of the same cluster, and whether it is somebody else.
-fn agree(own: &Introduction, reader: &mut Reader<'_>) -> Result<Result<Peer, Refusal>, DecodeError> {
+fn agree(own: &Introduction, reader: &mut Reader<'_>) -> Result<Result<Peer, HelloRefusal>, DecodeError> {
     let versions = Introduction::decode_versions(reader)?;
     let Some(version) = versions.newest_common(own.versions) else {
-        return Ok(Err(Refusal::Versions {
+        return Ok(Err(HelloRefusal::Versions {
             refused: versions,
             refuser: own.versions,
         }));
@@ -374,10 +374,10 @@ fn agree(own: &Introduction, reader: &mut Reader<'_>) -> Result<Result<Peer, Ref
     if let (Some(own), Some(theirs)) = (own.who.cluster(), theirs.who.cluster())
         && own != theirs
     {
-        return Ok(Err(Refusal::OtherCluster));
+        return Ok(Err(HelloRefusal::OtherCluster));
     }
     if own.who.node().is_some() && own.who.node() == theirs.who.node() {
-        return Ok(Err(Refusal::Itself));
+        return Ok(Err(HelloRefusal::Itself));
     }
     Ok(Ok(Peer {
         who: theirs.who,
@@ -388,7 +388,7 @@ fn agree(own: &Introduction, reader: &mut Reader<'_>) -> Result<Result<Peer, Ref
     }))
 }
 
-fn refuse(refusal: Refusal, out: &mut Vec<u8>) -> NotIntroduced {
+fn refuse(refusal: HelloRefusal, out: &mut Vec<u8>) -> NotIntroduced {
     let mut body = Vec::new();
     refusal.encode(&mut body);
     say(out, REFUSAL, &[&body]);
@@ -396,7 +396,7 @@ fn refuse(refusal: Refusal, out: &mut Vec<u8>) -> NotIntroduced {
 }
 
 fn on_refusal(reader: &mut Reader<'_>) -> NotIntroduced {
-    match Refusal::decode(reader) {
+    match HelloRefusal::decode(reader) {
         Ok(refusal) => NotIntroduced::RefusedByPeer {
             refusal,
             is_proven: false,

@@ -23,22 +23,22 @@
 
 use crate::answers;
 use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
-use crate::batch::Batch;
+use crate::batch::BatchRequest;
 use crate::frame;
 use crate::join::{Join, JoinAnswer};
 use crate::leave::Leave;
 use crate::map::Map;
 use crate::notify::Notify;
 use crate::publish::Publish;
-use crate::question::{Answer, Question};
+use crate::question::{PeerAnswer, Question};
 use crate::raft::Raft;
-use crate::scrub::{self, Scrub};
+use crate::scrub::{self, ScrubHash};
 use crate::transfer::{TransferAnswer, TransferChunk};
 use crate::wait::{Await, Filled};
 use crate::wall_clock;
 use bytes::Bytes;
 use codec::{DecodeError, Pieces, Reader, Writer};
-use consensus::{Beat, BeatAnswer, Body};
+use consensus::{Beat, BeatAnswer, MessageBody};
 use ids::{GroupId, UnixMillis};
 use replica::{BatchOutcome, BatchResponse};
 use std::fmt;
@@ -63,7 +63,7 @@ pub enum PeerMessage {
     /// Its answer.
     HeartbeatAnswer(BeatAnswer),
     /// From a gateway to a group's leader.
-    Batch(Batch),
+    Batch(BatchRequest),
     /// Its answer.
     Answers(BatchResponse),
     /// The state of a group, piece by piece, from its leader to a learner.
@@ -75,7 +75,7 @@ pub enum PeerMessage {
     /// To the meta group's leader, in the format of `control`.
     MetaRequest(Question),
     /// Its answer.
-    MetaAnswer(Answer),
+    MetaAnswer(PeerAnswer),
     /// A message to a channel.
     Publish(Publish),
     /// What happened to a key.
@@ -83,7 +83,7 @@ pub enum PeerMessage {
     /// What every node is asked for one command (`CLIENT LIST`, `CONFIG SET`, `KEYS`).
     Fanout(Question),
     /// Its answer.
-    FanoutAnswer(Answer),
+    FanoutAnswer(PeerAnswer),
     /// From a node that is no member yet.
     Join(Join),
     /// Its answer.
@@ -97,7 +97,7 @@ pub enum PeerMessage {
     /// What the sender's wall clock shows.
     WallClock(UnixMillis),
     /// From one replica of a group to another: the hash of a slice of its state.
-    Scrub(Scrub),
+    Scrub(ScrubHash),
 }
 
 /// Messages of one link that stay in order.
@@ -118,7 +118,7 @@ pub enum Flow {
 /// What a frame's body is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// [`PeerMessage::Raft`]
     Raft = 16,
     /// [`PeerMessage::Heartbeat`]
@@ -163,36 +163,36 @@ pub enum Kind {
     Scrub = 36,
 }
 
-impl Kind {
+impl FrameKind {
     /// All of them.
-    pub const ALL: &[Kind] = &[
-        Kind::Raft,
-        Kind::Heartbeat,
-        Kind::HeartbeatAnswer,
-        Kind::Batch,
-        Kind::Answers,
-        Kind::TransferChunk,
-        Kind::TransferAnswer,
-        Kind::Map,
-        Kind::MetaRequest,
-        Kind::MetaAnswer,
-        Kind::Publish,
-        Kind::Notify,
-        Kind::Fanout,
-        Kind::FanoutAnswer,
-        Kind::Join,
-        Kind::JoinAnswer,
-        Kind::Leave,
-        Kind::Await,
-        Kind::Filled,
-        Kind::WallClock,
-        Kind::Scrub,
+    pub const ALL: &[FrameKind] = &[
+        FrameKind::Raft,
+        FrameKind::Heartbeat,
+        FrameKind::HeartbeatAnswer,
+        FrameKind::Batch,
+        FrameKind::Answers,
+        FrameKind::TransferChunk,
+        FrameKind::TransferAnswer,
+        FrameKind::Map,
+        FrameKind::MetaRequest,
+        FrameKind::MetaAnswer,
+        FrameKind::Publish,
+        FrameKind::Notify,
+        FrameKind::Fanout,
+        FrameKind::FanoutAnswer,
+        FrameKind::Join,
+        FrameKind::JoinAnswer,
+        FrameKind::Leave,
+        FrameKind::Await,
+        FrameKind::Filled,
+        FrameKind::WallClock,
+        FrameKind::Scrub,
     ];
 
     /// The kind with this number.
-    pub fn of_number(number: u8) -> Option<Kind> {
-        let at = usize::from(number).checked_sub(Kind::ALL[0] as usize)?;
-        Kind::ALL.get(at).copied()
+    pub fn of_number(number: u8) -> Option<FrameKind> {
+        let at = usize::from(number).checked_sub(FrameKind::ALL[0] as usize)?;
+        FrameKind::ALL.get(at).copied()
     }
 }
 
@@ -217,29 +217,29 @@ impl std::error::Error for TooLong {}
 
 impl PeerMessage {
     /// Which of the messages it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FrameKind {
         match self {
-            PeerMessage::Raft(_) => Kind::Raft,
-            PeerMessage::Heartbeat(_) => Kind::Heartbeat,
-            PeerMessage::HeartbeatAnswer(_) => Kind::HeartbeatAnswer,
-            PeerMessage::Batch(_) => Kind::Batch,
-            PeerMessage::Answers(_) => Kind::Answers,
-            PeerMessage::TransferChunk(_) => Kind::TransferChunk,
-            PeerMessage::TransferAnswer(_) => Kind::TransferAnswer,
-            PeerMessage::Map(_) => Kind::Map,
-            PeerMessage::MetaRequest(_) => Kind::MetaRequest,
-            PeerMessage::MetaAnswer(_) => Kind::MetaAnswer,
-            PeerMessage::Publish(_) => Kind::Publish,
-            PeerMessage::Notify(_) => Kind::Notify,
-            PeerMessage::Fanout(_) => Kind::Fanout,
-            PeerMessage::FanoutAnswer(_) => Kind::FanoutAnswer,
-            PeerMessage::Join(_) => Kind::Join,
-            PeerMessage::JoinAnswer(_) => Kind::JoinAnswer,
-            PeerMessage::Leave(_) => Kind::Leave,
-            PeerMessage::Await(_) => Kind::Await,
-            PeerMessage::Filled(_) => Kind::Filled,
-            PeerMessage::WallClock(_) => Kind::WallClock,
-            PeerMessage::Scrub(_) => Kind::Scrub,
+            PeerMessage::Raft(_) => FrameKind::Raft,
+            PeerMessage::Heartbeat(_) => FrameKind::Heartbeat,
+            PeerMessage::HeartbeatAnswer(_) => FrameKind::HeartbeatAnswer,
+            PeerMessage::Batch(_) => FrameKind::Batch,
+            PeerMessage::Answers(_) => FrameKind::Answers,
+            PeerMessage::TransferChunk(_) => FrameKind::TransferChunk,
+            PeerMessage::TransferAnswer(_) => FrameKind::TransferAnswer,
+            PeerMessage::Map(_) => FrameKind::Map,
+            PeerMessage::MetaRequest(_) => FrameKind::MetaRequest,
+            PeerMessage::MetaAnswer(_) => FrameKind::MetaAnswer,
+            PeerMessage::Publish(_) => FrameKind::Publish,
+            PeerMessage::Notify(_) => FrameKind::Notify,
+            PeerMessage::Fanout(_) => FrameKind::Fanout,
+            PeerMessage::FanoutAnswer(_) => FrameKind::FanoutAnswer,
+            PeerMessage::Join(_) => FrameKind::Join,
+            PeerMessage::JoinAnswer(_) => FrameKind::JoinAnswer,
+            PeerMessage::Leave(_) => FrameKind::Leave,
+            PeerMessage::Await(_) => FrameKind::Await,
+            PeerMessage::Filled(_) => FrameKind::Filled,
+            PeerMessage::WallClock(_) => FrameKind::WallClock,
+            PeerMessage::Scrub(_) => FrameKind::Scrub,
         }
     }
 
@@ -285,7 +285,7 @@ impl PeerMessage {
     pub fn flow(&self) -> Option<Flow> {
         match self {
             PeerMessage::Raft(raft) => {
-                matches!(raft.message.body, Body::Append { .. }).then_some(Flow::Appends(raft.group))
+                matches!(raft.message.body, MessageBody::Append { .. }).then_some(Flow::Appends(raft.group))
             }
             PeerMessage::Batch(batch) => Some(Flow::Batches(batch.group)),
             PeerMessage::TransferChunk(chunk) => Some(Flow::Chunks(chunk.group)),
@@ -386,7 +386,7 @@ impl PeerMessage {
     /// The peer says what no node of an agreed version says: the link is to be dropped.
     pub fn decode(packet: &Packet<'_>) -> Result<PeerMessage, DecodeError> {
         let mut reader = packet.body.reader();
-        let Some(kind) = Kind::of_number(packet.kind) else {
+        let Some(kind) = FrameKind::of_number(packet.kind) else {
             return Err(reader.error("a kind of message that this version knows"));
         };
         let message = PeerMessage::decode_body(kind, &mut reader)?;
@@ -394,29 +394,29 @@ impl PeerMessage {
         Ok(message)
     }
 
-    fn decode_body(kind: Kind, reader: &mut Reader<'_>) -> Result<PeerMessage, DecodeError> {
+    fn decode_body(kind: FrameKind, reader: &mut Reader<'_>) -> Result<PeerMessage, DecodeError> {
         Ok(match kind {
-            Kind::Raft => PeerMessage::Raft(Raft::decode(reader)?),
-            Kind::Heartbeat => PeerMessage::Heartbeat(Beat::decode(reader)?),
-            Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(BeatAnswer::decode(reader)?),
-            Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
-            Kind::Answers => PeerMessage::Answers(answers::decode(reader)?),
-            Kind::TransferChunk => PeerMessage::TransferChunk(TransferChunk::decode(reader)?),
-            Kind::TransferAnswer => PeerMessage::TransferAnswer(TransferAnswer::decode(reader)?),
-            Kind::Map => PeerMessage::Map(Map::decode(reader)?),
-            Kind::MetaRequest => PeerMessage::MetaRequest(Question::decode(reader)?),
-            Kind::MetaAnswer => PeerMessage::MetaAnswer(Answer::decode(reader)?),
-            Kind::Publish => PeerMessage::Publish(Publish::decode(reader)?),
-            Kind::Notify => PeerMessage::Notify(Notify::decode(reader)?),
-            Kind::Fanout => PeerMessage::Fanout(Question::decode(reader)?),
-            Kind::FanoutAnswer => PeerMessage::FanoutAnswer(Answer::decode(reader)?),
-            Kind::Join => PeerMessage::Join(Join::decode(reader)),
-            Kind::JoinAnswer => PeerMessage::JoinAnswer(JoinAnswer::decode(reader)?),
-            Kind::Leave => PeerMessage::Leave(Leave::decode(reader)?),
-            Kind::Await => PeerMessage::Await(Await::decode(reader)?),
-            Kind::Filled => PeerMessage::Filled(Filled::decode(reader)?),
-            Kind::WallClock => PeerMessage::WallClock(wall_clock::decode(reader)?),
-            Kind::Scrub => PeerMessage::Scrub(Scrub::decode(reader)?),
+            FrameKind::Raft => PeerMessage::Raft(Raft::decode(reader)?),
+            FrameKind::Heartbeat => PeerMessage::Heartbeat(Beat::decode(reader)?),
+            FrameKind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(BeatAnswer::decode(reader)?),
+            FrameKind::Batch => PeerMessage::Batch(BatchRequest::decode(reader)?),
+            FrameKind::Answers => PeerMessage::Answers(answers::decode(reader)?),
+            FrameKind::TransferChunk => PeerMessage::TransferChunk(TransferChunk::decode(reader)?),
+            FrameKind::TransferAnswer => PeerMessage::TransferAnswer(TransferAnswer::decode(reader)?),
+            FrameKind::Map => PeerMessage::Map(Map::decode(reader)?),
+            FrameKind::MetaRequest => PeerMessage::MetaRequest(Question::decode(reader)?),
+            FrameKind::MetaAnswer => PeerMessage::MetaAnswer(PeerAnswer::decode(reader)?),
+            FrameKind::Publish => PeerMessage::Publish(Publish::decode(reader)?),
+            FrameKind::Notify => PeerMessage::Notify(Notify::decode(reader)?),
+            FrameKind::Fanout => PeerMessage::Fanout(Question::decode(reader)?),
+            FrameKind::FanoutAnswer => PeerMessage::FanoutAnswer(PeerAnswer::decode(reader)?),
+            FrameKind::Join => PeerMessage::Join(Join::decode(reader)),
+            FrameKind::JoinAnswer => PeerMessage::JoinAnswer(JoinAnswer::decode(reader)?),
+            FrameKind::Leave => PeerMessage::Leave(Leave::decode(reader)?),
+            FrameKind::Await => PeerMessage::Await(Await::decode(reader)?),
+            FrameKind::Filled => PeerMessage::Filled(Filled::decode(reader)?),
+            FrameKind::WallClock => PeerMessage::WallClock(wall_clock::decode(reader)?),
+            FrameKind::Scrub => PeerMessage::Scrub(ScrubHash::decode(reader)?),
         })
     }
 }

@@ -18,7 +18,7 @@ pub struct Question {
 
 /// What is answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct PeerAnswer {
     /// The question's number.
     pub id: u64,
     /// What is answered.
@@ -44,7 +44,7 @@ impl Question {
     }
 }
 
-impl Answer {
+impl PeerAnswer {
     /// At least as many bytes as the body has.
     pub(crate) fn weight(&self) -> usize {
         8 + self.bytes.len()
@@ -55,8 +55,8 @@ impl Answer {
         out.shared(&self.bytes);
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Answer, DecodeError> {
-        Ok(Answer {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<PeerAnswer, DecodeError> {
+        Ok(PeerAnswer {
             id: reader.u64()?,
             bytes: reader.shared_remainder(),
         })

@@ -5,7 +5,7 @@
 //! ```
 
 use codec::{DecodeError, Reader, Writer};
-use consensus::Message;
+use consensus::RaftMessage;
 use ids::GroupId;
 
 /// One message of the Raft protocol.
@@ -14,7 +14,7 @@ pub struct Raft {
     /// The group. Whether there is one of that number is for the receiver to say.
     pub group: GroupId,
     /// What one replica says to another.
-    pub message: Message,
+    pub message: RaftMessage,
 }
 
 impl Raft {
@@ -31,7 +31,7 @@ impl Raft {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Raft, DecodeError> {
         Ok(Raft {
             group: GroupId::new(reader.u16()?),
-            message: Message::decode(reader)?,
+            message: RaftMessage::decode(reader)?,
         })
     }
 }

@@ -13,7 +13,7 @@ pub(crate) const WEIGHT: usize = 43;
 
 /// One hash of a slice of the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Scrub {
+pub struct ScrubHash {
     /// The group.
     pub group: GroupId,
     /// How many times it had begun anew.
@@ -28,7 +28,7 @@ pub struct Scrub {
     pub scrubbed: Scrubbed,
 }
 
-impl Scrub {
+impl ScrubHash {
     pub(crate) fn encode(&self, out: &mut impl Writer) {
         out.u16(self.group.number());
         out.u64s(&[self.generation, self.from.0, self.to.0]);
@@ -36,8 +36,8 @@ impl Scrub {
         out.u64s(&[self.scrubbed.at.0, self.scrubbed.hash]);
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Scrub, DecodeError> {
-        Ok(Scrub {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<ScrubHash, DecodeError> {
+        Ok(ScrubHash {
             group: GroupId::new(reader.u16()?),
             generation: reader.u64()?,
             from: Incarnation(reader.u64()?),

@@ -33,7 +33,7 @@ use command::{Command, Cost};
 use ids::{Db, Slot};
 use keyspace::{BlockCommand, Effect, QueryTxn, Returned, Terms, Told};
 use keyspace::{Read, SeenObject, WAITING_MAX};
-use resp::Writer;
+use resp::ReplyWriter;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use txn::{Locks, Mode, Priority, Refusal, TxnId, Vote, VoteRecord};
@@ -51,7 +51,7 @@ enum Asker {
 }
 
 /// What only waits: who asked looks for himself when it has its turn.
-const LOOK: keyspace::Operation<'_> = keyspace::Operation::Block {
+const LOOK: keyspace::EntryOperation<'_> = keyspace::EntryOperation::Block {
     conditions: Vec::new(),
     commands: Vec::new(),
 };
@@ -88,7 +88,7 @@ impl Alone {
             // Who waits for a key to be filled is its gateway's to know.
             Request::Execute { reply_to, operation } | Request::Wait { reply_to, operation } => {
                 let BlockCommand { db, protocol, args } = operation.as_state();
-                let command = keyspace::Operation::Command { db, protocol, args };
+                let command = keyspace::EntryOperation::Command { db, protocol, args };
                 self.ask(state, Asker::Execute(reply_to), command, Terms::default(), out);
             }
             Request::EndWait { .. } => {}
@@ -108,7 +108,7 @@ impl Alone {
             } => {
                 // Whatever it takes: values that are lent to somebody else could come back without the result.
                 let commands = operations.iter().map(Operation::as_state).collect();
-                let once = keyspace::Operation::Once { request, commands };
+                let once = keyspace::EntryOperation::Once { request, commands };
                 self.ask(state, Asker::Block(reply_to), once, Terms::default(), out);
             }
             Request::Watch { reply_to, keys } => {
@@ -166,7 +166,7 @@ impl Alone {
                 participants,
                 worker,
             } => {
-                let query_txn = keyspace::Operation::QueryTxn(QueryTxn { txn, participants });
+                let query_txn = keyspace::EntryOperation::QueryTxn(QueryTxn { txn, participants });
                 let told = state
                     .keyspace
                     .ask(0, query_txn, Terms::default(), &mut state.local);
@@ -178,14 +178,14 @@ impl Alone {
                     worker,
                 });
             }
-            Request::Wound { txn } => apply_quietly(state, keyspace::Operation::Withdraw { txn }),
+            Request::Wound { txn } => apply_quietly(state, keyspace::EntryOperation::Withdraw { txn }),
             Request::Forget { txn, low } => {
                 let forget = keyspace::Forget {
                     coordinator: txn.coordinator(),
                     low,
                     over: vec![(txn.seq, txn.attempt)],
                 };
-                apply_quietly(state, keyspace::Operation::Forget(forget));
+                apply_quietly(state, keyspace::EntryOperation::Forget(forget));
             }
             Request::CheckOut { txn, keys } => self.on_check_out(state, txn, &keys, out),
             Request::CheckIn {
@@ -210,7 +210,7 @@ impl Alone {
         &mut self,
         state: &mut GroupState,
         asker: Asker,
-        operation: keyspace::Operation<'_>,
+        operation: keyspace::EntryOperation<'_>,
         terms: Terms,
         out: &mut Vec<Output>,
     ) {
@@ -222,7 +222,7 @@ impl Alone {
     fn put(
         &mut self,
         state: &mut GroupState,
-        operation: keyspace::Operation<'_>,
+        operation: keyspace::EntryOperation<'_>,
         terms: Terms,
     ) -> Option<Told> {
         if !self.short.is_empty() {
@@ -387,7 +387,7 @@ impl Alone {
         if self.is_too_large(state, operations, steps(state, operations)) {
             return out.push(Output::TooLarge { reply_to });
         }
-        let block = keyspace::Operation::Block {
+        let block = keyspace::EntryOperation::Block {
             conditions: as_conditions(conditions),
             commands: operations.iter().map(Operation::as_state).collect(),
         };
@@ -446,7 +446,7 @@ impl Alone {
         let resolve = keyspace::Resolve {
             decisions: vec![(txn, is_committed)],
         };
-        let resolve = keyspace::Operation::Resolve(resolve);
+        let resolve = keyspace::EntryOperation::Resolve(resolve);
         let told = state.keyspace.ask(0, resolve, Terms::default(), &mut state.local);
         Replies::of_told(told.expect("a decision waits for nothing"))
     }
@@ -553,7 +553,7 @@ impl Alone {
         turn: &Turn,
         db: Db,
         command: &Command<'_>,
-        out: &mut Writer<'_>,
+        out: &mut ReplyWriter<'_>,
     ) {
         state.begin(turn);
         if command.writes() {
@@ -684,7 +684,7 @@ impl Alone {
     }
 }
 
-fn apply_quietly(state: &mut GroupState, operation: keyspace::Operation<'_>) {
+fn apply_quietly(state: &mut GroupState, operation: keyspace::EntryOperation<'_>) {
     state
         .keyspace
         .ask(0, operation, Terms::default(), &mut state.local);

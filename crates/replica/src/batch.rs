@@ -35,7 +35,7 @@ use keyspace::fields::{
     protocol_number, read_db, read_origin, read_protocol, read_txn, write_origin, write_txn,
 };
 use keyspace::{BlockCommand, KeyVersion, Operations, OperationsMark, Origin};
-use resp::{Args, FrozenRope, Protocol, Rope, Span, Writer};
+use resp::{Args, FrozenRope, Protocol, ReplyWriter, Rope, Span};
 use std::ops::Range;
 use std::time::Duration;
 use txn::{Locks, Mode, TxnId};
@@ -174,7 +174,7 @@ impl BatchBuf {
         self.push_position();
         self.reads.u8(SNAPSHOT_READ);
         let mut block = Operations::new();
-        block.push(&keyspace::Operation::Block {
+        block.push(&keyspace::EntryOperation::Block {
             conditions: conditions.iter().map(Condition::as_state).collect(),
             commands: operations.iter().map(Operation::as_state).collect(),
         });
@@ -288,13 +288,13 @@ impl Question<'_> {
     /// What `look` makes of the conditions and commands of a [`Question::SnapshotRead`].
     pub(crate) fn block<R: Default>(
         &self,
-        look: impl FnOnce(&[keyspace::Condition<'_>], &[BlockCommand<'_>]) -> R,
+        look: impl FnOnce(&[keyspace::ConditionView<'_>], &[BlockCommand<'_>]) -> R,
     ) -> R {
         let Question::SnapshotRead(bytes) = self else {
             return R::default();
         };
         let looked = Operations::read_one(bytes, |operation| match operation {
-            keyspace::Operation::Block { conditions, commands } => look(&conditions, &commands),
+            keyspace::EntryOperation::Block { conditions, commands } => look(&conditions, &commands),
             _ => R::default(),
         });
         looked.unwrap_or_default()
@@ -342,7 +342,7 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, DecodeError> {
             SNAPSHOT_READ => {
                 let block = reader.bytes()?;
                 let is_block = Operations::read_one(block, |operation| {
-                    matches!(operation, keyspace::Operation::Block { .. })
+                    matches!(operation, keyspace::EntryOperation::Block { .. })
                 });
                 if is_block != Some(true) {
                     return Err(unknown);
@@ -384,12 +384,12 @@ impl AnswersBuf {
     }
 
     /// The reply to a command, which `write` writes. Long values in it are shared.
-    pub(crate) fn write_reply(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
+    pub(crate) fn write_reply(&mut self, protocol: Protocol, write: impl FnOnce(&mut ReplyWriter<'_>)) {
         let start = self.0.mark();
         self.out().u8(REPLY);
         self.out().count(0);
         let (at, before) = (self.0.mark(), self.0.len());
-        write(&mut Writer::sharing(&mut self.0, protocol));
+        write(&mut ReplyWriter::sharing(&mut self.0, protocol));
         // What is shared is soon as long as no message can be.
         let Ok(length) = u32::try_from(self.0.len() - before) else {
             self.0.truncate(start);
@@ -819,7 +819,7 @@ mod tests {
         let mut answers = Answers::new(&all);
         assert_eq!(answers.next(), Ok(Answer::Reply(b"+OK\r\n")));
         let mut error = Vec::new();
-        ReplyError::RepliesTooLong.write(&mut Writer::new(&mut error, Protocol::Resp2));
+        ReplyError::RepliesTooLong.write(&mut ReplyWriter::new(&mut error, Protocol::Resp2));
         assert_eq!(answers.next(), Ok(Answer::Reply(&error)));
     }
 
@@ -830,7 +830,7 @@ mod tests {
         let db = Db::new(3).expect("one of sixteen");
         batch.push_read(db, Protocol::Resp3, true, get.as_args());
         let set = ArgsBuf::from_slices(["set", "k", "v"]);
-        batch.writes.push(&keyspace::Operation::Command {
+        batch.writes.push(&keyspace::EntryOperation::Command {
             db,
             protocol: Protocol::Resp2,
             args: set.as_args(),

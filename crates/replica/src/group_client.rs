@@ -355,7 +355,7 @@ impl GroupClient {
         } else if writes {
             batch
                 .writes
-                .push(&keyspace::Operation::Command { db, protocol, args });
+                .push(&keyspace::EntryOperation::Command { db, protocol, args });
         } else {
             batch.push_read(db, protocol, touches, args);
         }
@@ -378,7 +378,7 @@ impl GroupClient {
     pub fn wait(&mut self, reply_to: ReplyTo, operation: &Operation) {
         let (spec, args) = operation.words();
         let (id, command) = (wait_id(reply_to), operation.as_state());
-        let wait = keyspace::Operation::Wait { id, command };
+        let wait = keyspace::EntryOperation::Wait { id, command };
         self.write(Origin::Wait(reply_to), &wait, first_slot(spec, args));
     }
 
@@ -390,21 +390,21 @@ impl GroupClient {
         let id = wait_id(reply_to);
         self.write(
             Origin::EndWait(reply_to),
-            &keyspace::Operation::EndWait { id },
+            &keyspace::EntryOperation::EndWait { id },
             None,
         );
     }
 
     /// Takes commands that are carried out as one, if conditions hold.
     pub fn block(&mut self, reply_to: ReplyTo, conditions: &[Condition], operations: &[Operation]) {
-        let block = keyspace::Operation::Block {
+        let block = keyspace::EntryOperation::Block {
             conditions: as_conditions(conditions),
             commands: operations.iter().map(Operation::as_state).collect(),
         };
         self.block_of(reply_to, &block);
     }
 
-    fn block_of(&mut self, reply_to: ReplyTo, block: &keyspace::Operation<'_>) {
+    fn block_of(&mut self, reply_to: ReplyTo, block: &keyspace::EntryOperation<'_>) {
         self.make_room(true);
         self.open.batch.writes.push(block);
         // It may write anything it names.
@@ -415,7 +415,7 @@ impl GroupClient {
     /// Takes commands that are carried out as one, and at most once.
     pub fn once(&mut self, reply_to: ReplyTo, request: ClientRequest, operations: &[Operation]) {
         let commands = operations.iter().map(Operation::as_state).collect();
-        let once = keyspace::Operation::Once { request, commands };
+        let once = keyspace::EntryOperation::Once { request, commands };
         self.block_of(reply_to, &once);
     }
 
@@ -462,7 +462,7 @@ impl GroupClient {
         let decisions = committed.iter().map(|(txn, _)| (*txn, true)).collect();
         open.batch
             .writes
-            .push(&keyspace::Operation::Resolve(Resolve { decisions }));
+            .push(&keyspace::EntryOperation::Resolve(Resolve { decisions }));
         let item = self.new_item(Origin::Decisions(committed), false, None);
         open.take(item, self.now);
         self.queue(open, Ordering::Unnumbered);
@@ -475,13 +475,13 @@ impl GroupClient {
             |item| matches!(item.origin, Some(Origin::Vote(own) | Origin::Lock(own)) if own == txn),
         );
         let decisions = vec![(txn, is_committed)];
-        let resolve = keyspace::Operation::Resolve(Resolve { decisions });
+        let resolve = keyspace::EntryOperation::Resolve(Resolve { decisions });
         self.write(Origin::Decision(txn, worker), &resolve, None);
     }
 
     /// Takes the question of a worker what has become of a transaction.
     pub fn query_txn(&mut self, txn: TxnId, participants: Participants, worker: u16) {
-        let query_txn = keyspace::Operation::QueryTxn(QueryTxn { txn, participants });
+        let query_txn = keyspace::EntryOperation::QueryTxn(QueryTxn { txn, participants });
         self.write(Origin::TxnQuery(txn, worker), &query_txn, None);
     }
 
@@ -533,7 +533,7 @@ impl GroupClient {
             };
             resume.batches.sort_unstable();
             resume.answers.sort_unstable();
-            self.push(Origin::Nobody, &keyspace::Operation::Resume(resume), None);
+            self.push(Origin::Nobody, &keyspace::EntryOperation::Resume(resume), None);
         }
         for operation in operations {
             self.push(Origin::Nobody, &operation, None);
@@ -554,13 +554,13 @@ impl GroupClient {
     }
 
     /// Takes an operation that writes.
-    fn write(&mut self, origin: Origin, operation: &keyspace::Operation<'_>, slot: Option<Slot>) {
+    fn write(&mut self, origin: Origin, operation: &keyspace::EntryOperation<'_>, slot: Option<Slot>) {
         self.make_room(true);
         self.push(origin, operation, slot);
     }
 
     /// The same, if there is room.
-    fn push(&mut self, origin: Origin, operation: &keyspace::Operation<'_>, slot: Option<Slot>) {
+    fn push(&mut self, origin: Origin, operation: &keyspace::EntryOperation<'_>, slot: Option<Slot>) {
         self.open.batch.writes.push(operation);
         let item = self.new_item(origin, false, slot);
         self.took(item);
@@ -642,12 +642,15 @@ impl GroupClient {
                     offset,
                     bytes,
                 }) => {
-                    self.open.batch.writes.push(&keyspace::Operation::Stage(Piece {
-                        number,
-                        whole_bytes: whole_bytes as u64,
-                        offset: offset as u64,
-                        bytes: &bytes,
-                    }));
+                    self.open
+                        .batch
+                        .writes
+                        .push(&keyspace::EntryOperation::Stage(Piece {
+                            number,
+                            whole_bytes: whole_bytes as u64,
+                            offset: offset as u64,
+                            bytes: &bytes,
+                        }));
                     self.open.is_piece = true;
                     let item = self.new_item(Origin::Nobody, false, None);
                     self.took(item);
@@ -660,7 +663,7 @@ impl GroupClient {
                     self.open
                         .batch
                         .writes
-                        .push(&keyspace::Operation::Staged { number });
+                        .push(&keyspace::EntryOperation::Staged { number });
                     self.open.long = Some(operation);
                     self.took(item);
                 }
@@ -673,7 +676,7 @@ impl GroupClient {
     fn drop_long(&mut self, is_given_up: impl Fn(&Item) -> bool) -> Option<Item> {
         let (item, number) = self.staging.remove(is_given_up)?;
         if let Some(number) = number {
-            let none = keyspace::Operation::Stage(Piece {
+            let none = keyspace::EntryOperation::Stage(Piece {
                 number,
                 whole_bytes: 0,
                 offset: 0,

@@ -47,11 +47,11 @@ use crate::turn::Turn;
 use crate::waiting_reads::ReadPlace;
 use bytes::Bytes;
 use consensus::{
-    Committed, Effect, Index, Members, Message, RaftNode, ReadPermit, Ready, Role, Saved, Scrub, Scrubbed,
-    SnapshotPoint, Status, Term, Verdict,
+    Committed, EntryEffect, Index, Members, RaftMessage, RaftNode, ReadPermit, Ready, Role, Saved, Scrub,
+    Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
-use keyspace::{Entry, Header, Operation, Operations};
+use keyspace::{Entry, EntryOperation, Header, Operations};
 use mutations::Mutation;
 use resp::FrozenRope;
 use std::collections::{BTreeMap, VecDeque};
@@ -79,7 +79,7 @@ pub struct Sender {
 #[derive(Default)]
 pub struct Effects {
     /// To be sent to the nodes of these replicas.
-    pub messages: Vec<Message>,
+    pub messages: Vec<RaftMessage>,
     /// What became of batches, and which nodes are to be told.
     pub responses: Vec<(NodeId, BatchResponse)>,
     /// Pieces of state for learners.
@@ -424,7 +424,7 @@ impl Member {
     fn keep(&mut self, now: Monotonic, gathered: Gathered, effects: &mut Effects) {
         let (mut txns, mut is_idempotent) = (Vec::new(), true);
         let is_read = Operations::read(&gathered.batch.writes, |operation| match operation {
-            Operation::Resolve(resolve) => txns.extend(resolve.decisions.iter().map(|(txn, _)| *txn)),
+            EntryOperation::Resolve(resolve) => txns.extend(resolve.decisions.iter().map(|(txn, _)| *txn)),
             _ => is_idempotent = false,
         });
         if is_read.is_none() || !is_idempotent {
@@ -520,7 +520,7 @@ impl Member {
                 if let Question::Wound(txn) = read.question
                     && state.keyspace().is_waiting(txn)
                 {
-                    self.gathering.ask(&Operation::Withdraw { txn });
+                    self.gathering.ask(&EntryOperation::Withdraw { txn });
                 }
                 let place = ReadPlace {
                     sender,
@@ -545,7 +545,7 @@ impl Member {
             let is_ahead = state.is_ahead(mark);
             for (db, key) in state.take_met_expired() {
                 // From here on it has expired, whoever leads.
-                self.gathering.ask(&Operation::Expire { db, key: &key });
+                self.gathering.ask(&EntryOperation::Expire { db, key: &key });
             }
             if !is_ahead {
                 return Some((gathered, answers.finish()));
@@ -739,7 +739,7 @@ impl Member {
     fn answer_early(&mut self, state: &mut GroupState, turn: &Turn, effects: &mut Effects) {
         for flight in std::mem::take(&mut self.flights) {
             let entries = self.raft.entries_after(Index(flight.index.0 - 1));
-            if let Some(data) = entries.first().and_then(consensus::Entry::data) {
+            if let Some(data) = entries.first().and_then(consensus::LogEntry::data) {
                 self.apply(state, turn, data, Some(flight), effects);
             }
         }
@@ -833,13 +833,13 @@ impl Member {
             Some(_) | None => None,
         };
         match committed.effect {
-            Effect::Nothing => {}
-            Effect::Members(members) => {
+            EntryEffect::Nothing => {}
+            EntryEffect::Members(members) => {
                 self.members = members.clone();
                 self.members_at = committed.index;
                 effects.members = Some(members);
             }
-            Effect::Apply(data) => {
+            EntryEffect::Apply(data) => {
                 let round = state.keyspace().scrub_round();
                 if !self.apply(state, turn, &data, flight, effects) {
                     return;
@@ -1159,8 +1159,8 @@ mod tests {
         let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::ONE);
         let mut transfer = Transfer::begin(&mut keyspace).expect("it is the first one");
         let bytes = match transfer.next_chunk(&mut keyspace, 1024) {
-            keyspace::Chunk::More(bytes) | keyspace::Chunk::Last(bytes) => bytes,
-            keyspace::Chunk::Lost => panic!("nothing changes meanwhile"),
+            keyspace::TransferStep::More(bytes) | keyspace::TransferStep::Last(bytes) => bytes,
+            keyspace::TransferStep::Lost => panic!("nothing changes meanwhile"),
         };
         let chunk = |transfer, number| Chunk {
             transfer,

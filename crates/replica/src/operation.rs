@@ -2,8 +2,8 @@
 
 use command::{KeyUse, ReplyError, Spec};
 use ids::Db;
-use keyspace::{Answers, BlockCommand, Effect, KeyVersion, Scratch, Standing, Told};
-use resp::{Args, ArgsBuf, Protocol, Writer};
+use keyspace::{Answers, BlockCommand, Effect, KeyVersion, RequestStanding, Scratch, Told};
+use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
 use txn::{Locks, Mode, Vote};
 
 /// A client's command, owned: it waits, travels to another worker, or is part of a transaction.
@@ -77,14 +77,14 @@ pub enum Condition {
 
 impl Condition {
     /// As entries hold it.
-    pub(crate) fn as_state(&self) -> keyspace::Condition<'_> {
+    pub(crate) fn as_state(&self) -> keyspace::ConditionView<'_> {
         match self {
-            Condition::Unchanged { db, key, version } => keyspace::Condition::Unchanged {
+            Condition::Unchanged { db, key, version } => keyspace::ConditionView::Unchanged {
                 db: *db,
                 key,
                 version: *version,
             },
-            Condition::Absent { db, key } => keyspace::Condition::Absent { db: *db, key },
+            Condition::Absent { db, key } => keyspace::ConditionView::Absent { db: *db, key },
         }
     }
 
@@ -106,15 +106,15 @@ pub enum Step {
 }
 
 /// As entries hold it; its effects are taken.
-pub(crate) fn as_state(step: &mut Step) -> keyspace::Step<'_> {
+pub(crate) fn as_state(step: &mut Step) -> keyspace::InPlaceStep<'_> {
     match step {
-        Step::Run(operation) => keyspace::Step::Run(operation.as_state()),
-        Step::Install(effects) => keyspace::Step::Install(std::mem::take(effects)),
+        Step::Run(operation) => keyspace::InPlaceStep::Run(operation.as_state()),
+        Step::Install(effects) => keyspace::InPlaceStep::Install(std::mem::take(effects)),
     }
 }
 
 /// As entries hold them.
-pub(crate) fn as_conditions(conditions: &[Condition]) -> Vec<keyspace::Condition<'_>> {
+pub(crate) fn as_conditions(conditions: &[Condition]) -> Vec<keyspace::ConditionView<'_>> {
     conditions.iter().map(Condition::as_state).collect()
 }
 
@@ -141,8 +141,8 @@ impl Replies {
     }
 
     /// Adds the reply that `write` writes.
-    pub fn push(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
-        write(&mut Writer::new(&mut self.bytes, protocol));
+    pub fn push(&mut self, protocol: Protocol, write: impl FnOnce(&mut ReplyWriter<'_>)) {
+        write(&mut ReplyWriter::new(&mut self.bytes, protocol));
         self.ends.push(self.bytes.len());
     }
 
@@ -179,14 +179,14 @@ impl Replies {
     ///
     /// # Errors
     /// Why there are none.
-    pub fn into_once(self) -> Result<Replies, Standing> {
+    pub fn into_once(self) -> Result<Replies, RequestStanding> {
         let mut replies = self.iter();
         let code = replies.next().and_then(|first| first.first().copied());
-        match code.and_then(Standing::of_code) {
-            Some(Standing::CarriedOut) => Ok(Replies::of(replies)),
+        match code.and_then(RequestStanding::of_code) {
+            Some(RequestStanding::CarriedOut) => Ok(Replies::of(replies)),
             Some(standing) => Err(standing),
             // No group answers so: what is not known cannot be told.
-            None => Err(Standing::Forgotten),
+            None => Err(RequestStanding::Forgotten),
         }
     }
 
@@ -220,7 +220,7 @@ impl Replies {
 }
 
 impl Answers for Replies {
-    fn answer(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
+    fn answer(&mut self, protocol: Protocol, write: impl FnOnce(&mut ReplyWriter<'_>)) {
         self.push(protocol, write);
     }
 }

@@ -23,10 +23,10 @@ use crate::request::{Output, Request};
 use crate::state::GroupState;
 use crate::turn::Turn;
 use command::Command;
-use consensus::{Index, Members, Message, RaftNode, Saved, Scrubbed, SnapshotPoint};
+use consensus::{Index, Members, RaftMessage, RaftNode, Saved, Scrubbed, SnapshotPoint};
 use ids::{Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionRange, SemanticsVersion, Slot};
 use keyspace::{Cursor, Keyspace, LeaderLocal, Object};
-use resp::Writer;
+use resp::ReplyWriter;
 use std::time::Duration;
 use txn::{Locks, Mode, Priority, TxnId};
 
@@ -54,9 +54,9 @@ pub enum Input<'a> {
         batch: Batch,
     },
     /// The node itself asks, of the leader: it is applied with the next entry, unless leadership is lost.
-    Own(&'a keyspace::Operation<'a>),
+    Own(&'a keyspace::EntryOperation<'a>),
     /// Another replica says something.
-    Message(Message),
+    Message(RaftMessage),
     /// A leader sends a piece of state. [`Effects::is_taken`] says whether it was the next one.
     Chunk {
         /// Who sends it.
@@ -366,7 +366,7 @@ impl Replica {
 
     /// Carries out a command whose keys are free ([`Replica::is_free`]).
     #[inline]
-    pub fn execute(&mut self, turn: &Turn, db: Db, command: &Command<'_>, out: &mut Writer<'_>) {
+    pub fn execute(&mut self, turn: &Turn, db: Db, command: &Command<'_>, out: &mut ReplyWriter<'_>) {
         match &self.role {
             Role::Alone(alone) => alone.execute(&mut self.state, turn, db, command, out),
             Role::Elsewhere | Role::Member(_) => unreachable!("no key of a group with a log is free"),

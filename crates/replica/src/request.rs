@@ -213,7 +213,7 @@ impl Part {
     }
 
     /// As entries hold it; its effects are taken. What is to be checked out has its locks from whoever asks for it.
-    pub(crate) fn as_state(&mut self) -> keyspace::Operation<'_> {
+    pub(crate) fn as_state(&mut self) -> keyspace::EntryOperation<'_> {
         let work = match &mut self.assignment {
             Assignment::Evaluate {
                 operations,
@@ -250,7 +250,7 @@ impl Part {
             },
             Assignment::Lock { keys, is_whole } => {
                 let keys = keys.iter().map(|((db, key), alone)| (*db, &**key, *alone));
-                return keyspace::Operation::Lock(Box::new(Lock {
+                return keyspace::EntryOperation::Lock(Box::new(Lock {
                     txn: self.txn,
                     began: self.began,
                     participants: self.participants.clone(),
@@ -259,7 +259,7 @@ impl Part {
                 }));
             }
         };
-        keyspace::Operation::Prepare(Box::new(Prepare {
+        keyspace::EntryOperation::Prepare(Box::new(Prepare {
             txn: self.txn,
             began: self.began,
             participants: self.participants.clone(),

@@ -72,12 +72,12 @@ impl SnapshotSender {
             return Ok(None);
         }
         let bytes = match self.transfer.next_chunk(keyspace, chunk_bytes) {
-            keyspace::Chunk::More(bytes) => bytes,
-            keyspace::Chunk::Last(bytes) => {
+            keyspace::TransferStep::More(bytes) => bytes,
+            keyspace::TransferStep::Last(bytes) => {
                 self.point = Some(now());
                 bytes
             }
-            keyspace::Chunk::Lost => return Err(Lost),
+            keyspace::TransferStep::Lost => return Err(Lost),
         };
         let number = self.sent;
         self.sent += 1;

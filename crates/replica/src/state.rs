@@ -12,13 +12,13 @@ use crate::waiting_reads::{Awaited, ReadPlace};
 use crate::waiting_reads::{Marks, WaitingReads};
 use bytes::Bytes;
 use ids::{Db, GroupId, HashSeed, Monotonic, PartitionRange, Prng, SemanticsVersion, UnixMillis};
-use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
+use keyspace::{ApplyOutput, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
 use keyspace::{
-    Cursor, Effect, Event, EventClasses, EvictionPolicy, Header, KeyVersion, Lazyfree, Limits, Object,
-    OpenTransaction, TransactionCounts, Victims,
+    Cursor, Effect, EncodingLimits, Event, EventClasses, EvictionPolicy, Header, KeyVersion, Lazyfree,
+    Object, OpenTransaction, TransactionCounts, Victims,
 };
 use mutations::Mutation;
-use resp::{Args, FrozenRope, Writer};
+use resp::{Args, FrozenRope, ReplyWriter};
 use std::time::Duration;
 use txn::{Locks, Participant, Participants, TxnId};
 
@@ -28,7 +28,7 @@ pub(crate) fn read_words(
     local: &mut LeaderLocal,
     db: Db,
     args: Args<'_>,
-    out: &mut Writer<'_>,
+    out: &mut ReplyWriter<'_>,
 ) {
     let parsed = command::resolve_in_group(args).and_then(|spec| {
         let parsed = command::parse(spec, args);
@@ -235,7 +235,7 @@ impl GroupState {
     }
 
     /// Sets how large collections may be and still be kept small, if that differs from what is so.
-    pub fn set_limits(&mut self, turn: &Turn, limits: Limits) {
+    pub fn set_limits(&mut self, turn: &Turn, limits: EncodingLimits) {
         if self.keyspace.limits() != limits {
             self.begin(turn);
             self.open();
@@ -386,15 +386,15 @@ impl GroupState {
         let waiting_reads = &mut self.waiting_reads;
         self.keyspace
             .apply_with_reads(entry, &attached, &mut self.local, |answered| match answered {
-                Answered::Batch(batched) => verdicts.push(batched),
-                Answered::Operation(answer) => {
+                ApplyOutput::Batch(batched) => verdicts.push(batched),
+                ApplyOutput::Operation(answer) => {
                     let index = (verdicts.len() - 1).checked_sub(own);
                     if let Some(buf) = index.and_then(|index| answers.get_mut(index)) {
                         buf.operation(answer);
                     }
                 }
-                Answered::Read(index, reply) => answers[places[index]].reply(reply),
-                Answered::ReadLater(index, behind) => {
+                ApplyOutput::Read(index, reply) => answers[places[index]].reply(reply),
+                ApplyOutput::ReadLater(index, behind) => {
                     let (batch, place) = (places[index], indices[index]);
                     if !matches!(
                         verdicts.get(own + batch),
@@ -415,7 +415,7 @@ impl GroupState {
                         answers[batch].crowded_out();
                     }
                 }
-                Answered::Freed(keyspace, local, left) => waiting_reads.look_again(keyspace, local, left),
+                ApplyOutput::Freed(keyspace, local, left) => waiting_reads.look_again(keyspace, local, left),
             })?;
         if !leads {
             self.local.met_expired.clear();
@@ -509,7 +509,7 @@ impl GroupState {
                     let Ok(spec) = command::resolve_in_group(command.args) else {
                         continue;
                     };
-                    if spec.route != command::Route::Keys {
+                    if spec.route != command::CommandRoute::Keys {
                         return Some(keyspace.applied());
                     }
                     command::keys(spec, command.args, &mut |position, _| {
@@ -599,7 +599,13 @@ impl GroupState {
 
     /// Carries out a command that only reads, under the leader's lease: what [`crate::Replica::execute`] is to a group alone.
     #[inline]
-    pub fn read_leased(&mut self, turn: &Turn, db: Db, command: &command::Command<'_>, out: &mut Writer<'_>) {
+    pub fn read_leased(
+        &mut self,
+        turn: &Turn,
+        db: Db,
+        command: &command::Command<'_>,
+        out: &mut ReplyWriter<'_>,
+    ) {
         self.begin(turn);
         debug_assert!(!command.writes(), "what writes is an entry");
         let applied = std::mem::replace(&mut self.local.answers_bytes_max, turn.answers_bytes_max);

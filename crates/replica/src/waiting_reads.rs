@@ -293,8 +293,8 @@ pub(crate) fn answer(
         Question::SnapshotRead(_) => {
             question.block(|conditions, _| {
                 for condition in conditions {
-                    let (keyspace::Condition::Unchanged { db, key, .. }
-                    | keyspace::Condition::Absent { db, key }) = *condition;
+                    let (keyspace::ConditionView::Unchanged { db, key, .. }
+                    | keyspace::ConditionView::Absent { db, key }) = *condition;
                     keyspace.note_expired(db, key, local);
                 }
                 true
@@ -328,11 +328,11 @@ pub(crate) fn answer(
             let mut replies: Vec<Vec<u8>> = Vec::new();
             let is_carried_out = question.block(|conditions, commands| {
                 // By the leader's clock, as reads are.
-                let holds = |condition: &keyspace::Condition<'_>| match *condition {
-                    keyspace::Condition::Unchanged { db, key, version } => {
+                let holds = |condition: &keyspace::ConditionView<'_>| match *condition {
+                    keyspace::ConditionView::Unchanged { db, key, version } => {
                         keyspace.version_read(db, key, local) == version
                     }
-                    keyspace::Condition::Absent { db, key } => {
+                    keyspace::ConditionView::Absent { db, key } => {
                         matches!(
                             keyspace.version_read(db, key, local),
                             keyspace::KeyVersion::Absent(_)
@@ -344,7 +344,7 @@ pub(crate) fn answer(
                 }
                 for command in commands {
                     let mut bytes = Vec::new();
-                    let mut out = resp::Writer::new(&mut bytes, command.protocol);
+                    let mut out = resp::ReplyWriter::new(&mut bytes, command.protocol);
                     crate::state::read_words(keyspace, local, command.db, command.args, &mut out);
                     replies.push(bytes);
                 }
@@ -405,7 +405,9 @@ mod tests {
     use super::*;
     use crate::batch::BatchBuf;
     use ids::{Boot, Db, GroupId, HashSeed, NodeId, SemanticsVersion, UnixMillis};
-    use keyspace::{Answered, BlockCommand, Entry, EntryBuf, Header, Operation, Prepare, Resolve, Work};
+    use keyspace::{
+        ApplyOutput, BlockCommand, Entry, EntryBuf, EntryOperation, Header, Prepare, Resolve, Work,
+    };
     use resp::{ArgsBuf, Protocol};
     use txn::{Participant, TxnId};
 
@@ -429,7 +431,7 @@ mod tests {
             }
         }
 
-        fn apply(&mut self, operation: &Operation<'_>) {
+        fn apply(&mut self, operation: &EntryOperation<'_>) {
             self.batches += 1;
             let mut entry = EntryBuf::new(&Header {
                 semantics: SemanticsVersion::CURRENT,
@@ -446,7 +448,7 @@ mod tests {
             let entry = Entry::decode(&bytes).expect("written a moment ago");
             let waiting_reads = &mut self.waiting_reads;
             let applied = self.keyspace.apply(&entry, &mut self.local, |answered| {
-                if let Answered::Freed(keyspace, local, left) = answered {
+                if let ApplyOutput::Freed(keyspace, local, left) = answered {
                     waiting_reads.look_again(keyspace, local, left);
                 }
             });
@@ -484,12 +486,12 @@ mod tests {
                     is_strict: false,
                 },
             };
-            self.apply(&Operation::Prepare(Box::new(prepare)));
+            self.apply(&EntryOperation::Prepare(Box::new(prepare)));
         }
 
         fn commit(&mut self, seq: u64) {
             let decisions = vec![(Waits::txn(seq), true)];
-            self.apply(&Operation::Resolve(Resolve { decisions }));
+            self.apply(&EntryOperation::Resolve(Resolve { decisions }));
         }
 
         /// A read that comes now and has to wait.

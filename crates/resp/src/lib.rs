@@ -27,4 +27,4 @@ pub use error::ProtocolError;
 pub use limits::{Limits, Protocol};
 pub use rope::{FrozenRope, Rope};
 pub use skip::{parse_array_header, skip_value};
-pub use write::{Bound, Writer};
+pub use write::{Bound, ReplyWriter};

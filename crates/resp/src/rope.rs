@@ -309,12 +309,12 @@ impl FrozenRope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Protocol, Writer};
+    use crate::{Protocol, ReplyWriter};
 
     fn rope() -> Rope {
         let mut rope = Rope::default();
         rope.bytes_mut().extend_from_slice(b"+OK\r\n");
-        let mut writer = Writer::sharing(&mut rope, Protocol::Resp2);
+        let mut writer = ReplyWriter::sharing(&mut rope, Protocol::Resp2);
         writer.bulk_shared(&Bytes::from_static(b"shared"));
         writer.integer(1);
         writer.bulk_shared(&Bytes::from_static(b"more"));
@@ -327,7 +327,7 @@ mod tests {
     fn a_run_stands_where_it_was_written_and_is_shared() {
         let value = Bytes::from(b"value".to_vec());
         let mut rope = Rope::default();
-        Writer::sharing(&mut rope, Protocol::Resp2).bulk_shared(&value);
+        ReplyWriter::sharing(&mut rope, Protocol::Resp2).bulk_shared(&value);
         assert_eq!(rope.len(), 11);
         let pieces: Vec<Bytes> = rope.freeze().pieces().collect();
         assert_eq!(pieces, [&b"$5\r\n"[..], b"value", b"\r\n"]);
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_writer_of_plain_bytes_copies() {
         let mut bytes = Vec::new();
-        Writer::new(&mut bytes, Protocol::Resp2).bulk_shared(&Bytes::from_static(b"value"));
+        ReplyWriter::new(&mut bytes, Protocol::Resp2).bulk_shared(&Bytes::from_static(b"value"));
         assert_eq!(bytes, b"$5\r\nvalue\r\n");
     }
 
@@ -368,7 +368,7 @@ mod tests {
     fn what_is_dropped_takes_its_runs_along() {
         let mut rope = rope();
         let mark = rope.mark();
-        Writer::sharing(&mut rope, Protocol::Resp2).bulk_shared(&Bytes::from_static(b"gone"));
+        ReplyWriter::sharing(&mut rope, Protocol::Resp2).bulk_shared(&Bytes::from_static(b"gone"));
         rope.truncate(mark);
         assert_eq!(rope.len(), TEXT.len());
         assert_eq!(rope.freeze().to_bytes(), TEXT);
@@ -397,7 +397,7 @@ mod tests {
             ([TEXT, b"x"].concat(), None)
         );
         let mut long = Rope::over(text.clone());
-        Writer::sharing(&mut long, Protocol::Resp2).bulk_shared(&Bytes::from_static(b"long"));
+        ReplyWriter::sharing(&mut long, Protocol::Resp2).bulk_shared(&Bytes::from_static(b"long"));
         let (before, long) = long.into_bytes_and_long(text.len());
         assert_eq!(before, TEXT);
         assert_eq!(long.expect("there is a run").to_bytes(), &b"$4\r\nlong\r\n"[..]);

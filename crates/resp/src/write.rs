@@ -10,7 +10,7 @@ use bytes::Bytes;
 ///
 /// Aggregates are written header first: the caller then writes as many values as it announced.
 #[derive(Debug)]
-pub struct Writer<'a> {
+pub struct ReplyWriter<'a> {
     out: &'a mut Vec<u8>,
     /// Where what need not be copied goes, if the output is a rope.
     runs: Option<&'a mut Runs>,
@@ -27,11 +27,11 @@ pub struct Bound {
     before: usize,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ReplyWriter<'a> {
     /// A writer that appends to `out`.
     #[inline]
-    pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Writer<'a> {
-        Writer {
+    pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> ReplyWriter<'a> {
+        ReplyWriter {
             out,
             runs: None,
             protocol,
@@ -42,9 +42,9 @@ impl<'a> Writer<'a> {
 
     /// A writer that appends to `rope`, and shares with it what [`Writer::bulk_shared`] is given.
     #[inline]
-    pub fn sharing(rope: &'a mut Rope, protocol: Protocol) -> Writer<'a> {
+    pub fn sharing(rope: &'a mut Rope, protocol: Protocol) -> ReplyWriter<'a> {
         let (out, runs) = rope.parts_mut();
-        Writer {
+        ReplyWriter {
             out,
             runs: Some(runs),
             protocol,
@@ -420,17 +420,17 @@ mod tests {
     use super::*;
 
     /// What `write` writes in each protocol.
-    fn both(write: impl Fn(&mut Writer<'_>)) -> [String; 2] {
+    fn both(write: impl Fn(&mut ReplyWriter<'_>)) -> [String; 2] {
         [Protocol::Resp2, Protocol::Resp3].map(|protocol| {
             let mut out = Vec::new();
-            write(&mut Writer::new(&mut out, protocol));
+            write(&mut ReplyWriter::new(&mut out, protocol));
             String::from_utf8(out).expect("the golden cases are text")
         })
     }
 
     #[test]
     fn replies_that_both_protocols_share() {
-        let same = |write: &dyn Fn(&mut Writer<'_>), bytes: &str| {
+        let same = |write: &dyn Fn(&mut ReplyWriter<'_>), bytes: &str| {
             assert_eq!(both(write), [bytes, bytes]);
         };
         same(&|w| w.ok(), "+OK\r\n");
@@ -458,7 +458,7 @@ mod tests {
         let shared = Bytes::from_static(b"shared");
         for bytes_max in 0..60 {
             let mut rope = Rope::default();
-            let mut w = Writer::sharing(&mut rope, Protocol::Resp2);
+            let mut w = ReplyWriter::sharing(&mut rope, Protocol::Resp2);
             w.bulk_shared(&shared);
             let (bound, before) = (w.bound(bytes_max), w.byte_len());
             w.array(2);
@@ -502,7 +502,7 @@ mod tests {
     #[test]
     fn an_error_stays_one_line_whatever_it_quotes() {
         let mut out = b"+OK\r\n".to_vec();
-        let mut writer = Writer::new(&mut out, Protocol::Resp2);
+        let mut writer = ReplyWriter::new(&mut out, Protocol::Resp2);
         assert_eq!(writer.len(), 5);
         writer.error_bytes(b"ERR unknown command 'a\r\n+b\xff'");
         assert_eq!(writer.protocol(), Protocol::Resp2);
@@ -541,7 +541,7 @@ mod tests {
 
     #[test]
     fn every_reply_is_one_complete_value() {
-        let writes: [&dyn Fn(&mut Writer<'_>); 7] = [
+        let writes: [&dyn Fn(&mut ReplyWriter<'_>); 7] = [
             &|w| w.null(),
             &|w| w.null_array(),
             &|w| w.double(0.1),

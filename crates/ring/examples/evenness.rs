@@ -4,7 +4,7 @@
 //! depends on the machine.
 
 use ids::{GroupCount, GroupId, NodeId};
-use ring::{Circle, Member, Placement, leaders, load_max, place};
+use ring::{Circle, Placement, RingNode, leaders, load_max, place};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -48,8 +48,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn members(count: u64) -> Vec<Member<'static>> {
-    let member = |id| Member {
+fn members(count: u64) -> Vec<RingNode<'static>> {
+    let member = |id| RingNode {
         node: NodeId(id),
         zone: "",
     };

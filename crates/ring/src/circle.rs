@@ -17,7 +17,7 @@ const GROUP_KEY: u64 = 0x0067_726f_7570;
 
 /// A node that may hold replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Member<'a> {
+pub struct RingNode<'a> {
     /// The node.
     pub node: NodeId,
     /// What it shares its fate with: a rack, a site. A node whose zone is empty is a zone of its own.
@@ -38,7 +38,7 @@ pub struct Circle {
 
 impl Circle {
     /// The circle of these nodes, in any order. One that is named twice counts as it is named first.
-    pub fn new(members: &[Member<'_>]) -> Circle {
+    pub fn new(members: &[RingNode<'_>]) -> Circle {
         let mut members = members.to_vec();
         members.sort_by_key(|member| member.node);
         members.dedup_by_key(|member| member.node);
@@ -129,9 +129,9 @@ fn hash(key: u64, subject: u64, number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn members(count: u64) -> Vec<Member<'static>> {
+    fn members(count: u64) -> Vec<RingNode<'static>> {
         (1..=count)
-            .map(|id| Member {
+            .map(|id| RingNode {
                 node: NodeId(id),
                 zone: "",
             })
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn a_node_without_a_zone_is_a_zone_of_its_own() {
         let zones = ["a", "", "b", "a", ""];
-        let members: Vec<Member<'_>> = (1..)
+        let members: Vec<RingNode<'_>> = (1..)
             .zip(zones)
-            .map(|(id, zone)| Member {
+            .map(|(id, zone)| RingNode {
                 node: NodeId(id),
                 zone,
             })

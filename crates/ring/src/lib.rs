@@ -20,7 +20,7 @@ mod place;
 mod placement;
 mod table;
 
-pub use circle::{Circle, Member, POSITIONS};
+pub use circle::{Circle, POSITIONS, RingNode};
 pub use leaders::leaders;
 pub use place::{load_max, place};
 pub use placement::Placement;

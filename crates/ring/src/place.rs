@@ -22,7 +22,7 @@
 //! their group. The same members place nothing anew. Without zones all nodes have the average, rounded down or up, and a
 //! joining node moves no replicas but those that it gets; with zones some more move if they get apart by it.
 
-use crate::circle::{Circle, Member};
+use crate::circle::{Circle, RingNode};
 use crate::placement::Placement;
 use crate::table::Table;
 use ids::GroupCount;
@@ -39,7 +39,7 @@ pub fn load_max(replicas: usize, nodes: usize) -> usize {
 /// Places `rf` replicas of each group, or as many as there are members.
 ///
 /// `previous` is what was placed before: of any members, with any `rf`, or nothing.
-pub fn place(members: &[Member<'_>], groups: GroupCount, rf: usize, previous: &Placement) -> Placement {
+pub fn place(members: &[RingNode<'_>], groups: GroupCount, rf: usize, previous: &Placement) -> Placement {
     let circle = Circle::new(members);
     let groups = usize::from(groups.get());
     let rf = rf.min(circle.len());

@@ -2,7 +2,7 @@
 
 use ids::{GroupCount, NodeId};
 use proptest::prelude::*;
-use ring::{Member, Placement, leaders, load_max, place};
+use ring::{Placement, RingNode, leaders, load_max, place};
 use std::collections::BTreeMap;
 
 const FACTORS: [usize; 4] = [1, 3, 5, 6];
@@ -11,8 +11,8 @@ fn groups(count: u16) -> GroupCount {
     GroupCount::new(count).expect("between 1 and 1,024")
 }
 
-fn nodes(ids: impl IntoIterator<Item = u64>) -> Vec<Member<'static>> {
-    let member = |id| Member {
+fn nodes(ids: impl IntoIterator<Item = u64>) -> Vec<RingNode<'static>> {
+    let member = |id| RingNode {
         node: NodeId(id),
         zone: "",
     };
@@ -20,7 +20,7 @@ fn nodes(ids: impl IntoIterator<Item = u64>) -> Vec<Member<'static>> {
 }
 
 /// Fewest and most of `what` that one of the members has.
-fn extremes(members: &[Member<'_>], what: impl Iterator<Item = NodeId>) -> (usize, usize) {
+fn extremes(members: &[RingNode<'_>], what: impl Iterator<Item = NodeId>) -> (usize, usize) {
     let mut loads: BTreeMap<NodeId, usize> = members.iter().map(|member| (member.node, 0)).collect();
     for node in what {
         *loads.get_mut(&node).expect("only members hold anything") += 1;
@@ -31,7 +31,7 @@ fn extremes(members: &[Member<'_>], what: impl Iterator<Item = NodeId>) -> (usiz
 }
 
 /// The invariants of every placement. Answers how many replicas are not alone in their zone, above the first there.
-fn check(members: &[Member<'_>], groups: GroupCount, rf: usize, placement: &Placement) -> usize {
+fn check(members: &[RingNode<'_>], groups: GroupCount, rf: usize, placement: &Placement) -> usize {
     let (group_count, rf) = (usize::from(groups.get()), rf.min(members.len()));
     assert_eq!(placement.0.len(), group_count);
     let replicas = group_count * rf;
@@ -65,7 +65,7 @@ fn check(members: &[Member<'_>], groups: GroupCount, rf: usize, placement: &Plac
 }
 
 /// The same, and that everything is as even as numbers can be: so it is where there are no zones.
-fn check_even(members: &[Member<'_>], groups: GroupCount, rf: usize, placement: &Placement) {
+fn check_even(members: &[RingNode<'_>], groups: GroupCount, rf: usize, placement: &Placement) {
     check(members, groups, rf, placement);
     let even = |what: Vec<NodeId>| {
         let (least, most) = extremes(members, what.iter().copied());
@@ -78,7 +78,7 @@ fn check_even(members: &[Member<'_>], groups: GroupCount, rf: usize, placement: 
 
 /// How many replicas cannot be alone in their zone whatever one does. A zone gives a group one place, and all of
 /// them together as many as its nodes may hold; where that is enough, it can be done (Gale and Ryser).
-fn doubled_min(members: &[Member<'_>], groups: GroupCount, rf: usize) -> usize {
+fn doubled_min(members: &[RingNode<'_>], groups: GroupCount, rf: usize) -> usize {
     let group_count = usize::from(groups.get());
     let replicas = group_count * rf.min(members.len());
     let cap = load_max(replicas, members.len());
@@ -179,8 +179,8 @@ fn another_replication_factor_moves_nothing_that_can_stay() {
 #[test]
 fn three_zones_of_many_nodes_each_hold_every_group() {
     for (count, group_count) in [(3, 64), (12, 64), (30, 1_024), (300, 1_024)] {
-        let members: Vec<Member<'_>> = (0..count)
-            .map(|id| Member {
+        let members: Vec<RingNode<'_>> = (0..count)
+            .map(|id| RingNode {
                 node: NodeId(id + 1),
                 zone: ["a", "b", "c"][id as usize % 3],
             })
@@ -188,7 +188,7 @@ fn three_zones_of_many_nodes_each_hold_every_group() {
         let placement = place(&members, groups(group_count), 3, &Placement::default());
         assert_eq!(check(&members, groups(group_count), 3, &placement), 0);
         // Two zones at a time cannot be enough, so most groups have two replicas in one.
-        let two: Vec<Member<'_>> = members
+        let two: Vec<RingNode<'_>> = members
             .iter()
             .copied()
             .filter(|member| member.zone != "c")
@@ -270,8 +270,8 @@ proptest! {
     fn through_any_history_caps_and_zones_hold_and_joins_move_little((group_count, first, changes) in history()) {
         const ZONES: [&str; 6] = ["a", "b", "c", "d", "", ""];
         let groups = groups(group_count);
-        let member = |id: u64, zone: usize| Member { node: NodeId(id), zone: ZONES[zone] };
-        let mut members: Vec<Member<'_>> = (1..).zip(first).map(|(id, zone)| member(id, zone)).collect();
+        let member = |id: u64, zone: usize| RingNode { node: NodeId(id), zone: ZONES[zone] };
+        let mut members: Vec<RingNode<'_>> = (1..).zip(first).map(|(id, zone)| member(id, zone)).collect();
         let (mut next, mut rf) = (members.len() as u64 + 1, 3);
         let mut placement = place(&members, groups, rf, &Placement::default());
         let mut leading = leaders(&placement, &[]);

@@ -31,7 +31,7 @@ use crate::node::{Bootstrap, Input, Output};
 pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
-    Announcement, Beginning, Command, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice,
+    Announcement, Beginning, Contact, GivenUp, GroupRef, Meta, MetaCommand, MetaConfig, MetaMessage, Notice,
     Pace, RecoverySource, RoutingMap, Started,
 };
 #[cfg(test)]
@@ -171,7 +171,7 @@ impl FullNode {
 
     fn on_input(&mut self, input: Input, out: &mut Output) {
         if let Input::Order(Order::Leave(node, is_leaving)) = input {
-            self.meta.propose(Command::SetLeaving { node, is_leaving });
+            self.meta.propose(MetaCommand::SetLeaving { node, is_leaving });
             return;
         }
         if let Input::Order(Order::Stop) = input {

@@ -6,9 +6,9 @@
 
 use bytes::Bytes;
 use codec::{DecodeError, Reader, Writer};
-use consensus::{Entry, Index, Payload, Term};
+use consensus::{Index, LogEntry, Payload, Term};
 
-pub(crate) fn write(out: &mut Vec<u8>, entry: &Entry) {
+pub(crate) fn write(out: &mut Vec<u8>, entry: &LogEntry) {
     out.u64s(&[entry.term.0, entry.index.0]);
     let (tag, bytes) = match &entry.payload {
         Payload::Data(bytes) => (0, &bytes[..]),
@@ -18,12 +18,12 @@ pub(crate) fn write(out: &mut Vec<u8>, entry: &Entry) {
     out.long_bytes(bytes);
 }
 
-pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Entry, DecodeError> {
+pub(crate) fn read(reader: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {
     let (term, index) = (Term(reader.u64()?), Index(reader.u64()?));
     let payload = match reader.u8()? {
         0 => Payload::Data(Bytes::copy_from_slice(reader.long_bytes()?)),
         1 => Payload::Members(reader.long_bytes()?.to_vec()),
         _ => return Err(reader.unknown("data or members")),
     };
-    Ok(Entry { term, index, payload })
+    Ok(LogEntry { term, index, payload })
 }

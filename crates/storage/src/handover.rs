@@ -22,7 +22,7 @@ use crate::error::{Damage, StorageError};
 use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::replace;
 use codec::{DecodeError, Reader, Writer};
-use consensus::{Entry, HardState, Index, SnapshotPoint, Term};
+use consensus::{HardState, Index, LogEntry, SnapshotPoint, Term};
 use ids::{GroupCount, GroupId, Incarnation, NodeId, Token};
 use mutations::Mutation;
 
@@ -49,7 +49,7 @@ const END: u8 = 6;
 
 /// Where one replica stood.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Position {
+pub struct ReplicaPosition {
     /// Its group.
     pub group: GroupId,
     /// Its name in the group, which it keeps.
@@ -89,7 +89,7 @@ impl<D: Disk> HandoverWriter<D> {
         disk: D,
         node: NodeId,
         left_by: &[Token],
-        positions: &[Position],
+        positions: &[ReplicaPosition],
     ) -> Result<HandoverWriter<D>, StorageError> {
         assert!(
             positions.len() <= usize::from(GroupCount::MAX),
@@ -159,7 +159,7 @@ impl<D: Disk> HandoverWriter<D> {
     ///
     /// # Panics
     /// If another one is next, or the one before is not whole.
-    pub fn group(&mut self, group: GroupId, log: &[Entry]) -> Result<(), StorageError> {
+    pub fn group(&mut self, group: GroupId, log: &[LogEntry]) -> Result<(), StorageError> {
         assert_eq!(self.open, None, "groups are written one after the other");
         assert_eq!(
             self.left.pop(),
@@ -212,7 +212,7 @@ impl<D: Disk> HandoverWriter<D> {
     }
 }
 
-fn write_position(payload: &mut Vec<u8>, position: &Position) {
+fn write_position(payload: &mut Vec<u8>, position: &ReplicaPosition) {
     payload.u16(position.group.number());
     payload.u64(position.incarnation.0);
     payload.u64(position.hard.term.0);
@@ -222,8 +222,8 @@ fn write_position(payload: &mut Vec<u8>, position: &Position) {
     position.applied.encode(payload);
 }
 
-fn read_position(payload: &mut Reader<'_>) -> Result<Position, DecodeError> {
-    Ok(Position {
+fn read_position(payload: &mut Reader<'_>) -> Result<ReplicaPosition, DecodeError> {
+    Ok(ReplicaPosition {
         group: GroupId::new(payload.u16()?),
         incarnation: Incarnation(payload.u64()?),
         hard: HardState {
@@ -254,7 +254,7 @@ pub struct Handover<F> {
     node: NodeId,
     left_by: Vec<Token>,
     seal: u64,
-    positions: Vec<Position>,
+    positions: Vec<ReplicaPosition>,
     offset: u64,
     number: u64,
     payload: Vec<u8>,
@@ -278,13 +278,13 @@ struct OpenGroup {
 #[derive(PartialEq, Eq, Debug)]
 pub enum Item<'a> {
     /// A group begins.
-    Group(&'a Position),
+    Group(&'a ReplicaPosition),
     /// The next entry of its log.
-    Entry(Entry),
+    Entry(LogEntry),
     /// The next piece of its state.
     Block(&'a [u8]),
     /// It is whole. Before this nothing of it may be used.
-    Whole(&'a Position),
+    Whole(&'a ReplicaPosition),
     /// That was all.
     End,
 }
@@ -415,12 +415,12 @@ impl<F: DiskFile> Handover<F> {
     }
 
     /// Where its replicas stood. To know what is lost if they cannot be read; nothing to act upon.
-    pub fn positions(&self) -> &[Position] {
+    pub fn positions(&self) -> &[ReplicaPosition] {
         &self.positions
     }
 
     /// Those whose state was not read to its end: lost, once an error was met.
-    pub fn missing(&self) -> &[Position] {
+    pub fn missing(&self) -> &[ReplicaPosition] {
         &self.positions[self.whole..]
     }
 
@@ -517,7 +517,7 @@ impl<F: DiskFile> Handover<F> {
 /// An [`Item`] that borrows nothing.
 enum Kind {
     Group,
-    Entry(Entry),
+    Entry(LogEntry),
     Block,
     Whole,
     End,
@@ -527,7 +527,7 @@ fn seal(token: &Token) -> u64 {
     token.0 as u64
 }
 
-fn read_table(payload: &[u8]) -> Result<(NodeId, Vec<Token>, Vec<Position>), DecodeError> {
+fn read_table(payload: &[u8]) -> Result<(NodeId, Vec<Token>, Vec<ReplicaPosition>), DecodeError> {
     let mut reader = Reader::new(payload);
     if reader.u8()? != TABLE {
         return Err(reader.error("a table"));

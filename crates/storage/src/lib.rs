@@ -26,7 +26,7 @@ mod unready;
 pub use directory::{DataDirectory, DirectoryDisk};
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, StorageError};
-pub use handover::{Handover, HandoverWriter, Item, Position, Taken};
+pub use handover::{Handover, HandoverWriter, Item, ReplicaPosition, Taken};
 pub use identity::Identity;
 pub use meta_log::{MetaLog, MetaState, Snapshot};
 pub use peer_book::PeerBook;

@@ -24,7 +24,7 @@ use crate::error::{Damage, StorageError};
 use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::replace::Replacement;
 use codec::{DecodeError, Reader, Writer};
-use consensus::{Entry, HardState, Index, SnapshotPoint, Term};
+use consensus::{HardState, Index, LogEntry, SnapshotPoint, Term};
 use ids::Incarnation;
 use mutations::Mutation;
 
@@ -58,7 +58,7 @@ pub struct MetaState {
     /// What the entries come after; `None` if they begin at 1.
     pub snapshot: Option<Snapshot>,
     /// In order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
 }
 
 /// The log, open to write. See the file's header.
@@ -106,7 +106,7 @@ impl MetaState {
     }
 
     /// Takes an entry in, in place of any at its index and behind. The error says which invariant forbids it.
-    fn put_entry(&mut self, entry: Entry) -> Result<(), &'static str> {
+    fn put_entry(&mut self, entry: LogEntry) -> Result<(), &'static str> {
         let (base, last) = (self.base().0, self.last().0);
         if entry.index <= base || entry.index.0 > last.0.saturating_add(1) {
             return Err("1: entries have consecutive places behind the snapshot");
@@ -212,7 +212,7 @@ fn read_snapshot(reader: &mut Reader<'_>) -> Result<Snapshot, DecodeError> {
 }
 
 /// Entries first: what is committed must be there before it is said to be.
-fn encode_changes(payload: &mut Vec<u8>, entries: &[Entry], hard: Option<HardState>) {
+fn encode_changes(payload: &mut Vec<u8>, entries: &[LogEntry], hard: Option<HardState>) {
     for entry in entries {
         payload.u8(ENTRY);
         entry::write(payload, entry);
@@ -302,7 +302,7 @@ impl<D: Disk> MetaLog<D> {
     ///
     /// # Panics
     /// If one of the file's invariants would be broken.
-    pub fn write(&mut self, entries: &[Entry], hard: Option<HardState>) -> Result<(), StorageError> {
+    pub fn write(&mut self, entries: &[LogEntry], hard: Option<HardState>) -> Result<(), StorageError> {
         if entries.is_empty() && hard.is_none() {
             return Ok(());
         }

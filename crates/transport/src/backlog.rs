@@ -8,9 +8,9 @@
 //! Each flow waits in a queue of its own, and the queues take turns: what one group has much of does not hold up the others.
 
 use crate::lanes::{Lane, Lanes, Mark};
-use crate::outgoing::Limits;
+use crate::outgoing::LaneLimits;
 use mutations::Mutation;
-use peer_wire::{Flow, Kind, PeerMessage};
+use peer_wire::{Flow, FrameKind, PeerMessage};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
@@ -19,7 +19,7 @@ use std::ops::Bound;
 enum Queue {
     Flow(Flow),
     /// Messages that need no order.
-    Free(Kind),
+    Free(FrameKind),
 }
 
 /// See the file's header.
@@ -39,7 +39,7 @@ impl Backlog {
     }
 
     /// Takes a message, and gives it to its lane if none of its flow is before it and there is room.
-    pub(crate) fn send(&mut self, message: PeerMessage, lanes: &mut Lanes, limits: &Limits) {
+    pub(crate) fn send(&mut self, message: PeerMessage, lanes: &mut Lanes, limits: &LaneLimits) {
         let queue = queue_of(&message);
         let waiting = self.queues.entry(queue).or_default();
         if waiting.len() >= limits.queue {
@@ -52,7 +52,7 @@ impl Backlog {
     }
 
     /// There may be room: each queue in turn gives one message, until all are empty or stuck.
-    pub(crate) fn go_on(&mut self, lanes: &mut Lanes, limits: &Limits) {
+    pub(crate) fn go_on(&mut self, lanes: &mut Lanes, limits: &LaneLimits) {
         self.ends.retain(|_, (lane, mark)| !lanes.has_sent(*lane, *mark));
         let mut stuck = 0;
         while stuck < self.queues.len() {
@@ -66,7 +66,7 @@ impl Backlog {
     }
 
     /// Gives the first message of a queue to its lane. `false` if it has to wait.
-    fn serve(&mut self, queue: Queue, lanes: &mut Lanes, limits: &Limits) -> bool {
+    fn serve(&mut self, queue: Queue, lanes: &mut Lanes, limits: &LaneLimits) -> bool {
         let Some(waiting) = self.queues.get_mut(&queue) else {
             return false;
         };

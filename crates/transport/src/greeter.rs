@@ -1,14 +1,16 @@
 //! Introductions by the peer protocol: who is there is proved, and then judged.
 
-use crate::introduction::{Introduced, Introducer, Introduction, LinkId, Refused, Remote};
+use crate::introduction::{Handshake, Introduced, Introducer, LinkId, Refused, Remote};
 use ids::SemanticsVersion;
 use peer_wire::frame::Frame;
-use peer_wire::hello::{self, Answerer, Caller, Nonce, NotIntroduced, Peer, Refusal, Secret, Versions, Who};
+use peer_wire::hello::{
+    self, Answerer, Caller, HelloRefusal, Nonce, NotIntroduced, Peer, Secret, Versions, Who,
+};
 use std::fmt;
 use std::sync::Arc;
 
 /// Says whether a peer that has proved who it is may come in, by what is known of the members.
-pub type Judge = Arc<dyn Fn(&Peer) -> Option<Refusal> + Send + Sync>;
+pub type Judge = Arc<dyn Fn(&Peer) -> Option<HelloRefusal> + Send + Sync>;
 
 /// Is told why a node that was called is not taken, or does not take this one.
 pub type Refusals = Arc<dyn Fn(LinkId, &NotIntroduced) + Send + Sync>;
@@ -63,7 +65,7 @@ impl Greeter {
 impl Introducer for Greeter {
     type Peer = Peer;
 
-    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Introduction<Peer> + Send> {
+    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Handshake<Peer> + Send> {
         let expected = match link.remote {
             Remote::Node(node) => Some(node),
             Remote::Joiner(_) | Remote::Contact(_) => None,
@@ -77,7 +79,7 @@ impl Introducer for Greeter {
         })
     }
 
-    fn answer(&mut self) -> Box<dyn Introduction<Peer> + Send> {
+    fn answer(&mut self) -> Box<dyn Handshake<Peer> + Send> {
         self.answered += 1;
         let own = self.introduction();
         Box::new(Answering {
@@ -105,7 +107,7 @@ struct Answering {
     worker: u16,
 }
 
-impl Introduction<Peer> for Calling {
+impl Handshake<Peer> for Calling {
     fn on_frame(
         &mut self,
         frame: &Frame<'_>,
@@ -125,7 +127,7 @@ impl Introduction<Peer> for Calling {
     }
 }
 
-impl Introduction<Peer> for Answering {
+impl Handshake<Peer> for Answering {
     fn on_frame(
         &mut self,
         frame: &Frame<'_>,
@@ -157,7 +159,7 @@ impl Introduction<Peer> for Answering {
 mod tests {
     use super::*;
     use ids::{Boot, ClusterId, NodeId};
-    use peer_wire::frame::Decoder;
+    use peer_wire::frame::FrameDecoder;
 
     const CLUSTER: ClusterId = ClusterId(7);
 
@@ -176,7 +178,7 @@ mod tests {
             secret: Secret(Some([1; 32])),
             worker,
             workers,
-            judge: Arc::new(|peer| (peer.who.node() == Some(NodeId(66))).then_some(Refusal::Removed)),
+            judge: Arc::new(|peer| (peer.who.node() == Some(NodeId(66))).then_some(HelloRefusal::Removed)),
             nonces: Box::new(move || {
                 count += 1;
                 Nonce([count; 32])
@@ -189,9 +191,9 @@ mod tests {
     type Outcome = Result<Option<Introduced<Peer>>, Refused>;
 
     /// Shows each frame of `bytes` to `end`, and gives what it says back.
-    fn show(end: &mut dyn Introduction<Peer>, bytes: &[u8]) -> (Outcome, Vec<u8>) {
+    fn show(end: &mut dyn Handshake<Peer>, bytes: &[u8]) -> (Outcome, Vec<u8>) {
         let (mut rest, mut out) = (bytes, Vec::new());
-        let mut decoder = Decoder::new(hello::BODY_BYTES_MAX);
+        let mut decoder = FrameDecoder::new(hello::BODY_BYTES_MAX);
         let mut outcome = Ok(None);
         while let (Ok(None), Some(frame)) = (&outcome, decoder.next(&mut rest).expect("whole frames")) {
             outcome = end.on_frame(&frame, &mut out);

@@ -68,14 +68,14 @@ pub trait Introducer {
     type Peer;
 
     /// This node has dialled: appends the first frames to `out`.
-    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Introduction<Self::Peer> + Send>;
+    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Handshake<Self::Peer> + Send>;
 
     /// Somebody has dialled this node.
-    fn answer(&mut self) -> Box<dyn Introduction<Self::Peer> + Send>;
+    fn answer(&mut self) -> Box<dyn Handshake<Self::Peer> + Send>;
 }
 
 /// One end of one introduction.
-pub trait Introduction<P> {
+pub trait Handshake<P> {
     /// Takes a frame, appends frames to `out`, and gives the peer once it is known.
     ///
     /// # Errors

@@ -312,7 +312,7 @@ mod tests {
     }
 
     fn kinds(mut wire: &[u8]) -> Vec<u8> {
-        let mut decoder = frame::Decoder::new(frame::BODY_BYTES_MAX);
+        let mut decoder = frame::FrameDecoder::new(frame::BODY_BYTES_MAX);
         let (mut kinds, mut is_open) = (Vec::new(), false);
         while let Some(frame) = decoder.next(&mut wire).unwrap() {
             let before = if frame.is_large && !is_open {

@@ -33,7 +33,7 @@ mod socket;
 mod transport;
 
 pub use greeter::{Greeter, Judge, Nonces, Refusals};
-pub use introduction::{Introduced, Introducer, Introduction, LinkId, Refused, Remote};
+pub use introduction::{Handshake, Introduced, Introducer, LinkId, Refused, Remote};
 pub use lanes::Lane;
-pub use outgoing::{Limits, Outgoing};
-pub use transport::{Arrival, Event, Settings, Traffic, Transport};
+pub use outgoing::{LaneLimits, Outgoing};
+pub use transport::{Arrival, Traffic, Transport, TransportEvent, TransportSettings};

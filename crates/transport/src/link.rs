@@ -1,10 +1,10 @@
 //! One socket, and what was read from it and waits to be written to it.
 
-use crate::introduction::{Introduction, LinkId};
+use crate::introduction::{Handshake, LinkId};
 use crate::outgoing::Outgoing;
 use ids::Monotonic;
 use mio::net::TcpStream;
-use peer_wire::frame::Decoder;
+use peer_wire::frame::FrameDecoder;
 use peer_wire::{Assembler, hello};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,7 +18,7 @@ pub(crate) struct Link<P> {
     pub(crate) socket: TcpStream,
     pub(crate) address: SocketAddr,
     pub(crate) phase: Phase<P>,
-    pub(crate) decoder: Decoder,
+    pub(crate) decoder: FrameDecoder,
     pub(crate) assembler: Assembler,
     /// The beginning of a frame.
     pub(crate) input: Vec<u8>,
@@ -41,7 +41,7 @@ pub(crate) enum Phase<P> {
     /// Not connected yet.
     Dialling(LinkId),
     /// Finding out who is there. With the link that was dialled, if this end did.
-    Introducing(Option<LinkId>, Box<dyn Introduction<P> + Send>),
+    Introducing(Option<LinkId>, Box<dyn Handshake<P> + Send>),
     /// Messages go both ways.
     Up(LinkId),
 }
@@ -99,7 +99,7 @@ impl<P> Link<P> {
             socket,
             address,
             phase,
-            decoder: Decoder::new(hello::BODY_BYTES_MAX),
+            decoder: FrameDecoder::new(hello::BODY_BYTES_MAX),
             assembler: Assembler::new(),
             input: Vec::new(),
             output: Outgoing::default(),

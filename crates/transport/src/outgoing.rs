@@ -21,7 +21,7 @@ const QUEUE_MAX: usize = 1_024;
 
 /// How much goes which way. Simulations have less of it, so that little is much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct LaneLimits {
     /// Bytes of a message that goes by the small lane.
     pub small_message: usize,
     /// Bytes of a message that goes by the bulk lane; longer ones go by the large one.
@@ -34,9 +34,9 @@ pub struct Limits {
     pub queue: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for LaneLimits {
+    fn default() -> LaneLimits {
+        LaneLimits {
             small_message: SMALL_BYTES_MAX,
             bulk_message: BULK_BYTES_MAX,
             small_waiting: SMALL_WAITING_MAX,
@@ -51,12 +51,12 @@ impl Default for Limits {
 pub struct Outgoing {
     lanes: Lanes,
     backlog: Backlog,
-    limits: Limits,
+    limits: LaneLimits,
 }
 
 impl Outgoing {
     /// Nothing waits.
-    pub fn new(limits: Limits) -> Outgoing {
+    pub fn new(limits: LaneLimits) -> Outgoing {
         Outgoing {
             limits,
             ..Outgoing::default()
@@ -131,7 +131,7 @@ impl Outgoing {
     }
 }
 
-impl Limits {
+impl LaneLimits {
     pub(crate) fn lane_of(&self, message: &PeerMessage) -> Lane {
         if message.is_longer_than(self.bulk_message) {
             Lane::Large
@@ -147,15 +147,15 @@ impl Limits {
 mod tests {
     use super::*;
     use ids::{Boot, GatewayId, GroupId};
-    use peer_wire::frame::{self, Decoder};
-    use peer_wire::{Assembler, Batch};
+    use peer_wire::frame::{self, FrameDecoder};
+    use peer_wire::{Assembler, BatchRequest};
 
     const SMALL: usize = 10;
     const BULK: usize = 100_000;
     const LARGE: usize = BULK_BYTES_MAX + 1;
 
     fn batch(group: u16, sequence: u64, bytes: usize) -> PeerMessage {
-        let mut message = Batch {
+        let mut message = BatchRequest {
             group: GroupId::new(group),
             gateway: GatewayId {
                 boot: Boot(1),
@@ -171,16 +171,16 @@ mod tests {
     /// A link, and what the other end has heard.
     struct Link {
         outgoing: Outgoing,
-        decoder: Decoder,
+        decoder: FrameDecoder,
         assembler: Assembler,
         heard: Vec<(u16, u64)>,
     }
 
     impl Link {
-        fn new(limits: Limits) -> Link {
+        fn new(limits: LaneLimits) -> Link {
             Link {
                 outgoing: Outgoing::new(limits),
-                decoder: Decoder::new(frame::BODY_BYTES_MAX),
+                decoder: FrameDecoder::new(frame::BODY_BYTES_MAX),
                 assembler: Assembler::new(),
                 heard: Vec::new(),
             }
@@ -211,16 +211,16 @@ mod tests {
     }
 
     /// A bulk lane that is full with one message.
-    fn narrow() -> Limits {
-        Limits {
+    fn narrow() -> LaneLimits {
+        LaneLimits {
             bulk_waiting: 1,
-            ..Limits::default()
+            ..LaneLimits::default()
         }
     }
 
     #[test]
     fn a_short_message_stays_behind_a_long_one_of_its_flow_and_passes_those_of_others() {
-        for limits in [narrow(), Limits::default()] {
+        for limits in [narrow(), LaneLimits::default()] {
             let mut link = Link::new(limits);
             link.outgoing.send(batch(1, 1, BULK));
             link.outgoing.send(batch(1, 2, SMALL));
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_large_message_waits_until_what_is_before_it_has_left() {
-        let mut link = Link::new(Limits::default());
+        let mut link = Link::new(LaneLimits::default());
         link.outgoing.send(batch(1, 1, BULK));
         link.outgoing.send(batch(1, 2, LARGE));
         link.outgoing.send(batch(1, 3, SMALL));
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_link_that_keeps_no_order_is_noticed() {
-        let mut link = Link::new(Limits::default());
+        let mut link = Link::new(LaneLimits::default());
         mutations::plant(Some(mutations::Mutation::OrderNotKept));
         link.outgoing.send(batch(1, 1, BULK));
         link.outgoing.send(batch(1, 2, SMALL));
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_its_oldest() {
-        let mut link = Link::new(Limits { queue: 2, ..narrow() });
+        let mut link = Link::new(LaneLimits { queue: 2, ..narrow() });
         for sequence in 1..=5 {
             link.outgoing.send(batch(1, sequence, BULK));
         }

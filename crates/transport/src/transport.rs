@@ -20,7 +20,7 @@ use ids::{Monotonic, NodeId, Prng};
 use mio::event::Event as Readiness;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use peer_wire::frame::{Decoder, Frame};
+use peer_wire::frame::{Frame, FrameDecoder};
 use peer_wire::{Packet, PeerMessage};
 use slab::Slab;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ const STEADY: Duration = backoff::DELAY_MAX;
 
 /// What a transport must know.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TransportSettings {
     /// This node, once it is one.
     pub own: Option<NodeId>,
     /// This worker.
@@ -60,7 +60,7 @@ pub struct Settings {
 
 /// What happened.
 #[derive(Debug)]
-pub enum Event<'a, P> {
+pub enum TransportEvent<'a, P> {
     /// A link is up: messages can be sent.
     Up(LinkId, P),
     /// A link that was up is gone, and with it all that was sent and not received.
@@ -76,7 +76,7 @@ pub enum Event<'a, P> {
 pub struct Arrival<P> {
     socket: TcpStream,
     address: SocketAddr,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     input: Vec<u8>,
     output: Vec<u8>,
     link: LinkId,
@@ -97,7 +97,7 @@ struct Peer {
 /// All links of one worker. See the file's header.
 pub struct Transport<I: Introducer> {
     introducer: I,
-    settings: Settings,
+    settings: TransportSettings,
     registry: Registry,
     listener: Option<TcpListener>,
     accepts_again: bool,
@@ -140,7 +140,7 @@ impl<I: Introducer> Transport<I> {
     pub const TOKENS: usize = 1 + LINKS_MAX;
 
     /// Without links. `registry` is that of the poll whose events it will be shown.
-    pub fn new(settings: Settings, introducer: I, registry: Registry) -> Transport<I> {
+    pub fn new(settings: TransportSettings, introducer: I, registry: Registry) -> Transport<I> {
         Transport {
             introducer,
             registry,
@@ -203,7 +203,12 @@ impl<I: Introducer> Transport<I> {
     }
 
     /// Wants no link with a peer any more: closes it, and does not dial it again.
-    pub fn forget(&mut self, link: LinkId, now: Monotonic, sink: &mut impl FnMut(Event<'_, I::Peer>)) {
+    pub fn forget(
+        &mut self,
+        link: LinkId,
+        now: Monotonic,
+        sink: &mut impl FnMut(TransportEvent<'_, I::Peer>),
+    ) {
         let Some(peer) = self.peers.get_mut(&link) else {
             return;
         };
@@ -221,7 +226,7 @@ impl<I: Introducer> Transport<I> {
         &mut self,
         arrival: Arrival<I::Peer>,
         now: Monotonic,
-        sink: &mut impl FnMut(Event<'_, I::Peer>),
+        sink: &mut impl FnMut(TransportEvent<'_, I::Peer>),
     ) {
         let Arrival {
             socket,
@@ -306,7 +311,7 @@ impl<I: Introducer> Transport<I> {
         &mut self,
         readiness: &Readiness,
         now: Monotonic,
-        sink: &mut impl FnMut(Event<'_, I::Peer>),
+        sink: &mut impl FnMut(TransportEvent<'_, I::Peer>),
     ) {
         let Some(key) = readiness.token().0.checked_sub(self.settings.first_token + 1) else {
             return self.accept(now, sink);
@@ -334,7 +339,7 @@ impl<I: Introducer> Transport<I> {
     }
 
     /// Does what is due: dials, closes what takes too long, reads on.
-    pub fn tick(&mut self, now: Monotonic, sink: &mut impl FnMut(Event<'_, I::Peer>)) {
+    pub fn tick(&mut self, now: Monotonic, sink: &mut impl FnMut(TransportEvent<'_, I::Peer>)) {
         if std::mem::take(&mut self.accepts_again) {
             self.accept(now, sink);
         }
@@ -365,7 +370,7 @@ impl<I: Introducer> Transport<I> {
     }
 
     /// Sends what waits, as far as sockets take it.
-    pub fn flush(&mut self, now: Monotonic, sink: &mut impl FnMut(Event<'_, I::Peer>)) {
+    pub fn flush(&mut self, now: Monotonic, sink: &mut impl FnMut(TransportEvent<'_, I::Peer>)) {
         for key in std::mem::take(&mut self.listed) {
             let Some(link) = self.links.get_mut(key).filter(|link| link.is_listed) else {
                 continue;
@@ -462,7 +467,7 @@ impl<I: Introducer> Transport<I> {
         Ok(key)
     }
 
-    fn accept(&mut self, now: Monotonic, sink: &mut impl FnMut(Event<'_, I::Peer>)) {
+    fn accept(&mut self, now: Monotonic, sink: &mut impl FnMut(TransportEvent<'_, I::Peer>)) {
         while let Some(listener) = &self.listener {
             let (stream, address) = match listener.accept() {
                 Ok(accepted) => accepted,
@@ -556,7 +561,7 @@ impl<I: Introducer> Transport<I> {
         self.list(key);
     }
 
-    fn read(&mut self, key: usize, now: Monotonic, sink: &mut impl FnMut(Event<'_, I::Peer>)) {
+    fn read(&mut self, key: usize, now: Monotonic, sink: &mut impl FnMut(TransportEvent<'_, I::Peer>)) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let read = self.read_some(key, &mut buffer, now, sink);
         self.buffer = buffer;
@@ -570,7 +575,7 @@ impl<I: Introducer> Transport<I> {
         key: usize,
         buffer: &mut [u8],
         now: Monotonic,
-        sink: &mut impl FnMut(Event<'_, I::Peer>),
+        sink: &mut impl FnMut(TransportEvent<'_, I::Peer>),
     ) -> Result<(), Broken> {
         for _ in 0..READS_MAX {
             let link = &mut self.links[key];
@@ -605,7 +610,7 @@ impl<I: Introducer> Transport<I> {
         key: usize,
         mut input: Vec<u8>,
         now: Monotonic,
-        sink: &mut impl FnMut(Event<'_, I::Peer>),
+        sink: &mut impl FnMut(TransportEvent<'_, I::Peer>),
     ) -> Result<Fate, Broken> {
         let mut rest = &input[..];
         let fate = self.take_frames(key, &mut rest, now, sink)?;
@@ -623,7 +628,7 @@ impl<I: Introducer> Transport<I> {
         key: usize,
         rest: &mut &[u8],
         now: Monotonic,
-        sink: &mut impl FnMut(Event<'_, I::Peer>),
+        sink: &mut impl FnMut(TransportEvent<'_, I::Peer>),
     ) -> Result<Fate, Broken> {
         loop {
             let link = &mut self.links[key];
@@ -634,7 +639,7 @@ impl<I: Introducer> Transport<I> {
             if let Phase::Up(id) = link.phase {
                 let packet = link.assembler.push(frame);
                 if let Some(packet) = packet.map_err(|error| Broken::Garbled(error.to_string()))? {
-                    sink(Event::Message(id, packet));
+                    sink(TransportEvent::Message(id, packet));
                 }
             } else if let Some(introduced) = self.introduce(key, &frame)? {
                 let is_called = self.links[key].id().is_some();
@@ -677,7 +682,7 @@ impl<I: Introducer> Transport<I> {
         introduced: Introduced<I::Peer>,
         rest: &[u8],
         now: Monotonic,
-        sink: &mut impl FnMut(Event<'_, I::Peer>),
+        sink: &mut impl FnMut(TransportEvent<'_, I::Peer>),
     ) {
         self.strangers -= 1;
         let mut link = self.links.remove(key);
@@ -698,7 +703,7 @@ impl<I: Introducer> Transport<I> {
             link: id,
             peer,
         };
-        sink(Event::Arrival(worker, Box::new(arrival)));
+        sink(TransportEvent::Arrival(worker, Box::new(arrival)));
     }
 
     /// Why a link that somebody else dialled is not taken: if both dial, the one that the smaller node dialled stays. So they
@@ -723,7 +728,7 @@ impl<I: Introducer> Transport<I> {
         introduced: Introduced<I::Peer>,
         is_called: bool,
         now: Monotonic,
-        sink: &mut impl FnMut(Event<'_, I::Peer>),
+        sink: &mut impl FnMut(TransportEvent<'_, I::Peer>),
     ) -> Result<(), Broken> {
         let id = introduced.link;
         if !is_called && let Some(refused) = self.refusal(id) {
@@ -743,7 +748,7 @@ impl<I: Introducer> Transport<I> {
             self.close(key, &Broken::Replaced, now, sink);
         }
         tracing::info!(link = %id, address = %self.links[key].address, "a link is up");
-        sink(Event::Up(id, introduced.peer));
+        sink(TransportEvent::Up(id, introduced.peer));
         Ok(())
     }
 
@@ -753,7 +758,7 @@ impl<I: Introducer> Transport<I> {
         key: usize,
         broken: &Broken,
         now: Monotonic,
-        sink: &mut impl FnMut(Event<'_, I::Peer>),
+        sink: &mut impl FnMut(TransportEvent<'_, I::Peer>),
     ) {
         let mut link = self.links.remove(key);
         self.strangers -= usize::from(is_stranger(&link.phase));
@@ -768,7 +773,7 @@ impl<I: Introducer> Transport<I> {
         match link.phase {
             Phase::Up(id) => {
                 tracing::warn!(link = %id, %address, reason = %broken, "a link is down");
-                sink(Event::Down(id));
+                sink(TransportEvent::Down(id));
                 let Some(peer) = self.peers.get_mut(&id).filter(|peer| peer.up == Some(key)) else {
                     return;
                 };

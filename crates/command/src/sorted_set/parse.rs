@@ -1,7 +1,7 @@
 //! Sorted sets: the words of their commands, read.
 
 use super::{
-    AddOptions, Aggregate, Combination, MemberBound, RangeQuery, ScoreBound, Section, SortedSetCommand,
+    AddOptions, Aggregate, Combination, MemberBound, RangeQuery, ScoreBound, SortedRange, SortedSetCommand,
     SortedSetEnd, score,
 };
 use crate::number::{self, parse_double_prefix};
@@ -107,16 +107,16 @@ fn parse_rank<'a>(args: Args<'a>, name: &'static str, reverse: bool) -> Result<C
     })
 }
 
-impl<'a> Section<'a> {
-    fn ranks(start: &[u8], end: &[u8]) -> Result<Section<'a>, ReplyError> {
-        Ok(Section::Ranks {
+impl<'a> SortedRange<'a> {
+    fn ranks(start: &[u8], end: &[u8]) -> Result<SortedRange<'a>, ReplyError> {
+        Ok(SortedRange::Ranks {
             start: number::integer(start)?,
             end: number::integer(end)?,
         })
     }
 
     /// As Redis reads it: more leniently than a score.
-    fn scores(min: &[u8], max: &[u8]) -> Result<Section<'a>, ReplyError> {
+    fn scores(min: &[u8], max: &[u8]) -> Result<SortedRange<'a>, ReplyError> {
         let bound = |word: &[u8]| {
             let (is_exclusive, number) = match word {
                 [b'(', number @ ..] => (true, number),
@@ -128,12 +128,12 @@ impl<'a> Section<'a> {
             (is_whole && !score.is_nan()).then_some(ScoreBound { score, is_exclusive })
         };
         match (bound(min), bound(max)) {
-            (Some(min), Some(max)) => Ok(Section::Scores { min, max }),
+            (Some(min), Some(max)) => Ok(SortedRange::Scores { min, max }),
             _ => Err(ReplyError::ScoreRange),
         }
     }
 
-    fn members(min: &'a [u8], max: &'a [u8]) -> Result<Section<'a>, ReplyError> {
+    fn members(min: &'a [u8], max: &'a [u8]) -> Result<SortedRange<'a>, ReplyError> {
         let bound = |word: &'a [u8]| match word {
             [b'(', member @ ..] => Some(MemberBound::Excluding(member)),
             [b'[', member @ ..] => Some(MemberBound::Including(member)),
@@ -142,38 +142,38 @@ impl<'a> Section<'a> {
             _ => None,
         };
         match (bound(min), bound(max)) {
-            (Some(min), Some(max)) => Ok(Section::Members { min, max }),
+            (Some(min), Some(max)) => Ok(SortedRange::Members { min, max }),
             _ => Err(ReplyError::MemberRange),
         }
     }
 }
 
 pub(super) fn parse_zcount(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let section = Section::scores(args.arg(2), args.arg(3))?;
+    let section = SortedRange::scores(args.arg(2), args.arg(3))?;
     let key = args.arg(1);
     command(SortedSetCommand::Count { key, section })
 }
 
 pub(super) fn parse_zlexcount(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let section = Section::members(args.arg(2), args.arg(3))?;
+    let section = SortedRange::members(args.arg(2), args.arg(3))?;
     let key = args.arg(1);
     command(SortedSetCommand::Count { key, section })
 }
 
 pub(super) fn parse_zremrangebyrank(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let section = Section::ranks(args.arg(2), args.arg(3))?;
+    let section = SortedRange::ranks(args.arg(2), args.arg(3))?;
     let key = args.arg(1);
     command(SortedSetCommand::RemoveRange { key, section })
 }
 
 pub(super) fn parse_zremrangebyscore(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let section = Section::scores(args.arg(2), args.arg(3))?;
+    let section = SortedRange::scores(args.arg(2), args.arg(3))?;
     let key = args.arg(1);
     command(SortedSetCommand::RemoveRange { key, section })
 }
 
 pub(super) fn parse_zremrangebylex(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let section = Section::members(args.arg(2), args.arg(3))?;
+    let section = SortedRange::members(args.arg(2), args.arg(3))?;
     let key = args.arg(1);
     command(SortedSetCommand::RemoveRange { key, section })
 }
@@ -268,9 +268,9 @@ fn parse_query<'a>(
     // Backwards the upper bound comes first.
     let (min, max) = if reverse { (second, first) } else { (first, second) };
     let section = match by {
-        RangeBy::Rank => Section::ranks(first, second)?,
-        RangeBy::Score => Section::scores(min, max)?,
-        RangeBy::Lex => Section::members(min, max)?,
+        RangeBy::Rank => SortedRange::ranks(first, second)?,
+        RangeBy::Score => SortedRange::scores(min, max)?,
+        RangeBy::Lex => SortedRange::members(min, max)?,
     };
     // An offset alone means nothing for ranks.
     let limit = if by == RangeBy::Rank { (0, -1) } else { limit };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use consensus::{Committed, Effect, Index, RaftNode, ReadPermit, Term};
+use consensus::{Committed, EntryEffect, Index, RaftNode, ReadPermit, Term};
 use ids::{Incarnation, Monotonic};
 
 use crate::node::State;
@@ -125,7 +125,7 @@ impl Checks {
 /// Whether an entry appends a number.
 pub(crate) fn number_of(entry: &Committed) -> Option<u64> {
     match &entry.effect {
-        Effect::Apply(data) => Some(u64::from_le_bytes(data[..].try_into().expect("eight bytes"))),
-        Effect::Nothing | Effect::Members(_) => None,
+        EntryEffect::Apply(data) => Some(u64::from_le_bytes(data[..].try_into().expect("eight bytes"))),
+        EntryEffect::Nothing | EntryEffect::Members(_) => None,
     }
 }

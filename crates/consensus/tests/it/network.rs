@@ -1,6 +1,6 @@
 //! Links that lose, delay, reorder, double and replay what they carry.
 
-use consensus::{Beat, BeatAnswer, Message, SnapshotPoint};
+use consensus::{Beat, BeatAnswer, RaftMessage, SnapshotPoint};
 use ids::Prng;
 
 use crate::node::State;
@@ -8,7 +8,7 @@ use crate::node::State;
 /// What travels between two nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Packet {
-    Raft(Message),
+    Raft(RaftMessage),
     Beat(Beat),
     Answer(BeatAnswer),
     /// The whole state as of a point, for a replica.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use consensus::{
-    Beats, Config, Durability, Entry, HardState, Index, Listener, Persist, RaftNode, ReadId, Saved,
+    Beats, Config, Durability, HardState, Index, Listener, LogEntry, Persist, RaftNode, ReadId, Saved,
     SnapshotPoint, Term, Times,
 };
 use ids::{Boot, GroupId, Incarnation, Monotonic};
@@ -29,7 +29,7 @@ impl State {
 pub(crate) struct Disk {
     pub(crate) start: SnapshotPoint,
     pub(crate) state: State,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<LogEntry>,
     pub(crate) hard_state: HardState,
 }
 

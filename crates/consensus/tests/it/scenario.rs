@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use consensus::{
-    Body, Claim, Config, Durability, Effect, Index, Members, Message, RaftNode, ReadId, ReadPermit, Role,
-    Saved, Term, Times,
+    Claim, Config, Durability, EntryEffect, Index, Members, MessageBody, RaftMessage, RaftNode, ReadId,
+    ReadPermit, Role, Saved, Term, Times,
 };
 use ids::{GroupId, Incarnation, Monotonic};
 use mutations::Mutation;
@@ -15,7 +15,7 @@ struct Trio {
     groups: Vec<RaftNode>,
     now: Monotonic,
     /// What was sent and not delivered.
-    sent: Vec<Message>,
+    sent: Vec<RaftMessage>,
     confirmed: Vec<(ReadId, Index)>,
     applied: Vec<Vec<Bytes>>,
 }
@@ -75,7 +75,7 @@ impl Trio {
                 .committed
                 .into_iter()
                 .filter_map(|entry| match entry.effect {
-                    Effect::Apply(data) => Some(data),
+                    EntryEffect::Apply(data) => Some(data),
                     _ => None,
                 });
             self.applied[number].extend(data);
@@ -85,7 +85,7 @@ impl Trio {
 
     /// Delivers everything that is sent between those that `hears` lets hear each other, until nothing is; answers what was
     /// lost.
-    fn settle_where(&mut self, hears: impl Fn(u64, u64) -> bool) -> Vec<Message> {
+    fn settle_where(&mut self, hears: impl Fn(u64, u64) -> bool) -> Vec<RaftMessage> {
         let mut lost = Vec::new();
         loop {
             for number in 0..3 {
@@ -201,7 +201,7 @@ fn appends_follow_their_place() -> bool {
     let lost = std::mem::take(&mut trio.sent);
     assert!(
         lost.iter()
-            .all(|message| matches!(message.body, Body::Append { .. }))
+            .all(|message| matches!(message.body, MessageBody::Append { .. }))
     );
     let now = trio.now;
     let claim: Claim = trio.groups[0].claims()[0];
@@ -215,12 +215,15 @@ fn appends_follow_their_place() -> bool {
     // One more empty append waits when the refusal of the first arrives, in the same turn.
     trio.groups[0].acknowledged(&claim, now, now);
     for refusal in std::mem::take(&mut trio.sent) {
-        assert!(matches!(refusal.body, Body::AppendAnswer { reject: Some(_), .. }));
+        assert!(matches!(
+            refusal.body,
+            MessageBody::AppendAnswer { reject: Some(_), .. }
+        ));
         trio.groups[0].step(refusal, now);
     }
     trio.take(0);
     trio.sent.iter().all(|message| match &message.body {
-        Body::Append { index, entries, .. } => {
+        MessageBody::Append { index, entries, .. } => {
             entries.first().is_none_or(|first| first.index.0 == index.0 + 1)
         }
         _ => true,
@@ -289,12 +292,12 @@ fn a_lease_ends_before_the_promises_that_it_stands_on() {
     );
 }
 
-fn vote(term: u64, is_transfer: bool) -> Message {
-    Message {
+fn vote(term: u64, is_transfer: bool) -> RaftMessage {
+    RaftMessage {
         from: Incarnation(3),
         to: Incarnation(2),
         term: Term(term),
-        body: Body::Vote {
+        body: MessageBody::Vote {
             is_pre: false,
             index: Index(100),
             log_term: Term(term - 1),
@@ -317,7 +320,7 @@ fn inside_its_promise_a_voter_votes_only_at_its_leaders_wish_and_for_the_next_te
     trio.take(1);
     assert!(matches!(
         trio.sent[0].body,
-        Body::VoteAnswer { reject: false, .. }
+        MessageBody::VoteAnswer { reject: false, .. }
     ));
 }
 
@@ -414,21 +417,21 @@ fn messages_that_nobody_sends_are_turned_away() {
     let mut trio = Trio::led();
     let (now, term) = (trio.now, trio.groups[1].status().term);
     let bodies = [
-        Body::Heartbeat {
+        MessageBody::Heartbeat {
             commit: Index(1_000),
             read: 0,
         },
-        Body::Append {
+        MessageBody::Append {
             log_term: Term(0),
             index: Index(1_000),
             commit: Index(1_000),
             entries: Vec::new(),
         },
-        Body::Snapshot(Config::NOWHERE),
+        MessageBody::Snapshot(Config::NOWHERE),
     ];
     for (count, body) in bodies.into_iter().enumerate() {
         let (from, to) = (Incarnation(1), Incarnation(2));
-        trio.groups[1].step(Message { from, to, term, body }, now);
+        trio.groups[1].step(RaftMessage { from, to, term, body }, now);
         assert_eq!(trio.groups[1].turned_away(), count as u64 + 1);
     }
 }
@@ -442,7 +445,7 @@ fn a_leader_of_an_earlier_term_hears_of_the_later_one_whatever_it_sends() {
     let point = trio.groups[2].point();
     // Its promise is over, and it votes for somebody who is never heard of again.
     trio.wait(10_000);
-    let vote = Body::Vote {
+    let vote = MessageBody::Vote {
         is_pre: false,
         index: Index(1_000),
         log_term: term,
@@ -450,7 +453,7 @@ fn a_leader_of_an_earlier_term_hears_of_the_later_one_whatever_it_sends() {
         priority: 0,
         is_transfer: false,
     };
-    let from_second = Message {
+    let from_second = RaftMessage {
         from: Incarnation(2),
         to: me,
         term: later,
@@ -460,14 +463,14 @@ fn a_leader_of_an_earlier_term_hears_of_the_later_one_whatever_it_sends() {
     trio.groups[2].step(from_second, now);
     assert_eq!(trio.groups[2].status().term, later);
     trio.take(2);
-    let heartbeat = Body::Heartbeat {
+    let heartbeat = MessageBody::Heartbeat {
         commit: point.index,
         read: 0,
     };
     // A point that is here already, as of a state that was transferred.
-    for body in [heartbeat, Body::Snapshot(point)] {
+    for body in [heartbeat, MessageBody::Snapshot(point)] {
         trio.sent.clear();
-        let late = Message {
+        let late = RaftMessage {
             from: leader,
             to: me,
             term,
@@ -475,7 +478,7 @@ fn a_leader_of_an_earlier_term_hears_of_the_later_one_whatever_it_sends() {
         };
         trio.groups[2].step(late, now);
         trio.take(2);
-        let tells = |message: &Message| message.to == leader && message.term == later;
+        let tells = |message: &RaftMessage| message.to == leader && message.term == later;
         assert!(trio.sent.iter().any(tells), "{:?}", trio.sent);
     }
 }

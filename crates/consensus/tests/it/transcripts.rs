@@ -5,7 +5,9 @@
 
 use crate::scenario::first_voter;
 use bytes::Bytes;
-use consensus::{Body, Effect, Index, Members, Message, RaftNode, ReadId, ReadPermit, Role, Term};
+use consensus::{
+    EntryEffect, Index, Members, MessageBody, RaftMessage, RaftNode, ReadId, ReadPermit, Role, Term,
+};
 use ids::{Incarnation, Monotonic};
 use mutations::Mutation;
 use std::collections::BTreeSet;
@@ -51,7 +53,7 @@ struct Group {
     told: Vec<(Role, Term, Option<Incarnation>)>,
     applied: Vec<Vec<String>>,
     now: Monotonic,
-    on_the_way: Vec<Message>,
+    on_the_way: Vec<RaftMessage>,
     cut_off: BTreeSet<u64>,
     out: String,
 }
@@ -169,7 +171,7 @@ impl Group {
                 let _ = writeln!(self.out, "{number} {}", standing(told));
             }
             for entry in &ready.committed {
-                if let Effect::Apply(data) = &entry.effect {
+                if let EntryEffect::Apply(data) = &entry.effect {
                     let data = String::from_utf8_lossy(data).into_owned();
                     let _ = writeln!(self.out, "{number} applies entry {}: {data}", entry.index.0);
                     self.applied[number as usize - 1].push(data);
@@ -282,9 +284,9 @@ fn standing((role, term, leader): (Role, Term, Option<Incarnation>)) -> String {
 }
 
 /// A message in one line.
-fn line(message: &Message) -> String {
+fn line(message: &RaftMessage) -> String {
     let said = match &message.body {
-        Body::Append {
+        MessageBody::Append {
             index,
             commit,
             entries,
@@ -297,19 +299,19 @@ fn line(message: &Message) -> String {
             };
             format!("{entries} (committed to {})", commit.0)
         }
-        Body::AppendAnswer {
+        MessageBody::AppendAnswer {
             index, reject: None, ..
         } => format!("I hold entry {}", index.0),
-        Body::AppendAnswer {
+        MessageBody::AppendAnswer {
             index,
             reject: Some(_),
             ..
         } => format!("I do not hold entry {}", index.0),
-        Body::Heartbeat { read: 0, .. } => "I lead".into(),
-        Body::Heartbeat { read, .. } => format!("do I lead still? (round {read})"),
-        Body::HeartbeatAnswer { read: 0, .. } => "you lead".into(),
-        Body::HeartbeatAnswer { read, .. } => format!("you lead still (round {read})"),
-        Body::Vote {
+        MessageBody::Heartbeat { read: 0, .. } => "I lead".into(),
+        MessageBody::Heartbeat { read, .. } => format!("do I lead still? (round {read})"),
+        MessageBody::HeartbeatAnswer { read: 0, .. } => "you lead".into(),
+        MessageBody::HeartbeatAnswer { read, .. } => format!("you lead still (round {read})"),
+        MessageBody::Vote {
             is_pre,
             index,
             log_term,
@@ -331,7 +333,7 @@ fn line(message: &Message) -> String {
                 index.0, log_term.0
             )
         }
-        Body::VoteAnswer { is_pre, reject, .. } => {
+        MessageBody::VoteAnswer { is_pre, reject, .. } => {
             let answer = match (*is_pre, *reject) {
                 (true, false) => "I would",
                 (true, true) => "I would not",
@@ -340,8 +342,8 @@ fn line(message: &Message) -> String {
             };
             answer.into()
         }
-        Body::Snapshot(point) => format!("take the state as of entry {}", point.index.0),
-        Body::TimeoutNow => "campaign now".into(),
+        MessageBody::Snapshot(point) => format!("take the state as of entry {}", point.index.0),
+        MessageBody::TimeoutNow => "campaign now".into(),
     };
     format!(
         "{} -> {} in term {}: {said}",

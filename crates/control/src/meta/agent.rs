@@ -14,11 +14,11 @@ use super::cluster_view::ClusterView;
 use super::contact::Contact;
 use super::effects::{Failure, MetaEffects, Notice, Started};
 use super::leader_search::LeaderSearch;
-use super::message::{Answer, MetaMessage, NodeHeartbeat};
+use super::message::{MetaMessage, NodeHeartbeat, RequestAnswer};
 use super::own_reports::OwnReports;
 use super::pending_requests::{Client, Due, PendingRequest, PendingRequests};
 use super::proposal::Proposal;
-use crate::command::{Command, Outcome, Refusal};
+use crate::command::{MetaCommand, MetaOutcome, MetaRefusal};
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
 use crate::recovery_source::RecoverySource;
@@ -94,7 +94,7 @@ impl Heartbeats {
 
 impl Agent {
     /// One that asks with its first command to be counted.
-    pub(crate) fn new(node: Option<NodeId>, token: Token, start: Command, search: LeaderSearch) -> Agent {
+    pub(crate) fn new(node: Option<NodeId>, token: Token, start: MetaCommand, search: LeaderSearch) -> Agent {
         let mut requests = PendingRequests::new(token);
         requests.start(start);
         Agent {
@@ -190,7 +190,7 @@ impl Agent {
         }
     }
 
-    pub(crate) fn propose(&mut self, command: Command, out: &mut MetaEffects) -> u64 {
+    pub(crate) fn propose(&mut self, command: MetaCommand, out: &mut MetaEffects) -> u64 {
         self.proposals += 1;
         let id = self.proposals;
         if !self.requests.own(id, command) {
@@ -209,23 +209,23 @@ impl Agent {
     }
 
     /// What somebody asks for, if he may.
-    pub(crate) fn admit(&self, from: Contact, bytes: &[u8]) -> Result<Command, Refusal> {
-        let proposal = Proposal::decode(bytes).map_err(|_| Refusal::Malformed)?;
+    pub(crate) fn admit(&self, from: Contact, bytes: &[u8]) -> Result<MetaCommand, MetaRefusal> {
+        let proposal = Proposal::decode(bytes).map_err(|_| MetaRefusal::Malformed)?;
         if let Contact::Node(_) = from {
             return Ok(proposal.command);
         }
         // Who is no member may become one, and nothing else.
-        if proposal.author.is_some() || !matches!(proposal.command, Command::Join { .. }) {
-            return Err(Refusal::Malformed);
+        if proposal.author.is_some() || !matches!(proposal.command, MetaCommand::Join { .. }) {
+            return Err(MetaRefusal::Malformed);
         }
         if self.is_closed {
-            return Err(Refusal::NoSecret);
+            return Err(MetaRefusal::NoSecret);
         }
         Ok(proposal.command)
     }
 
     /// Asks in place of a newcomer, which does not know who leads.
-    pub(crate) fn ask_for(&mut self, newcomer: Contact, id: u64, command: Command, bytes: Vec<u8>) {
+    pub(crate) fn ask_for(&mut self, newcomer: Contact, id: u64, command: MetaCommand, bytes: Vec<u8>) {
         self.requests.newcomer(newcomer, id, command, bytes);
     }
 
@@ -264,7 +264,7 @@ impl Agent {
     pub(crate) fn on_answer(
         &mut self,
         id: u64,
-        answer: Answer,
+        answer: RequestAnswer,
         now: Monotonic,
         out: &mut MetaEffects,
     ) -> bool {
@@ -275,9 +275,9 @@ impl Agent {
             Client::Start => return self.on_start_answered(&command, answer, now, out),
             Client::Owner { id } => {
                 let outcome = match answer {
-                    Answer::Done { outcome } => Ok(outcome),
-                    Answer::Refused { refusal } => Err(Failure::Refused(refusal)),
-                    Answer::Elsewhere { .. } => Err(Failure::Unknown),
+                    RequestAnswer::Done { outcome } => Ok(outcome),
+                    RequestAnswer::Refused { refusal } => Err(Failure::Refused(refusal)),
+                    RequestAnswer::Elsewhere { .. } => Err(Failure::Unknown),
                 };
                 out.outcomes.push((id, outcome));
             }
@@ -288,15 +288,15 @@ impl Agent {
 
     fn on_start_answered(
         &mut self,
-        command: &Command,
-        answer: Answer,
+        command: &MetaCommand,
+        answer: RequestAnswer,
         now: Monotonic,
         out: &mut MetaEffects,
     ) -> bool {
         match answer {
-            Answer::Done {
+            RequestAnswer::Done {
                 outcome:
-                    Outcome::Started {
+                    MetaOutcome::Started {
                         node,
                         boot,
                         mut replicas,
@@ -311,15 +311,16 @@ impl Agent {
                 self.hurry(now);
                 return true;
             }
-            Answer::Refused { refusal } => {
-                let is_unknown = refusal == Refusal::Unknown && matches!(command, Command::Boot { .. });
+            RequestAnswer::Refused { refusal } => {
+                let is_unknown =
+                    refusal == MetaRefusal::Unknown && matches!(command, MetaCommand::Boot { .. });
                 let notice = match is_unknown {
                     true => Notice::Removed,
                     false => Notice::StartRefused { refusal },
                 };
                 self.say_of_self(Some(notice), out);
             }
-            Answer::Done { .. } | Answer::Elsewhere { .. } => {}
+            RequestAnswer::Done { .. } | RequestAnswer::Elsewhere { .. } => {}
         }
         false
     }

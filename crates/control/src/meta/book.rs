@@ -5,7 +5,7 @@
 
 use super::message::Blob;
 use super::proposal::{Author, Proposal};
-use crate::command::{Outcome, Refusal};
+use crate::command::{MetaOutcome, MetaRefusal};
 use crate::state::State;
 use crate::wire::{self, Wire, wire_struct};
 use codec::{DecodeError, Reader};
@@ -21,8 +21,8 @@ const FORMAT: u8 = 1;
 pub(crate) struct Line {
     start: Token,
     number: u64,
-    outcome: Option<Outcome>,
-    refusal: Option<Refusal>,
+    outcome: Option<MetaOutcome>,
+    refusal: Option<MetaRefusal>,
 }
 
 wire_struct!(Line {
@@ -77,7 +77,7 @@ impl Book {
     }
 
     /// Carries out an entry. None if its author has gone on since: nobody waits for that.
-    pub(crate) fn apply(&mut self, proposal: &Proposal) -> Option<Result<Outcome, Refusal>> {
+    pub(crate) fn apply(&mut self, proposal: &Proposal) -> Option<Result<MetaOutcome, MetaRefusal>> {
         let Some(Author { node, start, number }) = proposal.author else {
             let result = self.state.apply(&proposal.command);
             self.lines.retain(|node, _| self.state.nodes().contains_key(node));
@@ -85,15 +85,15 @@ impl Book {
         };
         let is_its = |known: &&crate::node::Node| known.start == start;
         if self.state.nodes().get(&node).filter(is_its).is_none() {
-            return Some(Err(Refusal::Unknown));
+            return Some(Err(MetaRefusal::Unknown));
         }
         if let Some(line) = self.lines.get(&node).filter(|line| line.start == start) {
             if number < line.number {
                 return None;
             }
             if number == line.number {
-                let outcome = line.outcome.clone().ok_or(Refusal::Unknown);
-                return Some(outcome.map_err(|_| line.refusal.unwrap_or(Refusal::Unknown)));
+                let outcome = line.outcome.clone().ok_or(MetaRefusal::Unknown);
+                return Some(outcome.map_err(|_| line.refusal.unwrap_or(MetaRefusal::Unknown)));
             }
         }
         let result = self.state.apply(&proposal.command);

@@ -2,10 +2,10 @@
 
 use super::contact::Contact;
 use super::message::{Instruction, MetaMessage};
-use crate::command::{Outcome, Refusal, Replica};
+use crate::command::{AssignedReplica, MetaOutcome, MetaRefusal};
 use crate::map::RoutingMap;
 use crate::settings::Setting;
-use consensus::{Entry, HardState, SnapshotPoint};
+use consensus::{HardState, LogEntry, SnapshotPoint};
 use ids::{Boot, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct MetaEffects {
     /// To be sent; may be lost.
     pub messages: Vec<(Contact, MetaMessage)>,
     /// To be written and synced, in order.
-    pub persist: Vec<Persist>,
+    pub persist: Vec<MetaWrite>,
     /// A newer table.
     pub map: Option<Arc<RoutingMap>>,
     /// What is set for the whole cluster, all of it, if that has changed.
@@ -26,7 +26,7 @@ pub struct MetaEffects {
     /// For groups that are led on this node.
     pub orders: Vec<Instruction>,
     /// What became of what was proposed here, by the number that `propose` answered.
-    pub outcomes: Vec<(u64, Result<Outcome, Failure>)>,
+    pub outcomes: Vec<(u64, Result<MetaOutcome, Failure>)>,
     /// What the operator is to read.
     pub notices: Vec<Notice>,
 }
@@ -45,12 +45,12 @@ pub struct Started {
     /// The number of this start.
     pub boot: Boot,
     /// Its replicas. That of the meta group is not the owner's business.
-    pub replicas: Vec<Replica>,
+    pub replicas: Vec<AssignedReplica>,
 }
 
 /// One write to the log of the meta group. All of it is on disk before `on_persisted` is told its number, or a later one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Persist {
+pub struct MetaWrite {
     /// Counts up.
     pub number: u64,
     /// What is to be written.
@@ -70,7 +70,7 @@ pub enum Record {
     /// Entries, in place of those with the same or later places, and the hard state.
     Append {
         /// In order; may be none.
-        entries: Vec<Entry>,
+        entries: Vec<LogEntry>,
         /// The whole of it.
         hard_state: HardState,
     },
@@ -89,7 +89,7 @@ pub enum Record {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// It was refused, and changed nothing.
-    Refused(Refusal),
+    Refused(MetaRefusal),
     /// It certainly was not carried out: too much is waiting already, or there was nobody to ask.
     NotDone,
     /// Nobody answered in time. It may have been carried out, or may be yet.
@@ -127,6 +127,6 @@ pub enum Notice {
     /// The node may not start.
     StartRefused {
         /// Why.
-        refusal: Refusal,
+        refusal: MetaRefusal,
     },
 }

@@ -5,17 +5,17 @@ use super::agent::Agent;
 use super::contact::Contact;
 use super::effects::MetaEffects;
 use super::leader_state::{LeaderState, Recipient};
-use super::message::{Answer, Instruction, MetaMessage, NodeHeartbeat};
+use super::message::{Instruction, MetaMessage, NodeHeartbeat, RequestAnswer};
 use super::proposal::Proposal;
 use super::seat::Applied;
 use super::voter::{Seated, Voter};
-use crate::command::{Command, Refusal, Report};
-use crate::group::{Group, GroupRef, Member, Role};
+use crate::command::{MetaCommand, MetaRefusal, Report};
+use crate::group::{Group, GroupMember, GroupRef, MemberRole};
 use crate::node::Node;
 use crate::observations::{GroupReport, Observations};
 use crate::reconciler::steps;
 use crate::recovery_source::RecoverySource;
-use crate::step::{Order, Step};
+use crate::step::{Order, ReconcileStep};
 use consensus::{Members, ReadPermit, Term};
 use ids::{Epoch, Incarnation, Monotonic, NodeId};
 
@@ -70,10 +70,10 @@ impl Voter {
         if members.is_joint() || !seat.raft.is_established() {
             return None;
         }
-        let with_role = |members: &[Incarnation], role| -> Option<Vec<Member>> {
+        let with_role = |members: &[Incarnation], role| -> Option<Vec<GroupMember>> {
             let members = members.iter().map(|&incarnation| {
                 let node = self.node_of(incarnation, agent)?;
-                Some(Member {
+                Some(GroupMember {
                     incarnation,
                     node,
                     role,
@@ -81,8 +81,8 @@ impl Voter {
             });
             members.collect()
         };
-        let mut named = with_role(&members.voters, Role::Voter)?;
-        named.extend(with_role(&members.learners, Role::Learner)?);
+        let mut named = with_role(&members.voters, MemberRole::Voter)?;
+        named.extend(with_role(&members.learners, MemberRole::Learner)?);
         let last = seat.raft.last_index().0;
         let is_caught_up = |member: &Incarnation| {
             let matched = seat.raft.matched(*member);
@@ -114,7 +114,7 @@ impl Voter {
         id: u64,
         proposal: Vec<u8>,
         now: Monotonic,
-    ) -> Option<Refusal> {
+    ) -> Option<MetaRefusal> {
         let command = Proposal::decode(&proposal).ok()?.command;
         if self.is_premature(&command, agent, now) {
             return None;
@@ -134,11 +134,11 @@ impl Voter {
 
     /// Why a command is refused before it is tried: what a node that joins announces would have it, or others, not be reached; or a
     /// group is to begin anew that has a majority in a configuration nobody has reported.
-    fn unwelcome(&self, command: &Command, agent: &Agent, now: Monotonic) -> Option<Refusal> {
+    fn unwelcome(&self, command: &MetaCommand, agent: &Agent, now: Monotonic) -> Option<MetaRefusal> {
         if self.has_unreported_majority(command, agent, now) {
-            return Some(Refusal::NotNeeded);
+            return Some(MetaRefusal::NotNeeded);
         }
-        let Command::Join { token, announcement } = command else {
+        let MetaCommand::Join { token, announcement } = command else {
             return None;
         };
         let others = self.state()?.nodes().iter();
@@ -152,9 +152,9 @@ impl Voter {
         others.find_map(|(&id, node)| {
             let other = &node.announcement;
             if other.peer == announcement.peer {
-                return is_there(id).then_some(Refusal::Taken);
+                return is_there(id).then_some(MetaRefusal::Taken);
             }
-            (other.is_loopback() != announcement.is_loopback()).then_some(Refusal::Loopback)
+            (other.is_loopback() != announcement.is_loopback()).then_some(MetaRefusal::Loopback)
         })
     }
 
@@ -162,8 +162,8 @@ impl Voter {
     /// was not reported yet, and would be passed over with all that it has acknowledged. Every node is to have been heard, or
     /// missed, since this one leads, and none is to lead the group. Nor is anybody to be passed over who votes in a change of members
     /// that has not ended.
-    fn is_premature(&self, command: &Command, agent: &Agent, now: Monotonic) -> bool {
-        let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
+    fn is_premature(&self, command: &MetaCommand, agent: &Agent, now: Monotonic) -> bool {
+        let (MetaCommand::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
             return false;
         };
         let (Some(group), Some(leader_state)) = (state.groups().get(name), self.leader_state()) else {
@@ -196,7 +196,7 @@ impl Voter {
             let is_linked = agent.linked().contains(&node) && self.leader_state().is_some_and(is_heard);
             agent.node() == Some(node) || is_linked
         };
-        let is_untold = |member: &Member| {
+        let is_untold = |member: &GroupMember| {
             let has_told = told.iter().any(|one| one.incarnation == member.incarnation);
             !has_told && !group.is_lost(member.incarnation) && is_there(member.node)
         };
@@ -214,8 +214,8 @@ impl Voter {
 
     /// Whether a group that is to begin anew has a majority in a configuration that one of its replicas has applied, and nobody
     /// reported.
-    fn has_unreported_majority(&self, command: &Command, agent: &Agent, now: Monotonic) -> bool {
-        let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
+    fn has_unreported_majority(&self, command: &MetaCommand, agent: &Agent, now: Monotonic) -> bool {
+        let (MetaCommand::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
             return false;
         };
         let Some(group) = state.groups().get(name) else {
@@ -227,12 +227,12 @@ impl Voter {
     }
 
     /// An entry was carried out: who is to be answered, and what.
-    pub(crate) fn on_applied(&mut self, applied: Applied) -> Option<(Recipient, u64, Answer)> {
+    pub(crate) fn on_applied(&mut self, applied: Applied) -> Option<(Recipient, u64, RequestAnswer)> {
         let (_, leader_state) = self.led()?;
         let waiting = leader_state.on_applied(applied.index, applied.term)?;
         let answer = match applied.result? {
-            Ok(outcome) => Answer::Done { outcome },
-            Err(refusal) => Answer::Refused { refusal },
+            Ok(outcome) => RequestAnswer::Done { outcome },
+            Err(refusal) => RequestAnswer::Refused { refusal },
         };
         Some((waiting.recipient, waiting.id, answer))
     }
@@ -304,8 +304,8 @@ impl Voter {
         leader_state.on_look(now);
         for step in steps(&book.state, &observations, &pace) {
             match step {
-                Step::Propose(command) => self.propose(command),
-                Step::Order {
+                ReconcileStep::Propose(command) => self.propose(command),
+                ReconcileStep::Order {
                     group,
                     generation,
                     index,
@@ -330,7 +330,7 @@ impl Voter {
     }
 
     /// Appends what the reconciler wants, and has the next look wait for it.
-    fn propose(&mut self, command: Command) {
+    fn propose(&mut self, command: MetaCommand) {
         let author = None;
         let proposal = Proposal { author, command }.encode();
         if let Some((seat, leader_state)) = self.led()

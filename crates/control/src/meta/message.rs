@@ -11,7 +11,7 @@
 //! Any of them may be lost, come twice, or late. Decoding is total. What members say to each other stands in it as replicas of any
 //! group say it (`consensus/wire.rs`).
 
-use crate::command::{Beginning, Outcome, Refusal, Replica};
+use crate::command::{AssignedReplica, Beginning, MetaOutcome, MetaRefusal};
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
@@ -21,7 +21,7 @@ use crate::settings::Setting;
 use crate::step::Order;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
 use codec::{DecodeError, Reader, Writer};
-use consensus::{Beat, BeatAnswer, Index, Message, SnapshotPoint, Term};
+use consensus::{Beat, BeatAnswer, Index, RaftMessage, SnapshotPoint, Term};
 use ids::{Boot, Epoch, Incarnation, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const FORMAT: u8 = 3;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MetaMessage {
     /// Between two members of the meta group.
-    Raft(Message),
+    Raft(RaftMessage),
     /// From the member that leads.
     Beat(Beat),
     /// Its answer.
@@ -50,7 +50,7 @@ pub enum MetaMessage {
         /// As it was asked.
         id: u64,
         /// What.
-        answer: Answer,
+        answer: RequestAnswer,
     },
     /// A node lives. Every second, and when its groups changed.
     NodeHeartbeat(NodeHeartbeat),
@@ -100,16 +100,16 @@ pub enum MetaMessage {
 
 /// What is said to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum RequestAnswer {
     /// It was carried out.
     Done {
         /// With this outcome.
-        outcome: Outcome,
+        outcome: MetaOutcome,
     },
     /// It was refused, and changed nothing.
     Refused {
         /// Why.
-        refusal: Refusal,
+        refusal: MetaRefusal,
     },
     /// Another node leads the meta group, or nobody is known to.
     Elsewhere {
@@ -263,7 +263,7 @@ impl Wire for MetaMessage {
 
     fn take(input: &mut Reader<'_>) -> Result<MetaMessage, DecodeError> {
         Ok(match input.u8()? {
-            1 => MetaMessage::Raft(Message::decode(input)?),
+            1 => MetaMessage::Raft(RaftMessage::decode(input)?),
             2 => MetaMessage::Beat(Beat::decode(input)?),
             3 => MetaMessage::BeatAnswer(BeatAnswer::decode(input)?),
             4 => MetaMessage::Request {
@@ -303,12 +303,12 @@ impl Wire for MetaMessage {
     }
 }
 
-wire_enum!(Answer {
+wire_enum!(RequestAnswer {
     1 Done { outcome },
     2 Refused { refusal },
     3 Elsewhere { leader },
 });
-wire_enum!(Refusal {
+wire_enum!(MetaRefusal {
     1 NoCluster {},
     2 Exists {},
     3 Unknown {},
@@ -328,44 +328,44 @@ wire_enum!(Beginning {
     3 BootstrapReplica {},
     4 Recovered { of },
 });
-wire_struct!(Replica {
+wire_struct!(AssignedReplica {
     group,
     generation,
     incarnation,
     beginning
 });
 
-impl Wire for Outcome {
+impl Wire for MetaOutcome {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Outcome::Done => out.push(1),
-            Outcome::Started { node, boot, replicas } => {
+            MetaOutcome::Done => out.push(1),
+            MetaOutcome::Started { node, boot, replicas } => {
                 out.push(2);
                 node.put(out);
                 boot.put(out);
                 replicas.put(out);
             }
-            Outcome::Replica(replica) => {
+            MetaOutcome::Replica(replica) => {
                 out.push(3);
                 replica.put(out);
             }
-            Outcome::Set { version } => {
+            MetaOutcome::Set { version } => {
                 out.push(4);
                 version.put(out);
             }
         }
     }
 
-    fn take(input: &mut Reader<'_>) -> Result<Outcome, DecodeError> {
+    fn take(input: &mut Reader<'_>) -> Result<MetaOutcome, DecodeError> {
         Ok(match input.u8()? {
-            1 => Outcome::Done,
-            2 => Outcome::Started {
+            1 => MetaOutcome::Done,
+            2 => MetaOutcome::Started {
                 node: Wire::take(input)?,
                 boot: Wire::take(input)?,
                 replicas: Wire::take(input)?,
             },
-            3 => Outcome::Replica(Wire::take(input)?),
-            4 => Outcome::Set {
+            3 => MetaOutcome::Replica(Wire::take(input)?),
+            4 => MetaOutcome::Set {
                 version: Wire::take(input)?,
             },
             _ => return Err(input.error("a tag of an outcome")),

@@ -7,9 +7,9 @@
 //! ```
 
 use super::contact::Contact;
-use super::message::Answer;
+use super::message::RequestAnswer;
 use super::proposal::{Author, Proposal};
-use crate::command::Command;
+use crate::command::MetaCommand;
 use ids::{Monotonic, NodeId, Token};
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(crate) enum Client {
 pub(crate) struct PendingRequest {
     pub(crate) id: u64,
     pub(crate) client: Client,
-    pub(crate) command: Command,
+    pub(crate) command: MetaCommand,
     /// As it is sent; none before it was.
     pub(crate) proposal: Option<Vec<u8>>,
     tries: u32,
@@ -84,7 +84,7 @@ impl PendingRequests {
         }
     }
 
-    fn add(&mut self, client: Client, command: Command, proposal: Option<Vec<u8>>) {
+    fn add(&mut self, client: Client, command: MetaCommand, proposal: Option<Vec<u8>>) {
         self.last_id += 1;
         self.list.push(PendingRequest {
             id: self.last_id,
@@ -98,7 +98,7 @@ impl PendingRequests {
     }
 
     /// The command by which the node begins. It goes by its own name: no author is known yet.
-    pub(crate) fn start(&mut self, command: Command) {
+    pub(crate) fn start(&mut self, command: MetaCommand) {
         let proposal = Proposal {
             author: None,
             command: command.clone(),
@@ -113,7 +113,7 @@ impl PendingRequests {
     }
 
     /// `false` if too much is waiting.
-    pub(crate) fn own(&mut self, id: u64, command: Command) -> bool {
+    pub(crate) fn own(&mut self, id: u64, command: MetaCommand) -> bool {
         let own = self.list.iter();
         let waiting = own.filter(|pending_request| matches!(pending_request.client, Client::Owner { .. }));
         if waiting.count() >= OWN_MAX {
@@ -123,7 +123,7 @@ impl PendingRequests {
         true
     }
 
-    pub(crate) fn newcomer(&mut self, contact: Contact, id: u64, command: Command, proposal: Vec<u8>) {
+    pub(crate) fn newcomer(&mut self, contact: Contact, id: u64, command: MetaCommand, proposal: Vec<u8>) {
         let newcomers = || {
             let is_newcomers =
                 |pending_request: &&PendingRequest| matches!(pending_request.client, Client::Newcomer { .. });
@@ -192,14 +192,19 @@ impl PendingRequests {
     }
 
     /// The one that was answered, if it is at an end.
-    pub(crate) fn on_answer(&mut self, id: u64, answer: &Answer, now: Monotonic) -> Option<PendingRequest> {
+    pub(crate) fn on_answer(
+        &mut self,
+        id: u64,
+        answer: &RequestAnswer,
+        now: Monotonic,
+    ) -> Option<PendingRequest> {
         let place = self
             .list
             .iter()
             .position(|pending_request| pending_request.id == id)?;
         match answer {
-            Answer::Done { .. } | Answer::Refused { .. } => Some(self.list.remove(place)),
-            Answer::Elsewhere { .. } => {
+            RequestAnswer::Done { .. } | RequestAnswer::Refused { .. } => Some(self.list.remove(place)),
+            RequestAnswer::Elsewhere { .. } => {
                 let pending_request = &mut self.list[place];
                 pending_request.due = pending_request.due.min(now.after(DETOUR));
                 None
@@ -236,7 +241,7 @@ mod tests {
     #[test]
     fn an_answer_to_what_an_earlier_life_asked_is_none_to_this_one() {
         let now = Monotonic(0);
-        let remove = Command::Remove { node: NodeId(3) };
+        let remove = MetaCommand::Remove { node: NodeId(3) };
         let life = |token: u128| {
             let mut pending_requests = PendingRequests::new(Token(token));
             pending_requests.start(remove.clone());
@@ -248,8 +253,8 @@ mod tests {
             (pending_requests, due)
         };
         let ((_, before), (mut pending_requests, after)) = (life(7 << 100), life(9 << 100));
-        let answer = Answer::Refused {
-            refusal: crate::command::Refusal::Malformed,
+        let answer = RequestAnswer::Refused {
+            refusal: crate::command::MetaRefusal::Malformed,
         };
         assert!(pending_requests.on_answer(before[0], &answer, now).is_none());
         assert!(pending_requests.on_answer(after[0], &answer, now).is_some());
@@ -258,7 +263,7 @@ mod tests {
     #[test]
     fn nothing_is_asked_any_more_for_a_newcomer_that_is_gone() {
         let mut pending_requests = PendingRequests::new(Token(1));
-        let remove = Command::Remove { node: NodeId(3) };
+        let remove = MetaCommand::Remove { node: NodeId(3) };
         for contact in [Contact::Newcomer(4), Contact::Newcomer(5)] {
             pending_requests.newcomer(contact, 1, remove.clone(), vec![1]);
         }

@@ -1,6 +1,6 @@
 //! What stands in the meta group's log, and who has proposed it.
 
-use crate::command::Command;
+use crate::command::MetaCommand;
 use crate::wire::{self, wire_struct};
 use codec::DecodeError;
 use ids::{NodeId, Token};
@@ -27,7 +27,7 @@ pub(crate) struct Proposal {
     /// None for what may be carried out twice: whoever leads the group proposes that, or the command has a name of its own.
     pub(crate) author: Option<Author>,
     /// What is to be done.
-    pub(crate) command: Command,
+    pub(crate) command: MetaCommand,
 }
 
 wire_struct!(Proposal { author, command });

@@ -13,7 +13,7 @@ use super::book::Book;
 use super::proposal::Proposal;
 use super::seat::Restored;
 use crate::group::GroupRef;
-use consensus::{Entry, Index, Members, SnapshotPoint};
+use consensus::{Index, LogEntry, Members, SnapshotPoint};
 use ids::NodeId;
 
 /// By how much counters leap at least.
@@ -50,7 +50,7 @@ impl RecoveredMeta {
             (last, term) = (entry.index, entry.term);
         }
         // Committed or not: those who are gone may have acknowledged it.
-        for bytes in restored.entries.iter().filter_map(Entry::data) {
+        for bytes in restored.entries.iter().filter_map(LogEntry::data) {
             if let Ok(proposal) = Proposal::decode(bytes) {
                 let _ = book.apply(&proposal);
             }

@@ -13,13 +13,13 @@
 //! 3. Only one snapshot is on its way to the disk, and the log keeps what is behind the last one that is there.
 
 use super::book::Book;
-use super::effects::{Persist, Record};
+use super::effects::{MetaWrite, Record};
 use super::proposal::Proposal;
-use crate::command::{Outcome, Refusal};
+use crate::command::{MetaOutcome, MetaRefusal};
 use bytes::Bytes;
 use consensus::{
-    Config, Durability, Effect, Entry, HardState, Index, Members, Message, RaftNode, Saved, SnapshotPoint,
-    Term, Times,
+    Config, Durability, EntryEffect, HardState, Index, LogEntry, Members, RaftMessage, RaftNode, Saved,
+    SnapshotPoint, Term, Times,
 };
 use ids::{GroupId, Incarnation, Monotonic};
 use mutations::Mutation;
@@ -51,7 +51,7 @@ pub(crate) struct Seat {
     snapshotting: Option<(u64, Index)>,
     /// Writes under way, and what they are to consensus.
     writing: VecDeque<(u64, u64)>,
-    writes: Vec<Persist>,
+    writes: Vec<MetaWrite>,
 }
 
 /// What became of an entry.
@@ -59,13 +59,13 @@ pub(crate) struct Applied {
     pub(crate) index: Index,
     pub(crate) term: Term,
     /// None for what is no proposal, or answers nobody.
-    pub(crate) result: Option<Result<Outcome, Refusal>>,
+    pub(crate) result: Option<Result<MetaOutcome, MetaRefusal>>,
 }
 
 /// What a seat wants done.
 #[derive(Default)]
 pub(crate) struct SeatEffects {
-    pub(crate) messages: Vec<Message>,
+    pub(crate) messages: Vec<RaftMessage>,
     pub(crate) applied: Vec<Applied>,
     pub(crate) is_new_status: bool,
     pub(crate) claims_changed: bool,
@@ -83,7 +83,7 @@ pub struct Restored {
     /// The last snapshot; none if the log never began.
     pub snapshot: Option<(SnapshotPoint, Vec<u8>)>,
     /// The entries behind it.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
 }
 
 fn config(me: Incarnation, start: SnapshotPoint, saved: Saved, times: Times, seed: u64) -> Config {
@@ -164,14 +164,14 @@ impl Seat {
 
     fn write(&mut self, write: &mut u64, record: Record) -> u64 {
         *write += 1;
-        self.writes.push(Persist {
+        self.writes.push(MetaWrite {
             number: *write,
             record,
         });
         *write
     }
 
-    pub(crate) fn take_writes(&mut self) -> Vec<Persist> {
+    pub(crate) fn take_writes(&mut self) -> Vec<MetaWrite> {
         std::mem::take(&mut self.writes)
     }
 
@@ -252,17 +252,17 @@ impl Seat {
                 );
                 let book = self.book.as_mut().expect("nothing is committed behind no state");
                 let result = match committed.effect {
-                    Effect::Nothing => None,
-                    Effect::Members(members) => {
+                    EntryEffect::Nothing => None,
+                    EntryEffect::Members(members) => {
                         if !members.is_joint() {
                             book.configured = index;
                         }
                         None
                     }
                     // What this build cannot read, no member of the same rules can.
-                    Effect::Apply(bytes) => match Proposal::decode(&bytes) {
+                    EntryEffect::Apply(bytes) => match Proposal::decode(&bytes) {
                         Ok(proposal) => book.apply(&proposal),
-                        Err(_) => Some(Err(Refusal::Malformed)),
+                        Err(_) => Some(Err(MetaRefusal::Malformed)),
                     },
                 };
                 self.applied = index;

@@ -14,7 +14,7 @@
 
 use super::agent::Agent;
 use super::contact::Contact;
-use super::effects::{MetaEffects, Notice, Persist, Record};
+use super::effects::{MetaEffects, MetaWrite, Notice, Record};
 use super::leader_state::LeaderState;
 use super::message::MetaMessage;
 use super::seat::{Restored, Seat, SeatEffects};
@@ -23,8 +23,8 @@ use crate::map::{RoutingMap, Standing};
 use crate::reconciler::Pace;
 use crate::state::{BOOTSTRAP_REPLICA, State};
 use consensus::{
-    Beat, BeatAnswer, Beats, HardState, Index, LOOK, Listener, Looks, Members, Message, SnapshotPoint, Term,
-    Times,
+    Beat, BeatAnswer, Beats, HardState, Index, LOOK, Listener, Looks, Members, RaftMessage, SnapshotPoint,
+    Term, Times,
 };
 use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId, Prng};
 use std::collections::BTreeMap;
@@ -256,7 +256,7 @@ impl Voter {
         }
     }
 
-    pub(crate) fn on_raft(&mut self, from: Contact, message: Message, now: Monotonic) {
+    pub(crate) fn on_raft(&mut self, from: Contact, message: RaftMessage, now: Monotonic) {
         let Contact::Node(node) = from else { return };
         if self.sites.len() >= SITES_MAX && !self.sites.contains_key(&message.from) {
             self.sites.clear();
@@ -374,7 +374,7 @@ impl Voter {
         out.persist.append(&mut seat.take_writes());
         if seat.is_on_disk() {
             self.write += 1;
-            out.persist.push(Persist {
+            out.persist.push(MetaWrite {
                 number: self.write,
                 record: Record::End,
             });
@@ -431,7 +431,7 @@ impl Voter {
     }
 
     /// Sends messages of consensus to members whose place is known.
-    pub(crate) fn send_raft(&self, messages: Vec<Message>, agent: &Agent, out: &mut MetaEffects) {
+    pub(crate) fn send_raft(&self, messages: Vec<RaftMessage>, agent: &Agent, out: &mut MetaEffects) {
         for message in messages {
             if let Some(node) = self.node_of(message.to, agent) {
                 out.send(Contact::Node(node), MetaMessage::Raft(message));

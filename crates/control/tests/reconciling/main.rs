@@ -8,8 +8,9 @@
 mod transcripts;
 
 use control::{
-    Announcement, Beginning, Command, Factor, GroupRef, GroupReport, Member, Observations, Order, Outcome,
-    Pace, Refusal, Replica, Report, Role, RoutingMap, State, Step, majority, steps,
+    Announcement, AssignedReplica, Beginning, Factor, GroupMember, GroupRef, GroupReport, MemberRole,
+    MetaCommand, MetaOutcome, MetaRefusal, Observations, Order, Pace, ReconcileStep, Report, RoutingMap,
+    State, majority, steps,
 };
 use ids::{ClusterId, Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +51,7 @@ struct ModelGroup {
     index: u64,
     /// The places behind which members were given the state: they count from there, until there is another change.
     filled_at: BTreeMap<Incarnation, u64>,
-    members: Vec<Member>,
+    members: Vec<GroupMember>,
     leader: Option<NodeId>,
     caught_up: BTreeSet<Incarnation>,
     /// Whether the last change is joint still: its end makes the members no others, and has a place of its own.
@@ -107,7 +108,7 @@ impl World {
             tokens: 0,
             is_troubled: true,
         };
-        let command = Command::Create {
+        let command = MetaCommand::Create {
             cluster: ClusterId(7),
             token: world.token(),
             groups: Groups::with_default_partitions(GroupCount::new(groups).expect("few groups")),
@@ -136,8 +137,8 @@ impl World {
     }
 
     /// What holds for every command.
-    fn apply(&mut self, command: &Command) -> Result<Outcome, Refusal> {
-        assert_eq!(Command::decode(&command.encode()).as_ref(), Ok(command));
+    fn apply(&mut self, command: &MetaCommand) -> Result<MetaOutcome, MetaRefusal> {
+        assert_eq!(MetaCommand::decode(&command.encode()).as_ref(), Ok(command));
         let map = |state: &State| {
             let mut map = RoutingMap::of(state);
             map.epoch = Epoch(0);
@@ -151,7 +152,7 @@ impl World {
         let now = RoutingMap::of(&self.state);
         for (&name, group) in self.state.groups() {
             let route = now.route(name).expect("every group has one");
-            let named = |member: &Member| {
+            let named = |member: &GroupMember| {
                 let mut stops = route.replicas.iter().chain(&route.lost);
                 stops.any(|stop| (stop.incarnation, stop.node) == (member.incarnation, member.node))
             };
@@ -174,23 +175,23 @@ impl World {
                 "what is refused changes nothing"
             );
         }
-        if let Ok(Outcome::Replica(replica)) = &result {
+        if let Ok(MetaOutcome::Replica(replica)) = &result {
             let new = self.given_out.insert(replica.incarnation);
-            let is_again = matches!(command, Command::AddReplica { .. }) && !new;
+            let is_again = matches!(command, MetaCommand::AddReplica { .. }) && !new;
             assert!(new || is_again);
         }
         result
     }
 
-    fn start(&mut self, command: &Command, is_boot: bool) -> NodeId {
-        let Ok(Outcome::Started { node, boot, replicas }) = self.apply(command) else {
+    fn start(&mut self, command: &MetaCommand, is_boot: bool) -> NodeId {
+        let Ok(MetaOutcome::Started { node, boot, replicas }) = self.apply(command) else {
             panic!("{command:?} starts a node")
         };
         assert!(self.state.is_alive(boot));
         let again = self.apply(command);
         assert_eq!(
             again,
-            Ok(Outcome::Started {
+            Ok(MetaOutcome::Started {
                 node,
                 boot,
                 replicas: replicas.clone()
@@ -222,14 +223,14 @@ impl World {
         node
     }
 
-    fn is_new(&mut self, replica: Replica) {
+    fn is_new(&mut self, replica: AssignedReplica) {
         assert!(
             self.given_out.insert(replica.incarnation),
             "{replica:?} is given out twice"
         );
     }
 
-    fn found(&mut self, node: NodeId, replica: Replica) {
+    fn found(&mut self, node: NodeId, replica: AssignedReplica) {
         let group = ModelGroup {
             generation: replica.generation,
             term: 1,
@@ -237,10 +238,10 @@ impl World {
             index: 1,
             filled_at: BTreeMap::new(),
             is_joint: false,
-            members: vec![Member {
+            members: vec![GroupMember {
                 incarnation: replica.incarnation,
                 node,
-                role: Role::Voter,
+                role: MemberRole::Voter,
             }],
             leader: Some(node),
             caught_up: [replica.incarnation].into(),
@@ -252,7 +253,7 @@ impl World {
         let zone = ["", "a", "b", "c"][self.prng.below(4) as usize];
         let token = self.token();
         let announcement = announcement(zone, token.0);
-        self.start(&Command::Join { token, announcement }, false);
+        self.start(&MetaCommand::Join { token, announcement }, false);
     }
 
     /// One whose machine comes back without its directory.
@@ -260,7 +261,7 @@ impl World {
         let announcement = self.state.nodes()[&node].announcement.clone();
         self.nodes.get_mut(&node).expect("it is down").memory.clear();
         let token = self.token();
-        self.start(&Command::Join { token, announcement }, false)
+        self.start(&MetaCommand::Join { token, announcement }, false)
     }
 
     fn boot(&mut self, node: NodeId) {
@@ -271,7 +272,7 @@ impl World {
             .retain(|(group, _)| is_graceful || *group == GroupRef::Meta);
         let kept = model.memory.iter().copied().collect();
         let announcement = self.state.nodes()[&node].announcement.clone();
-        let command = Command::Boot {
+        let command = MetaCommand::Boot {
             node,
             token: self.token(),
             announcement,
@@ -281,13 +282,13 @@ impl World {
         self.start(&command, true);
     }
 
-    fn is_live(&self, group: GroupRef, member: &Member) -> bool {
+    fn is_live(&self, group: GroupRef, member: &GroupMember) -> bool {
         let node = self.nodes.get(&member.node);
         node.is_some_and(|node| node.down.is_none() && node.memory.contains(&(group, member.incarnation)))
     }
 
-    fn has_majority(&self, name: GroupRef, members: &[Member], without: Option<NodeId>) -> bool {
-        let voters = || members.iter().filter(|member| member.role == Role::Voter);
+    fn has_majority(&self, name: GroupRef, members: &[GroupMember], without: Option<NodeId>) -> bool {
+        let voters = || members.iter().filter(|member| member.role == MemberRole::Voter);
         let live = voters().filter(|voter| Some(voter.node) != without && self.is_live(name, voter));
         live.count() >= majority(voters().count())
     }
@@ -333,7 +334,7 @@ impl World {
             9 => {
                 if let Some(node) = self.pick(&all) {
                     let is_leaving = self.chance(50);
-                    let _ = self.apply(&Command::SetLeaving { node, is_leaving });
+                    let _ = self.apply(&MetaCommand::SetLeaving { node, is_leaving });
                 }
             }
             10 if self.chance(20) => {
@@ -346,13 +347,13 @@ impl World {
                     Factor::Six,
                 ];
                 let factor = factors[self.prng.below(6) as usize];
-                self.apply(&Command::SetFactor { factor })
+                self.apply(&MetaCommand::SetFactor { factor })
                     .expect("any factor can be set");
             }
             11 | 12 => {
                 if let Some(node) = self.pick(&all)
                     && self.state.nodes()[&node].is_leaving
-                    && self.apply(&Command::Remove { node }).is_ok()
+                    && self.apply(&MetaCommand::Remove { node }).is_ok()
                 {
                     self.nodes.remove(&node);
                 }
@@ -375,21 +376,21 @@ impl World {
                 group.members
             );
             let members = group.members.clone();
-            let live: Vec<Member> = members
+            let live: Vec<GroupMember> = members
                 .iter()
                 .copied()
                 .filter(|member| self.is_live(name, member))
                 .collect();
             let voters: Vec<NodeId> = live
                 .iter()
-                .filter(|member| member.role == Role::Voter)
+                .filter(|member| member.role == MemberRole::Voter)
                 .map(|member| member.node)
                 .collect();
             let leads = group.leader.is_some_and(|leader| voters.contains(&leader));
             let next = if leads { None } else { self.pick(&voters) };
             let filled: Vec<Incarnation> = live
                 .iter()
-                .filter(|member| member.role == Role::Voter || self.prng.below(2) == 0)
+                .filter(|member| member.role == MemberRole::Voter || self.prng.below(2) == 0)
                 .map(|member| member.incarnation)
                 .collect();
             let entries = self.prng.below(20);
@@ -456,7 +457,7 @@ impl World {
     }
 
     /// The same. Answers the steps.
-    fn look(&mut self) -> Vec<Step> {
+    fn look(&mut self) -> Vec<ReconcileStep> {
         let observations = self.observations();
         let steps = steps(&self.state, &observations, &PACE);
         let mut groups_with_orders = BTreeSet::new();
@@ -465,9 +466,9 @@ impl World {
                 continue;
             }
             match step {
-                Step::Propose(command) => match self.apply(command) {
-                    Ok(Outcome::Replica(replica)) => {
-                        let Command::AddReplica { node, .. } = command else {
+                ReconcileStep::Propose(command) => match self.apply(command) {
+                    Ok(MetaOutcome::Replica(replica)) => {
+                        let MetaCommand::AddReplica { node, .. } = command else {
                             panic!("{command:?}")
                         };
                         let node = self.nodes.get_mut(node).expect("only nodes get replicas");
@@ -475,9 +476,9 @@ impl World {
                             node.memory.insert((replica.group, replica.incarnation));
                         }
                     }
-                    result => assert_eq!(result, Ok(Outcome::Done), "{command:?}"),
+                    result => assert_eq!(result, Ok(MetaOutcome::Done), "{command:?}"),
                 },
-                Step::Order {
+                ReconcileStep::Order {
                     group,
                     generation,
                     index,
@@ -501,22 +502,22 @@ impl World {
             Order::AddLearner { node, incarnation } => {
                 let is_new = members.iter().all(|member| member.incarnation != *incarnation);
                 assert!(is_new, "taken in twice");
-                members.push(Member {
+                members.push(GroupMember {
                     incarnation: *incarnation,
                     node: *node,
-                    role: Role::Learner,
+                    role: MemberRole::Learner,
                 });
             }
             Order::Change { promote, remove } => {
                 let targets = &self.state.groups()[&name].targets;
-                let removed: Vec<Member> = members
+                let removed: Vec<GroupMember> = members
                     .iter()
                     .copied()
                     .filter(|member| remove.contains(&member.incarnation))
                     .collect();
-                let voters: Vec<&Member> = removed
+                let voters: Vec<&GroupMember> = removed
                     .iter()
-                    .filter(|member| member.role == Role::Voter)
+                    .filter(|member| member.role == MemberRole::Voter)
                     .collect();
                 assert!(voters.len() <= 1, "one voter leaves at a time");
                 for voter in voters {
@@ -525,7 +526,7 @@ impl World {
                         group
                             .members
                             .iter()
-                            .any(|member| member.node == *node && member.role == Role::Voter)
+                            .any(|member| member.node == *node && member.role == MemberRole::Voter)
                     };
                     let has_memory = self
                         .nodes
@@ -539,7 +540,7 @@ impl World {
                 for member in &mut members {
                     if promote.contains(&member.incarnation) {
                         assert!(group.caught_up.contains(&member.incarnation), "it is not filled");
-                        member.role = Role::Voter;
+                        member.role = MemberRole::Voter;
                     }
                 }
                 members.retain(|member| !remove.contains(&member.incarnation));
@@ -548,7 +549,7 @@ impl World {
             Order::Transfer { to } => {
                 let member = members.iter().find(|member| member.incarnation == *to);
                 let member = *member.expect("it is a member");
-                assert!(member.role == Role::Voter && self.is_live(name, &member));
+                assert!(member.role == MemberRole::Voter && self.is_live(name, &member));
                 let group = self.groups.get_mut(&name).expect("it is one of them");
                 group.leader = Some(member.node);
                 group.term += 1;
@@ -732,15 +733,18 @@ fn a_node_that_leaves_is_emptied_and_can_be_removed() {
     }
     world.converge();
     let node = NodeId(1);
-    assert_eq!(world.apply(&Command::Remove { node }), Err(Refusal::InUse));
+    assert_eq!(
+        world.apply(&MetaCommand::Remove { node }),
+        Err(MetaRefusal::InUse)
+    );
     world
-        .apply(&Command::SetLeaving {
+        .apply(&MetaCommand::SetLeaving {
             node,
             is_leaving: true,
         })
         .unwrap();
     world.converge();
-    world.apply(&Command::Remove { node }).unwrap();
+    world.apply(&MetaCommand::Remove { node }).unwrap();
     world.nodes.remove(&node);
     world.converge();
 }
@@ -755,17 +759,20 @@ fn groups_are_not_made_smaller_because_too_many_nodes_leave() {
     world.converge();
     let leaving = [NodeId(3), NodeId(4)];
     for node in leaving {
-        let leave = Command::SetLeaving {
+        let leave = MetaCommand::SetLeaving {
             node,
             is_leaving: true,
         };
-        assert_eq!(world.apply(&leave), Ok(Outcome::Done));
+        assert_eq!(world.apply(&leave), Ok(MetaOutcome::Done));
     }
     for _ in 0..300 {
         world.live_on();
         world.reconcile();
         for (name, group) in &world.groups {
-            let voters = group.members.iter().filter(|member| member.role == Role::Voter);
+            let voters = group
+                .members
+                .iter()
+                .filter(|member| member.role == MemberRole::Voter);
             assert!(
                 voters.count() >= 3,
                 "{name:?} bears no death: {:?}",
@@ -783,12 +790,15 @@ fn groups_are_not_made_smaller_because_too_many_nodes_leave() {
     assert!(leaving.iter().all(|&node| !has_replicas(&world, node)));
     // And so can more, if fewer replicas are wanted.
     let factor = Factor::One;
-    assert_eq!(world.apply(&Command::SetFactor { factor }), Ok(Outcome::Done));
-    let leave = Command::SetLeaving {
+    assert_eq!(
+        world.apply(&MetaCommand::SetFactor { factor }),
+        Ok(MetaOutcome::Done)
+    );
+    let leave = MetaCommand::SetLeaving {
         node: NodeId(2),
         is_leaving: true,
     };
-    assert_eq!(world.apply(&leave), Ok(Outcome::Done));
+    assert_eq!(world.apply(&leave), Ok(MetaOutcome::Done));
     world.converge();
     assert!(!has_replicas(&world, NodeId(2)));
 }
@@ -808,7 +818,10 @@ fn what_is_under_way_keeps_the_pace() {
         for (&name, group) in state.groups() {
             let filling = if is_light(name) { &mut light } else { &mut heavy };
             filling.extend(group.expected.iter().map(|expected| expected.node));
-            let learners = group.members.iter().filter(|member| member.role == Role::Learner);
+            let learners = group
+                .members
+                .iter()
+                .filter(|member| member.role == MemberRole::Learner);
             let learners = learners.filter(|member| !groups[&name].caught_up.contains(&member.incarnation));
             filling.extend(learners.map(|member| member.node));
         }

@@ -1,7 +1,7 @@
 //! Transcripts of the reconciler, in `testdata`: what it does about nodes that come and go, look by look.
 
 use crate::World;
-use control::{Command as Proposal, Factor, GroupRef, Order, Outcome, Role, Step};
+use control::{Factor, GroupRef, MemberRole, MetaCommand as Proposal, MetaOutcome, Order, ReconcileStep};
 use ids::NodeId;
 use std::fmt::Write;
 use transcript::Command;
@@ -100,9 +100,9 @@ fn members(world: &World) -> String {
         members.sort_by_key(|member| (Some(member.node) != group.leader, member.node));
         let members = members.iter().map(|member| {
             let role = match member.role {
-                Role::Voter if Some(member.node) == group.leader => " leads",
-                Role::Voter => "",
-                Role::Learner => " learns",
+                MemberRole::Voter if Some(member.node) == group.leader => " leads",
+                MemberRole::Voter => "",
+                MemberRole::Learner => " learns",
             };
             format!("node {}{role}", member.node.0)
         });
@@ -119,7 +119,7 @@ fn of(name: GroupRef) -> String {
     }
 }
 
-fn answer(applied: &Result<Outcome, control::Refusal>) -> String {
+fn answer(applied: &Result<MetaOutcome, control::MetaRefusal>) -> String {
     match applied {
         Ok(_) => "done".into(),
         Err(refusal) => format!("refused: {}", words(&format!("{refusal:?}"))),
@@ -127,7 +127,7 @@ fn answer(applied: &Result<Outcome, control::Refusal>) -> String {
 }
 
 /// One step in one line.
-fn line(step: &Step) -> String {
+fn line(step: &ReconcileStep) -> String {
     let nodes = |nodes: &[NodeId]| {
         let nodes: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
         nodes.join(" ")
@@ -137,7 +137,7 @@ fn line(step: &Step) -> String {
         replicas.join(" and ")
     };
     match step {
-        Step::Propose(Proposal::Place { targets, .. }) => {
+        ReconcileStep::Propose(Proposal::Place { targets, .. }) => {
             let placed = targets.iter().map(|target| {
                 let leader = target
                     .leader
@@ -150,7 +150,7 @@ fn line(step: &Step) -> String {
             });
             placed.collect::<Vec<_>>().join("\n")
         }
-        Step::Propose(Proposal::Report { reports }) => {
+        ReconcileStep::Propose(Proposal::Report { reports }) => {
             let reported = reports.iter().map(|report| {
                 let count = report.members.len();
                 let members = if count == 1 { "member" } else { "members" };
@@ -162,13 +162,17 @@ fn line(step: &Step) -> String {
             });
             reported.collect::<Vec<_>>().join("\n")
         }
-        Step::Propose(Proposal::AddReplica { group, node }) => {
+        ReconcileStep::Propose(Proposal::AddReplica { group, node }) => {
             format!("give node {} a replica of {}", node.0, of(*group))
         }
-        Step::Propose(Proposal::Fence { boot }) => format!("fence start {}: it is dead for good", boot.0),
-        Step::Propose(Proposal::RaiseSemantics { to }) => format!("raise the rules to version {}", to.0),
-        Step::Propose(other) => format!("propose {}", words(&format!("{other:?}"))),
-        Step::Order { group, order, .. } => match order {
+        ReconcileStep::Propose(Proposal::Fence { boot }) => {
+            format!("fence start {}: it is dead for good", boot.0)
+        }
+        ReconcileStep::Propose(Proposal::RaiseSemantics { to }) => {
+            format!("raise the rules to version {}", to.0)
+        }
+        ReconcileStep::Propose(other) => format!("propose {}", words(&format!("{other:?}"))),
+        ReconcileStep::Order { group, order, .. } => match order {
             Order::AddLearner { node, incarnation } => format!(
                 "ask {} to take in replica {} on node {} as a learner",
                 of(*group),

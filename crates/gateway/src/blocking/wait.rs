@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::delivery::Delivery;
 use command::{ReplyError, Spec, number};
 use replica::{Operation, ReplyTo};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet};
 
 const NANOS_OF_MILLI: u64 = 1_000_000;
@@ -98,7 +98,7 @@ impl ReplicaWaits {
     }
 
     /// `WAIT` inside `MULTI`: nobody waits.
-    pub(crate) fn at_once(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    pub(crate) fn at_once(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
         parse(args)?;
         w.integer(cx.view.replicas_beside().into());
         Ok(())
@@ -149,7 +149,7 @@ impl ReplicaWaits {
         let beside = cx.view.replicas_beside();
         let bytes = ending.unwrap_or_else(|| {
             let mut reply = Vec::new();
-            Writer::new(&mut reply, wait.operation.protocol).integer(beside.into());
+            ReplyWriter::new(&mut reply, wait.operation.protocol).integer(beside.into());
             reply
         });
         cx.deliver(Delivery::Unblocked {

@@ -351,7 +351,7 @@ impl GroupClients {
             if is_here {
                 here.push(batch);
             } else {
-                let batch = peer_wire::Batch {
+                let batch = peer_wire::BatchRequest {
                     group,
                     gateway,
                     batch,

@@ -3,7 +3,7 @@
 use super::visits::QUIET_MAX;
 use super::{GroupLayout, HandoverImage, Layout};
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
-use control::{Configuration, GroupRef, GroupReport, Order, RecoverySource, Report, Role};
+use control::{Configuration, GroupRef, GroupReport, MemberRole, Order, RecoverySource, Report};
 use ids::{Epoch, GroupId, Incarnation, Monotonic, NodeId};
 use mutations::Mutation;
 use replica::{Effects, Input, Member, MemberCounts, Replica, Request, Turn};
@@ -444,17 +444,17 @@ impl Seat {
         let members = member.members();
         let known = |incarnation: &Incarnation, role| {
             let node = self.place_of(layout, *incarnation);
-            node.map(|node| control::Member {
+            node.map(|node| control::GroupMember {
                 incarnation: *incarnation,
                 node,
                 role,
             })
         };
-        let voters = members.voters.iter().map(|voter| known(voter, Role::Voter));
+        let voters = members.voters.iter().map(|voter| known(voter, MemberRole::Voter));
         let learners = members
             .learners
             .iter()
-            .map(|learner| known(learner, Role::Learner));
+            .map(|learner| known(learner, MemberRole::Learner));
         let raft = member.raft();
         let last = raft.last_index().0;
         let is_caught_up = |incarnation: &Incarnation| {
@@ -523,10 +523,10 @@ impl Seat {
             let node = self.place_of(layout, incarnation)?;
             // Who voted until now is still needed: were it no member, its node would let go of it.
             let role = match members.voters.contains(&incarnation) {
-                true => Role::Voter,
-                false => Role::Learner,
+                true => MemberRole::Voter,
+                false => MemberRole::Learner,
             };
-            Some(control::Member {
+            Some(control::GroupMember {
                 incarnation,
                 node,
                 role,

@@ -27,11 +27,11 @@ use crate::outbox::Told;
 use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
-use consensus::Message;
+use consensus::RaftMessage;
 use ids::{GroupId, Incarnation, Monotonic, NodeId};
 use keyspace::{Operations, SCRUB_FORMAT};
 use mutations::Mutation;
-use peer_wire::{PeerMessage, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome};
+use peer_wire::{PeerMessage, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome};
 use replica::{
     Batch, BatchOutcome, BatchResponse, Chunk, Effects, Input, Member, Output, Replica, Sender, locks_of,
 };
@@ -109,8 +109,8 @@ impl Seats {
     }
 
     /// A gateway of another node has something for a group that it thinks is led here.
-    pub(crate) fn on_peer_batch(&mut self, cx: &mut Context, from: NodeId, message: peer_wire::Batch) {
-        let peer_wire::Batch {
+    pub(crate) fn on_peer_batch(&mut self, cx: &mut Context, from: NodeId, message: peer_wire::BatchRequest) {
+        let peer_wire::BatchRequest {
             group,
             gateway,
             batch,
@@ -164,7 +164,7 @@ impl Seats {
         respond(cx, index, sender.node, response);
     }
 
-    pub(crate) fn on_raft(&mut self, cx: &mut Context, group: GroupId, mut message: Message) {
+    pub(crate) fn on_raft(&mut self, cx: &mut Context, group: GroupId, mut message: RaftMessage) {
         let Some(index) = self.seated(cx, group) else {
             return;
         };
@@ -235,7 +235,7 @@ impl Seats {
     }
 
     /// Another replica of a group says what its state is like.
-    pub(crate) fn on_scrub(&mut self, cx: &mut Context, from: NodeId, scrub: &Scrub) {
+    pub(crate) fn on_scrub(&mut self, cx: &mut Context, from: NodeId, scrub: &ScrubHash) {
         let Some(index) = self.seated_as(cx, scrub.group, scrub.to) else {
             return;
         };
@@ -325,7 +325,7 @@ impl Seats {
                 seat.fenced = Some(layout.epoch);
                 let (newest, alive) = &layout.boots;
                 let fence = keyspace::Fence::new(*newest, alive.iter().copied());
-                self.step(cx, index, Input::Own(&keyspace::Operation::Fence { fence }));
+                self.step(cx, index, Input::Own(&keyspace::EntryOperation::Fence { fence }));
             }
             let replica = &cx.local.replicas[index];
             let has_own = replica.member().is_some_and(Member::has_own);
@@ -382,7 +382,7 @@ impl Seats {
     /// it has is no reason not to: others may be on their way.
     fn ask_limits(&mut self, cx: &mut Context, index: usize) {
         let limits = cx.limits;
-        self.ask_own(cx, index, &keyspace::Operation::Limits { limits });
+        self.ask_own(cx, index, &keyspace::EntryOperation::Limits { limits });
     }
 
     /// The same in all groups that are led here: the settings are others.
@@ -406,7 +406,7 @@ impl Seats {
     fn end_waits_of_those_lost(&mut self, cx: &mut Context, index: usize, boots: Vec<ids::Boot>) {
         for boot in boots {
             if cx.is_lost(boot) {
-                self.ask_own(cx, index, &keyspace::Operation::EndWaits { boot });
+                self.ask_own(cx, index, &keyspace::EntryOperation::EndWaits { boot });
             }
         }
     }
@@ -500,7 +500,7 @@ impl Seats {
         let generation = layout.group(group).generation;
         for (to, scrubbed) in scrubbed {
             if let (Some(&node), Some(from)) = (seats.get(&to), from) {
-                let scrub = Scrub {
+                let scrub = ScrubHash {
                     group,
                     generation,
                     from,
@@ -608,7 +608,7 @@ impl Seats {
                 .state_mut()
                 .find_expired(&cx.turn, objects_max, &mut found);
         for (db, key) in &found {
-            self.ask_own(cx, index, &keyspace::Operation::Expire { db: *db, key });
+            self.ask_own(cx, index, &keyspace::EntryOperation::Expire { db: *db, key });
         }
         !is_complete
     }
@@ -624,7 +624,12 @@ impl Seats {
     }
 
     /// Asks for an operation of the leader's own.
-    pub(crate) fn ask_own(&mut self, cx: &mut Context, index: usize, operation: &keyspace::Operation<'_>) {
+    pub(crate) fn ask_own(
+        &mut self,
+        cx: &mut Context,
+        index: usize,
+        operation: &keyspace::EntryOperation<'_>,
+    ) {
         if self.step(cx, index, Input::Own(operation)).is_some() {
             cx.local.visits.touch(index);
         }
@@ -668,7 +673,7 @@ impl Seats {
         let is_ahead = state.is_ahead(counts);
         // What was read to be expired is to be deleted.
         for (db, key) in cx.local.replicas[index].state_mut().take_met_expired() {
-            self.ask_own(cx, index, &keyspace::Operation::Expire { db, key: &key });
+            self.ask_own(cx, index, &keyspace::EntryOperation::Expire { db, key: &key });
         }
         if is_ahead {
             connection.pipeline.take_back(before);

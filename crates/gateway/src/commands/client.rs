@@ -8,7 +8,7 @@ use crate::message::Message;
 use crate::session::{ReplyMode, Session};
 use command::{CommandId, ReplyError, number};
 use ids::UnixMillis;
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -197,7 +197,7 @@ fn line(info: &ClientInfo, now: UnixMillis, current: Option<&Current>) -> Vec<u8
     text
 }
 
-pub(super) fn info(cx: &Context, session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) {
+pub(super) fn info(cx: &Context, session: &mut Session, args: Args<'_>, w: &mut ReplyWriter<'_>) {
     w.verbatim(
         "txt",
         &line(&session.info, cx.turn.now, Some(&Current::new(args))),
@@ -208,7 +208,7 @@ pub(super) fn list(
     cx: &Context,
     session: &mut Session,
     args: Args<'_>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) -> Result<(), ReplyError> {
     let mut infos = living(cx);
     match (args.len(), args.get(2)) {
@@ -241,7 +241,7 @@ pub(super) fn kill(
     cx: &mut Context,
     session: &mut Session,
     args: Args<'_>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) -> Result<(), ReplyError> {
     // One word is an address, as before there were options.
     if args.len() == 3 {
@@ -301,7 +301,7 @@ pub(super) fn unblock(
     cx: &mut Context,
     blocking: &mut Blocking,
     args: Args<'_>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) -> Result<(), ReplyError> {
     let is_error = match args.get(3) {
         None => false,
@@ -330,7 +330,7 @@ pub(super) fn unblock(
     Ok(())
 }
 
-pub(super) fn get_name(session: &Session, w: &mut Writer<'_>) {
+pub(super) fn get_name(session: &Session, w: &mut ReplyWriter<'_>) {
     let labels = session.info.labels();
     if labels.name.is_empty() {
         w.null()
@@ -339,7 +339,7 @@ pub(super) fn get_name(session: &Session, w: &mut Writer<'_>) {
     }
 }
 
-pub(super) fn set_name(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn set_name(session: &Session, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let name = args.arg(2);
     if !is_label(name) {
         return Err(ReplyError::ClientName);
@@ -354,7 +354,7 @@ pub(super) fn is_label(name: &[u8]) -> bool {
     name.iter().all(u8::is_ascii_graphic)
 }
 
-pub(super) fn set_info(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn set_info(session: &Session, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let (attribute, value) = (args.arg(2), args.arg(3));
     let mut labels = session.info.labels();
     let label = if attribute.eq_ignore_ascii_case(b"lib-name") {
@@ -374,7 +374,11 @@ pub(super) fn set_info(session: &Session, args: Args<'_>, w: &mut Writer<'_>) ->
 }
 
 /// `CLIENT REPLY`. The caller drops what a silent connection is answered.
-pub(super) fn reply(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn reply(
+    session: &mut Session,
+    args: Args<'_>,
+    w: &mut ReplyWriter<'_>,
+) -> Result<(), ReplyError> {
     let is = |word: &[u8]| args.arg(2).eq_ignore_ascii_case(word);
     if is(b"on") {
         session.modes.reply_mode = ReplyMode::On;
@@ -392,7 +396,7 @@ pub(super) fn reply(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -
     Ok(())
 }
 
-pub(super) fn no_evict(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn no_evict(session: &Session, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let is_on = is_on(args)?;
     session.info.no_evict.store(is_on, Ordering::Relaxed);
     w.ok();
@@ -407,7 +411,11 @@ fn is_on(args: Args<'_>) -> Result<bool, ReplyError> {
         .ok_or(ReplyError::Syntax)
 }
 
-pub(super) fn no_touch(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn no_touch(
+    session: &mut Session,
+    args: Args<'_>,
+    w: &mut ReplyWriter<'_>,
+) -> Result<(), ReplyError> {
     session.modes.no_touch = is_on(args)?;
     session
         .info
@@ -418,7 +426,7 @@ pub(super) fn no_touch(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>
 }
 
 /// `CLIENT TRACKINGINFO`: no connection is told of changed keys.
-pub(super) fn tracking_info(w: &mut Writer<'_>) {
+pub(super) fn tracking_info(w: &mut ReplyWriter<'_>) {
     w.map(3);
     w.bulk(b"flags");
     w.set(1);

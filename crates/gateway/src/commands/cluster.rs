@@ -5,7 +5,7 @@ use crate::session::Session;
 use crate::topology::Topology;
 use command::{CommandId, ReplyError, Spec};
 use ids::Slot;
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::sync::atomic::Ordering;
 
 /// What is answered from the topology alone.
@@ -14,7 +14,7 @@ pub(super) fn cluster(
     session: &Session,
     spec: &Spec,
     args: Args<'_>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) -> Result<(), ReplyError> {
     let here = session.info.local_address.ip().to_canonical().to_string();
     let view = cx.view.topology.seen_at(&here);
@@ -54,7 +54,7 @@ fn by_itself(spec: &Spec) -> ReplyError {
 }
 
 /// `READONLY`, `READWRITE`.
-pub(super) fn read_at_replicas(session: &mut Session, reads_at_replicas: bool, w: &mut Writer<'_>) {
+pub(super) fn read_at_replicas(session: &mut Session, reads_at_replicas: bool, w: &mut ReplyWriter<'_>) {
     session.modes.reads_at_replicas = reads_at_replicas;
     session
         .info

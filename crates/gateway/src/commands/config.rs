@@ -7,10 +7,10 @@ use crate::shared::held;
 use command::ReplyError;
 use command::glob::Glob;
 use options::{SetError, Settings};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::collections::BTreeSet;
 
-pub(super) fn get(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
+pub(super) fn get(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) {
     let found = matching(&cx.settings, args.from(2));
     w.map(found.len());
     for (name, value) in found {
@@ -24,7 +24,7 @@ pub(crate) fn check(cx: &Context, args: Args<'_>) -> Result<(), ReplyError> {
     cx.shared.check_settings(&pairs_of(args)?).map_err(not_set)
 }
 
-pub(super) fn rewrite(cx: &Context, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn rewrite(cx: &Context, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let path = cx.settings.config.as_deref().ok_or(ReplyError::NoConfigFile)?;
     (cx.shared.hooks.rewrite_config)(path, &cx.settings)
         .map_err(|reason| ReplyError::quoting("ERR Rewriting config file: ", reason.as_bytes(), ""))?;
@@ -38,7 +38,7 @@ pub(super) fn set(cx: &Context, args: Args<'_>) -> Result<(), ReplyError> {
 
 /// What workers count is only ever added to, so that no worker writes another's numbers: the totals of now
 /// are remembered and subtracted. What groups count is set back where they live.
-pub(super) fn reset_stats(cx: &mut Context, w: &mut Writer<'_>) {
+pub(super) fn reset_stats(cx: &mut Context, w: &mut ReplyWriter<'_>) {
     // What other workers count meanwhile may undo it there: they follow when they hear of it.
     cx.shared.workers.iter().for_each(|worker| worker.clear());
     cx.outbox.send_to_others(cx.worker, || Message::ResetCounters);

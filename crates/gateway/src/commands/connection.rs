@@ -10,7 +10,7 @@ use crate::secret::is_same_secret;
 use crate::session::{ReplyMode, Session};
 use command::{ReplyError, number};
 use ids::Db;
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, ReplyWriter};
 use std::sync::atomic::Ordering;
 
 /// The only user: access lists come with their own commands.
@@ -79,7 +79,7 @@ pub(super) fn hello(
     if let Some(protocol) = greeting.protocol {
         set_protocol(session, protocol);
     }
-    let mut w = Writer::new(out, session.protocol);
+    let mut w = ReplyWriter::new(out, session.protocol);
     w.map(7);
     w.bulk(b"server");
     w.bulk(b"redis");
@@ -102,7 +102,7 @@ pub(super) fn auth(
     cx: &Context,
     session: &mut Session,
     args: Args<'_>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) -> Result<(), ReplyError> {
     match args.len() {
         2 if cx.settings.requirepass.is_none() => return Err(ReplyError::AuthWithoutPassword),
@@ -154,10 +154,10 @@ pub(super) fn reset(cx: &mut Context, pubsub: &mut PubSub, session: &mut Session
     session.info.reads_at_replicas.store(false, Ordering::Relaxed);
     set_db(session, Db::default());
     set_protocol(session, Protocol::Resp2);
-    Writer::new(out, session.protocol).simple("RESET");
+    ReplyWriter::new(out, session.protocol).simple("RESET");
 }
 
-pub(super) fn ping(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn ping(session: &Session, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     match args.len() {
         // Between messages, an array is what clients of RESP2 expect.
         1 | 2 if session.protocol == Protocol::Resp2 && session.is_subscribed() => {
@@ -172,12 +172,16 @@ pub(super) fn ping(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Res
     Ok(())
 }
 
-pub(super) fn quit(session: &mut Session, w: &mut Writer<'_>) {
+pub(super) fn quit(session: &mut Session, w: &mut ReplyWriter<'_>) {
     w.ok();
     session.is_closing = true;
 }
 
-pub(super) fn select(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn select(
+    session: &mut Session,
+    args: Args<'_>,
+    w: &mut ReplyWriter<'_>,
+) -> Result<(), ReplyError> {
     set_db(session, number::parse_db(args.arg(1))?);
     w.ok();
     Ok(())

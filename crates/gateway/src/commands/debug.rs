@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::session::Session;
 use command::{ReplyError, introspect};
 use options::DebugCommand;
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, ReplyWriter};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub(super) fn debug(
     cx: &Context,
     session: &Session,
     args: Args<'_>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) -> Result<(), ReplyError> {
     check(cx, session)?;
     let subcommand = args.arg(1);
@@ -132,7 +132,7 @@ fn leading_number(text: &[u8]) -> f64 {
 }
 
 /// `DEBUG PROTOCOL`: a value of each kind that a client must be able to read.
-fn protocol(kind: &[u8], w: &mut Writer<'_>) -> Result<(), ReplyError> {
+fn protocol(kind: &[u8], w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let is_resp3 = w.protocol() == Protocol::Resp3;
     match kind.to_ascii_lowercase().as_slice() {
         b"string" => w.bulk(b"Hello World"),
@@ -216,7 +216,7 @@ mod tests {
         ] {
             for version in [Protocol::Resp2, Protocol::Resp3] {
                 let mut out = Vec::new();
-                protocol(kind.as_bytes(), &mut Writer::new(&mut out, version)).unwrap();
+                protocol(kind.as_bytes(), &mut ReplyWriter::new(&mut out, version)).unwrap();
                 assert_eq!(resp::skip_value(&out), Some(out.len()), "{kind}");
             }
         }

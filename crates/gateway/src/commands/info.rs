@@ -8,13 +8,13 @@ use crate::endpoint::Endpoint;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
-use crate::pubsub::Kind;
+use crate::pubsub::SubscriptionKind;
 use crate::shared::{Shared, held};
 use crate::stats::{CommandCounter, Counter, WorkerStats};
 use command::CommandId;
 use ids::UnixMillis;
 use options::Settings;
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::Ordering;
@@ -32,7 +32,7 @@ pub(crate) fn info(
     endpoint: Endpoint,
     args: Args<'_>,
     counts: Option<&KeyCounts>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) {
     let sections = wanted(args.from(1));
     let report = Report::new(&cx.shared, &cx.settings, endpoint, cx.turn.now, counts);
@@ -379,9 +379,12 @@ impl<'a> Report<'a> {
         self.sum("keyspace_hits", |worker| &worker.hits);
         self.sum("keyspace_misses", |worker| &worker.misses);
         let subscriptions = &self.shared.subscriptions;
-        self.field("pubsub_channels", subscriptions.names(Kind::Channel));
-        self.field("pubsub_patterns", subscriptions.names(Kind::Pattern));
-        self.field("pubsubshard_channels", subscriptions.names(Kind::ShardChannel));
+        self.field("pubsub_channels", subscriptions.names(SubscriptionKind::Channel));
+        self.field("pubsub_patterns", subscriptions.names(SubscriptionKind::Pattern));
+        self.field(
+            "pubsubshard_channels",
+            subscriptions.names(SubscriptionKind::ShardChannel),
+        );
         self.zeros("latest_fork_usec total_forks migrate_cached_sockets tracking_total_keys");
         self.zeros("slave_expires_tracked_keys active_defrag_hits active_defrag_misses");
         self.zeros("active_defrag_key_hits active_defrag_key_misses");

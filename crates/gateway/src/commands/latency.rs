@@ -5,7 +5,7 @@ use crate::latency::{LatencyMonitor, Series};
 use crate::shared::Shared;
 use crate::timing::Counts;
 use command::{CommandId, ReplyError, Spec};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::fmt::Write;
 
 /// The times of a command's calls, over all workers.
@@ -17,7 +17,7 @@ pub(super) fn counts_of(shared: &Shared, id: CommandId) -> Counts {
     counts
 }
 
-pub(super) fn histogram(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
+pub(super) fn histogram(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) {
     let chosen: Vec<&'static Spec> = if args.len() == 2 {
         CommandId::ALL.iter().map(|id| id.spec()).collect()
     } else {
@@ -44,7 +44,7 @@ pub(super) fn histogram(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
     }
 }
 
-pub(super) fn latest(cx: &Context, w: &mut Writer<'_>) {
+pub(super) fn latest(cx: &Context, w: &mut ReplyWriter<'_>) {
     let monitor = cx.shared.latency();
     w.array(monitor.events().len());
     for (event, series) in monitor.events() {
@@ -57,7 +57,7 @@ pub(super) fn latest(cx: &Context, w: &mut Writer<'_>) {
     }
 }
 
-pub(super) fn history(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
+pub(super) fn history(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) {
     let monitor = cx.shared.latency();
     let Some((_, series)) = monitor.event(args.arg(2)) else {
         return w.array(0);
@@ -70,7 +70,7 @@ pub(super) fn history(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
     }
 }
 
-pub(super) fn reset(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
+pub(super) fn reset(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) {
     let mut monitor = cx.shared.latency();
     let forgotten = if args.len() == 2 {
         monitor.clear()
@@ -80,7 +80,7 @@ pub(super) fn reset(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) {
     w.integer(forgotten as i64);
 }
 
-pub(super) fn draw(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn draw(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let monitor = cx.shared.latency();
     let name = args.arg(2);
     let Some((event, series)) = monitor.event(name) else {
@@ -95,7 +95,7 @@ pub(super) fn draw(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(
     Ok(())
 }
 
-pub(super) fn doctor(cx: &Context, w: &mut Writer<'_>) {
+pub(super) fn doctor(cx: &Context, w: &mut ReplyWriter<'_>) {
     let is_on = cx.settings.latency_monitor_threshold_millis > 0;
     let text = diagnosis(&cx.shared.latency(), is_on);
     w.verbatim("txt", text.as_bytes());

@@ -4,10 +4,10 @@ use crate::context::Context;
 use crate::gateway::Gateway;
 use command::{ReplyError, number};
 use ids::Prng;
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 /// Whichever version of the picture is asked for, there is one.
-pub(super) fn lolwut(cx: &mut Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn lolwut(cx: &mut Context, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     if let (Some(word), Some(version)) = (args.get(1), args.get(2))
         && word.eq_ignore_ascii_case(b"version")
     {

@@ -4,7 +4,7 @@ use super::info::ratio;
 use crate::context::Context;
 use crate::shared::Shared;
 use ids::Db;
-use resp::Writer;
+use resp::ReplyWriter;
 use std::sync::atomic::Ordering;
 
 /// What memory is used for, in bytes.
@@ -32,7 +32,7 @@ impl Memory {
 
 /// Keys and tables of a database are not told apart, so the overheads of a database are 0; all that is not data is
 /// overhead.
-pub(super) fn stats(cx: &Context, w: &mut Writer<'_>) {
+pub(super) fn stats(cx: &Context, w: &mut ReplyWriter<'_>) {
     let memory = Memory::of(&cx.shared);
     let overhead = memory.allocated.saturating_sub(memory.data);
     let number = |bytes: u64| Figure::Number(bytes as i64);
@@ -108,17 +108,17 @@ fn clients_bytes(cx: &Context) -> u64 {
     infos.iter().map(|info| bytes(info)).sum()
 }
 
-pub(super) fn doctor(cx: &Context, w: &mut Writer<'_>) {
+pub(super) fn doctor(cx: &Context, w: &mut ReplyWriter<'_>) {
     let maxmemory = cx.settings.maxmemory;
     let text = diagnosis(&Memory::of(&cx.shared), cx.shared.counted_memory(), maxmemory);
     w.verbatim("txt", text.as_bytes());
 }
 
-pub(super) fn malloc_stats(cx: &Context, w: &mut Writer<'_>) {
+pub(super) fn malloc_stats(cx: &Context, w: &mut ReplyWriter<'_>) {
     w.verbatim("txt", (cx.shared.hooks.allocator)().as_bytes());
 }
 
-pub(super) fn purge(cx: &Context, w: &mut Writer<'_>) {
+pub(super) fn purge(cx: &Context, w: &mut ReplyWriter<'_>) {
     (cx.shared.hooks.purge)();
     w.ok();
 }

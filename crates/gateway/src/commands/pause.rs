@@ -5,13 +5,13 @@ use crate::message::Message;
 use crate::pause::{Pause, Pausing};
 use command::{ReplyError, number};
 use ids::UnixMillis;
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 pub(super) fn pause(
     cx: &mut Context,
     pausing: &mut Pausing,
     args: Args<'_>,
-    w: &mut Writer<'_>,
+    w: &mut ReplyWriter<'_>,
 ) -> Result<(), ReplyError> {
     if args.len() > 4 {
         return Err(ReplyError::unknown_subcommand_or_arity("client", args.arg(1)));
@@ -42,7 +42,7 @@ pub(super) fn pause(
     Ok(())
 }
 
-pub(super) fn unpause(cx: &mut Context, pausing: &mut Pausing, w: &mut Writer<'_>) {
+pub(super) fn unpause(cx: &mut Context, pausing: &mut Pausing, w: &mut ReplyWriter<'_>) {
     cx.shared.pause.end();
     pausing.look(cx);
     cx.outbox.send_to_others(cx.worker, || Message::Wake);

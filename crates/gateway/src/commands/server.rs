@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::message::Message;
 use crate::session::Session;
 use command::ReplyError;
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 use std::sync::atomic::Ordering;
 
 /// `SAVE`, and `SHUTDOWN SAVE`.
@@ -12,7 +12,7 @@ pub(super) const NOTHING_TO_SAVE_TO: ReplyError =
     ReplyError::Fixed("ERR there is nothing to save to: data are kept in memory only");
 
 /// The clock is read once a turn, in milliseconds: the last three digits of the microseconds are 0.
-pub(super) fn time(cx: &Context, w: &mut Writer<'_>) {
+pub(super) fn time(cx: &Context, w: &mut ReplyWriter<'_>) {
     let now = cx.turn.now.0;
     w.array(2);
     w.bulk_integer(now.div_euclid(1_000));
@@ -36,7 +36,7 @@ pub(super) fn shutdown(cx: &mut Context, session: &mut Session, args: Args<'_>) 
 
 /// `ROLE`: every node takes writes, and none follows another as a whole. Whether groups are replicated is no matter of
 /// offsets.
-pub(super) fn role(w: &mut Writer<'_>) {
+pub(super) fn role(w: &mut ReplyWriter<'_>) {
     w.array(3);
     w.bulk(b"master");
     w.integer(0);
@@ -82,7 +82,7 @@ impl Shutdown {
 }
 
 /// `FUNCTION FLUSH`: there are no functions, so they are gone.
-pub(super) fn function_flush(args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn function_flush(args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     match args.get(2) {
         _ if args.len() > 3 => return Err(ReplyError::unknown_subcommand_or_arity("function", args.arg(1))),
         Some(mode) if !mode.eq_ignore_ascii_case(b"sync") && !mode.eq_ignore_ascii_case(b"async") => {

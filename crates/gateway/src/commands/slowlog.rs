@@ -3,12 +3,12 @@
 use crate::context::Context;
 use crate::slow_log::SlowEntry;
 use command::{ReplyError, number};
-use resp::{Args, Writer};
+use resp::{Args, ReplyWriter};
 
 /// Entries that `SLOWLOG GET` shows if it does not say how many.
 const SHOWN: i64 = 10;
 
-pub(super) fn get(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn get(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let count = match args.get(2) {
         _ if args.len() > 3 => {
             return Err(ReplyError::unknown_subcommand_or_arity("slowlog", args.arg(1)));
@@ -35,12 +35,12 @@ pub(super) fn get(cx: &Context, args: Args<'_>, w: &mut Writer<'_>) -> Result<()
     Ok(())
 }
 
-pub(super) fn len(cx: &Context, w: &mut Writer<'_>) {
+pub(super) fn len(cx: &Context, w: &mut ReplyWriter<'_>) {
     let held = cx.shared.total(|worker| worker.slow_log().len() as u64);
     w.integer(held.min(cx.settings.slowlog_max_len) as i64);
 }
 
-pub(super) fn reset(cx: &Context, w: &mut Writer<'_>) {
+pub(super) fn reset(cx: &Context, w: &mut ReplyWriter<'_>) {
     for worker in &cx.shared.workers {
         worker.slow_log().clear();
     }

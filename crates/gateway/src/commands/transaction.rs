@@ -3,10 +3,10 @@
 use crate::multi::{end_block, note_watched};
 use crate::session::{Block, Session};
 use command::ReplyError;
-use resp::Writer;
+use resp::ReplyWriter;
 use std::sync::atomic::Ordering;
 
-pub(super) fn multi(session: &mut Session, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn multi(session: &mut Session, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     if session.block.is_some() {
         return Err(ReplyError::NestedMulti);
     }
@@ -19,13 +19,13 @@ pub(super) fn multi(session: &mut Session, w: &mut Writer<'_>) -> Result<(), Rep
     Ok(())
 }
 
-pub(super) fn discard(session: &mut Session, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn discard(session: &mut Session, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     end_block(session).ok_or(ReplyError::DiscardWithoutMulti)?;
     unwatch(session, w);
     Ok(())
 }
 
-pub(super) fn unwatch(session: &mut Session, w: &mut Writer<'_>) {
+pub(super) fn unwatch(session: &mut Session, w: &mut ReplyWriter<'_>) {
     session.watched.clear();
     note_watched(session);
     w.ok();

@@ -2,7 +2,7 @@
 
 use crate::out_of_reach::key;
 use crate::world::World;
-use consensus::{Body, Index, Message, Term};
+use consensus::{Index, MessageBody, RaftMessage, Term};
 use control::Order;
 use ids::{Boot, GroupId, Incarnation, NodeId, SemanticsVersion};
 use mutations::Mutation;
@@ -249,11 +249,11 @@ fn what_was_read_before_the_process_stood_still_is_not_told() {
 /// The term of a follower that was told of a much later one, in a frame for another replica that its node had before.
 fn term_told_to_an_earlier_incarnation() -> Term {
     let mut world = replicated(1);
-    let message = Message {
+    let message = RaftMessage {
         from: Incarnation(1_001),
         to: Incarnation(7),
         term: Term(99),
-        body: Body::Heartbeat {
+        body: MessageBody::Heartbeat {
             commit: Index(0),
             read: 0,
         },

@@ -1,8 +1,8 @@
 //! What clients are told through each of the two endpoints.
 
 use gateway::{
-    ClientInfo, Connection, Endpoint, Gateway, Health, Node, NodeIndex, NodeName, Placement, Session, Shared,
-    Topology,
+    ClientInfo, Connection, Endpoint, Gateway, GroupPlacement, NodeHealth, NodeIndex, NodeName, Session,
+    Shared, Topology, TopologyNode,
 };
 use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Slot, UnixMillis};
 use options::Settings;
@@ -13,17 +13,17 @@ const KEYS: [&str; 4] = ["b", "c", "d", "a"];
 
 /// Of the four groups, this node leads the first two, and follows the third, which another leads as it does the fourth.
 fn topology(groups: Groups) -> Topology {
-    let node = |number: u8| Node {
+    let node = |number: u8| TopologyNode {
         name: NodeName([number; 20]),
         host: format!("10.0.0.{number}"),
         port: 7379,
         peer_port: 0,
-        health: Health::Online,
+        health: NodeHealth::Online,
         heard_at: UnixMillis(0),
         link: None,
         epoch: Epoch(1),
     };
-    let placement = |leader: u16, followers: &[u16]| Placement {
+    let placement = |leader: u16, followers: &[u16]| GroupPlacement {
         leader: Some(NodeIndex(leader)),
         followers: followers.iter().copied().map(NodeIndex).collect(),
     };

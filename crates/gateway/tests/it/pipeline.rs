@@ -1,7 +1,7 @@
 //! Replies in the order of requests.
 
 use gateway::Pipeline;
-use resp::{Protocol, Rope, Writer};
+use resp::{Protocol, ReplyWriter, Rope};
 
 #[test]
 fn replies_leave_in_the_order_of_requests_whatever_is_finished_first() {
@@ -90,7 +90,7 @@ fn a_long_value_is_sent_from_where_it_is_and_counts_until_it_was() {
     pipeline.take_back(length);
     let second = pipeline.reserve(false);
     let mut reply = Rope::default();
-    Writer::sharing(&mut reply, Protocol::Resp2).bulk_shared(&value);
+    ReplyWriter::sharing(&mut reply, Protocol::Resp2).bulk_shared(&value);
     pipeline.complete_shared(second, reply.freeze());
     assert_eq!(pipeline.stuck_bytes(), 2 * text(b"").len());
     assert_eq!(pipeline.ready_bytes(), text(b"").len());

@@ -7,7 +7,7 @@ use consensus::Scrubbed;
 use control::{GroupRef, Order};
 use ids::{GroupId, Incarnation, NodeId};
 use mutations::Mutation;
-use peer_wire::{PeerMessage, Scrub};
+use peer_wire::{PeerMessage, ScrubHash};
 
 fn group() -> GroupId {
     GroupId::new(0)
@@ -172,7 +172,7 @@ fn a_node_speaks_for_its_own_replicas_and_for_no_others() {
         .and_then(|replica_view| Some(replica_view.member()?.applied()))
         .expect("it is a member");
     let scrub = |from: usize| {
-        PeerMessage::Scrub(Scrub {
+        PeerMessage::Scrub(ScrubHash {
             group: group(),
             generation: 0,
             from: replicas[from].0,

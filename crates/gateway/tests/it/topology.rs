@@ -1,16 +1,16 @@
 //! The cluster as clients are told of it.
 
-use gateway::{Health, Node, NodeIndex, NodeName, PeerLink, Placement, Topology};
+use gateway::{GroupPlacement, NodeHealth, NodeIndex, NodeName, PeerLink, Topology, TopologyNode};
 use ids::{Epoch, GroupId, Groups, Slot, UnixMillis};
-use resp::{Protocol, Writer};
+use resp::{Protocol, ReplyWriter};
 
-fn node(number: u8) -> Node {
-    Node {
+fn node(number: u8) -> TopologyNode {
+    TopologyNode {
         name: NodeName([number; 20]),
         host: format!("10.0.0.{number}"),
         port: 7379,
         peer_port: 7380,
-        health: Health::Online,
+        health: NodeHealth::Online,
         heard_at: UnixMillis(1_700_000_000_000),
         link: Some(PeerLink {
             connected_at: UnixMillis(1_600_000_000_000),
@@ -24,28 +24,28 @@ fn node(number: u8) -> Node {
 /// Four groups, whose leaders and followers are given by the numbers of nodes; `-` is nobody.
 fn topology(nodes: u8, groups: [(&str, &str); 4]) -> Topology {
     let index = |digit: char| digit.to_digit(10).map(|digit| NodeIndex(digit as u16));
-    let placements = groups.map(|(leader, followers)| Placement {
+    let placements = groups.map(|(leader, followers)| GroupPlacement {
         leader: leader.chars().next().and_then(index),
         followers: followers.chars().filter_map(index).collect(),
     });
-    let mut nodes: Vec<Node> = (0..nodes).map(node).collect();
+    let mut nodes: Vec<TopologyNode> = (0..nodes).map(node).collect();
     nodes[0].link = None;
     nodes[0].host.clear();
     let count = Groups::with_default_partitions(ids::GroupCount::new(4).expect("four is a count"));
     Topology::new(NodeIndex(0), nodes, count, placements.to_vec(), Epoch(9))
 }
 
-fn resp2(say: impl FnOnce(&mut Writer<'_>)) -> String {
+fn resp2(say: impl FnOnce(&mut ReplyWriter<'_>)) -> String {
     said(Protocol::Resp2, say)
 }
 
-fn resp3(say: impl FnOnce(&mut Writer<'_>)) -> String {
+fn resp3(say: impl FnOnce(&mut ReplyWriter<'_>)) -> String {
     said(Protocol::Resp3, say)
 }
 
-fn said(protocol: Protocol, say: impl FnOnce(&mut Writer<'_>)) -> String {
+fn said(protocol: Protocol, say: impl FnOnce(&mut ReplyWriter<'_>)) -> String {
     let mut out = Vec::new();
-    say(&mut Writer::new(&mut out, protocol));
+    say(&mut ReplyWriter::new(&mut out, protocol));
     String::from_utf8(out).expect("it is text").replace("\r\n", "|")
 }
 
@@ -154,7 +154,7 @@ fn who_leads_nothing_is_a_replica_of_one_master_and_of_each_range_it_follows() {
     assert_eq!(resp2(|w| view.replicas(ids[1].as_bytes(), w).unwrap()), "*0|");
     let error = |name: &str| {
         let mut out = Vec::new();
-        let result = view.replicas(name.as_bytes(), &mut Writer::new(&mut out, Protocol::Resp2));
+        let result = view.replicas(name.as_bytes(), &mut ReplyWriter::new(&mut out, Protocol::Resp2));
         assert!(out.is_empty());
         result.unwrap_err().to_string()
     };
@@ -182,11 +182,11 @@ fn who_leads_nothing_is_a_replica_of_one_master_and_of_each_range_it_follows() {
 
 #[test]
 fn slots_without_a_leader_are_not_assigned_and_those_of_a_lost_one_are_down() {
-    let mut nodes: Vec<Node> = (0..3).map(node).collect();
-    nodes[1].health = Health::Suspected;
-    nodes[2].health = Health::Failed;
+    let mut nodes: Vec<TopologyNode> = (0..3).map(node).collect();
+    nodes[1].health = NodeHealth::Suspected;
+    nodes[2].health = NodeHealth::Failed;
     nodes[2].link = None;
-    let placement = |leader: Option<u16>| Placement {
+    let placement = |leader: Option<u16>| GroupPlacement {
         leader: leader.map(NodeIndex),
         followers: Vec::new(),
     };

@@ -8,7 +8,7 @@ use crate::out_of_reach::one_each;
 use crate::world::World;
 use control::GroupRef;
 use ids::{GroupCount, Groups, NodeId, Slot};
-use keyspace::{BlockCommand, Condition, Operation, Operations, Work};
+use keyspace::{BlockCommand, ConditionView, EntryOperation, Operations, Work};
 use mutations::Mutation;
 use peer_wire::PeerMessage;
 use replica::BatchOutcome;
@@ -256,13 +256,13 @@ fn letter(node: usize) -> &'static str {
 }
 
 /// What a gateway asks a group for, in a word or its words.
-fn name(operation: &Operation<'_>) -> String {
+fn name(operation: &EntryOperation<'_>) -> String {
     match operation {
-        Operation::Command { args, .. } => line(args),
-        Operation::Block { commands, .. } => format!("as one: {}", lines(commands)),
-        Operation::Wait { command, .. } => format!("wait: {}", line(&command.args)),
-        Operation::EndWait { .. } => "wait no longer".into(),
-        Operation::Prepare(prepare) => {
+        EntryOperation::Command { args, .. } => line(args),
+        EntryOperation::Block { commands, .. } => format!("as one: {}", lines(commands)),
+        EntryOperation::Wait { command, .. } => format!("wait: {}", line(&command.args)),
+        EntryOperation::EndWait { .. } => "wait no longer".into(),
+        EntryOperation::Prepare(prepare) => {
             let work = match &prepare.work {
                 Work::Evaluate { commands, .. } => lines(commands),
                 Work::Install { .. } => "what was computed".into(),
@@ -281,21 +281,21 @@ fn name(operation: &Operation<'_>) -> String {
             let conditions = prepare.conditions.iter().map(|condition| {
                 let key = String::from_utf8_lossy(condition.key());
                 match condition {
-                    Condition::Unchanged { .. } => format!(" if {key} is unchanged"),
-                    Condition::Absent { .. } => format!(" if {key} is absent"),
+                    ConditionView::Unchanged { .. } => format!(" if {key} is unchanged"),
+                    ConditionView::Absent { .. } => format!(" if {key} is absent"),
                 }
             });
             format!("prepare {work}{}", conditions.collect::<String>())
         }
-        Operation::Lock(_) => "lock".into(),
-        Operation::Resolve(resolve) => {
+        EntryOperation::Lock(_) => "lock".into(),
+        EntryOperation::Resolve(resolve) => {
             let decisions = resolve.decisions.iter();
             let decisions = decisions.map(|(_, is_committed)| if *is_committed { "commit" } else { "abort" });
             decisions.collect::<Vec<_>>().join(", ")
         }
-        Operation::QueryTxn(_) => "what has become of it?".into(),
-        Operation::Forget(_) => "forget".into(),
-        Operation::Received { .. } => "I have the late answer".into(),
+        EntryOperation::QueryTxn(_) => "what has become of it?".into(),
+        EntryOperation::Forget(_) => "forget".into(),
+        EntryOperation::Received { .. } => "I have the late answer".into(),
         _ => "something else".into(),
     }
 }

@@ -20,7 +20,7 @@
 //! ```
 
 use super::{
-    BlockCommand, CommandView, Condition, EffectView, Operations, Source, read_command, read_commands,
+    BlockCommand, CommandView, ConditionView, EffectView, Operations, Source, read_command, read_commands,
     read_conditions, read_effects,
 };
 use crate::effects::Effect;
@@ -43,9 +43,9 @@ pub struct Prepare<'a> {
     /// All groups that take part.
     pub participants: Participants,
     /// What must hold, or the client is told that it did not.
-    pub conditions: Vec<Condition<'a>>,
+    pub conditions: Vec<ConditionView<'a>>,
     /// What the coordinator has seen and relies on. If it has changed, the coordinator looks again.
-    pub expects: Vec<Condition<'a>>,
+    pub expects: Vec<ConditionView<'a>>,
     /// What is to be done.
     pub work: Work<'a>,
 }
@@ -71,7 +71,7 @@ pub enum Work<'a> {
     /// Commands on the whole group: it is locked now, and they are carried out when it is committed.
     InPlace {
         /// What is done, in order.
-        steps: Vec<Step<'a>>,
+        steps: Vec<InPlaceStep<'a>>,
         /// Whether the group was locked before by [`Lock`], and must be held still.
         after_lock: bool,
     },
@@ -118,7 +118,7 @@ impl<'a> Pairs<'a> {
 }
 
 /// One step of what is carried out in place.
-pub enum Step<'a> {
+pub enum InPlaceStep<'a> {
     /// A command.
     Run(BlockCommand<'a>),
     /// What commands between those on the whole keyspace change here: their coordinator has computed it.
@@ -172,8 +172,8 @@ pub(super) struct PrepareView<'a> {
     txn: TxnId,
     began: UnixMillis,
     participants: Participants,
-    conditions: Vec<Condition<'a>>,
-    expects: Vec<Condition<'a>>,
+    conditions: Vec<ConditionView<'a>>,
+    expects: Vec<ConditionView<'a>>,
     work: WorkView<'a>,
 }
 
@@ -203,11 +203,11 @@ enum StepView<'a> {
 }
 
 impl StepView<'_> {
-    fn step<'s>(&'s self, spans: &'s [Span], source: Option<&Source<'_>>) -> Step<'s> {
+    fn step<'s>(&'s self, spans: &'s [Span], source: Option<&Source<'_>>) -> InPlaceStep<'s> {
         match self {
-            StepView::Run(command) => Step::Run(command.command(spans)),
+            StepView::Run(command) => InPlaceStep::Run(command.command(spans)),
             StepView::Install(effects) => {
-                Step::Install(effects.iter().map(|effect| effect.effect(source)).collect())
+                InPlaceStep::Install(effects.iter().map(|effect| effect.effect(source)).collect())
             }
         }
     }
@@ -282,13 +282,13 @@ impl Operations {
         }
     }
 
-    fn step(&mut self, step: &Step<'_>) {
+    fn step(&mut self, step: &InPlaceStep<'_>) {
         match step {
-            Step::Run(BlockCommand { db, protocol, args }) => {
+            InPlaceStep::Run(BlockCommand { db, protocol, args }) => {
                 self.out.u8(1);
                 self.command(*db, *protocol, *args);
             }
-            Step::Install(effects) => {
+            InPlaceStep::Install(effects) => {
                 self.out.u8(2);
                 self.effects(effects);
             }

@@ -13,7 +13,7 @@
 
 use super::Keyspace;
 use crate::directories::Location;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::object::{Object, VERSION_MAX};
 use crate::requests::Requests;
 use crate::sessions::Sessions;
@@ -60,7 +60,7 @@ impl Keyspace {
         for number in &mut numbers {
             *number = rest.u32()?;
         }
-        self.limits = Limits::from_numbers(numbers);
+        self.limits = EncodingLimits::from_numbers(numbers);
         for database in &mut self.databases {
             database.read_stamps(rest)?;
         }

@@ -3,7 +3,7 @@
 //! [`check_listpack`] says what it promises.
 
 use super::tree::compare;
-use crate::limits::Limits;
+use crate::limits::EncodingLimits;
 use crate::listpack::{self, Element, Listpack, Offset};
 use crate::value::Digits;
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ pub(super) fn insert_listpack(buffer: &mut impl listpack::Buffer, at: Offset, me
 }
 
 /// Whether a sorted set of so many members may be kept small.
-pub(super) fn fits_listpack(limits: &Limits, members: usize) -> bool {
+pub(super) fn fits_listpack(limits: &EncodingLimits, members: usize) -> bool {
     members <= (limits.sorted_set_entries as usize).min(listpack::ENTRIES_MAX / 2)
 }
 

@@ -6,7 +6,7 @@ use crate::large::Large;
 use crate::listpack::{Element, Listpack, Offset};
 use crate::object::{Kind, Object, Value};
 use crate::value::Digits;
-use command::{MemberBound, RangeQuery, Section};
+use command::{MemberBound, RangeQuery, SortedRange};
 use std::ops::Range;
 
 /// A sorted set in either form.
@@ -92,9 +92,9 @@ impl<'a> View<'a> {
     }
 
     /// The ranks of a section. With `reverse` ranks count from the highest score; what is returned does not.
-    pub(crate) fn section(self, section: Section<'_>, reverse: bool) -> Range<usize> {
+    pub(crate) fn section(self, section: SortedRange<'_>, reverse: bool) -> Range<usize> {
         let ranks = match section {
-            Section::Ranks { start, end } => {
+            SortedRange::Ranks { start, end } => {
                 let ranks = resolve(start, end, self.len());
                 if reverse {
                     self.len() - ranks.end..self.len() - ranks.start
@@ -102,7 +102,7 @@ impl<'a> View<'a> {
                     ranks
                 }
             }
-            Section::Scores { min, max } => {
+            SortedRange::Scores { min, max } => {
                 let start = self.partition_point(|score, _| {
                     score < min.score || (min.is_exclusive && score == min.score)
                 });
@@ -111,7 +111,7 @@ impl<'a> View<'a> {
                 });
                 start..end
             }
-            Section::Members { min, max } => self.between(min, max, reverse),
+            SortedRange::Members { min, max } => self.between(min, max, reverse),
         };
         if ranks.start <= ranks.end { ranks } else { 0..0 }
     }

@@ -4,7 +4,8 @@ use crate::node::db;
 use crate::words;
 use ids::{Db, Prng, RequestUuid, UnixMillis, Version};
 use keyspace::{
-    BlockCommand, ClientRequest, Condition, Effect, EntryBuf, Keyspace, Limits, Object, Operation,
+    BlockCommand, ClientRequest, ConditionView, Effect, EncodingLimits, EntryBuf, EntryOperation, Keyspace,
+    Object,
 };
 use resp::{ArgsBuf, Protocol};
 
@@ -17,20 +18,20 @@ pub(crate) fn push_random(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prn
     let db = random_db(prng);
     let key = words::key(prng);
     match prng.below(20) {
-        0 => entry.push(&Operation::Expire { db, key: &key }),
-        1 => entry.push(&Operation::Evict { db, key: &key }),
+        0 => entry.push(&EntryOperation::Expire { db, key: &key }),
+        1 => entry.push(&EntryOperation::Evict { db, key: &key }),
         2 => {
             let effects = (0..prng.below(4)).map(|_| random_effect(prng)).collect();
-            entry.push(&Operation::Install { effects });
+            entry.push(&EntryOperation::Install { effects });
         }
-        3 => entry.push(&Operation::Limits {
+        3 => entry.push(&EntryOperation::Limits {
             limits: random_limits(prng),
         }),
         4 => push_block(entry, state, prng),
         5 => push_once(entry, state, prng),
         _ => {
             let (protocol, args) = random_command(prng);
-            entry.push(&Operation::Command {
+            entry.push(&EntryOperation::Command {
                 db,
                 protocol,
                 args: args.as_args(),
@@ -56,18 +57,18 @@ fn random_command(prng: &mut Prng) -> (Protocol, ArgsBuf) {
 
 fn push_block(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prng) {
     let keys: Vec<Vec<u8>> = (0..prng.below(3)).map(|_| words::key(prng)).collect();
-    let conditions: Vec<Condition<'_>> = keys
+    let conditions: Vec<ConditionView<'_>> = keys
         .iter()
         .map(|key| {
             let db = random_db(prng);
             match (prng.below(6), state.version(db, key)) {
-                (0, _) => Condition::Absent { db, key },
-                (1, version) => Condition::Unchanged {
+                (0, _) => ConditionView::Absent { db, key },
+                (1, version) => ConditionView::Unchanged {
                     db: random_db(prng),
                     key,
                     version,
                 },
-                (_, version) => Condition::Unchanged { db, key, version },
+                (_, version) => ConditionView::Unchanged { db, key, version },
             }
         })
         .collect();
@@ -82,7 +83,7 @@ fn push_block(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prng) {
         protocol: *protocol,
         args: args.as_args(),
     });
-    entry.push(&Operation::Block {
+    entry.push(&EntryOperation::Block {
         conditions,
         commands: commands.collect(),
     });
@@ -115,16 +116,16 @@ fn push_once(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prng) {
         protocol: *protocol,
         args: args.as_args(),
     });
-    entry.push(&Operation::Once {
+    entry.push(&EntryOperation::Once {
         request,
         commands: commands.collect(),
     });
 }
 
 /// Small ones, so that collections grow beyond them, and some that no configuration allows.
-fn random_limits(prng: &mut Prng) -> Limits {
+fn random_limits(prng: &mut Prng) -> EncodingLimits {
     let mut number = || [0, 1, 3, 10, 64, 512, u32::MAX][prng.below(7) as usize];
-    Limits {
+    EncodingLimits {
         hash_entries: number(),
         hash_value_bytes: number(),
         set_integers: number(),

@@ -2,9 +2,9 @@
 
 use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, SemanticsVersion, UnixMillis, Version};
 use keyspace::{
-    BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, Header, KeptResult,
-    KeyVersion, Limits, Lock, Object, Operation, Operations, Pairs, Piece, Prepare, QueryTxn, Resolve,
-    Resume, Step, WaitId, Work,
+    BlockCommand, ClientRequest, ConditionView, Effect, EncodingLimits, Entry, EntryBuf, EntryOperation,
+    Fence, Forget, Header, InPlaceStep, KeptResult, KeyVersion, Lock, Object, Operations, Pairs, Piece,
+    Prepare, QueryTxn, Resolve, Resume, WaitId, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use std::fmt::Write;
@@ -32,7 +32,7 @@ fn participants() -> txn::Participants {
     [participant(3, 0), participant(0x0104, 1)].into()
 }
 
-fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Operation<'a>)> {
+fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, EntryOperation<'a>)> {
     let db = Db::new(3).expect("one of sixteen");
     let command = |args: &'a ArgsBuf| BlockCommand {
         db,
@@ -51,13 +51,13 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Oper
     };
     let conditions = || {
         vec![
-            Condition::Absent { db, key: b"a" },
-            Condition::Unchanged {
+            ConditionView::Absent { db, key: b"a" },
+            ConditionView::Unchanged {
                 db,
                 key: b"b",
                 version: KeyVersion::Present(Version(5)),
             },
-            Condition::Unchanged {
+            ConditionView::Unchanged {
                 db,
                 key: b"c",
                 version: KeyVersion::Absent(Version(6)),
@@ -77,7 +77,7 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Oper
         ]
     };
     let prepare = |work| {
-        Operation::Prepare(Box::new(Prepare {
+        EntryOperation::Prepare(Box::new(Prepare {
             txn: TXN,
             began: UnixMillis(4),
             participants: participants(),
@@ -93,30 +93,30 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Oper
     vec![
         (
             "command",
-            Operation::Command {
+            EntryOperation::Command {
                 db,
                 protocol: Protocol::Resp2,
                 args: set.as_args(),
             },
         ),
-        ("expire", Operation::Expire { db, key: b"k" }),
-        ("evict", Operation::Evict { db, key: b"k" }),
-        ("install", Operation::Install { effects: effects() }),
+        ("expire", EntryOperation::Expire { db, key: b"k" }),
+        ("evict", EntryOperation::Evict { db, key: b"k" }),
+        ("install", EntryOperation::Install { effects: effects() }),
         (
             "limits",
-            Operation::Limits {
-                limits: Limits::default(),
+            EntryOperation::Limits {
+                limits: EncodingLimits::default(),
             },
         ),
         (
             "fence",
-            Operation::Fence {
+            EntryOperation::Fence {
                 fence: Fence::new(Boot(9), vec![Boot(2), Boot(9)]),
             },
         ),
         (
             "block",
-            Operation::Block {
+            EntryOperation::Block {
                 conditions: conditions(),
                 commands: vec![command(get), command(set)],
             },
@@ -139,7 +139,7 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Oper
         (
             "prepare in place",
             prepare(Work::InPlace {
-                steps: vec![Step::Run(command(set)), Step::Install(effects())],
+                steps: vec![InPlaceStep::Run(command(set)), InPlaceStep::Install(effects())],
                 after_lock: false,
             }),
         ),
@@ -152,7 +152,7 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Oper
         ),
         (
             "lock",
-            Operation::Lock(Box::new(Lock {
+            EntryOperation::Lock(Box::new(Lock {
                 txn: TXN,
                 began: UnixMillis(4),
                 participants: participants(),
@@ -162,21 +162,21 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Oper
         ),
         (
             "resolve",
-            Operation::Resolve(Resolve {
+            EntryOperation::Resolve(Resolve {
                 decisions: vec![(TXN, true)],
             }),
         ),
         (
             "query",
-            Operation::QueryTxn(QueryTxn {
+            EntryOperation::QueryTxn(QueryTxn {
                 txn: TXN,
                 participants: participants(),
             }),
         ),
-        ("withdraw", Operation::Withdraw { txn: TXN }),
+        ("withdraw", EntryOperation::Withdraw { txn: TXN }),
         (
             "forget",
-            Operation::Forget(Forget {
+            EntryOperation::Forget(Forget {
                 coordinator: GATEWAY,
                 low: 0x10,
                 over: vec![(0x12, 1)],
@@ -184,39 +184,39 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Oper
         ),
         (
             "received",
-            Operation::Received {
+            EntryOperation::Received {
                 answers: vec![(6, 2)],
             },
         ),
         (
             "once",
-            Operation::Once {
+            EntryOperation::Once {
                 request,
                 commands: vec![command(set)],
             },
         ),
         (
             "wait",
-            Operation::Wait {
+            EntryOperation::Wait {
                 id,
                 command: command(get),
             },
         ),
-        ("end wait", Operation::EndWait { id }),
-        ("end waits", Operation::EndWaits { boot: Boot(0x0b) }),
+        ("end wait", EntryOperation::EndWait { id }),
+        ("end waits", EntryOperation::EndWaits { boot: Boot(0x0b) }),
         (
             "stage",
-            Operation::Stage(Piece {
+            EntryOperation::Stage(Piece {
                 number: 4,
                 whole_bytes: 0x0100_0000,
                 offset: 0x0200,
                 bytes: b"piece",
             }),
         ),
-        ("staged", Operation::Staged { number: 4 }),
+        ("staged", EntryOperation::Staged { number: 4 }),
         (
             "resume",
-            Operation::Resume(Resume {
+            EntryOperation::Resume(Resume {
                 up_to: 9,
                 batches: vec![7, 8],
                 answers: vec![(6, 2)],
@@ -262,7 +262,7 @@ fn entries_have_the_bytes_that_they_always_had() {
         seed: 0x5eed,
     });
     entry.begin_batch(GATEWAY, 12, 11);
-    entry.push(&Operation::Staged { number: 4 });
+    entry.push(&EntryOperation::Staged { number: 4 });
     entry.begin_own_batch();
     let entry = entry.finish();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::node::{Node, db};
 use ids::Prng;
-use keyspace::Limits;
+use keyspace::EncodingLimits;
 use resp::{ArgsBuf, Protocol};
 use std::collections::BTreeMap;
 
@@ -275,9 +275,9 @@ fn a_hyperloglog_is_sparse_up_to_the_limit_that_is_set() {
         (100, 40, "+dense\r\n"),
         (3_000, 40, "+sparse\r\n"),
     ] {
-        node.keyspace.set_limits(Limits {
+        node.keyspace.set_limits(EncodingLimits {
             sparse_bytes,
-            ..Limits::default()
+            ..EncodingLimits::default()
         });
         node.run("DEL k copy");
         for element in 0..elements {

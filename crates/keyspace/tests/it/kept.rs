@@ -4,10 +4,10 @@ use crate::node::{Node, db, gateway, header};
 use bytes::Bytes;
 use ids::{Boot, GroupId, UnixMillis};
 use keyspace::{
-    Effect, EntryBuf, KEPT_BYTES_MIN, Operation, Operations, OperationsMark, Piece, Prepare, Resolve,
+    Effect, EntryBuf, EntryOperation, KEPT_BYTES_MIN, Operations, OperationsMark, Piece, Prepare, Resolve,
     SeenObject, Value, Work,
 };
-use resp::{Args, ArgsBuf, FrozenRope, Protocol, Rope, Span, Writer};
+use resp::{Args, ArgsBuf, FrozenRope, Protocol, ReplyWriter, Rope, Span};
 use txn::{Participant, TxnId};
 
 /// `SET key value` as a client sends it, and where its words are.
@@ -33,7 +33,7 @@ fn long() -> Vec<u8> {
 fn framed(frame: &Bytes, spans: &[Span]) -> FrozenRope {
     let mut operations = Operations::new();
     let short = ArgsBuf::from_slices(["SET", "other", "1"]);
-    operations.push(&Operation::Command {
+    operations.push(&EntryOperation::Command {
         db: db(0),
         protocol: Protocol::Resp2,
         args: short.as_args(),
@@ -51,7 +51,7 @@ fn framed(frame: &Bytes, spans: &[Span]) -> FrozenRope {
 }
 
 /// A batch of two operations, of which the second one is carried out.
-fn apply(node: &mut Node, batch: u64, first: &Operation<'_>, second: &Operation<'_>) {
+fn apply(node: &mut Node, batch: u64, first: &EntryOperation<'_>, second: &EntryOperation<'_>) {
     let mut entry = EntryBuf::new(&header(1_000, 0));
     entry.begin_batch(gateway(1, 0), batch, 0);
     entry.push(first);
@@ -68,19 +68,19 @@ fn apply_staged(node: &mut Node, batch: u64, operation: &FrozenRope) {
         offset: 0,
         bytes: &whole,
     };
-    let staged = Operation::Staged { number: 7 };
-    apply(node, batch, &Operation::Stage(stage), &staged);
+    let staged = EntryOperation::Staged { number: 7 };
+    apply(node, batch, &EntryOperation::Stage(stage), &staged);
 }
 
 /// It comes at once.
-fn apply_plain(node: &mut Node, batch: u64, operation: &Operation<'_>) {
+fn apply_plain(node: &mut Node, batch: u64, operation: &EntryOperation<'_>) {
     let none = Piece {
         number: 7,
         whole_bytes: 0,
         offset: 0,
         bytes: b"",
     };
-    apply(node, batch, &Operation::Stage(none), operation);
+    apply(node, batch, &EntryOperation::Stage(none), operation);
 }
 
 fn node_with(frame: &Bytes, spans: &[Span]) -> Node {
@@ -96,11 +96,11 @@ fn read(node: &mut Node, line: &str) -> Vec<Bytes> {
     let command = command::parse(spec, args.as_args()).expect("it has keys");
     let command = command.expect("it is well formed");
     let mut reply = Rope::default();
-    let mut out = Writer::sharing(&mut reply, Protocol::Resp2);
+    let mut out = ReplyWriter::sharing(&mut reply, Protocol::Resp2);
     node.keyspace.read(db(0), &command, &mut node.local, &mut out);
     // Whoever copies it tells the same.
     let mut copied = Vec::new();
-    let mut out = Writer::new(&mut copied, Protocol::Resp2);
+    let mut out = ReplyWriter::new(&mut copied, Protocol::Resp2);
     node.keyspace.read(db(0), &command, &mut node.local, &mut out);
     let pieces: Vec<Bytes> = reply.freeze().pieces().collect();
     assert!(pieces.concat() == copied, "{line}");
@@ -113,7 +113,7 @@ fn a_string_that_stays_in_what_brought_it_is_like_any_other() {
     let mut node = node_with(&frame, &spans);
     let mut plain = Node::new(1);
     let (db, protocol, args) = (db(0), Protocol::Resp2, Args::new(&frame, &spans));
-    apply_plain(&mut plain, 1, &Operation::Command { db, protocol, args });
+    apply_plain(&mut plain, 1, &EntryOperation::Command { db, protocol, args });
     assert_eq!(read(&mut plain, "GET key").len(), 1, "this one is copied");
     for line in [
         "STRLEN key",
@@ -160,7 +160,7 @@ fn a_read_shares_it_and_keeps_it_until_it_was_sent() {
         assert_eq!(pieces[1].len(), shared.len(), "{line}");
     }
     let mut reply = Rope::default();
-    let mut out = Writer::sharing(&mut reply, Protocol::Resp2);
+    let mut out = ReplyWriter::sharing(&mut reply, Protocol::Resp2);
     let key = command::Command::Get { key: b"key" };
     node.keyspace.read(db(0), &key, &mut node.local, &mut out);
     drop(node);
@@ -177,8 +177,8 @@ const TXN: TxnId = TxnId {
 };
 
 /// A transaction's part that has these effects.
-fn part(effects: Vec<Effect>) -> Operation<'static> {
-    Operation::Prepare(Box::new(Prepare {
+fn part(effects: Vec<Effect>) -> EntryOperation<'static> {
+    EntryOperation::Prepare(Box::new(Prepare {
         txn: TXN,
         began: UnixMillis(1_000),
         participants: [Participant::first(GroupId::new(0))].into(),
@@ -196,7 +196,7 @@ fn part(effects: Vec<Effect>) -> Operation<'static> {
 fn commit(node: &mut Node) {
     let mut resolved = EntryBuf::new(&header(1_000, 0));
     resolved.begin_batch(gateway(1, 0), 2, 0);
-    resolved.push(&Operation::Resolve(Resolve {
+    resolved.push(&EntryOperation::Resolve(Resolve {
         decisions: vec![(TXN, true)],
     }));
     node.apply_entry(&resolved.finish());

@@ -2,7 +2,7 @@
 
 use crate::node::{Node, db};
 use ids::Prng;
-use keyspace::{EventClasses, Limits};
+use keyspace::{EncodingLimits, EventClasses};
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -235,9 +235,9 @@ fn commands_on_lists_agree_with_a_plain_queue() {
         let mut prng = Prng::new(40 + seed as u64);
         let mut node = Node::new(seed as u64);
         node.open(1);
-        node.keyspace.set_limits(Limits {
+        node.keyspace.set_limits(EncodingLimits {
             list_node_size,
-            ..Limits::default()
+            ..EncodingLimits::default()
         });
         let mut lists = Lists::new();
         for step in 0..6_000 {
@@ -266,9 +266,9 @@ fn encoding(node: &mut Node) -> String {
 fn a_list_has_nodes_beyond_the_limit_of_one_and_none_again_at_half_of_it() {
     let mut node = Node::new(0);
     node.open(1);
-    node.keyspace.set_limits(Limits {
+    node.keyspace.set_limits(EncodingLimits {
         list_node_size: 8,
-        ..Limits::default()
+        ..EncodingLimits::default()
     });
     node.run("RPUSH k 1 2 3 4 5 6 7 8");
     assert_eq!(encoding(&mut node), "listpack");

@@ -1,8 +1,8 @@
 //! A keyspace with its leader's companion, driven by words.
 
 use ids::{Boot, Db, GatewayId, HashSeed, PartitionCount, PartitionRange, SemanticsVersion, UnixMillis};
-use keyspace::{Answered, Batched, Entry, Header, Keyspace, LeaderLocal, LfuParameters};
-use resp::{Args, ArgsBuf, Protocol, Writer};
+use keyspace::{ApplyOutput, Batched, Entry, Header, Keyspace, LeaderLocal, LfuParameters};
+use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
 
 /// Of each node: few, so that keys of any few share some and not others.
 pub(crate) const PARTITIONS: PartitionRange =
@@ -49,15 +49,15 @@ impl Node {
         let applied = self
             .keyspace
             .apply(&entry, &mut self.local, |answered| match answered {
-                Answered::Batch(batched) => outcomes.push(batched),
-                Answered::Operation(answer) if answer.is_carried_out() => {
+                ApplyOutput::Batch(batched) => outcomes.push(batched),
+                ApplyOutput::Operation(answer) if answer.is_carried_out() => {
                     let joined: Vec<u8> = answer.replies().flatten().copied().collect();
                     assert_eq!(joined, answer.bytes());
                     replies.push(joined);
                 }
-                Answered::Operation(_) => replies.push(b"not carried out".to_vec()),
-                Answered::Read(..) | Answered::ReadLater(..) => unreachable!("none is attached"),
-                Answered::Freed(..) => {}
+                ApplyOutput::Operation(_) => replies.push(b"not carried out".to_vec()),
+                ApplyOutput::Read(..) | ApplyOutput::ReadLater(..) => unreachable!("none is attached"),
+                ApplyOutput::Freed(..) => {}
             });
         applied.expect("the rules are known");
         (outcomes, replies)
@@ -66,7 +66,7 @@ impl Node {
     /// Applies words at once, as a replica that commits at once does.
     pub(crate) fn apply(&mut self, db: Db, protocol: Protocol, args: Args<'_>) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut writer = Writer::new(&mut out, protocol);
+        let mut writer = ReplyWriter::new(&mut out, protocol);
         match command::resolve_in_group(args).map(|spec| command::parse(spec, args)) {
             Ok(Some(Ok(command))) => self
                 .keyspace
@@ -96,7 +96,7 @@ impl Node {
             .expect("on keys")
             .expect("well formed");
         let mut out = Vec::new();
-        let mut writer = Writer::new(&mut out, Protocol::Resp2);
+        let mut writer = ReplyWriter::new(&mut out, Protocol::Resp2);
         let read = self.keyspace.read(db(0), &command, &mut self.local, &mut writer);
         (String::from_utf8_lossy(&out).into_owned(), read)
     }

@@ -3,7 +3,7 @@
 use crate::entries::push_random;
 use crate::node::{Node, gateway, header};
 use ids::{Boot, Prng, SemanticsVersion, UnixMillis};
-use keyspace::{Batched, BlockCommand, Entry, EntryBuf, Fence, KeptResult, Operation, Standing};
+use keyspace::{Batched, BlockCommand, Entry, EntryBuf, EntryOperation, Fence, KeptResult, RequestStanding};
 use resp::Protocol;
 
 /// Applies the operations of batches with this outcome one by one: the path of a group that commits at once.
@@ -18,15 +18,15 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
         for operation in batch.operations() {
             let mut reply = Vec::new();
             match operation {
-                Operation::Command { db, protocol, args } => reply = node.apply(db, protocol, args),
-                Operation::Expire { db, key } => node.keyspace.expire(db, key, &mut node.local),
-                Operation::Evict { db, key } => node.keyspace.evict(db, key, &mut node.local),
-                Operation::Install { effects } => node.keyspace.install(effects, &mut node.local),
-                Operation::Limits { limits } => node.keyspace.set_limits(limits),
-                Operation::Fence { fence } => node.keyspace.fence(&fence),
-                Operation::Once { request, commands } => {
+                EntryOperation::Command { db, protocol, args } => reply = node.apply(db, protocol, args),
+                EntryOperation::Expire { db, key } => node.keyspace.expire(db, key, &mut node.local),
+                EntryOperation::Evict { db, key } => node.keyspace.evict(db, key, &mut node.local),
+                EntryOperation::Install { effects } => node.keyspace.install(effects, &mut node.local),
+                EntryOperation::Limits { limits } => node.keyspace.set_limits(limits),
+                EntryOperation::Fence { fence } => node.keyspace.fence(&fence),
+                EntryOperation::Once { request, commands } => {
                     let standing = node.keyspace.standing(&request);
-                    reply = vec![standing.unwrap_or(Standing::CarriedOut).code()];
+                    reply = vec![standing.unwrap_or(RequestStanding::CarriedOut).code()];
                     if standing.is_none() {
                         let commands = commands.iter();
                         let run = |command: &BlockCommand<'_>| {
@@ -35,24 +35,24 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                         let replies: Vec<Box<[u8]>> = commands.map(run).map(Vec::into_boxed_slice).collect();
                         reply.extend(replies.iter().flatten());
                         node.keyspace.keep(KeptResult { request, replies });
-                    } else if standing == Some(Standing::CarriedOut) {
+                    } else if standing == Some(RequestStanding::CarriedOut) {
                         reply.extend(node.keyspace.kept_replies(request.id).flatten());
                     }
                 }
-                Operation::Prepare(_)
-                | Operation::Lock(_)
-                | Operation::Resolve(_)
-                | Operation::QueryTxn(_)
-                | Operation::Withdraw { .. }
-                | Operation::Forget(_)
-                | Operation::Received { .. }
-                | Operation::Resume(_)
-                | Operation::Wait { .. }
-                | Operation::EndWait { .. }
-                | Operation::EndWaits { .. }
-                | Operation::Stage(_)
-                | Operation::Staged { .. } => unreachable!("there is one group, and nothing is long"),
-                Operation::Block { conditions, commands } => {
+                EntryOperation::Prepare(_)
+                | EntryOperation::Lock(_)
+                | EntryOperation::Resolve(_)
+                | EntryOperation::QueryTxn(_)
+                | EntryOperation::Withdraw { .. }
+                | EntryOperation::Forget(_)
+                | EntryOperation::Received { .. }
+                | EntryOperation::Resume(_)
+                | EntryOperation::Wait { .. }
+                | EntryOperation::EndWait { .. }
+                | EntryOperation::EndWaits { .. }
+                | EntryOperation::Stage(_)
+                | EntryOperation::Staged { .. } => unreachable!("there is one group, and nothing is long"),
+                EntryOperation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| node.keyspace.holds(condition)) {
                         for command in commands {
                             reply.extend(node.apply(command.db, command.protocol, command.args));
@@ -106,7 +106,7 @@ fn replicas_of_the_same_entries_are_equal_and_so_is_one_that_commits_at_once() {
                 numbers = [0; 3];
                 entry.begin_own_batch();
                 let fence = Fence::new(Boot(generation), []);
-                entry.push(&Operation::Fence { fence });
+                entry.push(&EntryOperation::Fence { fence });
                 expected.push(1);
             }
             let bytes = entry.finish();
@@ -204,7 +204,7 @@ fn an_entry_of_rules_that_a_build_does_not_know_is_refused_as_a_whole() {
         let mut entry = EntryBuf::new(&header);
         entry.begin_batch(gateway(1, 1), number, 0);
         let words = resp::ArgsBuf::from_slices(["INCR", "k"]);
-        entry.push(&Operation::Command {
+        entry.push(&EntryOperation::Command {
             db: crate::node::db(0),
             protocol: Protocol::Resp2,
             args: words.as_args(),

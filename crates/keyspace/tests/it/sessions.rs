@@ -3,7 +3,7 @@
 use crate::node::{Node, db, gateway, header};
 use ids::{Boot, GatewayId, Prng};
 use keyspace::{
-    Batched, BlockCommand, Condition, EntryBuf, Fence, Operation, UNACKNOWLEDGED_BYTES_MAX,
+    Batched, BlockCommand, ConditionView, EntryBuf, EntryOperation, Fence, UNACKNOWLEDGED_BYTES_MAX,
     UNACKNOWLEDGED_MAX,
 };
 use resp::{ArgsBuf, Protocol};
@@ -23,7 +23,7 @@ fn entry(sent: &[Sent<'_>]) -> Vec<u8> {
         entry.begin_batch(batch.gateway, batch.number, batch.acknowledged);
         for line in batch.lines {
             let words = ArgsBuf::from_slices(line.split(' '));
-            entry.push(&Operation::Command {
+            entry.push(&EntryOperation::Command {
                 db: db(0),
                 protocol: Protocol::Resp2,
                 args: words.as_args(),
@@ -37,7 +37,7 @@ fn fence(newest: u64, alive: &[u64]) -> Vec<u8> {
     let mut entry = EntryBuf::new(&header(1_000, 3));
     entry.begin_own_batch();
     let fence = Fence::new(Boot(newest), alive.iter().copied().map(Boot));
-    entry.push(&Operation::Fence { fence });
+    entry.push(&EntryOperation::Fence { fence });
     entry.finish()
 }
 
@@ -114,7 +114,7 @@ fn what_the_leader_asks_for_is_applied_whenever_it_comes_and_leaves_no_session()
     node.run("SET k v");
     let mut own = EntryBuf::new(&header(1_000, 3));
     own.begin_own_batch();
-    own.push(&Operation::Evict { db: db(0), key: b"k" });
+    own.push(&EntryOperation::Evict { db: db(0), key: b"k" });
     let own = own.finish();
     assert_eq!(node.apply_entry(&own).0, [Batched::Applied]);
     assert_eq!(node.run("EXISTS k"), ":0\r\n");
@@ -205,7 +205,7 @@ fn a_gateway_that_its_own_batch_fences_has_no_session_afterwards() {
     let mut entry = EntryBuf::new(&header(1_000, 3));
     entry.begin_batch(gateway(2, 0), 1, 0);
     let fence = Fence::new(Boot(2), []);
-    entry.push(&Operation::Fence { fence });
+    entry.push(&EntryOperation::Fence { fence });
     assert_eq!(node.apply_entry(&entry.finish()).0, [Batched::Applied]);
     assert_eq!(node.keyspace.session_count(), 0);
     assert_eq!(one(&mut node, gateway(2, 0), 1, 0, &["INCR k"]), Batched::Fenced);
@@ -221,10 +221,10 @@ fn a_block_is_carried_out_as_a_whole_or_not_at_all_and_repeats_answer_the_same()
     let gone = node.keyspace.version(db(0), b"gone");
     let absent = node.keyspace.version(db(0), b"nothing");
     let words = ["INCR n", "LPUSH n x", "GET n"].map(|line| ArgsBuf::from_slices(line.split(' ')));
-    let block = |number, conditions: &[Condition<'_>]| {
+    let block = |number, conditions: &[ConditionView<'_>]| {
         let mut entry = EntryBuf::new(&header(1_200, 3));
         entry.begin_batch(gateway(1, 0), number, 0);
-        entry.push(&Operation::Block {
+        entry.push(&EntryOperation::Block {
             conditions: conditions.to_vec(),
             commands: words
                 .iter()
@@ -237,7 +237,7 @@ fn a_block_is_carried_out_as_a_whole_or_not_at_all_and_repeats_answer_the_same()
         });
         entry.finish()
     };
-    let unchanged = |key, version| Condition::Unchanged {
+    let unchanged = |key, version| ConditionView::Unchanged {
         db: db(0),
         key,
         version,
@@ -246,7 +246,7 @@ fn a_block_is_carried_out_as_a_whole_or_not_at_all_and_repeats_answer_the_same()
         unchanged(&b"watched"[..], watched),
         unchanged(b"nothing", absent),
         unchanged(b"gone", gone),
-        Condition::Absent { db: db(0), key: b"n" },
+        ConditionView::Absent { db: db(0), key: b"n" },
     ];
     let first = block(1, &held);
     let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";

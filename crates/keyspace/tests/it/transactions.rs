@@ -3,9 +3,10 @@
 use crate::node::{Node, db, gateway, header};
 use ids::{Boot, GatewayId, GroupId, Prng, RequestUuid, UnixMillis};
 use keyspace::{
-    Answered, Batched, BlockCommand, Chunk, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget,
-    KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Pairs, Prepare, QueryTxn, Resolve, Resume,
-    SnapshotReceiver, Step, Transfer, UnknownOrigin, WaitId, Work,
+    ApplyOutput, Batched, BlockCommand, ClientRequest, ConditionView, Effect, Entry, EntryBuf,
+    EntryOperation, Fence, Forget, InPlaceStep, KeptResult, KeyVersion, Lock, Operations, Origin, Pairs,
+    Prepare, QueryTxn, Resolve, Resume, SnapshotReceiver, Transfer, TransferStep, UnknownOrigin, WaitId,
+    Work,
 };
 use mutations::Mutation;
 use resp::{ArgsBuf, Protocol};
@@ -80,7 +81,7 @@ impl Group {
         first.0
     }
 
-    fn apply(&mut self, operation: &Operation<'_>) -> Vec<Vec<u8>> {
+    fn apply(&mut self, operation: &EntryOperation<'_>) -> Vec<Vec<u8>> {
         let mut encoded = Operations::new();
         encoded.push(operation);
         self.fill(encoded, false)
@@ -89,7 +90,7 @@ impl Group {
     /// A command; its answer, or none if it waits.
     fn run(&mut self, line: &str) -> String {
         let words = ArgsBuf::from_slices(line.split(' '));
-        let answers = self.apply(&Operation::Command {
+        let answers = self.apply(&EntryOperation::Command {
             db: db(0),
             protocol: Protocol::Resp2,
             args: words.as_args(),
@@ -106,7 +107,7 @@ impl Group {
             args: words.as_args(),
         };
         let id = wait_id(connection);
-        let answers = self.apply(&Operation::Wait { id, command });
+        let answers = self.apply(&EntryOperation::Wait { id, command });
         assert_eq!(answers[0], LATER);
         self.number
     }
@@ -122,8 +123,8 @@ impl Group {
         txn: TxnId,
         lines: &[&str],
         is_strict: bool,
-        conditions: Vec<Condition<'_>>,
-        expects: Vec<Condition<'_>>,
+        conditions: Vec<ConditionView<'_>>,
+        expects: Vec<ConditionView<'_>>,
     ) -> Vec<u8> {
         let words: Vec<ArgsBuf> = lines
             .iter()
@@ -145,7 +146,7 @@ impl Group {
                 is_strict,
             },
         };
-        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+        self.apply(&EntryOperation::Prepare(Box::new(prepare))).remove(0)
     }
 
     fn prepare(&mut self, txn: TxnId, line: &str) -> Vec<u8> {
@@ -166,7 +167,7 @@ impl Group {
                 pairs: Pairs::of(words.as_args()),
             },
         };
-        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+        self.apply(&EntryOperation::Prepare(Box::new(prepare))).remove(0)
     }
 
     fn lock(&mut self, txn: TxnId, key: &str) -> Vec<u8> {
@@ -177,7 +178,7 @@ impl Group {
             is_whole: false,
             keys: vec![(db(0), key.as_bytes(), true)],
         };
-        self.apply(&Operation::Lock(Box::new(lock))).remove(0)
+        self.apply(&EntryOperation::Lock(Box::new(lock))).remove(0)
     }
 
     fn install_after_lock(&mut self, txn: TxnId) -> Vec<u8> {
@@ -193,7 +194,7 @@ impl Group {
                 result: None,
             },
         };
-        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+        self.apply(&EntryOperation::Prepare(Box::new(prepare))).remove(0)
     }
 
     /// A part that deletes `key`, of a request that its client has named.
@@ -216,7 +217,7 @@ impl Group {
                 }),
             },
         };
-        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+        self.apply(&EntryOperation::Prepare(Box::new(prepare))).remove(0)
     }
 
     /// Commands, and between them the deletion of keys.
@@ -236,19 +237,19 @@ impl Group {
                 after_lock: false,
             },
         };
-        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+        self.apply(&EntryOperation::Prepare(Box::new(prepare))).remove(0)
     }
 
     /// What whoever commits a transaction is answered.
     fn commit(&mut self, txn: TxnId) -> String {
-        let answers = self.apply(&Operation::Resolve(Resolve {
+        let answers = self.apply(&EntryOperation::Resolve(Resolve {
             decisions: vec![(txn, true)],
         }));
         String::from_utf8_lossy(&answers[0]).into_owned()
     }
 
     fn resolve(&mut self, txn: TxnId, is_committed: bool) {
-        self.apply(&Operation::Resolve(Resolve {
+        self.apply(&EntryOperation::Resolve(Resolve {
             decisions: vec![(txn, is_committed)],
         }));
     }
@@ -258,12 +259,12 @@ impl Group {
             txn,
             participants: participants(),
         };
-        let answers = self.apply(&Operation::QueryTxn(query_txn));
+        let answers = self.apply(&EntryOperation::QueryTxn(query_txn));
         VoteRecord::of_code(answers[0][0]).expect("a vote record")
     }
 
     fn forget(&mut self, low: u64, over: &[TxnId]) {
-        self.apply(&Operation::Forget(Forget {
+        self.apply(&EntryOperation::Forget(Forget {
             coordinator: OURS,
             low,
             over: over.iter().map(|txn| (txn.seq, txn.attempt)).collect(),
@@ -272,7 +273,7 @@ impl Group {
 
     fn fence(&mut self, newest: u64, alive: &[u64]) {
         let mut encoded = Operations::new();
-        encoded.push(&Operation::Fence {
+        encoded.push(&EntryOperation::Fence {
             fence: Fence::new(Boot(newest), alive.iter().copied().map(Boot)),
         });
         self.fill(encoded, true);
@@ -296,14 +297,14 @@ impl Group {
 }
 
 /// A command, or the deletion of a key.
-fn step(words: &ArgsBuf) -> Step<'_> {
+fn step(words: &ArgsBuf) -> InPlaceStep<'_> {
     let args = words.as_args();
     match args.arg(0) {
-        b"DELETED" => Step::Install(vec![Effect::Delete {
+        b"DELETED" => InPlaceStep::Install(vec![Effect::Delete {
             db: db(0),
             key: args.arg(1).into(),
         }]),
-        _ => Step::Run(BlockCommand {
+        _ => InPlaceStep::Run(BlockCommand {
             db: db(0),
             protocol: Protocol::Resp2,
             args,
@@ -318,11 +319,11 @@ fn apply(node: &mut Node, bytes: &[u8]) -> Vec<Vec<u8>> {
     let applied = node
         .keyspace
         .apply(&entry, &mut node.local, |answered| match answered {
-            Answered::Operation(answer) if answer.is_deferred() => answers.push(b"later".to_vec()),
-            Answered::Operation(answer) => answers.push(answer.bytes().to_vec()),
-            Answered::Batch(batched) => assert_eq!(batched, Batched::Applied, "numbers follow each other"),
-            Answered::Read(..) | Answered::ReadLater(..) => unreachable!("no read is attached"),
-            Answered::Freed(..) => {}
+            ApplyOutput::Operation(answer) if answer.is_deferred() => answers.push(b"later".to_vec()),
+            ApplyOutput::Operation(answer) => answers.push(answer.bytes().to_vec()),
+            ApplyOutput::Batch(batched) => assert_eq!(batched, Batched::Applied, "numbers follow each other"),
+            ApplyOutput::Read(..) | ApplyOutput::ReadLater(..) => unreachable!("no read is attached"),
+            ApplyOutput::Freed(..) => {}
         });
     applied.expect("the rules are known");
     answers
@@ -341,9 +342,9 @@ fn moved_in_chunks(from: &mut Node, bytes_max: usize, mut between: impl FnMut(&m
     let mut longest = 0;
     loop {
         let (chunk, is_last) = match transfer.next_chunk(&mut from.keyspace, bytes_max) {
-            Chunk::More(chunk) => (chunk, false),
-            Chunk::Last(chunk) => (chunk, true),
-            Chunk::Lost => panic!("little changes meanwhile"),
+            TransferStep::More(chunk) => (chunk, false),
+            TransferStep::Last(chunk) => (chunk, true),
+            TransferStep::Lost => panic!("little changes meanwhile"),
         };
         longest = longest.max(chunk.len());
         snapshot_receiver.take(&chunk).expect("what was sent is a chunk");
@@ -387,7 +388,7 @@ fn commands_wait_and_go_on() {
     );
     assert_eq!(group.run("GETRANGE k 0 -1"), "$4\r\nnew!\r\n");
     let answers = vec![(number, 0)];
-    group.apply(&Operation::Received { answers });
+    group.apply(&EntryOperation::Received { answers });
     assert_eq!(group.late(number), Err(UnknownOrigin));
     group.forget(2, &[txn(1, 0)]);
     assert_eq!(group.counts(), (0, 0, 0, 0));
@@ -415,7 +416,7 @@ fn a_vote_record_is_written_once() {
     assert_eq!(group.prepare(txn(2, 0), "SET k v")[0], PREPARED);
     assert_eq!(group.query_txn(txn(2, 0)), VoteRecord::Prepared);
     assert_eq!(group.prepare(txn(2, 0), "SET k w"), [PREPARED], "it has voted");
-    group.apply(&Operation::Withdraw { txn: txn(2, 0) });
+    group.apply(&EntryOperation::Withdraw { txn: txn(2, 0) });
     assert_eq!(
         group.query_txn(txn(2, 0)),
         VoteRecord::Prepared,
@@ -470,7 +471,7 @@ fn the_dead_do_not_prepare() {
     let dead = txn(2, 0);
     let mut encoded = Operations::new();
     let words = ArgsBuf::from_slices(["SET", "other", "v"]);
-    encoded.push(&Operation::Prepare(Box::new(Prepare {
+    encoded.push(&EntryOperation::Prepare(Box::new(Prepare {
         txn: dead,
         began: UnixMillis(0),
         participants: participants(),
@@ -512,7 +513,7 @@ fn of_the_dead_nothing_is_written_and_what_never_was_is_empty() {
     group.forget(0, &[txn(1, 0)]);
     let theirs = gateway(9, 0);
     let mut fence = Operations::new();
-    fence.push(&Operation::Fence {
+    fence.push(&EntryOperation::Fence {
         fence: Fence::new(Boot(9), [Boot(9)]),
     });
     group.fill(fence, true);
@@ -520,7 +521,7 @@ fn of_the_dead_nothing_is_written_and_what_never_was_is_empty() {
         let mut entry = EntryBuf::new(&header(1_000, 7));
         entry.begin_batch(theirs, 1, 0);
         for seq in [1, 2] {
-            entry.push(&Operation::QueryTxn(QueryTxn {
+            entry.push(&EntryOperation::QueryTxn(QueryTxn {
                 txn: txn(seq, 0),
                 participants: participants(),
             }));
@@ -538,7 +539,7 @@ fn conditions_are_judged_under_the_locks() {
     let mut group = Group::new();
     group.run("SET k v");
     let there = group.nodes[0].keyspace.version(db(0), b"k");
-    let unchanged = |version| Condition::Unchanged {
+    let unchanged = |version| ConditionView::Unchanged {
         db: db(0),
         key: b"k",
         version,
@@ -598,7 +599,7 @@ fn who_only_waits_is_refused_by_a_wound_or_a_query() {
     let second = group.number;
     assert_eq!(group.prepare(txn(3, 0), "SET k c"), LATER);
     let third = group.number;
-    group.apply(&Operation::Withdraw { txn: txn(2, 0) });
+    group.apply(&EntryOperation::Withdraw { txn: txn(2, 0) });
     assert_eq!(group.late(second), Ok(Some(refused(Refusal::Wounded))));
     assert_eq!(group.query_txn(txn(3, 0)), VoteRecord::Refused);
     assert_eq!(group.late(third), Ok(Some(refused(Refusal::Queried))));
@@ -685,7 +686,7 @@ fn what_is_put_is_answered_with_the_vote_and_there_when_it_is_committed() {
 fn pairs_are_read_as_they_were_written_and_not_if_they_are_cut() {
     let mut whole = Operations::new();
     let words = ArgsBuf::from_slices(["key", "value", "other", ""]);
-    whole.push(&Operation::Prepare(Box::new(Prepare {
+    whole.push(&EntryOperation::Prepare(Box::new(Prepare {
         txn: txn(1, 0),
         began: UnixMillis(1),
         participants: participants(),
@@ -698,7 +699,7 @@ fn pairs_are_read_as_they_were_written_and_not_if_they_are_cut() {
     })));
     let whole = whole.into_bytes();
     let read = Operations::read_one(&whole, |operation| {
-        let Operation::Prepare(prepare) = operation else {
+        let EntryOperation::Prepare(prepare) = operation else {
             panic!("it is one")
         };
         let Work::Put { db, pairs } = prepare.work else {
@@ -750,7 +751,7 @@ fn replicas_with_answers_of_their_own_are_the_same() {
         protocol: Protocol::Resp2,
         args: words.as_args(),
     });
-    let block = Operation::Block {
+    let block = EntryOperation::Block {
         conditions: Vec::new(),
         commands: commands.collect(),
     };
@@ -956,12 +957,12 @@ fn damage(from: &mut Node, bytes_max: usize, transfers: u32, refusals_min: u32) 
     let mut chunks = Vec::new();
     loop {
         match transfer.next_chunk(&mut from.keyspace, bytes_max) {
-            Chunk::More(chunk) => chunks.push(chunk),
-            Chunk::Last(chunk) => {
+            TransferStep::More(chunk) => chunks.push(chunk),
+            TransferStep::Last(chunk) => {
                 chunks.push(chunk);
                 break;
             }
-            Chunk::Lost => panic!("nothing changes meanwhile"),
+            TransferStep::Lost => panic!("nothing changes meanwhile"),
         }
     }
     let mut prng = Prng::new(11);
@@ -1133,7 +1134,7 @@ fn what_a_gateway_awaits_no_more_of_a_group_that_began_anew_is_forgotten() {
     let answered = group.wait(5, "BLPOP other 0");
     group.run("RPUSH other v");
     assert!(group.served(answered).is_some());
-    group.apply(&Operation::Resume(Resume {
+    group.apply(&EntryOperation::Resume(Resume {
         up_to: answered,
         batches: vec![waits[1]],
         answers: vec![(waits[2], 0)],
@@ -1154,16 +1155,16 @@ fn who_does_not_wait_any_more_is_answered_nil_and_nothing_is_popped() {
     let mut group = Group::new();
     let over = group.wait(1, "BLPOP k 0");
     let elsewhere = group.wait(2, "BLMOVE k k LEFT LEFT 0");
-    group.apply(&Operation::EndWait { id: wait_id(1) });
+    group.apply(&EntryOperation::EndWait { id: wait_id(1) });
     assert_eq!(group.served(over).as_deref(), Some("*-1\r\n"));
-    group.apply(&Operation::EndWaits { boot: OURS.boot });
+    group.apply(&EntryOperation::EndWaits { boot: OURS.boot });
     assert_eq!(group.served(elsewhere).as_deref(), Some("*-1\r\n"));
     group.run("RPUSH k 1");
     assert_eq!(group.run("LPOP k"), "$1\r\n1\r\n");
     // Whoever was served before stays served.
     let served = group.wait(3, "BLPOP k 0");
     group.run("RPUSH k 2");
-    group.apply(&Operation::EndWait { id: wait_id(3) });
+    group.apply(&EntryOperation::EndWait { id: wait_id(3) });
     assert!(group.served(served).is_some_and(|reply| reply.ends_with("2\r\n")));
     let fenced = group.wait(4, "BLPOP k 0");
     group.fence(5, &[4]);
@@ -1207,7 +1208,7 @@ fn a_wait_that_needs_a_key_which_a_transaction_holds_waits_for_that_and_stays_fi
     assert_eq!(group.prepare(txn(2, 0), "RPUSH held y")[0], PREPARED);
     group.run("RPUSH k 3");
     group.run("LPOP k");
-    group.apply(&Operation::EndWait { id: wait_id(3) });
+    group.apply(&EntryOperation::EndWait { id: wait_id(3) });
     group.resolve(txn(2, 0), true);
     assert_eq!(group.served(over).as_deref(), Some("$1\r\n3\r\n"));
 }
@@ -1217,7 +1218,7 @@ fn operations(lines: &[&str]) -> Operations {
     let mut encoded = Operations::new();
     for line in lines {
         let words = ArgsBuf::from_slices(line.split(' '));
-        encoded.push(&Operation::Command {
+        encoded.push(&EntryOperation::Command {
             db: db(0),
             protocol: Protocol::Resp2,
             args: words.as_args(),

@@ -1,7 +1,7 @@
 //! Transcripts of a state that is sent, in `testdata`: a leader that goes on serving, and a learner that has nothing yet.
 
 use crate::node::{Node, db, gateway, header};
-use keyspace::{Chunk, EntryBuf, Operation, SnapshotReceiver, Transfer};
+use keyspace::{EntryBuf, EntryOperation, SnapshotReceiver, Transfer, TransferStep};
 use mutations::Mutation;
 use resp::{ArgsBuf, Protocol};
 use std::fmt::Write;
@@ -82,9 +82,11 @@ impl Stage {
                 for _ in 0..chunks {
                     let transfer = self.transfer.as_mut().ok_or("no transfer was begun")?;
                     let (bytes, kind) = match transfer.next_chunk(&mut self.leader.keyspace, bytes_max) {
-                        Chunk::More(bytes) => (bytes, "a chunk"),
-                        Chunk::Last(bytes) => (bytes, "the last chunk"),
-                        Chunk::Lost => return Ok("more changed than is remembered: begin again".into()),
+                        TransferStep::More(bytes) => (bytes, "a chunk"),
+                        TransferStep::Last(bytes) => (bytes, "the last chunk"),
+                        TransferStep::Lost => {
+                            return Ok("more changed than is remembered: begin again".into());
+                        }
                     };
                     let _ = writeln!(out, "{kind} of {} bytes", bytes.len());
                     if command.value("is") == Some("lost") {
@@ -143,7 +145,7 @@ impl Stage {
         let words = ArgsBuf::from_slices(line.split(' '));
         let mut entry = EntryBuf::new(&header(self.entries as i64, self.entries));
         entry.begin_batch(gateway(1, 0), self.entries, self.entries - 1);
-        entry.push(&Operation::Command {
+        entry.push(&EntryOperation::Command {
             db: db(0),
             protocol: Protocol::Resp2,
             args: words.as_args(),

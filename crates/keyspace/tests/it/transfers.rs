@@ -4,8 +4,8 @@ use crate::entries::push_random;
 use crate::node::{Node, db, gateway, header};
 use ids::{Prng, SemanticsVersion, UnixMillis};
 use keyspace::{
-    BlockCommand, Chunk, Condition, EntryBuf, Keyspace, Operation, Operations, Piece, SnapshotReceiver,
-    Transfer, TransferError,
+    BlockCommand, ConditionView, EntryBuf, EntryOperation, Keyspace, Operations, Piece, SnapshotReceiver,
+    Transfer, TransferError, TransferStep,
 };
 use resp::{ArgsBuf, Protocol};
 
@@ -37,7 +37,7 @@ impl Log {
         let (number, bytes, sent) = &mut self.long[worker];
         if *sent == bytes.len() && !bytes.is_empty() {
             bytes.clear();
-            return entry.push(&Operation::Staged { number: *number });
+            return entry.push(&EntryOperation::Staged { number: *number });
         }
         if bytes.is_empty() || prng.below(10) == 0 {
             let value = vec![b'v'; prng.below(3_000) as usize];
@@ -48,7 +48,7 @@ impl Log {
             ];
             let words = ArgsBuf::from_slices(words);
             let mut operations = Operations::new();
-            operations.push(&Operation::Command {
+            operations.push(&EntryOperation::Command {
                 db: db(0),
                 protocol: Protocol::Resp2,
                 args: words.as_args(),
@@ -57,7 +57,7 @@ impl Log {
         }
         let rest = &bytes[*sent..];
         let piece = &rest[..rest.len().min(1 + prng.below(1_000) as usize)];
-        entry.push(&Operation::Stage(Piece {
+        entry.push(&EntryOperation::Stage(Piece {
             number: *number,
             whole_bytes: bytes.len() as u64,
             offset: *sent as u64,
@@ -100,7 +100,7 @@ impl Log {
 }
 
 fn push(entry: &mut EntryBuf, number: u8, words: &ArgsBuf) {
-    entry.push(&Operation::Command {
+    entry.push(&EntryOperation::Command {
         db: db(number),
         protocol: Protocol::Resp3,
         args: words.as_args(),
@@ -182,9 +182,9 @@ impl Way {
         }
         self.chunks += 1;
         let (bytes, is_last) = match self.transfer.next_chunk(&mut sender.keyspace, bytes_max) {
-            Chunk::More(bytes) => (bytes, false),
-            Chunk::Last(bytes) => (bytes, true),
-            Chunk::Lost => panic!("little changed"),
+            TransferStep::More(bytes) => (bytes, false),
+            TransferStep::Last(bytes) => (bytes, true),
+            TransferStep::Lost => panic!("little changed"),
         };
         self.longest = self.longest.max(bytes.len());
         let progress = self
@@ -363,7 +363,7 @@ fn conditions_random_picks_and_expiry_go_on_as_if_nothing_had_happened() {
         "SCAN 0 COUNT 9",
     ]
     .map(|line| ArgsBuf::from_slices(line.split(' ')));
-    let unchanged = |key: &'static [u8], version| Condition::Unchanged {
+    let unchanged = |key: &'static [u8], version| ConditionView::Unchanged {
         db: db(0),
         key,
         version,
@@ -371,7 +371,7 @@ fn conditions_random_picks_and_expiry_go_on_as_if_nothing_had_happened() {
     let conditions = [
         vec![unchanged(b"key:5", present), unchanged(b"gone", absent)],
         vec![unchanged(b"gone", remembered)],
-        vec![Condition::Absent {
+        vec![ConditionView::Absent {
             db: db(1),
             key: b"key:150",
         }],
@@ -380,7 +380,7 @@ fn conditions_random_picks_and_expiry_go_on_as_if_nothing_had_happened() {
         // By then half of the keys of database 1 have expired.
         let mut entry = EntryBuf::new(&header(1_000 + 100 * number as i64, number));
         entry.begin_batch(gateway(1, 1), number, 0);
-        entry.push(&Operation::Block {
+        entry.push(&EntryOperation::Block {
             conditions,
             commands: words
                 .iter()
@@ -393,7 +393,7 @@ fn conditions_random_picks_and_expiry_go_on_as_if_nothing_had_happened() {
         });
         for n in 0..400 {
             let key = format!("key:{n}").into_bytes();
-            entry.push(&Operation::Expire { db: db(1), key: &key });
+            entry.push(&EntryOperation::Expire { db: db(1), key: &key });
         }
         let entry = entry.finish();
         let answers = sender.apply_entry(&entry);
@@ -454,9 +454,9 @@ fn chunks_have_about_the_size_that_was_asked_for() {
             sender.run(&format!("SET key:{} x", n * 7));
         }
         match transfer.next_chunk(&mut sender.keyspace, 10_000) {
-            Chunk::More(bytes) => assert!(bytes.len() < 16_500, "{}", bytes.len()),
-            Chunk::Last(_) => break,
-            Chunk::Lost => panic!("little changed"),
+            TransferStep::More(bytes) => assert!(bytes.len() < 16_500, "{}", bytes.len()),
+            TransferStep::Last(_) => break,
+            TransferStep::Lost => panic!("little changed"),
         }
         chunks += 1;
     }
@@ -471,7 +471,7 @@ fn a_long_operation_under_way_makes_no_chunk_longer_however_small_the_state_is()
     let stage = |sender: &mut Node, at: u64| {
         let mut entry = EntryBuf::new(&header(1_000, at));
         entry.begin_batch(gateway(3, 0), at + 1, at);
-        entry.push(&Operation::Stage(Piece {
+        entry.push(&EntryOperation::Stage(Piece {
             number: 1,
             whole_bytes: 10_000_000,
             offset: at * 10_000,
@@ -501,16 +501,22 @@ fn a_transfer_that_has_to_remember_too_much_is_lost_and_another_can_begin() {
     // All of database 0, which is empty, and a part of the next.
     assert!(matches!(
         lost.next_chunk(&mut sender.keyspace, 200),
-        Chunk::More(_)
+        TransferStep::More(_)
     ));
     for n in 0..263 {
         let pairs: String = (0..1_000).map(|m| format!(" key:{n}:{m} v")).collect();
         sender.run(&format!("MSET{pairs}"));
     }
     assert!(lost.is_under_way(&sender.keyspace));
-    assert!(matches!(lost.next_chunk(&mut sender.keyspace, 100), Chunk::Lost));
+    assert!(matches!(
+        lost.next_chunk(&mut sender.keyspace, 100),
+        TransferStep::Lost
+    ));
     assert!(!lost.is_under_way(&sender.keyspace));
-    assert!(matches!(lost.next_chunk(&mut sender.keyspace, 100), Chunk::Lost));
+    assert!(matches!(
+        lost.next_chunk(&mut sender.keyspace, 100),
+        TransferStep::Lost
+    ));
     let mut way = Way::new(&mut sender);
     while !way.step(&mut sender, 1 << 20) {}
 }
@@ -543,12 +549,12 @@ fn chunks_are_taken_in_their_order_and_only_by_whoever_knows_their_rules() {
         let mut chunks = Vec::new();
         loop {
             match transfer.next_chunk(&mut sender.keyspace, 20_000) {
-                Chunk::More(bytes) => chunks.push(bytes),
-                Chunk::Last(bytes) => {
+                TransferStep::More(bytes) => chunks.push(bytes),
+                TransferStep::Last(bytes) => {
                     chunks.push(bytes);
                     return chunks;
                 }
-                Chunk::Lost => panic!("nothing changed"),
+                TransferStep::Lost => panic!("nothing changed"),
             }
         }
     };
@@ -602,12 +608,12 @@ fn bytes_that_are_no_chunks_are_refused_and_never_panic() {
     let mut chunks = Vec::new();
     loop {
         match transfer.next_chunk(&mut sender.keyspace, 60_000) {
-            Chunk::More(bytes) => chunks.push(bytes),
-            Chunk::Last(bytes) => {
+            TransferStep::More(bytes) => chunks.push(bytes),
+            TransferStep::Last(bytes) => {
                 chunks.push(bytes);
                 break;
             }
-            Chunk::Lost => panic!("nothing changed"),
+            TransferStep::Lost => panic!("nothing changed"),
         }
     }
     for round in 0..400 {
@@ -657,12 +663,12 @@ fn mutations_make_a_difference() {
         let mut snapshot_receiver = SnapshotReceiver::new();
         loop {
             match transfer.next_chunk(&mut sender.keyspace, 10_000) {
-                Chunk::More(bytes) => drop(snapshot_receiver.take(&bytes).expect("a cut")),
-                Chunk::Last(bytes) => {
+                TransferStep::More(bytes) => drop(snapshot_receiver.take(&bytes).expect("a cut")),
+                TransferStep::Last(bytes) => {
                     snapshot_receiver.take(&bytes).expect("a cut");
                     break;
                 }
-                Chunk::Lost => panic!("nothing changed"),
+                TransferStep::Lost => panic!("nothing changed"),
             }
         }
         let keyspace = snapshot_receiver.finish().expect("complete");

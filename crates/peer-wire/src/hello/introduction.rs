@@ -9,7 +9,7 @@
 //! ```
 
 use super::secret::{NONCE_BYTES, Nonce};
-use crate::message::Kind;
+use crate::message::FrameKind;
 use codec::{DecodeError, Reader, Writer};
 use ids::{Boot, ClusterId, NodeId, SemanticsVersion};
 use std::fmt;
@@ -84,19 +84,19 @@ impl Who {
 
     /// Whether somebody who introduced itself so may send messages of this kind. A link on which it sends others is to be
     /// dropped.
-    pub fn may_say(self, kind: Kind) -> bool {
+    pub fn may_say(self, kind: FrameKind) -> bool {
         match self {
-            Who::Joining => kind == Kind::Join,
+            Who::Joining => kind == FrameKind::Join,
             // The meta group may need its vote before anybody can count its start.
             Who::Starting { .. } => matches!(
                 kind,
-                Kind::Raft
-                    | Kind::Heartbeat
-                    | Kind::HeartbeatAnswer
-                    | Kind::Map
-                    | Kind::MetaRequest
-                    | Kind::MetaAnswer
-                    | Kind::Leave
+                FrameKind::Raft
+                    | FrameKind::Heartbeat
+                    | FrameKind::HeartbeatAnswer
+                    | FrameKind::Map
+                    | FrameKind::MetaRequest
+                    | FrameKind::MetaAnswer
+                    | FrameKind::Leave
             ),
             Who::Member { .. } => true,
         }

@@ -15,7 +15,7 @@ use std::fmt;
 
 /// Why one node does not want another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum HelloRefusal {
     /// There is no version that both speak.
     Versions {
         /// What the one who is refused speaks.
@@ -53,35 +53,35 @@ pub enum Refusal {
     Unknown(u8),
 }
 
-impl Refusal {
+impl HelloRefusal {
     /// What is wrong with the one who is refused, as the rest of a sentence about it.
     pub(super) fn words(&self, f: &mut fmt::Formatter<'_>, refuser: &str) -> fmt::Result {
         match self {
-            Refusal::Versions {
+            HelloRefusal::Versions {
                 refused,
                 refuser: own,
             } => write!(f, "speaks protocol versions {refused}, {refuser} {own}"),
-            Refusal::OtherCluster => f.write_str("belongs to another cluster"),
-            Refusal::NoCluster => f.write_str("belongs to no cluster yet"),
-            Refusal::WrongNode { expected, found } => {
+            HelloRefusal::OtherCluster => f.write_str("belongs to another cluster"),
+            HelloRefusal::NoCluster => f.write_str("belongs to no cluster yet"),
+            HelloRefusal::WrongNode { expected, found } => {
                 write!(f, "is node {}, not node {}", found.0, expected.0)
             }
-            Refusal::Itself => write!(f, "has the number of {refuser} itself"),
-            Refusal::Unproven => write!(
+            HelloRefusal::Itself => write!(f, "has the number of {refuser} itself"),
+            HelloRefusal::Unproven => write!(
                 f,
                 "does not know the cluster's secret, or {refuser} has another one"
             ),
-            Refusal::NotMember => f.write_str("is not a member"),
-            Refusal::Removed => f.write_str("was removed"),
-            Refusal::OldBoot => f.write_str("was started again since"),
-            Refusal::Semantics { needed } => {
+            HelloRefusal::NotMember => f.write_str("is not a member"),
+            HelloRefusal::Removed => f.write_str("was removed"),
+            HelloRefusal::OldBoot => f.write_str("was started again since"),
+            HelloRefusal::Semantics { needed } => {
                 write!(
                     f,
                     "does not know semantics version {}, which the cluster uses",
                     needed.0
                 )
             }
-            Refusal::Unknown(number) => {
+            HelloRefusal::Unknown(number) => {
                 write!(f, "has a fault that only a later version knows, number {number}")
             }
         }
@@ -89,33 +89,33 @@ impl Refusal {
 
     pub(super) fn encode(&self, out: &mut impl Writer) {
         match self {
-            Refusal::Versions { refused, refuser } => {
+            HelloRefusal::Versions { refused, refuser } => {
                 out.u8(1);
                 for versions in [refused, refuser] {
                     out.u16(versions.oldest);
                     out.u16(versions.newest);
                 }
             }
-            Refusal::OtherCluster => out.u8(2),
-            Refusal::NoCluster => out.u8(3),
-            Refusal::WrongNode { expected, found } => {
+            HelloRefusal::OtherCluster => out.u8(2),
+            HelloRefusal::NoCluster => out.u8(3),
+            HelloRefusal::WrongNode { expected, found } => {
                 out.u8(4);
                 out.u64s(&[expected.0, found.0]);
             }
-            Refusal::Itself => out.u8(5),
-            Refusal::Unproven => out.u8(6),
-            Refusal::NotMember => out.u8(7),
-            Refusal::Removed => out.u8(8),
-            Refusal::OldBoot => out.u8(9),
-            Refusal::Semantics { needed } => {
+            HelloRefusal::Itself => out.u8(5),
+            HelloRefusal::Unproven => out.u8(6),
+            HelloRefusal::NotMember => out.u8(7),
+            HelloRefusal::Removed => out.u8(8),
+            HelloRefusal::OldBoot => out.u8(9),
+            HelloRefusal::Semantics { needed } => {
                 out.u8(10);
                 out.u16(needed.0);
             }
-            Refusal::Unknown(number) => out.u8(*number),
+            HelloRefusal::Unknown(number) => out.u8(*number),
         }
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Refusal, DecodeError> {
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<HelloRefusal, DecodeError> {
         let versions = |reader: &mut Reader<'_>| {
             Ok(Versions {
                 oldest: reader.u16()?,
@@ -123,25 +123,25 @@ impl Refusal {
             })
         };
         Ok(match reader.u8()? {
-            1 => Refusal::Versions {
+            1 => HelloRefusal::Versions {
                 refused: versions(reader)?,
                 refuser: versions(reader)?,
             },
-            2 => Refusal::OtherCluster,
-            3 => Refusal::NoCluster,
-            4 => Refusal::WrongNode {
+            2 => HelloRefusal::OtherCluster,
+            3 => HelloRefusal::NoCluster,
+            4 => HelloRefusal::WrongNode {
                 expected: NodeId(reader.u64()?),
                 found: NodeId(reader.u64()?),
             },
-            5 => Refusal::Itself,
-            6 => Refusal::Unproven,
-            7 => Refusal::NotMember,
-            8 => Refusal::Removed,
-            9 => Refusal::OldBoot,
-            10 => Refusal::Semantics {
+            5 => HelloRefusal::Itself,
+            6 => HelloRefusal::Unproven,
+            7 => HelloRefusal::NotMember,
+            8 => HelloRefusal::Removed,
+            9 => HelloRefusal::OldBoot,
+            10 => HelloRefusal::Semantics {
                 needed: SemanticsVersion(reader.u16()?),
             },
-            number => Refusal::Unknown(number),
+            number => HelloRefusal::Unknown(number),
         })
     }
 }

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use consensus::{
-    Beat, BeatAnswer, Body, Claim, Entry, Index, Members, Message, Payload, Scrubbed, SnapshotPoint, Term,
+    Beat, BeatAnswer, Claim, Index, LogEntry, Members, MessageBody, Payload, RaftMessage, Scrubbed,
+    SnapshotPoint, Term,
 };
 use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, UnixMillis};
 use peer_wire::{
-    Answer, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerMessage, Publish,
-    Question, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome,
+    Await, BatchRequest, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerAnswer, PeerMessage,
+    Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option;
@@ -63,8 +64,8 @@ fn gateway() -> impl Strategy<Value = GatewayId> {
     })
 }
 
-fn raft() -> impl Strategy<Value = Message> {
-    (incarnation(), incarnation(), term(), body()).prop_map(|(from, to, term, body)| Message {
+fn raft() -> impl Strategy<Value = RaftMessage> {
+    (incarnation(), incarnation(), term(), body()).prop_map(|(from, to, term, body)| RaftMessage {
         from,
         to,
         term,
@@ -72,19 +73,19 @@ fn raft() -> impl Strategy<Value = Message> {
     })
 }
 
-fn append() -> impl Strategy<Value = Body> {
+fn append() -> impl Strategy<Value = MessageBody> {
     let payload = prop_oneof![
         3 => bytes(60).prop_map(Payload::Data),
         1 => vec(any::<u8>(), 0..20).prop_map(Payload::Members),
     ];
     (term(), index(), index(), vec((term(), payload), 0..6)).prop_map(|(log_term, index, commit, entries)| {
         let entries = (index.0 + 1..).zip(entries);
-        Body::Append {
+        MessageBody::Append {
             log_term,
             index,
             commit,
             entries: entries
-                .map(|(place, (term, payload))| Entry {
+                .map(|(place, (term, payload))| LogEntry {
                     term,
                     index: Index(place),
                     payload,
@@ -94,7 +95,7 @@ fn append() -> impl Strategy<Value = Body> {
     })
 }
 
-fn body() -> impl Strategy<Value = Body> {
+fn body() -> impl Strategy<Value = MessageBody> {
     let list = || vec(incarnation(), 0..5);
     let members = (list(), list(), list(), list(), any::<bool>()).prop_map(
         |(voters, learners, outgoing, learners_next, ends_itself)| Members {
@@ -108,12 +109,12 @@ fn body() -> impl Strategy<Value = Body> {
     prop_oneof![
         3 => append(),
         1 => (index(), index(), option::of((index(), term()))).prop_map(|(index, commit, reject)| {
-            Body::AppendAnswer { index, commit, reject }
+            MessageBody::AppendAnswer { index, commit, reject }
         }),
-        1 => (index(), any::<u64>()).prop_map(|(commit, read)| Body::Heartbeat { commit, read }),
-        1 => (index(), any::<u64>()).prop_map(|(commit, read)| Body::HeartbeatAnswer { commit, read }),
+        1 => (index(), any::<u64>()).prop_map(|(commit, read)| MessageBody::Heartbeat { commit, read }),
+        1 => (index(), any::<u64>()).prop_map(|(commit, read)| MessageBody::HeartbeatAnswer { commit, read }),
         1 => (any::<bool>(), index(), term(), (index(), term()), any::<i64>(), any::<bool>()).prop_map(
-            |(is_pre, index, log_term, commit, priority, is_transfer)| Body::Vote {
+            |(is_pre, index, log_term, commit, priority, is_transfer)| MessageBody::Vote {
                 is_pre,
                 index,
                 log_term,
@@ -123,16 +124,16 @@ fn body() -> impl Strategy<Value = Body> {
             }
         ),
         1 => (any::<bool>(), any::<bool>(), (index(), term())).prop_map(|(is_pre, reject, commit)| {
-            Body::VoteAnswer { is_pre, reject, commit }
+            MessageBody::VoteAnswer { is_pre, reject, commit }
         }),
         1 => (index(), term(), members).prop_map(|(index, term, members)| {
-            Body::Snapshot(SnapshotPoint { index, term, members })
+            MessageBody::Snapshot(SnapshotPoint { index, term, members })
         }),
-        1 => Just(Body::TimeoutNow),
+        1 => Just(MessageBody::TimeoutNow),
     ]
 }
 
-fn batch() -> impl Strategy<Value = Batch> {
+fn batch() -> impl Strategy<Value = BatchRequest> {
     let numbers = (
         any::<u64>(),
         any::<u64>(),
@@ -152,7 +153,7 @@ fn batch() -> impl Strategy<Value = Batch> {
                 reads,
                 writes,
             };
-            Batch {
+            BatchRequest {
                 group,
                 gateway,
                 batch,
@@ -204,7 +205,7 @@ fn scrub() -> impl Strategy<Value = PeerMessage> {
     let ends = (incarnation(), incarnation());
     (group(), any::<u64>(), ends, any::<u8>(), index(), any::<u64>()).prop_map(
         |(group, generation, (from, to), format, at, hash)| {
-            PeerMessage::Scrub(Scrub {
+            PeerMessage::Scrub(ScrubHash {
                 group,
                 generation,
                 from,
@@ -235,9 +236,9 @@ fn chunk_answer() -> impl Strategy<Value = TransferAnswer> {
 fn question() -> impl Strategy<Value = PeerMessage> {
     (0..5, any::<u64>(), bytes(100)).prop_map(|(which, id, bytes)| match which {
         0 => PeerMessage::MetaRequest(Question { id, bytes }),
-        1 => PeerMessage::MetaAnswer(Answer { id, bytes }),
+        1 => PeerMessage::MetaAnswer(PeerAnswer { id, bytes }),
         2 => PeerMessage::Fanout(Question { id, bytes }),
-        3 => PeerMessage::FanoutAnswer(Answer { id, bytes }),
+        3 => PeerMessage::FanoutAnswer(PeerAnswer { id, bytes }),
         _ => PeerMessage::Map(Map {
             epoch: Epoch(id),
             bytes,

@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 use consensus::{
-    Beat, BeatAnswer, Body, Claim, Entry, Index, Members, Message, Payload, Scrubbed, SnapshotPoint, Term,
+    Beat, BeatAnswer, Claim, Index, LogEntry, Members, MessageBody, Payload, RaftMessage, Scrubbed,
+    SnapshotPoint, Term,
 };
 use ids::{
     Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, SemanticsVersion, UnixMillis,
 };
 use peer_wire::hello::{Caller, Introduction, Nonce, Secret, Versions, Who};
 use peer_wire::{
-    Answer, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerMessage, Publish,
-    Question, Raft, Scrub, TransferAnswer, TransferChunk, TransferOutcome,
+    Await, BatchRequest, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerAnswer, PeerMessage,
+    Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome,
 };
 use replica::{BatchOutcome, BatchResponse};
 use std::fmt::Write;
@@ -27,10 +28,10 @@ fn group() -> GroupId {
     GroupId::new(0x0102)
 }
 
-fn raft(body: Body) -> PeerMessage {
+fn raft(body: MessageBody) -> PeerMessage {
     PeerMessage::Raft(Raft {
         group: group(),
-        message: Message {
+        message: RaftMessage {
             from: Incarnation(4),
             to: Incarnation(5),
             term: Term(6),
@@ -39,13 +40,13 @@ fn raft(body: Body) -> PeerMessage {
     })
 }
 
-fn append() -> Body {
-    let entry = |index, payload| Entry {
+fn append() -> MessageBody {
+    let entry = |index, payload| LogEntry {
         term: Term(6),
         index: Index(index),
         payload,
     };
-    Body::Append {
+    MessageBody::Append {
         log_term: Term(5),
         index: Index(8),
         commit: Index(7),
@@ -106,7 +107,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         id: 3,
         bytes: text(b"what"),
     };
-    let answer = || Answer {
+    let answer = || PeerAnswer {
         id: 3,
         bytes: text(b"that"),
     };
@@ -140,7 +141,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("raft append", raft(append())),
         (
             "raft append answer",
-            raft(Body::AppendAnswer {
+            raft(MessageBody::AppendAnswer {
                 index: Index(10),
                 commit: Index(7),
                 reject: None,
@@ -148,7 +149,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ),
         (
             "raft append refused",
-            raft(Body::AppendAnswer {
+            raft(MessageBody::AppendAnswer {
                 index: Index(10),
                 commit: Index(7),
                 reject: Some(commit),
@@ -156,21 +157,21 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ),
         (
             "raft heartbeat",
-            raft(Body::Heartbeat {
+            raft(MessageBody::Heartbeat {
                 commit: Index(7),
                 read: 2,
             }),
         ),
         (
             "raft heartbeat answer",
-            raft(Body::HeartbeatAnswer {
+            raft(MessageBody::HeartbeatAnswer {
                 commit: Index(7),
                 read: 2,
             }),
         ),
         (
             "raft vote",
-            raft(Body::Vote {
+            raft(MessageBody::Vote {
                 is_pre: true,
                 index: Index(8),
                 log_term: Term(5),
@@ -181,14 +182,14 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ),
         (
             "raft vote answer",
-            raft(Body::VoteAnswer {
+            raft(MessageBody::VoteAnswer {
                 is_pre: false,
                 reject: true,
                 commit,
             }),
         ),
-        ("raft snapshot", raft(Body::Snapshot(point()))),
-        ("raft time-out", raft(Body::TimeoutNow)),
+        ("raft snapshot", raft(MessageBody::Snapshot(point()))),
+        ("raft time-out", raft(MessageBody::TimeoutNow)),
         (
             "heartbeat",
             PeerMessage::Heartbeat(Beat {
@@ -209,7 +210,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ),
         (
             "batch",
-            PeerMessage::Batch(Batch {
+            PeerMessage::Batch(BatchRequest {
                 group: group(),
                 gateway: GATEWAY,
                 batch,
@@ -294,7 +295,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("wall clock", PeerMessage::WallClock(UnixMillis(-2))),
         (
             "scrub",
-            PeerMessage::Scrub(Scrub {
+            PeerMessage::Scrub(ScrubHash {
                 group: group(),
                 generation: 1,
                 from: Incarnation(4),

@@ -1,7 +1,7 @@
 //! Frames that come in pieces, and frames that come damaged.
 
 use crate::any;
-use peer_wire::frame::{BODY_BYTES_MAX, Decoder, FrameError, HEAD_BYTES};
+use peer_wire::frame::{BODY_BYTES_MAX, FrameDecoder, FrameError, HEAD_BYTES};
 use peer_wire::{Assembler, PeerMessage};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ pub(crate) fn receive(bytes: &[u8], ends: &[usize]) -> Result<Vec<PeerMessage>, 
     let mut ends = ends.to_vec();
     ends.push(bytes.len());
     ends.sort();
-    let (mut decoder, mut assembler) = (Decoder::new(BODY_BYTES_MAX), Assembler::new());
+    let (mut decoder, mut assembler) = (FrameDecoder::new(BODY_BYTES_MAX), Assembler::new());
     let (mut held, mut start, mut messages) = (Vec::new(), 0, Vec::new());
     for end in ends {
         held.extend_from_slice(&bytes[start..end]);
@@ -76,7 +76,7 @@ proptest! {
     #[test]
     fn any_bytes_are_frames_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
         let mut input = &bytes[..];
-        let mut decoder = Decoder::new(BODY_BYTES_MAX);
+        let mut decoder = FrameDecoder::new(BODY_BYTES_MAX);
         while let Ok(Some(frame)) = decoder.next(&mut input) {
             prop_assert!(frame.body.len() + HEAD_BYTES <= bytes.len());
         }

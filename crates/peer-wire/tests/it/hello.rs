@@ -1,11 +1,11 @@
 //! Introductions that succeed, and those that must not, each with its reason.
 
 use ids::{Boot, ClusterId, NodeId, SemanticsVersion};
-use peer_wire::Kind;
-use peer_wire::frame::{self, Decoder, HEAD_BYTES};
+use peer_wire::FrameKind;
+use peer_wire::frame::{self, FrameDecoder, HEAD_BYTES};
 use peer_wire::hello::{
-    Answerer, BODY_BYTES_MAX, Caller, Introduction, Nonce, NotIntroduced, Peer, Refusal, Secret, Versions,
-    Who,
+    Answerer, BODY_BYTES_MAX, Caller, HelloRefusal, Introduction, Nonce, NotIntroduced, Peer, Secret,
+    Versions, Who,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -39,12 +39,12 @@ type Told = Result<Option<Peer>, NotIntroduced>;
 /// One side, and what it holds of the other's bytes.
 enum Side {
     Caller(Caller),
-    Answerer(Option<Answerer>, Option<Refusal>),
+    Answerer(Option<Answerer>, Option<HelloRefusal>),
 }
 
 struct End {
     side: Side,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     /// Its last word.
     end: Option<Told>,
 }
@@ -53,7 +53,7 @@ impl End {
     fn new(side: Side) -> End {
         End {
             side,
-            decoder: Decoder::new(BODY_BYTES_MAX),
+            decoder: FrameDecoder::new(BODY_BYTES_MAX),
             end: None,
         }
     }
@@ -91,7 +91,7 @@ impl End {
 struct Meeting {
     caller: (Introduction, Secret, Option<NodeId>),
     answerer: (Introduction, Secret),
-    verdict: Option<Refusal>,
+    verdict: Option<HelloRefusal>,
 }
 
 impl Meeting {
@@ -135,7 +135,7 @@ impl Meeting {
     }
 }
 
-fn told(refusal: Refusal, is_proven: bool) -> NotIntroduced {
+fn told(refusal: HelloRefusal, is_proven: bool) -> NotIntroduced {
     NotIntroduced::RefusedByPeer { refusal, is_proven }
 }
 
@@ -196,8 +196,8 @@ fn a_node_of_another_cluster_is_refused() {
     let node = NodeId(1);
     let boot = Boot(10);
     let (caller, answerer) = Meeting::of(Who::Member { cluster, node, boot }, member(2)).fail();
-    assert_eq!(answerer, NotIntroduced::Refused(Refusal::OtherCluster));
-    assert_eq!(caller, told(Refusal::OtherCluster, false));
+    assert_eq!(answerer, NotIntroduced::Refused(HelloRefusal::OtherCluster));
+    assert_eq!(caller, told(HelloRefusal::OtherCluster, false));
     assert_eq!(
         answerer.to_string(),
         "the peer is refused: it belongs to another cluster"
@@ -210,8 +210,11 @@ fn a_caller_that_does_not_know_the_secret_is_refused_and_gets_no_proof() {
         let mut meeting = Meeting::of(member(1), member(2));
         meeting.caller.1 = known;
         let (caller, answerer, said) = meeting.hold(|_, _| ());
-        assert_eq!(answerer, Some(Err(NotIntroduced::Refused(Refusal::Unproven))));
-        assert_eq!(caller, Some(Err(told(Refusal::Unproven, false))));
+        assert_eq!(
+            answerer,
+            Some(Err(NotIntroduced::Refused(HelloRefusal::Unproven)))
+        );
+        assert_eq!(caller, Some(Err(told(HelloRefusal::Unproven, false))));
         assert_eq!(said[3].len(), HEAD_BYTES + 1);
     }
 }
@@ -239,14 +242,14 @@ fn an_answerer_that_does_not_know_the_secret_is_noticed() {
 fn a_recorded_introduction_fits_no_other_link() {
     let (_, _, recorded) = Meeting::of(member(1), member(2)).hold(|_, _| ());
     let mut answerer = Answerer::new(own(member(2), 4), secret(9));
-    let (mut decoder, mut out) = (Decoder::new(BODY_BYTES_MAX), Vec::new());
+    let (mut decoder, mut out) = (FrameDecoder::new(BODY_BYTES_MAX), Vec::new());
     let bytes = [&recorded[0][..], &recorded[2]].concat();
     let mut input = &bytes[..];
     let hello = decoder.next(&mut input).unwrap().unwrap();
     assert_eq!(answerer.on_frame(&hello, &mut out), Ok(None));
     let proof = decoder.next(&mut input).unwrap().unwrap();
     let end = answerer.on_frame(&proof, &mut out).unwrap_err();
-    assert_eq!(end, NotIntroduced::Refused(Refusal::Unproven));
+    assert_eq!(end, NotIntroduced::Refused(HelloRefusal::Unproven));
 }
 
 #[test]
@@ -266,23 +269,23 @@ fn a_proof_of_one_direction_proves_nothing_in_the_other() {
             _ => {}
         })
     };
-    assert_eq!(caller, Some(Err(NotIntroduced::Refused(Refusal::Unproven))));
+    assert_eq!(caller, Some(Err(NotIntroduced::Refused(HelloRefusal::Unproven))));
 }
 
 #[test]
 fn what_the_members_say_is_told_with_a_proof() {
     for (refusal, words) in [
-        (Refusal::NotMember, "is not a member"),
-        (Refusal::Removed, "was removed"),
-        (Refusal::OldBoot, "was started again since"),
+        (HelloRefusal::NotMember, "is not a member"),
+        (HelloRefusal::Removed, "was removed"),
+        (HelloRefusal::OldBoot, "was started again since"),
         (
-            Refusal::Semantics {
+            HelloRefusal::Semantics {
                 needed: SemanticsVersion(3),
             },
             "does not know semantics version 3, which the cluster uses",
         ),
         (
-            Refusal::Unknown(200),
+            HelloRefusal::Unknown(200),
             "has a fault that only a later version knows, number 200",
         ),
     ] {
@@ -309,7 +312,7 @@ fn a_changed_verdict_is_not_believed() {
             frame::append(bytes, 4, false, |out| out.extend_from_slice(&body));
         }
     });
-    assert_eq!(caller, Some(Err(NotIntroduced::Refused(Refusal::Unproven))));
+    assert_eq!(caller, Some(Err(NotIntroduced::Refused(HelloRefusal::Unproven))));
 }
 
 #[test]
@@ -331,7 +334,7 @@ fn a_caller_that_reaches_another_node_than_it_meant_says_so() {
 #[test]
 fn a_node_that_calls_itself_is_refused() {
     let (caller, answerer) = Meeting::of(member(1), member(1)).fail();
-    assert_eq!(caller, told(Refusal::Itself, false));
+    assert_eq!(caller, told(HelloRefusal::Itself, false));
     assert_eq!(
         answerer.to_string(),
         "the peer is refused: it has the number of this node itself"
@@ -342,8 +345,8 @@ fn a_node_that_calls_itself_is_refused() {
 fn a_node_that_belongs_to_no_cluster_cannot_be_joined() {
     for caller in [Who::Joining, member(1)] {
         let (caller, answerer) = Meeting::of(caller, Who::Joining).fail();
-        assert_eq!(caller, NotIntroduced::Refused(Refusal::NoCluster));
-        assert_eq!(answerer, told(Refusal::NoCluster, false));
+        assert_eq!(caller, NotIntroduced::Refused(HelloRefusal::NoCluster));
+        assert_eq!(answerer, told(HelloRefusal::NoCluster, false));
     }
 }
 
@@ -353,12 +356,12 @@ fn a_joiner_may_say_that_it_joins_and_nothing_else() {
     assert_eq!(caller.unwrap().unwrap().unwrap().who, member(2));
     let who = answerer.unwrap().unwrap().unwrap().who;
     assert_eq!(who, Who::Joining);
-    let said: Vec<Kind> = Kind::ALL
+    let said: Vec<FrameKind> = FrameKind::ALL
         .iter()
         .copied()
         .filter(|&kind| who.may_say(kind))
         .collect();
-    assert_eq!(said, [Kind::Join]);
+    assert_eq!(said, [FrameKind::Join]);
 }
 
 #[test]
@@ -370,8 +373,12 @@ fn a_start_that_is_not_counted_yet_can_vote_for_the_meta_group_but_write_nothing
     let (_, answerer, _) = Meeting::of(starting, member(2)).hold(|_, _| ());
     let who = answerer.unwrap().unwrap().unwrap().who;
     assert_eq!(who, starting);
-    assert!(who.may_say(Kind::Raft) && who.may_say(Kind::MetaRequest));
-    assert!(!who.may_say(Kind::Batch) && !who.may_say(Kind::TransferChunk) && !who.may_say(Kind::Publish));
+    assert!(who.may_say(FrameKind::Raft) && who.may_say(FrameKind::MetaRequest));
+    assert!(
+        !who.may_say(FrameKind::Batch)
+            && !who.may_say(FrameKind::TransferChunk)
+            && !who.may_say(FrameKind::Publish)
+    );
 }
 
 #[test]
@@ -399,8 +406,11 @@ fn what_a_later_version_says_behind_an_introduction_is_proved_but_not_read() {
             append(1, bytes, b"more");
         }
     });
-    assert_eq!(answerer, Some(Err(NotIntroduced::Refused(Refusal::Unproven))));
-    assert_eq!(caller, Some(Err(told(Refusal::Unproven, false))));
+    assert_eq!(
+        answerer,
+        Some(Err(NotIntroduced::Refused(HelloRefusal::Unproven)))
+    );
+    assert_eq!(caller, Some(Err(told(HelloRefusal::Unproven, false))));
 }
 
 #[test]
@@ -409,7 +419,7 @@ fn a_long_frame_is_refused_before_it_is_there() {
     frame::append(&mut bytes, 1, false, |out| {
         out.resize(out.len() + BODY_BYTES_MAX + 1, 0)
     });
-    let error = Decoder::new(BODY_BYTES_MAX)
+    let error = FrameDecoder::new(BODY_BYTES_MAX)
         .next(&mut &bytes[..HEAD_BYTES])
         .unwrap_err();
     assert_eq!(error.what, "the length");
@@ -419,7 +429,7 @@ fn a_long_frame_is_refused_before_it_is_there() {
 fn frames_out_of_step_end_it_for_good() {
     let mut bytes = Vec::new();
     let _ = Caller::new(own(member(1), 1), secret(9), None, &mut bytes);
-    let hello = Decoder::new(BODY_BYTES_MAX)
+    let hello = FrameDecoder::new(BODY_BYTES_MAX)
         .next(&mut &bytes[..])
         .unwrap()
         .unwrap();
@@ -465,7 +475,7 @@ proptest! {
         for (kind, body) in frames {
             let mut bytes = Vec::new();
             frame::append(&mut bytes, kind, false, |out| out.extend_from_slice(&body));
-            let frame = Decoder::new(BODY_BYTES_MAX).next(&mut &bytes[..]).unwrap().unwrap();
+            let frame = FrameDecoder::new(BODY_BYTES_MAX).next(&mut &bytes[..]).unwrap().unwrap();
             prop_assert!(!matches!(caller.on_frame(&frame, &mut out), Ok(Some(_))));
             prop_assert!(!matches!(answerer.on_frame(&frame, &mut out), Ok(Some(_))));
         }

@@ -3,10 +3,12 @@
 use crate::any;
 use crate::frames::receive;
 use bytes::Bytes;
-use consensus::{Beat, BeatAnswer, Body as Said, CLAIMS_MAX, Claim, Entry, Index, Message, Payload, Term};
+use consensus::{
+    Beat, BeatAnswer, CLAIMS_MAX, Claim, Index, LogEntry, MessageBody as Said, Payload, RaftMessage, Term,
+};
 use ids::{Boot, GatewayId, GroupId, Incarnation};
 use peer_wire::frame::{self, BODY_BYTES_MAX, FRAME_BYTES_MAX, HEAD_BYTES};
-use peer_wire::{Batch, Body, Kind, Leave, Packet, PeerMessage, Raft, SMALL_BYTES_MAX};
+use peer_wire::{BatchRequest, FrameBody, FrameKind, Leave, Packet, PeerMessage, Raft, SMALL_BYTES_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index as Place;
@@ -18,8 +20,11 @@ fn encoded(message: &PeerMessage) -> Vec<u8> {
 }
 
 fn both_ways(kind: u8, body: &[u8]) -> [Result<PeerMessage, peer_wire::DecodeError>; 2] {
-    [Body::Borrowed(body), Body::Owned(Bytes::copy_from_slice(body))]
-        .map(|body| PeerMessage::decode(&Packet { kind, body }))
+    [
+        FrameBody::Borrowed(body),
+        FrameBody::Owned(Bytes::copy_from_slice(body)),
+    ]
+    .map(|body| PeerMessage::decode(&Packet { kind, body }))
 }
 
 proptest! {
@@ -70,7 +75,7 @@ proptest! {
 }
 
 fn batch(writes: Bytes) -> PeerMessage {
-    PeerMessage::Batch(Batch {
+    PeerMessage::Batch(BatchRequest {
         group: GroupId::new(7),
         gateway: GatewayId {
             boot: Boot(1),
@@ -92,13 +97,13 @@ fn batch(writes: Bytes) -> PeerMessage {
 #[test]
 fn every_kind_has_its_number() {
     for number in 0..=u8::MAX {
-        let kind = Kind::of_number(number);
+        let kind = FrameKind::of_number(number);
         assert!(kind.is_none_or(|kind| kind as u8 == number));
     }
     assert!(
-        Kind::ALL
+        FrameKind::ALL
             .iter()
-            .all(|&kind| Kind::of_number(kind as u8) == Some(kind))
+            .all(|&kind| FrameKind::of_number(kind as u8) == Some(kind))
     );
 }
 
@@ -127,14 +132,14 @@ fn small_messages_pass_between_the_frames_of_a_long_one() {
 
 #[test]
 fn a_large_payload_of_an_owned_body_is_not_copied_and_a_small_one_is() {
-    let entry = |index, length| Entry {
+    let entry = |index, length| LogEntry {
         term: Term(1),
         index: Index(index),
         payload: Payload::Data(Bytes::from(vec![7; length])),
     };
     let message = PeerMessage::Raft(Raft {
         group: GroupId::new(1),
-        message: Message {
+        message: RaftMessage {
             from: Incarnation(1),
             to: Incarnation(2),
             term: Term(3),
@@ -149,8 +154,8 @@ fn a_large_payload_of_an_owned_body_is_not_copied_and_a_small_one_is() {
     let body = Bytes::copy_from_slice(&encoded(&message)[HEAD_BYTES..]);
     let place = body.as_ptr_range();
     let packet = Packet {
-        kind: Kind::Raft as u8,
-        body: Body::Owned(body),
+        kind: FrameKind::Raft as u8,
+        body: FrameBody::Owned(body),
     };
     let Ok(PeerMessage::Raft(raft)) = PeerMessage::decode(&packet) else {
         panic!("it is what was encoded");
@@ -158,7 +163,7 @@ fn a_large_payload_of_an_owned_body_is_not_copied_and_a_small_one_is() {
     let Said::Append { entries, .. } = raft.message.body else {
         panic!("it is what was encoded");
     };
-    let is_shared = |entry: &Entry| match &entry.payload {
+    let is_shared = |entry: &LogEntry| match &entry.payload {
         Payload::Data(bytes) => place.contains(&bytes.as_ptr()),
         Payload::Members(_) => false,
     };
@@ -189,7 +194,7 @@ fn the_longest_heartbeat_is_one_small_frame() {
     let count_at = 8 + 8 + 16 + 1;
     body[count_at..count_at + 4].copy_from_slice(&(CLAIMS_MAX as u32 + 1).to_le_bytes());
     body.extend([0; 26]);
-    let [error, _] = both_ways(Kind::Heartbeat as u8, &body);
+    let [error, _] = both_ways(FrameKind::Heartbeat as u8, &body);
     assert_eq!(
         error.unwrap_err().expected,
         "no more claims than there can be groups"
@@ -206,7 +211,7 @@ fn refused_claims_stand_in_order() {
     }));
     let last = answer.len() - 2;
     answer[last] = 4;
-    let [error, _] = both_ways(Kind::HeartbeatAnswer as u8, &answer[HEAD_BYTES..]);
+    let [error, _] = both_ways(FrameKind::HeartbeatAnswer as u8, &answer[HEAD_BYTES..]);
     assert_eq!(error.unwrap_err().expected, "refused places in order");
 }
 
@@ -216,8 +221,8 @@ fn a_list_that_claims_to_be_huge_is_refused_before_room_is_made() {
     let count_at = 2 + 8 + 10 + 8 + 8 + 8 + 1 + 8;
     body[count_at..count_at + 4].fill(0xff);
     let packet = Packet {
-        kind: Kind::Batch as u8,
-        body: Body::Borrowed(&body),
+        kind: FrameKind::Batch as u8,
+        body: FrameBody::Borrowed(&body),
     };
     let error = PeerMessage::decode(&packet).unwrap_err();
     assert_eq!(

@@ -57,10 +57,10 @@ impl Sent {
     /// The group has begun anew, and numbers above what it knows are given again: what this would tell it of batches by their
     /// numbers is about others now. What is awaited is told anew ([`keyspace::Resume`]).
     pub(super) fn forget_numbers(&mut self) {
-        let names = |operation: &keyspace::Operation<'_>| {
+        let names = |operation: &keyspace::EntryOperation<'_>| {
             matches!(
                 operation,
-                keyspace::Operation::Received { .. } | keyspace::Operation::Resume(_)
+                keyspace::EntryOperation::Received { .. } | keyspace::EntryOperation::Resume(_)
             )
         };
         let (mut kept, mut is_kept) = (keyspace::Operations::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! What a group need not keep any more: told with the next batch, or after a while.
 
 use ids::{GatewayId, Monotonic};
-use keyspace::{Forget, Operation};
+use keyspace::{EntryOperation, Forget};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use txn::TxnId;
@@ -60,16 +60,16 @@ impl Untold {
     }
 
     /// Hands out what is to be told: up to which batch the group is to hear what is awaited, and the operations behind that.
-    pub(super) fn take(&mut self) -> (Option<u64>, Vec<Operation<'static>>) {
+    pub(super) fn take(&mut self) -> (Option<u64>, Vec<EntryOperation<'static>>) {
         let Untold {
             received,
             over,
             resumes,
             since: _,
         } = std::mem::take(self);
-        let received = (!received.is_empty()).then_some(Operation::Received { answers: received });
+        let received = (!received.is_empty()).then_some(EntryOperation::Received { answers: received });
         let over = over.into_iter().map(|(coordinator, OverOf { low, over })| {
-            Operation::Forget(Forget {
+            EntryOperation::Forget(Forget {
                 coordinator,
                 low,
                 over,
@@ -79,14 +79,14 @@ impl Untold {
     }
 
     /// Keeps what an operation would have told, which was never sent.
-    pub(super) fn take_back(&mut self, operation: Operation<'_>, now: Monotonic) {
+    pub(super) fn take_back(&mut self, operation: EntryOperation<'_>, now: Monotonic) {
         self.since.get_or_insert(now);
         match operation {
-            Operation::Received { answers } => self.received.extend(answers),
-            Operation::Resume(resume) => {
+            EntryOperation::Received { answers } => self.received.extend(answers),
+            EntryOperation::Resume(resume) => {
                 self.resumes.get_or_insert(resume.up_to);
             }
-            Operation::Forget(forget) => {
+            EntryOperation::Forget(forget) => {
                 let of = self.over.entry(forget.coordinator).or_default();
                 of.low = of.low.max(forget.low);
                 of.over.extend(forget.over);

@@ -14,7 +14,7 @@ use crate::batch::Batch;
 use crate::state::GroupState;
 use bytes::Bytes;
 use ids::Monotonic;
-use keyspace::{EntryBuf, Header, Operation, Operations};
+use keyspace::{EntryBuf, EntryOperation, Header, Operations};
 use std::collections::VecDeque;
 use std::time::Duration;
 use txn::TxnId;
@@ -111,7 +111,7 @@ impl Gathering {
     }
 
     /// Asks for an operation of the leader's own.
-    pub(super) fn ask(&mut self, operation: &Operation<'_>) {
+    pub(super) fn ask(&mut self, operation: &EntryOperation<'_>) {
         self.own.push(operation);
     }
 

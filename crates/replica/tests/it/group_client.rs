@@ -274,7 +274,7 @@ fn a_group_that_began_anew_is_told_what_is_awaited() {
     let mut told = Vec::new();
     client.group_client.dispatch(|batch| {
         let is_read = keyspace::Operations::read(&batch.writes, |operation| {
-            if let keyspace::Operation::Resume(resume) = operation {
+            if let keyspace::EntryOperation::Resume(resume) = operation {
                 told.push(resume);
             }
         });
@@ -294,8 +294,8 @@ fn told_by_number(client: &mut Asking, now: u64) -> Vec<String> {
     let mut told = Vec::new();
     client.group_client.dispatch(|batch| {
         let is_read = keyspace::Operations::read(&batch.writes, |operation| match operation {
-            keyspace::Operation::Received { answers } => told.push(format!("received {answers:?}")),
-            keyspace::Operation::Resume(resume) => told.push(format!("resumes behind {}", resume.up_to)),
+            keyspace::EntryOperation::Received { answers } => told.push(format!("received {answers:?}")),
+            keyspace::EntryOperation::Resume(resume) => told.push(format!("resumes behind {}", resume.up_to)),
             _ => {}
         });
         assert!(is_read.is_some(), "they are operations");
@@ -627,12 +627,12 @@ fn sent_operations(client: &mut Asking) -> Vec<String> {
         sequences.push(batch.sequence);
         let is_read = keyspace::Operations::read(&batch.writes, |operation| {
             sent.push(match operation {
-                keyspace::Operation::Resume(_) => return resuming.push(batch.sequence),
-                keyspace::Operation::Stage(piece) => {
+                keyspace::EntryOperation::Resume(_) => return resuming.push(batch.sequence),
+                keyspace::EntryOperation::Stage(piece) => {
                     format!("{} of {}: {}", piece.offset, piece.whole_bytes, piece.bytes.len())
                 }
-                keyspace::Operation::Staged { number } => format!("carry out {number}"),
-                keyspace::Operation::Command { args, .. } => format!("{:?}", args.to_buf()),
+                keyspace::EntryOperation::Staged { number } => format!("carry out {number}"),
+                keyspace::EntryOperation::Command { args, .. } => format!("{:?}", args.to_buf()),
                 _ => "something else".to_owned(),
             });
         });

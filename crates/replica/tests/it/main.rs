@@ -7,12 +7,12 @@ mod single;
 mod transcripts;
 
 use replica::{Operation, Replica, Turn};
-use resp::{Protocol, Writer};
+use resp::{Protocol, ReplyWriter};
 
 /// The reply to one command, carried out whatever locks there are.
 fn execute(replica: &mut Replica, turn: &Turn, operation: &Operation) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut writer = Writer::new(&mut out, Protocol::Resp2);
+    let mut writer = ReplyWriter::new(&mut out, Protocol::Resp2);
     match operation.parse() {
         Ok(command) => replica.execute(turn, operation.db, &command, &mut writer),
         Err(error) => error.write(&mut writer),

@@ -385,13 +385,13 @@ fn expired_keys_stay_while_they_are_to_be_kept() {
 #[test]
 fn limits_are_an_operation_only_if_they_differ() {
     let mut replica = replica();
-    let limits = keyspace::Limits {
+    let limits = keyspace::EncodingLimits {
         hash_entries: 7,
-        ..keyspace::Limits::default()
+        ..keyspace::EncodingLimits::default()
     };
     replica
         .state_mut()
-        .set_limits(&turn(1, 1_000), keyspace::Limits::default());
+        .set_limits(&turn(1, 1_000), keyspace::EncodingLimits::default());
     let before = replica.keyspace().applied();
     replica.state_mut().set_limits(&turn(1, 1_000), limits);
     replica.state_mut().set_limits(&turn(2, 1_001), limits);

@@ -15,7 +15,9 @@ use super::{FullNode, Holding};
 use crate::node::Shape;
 use consensus::{HardState, Members};
 use control::{Factor, GroupRef, RoutingMap};
-use gateway::{Gateway, Health, Node, NodeIndex, NodeName, Placement, ReplicaView, Topology};
+use gateway::{
+    Gateway, GroupPlacement, NodeHealth, NodeIndex, NodeName, ReplicaView, Topology, TopologyNode,
+};
 use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, UnixMillis};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -354,17 +356,17 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>]) -> Result<(), String>
 pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<Topology> {
     let numbers: Vec<NodeId> = map.nodes.keys().copied().collect();
     let index = |node: NodeId| numbers.binary_search(&node).ok().map(|at| NodeIndex(at as u16));
-    let nodes = numbers.iter().map(|node| Node {
+    let nodes = numbers.iter().map(|node| TopologyNode {
         name: NodeName::default(),
         host: format!("node-{}", node.0),
         port: 7379,
         peer_port: 8379,
-        health: Health::Online,
+        health: NodeHealth::Online,
         heard_at: UnixMillis(0),
         link: None,
         epoch: map.epoch,
     });
-    let placements = map.groups.iter().map(|route| Placement {
+    let placements = map.groups.iter().map(|route| GroupPlacement {
         leader: route.leader.and_then(index),
         followers: Vec::new(),
     });

@@ -15,11 +15,11 @@ use crate::node;
 use bytes::Bytes;
 use control::Contact;
 use ids::{Monotonic, NodeId, Prng};
-use peer_wire::frame::{self, Decoder};
+use peer_wire::frame::{self, FrameDecoder};
 use peer_wire::{Assembler, Join, PeerMessage, Question};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use transport::{Limits, Outgoing};
+use transport::{LaneLimits, Outgoing};
 
 /// Which node is on a machine, as far as is known. Of a machine that joined twice the newer one.
 pub(crate) type Known = BTreeMap<usize, NodeId>;
@@ -43,7 +43,7 @@ pub(crate) struct Links {
 
 /// What the sockets take, in most processes everything at once, and how much is much.
 struct Pace {
-    limits: Limits,
+    limits: LaneLimits,
     /// Bytes that a socket takes at once.
     burst: usize,
     /// How long it takes nothing then, in nanoseconds, at most.
@@ -53,8 +53,8 @@ struct Pace {
 impl Pace {
     fn draw(prng: &mut Prng) -> Pace {
         let is_narrow = prng.below(3) == 0;
-        let usual = Limits::default();
-        let mut limits = Limits {
+        let usual = LaneLimits::default();
+        let mut limits = LaneLimits {
             small_message: [64, 1_024, usual.small_message][prng.below(3) as usize],
             bulk_waiting: [1_024, usual.bulk_waiting][prng.below(2) as usize],
             queue: [4, usual.queue][prng.below(2) as usize],
@@ -89,7 +89,7 @@ struct Peer {
     output: Outgoing,
     /// Until then the socket takes no more.
     full_until: Monotonic,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     assembler: Assembler,
     /// The beginning of a frame.
     input: Vec<u8>,
@@ -104,7 +104,7 @@ impl Peer {
             begun_at: stream,
             output: Outgoing::default(),
             full_until: Monotonic(0),
-            decoder: Decoder::new(frame::BODY_BYTES_MAX),
+            decoder: FrameDecoder::new(frame::BODY_BYTES_MAX),
             assembler: Assembler::new(),
             input: Vec::new(),
         }
@@ -117,7 +117,7 @@ impl Peer {
     /// What was received of the stream before is not gone on with.
     fn hear(&mut self, who: Who, stream: u64) {
         self.heard = Some((who, stream));
-        self.decoder = Decoder::new(frame::BODY_BYTES_MAX);
+        self.decoder = FrameDecoder::new(frame::BODY_BYTES_MAX);
         self.assembler = Assembler::new();
         self.input.clear();
     }

@@ -1,7 +1,7 @@
 //! What an operator orders: as he feels like it, and for groups that have lost their majority.
 
 use super::FullNode;
-use control::{Command, GroupRef, RecoverySource};
+use control::{GroupRef, MetaCommand, RecoverySource};
 use ids::{GroupId, Incarnation, NodeId, Prng};
 
 /// What an operator tells a node.
@@ -16,7 +16,7 @@ pub(crate) enum Order {
     /// The process is to stop.
     Stop,
     /// A group is to begin anew.
-    Recover(Command),
+    Recover(MetaCommand),
 }
 
 /// What an operator feels like.
@@ -70,7 +70,7 @@ impl FullNode {
                     .iter()
                     .filter(|recovery_source| recovery_source.group == number)
             };
-            let has_told = |voter: &control::Member| {
+            let has_told = |voter: &control::GroupMember| {
                 told().any(|recovery_source| recovery_source.incarnation == voter.incarnation)
                     || group.is_lost(voter.incarnation)
             };
@@ -94,7 +94,7 @@ impl FullNode {
                         recovery_source.last,
                     )
                 });
-            let command = Command::Recover {
+            let command = MetaCommand::Recover {
                 group: *name,
                 node: best.map_or(leader.serving()?.node, |best| best.node),
                 recovery_source: best.map(|best| best.incarnation),

@@ -5,10 +5,10 @@
 use control::{Record, Restored};
 use gateway::HandoverImage;
 use ids::{NodeId, Token};
-use keyspace::{Chunk, SnapshotReceiver, Transfer};
+use keyspace::{SnapshotReceiver, Transfer, TransferStep};
 use storage::{
-    Handover, HandoverWriter, Identity, Item, MetaLog, MetaState, PeerBook, Position, SimDisk, Snapshot,
-    StorageError, Taken,
+    Handover, HandoverWriter, Identity, Item, MetaLog, MetaState, PeerBook, ReplicaPosition, SimDisk,
+    Snapshot, StorageError, Taken,
 };
 
 type Stored<T> = Result<T, StorageError>;
@@ -111,7 +111,7 @@ impl Store {
     /// Leaves replicas to the next start.
     pub(crate) fn leave(&self, node: NodeId, left_by: &[Token], mut all: Vec<HandoverImage>) -> Stored<()> {
         all.sort_unstable_by_key(|kept| kept.group);
-        let positions: Vec<Position> = all.iter().map(position).collect();
+        let positions: Vec<ReplicaPosition> = all.iter().map(position).collect();
         let mut writer = HandoverWriter::begin(self.disk.clone(), node, left_by, &positions)?;
         for mut kept in all {
             let entries = kept.rest.as_ref().map_or(&[][..], |(_, saved)| &saved.entries);
@@ -119,9 +119,9 @@ impl Store {
             let mut transfer = Transfer::begin(&mut kept.keyspace).expect("those of learners have ended");
             loop {
                 let (chunk, is_over) = match transfer.next_chunk(&mut kept.keyspace, CHUNK_BYTES) {
-                    Chunk::More(chunk) => (chunk, false),
-                    Chunk::Last(chunk) => (chunk, true),
-                    Chunk::Lost => unreachable!("nothing changes any more"),
+                    TransferStep::More(chunk) => (chunk, false),
+                    TransferStep::Last(chunk) => (chunk, true),
+                    TransferStep::Lost => unreachable!("nothing changes any more"),
                 };
                 writer.block(&chunk)?;
                 if is_over {
@@ -143,13 +143,13 @@ fn as_restored(state: MetaState) -> Restored {
 }
 
 /// Where a replica stood.
-fn position(kept: &HandoverImage) -> Position {
+fn position(kept: &HandoverImage) -> ReplicaPosition {
     let alone = || {
         let members = consensus::Members::of_voters([kept.incarnation]);
         (consensus::Config::first(members), consensus::Saved::default())
     };
     let (applied, saved) = kept.rest.clone().unwrap_or_else(alone);
-    Position {
+    ReplicaPosition {
         group: kept.group,
         incarnation: kept.incarnation,
         hard: saved.hard_state,

@@ -1,12 +1,13 @@
 //! Files as they are, byte for byte: the next version has to read them.
 
 use bytes::Bytes;
-use consensus::{Entry, HardState, Index, Members, Payload, SnapshotPoint, Term};
+use consensus::{HardState, Index, LogEntry, Members, Payload, SnapshotPoint, Term};
 use ids::{ClusterId, GroupCount, GroupId, Incarnation, NodeId, Token};
 use peer_wire::hello::Secret;
 use std::fmt::Write;
 use storage::{
-    Handover, HandoverWriter, Identity, MetaLog, MetaState, PeerBook, Position, SimDisk, Snapshot, Taken,
+    Handover, HandoverWriter, Identity, MetaLog, MetaState, PeerBook, ReplicaPosition, SimDisk, Snapshot,
+    Taken,
 };
 
 /// Each file by its name: text as it is, other bytes as digits, 32 bytes a line.
@@ -34,8 +35,8 @@ fn hard(commit: u64) -> HardState {
     }
 }
 
-fn entries() -> Vec<Entry> {
-    let entry = |index, payload| Entry {
+fn entries() -> Vec<LogEntry> {
+    let entry = |index, payload| LogEntry {
         term: Term(6),
         index: Index(index),
         payload,
@@ -56,7 +57,7 @@ fn meta_log(disk: &SimDisk) {
 }
 
 fn handover(disk: &SimDisk) {
-    let position = Position {
+    let position = ReplicaPosition {
         group: GroupId::new(0x0102),
         incarnation: Incarnation(4),
         hard: hard(8),

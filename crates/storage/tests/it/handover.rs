@@ -1,23 +1,23 @@
 //! The hand-over file: used at most once, whole or not at all.
 
 use bytes::Bytes;
-use consensus::{Entry, HardState, Index, Members, Payload, SnapshotPoint, Term};
+use consensus::{HardState, Index, LogEntry, Members, Payload, SnapshotPoint, Term};
 use ids::{GroupId, Incarnation, NodeId, Token};
 use mutations::Mutation;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use storage::{
-    Disk, DiskFile, Fault, Handover, HandoverWriter, Item, Position, SimDisk, StorageError, Taken,
+    Disk, DiskFile, Fault, Handover, HandoverWriter, Item, ReplicaPosition, SimDisk, StorageError, Taken,
 };
 
 const NODE: NodeId = NodeId(3);
 
 /// What a replica leaves: the end of its log, and its state in blocks.
-type Left = (Vec<Entry>, Vec<Vec<u8>>);
+type Left = (Vec<LogEntry>, Vec<Vec<u8>>);
 
-fn positions() -> Vec<Position> {
+fn positions() -> Vec<ReplicaPosition> {
     (0..4)
-        .map(|number| Position {
+        .map(|number| ReplicaPosition {
             group: GroupId::new(number * 3),
             incarnation: Incarnation(10 + u64::from(number)),
             hard: HardState {
@@ -37,9 +37,9 @@ fn positions() -> Vec<Position> {
         .collect()
 }
 
-fn left(position: &Position) -> Left {
+fn left(position: &ReplicaPosition) -> Left {
     let number = position.group.number();
-    let log = (0..u64::from(number % 2) * 2).map(|above| Entry {
+    let log = (0..u64::from(number % 2) * 2).map(|above| LogEntry {
         term: Term(5),
         index: Index(100 + above),
         payload: Payload::Data(Bytes::from_static(b"SET")),
@@ -61,7 +61,7 @@ fn write(disk: &SimDisk) -> Result<(), StorageError> {
 }
 
 /// Reads until the end or the first error: what is whole, and what is missing.
-fn read<F: DiskFile>(mut handover: Handover<F>) -> (BTreeMap<GroupId, Left>, Vec<Position>) {
+fn read<F: DiskFile>(mut handover: Handover<F>) -> (BTreeMap<GroupId, Left>, Vec<ReplicaPosition>) {
     let mut whole = BTreeMap::new();
     let mut open: Left = Default::default();
     loop {

@@ -1,7 +1,7 @@
 //! The meta log: what was reported as written is there after a crash, whatever the moment.
 
 use bytes::Bytes;
-use consensus::{Entry, HardState, Index, Members, Payload, SnapshotPoint, Term};
+use consensus::{HardState, Index, LogEntry, Members, Payload, SnapshotPoint, Term};
 use ids::Incarnation;
 use proptest::prelude::*;
 use storage::{Damage, Fault, MetaLog, MetaState, SimDisk, Snapshot, StorageError};
@@ -74,7 +74,7 @@ fn first() -> Snapshot {
 }
 
 /// What a write does, plainly.
-fn after_write(mut state: MetaState, entries: &[Entry], hard: HardState) -> MetaState {
+fn after_write(mut state: MetaState, entries: &[LogEntry], hard: HardState) -> MetaState {
     if let Some(first) = entries.first() {
         state.entries.retain(|entry| entry.index < first.index);
     }
@@ -85,7 +85,7 @@ fn after_write(mut state: MetaState, entries: &[Entry], hard: HardState) -> Meta
 
 fn after_snapshot(mut state: MetaState, snapshot: Snapshot) -> MetaState {
     let point = &snapshot.point;
-    let agrees = |entry: &Entry| entry.index == point.index && entry.term == point.term;
+    let agrees = |entry: &LogEntry| entry.index == point.index && entry.term == point.term;
     if state.entries.iter().any(agrees) {
         state.entries.retain(|entry| entry.index > point.index);
     } else {
@@ -154,8 +154,8 @@ fn run(disk: &SimDisk, steps: &[Step]) -> Outcome {
                 }
                 let first = (last(&state).0 + 1).saturating_sub(u64::from(cut));
                 let first = first.max(state.hard.commit.0 + 1);
-                let entries: Vec<Entry> = (first..first + u64::from(count))
-                    .map(|index| Entry {
+                let entries: Vec<LogEntry> = (first..first + u64::from(count))
+                    .map(|index| LogEntry {
                         term: hard.term,
                         index: Index(index),
                         payload: match index % 5 {
@@ -172,7 +172,7 @@ fn run(disk: &SimDisk, steps: &[Step]) -> Outcome {
                 log.write(&entries, Some(hard)).map(|()| state = next)
             }
             Step::Compact { place } => {
-                let committed: Vec<&Entry> = state
+                let committed: Vec<&LogEntry> = state
                     .entries
                     .iter()
                     .filter(|entry| entry.index <= state.hard.commit)
@@ -407,7 +407,7 @@ fn who_has_a_snapshot_has_reached_its_term() {
 #[test]
 fn a_long_log_asks_for_a_snapshot() {
     let mut log = MetaLog::create(SimDisk::new(0), first()).unwrap();
-    let entry = |index| Entry {
+    let entry = |index| LogEntry {
         term: Term(1),
         index: Index(index),
         payload: Payload::Data(Bytes::from(vec![0; 3 << 20])),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transport::{Event, Greeter, LinkId, Remote, Settings, Transport};
+use transport::{Greeter, LinkId, Remote, Transport, TransportEvent, TransportSettings};
 
 struct Node {
     poll: Poll,
@@ -33,7 +33,7 @@ impl Node {
             refusals: None,
             answered: 0,
         };
-        let settings = Settings {
+        let settings = TransportSettings {
             own: who.node(),
             worker: 0,
             first_token: 0,
@@ -65,10 +65,10 @@ impl Node {
         self.poll.poll(&mut events, millisecond).expect("events");
         let now = Monotonic(1).after(self.began.elapsed());
         let peers = &mut self.peers;
-        let mut sink = |event: Event<'_, Peer>| match event {
-            Event::Up(link, peer) => drop(peers.insert(link, peer)),
-            Event::Down(link) => drop(peers.remove(&link)),
-            Event::Message(..) | Event::Arrival(..) => {}
+        let mut sink = |event: TransportEvent<'_, Peer>| match event {
+            TransportEvent::Up(link, peer) => drop(peers.insert(link, peer)),
+            TransportEvent::Down(link) => drop(peers.remove(&link)),
+            TransportEvent::Message(..) | TransportEvent::Arrival(..) => {}
         };
         for event in &events {
             self.transport.on_ready(event, now, &mut sink);

@@ -10,7 +10,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use transport::{
-    Arrival, Event, Introduced, Introducer, Introduction, LinkId, Refused, Remote, Settings, Transport,
+    Arrival, Handshake, Introduced, Introducer, LinkId, Refused, Remote, Transport, TransportEvent,
+    TransportSettings,
 };
 
 /// How long anything may take.
@@ -79,12 +80,12 @@ pub(crate) fn hello(node: u64, number: u16) -> Vec<u8> {
 impl Introducer for Greeter {
     type Peer = ();
 
-    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Introduction<()> + Send> {
+    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Handshake<()> + Send> {
         out.extend(hello(self.own.0, link.number));
         Box::new(Greeting::Called(link, self.worker))
     }
 
-    fn answer(&mut self) -> Box<dyn Introduction<()> + Send> {
+    fn answer(&mut self) -> Box<dyn Handshake<()> + Send> {
         Box::new(Greeting::Answers {
             own: self.own,
             workers: self.workers,
@@ -93,7 +94,7 @@ impl Introducer for Greeter {
     }
 }
 
-impl Introduction<()> for Greeting {
+impl Handshake<()> for Greeting {
     fn on_frame(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<Option<Introduced<()>>, Refused> {
         let node = frame
             .body
@@ -145,7 +146,7 @@ impl Node {
             workers,
             refuses: refuses.clone(),
         };
-        let settings = Settings {
+        let settings = TransportSettings {
             own: Some(own),
             worker,
             first_token: FIRST_TOKEN,
@@ -192,15 +193,15 @@ impl Node {
     /// Lets the transport do something, and notes what it says.
     pub(crate) fn with<T>(
         &mut self,
-        act: impl FnOnce(&mut Transport<Greeter>, Monotonic, &mut dyn FnMut(Event<'_, ()>)) -> T,
+        act: impl FnOnce(&mut Transport<Greeter>, Monotonic, &mut dyn FnMut(TransportEvent<'_, ()>)) -> T,
     ) -> T {
         let now = self.now();
         let (seen, messages, arrivals) = (&mut self.seen, &mut self.messages, &mut self.arrivals);
         act(&mut self.transport, now, &mut |event| match event {
-            Event::Up(link, ()) => seen.push(Seen::Up(link)),
-            Event::Down(link) => seen.push(Seen::Down(link)),
-            Event::Message(link, packet) => messages.push((link, packet.body.bytes().to_vec())),
-            Event::Arrival(worker, arrival) => arrivals.push((worker, arrival)),
+            TransportEvent::Up(link, ()) => seen.push(Seen::Up(link)),
+            TransportEvent::Down(link) => seen.push(Seen::Down(link)),
+            TransportEvent::Message(link, packet) => messages.push((link, packet.body.bytes().to_vec())),
+            TransportEvent::Arrival(worker, arrival) => arrivals.push((worker, arrival)),
         })
     }
 
