@@ -48,7 +48,7 @@ pub enum BitFieldOverflow {
 /// If the words were not checked by the parser.
 pub fn bitfield_operations(operations: Args<'_>) -> impl Iterator<Item = BitFieldOperation> + '_ {
     Operations {
-        words: operations,
+        argv: operations,
         at: 0,
         overflow: BitFieldOverflow::default(),
     }
@@ -56,10 +56,10 @@ pub fn bitfield_operations(operations: Args<'_>) -> impl Iterator<Item = BitFiel
 }
 
 /// Checks the words after the key: whether any of them writes.
-pub(crate) fn check(words: Args<'_>) -> Result<bool, ReplyError> {
+pub(crate) fn check(argv: Args<'_>) -> Result<bool, ReplyError> {
     let mut writes = false;
     for operation in (Operations {
-        words,
+        argv,
         at: 0,
         overflow: BitFieldOverflow::default(),
     }) {
@@ -86,7 +86,7 @@ pub(crate) fn mentions_writes(args: Args<'_>) -> bool {
 
 /// Reads operation after operation; `OVERFLOW` holds for those that follow it.
 struct Operations<'a> {
-    words: Args<'a>,
+    argv: Args<'a>,
     at: usize,
     overflow: BitFieldOverflow,
 }
@@ -94,28 +94,28 @@ struct Operations<'a> {
 impl Operations<'_> {
     fn read(&mut self) -> Result<Option<BitFieldOperation>, ReplyError> {
         loop {
-            let Some(verb) = self.words.get(self.at) else {
+            let Some(verb) = self.argv.get(self.at) else {
                 return Ok(None);
             };
-            let left = self.words.len() - self.at - 1;
+            let left = self.argv.len() - self.at - 1;
             let is = |name: &[u8], words| verb.eq_ignore_ascii_case(name) && left >= words;
             let length = if is(b"get", 2) {
                 3
             } else if is(b"set", 3) || is(b"incrby", 3) {
                 4
             } else if is(b"overflow", 1) {
-                self.overflow = overflow(self.words.arg(self.at + 1))?;
+                self.overflow = overflow(self.argv.arg(self.at + 1))?;
                 self.at += 2;
                 continue;
             } else {
                 return Err(ReplyError::Syntax);
             };
-            let (signed, bits) = field_type(self.words.arg(self.at + 1))?;
-            let offset = offset(self.words.arg(self.at + 2), bits)?;
+            let (signed, bits) = field_type(self.argv.arg(self.at + 1))?;
+            let offset = offset(self.argv.arg(self.at + 2), bits)?;
             let action = if length == 3 {
                 BitFieldAction::Get
             } else {
-                let value = number::integer(self.words.arg(self.at + 3))?;
+                let value = number::integer(self.argv.arg(self.at + 3))?;
                 if is(b"set", 3) {
                     BitFieldAction::Set(value)
                 } else {

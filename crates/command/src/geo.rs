@@ -211,15 +211,15 @@ impl GeoCommand<'_> {
 ///
 /// # Panics
 /// If the words were not checked by the parser.
-pub fn geo_positions<'a>(words: Args<'a>) -> impl Iterator<Item = (GeoPosition, &'a [u8])> {
-    positions(words).map(|read| read.expect("the parser has read the same words before"))
+pub fn geo_positions<'a>(argv: Args<'a>) -> impl Iterator<Item = (GeoPosition, &'a [u8])> {
+    positions(argv).map(|read| read.expect("the parser has read the same words before"))
 }
 
 /// Reads triples of longitude, latitude and member.
-fn positions<'a>(words: Args<'a>) -> impl Iterator<Item = Result<(GeoPosition, &'a [u8]), ReplyError>> {
-    (0..words.len() / 3).map(move |triple| {
+fn positions<'a>(argv: Args<'a>) -> impl Iterator<Item = Result<(GeoPosition, &'a [u8]), ReplyError>> {
+    (0..argv.len() / 3).map(move |triple| {
         let at = 3 * triple;
-        Ok((position(words.arg(at), words.arg(at + 1))?, words.arg(at + 2)))
+        Ok((position(argv.arg(at), argv.arg(at + 1))?, argv.arg(at + 2)))
     })
 }
 

@@ -288,11 +288,11 @@ fn arguments(all: &[Argument], w: &mut ReplyWriter<'_>) {
     }
 }
 
-fn list(words: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
-    let names: Vec<&str> = match words.len() {
+fn list(argv: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
+    let names: Vec<&str> = match argv.len() {
         0 => names(|_| true),
-        3 if words.arg(0).eq_ignore_ascii_case(b"filterby") => {
-            let (kind, wanted) = (words.arg(1), words.arg(2));
+        3 if argv.arg(0).eq_ignore_ascii_case(b"filterby") => {
+            let (kind, wanted) = (argv.arg(1), argv.arg(2));
             if kind.eq_ignore_ascii_case(b"module") {
                 // There are no modules, so no command is from one.
                 Vec::new()
@@ -327,42 +327,40 @@ fn names(wanted: impl Fn(&Spec) -> bool) -> Vec<&'static str> {
 }
 
 /// The spec of the command whose keys are asked for.
-fn asked(words: Args<'_>) -> Result<&'static Spec, ReplyError> {
-    let spec = resolve_any(words).ok_or(ReplyError::InvalidCommand)?;
+fn asked(argv: Args<'_>) -> Result<&'static Spec, ReplyError> {
+    let spec = resolve_any(argv).ok_or(ReplyError::InvalidCommand)?;
     let is_key = |place: &KeySpec| !place.flags.contains(KeyFlags::NOT_KEY);
     if !spec.keys.iter().any(is_key) {
         return Err(ReplyError::NoKeyArguments);
     }
-    check_arity(spec, words).map_err(|_| ReplyError::InvalidArgumentCount)?;
+    check_arity(spec, argv).map_err(|_| ReplyError::InvalidArgumentCount)?;
     Ok(spec)
 }
 
-fn get_keys(words: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
-    let found = keys_of(words)?;
+fn get_keys(argv: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
+    let found = keys_of(argv)?;
     w.array(found.len());
-    found
-        .iter()
-        .for_each(|(position, _)| w.bulk(words.arg(*position)));
+    found.iter().for_each(|(position, _)| w.bulk(argv.arg(*position)));
     Ok(())
 }
 
-fn get_keys_and_flags(words: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
-    let found = keys_of(words)?;
+fn get_keys_and_flags(argv: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
+    let found = keys_of(argv)?;
     w.array(found.len());
     for (position, flags) in found {
         w.array(2);
-        w.bulk(words.arg(position));
+        w.bulk(argv.arg(position));
         statuses(flags.names(), flags.len(), w);
     }
     Ok(())
 }
 
 /// Where the keys stand, and their use. As in Redis it is a mistake if a place that must hold keys has none.
-fn keys_of(words: Args<'_>) -> Result<Vec<(usize, KeyFlags)>, ReplyError> {
-    let spec = asked(words)?;
+fn keys_of(argv: Args<'_>) -> Result<Vec<(usize, KeyFlags)>, ReplyError> {
+    let spec = asked(argv)?;
     let mut found = Vec::new();
-    key_flags(spec, words, &mut |position, flags| found.push((position, flags)));
-    if found.is_empty() || misses_keys(spec, words) {
+    key_flags(spec, argv, &mut |position, flags| found.push((position, flags)));
+    if found.is_empty() || misses_keys(spec, argv) {
         return Err(ReplyError::InvalidArguments);
     }
     Ok(found)

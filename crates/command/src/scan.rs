@@ -22,15 +22,15 @@ impl<'a> ScanOptions<'a> {
         Filter(self.pattern.map(Glob::new))
     }
 
-    fn parse(words: Args<'a>, knows_type: bool) -> Result<ScanOptions<'a>, ReplyError> {
+    fn parse(argv: Args<'a>, knows_type: bool) -> Result<ScanOptions<'a>, ReplyError> {
         let mut options = ScanOptions {
             pattern: None,
             count: 10,
             kind: None,
         };
         let mut at = 0;
-        while let Some(word) = words.get(at) {
-            let value = words.get(at + 1).ok_or(ReplyError::Syntax)?;
+        while let Some(word) = argv.get(at) {
+            let value = argv.get(at + 1).ok_or(ReplyError::Syntax)?;
             if word.eq_ignore_ascii_case(b"count") {
                 let count = u64::try_from(number::integer(value)?).ok();
                 options.count = count.filter(|count| *count > 0).ok_or(ReplyError::Syntax)?;

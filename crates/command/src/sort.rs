@@ -22,7 +22,7 @@ pub struct SortCommand<'a> {
     /// Where the result is stored, as a list.
     pub destination: Option<&'a [u8]>,
     /// All words, checked by the parser.
-    words: Args<'a>,
+    argv: Args<'a>,
 }
 
 impl<'a> SortCommand<'a> {
@@ -42,7 +42,7 @@ impl<'a> SortCommand<'a> {
 
     /// The patterns of what is answered for each element; the element itself if there is none.
     pub fn patterns(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
-        options(self.words).filter_map(|option| match option {
+        options(self.argv).filter_map(|option| match option {
             Ok(SortOption::Get(pattern)) => Some(pattern),
             _ => None,
         })
@@ -65,13 +65,11 @@ enum SortOption<'a> {
 const OPTIONS: usize = 2;
 
 /// The options in order, up to the first mistake.
-fn options<'a>(
-    words: Args<'a>,
-) -> impl Iterator<Item = Result<SortOption<'a>, ReplyError>> + Clone + use<'a> {
+fn options<'a>(argv: Args<'a>) -> impl Iterator<Item = Result<SortOption<'a>, ReplyError>> + Clone + use<'a> {
     let mut at = OPTIONS;
     std::iter::from_fn(move || {
-        let word = words.get(at)?;
-        let value = |nth: usize| words.get(at + nth);
+        let word = argv.get(at)?;
+        let value = |nth: usize| argv.get(at + nth);
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         let (option, length) = match (value(1), value(2)) {
             _ if is("ASC") => (SortOption::Ascending, 1),
@@ -82,7 +80,7 @@ fn options<'a>(
             (Some(pattern), _) if is("BY") => (SortOption::By(pattern), 2),
             (Some(pattern), _) if is("GET") => (SortOption::Get(pattern), 2),
             _ => {
-                at = words.len();
+                at = argv.len();
                 return Some(Err(ReplyError::Syntax));
             }
         };
@@ -93,12 +91,12 @@ fn options<'a>(
 
 /// Where the destination stands among the words of `SORT`, the last of several. A word that is no option is passed over,
 /// as Redis does: where there is one, the command is a mistake, and only `COMMAND GETKEYS` wants to know.
-pub(crate) fn destination(words: Args<'_>) -> Option<usize> {
+pub(crate) fn destination(argv: Args<'_>) -> Option<usize> {
     let mut destination = None;
     let mut at = OPTIONS;
-    while let Some(word) = words.get(at) {
+    while let Some(word) = argv.get(at) {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-        at += match words.get(at + 1) {
+        at += match argv.get(at + 1) {
             Some(_) if is("STORE") => {
                 destination = Some(at + 1);
                 2
@@ -111,17 +109,17 @@ pub(crate) fn destination(words: Args<'_>) -> Option<usize> {
     destination
 }
 
-fn parse(words: Args<'_>, may_store: bool) -> Result<Command<'_>, ReplyError> {
+fn parse(argv: Args<'_>, may_store: bool) -> Result<Command<'_>, ReplyError> {
     let mut sort = SortCommand {
-        key: words.arg(1),
+        key: argv.arg(1),
         by: None,
         limit: None,
         is_descending: false,
         is_alpha: false,
         destination: None,
-        words,
+        argv,
     };
-    for option in options(words) {
+    for option in options(argv) {
         match option? {
             SortOption::Ascending => sort.is_descending = false,
             SortOption::Descending => sort.is_descending = true,
@@ -131,7 +129,7 @@ fn parse(words: Args<'_>, may_store: bool) -> Result<Command<'_>, ReplyError> {
             }
             SortOption::By(pattern) => sort.by = Some(pattern),
             SortOption::Get(_) => {}
-            SortOption::Store(position) if may_store => sort.destination = Some(words.arg(position)),
+            SortOption::Store(position) if may_store => sort.destination = Some(argv.arg(position)),
             SortOption::Store(_) => return Err(ReplyError::Syntax),
         }
     }

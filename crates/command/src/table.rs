@@ -375,9 +375,9 @@ pub(crate) fn lookup_full(name: &[u8]) -> Option<&'static Spec> {
 }
 
 /// The spec that the first words name, however many words follow; `None` if there is none.
-pub(crate) fn resolve_any(words: Args<'_>) -> Option<&'static Spec> {
-    let command = lookup(words.get(0)?)?;
-    match words.get(1) {
+pub(crate) fn resolve_any(argv: Args<'_>) -> Option<&'static Spec> {
+    let command = lookup(argv.get(0)?)?;
+    match argv.get(1) {
         Some(word) if !command.visible_subcommands().is_empty() => subcommand(command, word),
         _ => Some(command),
     }

@@ -774,7 +774,7 @@ impl Blocking {
                 return;
             }
             let (reply_to, operation) = (waiter.reply_to, waiter.operation.clone());
-            let (spec, args) = operation.words();
+            let (spec, args) = operation.argv();
             if !waiter.is_served || !cx.local.is_one_step(spec, args, &Scope::Cluster) {
                 let waiter = self.waiters.get_mut(&arrival);
                 waiter.expect("it stands in the line").is_woken = true;

@@ -44,7 +44,7 @@ use crate::delivery::{Answered, Answers};
 use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
 use crate::group_times::GroupTimes;
 use crate::idempotency::error_of;
-use crate::offload::{EVALUATIONS_MAX, Lent, OffloadJob};
+use crate::offload::{CheckedOut, EVALUATIONS_MAX, OffloadJob};
 use crate::outbox::Finished;
 use crate::plan::Plan;
 use crate::program::{Extent, Program, by_group, group_of_key};
@@ -165,7 +165,7 @@ enum Phase {
     /// Votes are asked for.
     Voting,
     /// All groups have prepared, and let their values be checked out.
-    Aside,
+    CheckedOut,
     /// All groups have prepared, and carry it out: what they answer is to come.
     Committed,
 }
@@ -175,7 +175,7 @@ impl Phase {
     fn has_asked(self) -> bool {
         match self {
             Phase::Reading | Phase::Committed => false,
-            Phase::Locking | Phase::Voting | Phase::Aside => true,
+            Phase::Locking | Phase::Voting | Phase::CheckedOut => true,
         }
     }
 }
@@ -242,7 +242,7 @@ struct Open {
     /// What was fetched or locked.
     objects: BTreeMap<GroupId, Vec<(Option<SeenObject>, KeyVersion)>>,
     /// Whether another thread works on it.
-    is_aside: bool,
+    is_offloaded: bool,
     /// When that was, by the times of these groups.
     times: GroupTimes,
     /// Groups whose answer to this step is still to come.
@@ -343,7 +343,7 @@ impl Coordinator {
             if !open.client.as_ref().is_none_or(is_shared_out) {
                 return Err(format!("invariant 9: {id:?}, {}", open.state()));
             }
-            let is_waiting = open.phase.has_asked() || open.outstanding > 0 || open.is_aside;
+            let is_waiting = open.phase.has_asked() || open.outstanding > 0 || open.is_offloaded;
             if !is_waiting || open.outstanding > open.groups.len() {
                 return Err(format!(
                     "invariant 7: {id:?}, {}: {} outstanding",
@@ -443,7 +443,7 @@ impl Open {
     /// Whether its client is to be told by a deadline. Who works on values that are checked out answers when they are back, and a
     /// command within one group waits for its keys as any other there.
     fn has_deadline(&self) -> bool {
-        self.mode != TxnMode::Offload || self.phase != Phase::Aside && !self.is_single
+        self.mode != TxnMode::Offload || self.phase != Phase::CheckedOut && !self.is_single
     }
 
     /// Whether the deadline is so near that it must come to its end.
@@ -474,11 +474,11 @@ impl Open {
     fn state(&self) -> &'static str {
         match self.phase {
             _ if self.doubt != Doubt::None => "in doubt",
-            _ if self.is_aside => "offloaded",
+            _ if self.is_offloaded => "offloaded",
             Phase::Reading => "reading",
             Phase::Locking => "locking",
             Phase::Voting => "voting",
-            Phase::Aside => "offloaded",
+            Phase::CheckedOut => "offloaded",
             Phase::Committed => "committed",
         }
     }
@@ -545,23 +545,23 @@ impl Coordinator {
     }
 
     /// Every group has lent its values.
-    pub(crate) fn set_out(&mut self, cx: &mut Context, mut lent: Lent) {
+    pub(crate) fn set_out(&mut self, cx: &mut Context, mut lent: CheckedOut) {
         if !lent.is_vain() && lent.steps() > cx.turn.steps_max {
-            return cx.outbox.offload_jobs.push(OffloadJob::lent(lent));
+            return cx.outbox.offload_jobs.push(OffloadJob::checked_out(lent));
         }
         lent.run();
         self.give_back(cx, lent);
     }
 
     /// What groups have sent is too much to be worked on here.
-    pub(crate) fn evaluate_aside(&mut self, cx: &mut Context, evaluation: Evaluation) {
+    pub(crate) fn offload_evaluation(&mut self, cx: &mut Context, evaluation: Evaluation) {
         self.evaluations += 1;
         cx.outbox.offload_jobs.push(OffloadJob::fetched(evaluation));
     }
 
     /// Everything goes back to the groups.
-    pub(crate) fn give_back(&mut self, cx: &mut Context, lent: Lent) {
-        let Lent {
+    pub(crate) fn give_back(&mut self, cx: &mut Context, lent: CheckedOut) {
+        let CheckedOut {
             txn,
             operations,
             mut scratch,
@@ -577,7 +577,7 @@ impl Coordinator {
         // Each group tells of its own keys: so what is told of one key keeps its order.
         let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
         let mut returned: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
-        scratch.take_back(|one| {
+        scratch.check_in(|one| {
             let group = group_of_key(groups, one.key());
             returned.entry(group).or_default().push(one);
         });
@@ -720,7 +720,7 @@ impl Coordinator {
             wanted: BTreeMap::new(),
             refusers: Vec::new(),
             objects: BTreeMap::new(),
-            is_aside: false,
+            is_offloaded: false,
             times: GroupTimes::default(),
             outstanding: 0,
             ahead: BTreeSet::new(),
@@ -779,7 +779,7 @@ impl Coordinator {
         };
         open.parts.clear();
         open.objects.clear();
-        open.is_aside = false;
+        open.is_offloaded = false;
         open.times.clear();
         open.evaluated = None;
         open.logged.clear();
@@ -851,7 +851,7 @@ impl Coordinator {
                 }
                 TxnMode::Offload => {
                     let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-                    let locks = locks_of(program.operations().map(Operation::words), is_there);
+                    let locks = locks_of(program.operations().map(Operation::argv), is_there);
                     let locks = with_conditions(locks, &conditions);
                     let objects = program.objects_in(groups, group, &open.wanted);
                     // Alone, even to read: a value that is checked out is with nobody else.
@@ -1023,7 +1023,7 @@ impl Coordinator {
             (group, Request::CheckOut { txn, keys })
         };
         let requests: Vec<(GroupId, Request)> = open.groups.iter().map(of).collect();
-        open.phase = Phase::Aside;
+        open.phase = Phase::CheckedOut;
         open.outstanding = open.groups.len();
         cx.outbox.requests.extend(requests);
     }
@@ -1057,7 +1057,10 @@ impl Coordinator {
             .map(|operation| open.times.of(operation, groups));
         let times = times.collect();
         let client = shared.clients.at(reply_to.worker, reply_to.connection);
-        self.set_out(cx, Lent::new(txn, client, operations, times, scratch, clock));
+        self.set_out(
+            cx,
+            CheckedOut::new(txn, client, operations, times, scratch, clock),
+        );
     }
 
     /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
@@ -1146,8 +1149,8 @@ impl Coordinator {
                 evaluated: None,
             };
             open.allow_for(evaluation.fetched.byte_len(), now);
-            open.is_aside = true;
-            return self.evaluate_aside(cx, evaluation);
+            open.is_offloaded = true;
+            return self.offload_evaluation(cx, evaluation);
         }
         let mut scratch = turn.scratch_in(self.scratch.take(), open.times.earliest());
         scratch.set_limits(limits);
@@ -1186,10 +1189,10 @@ impl Coordinator {
     pub(crate) fn on_evaluated(&mut self, cx: &mut Context, evaluation: Evaluation) {
         self.evaluations -= 1;
         let txn = evaluation.txn;
-        let Some(open) = self.open_of(txn).filter(|open| open.is_aside) else {
+        let Some(open) = self.open_of(txn).filter(|open| open.is_offloaded) else {
             return;
         };
-        open.is_aside = false;
+        open.is_offloaded = false;
         match evaluation.evaluated {
             Some(evaluated) => self.go_on_with(cx, txn, evaluated, evaluation.fetched.expects),
             None => self.on_failed_transaction(cx, txn, UNREACHABLE),
@@ -1298,7 +1301,7 @@ impl Coordinator {
         if is_logged {
             open.logged.insert(group);
         }
-        if open.phase == Phase::Aside {
+        if open.phase == Phase::CheckedOut {
             // All have voted. This one was asked for values, and has none.
             open.refusers.push(group);
             return self.on_held(cx, txn, group, Vec::new());
@@ -1649,7 +1652,7 @@ impl Coordinator {
         };
         let (reply_to, program) = (client.reply_to, &client.program);
         if let (Some(nanos), Some(operation)) = (open.spent, program.operations().next()) {
-            let (spec, args) = operation.words();
+            let (spec, args) = operation.argv();
             cx.note_time(spec, nanos, args, Caller::of(reply_to));
         }
         match answers {
@@ -1731,12 +1734,12 @@ impl Coordinator {
             }
             // Its end is told again until it is recorded, whatever became of this request.
             Phase::Committed => {}
-            Phase::Locking | Phase::Voting | Phase::Aside if is_certain => {
+            Phase::Locking | Phase::Voting | Phase::CheckedOut if is_certain => {
                 // The part was never sent, and will not be.
                 self.end_attempt(cx, txn, false);
                 self.answer_transaction(cx, txn, Answers::Failed(error));
             }
-            Phase::Locking | Phase::Voting | Phase::Aside => self.ask_participants(cx, txn),
+            Phase::Locking | Phase::Voting | Phase::CheckedOut => self.ask_participants(cx, txn),
         }
     }
 
@@ -1798,7 +1801,7 @@ impl Coordinator {
             match open.phase {
                 Phase::Reading => {
                     // It has done nothing, and whatever still comes is of no use.
-                    let error = if open.is_aside { TOO_SLOW } else { UNREACHABLE };
+                    let error = if open.is_offloaded { TOO_SLOW } else { UNREACHABLE };
                     self.answer_transaction(cx, txn, Answers::Failed(error));
                     continue;
                 }
@@ -1807,7 +1810,7 @@ impl Coordinator {
                     self.answer_transaction(cx, txn, Answers::Failed(UNKNOWN));
                     continue;
                 }
-                Phase::Locking | Phase::Voting | Phase::Aside => {}
+                Phase::Locking | Phase::Voting | Phase::CheckedOut => {}
             }
             let is_found_committed = open.doubt == Doubt::FoundCommitted;
             let came_at = open.came_at;

@@ -180,7 +180,7 @@ pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delive
             bytes: mut reply,
         } => {
             session.info.set_blocked(false);
-            let (spec, args) = operation.words();
+            let (spec, args) = operation.argv();
             gateway.cx.look_at_reply(Some(spec), &reply);
             gateway
                 .cx

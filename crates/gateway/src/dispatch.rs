@@ -198,7 +198,7 @@ impl<'a> Dispatch<'a> {
             note_sent(connection, spec, args);
             let reply_to = gateway.cx.reserve(connection);
             let operation = connection.session.operation(spec, args);
-            return gateway.run_aside(reply_to, operation, connection.session.touches(spec));
+            return gateway.run_offloaded(reply_to, operation, connection.session.touches(spec));
         }
         let cx = &mut gateway.cx;
         cx.local.replicas[index].execute(&cx.turn, db, &command, &mut connection.writer());

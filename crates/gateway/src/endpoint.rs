@@ -58,7 +58,7 @@ impl Scope {
 
     /// The groups that a command on the whole keyspace concerns.
     pub(crate) fn groups_of(&self, groups: Groups, operation: &Operation) -> impl Iterator<Item = GroupId> {
-        let (spec, args) = operation.words();
+        let (spec, args) = operation.argv();
         groups
             .iter()
             .filter(move |group| self.holds(groups, spec, args, *group))

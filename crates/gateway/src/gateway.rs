@@ -284,7 +284,7 @@ impl Gateway {
                         if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
                             break;
                         }
-                        if spec.is_some_and(is_publish) && pipeline.places() >= PUBLISHED_MAX {
+                        if spec.is_some_and(is_publish) && pipeline.reply_slots() >= PUBLISHED_MAX {
                             break;
                         }
                         let is_postponed = |spec| self.pausing.is_postponed(session, spec);
@@ -505,7 +505,7 @@ impl Gateway {
     /// An offload job was run.
     pub fn on_offload_job(&mut self, offload_job: OffloadJob) {
         match offload_job.0 {
-            Work::Lent(lent) => self.coordinator.give_back(&mut self.cx, *lent),
+            Work::CheckedOut(lent) => self.coordinator.give_back(&mut self.cx, *lent),
             Work::Fetched(evaluation) => self.coordinator.on_evaluated(&mut self.cx, *evaluation),
         }
         self.route();

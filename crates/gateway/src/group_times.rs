@@ -34,7 +34,7 @@ impl GroupTimes {
     /// By which a command is judged: the time of its keys' group, from which its deadlines count. Commands over several groups
     /// set none, and all that these have sent is there for them.
     pub(crate) fn of(&self, operation: &Operation, groups: Groups) -> UnixMillis {
-        let (spec, args) = operation.words();
+        let (spec, args) = operation.argv();
         if names_more(spec, args) {
             return self.earliest();
         }

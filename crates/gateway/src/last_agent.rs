@@ -176,7 +176,7 @@ impl LastAgent {
     }
 
     fn send_part(&mut self, cx: &mut Context, worker: u16, mut sent: Sent, priority: Priority) {
-        let (spec, args) = sent.operation.words();
+        let (spec, args) = sent.operation.argv();
         let (step, mode) = (key_step(spec), mode_of(spec));
         let keys = || (1..args.len()).step_by(step).zip(&sent.slots);
         for (at, &slot) in keys() {
@@ -266,7 +266,7 @@ impl LastAgent {
             return cx.deliver(answer);
         }
         cx.stats.transaction_retries.add(1);
-        let (spec, args) = sent.operation.words();
+        let (spec, args) = sent.operation.argv();
         if sent.tries > 0
             && !cx.view.is_spread
             && let Some(worker) = decider(cx, spec, args, &slots)

@@ -198,7 +198,7 @@ pub(crate) fn run_flow(
             scratch.place_once(db, key, || {
                 cx.local.replicas[index]
                     .state_mut()
-                    .lend_object(&cx.turn, db, key)
+                    .check_out_object(&cx.turn, db, key)
             });
         }
     });
@@ -211,7 +211,7 @@ pub(crate) fn run_flow(
                 key,
                 cx.local.replicas[index]
                     .state_mut()
-                    .lend_object(&cx.turn, *db, key),
+                    .check_out_object(&cx.turn, *db, key),
             );
         }
         if wanted.is_empty() {
@@ -223,11 +223,11 @@ pub(crate) fn run_flow(
     out.raw(replies.bytes());
     let events = scratch.take_events();
     let groups = cx.groups;
-    scratch.take_back(|returned| {
+    scratch.check_in(|returned| {
         let index = group_of_key(groups, returned.key()).index() - cx.local.first;
         let replica = &mut cx.local.replicas[index];
         match returned {
-            Returned::Unchanged(db, object) => replica.state_mut().take_back_object(db, object),
+            Returned::Unchanged(db, object) => replica.state_mut().check_in_object(db, object),
             Returned::Changed(effect) => replica.state_mut().install(&cx.turn, vec![effect]),
         }
     });
@@ -274,7 +274,7 @@ pub(crate) fn run_program_here(gateway: &mut Gateway, connection: &mut Connectio
                 gateway.cx.count(operation.spec);
                 // `SELECT` and `HELLO` before it in the block have been carried out.
                 let mut writer = ReplyWriter::new(out, session.protocol);
-                let (spec, args) = operation.words();
+                let (spec, args) = operation.argv();
                 match operation.parse() {
                     Ok(Command::Scan { .. }) => {
                         crate::scan::scan_here(&mut gateway.cx, session.db, spec, args, &mut writer)

@@ -207,7 +207,7 @@ impl LocalGroups {
         extent.groups.iter().all(|group| {
             self.index(*group).is_some_and(|index| {
                 self.replicas[index].is_free(|| {
-                    let commands = program.operations().map(Operation::words);
+                    let commands = program.operations().map(Operation::argv);
                     let is_ours = |key: &[u8]| group_of_key(groups, key) == *group;
                     let conditions = program.conditions.iter();
                     let conditions = conditions.filter(|condition| is_ours(condition.key())).cloned();

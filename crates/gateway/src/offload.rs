@@ -17,7 +17,7 @@
 //! That is a transaction of its own kind, over however many groups and workers. How many steps a command would be is asked
 //! of the keyspaces ([`keyspace::cost`]) where they are. A group that is asked to carry out or to copy too much refuses,
 //! and its transaction begins again as one of this kind; so does a command that walks and has to wait for its keys, as
-//! nobody can tell yet how far. A command of very many words is carried out aside too, whatever it finds.
+//! nobody can tell yet how far. A command of very many words is offloaded too, whatever it finds.
 //!
 //! Where groups have logs, nothing can be lent: their values are sent. The coordinator leaves them as they came if they are much, and
 //! the offload job decodes them, carries the commands out, and encodes what each group is to install (`evaluation.rs`).
@@ -54,12 +54,12 @@ pub struct OffloadJob(pub(crate) Work);
 
 pub(crate) enum Work {
     /// On values that are lent.
-    Lent(Box<Lent>),
+    CheckedOut(Box<CheckedOut>),
     /// On values that groups have sent, of which what is to be installed follows.
     Fetched(Box<Evaluation>),
 }
 
-pub(crate) struct Lent {
+pub(crate) struct CheckedOut {
     pub(crate) txn: TxnId,
     /// Whoever waits for it; `None` if the connection has ended already.
     client: Option<Arc<ClientInfo>>,
@@ -74,8 +74,8 @@ pub(crate) struct Lent {
 }
 
 impl OffloadJob {
-    pub(crate) fn lent(lent: Lent) -> OffloadJob {
-        OffloadJob(Work::Lent(Box::new(lent)))
+    pub(crate) fn checked_out(lent: CheckedOut) -> OffloadJob {
+        OffloadJob(Work::CheckedOut(Box::new(lent)))
     }
 
     pub(crate) fn fetched(evaluation: Evaluation) -> OffloadJob {
@@ -85,13 +85,13 @@ impl OffloadJob {
     /// Carries the commands out.
     pub fn run(&mut self) {
         match &mut self.0 {
-            Work::Lent(lent) => lent.run(),
+            Work::CheckedOut(lent) => lent.run(),
             Work::Fetched(evaluation) => evaluation.run(),
         }
     }
 }
 
-impl Lent {
+impl CheckedOut {
     pub(crate) fn new(
         txn: TxnId,
         client: Option<Arc<ClientInfo>>,
@@ -99,8 +99,8 @@ impl Lent {
         times: Vec<UnixMillis>,
         scratch: Scratch,
         clock: fn() -> u64,
-    ) -> Lent {
-        Lent {
+    ) -> CheckedOut {
+        CheckedOut {
             txn,
             client,
             operations,
@@ -183,7 +183,7 @@ pub(crate) fn is_heavy_program(cx: &Context, program: &Program) -> bool {
         if let Ok(command) = operation.parse()
             && operation.spec.cost != Cost::Little
         {
-            let (spec, args) = operation.words();
+            let (spec, args) = operation.argv();
             sum = sum.saturating_add(steps(cx, operation.db, spec, args, &command));
         }
     }

@@ -1,15 +1,15 @@
 //! One connection's replies, in the order of its requests.
 //!
 //! ```text
-//!   out                       | place 0   | after 0 | place 1   | after 1 |
+//!   out                       | slot 0    | after 0 | slot 1    | after 1 |
 //!   bytes ready to be sent    | (waiting) | ....... | (waiting) | ....... |
 //!                                           \________ held ________/
 //! ```
 //!
-//! A command that is answered at once writes into `out`, or behind the last place if an earlier one still waits.
-//! A command answered elsewhere takes a place; when it is filled, everything up to the next open place moves to
+//! A command that is answered at once writes into `out`, or behind the last slot if an earlier one still waits.
+//! A command answered elsewhere takes a slot; when it is filled, everything up to the next open slot moves to
 //! `out`. How large a reply will be that comes from elsewhere is not known before it comes: so few are asked for at first, and
-//! more as small ones come. The common cases allocate nothing: no places, or places filled in their order. A large reply that comes as a
+//! more as small ones come. The common cases allocate nothing: no slots, or slots filled in their order. A large reply that comes as a
 //! whole is not copied, and a long value that a reply holds is not either: they are runs of `out` and `held` ([`resp::Rope`]).
 
 use resp::{FrozenRope, Protocol, ReplyWriter, Rope};
@@ -19,52 +19,52 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub struct Pipeline {
     out: Rope,
-    places: VecDeque<Place>,
-    /// The sequence number of the first place.
+    slots: VecDeque<ReplySlot>,
+    /// The sequence number of the first slot.
     first: u64,
-    /// Replies that stand behind a place that waits, one after another.
+    /// Replies that stand behind a slot that waits, one after another.
     held: Rope,
-    /// Bytes of replies that filled a place behind one that waits.
+    /// Bytes of replies that filled a slot behind one that waits.
     filled_bytes: usize,
-    /// How many places may be open: it grows with every small reply, and a large one sets it back.
+    /// How many slots may be open: it grows with every small reply, and a large one sets it back.
     window: Window,
-    /// Until so many places were filled, no more commands are read.
+    /// Until so many slots were filled, no more commands are read.
     held_until: u64,
     /// About as many bytes as a reply that comes from elsewhere has: what the largest of the last ones had.
     expected_bytes: usize,
 }
 
-/// Places that may be open at a time.
+/// Slots that may be open at a time.
 struct Window(usize);
 
 impl Default for Window {
     fn default() -> Window {
-        Window(Pipeline::PLACES_MIN)
+        Window(Pipeline::REPLY_SLOTS_MIN)
     }
 }
 
-struct Place {
+struct ReplySlot {
     reply: Option<FrozenRope>,
     /// `CLIENT REPLY OFF`: the answer is dropped.
     is_silent: bool,
-    /// At which mark of `held` begins what stands behind this place; it ends where the next place's begins.
+    /// At which mark of `held` begins what stands behind this slot; it ends where the next slot's begins.
     after: usize,
 }
 
 impl Pipeline {
     /// Requests of one connection that may be answered elsewhere at a time. At the limit no more of its
     /// commands are read until answers arrive.
-    pub const PLACES_MAX: usize = 4_096;
+    pub const REPLY_SLOTS_MAX: usize = 4_096;
 
     /// The same, of a connection of which nothing is known, or whose last replies were large.
-    pub const PLACES_MIN: usize = 8;
+    pub const REPLY_SLOTS_MIN: usize = 8;
 
     /// Bytes of replies that have come and were not sent, and of those that are under way by estimate. At the limit no more
     /// commands are read, until the client has taken some. One reply may be larger.
     pub const UNSENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
     fn rope(&mut self) -> &mut Rope {
-        if self.places.is_empty() {
+        if self.slots.is_empty() {
             &mut self.out
         } else {
             &mut self.held
@@ -86,7 +86,7 @@ impl Pipeline {
     /// waited for and nothing stands behind it, the message goes before it, so that a command that blocks does not
     /// keep messages back.
     pub fn message_target(&mut self) -> &mut Vec<u8> {
-        if self.places.len() == 1 && self.held.is_empty() {
+        if self.slots.len() == 1 && self.held.is_empty() {
             self.out.bytes_mut()
         } else {
             self.target()
@@ -99,9 +99,9 @@ impl Pipeline {
         ReplyWriter::sharing(self.rope(), protocol)
     }
 
-    /// Takes a place for a reply that comes later; [`Pipeline::complete`] fills it.
+    /// Takes a slot for a reply that comes later; [`Pipeline::complete`] fills it.
     pub fn reserve(&mut self, is_silent: bool) -> u64 {
-        self.places.push_back(Place {
+        self.slots.push_back(ReplySlot {
             reply: None,
             is_silent,
             after: self.held.mark(),
@@ -109,23 +109,23 @@ impl Pipeline {
         self.reserved() - 1
     }
 
-    /// Places reserved so far: tells whether a command took one.
+    /// Slots reserved so far: tells whether a command took one.
     #[inline]
     pub fn reserved(&self) -> u64 {
-        self.first + self.places.len() as u64
+        self.first + self.slots.len() as u64
     }
 
     /// Whether no more commands are to be read for now.
     #[inline]
     pub fn is_full(&self) -> bool {
-        let under_way = self.places.len();
+        let under_way = self.slots.len();
         under_way >= self.window.0
             || self.first < self.held_until
             || under_way > 0
                 && self.held_bytes() + under_way * self.expected_bytes >= Pipeline::UNSENT_BYTES_MAX
     }
 
-    /// No more commands are to be read until this place, which was reserved, is filled, and those before it.
+    /// No more commands are to be read until this slot, which was reserved, is filled, and those before it.
     pub(crate) fn hold_behind(&mut self, sequence: u64) {
         self.held_until = sequence + 1;
     }
@@ -134,28 +134,28 @@ impl Pipeline {
     fn learn(&mut self, bytes: usize) {
         self.expected_bytes = bytes.max(self.expected_bytes - self.expected_bytes / 16);
         self.window.0 = if bytes >= Pipeline::LARGE_BYTES {
-            Pipeline::PLACES_MIN
+            Pipeline::REPLY_SLOTS_MIN
         } else {
-            (self.window.0 + 1).min(Pipeline::PLACES_MAX)
+            (self.window.0 + 1).min(Pipeline::REPLY_SLOTS_MAX)
         };
     }
 
     /// Requests that wait for answers.
     #[inline]
-    pub(crate) fn places(&self) -> usize {
-        self.places.len()
+    pub(crate) fn reply_slots(&self) -> usize {
+        self.slots.len()
     }
 
     /// Whether every command so far has been answered.
     #[inline]
     pub fn is_settled(&self) -> bool {
-        self.places.is_empty()
+        self.slots.is_empty()
     }
 
-    /// Fills a reserved place.
+    /// Fills a reserved slot.
     ///
     /// # Panics
-    /// If the place was never reserved or is filled already: an answer would be given twice.
+    /// If the slot was never reserved or is filled already: an answer would be given twice.
     pub fn complete(&mut self, sequence: u64, reply: &[u8]) {
         self.fill(sequence, Reply::Borrowed(reply));
     }
@@ -186,32 +186,32 @@ impl Pipeline {
         let index = sequence
             .checked_sub(self.first)
             .expect("invariant: a reply is given once") as usize;
-        let place = self
-            .places
+        let slot = self
+            .slots
             .get_mut(index)
-            .expect("invariant: only reserved places are filled");
-        assert!(place.reply.is_none(), "invariant: a reply is given once");
+            .expect("invariant: only reserved slots are filled");
+        assert!(slot.reply.is_none(), "invariant: a reply is given once");
         let bytes = reply.len();
-        let reply = if place.is_silent {
+        let reply = if slot.is_silent {
             Reply::Borrowed(&[])
         } else {
             reply
         };
         self.learn(bytes);
-        let place = &mut self.places[index];
+        let slot = &mut self.slots[index];
         if index > 0 {
             self.filled_bytes += reply.len();
-            place.reply = Some(reply.into_shared());
+            slot.reply = Some(reply.into_shared());
             return;
         }
         self.append(reply);
         self.release_first();
-        while let Some(reply) = self.places.front_mut().and_then(|place| place.reply.take()) {
+        while let Some(reply) = self.slots.front_mut().and_then(|slot| slot.reply.take()) {
             self.filled_bytes -= reply.len();
             self.append(Reply::Shared(reply));
             self.release_first();
         }
-        if self.places.is_empty() {
+        if self.slots.is_empty() {
             self.held.clear();
             self.held.bytes_mut().shrink_to(Pipeline::KEPT_BYTES);
         }
@@ -225,12 +225,12 @@ impl Pipeline {
         }
     }
 
-    /// The first place is filled: what stands behind it is ready too.
+    /// The first slot is filled: what stands behind it is ready too.
     fn release_first(&mut self) {
-        let place = self.places.pop_front().expect("the caller filled it");
+        let slot = self.slots.pop_front().expect("the caller filled it");
         self.first += 1;
-        let end = self.places.front().map_or(self.held.mark(), |next| next.after);
-        self.out.append_part(&mut self.held, place.after..end);
+        let end = self.slots.front().map_or(self.held.mark(), |next| next.after);
+        self.out.append_part(&mut self.held, slot.after..end);
     }
 
     /// What is ready to be sent, or the first part of it; empty only if nothing is.
@@ -271,7 +271,7 @@ impl Pipeline {
     }
 }
 
-/// What fills a place.
+/// What fills a slot.
 enum Reply<'a> {
     Borrowed(&'a [u8]),
     Shared(FrozenRope),

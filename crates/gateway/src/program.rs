@@ -132,7 +132,7 @@ impl Program {
     /// Whether it can be carried out on values that are checked out: it concerns keys that are known.
     pub(crate) fn can_be_offloaded(&self) -> bool {
         let is_on_keys = |operation: &Operation| {
-            let (spec, args) = operation.words();
+            let (spec, args) = operation.argv();
             spec.route == CommandRoute::Keys && !names_more(spec, args)
         };
         self.operations().all(is_on_keys)

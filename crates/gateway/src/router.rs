@@ -498,12 +498,12 @@ impl Gateway {
             return self.request(group, Request::Execute { reply_to, operation });
         }
         // How far it will walk cannot be told yet: what it wants may be lent.
-        self.run_aside(reply_to, operation, touches);
+        self.run_offloaded(reply_to, operation, touches);
     }
 
-    /// Sends a single command aside, which is all within one group of this worker, perhaps for another worker's connection.
+    /// Offloads a single command, which is all within one group of this worker, perhaps for another worker's connection.
     /// `touches` as for [`Scratch::touch`].
-    pub(crate) fn run_aside(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {
+    pub(crate) fn run_offloaded(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {
         self.cx.timing.is_ours = false;
         let program = Program::single(operation);
         let extent = program.extent(self.cx.groups);
@@ -656,7 +656,7 @@ impl Gateway {
         if let Some(Ok(command)) = &parsed
             && crate::offload::is_heavy(&self.cx, db, spec, args, command)
         {
-            return self.run_aside(reply_to, asked.to_operation(), asked.touches);
+            return self.run_offloaded(reply_to, asked.to_operation(), asked.touches);
         }
         let mut answer = Rope::over(self.cx.mailbox_batch(from).take_bytes());
         let start = answer.mark();

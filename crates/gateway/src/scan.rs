@@ -109,7 +109,7 @@ impl Scanning {
     /// Looks at the groups of this worker, from where the command goes on. Where to go on.
     fn add_here(&mut self, cx: &mut Context, part: &Operation) -> u64 {
         self.asked = Asked::Worker(cx.worker);
-        let (spec, args) = part.words();
+        let (spec, args) = part.argv();
         let mut reply = Vec::new();
         let mut out = ReplyWriter::new(&mut reply, part.protocol);
         scan_here(cx, part.db, spec, args, &mut out);

@@ -50,7 +50,7 @@ pub struct Shared {
     pub workers: Vec<Arc<WorkerStats>>,
     /// `DEBUG SET-ACTIVE-EXPIRE`.
     pub active_expiry: AtomicBool,
-    /// Steps that a command may take on a worker itself: more are taken aside. `DEBUG SET-STEPS-MAX`.
+    /// Steps that a command may take on a worker itself: more are offloaded. `DEBUG SET-STEPS-MAX`.
     pub steps_max: AtomicUsize,
     /// The node is to stop.
     pub is_stopping: AtomicBool,

@@ -200,7 +200,7 @@ impl Context {
         let caller = Caller::of(reply_to);
         if !program.is_exec {
             if let Some(operation) = program.operations().next() {
-                let (spec, args) = operation.words();
+                let (spec, args) = operation.argv();
                 self.note_time(spec, nanos, args, caller);
             }
             return;
@@ -209,7 +209,7 @@ impl Context {
         self.stats.by_command[exec.id].took(nanos, self.timing.tracks);
         let micros = nanos / 1_000;
         if self.is_slow(micros) {
-            let commands = program.operations().map(Operation::words);
+            let commands = program.operations().map(Operation::argv);
             self.log_slow(micros, SlowEntry::words_of_exec(commands), caller);
         }
         self.note_event("command", nanos);
@@ -223,7 +223,11 @@ impl Context {
 
     /// A command was answered by its group's leader, wherever that is: it took as long as it waited for the answer.
     pub(crate) fn note_journey(&mut self, journey: &Journey, reply: &[u8], info: &ClientInfo) {
-        let Journey { spec, took, words } = journey;
+        let Journey {
+            spec,
+            took,
+            argv: words,
+        } = journey;
         if reply.first().is_none_or(|&first| first == b'-') {
             self.stats.by_command[spec.id].failed.add(1);
         }

@@ -13,9 +13,9 @@
 //! refused when the operation is carried out.
 
 use crate::entry::Operations;
-use crate::form;
 use crate::large::Large;
 use crate::lazyfree::Lazyfree;
+use crate::object_codec;
 use codec::Reader;
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Building {
         };
         if let Some(mut growing) = self.growing.take() {
             let mut rest = Reader::new(&bytes[growing.at..bytes.len().min(growing.end)]);
-            let is_sound = form::read_whole_elements(&mut rest, &mut growing.large).is_some();
+            let is_sound = object_codec::read_whole_elements(&mut rest, &mut growing.large).is_some();
             growing.at = bytes.len().min(growing.end) - rest.rest().len();
             if growing.at == growing.end && is_sound {
                 self.built.insert(growing.start, growing.large);
@@ -88,7 +88,7 @@ impl Building {
             return false;
         }
         let mut rest = Reader::new(there);
-        match form::with_room(form, &mut rest, value) {
+        match object_codec::with_room(form, &mut rest, value) {
             Ok(large) => {
                 let at = start + there.len() - rest.rest().len();
                 self.growing = Some(Growing {

@@ -5,15 +5,15 @@
 //! the workers, if it is much.
 
 use crate::entry::KEPT_BYTES_MIN;
-use crate::form::{self, Head};
 use crate::object::{Object, Value};
+use crate::object_codec::{self, Head};
 use bytes::Bytes;
 use codec::Reader;
 
 /// Everything of an object but its version.
 #[derive(Clone, Debug)]
 pub struct EncodedObject {
-    /// What [`form::write_head`] wrote.
+    /// What [`object_codec::write_head`] wrote.
     head: Box<[u8]>,
     value: Bytes,
 }
@@ -27,8 +27,8 @@ impl EncodedObject {
         };
         is_long.then(|| {
             let (mut head, mut value) = (Vec::new(), Vec::new());
-            form::write_head(&mut head, object);
-            form::encode(object, &mut value);
+            object_codec::write_head(&mut head, object);
+            object_codec::encode(object, &mut value);
             EncodedObject {
                 head: head.into(),
                 value: value.into(),
@@ -61,7 +61,7 @@ impl EncodedObject {
     /// The object, of version 0; `None` if the bytes are none.
     pub fn decode(&self) -> Option<Object> {
         let head = self.head();
-        form::check(head.form, &self.value).then(|| head.object(&self.value, Some(&self.value)))
+        object_codec::check(head.form, &self.value).then(|| head.object(&self.value, Some(&self.value)))
     }
 
     pub(crate) fn head_bytes(&self) -> &[u8] {

@@ -28,7 +28,7 @@
 //!  name        worker u16 | connection u64 | sequence u64
 //!  request     UUID, 16 bytes | digest u64 | protocol u8
 //!  key         length u32 | bytes
-//!  object      key, deadline and value; see `form.rs`
+//!  object      key, deadline and value; see `object_codec.rs`
 //! ```
 //!
 //! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
@@ -46,10 +46,10 @@ use crate::fields::{
     protocol_number, read_db, read_gateway, read_participants, read_protocol, read_txn, write_gateway,
     write_participants, write_txn,
 };
-use crate::form::{self, Head};
 use crate::large::Large;
 use crate::limits::EncodingLimits;
 use crate::object::Object;
+use crate::object_codec::{self, Head};
 use crate::requests::ClientRequest;
 use crate::sessions::Fence;
 use crate::staging::Piece;
@@ -675,7 +675,7 @@ impl Operations {
     }
 
     /// What `look` makes of the words of the command that is operation number `index` of `bytes`; `None` if it is none.
-    pub fn words<R>(bytes: &[u8], index: usize, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
+    pub fn argv<R>(bytes: &[u8], index: usize, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
         let mut reader = Reader::new(bytes);
         let mut spans = Vec::new();
         for _ in 0..index {
@@ -688,9 +688,9 @@ impl Operations {
     }
 
     /// The same of the one command that was taken out of others ([`Operations::split_off`]).
-    pub fn words_of_long<R>(operation: &FrozenRope, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
+    pub fn argv_of_long<R>(operation: &FrozenRope, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
         let Some((_, frame)) = operation.runs().first() else {
-            return Operations::words(operation.bytes(), 0, look);
+            return Operations::argv(operation.bytes(), 0, look);
         };
         let (mut reader, mut spans) = (Reader::new(operation.bytes()), Vec::new());
         if reader.u8().ok()? != FRAMED_TAG {
@@ -761,11 +761,11 @@ impl Operations {
                 self.out.raw(&[db.number(), 1]);
                 match object.kept_string() {
                     Some(kept) => {
-                        form::write_head(&mut self.out, object);
+                        object_codec::write_head(&mut self.out, object);
                         self.out.count(kept.len());
                         self.runs.push((self.out.len(), kept.clone()));
                     }
-                    None => form::write_object(&mut self.out, object),
+                    None => object_codec::write_object(&mut self.out, object),
                 }
             }
             Effect::Tell(event) => {
@@ -1232,7 +1232,7 @@ fn read_large_value(reader: &mut Reader<'_>) -> Result<Option<(u8, usize)>, Deco
         0 => reader.bytes().map(|_| None),
         1 => {
             let form = Head::read(reader)?.form;
-            if form > form::LAST_FLAT {
+            if form > object_codec::LAST_FLAT {
                 return Ok(Some((form, reader.u32()? as usize)));
             }
             reader.bytes().map(|_| None)
@@ -1249,7 +1249,7 @@ fn read_effect<'a>(reader: &mut Reader<'a>) -> Result<EffectView<'a>, DecodeErro
             let head = Head::read(reader)?;
             let malformed = reader.error("a value of its form");
             let value = reader.bytes()?;
-            if !form::check(head.form, value) {
+            if !object_codec::check(head.form, value) {
                 return Err(malformed);
             }
             Ok(EffectView::Put(db, PutView { head, value }))

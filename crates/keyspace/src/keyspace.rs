@@ -833,7 +833,7 @@ impl Keyspace {
 
     /// Takes an object out for a moment, to evaluate a command on it elsewhere; [`Keyspace::take_back_object`] or
     /// [`Keyspace::install`] ends it. `None` if absent or expired by group time.
-    pub fn lend_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
+    pub fn check_out_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
         let location = self.locate(key);
         let database = &mut self.databases[db.index()];
         database
@@ -843,7 +843,7 @@ impl Keyspace {
     }
 
     /// Takes back what was lent by [`Keyspace::lend_object`] and not changed.
-    pub fn take_back_object(&mut self, db: Db, object: Object) {
+    pub fn check_in_object(&mut self, db: Db, object: Object) {
         let location = self.locate(object.key());
         self.databases[db.index()].restore(location, object);
     }
@@ -851,7 +851,7 @@ impl Keyspace {
     /// Lends what is under a key to somebody who takes his time, the key being locked: a large collection itself, an empty
     /// one of its kind being left in its place, so that scans go on finding the key; of anything else a copy. `None` if
     /// absent or expired by group time.
-    pub fn lend_value(&mut self, db: Db, key: &[u8]) -> Option<Object> {
+    pub fn check_out_value(&mut self, db: Db, key: &[u8]) -> Option<Object> {
         let location = self.locate(key);
         let time = self.time;
         let seed = self.seed;
@@ -870,7 +870,7 @@ impl Keyspace {
     }
 
     /// Takes back what was lent by [`Keyspace::lend_value`] and not changed.
-    pub fn take_back_value(&mut self, db: Db, mut object: Object) {
+    pub fn check_in_value(&mut self, db: Db, mut object: Object) {
         let large = object.take_large();
         let location = self.locate(object.key());
         let returned = self.databases[db.index()].update(location, object.key(), |held| {

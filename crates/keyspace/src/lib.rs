@@ -52,7 +52,6 @@ mod value;
 
 mod events;
 pub mod fields;
-mod form;
 mod large;
 mod lazyfree;
 mod limits;
@@ -64,6 +63,7 @@ mod directories;
 mod directory;
 mod eviction;
 mod object;
+mod object_codec;
 mod sample;
 mod segment;
 mod slot_word;

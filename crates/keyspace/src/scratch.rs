@@ -236,7 +236,7 @@ impl Scratch {
     /// effect: nobody else could ever have seen it.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.take_back(|outcome| match outcome {
+        self.check_in(|outcome| match outcome {
             Returned::Unchanged(..) => {}
             Returned::Changed(effect) => effects.push(effect),
         });
@@ -244,7 +244,7 @@ impl Scratch {
     }
 
     /// What became of every key that was placed. The scratch is empty afterwards.
-    pub fn take_back(&mut self, mut found: impl FnMut(Returned)) {
+    pub fn check_in(&mut self, mut found: impl FnMut(Returned)) {
         self.judge_by(self.opened_at);
         for ((db, key), before) in std::mem::take(&mut self.placed) {
             let after = self.keyspace.take_object(db, &key);

@@ -38,10 +38,10 @@ use crate::fields::{
     read_db, read_gateway, read_origin, read_participants, read_txn, write_gateway, write_origin,
     write_participants, write_txn,
 };
-use crate::form::{self, Head};
 use crate::keyspace::{ApplyOutput, KEYS_AHEAD, look_ahead};
 use crate::local::LeaderLocal;
 use crate::object::{Object, Value};
+use crate::object_codec::{self, Head};
 use crate::replies::Replies;
 use crate::requests::KeptResult;
 use crate::transfer::parts::{Part, PartId, Parts, SentParts};
@@ -1461,7 +1461,7 @@ fn refused(refusal: Refusal) -> Replies {
 fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
     seen_head(to, object.is_some(), version);
     if let Some(object) = object {
-        form::write_object(to, object);
+        object_codec::write_object(to, object);
     }
 }
 
@@ -1472,7 +1472,7 @@ fn share_seen(object: Option<&Object>, version: KeyVersion) -> FrozenRope {
     let encoded = object.and_then(EncodedObject::of);
     if let Some((object, kept)) = object.and_then(|object| Some((object, object.kept_string()?))) {
         seen_head(to, true, version);
-        form::write_head(to, object);
+        object_codec::write_head(to, object);
         to.count(kept.len());
         seen.push_run(kept.clone());
     } else if let Some(encoded) = encoded {
@@ -1524,9 +1524,9 @@ pub fn read_seen(seen: &FrozenRope) -> Option<(Option<SeenObject>, KeyVersion)> 
         return None;
     }
     let source = run.unwrap_or(&bytes);
-    let object = if head.form > form::LAST_FLAT {
+    let object = if head.form > object_codec::LAST_FLAT {
         SeenObject::Encoded(EncodedObject::new(head_bytes, source.slice_ref(value)))
-    } else if form::check(head.form, value) {
+    } else if object_codec::check(head.form, value) {
         SeenObject::Whole(head.object(value, Some(source)))
     } else {
         return None;
@@ -1607,7 +1607,7 @@ fn effect_to(to: &mut Vec<u8>, effect: &Effect, part: Option<u32>) {
         }
         (Effect::Put { db, object }, None) => {
             to.raw(&[db.number(), 1]);
-            form::write_object(to, object);
+            object_codec::write_object(to, object);
         }
         (Effect::PutEncoded { db, object }, None) => {
             to.raw(&[db.number(), 1]);
@@ -1623,7 +1623,7 @@ fn effect_to(to: &mut Vec<u8>, effect: &Effect, part: Option<u32>) {
                 to.raw(&[db.number(), 4]);
             } else {
                 to.raw(&[db.number(), 3]);
-                form::write_head(to, object);
+                object_codec::write_head(to, object);
             }
             to.u32(number);
         }
@@ -1645,7 +1645,7 @@ fn effect_of(parts: &mut Parts, rest: &mut Reader<'_>) -> Result<Effect, DecodeE
         }),
         1 => Ok(Effect::Put {
             db,
-            object: form::read_object(rest)?,
+            object: object_codec::read_object(rest)?,
         }),
         2 => Event::read(db, rest).map(Effect::Tell),
         3 => {
@@ -1653,10 +1653,10 @@ fn effect_of(parts: &mut Parts, rest: &mut Reader<'_>) -> Result<Effect, DecodeE
             let head = Head::read(rest)?;
             let head_bytes = &before[..before.len() - rest.rest().len()];
             let value = Bytes::from(parts.run(rest)?);
-            if !form::check(head.form, &value) {
+            if !object_codec::check(head.form, &value) {
                 return Err(unknown);
             }
-            Ok(if head.form > form::LAST_FLAT {
+            Ok(if head.form > object_codec::LAST_FLAT {
                 let object = EncodedObject::new(head_bytes, value);
                 Effect::PutEncoded { db, object }
             } else {

@@ -37,7 +37,7 @@
 //!                                                   number u32 | 1 u8 | head (pieces.rs)
 //!  9 a piece of it                                  number u32 | length u32 | bytes
 //!  10 it is not needed any more                     number u32
-//!  object  version u64 | key, deadline, value (form.rs)
+//!  object  version u64 | key, deadline, value (object_codec.rs)
 //! ```
 //!
 //! Access statistics are not sent: they are each replica's own.
@@ -49,9 +49,9 @@ pub(crate) mod snapshot_receiver;
 
 use crate::database::Database;
 use crate::directories::Location;
-use crate::form;
 use crate::keyspace::Keyspace;
 use crate::object::Object;
+use crate::object_codec;
 use crate::staging::SentStaging;
 use changes::{Changes, Open};
 use codec::{Writer, fill_count};
@@ -147,8 +147,8 @@ impl Transfer {
         self.number += 1;
         let mut to = vec![FORMAT];
         to.u64(self.number);
-        form::seed(&mut to, keyspace.seed());
-        form::partitions(&mut to, keyspace.partitions());
+        object_codec::seed(&mut to, keyspace.seed());
+        object_codec::partitions(&mut to, keyspace.partitions());
         for (number, changes) in (0..).zip(&mut databases) {
             to.u8(changes.origin.unwrap_or(EMPTY));
             changes.origin = Some(number);
@@ -362,7 +362,7 @@ const HASH_RECORD: usize = 2 + 2 + 8 + 4;
 
 fn write_object(to: &mut Vec<u8>, object: &Object) {
     to.u64(object.version().0);
-    form::write_object(to, object);
+    object_codec::write_object(to, object);
 }
 
 /// Calls `visit` for the objects of this hash: hardly ever more than one.

@@ -66,7 +66,7 @@ pub(crate) struct Alone {
     /// Whether the state came with transactions of a log: nobody here has asked for them, and a log will end them.
     inherits: bool,
     /// Bytes of the values that are lent, by whom they are lent to.
-    lent: BTreeMap<TxnId, usize>,
+    checked_out: BTreeMap<TxnId, usize>,
     /// Whether the group is going to get a log, and the parts of transactions that wait for that. Bounded by the transactions that the
     /// node's workers have under way.
     awaits_log: bool,
@@ -93,7 +93,7 @@ impl Alone {
             }
             Request::EndWait { .. } => {}
             Request::Part { txn, operation } => {
-                let locks = crate::locks_of([operation.words()], |_| true);
+                let locks = crate::locks_of([operation.argv()], |_| true);
                 self.look(state, Asker::Part(txn, operation), locks, out);
             }
             Request::Block {
@@ -120,7 +120,7 @@ impl Alone {
                 conditions,
                 operations,
             } => {
-                let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
+                let locks = crate::locks_of(operations.iter().map(Operation::argv), |_| true);
                 let locks = crate::with_conditions(locks, &conditions);
                 self.look(
                     state,
@@ -371,7 +371,7 @@ impl Alone {
         if self.awaits_log || steps <= state.turn.steps_max && !operations.iter().any(walks) {
             return false;
         }
-        let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
+        let locks = crate::locks_of(operations.iter().map(Operation::argv), |_| true);
         // What looks at groups as a whole cannot be lent what it looks at.
         matches!(locks, Locks::Keys(_)) && (steps > state.turn.steps_max || !self.is_free(state, || locks))
     }
@@ -421,7 +421,7 @@ impl Alone {
             let size = |((db, key), _): &(FullKey, bool)| state.keyspace.size(*db, key);
             let sizes = keys.iter().map(size).fold(0, usize::saturating_add);
             // Of what is checked out, nobody here knows the size.
-            if sizes > state.turn.steps_max || !self.lent.is_empty() {
+            if sizes > state.turn.steps_max || !self.checked_out.is_empty() {
                 return out.push(refusal(state, part.txn, Refusal::TooLarge));
             }
         }
@@ -454,10 +454,10 @@ impl Alone {
     fn on_check_out(&mut self, state: &mut GroupState, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
         let objects: Vec<_> = keys
             .iter()
-            .map(|(db, key)| state.keyspace.lend_value(*db, key))
+            .map(|(db, key)| state.keyspace.check_out_value(*db, key))
             .collect();
         let bytes = objects.iter().flatten().map(keyspace::Object::memory).sum();
-        self.lent.insert(txn, bytes);
+        self.checked_out.insert(txn, bytes);
         out.push(Output::Locked {
             txn,
             group: state.group,
@@ -474,14 +474,14 @@ impl Alone {
         let mut effects: Vec<Effect> = Vec::new();
         for one in returned {
             match one {
-                Returned::Unchanged(db, object) => state.keyspace.take_back_value(db, object),
+                Returned::Unchanged(db, object) => state.keyspace.check_in_value(db, object),
                 Returned::Changed(effect) => effects.push(effect),
             }
         }
         if !effects.is_empty() {
             state.keyspace.install(effects, &mut state.local);
         }
-        self.lent.remove(&txn);
+        self.checked_out.remove(&txn);
         state.keyspace.end_for_good(txn, true, &mut state.local);
     }
 
@@ -614,8 +614,8 @@ impl Alone {
     }
 
     /// Bytes of what is lent, which the keyspace does not count.
-    pub(crate) fn lent_bytes(&self) -> usize {
-        self.lent.values().sum()
+    pub(crate) fn checked_out_bytes(&self) -> usize {
+        self.checked_out.values().sum()
     }
 
     /// Whether no transaction is under way here.
@@ -632,7 +632,7 @@ impl Alone {
     /// Whether nothing is locked, lent or waited for, so that the group can get a log.
     pub(crate) fn is_quiet(&self, state: &GroupState) -> bool {
         let is_unlocked = self.inherits || state.keyspace.is_unlocked();
-        is_unlocked && self.short.is_empty() && self.askers.is_empty() && self.lent.is_empty()
+        is_unlocked && self.short.is_empty() && self.askers.is_empty() && self.checked_out.is_empty()
     }
 
     /// The group is going to get a log, or is not after all: then what was kept out is handed back.
@@ -660,7 +660,7 @@ impl Alone {
 
     /// Whether a transaction has, or may have, left something to be done here: what is held then is not all there is.
     pub(crate) fn has_transactions(&self, state: &GroupState) -> bool {
-        !self.is_idle(state) || !self.lent.is_empty()
+        !self.is_idle(state) || !self.checked_out.is_empty()
     }
 
     /// The state that it begins with came from an earlier life.

@@ -73,7 +73,7 @@ impl Batch {
 
 /// The words of a command, in the batch that it left in: they may be long, and are not copied.
 #[derive(Clone, Debug)]
-pub struct SentWords {
+pub struct SentArgv {
     is_read: bool,
     /// Which of the batch's reads, or writes.
     place: usize,
@@ -83,10 +83,10 @@ pub struct SentWords {
     long: Option<FrozenRope>,
 }
 
-impl SentWords {
+impl SentArgv {
     /// Of the read, or write, of this number in a batch.
-    pub(crate) fn new(batch: &Batch, is_read: bool, place: usize) -> SentWords {
-        SentWords {
+    pub(crate) fn new(batch: &Batch, is_read: bool, place: usize) -> SentArgv {
+        SentArgv {
             is_read,
             place,
             writes: batch.writes.clone(),
@@ -96,20 +96,20 @@ impl SentWords {
     }
 
     /// Of a command that went in pieces.
-    pub(crate) fn of_long(long: &FrozenRope) -> SentWords {
-        SentWords {
+    pub(crate) fn of_long(long: &FrozenRope) -> SentArgv {
+        SentArgv {
             long: Some(long.clone()),
-            ..SentWords::new(&Batch::default(), false, 0)
+            ..SentArgv::new(&Batch::default(), false, 0)
         }
     }
 
     /// What `look` makes of them; `None` if it is no command that stands there.
     pub fn look<R>(&self, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
         if let Some(long) = &self.long {
-            return Operations::words_of_long(long, look);
+            return Operations::argv_of_long(long, look);
         }
         if !self.is_read {
-            return Operations::words(&self.writes, self.place, look);
+            return Operations::argv(&self.writes, self.place, look);
         }
         let reads = reads(&self.reads).ok()?;
         reads.get(self.place).map(|read| look(read.question.args()))

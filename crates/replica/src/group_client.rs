@@ -376,7 +376,7 @@ impl GroupClient {
 
     /// Takes a command that waits until there is something to pop.
     pub fn wait(&mut self, reply_to: ReplyTo, operation: &Operation) {
-        let (spec, args) = operation.words();
+        let (spec, args) = operation.argv();
         let (id, command) = (wait_id(reply_to), operation.as_state());
         let wait = keyspace::EntryOperation::Wait { id, command };
         self.write(Origin::Wait(reply_to), &wait, first_slot(spec, args));

@@ -22,7 +22,7 @@ mod steps;
 mod turn;
 mod waiting_reads;
 
-pub use batch::{Batch, SentWords};
+pub use batch::{Batch, SentArgv};
 pub use counts::MemberCounts;
 pub use group_client::{
     Asked, CROWDED_OUT, GroupClient, NoCheckOut, PieceSizes, TOO_LONG, UNREACHABLE, time_of,

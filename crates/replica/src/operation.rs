@@ -41,7 +41,7 @@ impl Operation {
     }
 
     /// Which command, and its words.
-    pub fn words(&self) -> (&'static Spec, Args<'_>) {
+    pub fn argv(&self) -> (&'static Spec, Args<'_>) {
         (self.spec, self.args.as_args())
     }
 

@@ -412,7 +412,7 @@ impl Replica {
     pub fn memory(&self) -> usize {
         // An empty collection stands where one is lent, and a copy is lent of all else: counted twice, but small.
         let aside = self.aside.as_ref().map_or(0, Keyspace::memory);
-        self.state.keyspace.memory() + aside + self.alone().map_or(0, Alone::lent_bytes)
+        self.state.keyspace.memory() + aside + self.alone().map_or(0, Alone::checked_out_bytes)
     }
 
     /// Whether no transaction is under way here.

@@ -1,6 +1,6 @@
 //! What a replica is asked, and what it answers.
 
-use crate::batch::SentWords;
+use crate::batch::SentArgv;
 use crate::operation::{Condition, Operation, Replies, Step, as_conditions, as_state};
 use crate::state::LocalCounts;
 use command::{CommandId, Spec};
@@ -330,7 +330,7 @@ pub struct Journey {
     /// From the turn in which it came to the one in which it was answered.
     pub took: Duration,
     /// Its words, if it was slow, and no other command stands for it.
-    pub words: Option<Box<SentWords>>,
+    pub argv: Option<Box<SentArgv>>,
 }
 
 /// What a replica answers.

@@ -310,15 +310,15 @@ impl GroupState {
     }
 
     /// Takes an object out, for a command that runs in one step elsewhere: nothing of it is copied.
-    pub fn lend_object(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<Object> {
+    pub fn check_out_object(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<Object> {
         self.begin(turn);
         self.open();
-        self.keyspace.lend_object(db, key)
+        self.keyspace.check_out_object(db, key)
     }
 
     /// Puts back what was lent and not changed.
-    pub fn take_back_object(&mut self, db: Db, object: Object) {
-        self.keyspace.take_back_object(db, object);
+    pub fn check_in_object(&mut self, db: Db, object: Object) {
+        self.keyspace.check_in_object(db, object);
     }
 
     /// Drops large values piece by piece that were deleted elsewhere.

@@ -43,7 +43,7 @@ pub fn steps_of<'k, 'o>(
     keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
 ) -> usize {
     let each = operations.into_iter().map(|operation| {
-        let (spec, args) = operation.words();
+        let (spec, args) = operation.argv();
         let command = operation.parse();
         steps(operation.db, spec, args, command.as_ref().ok(), keyspace_of)
     });

@@ -58,12 +58,12 @@ struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// Reads `words`: of an option that stands twice, the last one counts.
-    fn read(&mut self, words: Args<'a>, form: Form) -> Result<(), ReplyError> {
+    fn read(&mut self, argv: Args<'a>, form: Form) -> Result<(), ReplyError> {
         let is_search = matches!(form, Form::Search | Form::SearchStoring);
         let mut at = 0;
-        while at < words.len() {
-            let word = words.arg(at);
-            let left = words.len() - at - 1;
+        while at < argv.len() {
+            let word = argv.arg(at);
+            let left = argv.len() - at - 1;
             let is = |name: &str, needs: usize| left >= needs && word.eq_ignore_ascii_case(name.as_bytes());
             at += 1;
             if is("withdist", 0) {
@@ -79,30 +79,30 @@ impl<'a> Options<'a> {
             } else if is("desc", 0) {
                 self.order = Some(GeoOrder::Descending);
             } else if is("count", 1) {
-                let count = number::integer(words.arg(at))?;
+                let count = number::integer(argv.arg(at))?;
                 let count = u64::try_from(count).ok().filter(|count| *count > 0);
                 self.count = Some(count.ok_or(ReplyError::GeoCount)?);
                 at += 1;
             } else if form == Form::RadiusStoring && (is("store", 1) || is("storedist", 1)) {
-                self.destination = Some(words.arg(at));
+                self.destination = Some(argv.arg(at));
                 self.distances = is("storedist", 1);
                 at += 1;
             } else if form == Form::SearchStoring && is("storedist", 0) {
                 self.distances = true;
             } else if is_search && is("frommember", 1) && !matches!(self.center, Some(GeoCenter::Position(_)))
             {
-                self.center = Some(GeoCenter::Member(words.arg(at)));
+                self.center = Some(GeoCenter::Member(argv.arg(at)));
                 at += 1;
             } else if is_search && is("fromlonlat", 2) && !matches!(self.center, Some(GeoCenter::Member(_))) {
-                self.center = Some(GeoCenter::Position(position(words.arg(at), words.arg(at + 1))?));
+                self.center = Some(GeoCenter::Position(position(argv.arg(at), argv.arg(at + 1))?));
                 at += 2;
             } else if is_search && is("byradius", 2) && !matches!(self.shape, Some((GeoShape::Box { .. }, _)))
             {
-                self.shape = Some(circle(words.arg(at), words.arg(at + 1))?);
+                self.shape = Some(circle(argv.arg(at), argv.arg(at + 1))?);
                 at += 2;
             } else if is_search && is("bybox", 3) && !matches!(self.shape, Some((GeoShape::Circle { .. }, _)))
             {
-                self.shape = Some(rectangle(words.arg(at), words.arg(at + 1), words.arg(at + 2))?);
+                self.shape = Some(rectangle(argv.arg(at), argv.arg(at + 1), argv.arg(at + 2))?);
                 at += 3;
             } else {
                 return Err(ReplyError::Syntax);

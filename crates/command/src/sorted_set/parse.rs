@@ -234,15 +234,15 @@ pub(super) fn parse_zrangestore(args: Args<'_>) -> Result<Command<'_>, ReplyErro
 
 /// The words from the bounds on. What the command's name says cannot be said by an option.
 fn parse_query<'a>(
-    words: Args<'a>,
+    argv: Args<'a>,
     mut by: Option<RangeBy>,
     mut reverse: Option<bool>,
     mut with_scores: Option<&mut bool>,
 ) -> Result<RangeQuery<'a>, ReplyError> {
     let mut limit = (0, -1);
     let mut at = 2;
-    while let Some(word) = words.get(at) {
-        match (Word::new(word), words.get(at + 1), words.get(at + 2)) {
+    while let Some(word) = argv.get(at) {
+        match (Word::new(word), argv.get(at + 1), argv.get(at + 2)) {
             (WITHSCORES, _, _) if with_scores.is_some() => {
                 with_scores.iter_mut().for_each(|is_set| **is_set = true);
             }
@@ -264,7 +264,7 @@ fn parse_query<'a>(
     if by == RangeBy::Lex && with_scores.is_some_and(|is_set| *is_set) {
         return Err(ReplyError::ScoresByLex);
     }
-    let (first, second) = (words.arg(0), words.arg(1));
+    let (first, second) = (argv.arg(0), argv.arg(1));
     // Backwards the upper bound comes first.
     let (min, max) = if reverse { (second, first) } else { (first, second) };
     let section = match by {
@@ -331,8 +331,8 @@ pub(super) fn parse_zdiffstore(args: Args<'_>) -> Result<Command<'_>, ReplyError
 }
 
 /// The keys that the first word counts, and the words after them.
-fn counted_keys<'a>(words: Args<'a>, name: &str) -> Result<(Args<'a>, Args<'a>), ReplyError> {
-    let number = number::integer(words.arg(0))?;
+fn counted_keys<'a>(argv: Args<'a>, name: &str) -> Result<(Args<'a>, Args<'a>), ReplyError> {
+    let number = number::integer(argv.arg(0))?;
     if number < 1 {
         return Err(ReplyError::quoting(
             "ERR at least 1 input key is needed for '",
@@ -341,7 +341,7 @@ fn counted_keys<'a>(words: Args<'a>, name: &str) -> Result<(Args<'a>, Args<'a>),
         ));
     }
     match usize::try_from(number) {
-        Ok(number) if number < words.len() => Ok((words.slice(1..number + 1), words.from(number + 1))),
+        Ok(number) if number < argv.len() => Ok((argv.slice(1..number + 1), argv.from(number + 1))),
         _ => Err(ReplyError::Syntax),
     }
 }
@@ -367,12 +367,12 @@ fn parse_combine_store<'a>(
 }
 
 fn parse_combination<'a>(
-    words: Args<'a>,
+    argv: Args<'a>,
     operation: SetOperation,
     name: &str,
     mut with_scores: Option<&mut bool>,
 ) -> Result<Combination<'a>, ReplyError> {
-    let (keys, options) = counted_keys(words, name)?;
+    let (keys, options) = counted_keys(argv, name)?;
     let mut combination = Combination {
         operation,
         keys,

@@ -63,11 +63,11 @@ struct Filter<'a> {
 
 impl<'a> Filter<'a> {
     /// Reads the options; `words` is what follows `CLIENT KILL`.
-    fn parse(words: Args<'a>) -> Result<Filter<'a>, ReplyError> {
+    fn parse(argv: Args<'a>) -> Result<Filter<'a>, ReplyError> {
         let mut filter = Filter::default();
         let mut at = 0;
-        while let Some(option) = words.get(at) {
-            let value = words.get(at + 1).ok_or(ReplyError::Syntax)?;
+        while let Some(option) = argv.get(at) {
+            let value = argv.get(at + 1).ok_or(ReplyError::Syntax)?;
             let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
             if is(b"id") {
                 let id = number::parse_i64(value).and_then(|id| u64::try_from(id).ok());

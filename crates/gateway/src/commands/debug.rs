@@ -32,7 +32,7 @@ const HELP: &[&str] = &[
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Turn the search for expired keys off or on.",
     "SET-STEPS-MAX <steps>",
-    "    Carry out commands aside that take more steps than this: for tests.",
+    "    Offload commands that take more steps than this: for tests.",
     "SLEEP <seconds>",
     "    Stop the worker of this connection for a while.",
 ];

@@ -218,7 +218,7 @@ fn what_finds_no_room_to_wait_is_refused_as_a_whole_and_alone() {
     world.turns(10);
     assert_eq!(world.transactions_held(0), 1);
     // As many as a group lets wait, of what writes and of what reads. One client has few under way while none is answered.
-    let each = gateway::Pipeline::PLACES_MIN as u64;
+    let each = gateway::Pipeline::REPLY_SLOTS_MIN as u64;
     for (first, words) in [(1_000, format!("APPEND {a} x")), (10_000, format!("GET {a}"))] {
         for number in 0..65_536 {
             world.send(0, first + number / each, &words);

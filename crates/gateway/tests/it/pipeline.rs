@@ -127,11 +127,11 @@ fn few_replies_of_unknown_size_are_asked_for_at_first_and_more_as_small_ones_com
         pipeline.sent(pipeline.ready_bytes());
     }
     let asked = ask_for_all(&mut pipeline);
-    assert_eq!(asked.len(), Pipeline::PLACES_MAX);
+    assert_eq!(asked.len(), Pipeline::REPLY_SLOTS_MAX);
     // While large ones come, no more than a few are under way.
     let mut pipeline = Pipeline::default();
     let asked = ask_for_all(&mut pipeline);
-    assert_eq!(asked.len(), Pipeline::PLACES_MIN);
+    assert_eq!(asked.len(), Pipeline::REPLY_SLOTS_MIN);
     for sequence in asked {
         pipeline.complete_with(sequence, vec![b'x'; Pipeline::UNSENT_BYTES_MAX / 4]);
         assert!(pipeline.is_full() || pipeline.is_settled());

@@ -90,9 +90,9 @@ pub struct Pairs<'a>(Cow<'a, [u8]>);
 
 impl<'a> Pairs<'a> {
     /// Of words that are keys and values in turn.
-    pub fn of(words: Args<'_>) -> Pairs<'static> {
-        let mut bytes = Vec::with_capacity(words.byte_len() + words.len() * size_of::<u32>());
-        words.iter().for_each(|word| bytes.bytes(word));
+    pub fn of(argv: Args<'_>) -> Pairs<'static> {
+        let mut bytes = Vec::with_capacity(argv.byte_len() + argv.len() * size_of::<u32>());
+        argv.iter().for_each(|word| bytes.bytes(word));
         Pairs(bytes.into())
     }
 

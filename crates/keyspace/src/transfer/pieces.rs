@@ -1,13 +1,13 @@
 //! Large values in pieces, as they are cut and as they are put together.
 //!
-//! A piece is a part of what `form.rs` would write of the whole value: bytes of a flat one, whole elements of others. While
+//! A piece is a part of what `object_codec.rs` would write of the whole value: bytes of a flat one, whole elements of others. While
 //! a value is being sent it does not change (if it does, it is begun again), so a place in it stays what it is.
 
 use crate::directory::Directory;
-use crate::form::{self, Head, LAST_FLAT};
 use crate::large::Large;
 use crate::list::List;
 use crate::object::{Object, Value};
+use crate::object_codec::{self, Head, LAST_FLAT};
 use crate::sorted_set::SortedSet;
 use crate::value::Digits;
 use bytes::Bytes;
@@ -118,14 +118,14 @@ pub(crate) const FLAT_ROOM_MAX: u64 = 1 << 30;
 /// Writes what a receiver must know before the first piece: everything of the object but its value, the seed of the
 /// value's order, and how long it is if it is flat.
 pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
-    form::write_head(to, object);
+    object_codec::write_head(to, object);
     to.u64(object.version().0);
     let seed = match object.value() {
         Value::Large(Large::Set(directory) | Large::Hash(directory)) => directory.seed(),
         Value::Large(Large::SortedSet(sorted_set)) => sorted_set.seed(),
         _ => HashSeed([0; 2]),
     };
-    form::seed(to, seed);
+    object_codec::seed(to, seed);
     let length = flat(object.value(), &mut Digits::default()).map_or(0, <[u8]>::len);
     to.u64(length as u64);
 }
@@ -139,7 +139,7 @@ pub(crate) struct Partial {
 }
 
 enum Content {
-    /// What [`form::write_head`] wrote, and the bytes of the value so far.
+    /// What [`object_codec::write_head`] wrote, and the bytes of the value so far.
     Flat {
         head: Box<[u8]>,
         value: Vec<u8>,
@@ -162,7 +162,7 @@ impl Partial {
         let head = Head::read(rest)?;
         let head_bytes = &before[..before.len() - rest.rest().len()];
         let version = Version(rest.u64()?);
-        let seed = form::read_seed(rest)?;
+        let seed = object_codec::read_seed(rest)?;
         let length = rest.u64()?;
         let content = match head.form {
             0..=LAST_FLAT => Content::Flat {
@@ -190,7 +190,7 @@ impl Partial {
                 value.extend_from_slice(piece);
                 Some(())
             }
-            Content::Large(large) => form::read_elements(&mut Reader::new(piece), large),
+            Content::Large(large) => object_codec::read_elements(&mut Reader::new(piece), large),
         }
     }
 
@@ -200,7 +200,7 @@ impl Partial {
             Content::Flat { head, value } => {
                 let (head, value) = (Head::read(&mut Reader::new(&head)).ok()?, Bytes::from(value));
                 // A long string stays where it was put together.
-                form::check(head.form, &value).then(|| head.object(&value, Some(&value)))?
+                object_codec::check(head.form, &value).then(|| head.object(&value, Some(&value)))?
             }
             // There are no empty collections.
             Content::Large(large) if large.len() == 0 => return None,

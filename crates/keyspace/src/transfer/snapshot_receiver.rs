@@ -14,9 +14,9 @@ use super::pieces::Partial;
 use super::{AT, BEGIN, EMPTY, END, FORMAT, GONE, OBJECT, PART, PART_BEGINS, PIECE, REST, STAGED};
 use crate::directories::Location;
 use crate::fields::read_db;
-use crate::form;
 use crate::keyspace::Keyspace;
 use crate::object::Object;
+use crate::object_codec;
 use crate::staging;
 use codec::{DecodeError, Reader};
 use ids::{Db, KeyHash, SemanticsVersion, Version};
@@ -141,8 +141,8 @@ impl SnapshotReceiver {
             return Err(TransferError::OutOfOrder);
         }
         self.number += 1;
-        let seed = form::read_seed(rest)?;
-        let partitions = form::read_partitions(rest)?;
+        let seed = object_codec::read_seed(rest)?;
+        let partitions = object_codec::read_partitions(rest)?;
         let known = self.known;
         let keyspace = self
             .keyspace
@@ -229,7 +229,7 @@ fn at(keyspace: &mut Keyspace, db: Db, rest: &mut Reader<'_>) -> Result<(), Deco
 
 fn object(rest: &mut Reader<'_>) -> Result<Object, DecodeError> {
     let version = Version(rest.u64()?);
-    let mut object = form::read_object(rest)?;
+    let mut object = object_codec::read_object(rest)?;
     object.set_version(version);
     Ok(object)
 }

@@ -308,7 +308,7 @@ fn words_outside_of_the_frame_are_refused() {
     assert!(!operations.push_framed(db(0), Protocol::Resp2, args, &elsewhere));
     assert!(operations.is_empty());
     let framed = framed(&frame, &spans);
-    let words = Operations::words_of_long(&framed, |words| words.to_buf());
+    let words = Operations::argv_of_long(&framed, |words| words.to_buf());
     assert_eq!(words, Some(args.to_buf()));
     let mut whole = framed.to_bytes().to_vec();
     for length in 1..whole.len() {

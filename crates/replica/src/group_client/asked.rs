@@ -82,7 +82,7 @@ pub struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// A command that waited.
     pub fn of(operation: &'a Operation) -> Asked<'a> {
-        let (spec, args) = operation.words();
+        let (spec, args) = operation.argv();
         Asked {
             spec,
             db: operation.db,

@@ -141,7 +141,7 @@ impl Item {
         Some(Journey {
             spec,
             took: now.since(began),
-            words: None,
+            argv: None,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::deferred::{Deferred, DeferredId, News};
 use super::item::{Item, Origin, Outstanding};
-use crate::batch::{Answer, Answers, Batch, SentWords};
+use crate::batch::{Answer, Answers, Batch, SentArgv};
 use crate::request::{Journey, Output, ReplyTo};
 use bytes::Bytes;
 use ids::{GroupId, Monotonic};
@@ -110,18 +110,18 @@ impl Sent {
         let is_slow = slow.is_some_and(|slow| journey.took >= slow);
         if is_slow && (!self.is_told || slow < Some(EACH_BELOW)) {
             self.is_told = true;
-            journey.words = Some(Box::new(self.words(index)));
+            journey.argv = Some(Box::new(self.argv(index)));
         }
         Some(journey)
     }
 
-    pub(super) fn words(&self, index: usize) -> SentWords {
+    pub(super) fn argv(&self, index: usize) -> SentArgv {
         if let Some(long) = self.long.as_ref().filter(|_| index == 0) {
-            return SentWords::of_long(long);
+            return SentArgv::of_long(long);
         }
         let is_read = self.items[index].is_read;
         let before = self.items[..index].iter().filter(|item| item.is_read == is_read);
-        SentWords::new(&self.batch, is_read, before.count())
+        SentArgv::new(&self.batch, is_read, before.count())
     }
 
     /// An item that is not answered with the batch.

@@ -186,7 +186,7 @@ impl Cluster {
         let group = self.first_group(&operation);
         let turn = self.turn(group);
         let replica = &mut self.replicas[group.index()];
-        if !replica.is_free(|| locks_of([operation.words()], |_| true)) {
+        if !replica.is_free(|| locks_of([operation.argv()], |_| true)) {
             return None;
         }
         Some(crate::execute(replica, &turn, &operation))
@@ -346,7 +346,7 @@ impl Cluster {
                     after_lock: false,
                 },
                 Way::Lend => {
-                    let locks = locks_of(transaction.operations.iter().map(Operation::words), ours);
+                    let locks = locks_of(transaction.operations.iter().map(Operation::argv), ours);
                     let locks = replica::with_conditions(locks, &conditions);
                     Assignment::CheckOut {
                         locks: match self.fault {
@@ -662,7 +662,7 @@ impl Cluster {
             part.or_default().extend_from_slice(replies.bytes());
         }
         let mut all: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
-        scratch.take_back(|one| {
+        scratch.check_in(|one| {
             if fault != Fault::KeepsWhatIsLent || matches!(one, Returned::Changed(_)) {
                 all.entry(group_of(one.key())).or_default().push(one);
             }

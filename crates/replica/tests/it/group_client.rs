@@ -177,7 +177,7 @@ fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
         Output::Replied { journey, .. } => {
             let journey = journey.expect("it was measured");
             assert_eq!(journey.took, Duration::from_millis(20));
-            journey.words.and_then(|words| words.look(|args| args.to_buf()))
+            journey.argv.and_then(|words| words.look(|args| args.to_buf()))
         }
         other => panic!("{other:?} is no reply"),
     });
