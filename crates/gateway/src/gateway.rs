@@ -405,7 +405,7 @@ impl Gateway {
 
     /// The client of this connection sends no more. Whether it waits for a key, and must not be given an element: then
     /// the connection is to be closed. If it waits only for its command to be tried, a
-    /// [`Delivery::HungUp`](crate::Delivery::HungUp) says later when there was nothing.
+    /// [`Delivery::HungUp`] says later when there was nothing.
     pub fn hangs_up(&mut self, connection: u64) -> bool {
         self.blocking.hangs_up(connection)
     }

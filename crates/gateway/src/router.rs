@@ -502,7 +502,7 @@ impl Gateway {
     }
 
     /// Offloads a single command, which is all within one group of this worker, perhaps for another worker's connection.
-    /// `touches` as for [`Scratch::touch`].
+    /// `touches` as for [`Scratch::touch`](replica::Scratch::touch).
     pub(crate) fn run_offloaded(&mut self, reply_to: ReplyTo, operation: Operation, touches: bool) {
         self.cx.timing.is_ours = false;
         let program = Program::single(operation);
