@@ -17,7 +17,7 @@ const FIELDS_MAX: usize = 14;
 const FILES_MAX: usize = 2;
 
 /// Crates that are no part of a node: they test one, load one, or judge what one answered.
-const BESIDE: &[&str] = &["bench", "blackbox", "history", "sim", "transcript"];
+const BESIDE: &[&str] = &["bench", "blackbox", "history", "models", "sim", "transcript"];
 
 const FACTS: &str = "facts or figures side by side, which nothing holds together";
 const PARTS: &str = "one machine of several roles, which are to be parted";
