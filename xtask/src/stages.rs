@@ -8,7 +8,6 @@ use crate::run::{Place, Program, Stage, Step};
 use crate::tidy;
 use crate::tree::Tree;
 
-/// The reference of options, made by the binary from its own table.
 /// Pages that the server prints: each with what is asked for, and what it is made from.
 const PAGES: &[(&str, &str, &str)] = &[
     ("docs/operating/options.md", "options", "the table of options"),

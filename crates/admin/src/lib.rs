@@ -2,7 +2,7 @@
 //! has lost its majority.
 //!
 //! The port has a thread and a small async runtime of its own, so that nothing an HTTP client does can hold up a
-//! worker. It reads the node through [`AdminSource`] and changes nothing but by [`Recovery`], which is
+//! worker. It reads the node through [`AdminSource`] and changes nothing but by [`RecoverRequest`], which is
 //! taken from this machine alone. Who may read it says [`Access`]. Requests are few and answers small;
 //! what an unfriendly client can take is bounded by the constants in `port.rs`.
 

@@ -8,7 +8,7 @@
 //! To add a command: write its spec and its parser in its family's file, name it in the table and describe it in
 //! `commands.txt`, and add a variant to [`Command`], or to its family's enum, if its effect is new.
 //!
-//! What is absent: effects (those of [`Command`] belong to the data, those of [`Route::Connection`] to the
+//! What is absent: effects (those of [`Command`] belong to the data, those of [`CommandRoute::Connection`] to the
 //! gateway), configuration, and any state. The words of an error follow Redis 7.0; the words of the documentation
 //! are our own.
 

@@ -132,7 +132,7 @@ impl RaftMessage {
         }
     }
 
-    /// Reads what [`Message::encode`] wrote. Long payloads are shared, if the reader shares.
+    /// Reads what [`RaftMessage::encode`] wrote. Long payloads are shared, if the reader shares.
     ///
     /// # Errors
     /// The bytes are none.

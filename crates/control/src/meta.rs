@@ -110,7 +110,7 @@ impl Meta {
     }
 
     /// A node that knows who it is, and whom it knew. `restored` is what its log of the meta group holds, if there is one;
-    /// `kept` are the replicas of keys whose memory it still has, and `left_by` says whose that is: see [`Command::Boot`].
+    /// `kept` are the replicas of keys whose memory it still has, and `left_by` says whose that is: see [`MetaCommand::Boot`].
     ///
     /// # Panics
     /// If it does not know who it is.

@@ -1,8 +1,8 @@
 //! Transactions over several groups: the coordinator, of groups with logs and of such as are alone on this node.
 //!
 //! ```text
-//!   SnapshotRead    See of all, which only read --> Seen: old enough together? --> answer;  else again;  else Vote
-//!   OptimisticRead  Fetch of values that cross groups --> Fetched by all --> evaluated on a scratch --> vote on the effects, if
+//!   SnapshotRead    asked of all, which only read --> answered by all: old enough together? --> answer;  else again;  else Vote
+//!   OptimisticRead  values that cross groups, of all --> answered by all --> evaluated on a scratch --> vote on the effects, if
 //!                                            nothing of what was read has changed;  else again;  else LockFirst
 //!   LockFirst       the same, with locks first: Locked by all --> evaluated --> vote on the effects
 //!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again

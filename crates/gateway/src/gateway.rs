@@ -882,7 +882,7 @@ pub enum Incoming<'a> {
     Answer {
         /// Which connection.
         connection: u64,
-        /// Its place in the pipeline.
+        /// Its reply slot in the pipeline.
         sequence: u64,
         /// The reply.
         reply: &'a [u8],

@@ -38,7 +38,7 @@ pub enum Message {
     Answer {
         /// The connection.
         connection: u64,
-        /// Its place in the pipeline.
+        /// Its reply slot in the pipeline.
         sequence: u64,
         /// Where the reply lies: [`MailboxBatch::reply`].
         reply: Range<usize>,
@@ -120,7 +120,7 @@ pub enum Message {
 pub enum WaitMessage {
     /// It waits for keys of the receiver, or goes on waiting.
     Await {
-        /// Its place.
+        /// Its reply slot.
         reply_to: ReplyTo,
         /// The command.
         operation: Box<Operation>,
@@ -129,14 +129,14 @@ pub enum WaitMessage {
     },
     /// It does not wait any more.
     Forget {
-        /// Its place.
+        /// Its reply slot.
         reply_to: ReplyTo,
         /// What it is to be answered if it was not yet.
         answer: Option<Vec<u8>>,
     },
     /// Its answer.
     Served {
-        /// Its place.
+        /// Its reply slot.
         reply_to: ReplyTo,
         /// The reply.
         bytes: Vec<u8>,
@@ -145,7 +145,7 @@ pub enum WaitMessage {
     },
     /// A key that it waits for was filled: its worker is to try.
     Woken {
-        /// Its place.
+        /// Its reply slot.
         reply_to: ReplyTo,
     },
 }

@@ -76,7 +76,7 @@ pub struct Header {
 
 const PREPARE_TAG: u8 = 8;
 
-/// With which [`Operation::Lock`] begins.
+/// With which [`EntryOperation::Lock`] begins.
 pub(crate) const LOCK_TAG: u8 = 9;
 
 const FRAMED_TAG: u8 = 19;

@@ -192,7 +192,7 @@ impl Keyspace {
     }
 
     /// The group begins anew in this generation, with what is held here: some of what was applied before may be lost, and
-    /// somebody have seen its versions ([`WATCH`](Condition::Unchanged) does). No version is given out a second time. Called
+    /// somebody have seen its versions ([`WATCH`](ConditionView::Unchanged) does). No version is given out a second time. Called
     /// once, by the replica whose state is the group's from here on; the others get it from there.
     pub fn begin_anew(&mut self, generation: u64) {
         let applied = self.applied.0 + VERSIONS_OF_A_GENERATION;
@@ -475,7 +475,7 @@ impl Keyspace {
         true
     }
 
-    /// The first reply is a [`Standing`].
+    /// The first reply is a [`RequestStanding`].
     fn apply_once(
         &mut self,
         request: &ClientRequest,
@@ -831,7 +831,7 @@ impl Keyspace {
         (!object.is_expired(self.time)).then(|| object.kind())
     }
 
-    /// Takes an object out for a moment, to evaluate a command on it elsewhere; [`Keyspace::take_back_object`] or
+    /// Takes an object out for a moment, to evaluate a command on it elsewhere; [`Keyspace::check_in_object`] or
     /// [`Keyspace::install`] ends it. `None` if absent or expired by group time.
     pub fn check_out_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
         let location = self.locate(key);
@@ -842,7 +842,7 @@ impl Keyspace {
         database.remove(location, key, self.applied)
     }
 
-    /// Takes back what was lent by [`Keyspace::lend_object`] and not changed.
+    /// Takes back what [`Keyspace::check_out_object`] gave away and was not changed.
     pub fn check_in_object(&mut self, db: Db, object: Object) {
         let location = self.locate(object.key());
         self.databases[db.index()].restore(location, object);
@@ -869,7 +869,7 @@ impl Keyspace {
         })?
     }
 
-    /// Takes back what was lent by [`Keyspace::lend_value`] and not changed.
+    /// Takes back what [`Keyspace::check_out_value`] lent and was not changed.
     pub fn check_in_value(&mut self, db: Db, mut object: Object) {
         let large = object.take_large();
         let location = self.locate(object.key());

@@ -10,7 +10,7 @@
 //!
 //! The four in brackets are the *vote record* of a transaction. All of it is state: every replica has the same queue, and
 //! hands a key over with the same entry. What waited is answered later than its batch: the answer stays here until its
-//! gateway says that it came ([`Operation::Received`]).
+//! gateway says that it came ([`EntryOperation::Received`]).
 //! What is carried out only when a transaction is committed is answered to whoever commits it, and again to its coordinator:
 //! that answer stays until the transaction is forgotten.
 //!

@@ -69,7 +69,7 @@ pub fn is_nil(reply: &[u8]) -> bool {
 }
 
 impl Waiter {
-    /// `None` if the bytes are no [`Operation::Wait`] of a command that may wait.
+    /// `None` if the bytes are no [`EntryOperation::Wait`] of a command that may wait.
     fn new(origin: Origin, bytes: Box<[u8]>) -> Option<Waiter> {
         let found = Operations::read_one(&bytes, |operation| {
             let EntryOperation::Wait { id, command } = operation else {

@@ -87,7 +87,7 @@ pub struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// For a link on which bodies have at most `body_bytes_max` bytes until [`Decoder::widen`].
+    /// For a link on which bodies have at most `body_bytes_max` bytes until [`FrameDecoder::widen`].
     pub fn new(body_bytes_max: usize) -> FrameDecoder {
         FrameDecoder {
             offset: 0,

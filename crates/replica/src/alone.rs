@@ -1,7 +1,8 @@
 //! The role of a replica whose group is alone on its node: whatever is asked is applied at once, in the turn's open entry.
 //!
 //! ```text
-//!  handle(Execute, Block, Once, Watch, See, Fetch) - keys free --> Answered, Versions, Seen, Fetched
+//!  handle(Execute, Block, Once, Watch,
+//!         SnapshotRead, OptimisticRead) ------------ keys free --> Answered, Versions, SnapshotRead, OptimisticRead
 //!      |                                             else: waits in the queue of the state, by age
 //!  handle(Prepare, Lock) --------------------------- keys free --> Voted, Locked
 //!      |                                             else: waits; Wound to the coordinators of younger prepared ones in the way

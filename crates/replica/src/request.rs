@@ -13,7 +13,7 @@ use resp::FrozenRope;
 use std::time::Duration;
 use txn::{Locks, Participants, TxnId, Vote, VoteRecord};
 
-/// Where an answer goes: a place in the pipeline of a connection of a worker.
+/// Where an answer goes: a reply slot in the pipeline of a connection of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplyTo {
     /// The worker that owns the connection.
@@ -65,7 +65,7 @@ pub enum Request {
         operations: Vec<Operation>,
     },
     /// The same, of a request that its client has named: at most once, however often it comes. The first reply is a
-    /// [`keyspace::Standing`].
+    /// [`keyspace::RequestStanding`].
     Once {
         /// Where the replies go.
         reply_to: ReplyTo,

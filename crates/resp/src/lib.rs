@@ -1,6 +1,6 @@
 //! The client protocol as values: RESP2 and RESP3, incremental and borrowed.
 //!
-//! A [`Decoder`] turns the bytes a client sent into [`Args`], borrowed from those bytes; a [`Writer`] turns a
+//! A [`Decoder`] turns the bytes a client sent into [`Args`], borrowed from those bytes; a [`ReplyWriter`] turns a
 //! command's answer into the bytes a client expects. Both do exactly what Redis 7.0 does, limits and
 //! messages included, since clients depend on them.
 //!

@@ -20,7 +20,7 @@ pub struct ReplyWriter<'a> {
     is_too_long: bool,
 }
 
-/// See [`Writer::bound`].
+/// See [`ReplyWriter::bound`].
 #[derive(Debug)]
 pub struct Bound {
     start: usize,
@@ -40,7 +40,7 @@ impl<'a> ReplyWriter<'a> {
         }
     }
 
-    /// A writer that appends to `rope`, and shares with it what [`Writer::bulk_shared`] is given.
+    /// A writer that appends to `rope`, and shares with it what [`ReplyWriter::bulk_shared`] is given.
     #[inline]
     pub fn sharing(rope: &'a mut Rope, protocol: Protocol) -> ReplyWriter<'a> {
         let (out, runs) = rope.parts_mut();
@@ -76,7 +76,7 @@ impl<'a> ReplyWriter<'a> {
     }
 
     /// Bounds the output: strings, and their absence, that would make it longer than so many bytes are left out until
-    /// [`Writer::end_bound`], and all that follow.
+    /// [`ReplyWriter::end_bound`], and all that follow.
     #[inline]
     pub fn bound(&mut self, bytes_max: usize) -> Bound {
         Bound {
@@ -234,7 +234,7 @@ impl<'a> ReplyWriter<'a> {
         }
     }
 
-    /// [`Writer::double`] as a string in either protocol, as `ZSCAN` gives scores.
+    /// [`ReplyWriter::double`] as a string in either protocol, as `ZSCAN` gives scores.
     pub fn bulk_double(&mut self, x: f64) {
         let mut text = [0; DOUBLE_BYTES_MAX];
         let text = format_double(x, &mut text);

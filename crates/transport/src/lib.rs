@@ -1,7 +1,7 @@
 //! Links between nodes.
 //!
 //! Each worker has a [`Transport`] of its own inside its event loop: the sockets to the workers of other nodes that it
-//! talks to. It dials and accepts, lets an [`Introduction`] find out who is there, moves messages both ways within
+//! talks to. It dials and accepts, lets a [`Handshake`] find out who is there, moves messages both ways within
 //! bounds, and says at once when a link breaks. It blocks nowhere, has no thread and reads no clock.
 //!
 //! ```text

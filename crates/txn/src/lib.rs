@@ -7,7 +7,7 @@
 //! ```text
 //!   gateway (coordinator)                     each participating group
 //!   ---------------------                     -----------------------------------------------
-//!   Lock     ------------------------------>  locks, then the values    (class C only)
+//!   Lock     ------------------------------>  locks, then the values    (if values are locked before they are read)
 //!   Prepare  ------------------------------>  locks, conditions, effects computed --> vote
 //!   all Prepared: answer the client
 //!   Resolve  ------------------------------>  effects installed, locks released

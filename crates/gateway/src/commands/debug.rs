@@ -137,7 +137,7 @@ fn protocol(kind: &[u8], w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     match kind.to_ascii_lowercase().as_slice() {
         b"string" => w.bulk(b"Hello World"),
         b"integer" => w.integer(12_345),
-        // As Redis shows it: the shortest digits, while those of `Writer::double` would be 3.141 with 17.
+        // As Redis shows it: the shortest digits, while those of `ReplyWriter::double` would be 3.141 with 17.
         b"double" if is_resp3 => w.raw(b",3.141\r\n"),
         b"double" => w.bulk(b"3.141"),
         b"bignum" => w.big_number("1234567999999999999999999999999999999"),

@@ -35,7 +35,7 @@ pub(crate) struct NodeLimit {
 }
 
 impl NodeLimit {
-    /// The limit that [`crate::Limits::list_node_size`] means. Nodes that are limited by their elements are kept to
+    /// The limit that [`crate::EncodingLimits::list_node_size`] means. Nodes that are limited by their elements are kept to
     /// 8 KiB as well, or every change would move too much.
     pub(crate) fn of(node_size: i32) -> NodeLimit {
         if node_size < 0 {
@@ -309,7 +309,7 @@ impl List {
             .for_each(|element| visit(element.text(&mut Digits::default())));
     }
 
-    /// Adds an element at the end. `node_size` is [`crate::Limits::list_node_size`].
+    /// Adds an element at the end. `node_size` is [`crate::EncodingLimits::list_node_size`].
     pub(crate) fn push_back(&mut self, element: &[u8], node_size: i32) {
         self.push(ListEnd::Right, Element::of(element), node_size);
     }
