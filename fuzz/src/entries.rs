@@ -3,8 +3,8 @@
 use crate::node::{Node, grows_much, header};
 use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, UnixMillis, Version};
 use keyspace::{
-    BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, KeptResult, KeyVersion,
-    Lock, Object, Operation, Pairs, Prepare, QueryTxn, Resolve, Resume, Step, Work,
+    BlockCommand, ClientRequest, ConditionView, Effect, Entry, EntryBuf, EntryOperation, Fence, Forget,
+    InPlaceStep, KeptResult, KeyVersion, Lock, Object, Pairs, Prepare, QueryTxn, Resolve, Resume, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use txn::{Participant, Participants, TxnId};
@@ -17,17 +17,17 @@ pub fn entries(data: &[u8]) {
         again.begin_batch(batch.gateway, batch.number, batch.acknowledged);
         for operation in batch.operations() {
             let is_slow = match &operation {
-                Operation::Command { args, .. } => grows_much(*args),
-                Operation::Block { commands, .. } | Operation::Once { commands, .. } => {
+                EntryOperation::Command { args, .. } => grows_much(*args),
+                EntryOperation::Block { commands, .. } | EntryOperation::Once { commands, .. } => {
                     commands.iter().any(|command| grows_much(command.args))
                 }
-                Operation::Prepare(prepare) => match &prepare.work {
+                EntryOperation::Prepare(prepare) => match &prepare.work {
                     Work::Evaluate { commands, .. } => {
                         commands.iter().any(|command| grows_much(command.args))
                     }
                     Work::InPlace { steps, .. } => steps.iter().any(|step| match step {
-                        Step::Run(command) => grows_much(command.args),
-                        Step::Install(_) => false,
+                        InPlaceStep::Run(command) => grows_much(command.args),
+                        InPlaceStep::Install(_) => false,
                     }),
                     Work::Install { .. } | Work::Put { .. } => false,
                 },
@@ -74,13 +74,13 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         entry.begin_batch(gateway, 1, 0);
         for line in lines {
             let words = ArgsBuf::from_slices(line.split(' '));
-            entry.push(&Operation::Command {
+            entry.push(&EntryOperation::Command {
                 db,
                 protocol: Protocol::Resp3,
                 args: words.as_args(),
             });
         }
-        entry.push(&Operation::Expire { db, key: b"k" });
+        entry.push(&EntryOperation::Expire { db, key: b"k" });
         entry.begin_batch(gateway, 2, 1);
         let object = Object::string(b"put", b"12", Some(UnixMillis(9_000)), Version(0));
         let effects = vec![
@@ -90,21 +90,21 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
                 key: Box::from(&b"a"[..]),
             },
         ];
-        entry.push(&Operation::Install { effects });
-        entry.push(&Operation::Evict { db, key: b"c" });
+        entry.push(&EntryOperation::Install { effects });
+        entry.push(&EntryOperation::Evict { db, key: b"c" });
         let words: Vec<ArgsBuf> = lines
             .iter()
             .map(|line| ArgsBuf::from_slices(line.split(' ')))
             .collect();
-        entry.push(&Operation::Block {
+        entry.push(&EntryOperation::Block {
             conditions: vec![
-                Condition::Absent { db, key: b"c" },
-                Condition::Unchanged {
+                ConditionView::Absent { db, key: b"c" },
+                ConditionView::Unchanged {
                     db,
                     key: b"put",
                     version: KeyVersion::Present(Version(7)),
                 },
-                Condition::Unchanged {
+                ConditionView::Unchanged {
                     db,
                     key: b"d",
                     version: KeyVersion::Absent(Version(0)),
@@ -119,7 +119,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
                 })
                 .collect(),
         });
-        entry.push(&Operation::Once {
+        entry.push(&EntryOperation::Once {
             request: request(1),
             commands: words
                 .iter()
@@ -132,7 +132,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         });
         entry.begin_own_batch();
         let fence = Fence::new(Boot(5), [Boot(1), Boot(4)]);
-        entry.push(&Operation::Fence { fence });
+        entry.push(&EntryOperation::Fence { fence });
         entry.begin_batch(gateway, 1, 0);
         seeds.push(entry.finish());
     }
@@ -171,12 +171,12 @@ fn transactions() -> Vec<u8> {
         args: words.as_args(),
     };
     let prepare = |seq, work| {
-        Operation::Prepare(Box::new(Prepare {
+        EntryOperation::Prepare(Box::new(Prepare {
             txn: txn(seq),
             began: UnixMillis(seq as i64),
             participants: participants.clone().into(),
-            conditions: vec![Condition::Absent { db, key: b"c" }],
-            expects: vec![Condition::Unchanged {
+            conditions: vec![ConditionView::Absent { db, key: b"c" }],
+            expects: vec![ConditionView::Unchanged {
                 db,
                 key: b"d",
                 version: KeyVersion::Absent(Version(0)),
@@ -192,7 +192,7 @@ fn transactions() -> Vec<u8> {
     entry.begin_batch(gateway, 1, 0);
     entry.push(&prepare(2, evaluate()));
     entry.push(&prepare(1, evaluate()));
-    entry.push(&Operation::Command {
+    entry.push(&EntryOperation::Command {
         db,
         protocol: Protocol::Resp2,
         args: words.as_args(),
@@ -204,7 +204,7 @@ fn transactions() -> Vec<u8> {
         is_whole: false,
         keys: vec![(db, b"e", true), (db, b"f", false)],
     };
-    entry.push(&Operation::Lock(Box::new(lock)));
+    entry.push(&EntryOperation::Lock(Box::new(lock)));
     let effects = vec![Effect::Delete {
         db,
         key: Box::from(&b"e"[..]),
@@ -220,18 +220,18 @@ fn transactions() -> Vec<u8> {
             }),
         },
     ));
-    entry.push(&Operation::Withdraw { txn: txn(1) });
-    entry.push(&Operation::QueryTxn(QueryTxn {
+    entry.push(&EntryOperation::Withdraw { txn: txn(1) });
+    entry.push(&EntryOperation::QueryTxn(QueryTxn {
         txn: txn(9),
         participants: participants.clone().into(),
     }));
-    entry.push(&Operation::Resolve(Resolve {
+    entry.push(&EntryOperation::Resolve(Resolve {
         decisions: vec![(txn(2), true), (txn(3), false)],
     }));
     entry.push(&prepare(
         4,
         Work::InPlace {
-            steps: vec![Step::Run(command), Step::Install(Vec::new())],
+            steps: vec![InPlaceStep::Run(command), InPlaceStep::Install(Vec::new())],
             after_lock: false,
         },
     ));
@@ -241,18 +241,18 @@ fn transactions() -> Vec<u8> {
     };
     entry.push(&prepare(5, put));
     entry.begin_batch(gateway, 2, 1);
-    entry.push(&Operation::Resolve(Resolve {
+    entry.push(&EntryOperation::Resolve(Resolve {
         decisions: vec![(txn(4), true), (txn(5), true)],
     }));
-    entry.push(&Operation::Received {
+    entry.push(&EntryOperation::Received {
         answers: vec![(1, 1), (1, 2)],
     });
-    entry.push(&Operation::Resume(Resume {
+    entry.push(&EntryOperation::Resume(Resume {
         up_to: 1,
         batches: vec![1],
         answers: vec![(1, 1)],
     }));
-    entry.push(&Operation::Forget(Forget {
+    entry.push(&EntryOperation::Forget(Forget {
         coordinator: gateway,
         low: 3,
         over: vec![(3, 1), (4, 1)],

@@ -2,17 +2,20 @@
 
 use crate::source::Source;
 use control::{
-    Announcement, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupReport, Member,
-    Observations, Outcome, Pace, RecoverySource, Replica, Report, Role, RoutingMap, State, Target, steps,
+    Announcement, AssignedReplica, Configuration, Factor, GivenUp, GroupMember, GroupRef, GroupReport,
+    MemberRole, MetaCommand, MetaOutcome, Observations, Pace, RecoverySource, Report, RoutingMap, State,
+    Target, steps,
 };
-use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{
+    Boot, ClusterId, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Any bytes are a command, a snapshot, a map, or an error, and have one encoding. Any commands leave a state whose invariants hold;
 /// epochs never go back, no incarnation is given out twice, and whatever the reconciler proposes can be applied.
 pub fn meta_commands(data: &[u8]) {
-    if let Ok(command) = Command::decode(data) {
+    if let Ok(command) = MetaCommand::decode(data) {
         assert_eq!(command.encode(), data);
     }
     if let Ok(map) = RoutingMap::decode(data) {
@@ -39,7 +42,7 @@ pub fn meta_commands(data: &[u8]) {
                 &observations(&run.state, &mut source),
                 &Pace::default(),
             ) {
-                if let control::Step::Propose(command) = step {
+                if let control::ReconcileStep::Propose(command) = step {
                     run.apply(&command);
                 }
             }
@@ -58,8 +61,8 @@ struct Run {
 }
 
 impl Run {
-    fn apply(&mut self, command: &Command) {
-        let again = Command::decode(&command.encode());
+    fn apply(&mut self, command: &MetaCommand) {
+        let again = MetaCommand::decode(&command.encode());
         assert_eq!(again.as_ref(), Ok(command));
         let map = |state: &State| RoutingMap {
             epoch: Epoch(0),
@@ -72,12 +75,12 @@ impl Run {
             .expect("every command leaves a state that can be");
         assert!(self.state.epoch() >= epoch);
         assert!(self.state.epoch() > epoch || map(&self.state) == before);
-        let asks_again = matches!(command, Command::AddReplica { .. });
+        let asks_again = matches!(command, MetaCommand::AddReplica { .. });
         match outcome {
-            Ok(Outcome::Replica(Replica { incarnation, .. })) => {
+            Ok(MetaOutcome::Replica(AssignedReplica { incarnation, .. })) => {
                 assert!(self.given_out.insert(incarnation) || asks_again);
             }
-            Ok(Outcome::Started { .. } | Outcome::Set { .. } | Outcome::Done) | Err(_) => {}
+            Ok(MetaOutcome::Started { .. } | MetaOutcome::Set { .. } | MetaOutcome::Done) | Err(_) => {}
         }
     }
 }
@@ -116,11 +119,11 @@ fn announcement(source: &mut Source<'_>) -> Announcement {
     }
 }
 
-fn member(source: &mut Source<'_>) -> Member {
-    Member {
+fn member(source: &mut Source<'_>) -> GroupMember {
+    GroupMember {
         incarnation: incarnation(source),
         node: node(source),
-        role: source.pick(&[Role::Voter, Role::Learner]),
+        role: source.pick(&[MemberRole::Voter, MemberRole::Learner]),
     }
 }
 
@@ -135,7 +138,7 @@ fn report(source: &mut Source<'_>) -> Report {
     }
 }
 
-fn command(source: &mut Source<'_>) -> Command {
+fn command(source: &mut Source<'_>) -> MetaCommand {
     let factors = [
         Factor::Auto,
         Factor::One,
@@ -145,7 +148,7 @@ fn command(source: &mut Source<'_>) -> Command {
         Factor::Six,
     ];
     match source.below(16) {
-        0 => Command::Create {
+        0 => MetaCommand::Create {
             cluster: ClusterId(source.below(2) as u128),
             token: token(source),
             groups: Groups::with_default_partitions(GroupCount::new(3).expect("three groups are allowed")),
@@ -153,11 +156,11 @@ fn command(source: &mut Source<'_>) -> Command {
             semantics: SemanticsVersion(source.below(3) as u16),
             announcement: announcement(source),
         },
-        1 | 2 => Command::Join {
+        1 | 2 => MetaCommand::Join {
             token: token(source),
             announcement: announcement(source),
         },
-        3 => Command::Boot {
+        3 => MetaCommand::Boot {
             node: node(source),
             token: token(source),
             announcement: announcement(source),
@@ -166,13 +169,13 @@ fn command(source: &mut Source<'_>) -> Command {
                 .map(|_| (group(source), incarnation(source)))
                 .collect(),
         },
-        4 => Command::Fence {
+        4 => MetaCommand::Fence {
             boot: Boot(source.below(12) as u64),
         },
-        5 => Command::Report {
+        5 => MetaCommand::Report {
             reports: (0..source.below(4)).map(|_| report(source)).collect(),
         },
-        6 => Command::Place {
+        6 => MetaCommand::Place {
             members: nodes(source),
             factor: source.below(7) as u16,
             targets: (0..source.below(4))
@@ -183,26 +186,26 @@ fn command(source: &mut Source<'_>) -> Command {
                 })
                 .collect(),
         },
-        7 => Command::AddReplica {
+        7 => MetaCommand::AddReplica {
             group: group(source),
             node: node(source),
         },
-        8 => Command::Set {
+        8 => MetaCommand::Set {
             name: source.pick(&["a", "b"]).into(),
             value: "1".into(),
         },
-        9 => Command::SetFactor {
+        9 => MetaCommand::SetFactor {
             factor: source.pick(&factors),
         },
-        10 => Command::RaiseSemantics {
+        10 => MetaCommand::RaiseSemantics {
             to: SemanticsVersion(source.below(6) as u16),
         },
-        11 => Command::SetLeaving {
+        11 => MetaCommand::SetLeaving {
             node: node(source),
             is_leaving: source.below(2) == 0,
         },
-        12 => Command::Remove { node: node(source) },
-        13 => Command::Unreported {
+        12 => MetaCommand::Remove { node: node(source) },
+        13 => MetaCommand::Unreported {
             group: group(source),
             generation: source.below(2) as u64,
             configuration: Configuration {
@@ -210,12 +213,12 @@ fn command(source: &mut Source<'_>) -> Command {
                 members: (0..source.below(5)).map(|_| member(source)).collect(),
             },
         },
-        14 => Command::GiveUp {
+        14 => MetaCommand::GiveUp {
             group: group(source),
             node: node(source),
             incarnation: incarnation(source),
         },
-        _ => Command::Recover {
+        _ => MetaCommand::Recover {
             group: group(source),
             node: node(source),
             recovery_source: (source.below(2) == 0).then(|| incarnation(source)),
@@ -310,7 +313,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut state = State::default();
     let mut seeds = vec![state.snapshot()];
     let commands = [
-        Command::Create {
+        MetaCommand::Create {
             cluster: ClusterId(1),
             token: Token(1),
             groups: Groups::with_default_partitions(GroupCount::new(3).expect("three groups are allowed")),
@@ -318,15 +321,15 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             semantics: SemanticsVersion(1),
             announcement: announcement.clone(),
         },
-        Command::Join {
+        MetaCommand::Join {
             token: Token(2),
             announcement: announcement.clone(),
         },
-        Command::Join {
+        MetaCommand::Join {
             token: Token(3),
             announcement: announcement.clone(),
         },
-        Command::Boot {
+        MetaCommand::Boot {
             node: NodeId(1),
             token: Token(4),
             announcement,
@@ -336,7 +339,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
                 (GroupRef::Data(GroupId::new(1)), Incarnation(3)),
             ],
         },
-        Command::Set {
+        MetaCommand::Set {
             name: "a".into(),
             value: "1".into(),
         },

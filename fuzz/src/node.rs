@@ -2,8 +2,10 @@
 
 use command::Command;
 use ids::{Db, HashSeed, PartitionCount, PartitionRange, SemanticsVersion, UnixMillis};
-use keyspace::{Answered, Entry, Header, KeptResult, Keyspace, LeaderLocal, Operation, Standing};
-use resp::{Args, Protocol, Writer};
+use keyspace::{
+    ApplyOutput, Entry, EntryOperation, Header, KeptResult, Keyspace, LeaderLocal, RequestStanding,
+};
+use resp::{Args, Protocol, ReplyWriter};
 
 pub(crate) struct Node {
     pub(crate) keyspace: Keyspace,
@@ -25,7 +27,7 @@ impl Node {
     /// Whether its rules are known; if not, nothing was done.
     pub(crate) fn apply(&mut self, entry: &Entry<'_>, replies: &mut Vec<u8>) -> bool {
         let applied = self.keyspace.apply(entry, &mut self.local, |answered| {
-            if let Answered::Operation(answer) = answered {
+            if let ApplyOutput::Operation(answer) = answered {
                 let joined: Vec<u8> = answer.replies().flatten().copied().collect();
                 assert_eq!(joined, answer.bytes());
                 replies.push(u8::from(answer.is_carried_out()));
@@ -44,15 +46,15 @@ impl Node {
             let outcome_at = replies.len();
             replies.push(1);
             match operation {
-                Operation::Command { db, protocol, args } => self.command(db, protocol, args, replies),
-                Operation::Expire { db, key } => self.keyspace.expire(db, key, &mut self.local),
-                Operation::Evict { db, key } => self.keyspace.evict(db, key, &mut self.local),
-                Operation::Limits { limits } => self.keyspace.set_limits(limits),
-                Operation::Install { effects } => self.keyspace.install(effects, &mut self.local),
-                Operation::Fence { fence } => self.keyspace.fence(&fence),
-                Operation::Once { request, commands } => {
+                EntryOperation::Command { db, protocol, args } => self.command(db, protocol, args, replies),
+                EntryOperation::Expire { db, key } => self.keyspace.expire(db, key, &mut self.local),
+                EntryOperation::Evict { db, key } => self.keyspace.evict(db, key, &mut self.local),
+                EntryOperation::Limits { limits } => self.keyspace.set_limits(limits),
+                EntryOperation::Install { effects } => self.keyspace.install(effects, &mut self.local),
+                EntryOperation::Fence { fence } => self.keyspace.fence(&fence),
+                EntryOperation::Once { request, commands } => {
                     let standing = self.keyspace.standing(&request);
-                    replies.push(standing.unwrap_or(Standing::CarriedOut).code());
+                    replies.push(standing.unwrap_or(RequestStanding::CarriedOut).code());
                     let mark = replies.len();
                     if standing.is_none() {
                         for command in commands {
@@ -62,27 +64,27 @@ impl Node {
                             request,
                             replies: vec![replies[mark..].into()],
                         });
-                    } else if standing == Some(Standing::CarriedOut) {
+                    } else if standing == Some(RequestStanding::CarriedOut) {
                         let kept = self.keyspace.kept_replies(request.id);
                         kept.for_each(|reply| replies.extend_from_slice(reply));
                     }
                 }
-                Operation::Prepare(_)
-                | Operation::Lock(_)
-                | Operation::Resolve(_)
-                | Operation::QueryTxn(_)
-                | Operation::Withdraw { .. }
-                | Operation::Forget(_)
-                | Operation::Received { .. }
-                | Operation::Resume(_)
-                | Operation::Wait { .. }
-                | Operation::EndWait { .. }
-                | Operation::EndWaits { .. }
-                | Operation::Stage(_)
-                | Operation::Staged { .. } => {
+                EntryOperation::Prepare(_)
+                | EntryOperation::Lock(_)
+                | EntryOperation::Resolve(_)
+                | EntryOperation::QueryTxn(_)
+                | EntryOperation::Withdraw { .. }
+                | EntryOperation::Forget(_)
+                | EntryOperation::Received { .. }
+                | EntryOperation::Resume(_)
+                | EntryOperation::Wait { .. }
+                | EntryOperation::EndWait { .. }
+                | EntryOperation::EndWaits { .. }
+                | EntryOperation::Stage(_)
+                | EntryOperation::Staged { .. } => {
                     unreachable!("programs have neither votes nor waiting clients, and nothing long")
                 }
-                Operation::Block { conditions, commands } => {
+                EntryOperation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| self.keyspace.holds(condition)) {
                         for command in commands {
                             self.command(command.db, command.protocol, command.args, replies);
@@ -96,13 +98,13 @@ impl Node {
     }
 
     fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>, out: &mut Vec<u8>) {
-        let mut writer = Writer::new(out, protocol);
+        let mut writer = ReplyWriter::new(out, protocol);
         match command::resolve_in_group(args).map(|spec| command::parse(spec, args)) {
             Ok(Some(Ok(command))) => {
                 if !command.writes() {
                     // A leader answers reads without an entry. It may say less than this, never panic.
                     let mut aside = Vec::new();
-                    let mut writer = Writer::new(&mut aside, protocol);
+                    let mut writer = ReplyWriter::new(&mut aside, protocol);
                     self.keyspace
                         .read(db, &command, &mut LeaderLocal::new(0), &mut writer);
                 }

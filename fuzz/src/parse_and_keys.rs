@@ -1,7 +1,7 @@
 //! Any words at all are a command or an error.
 
 use crate::source::Source;
-use command::{CommandId, Flags, KeyUse, Route};
+use command::{CommandId, CommandRoute, Flags, KeyUse};
 use resp::ArgsBuf;
 
 /// Resolving, parsing and finding keys never panic; keys lie among the words; what writes is known to write
@@ -23,7 +23,7 @@ pub fn parse_and_keys(data: &[u8]) {
         let _ = command.access();
         if command.writes() {
             assert!(spec.flags.contains(Flags::WRITE), "{args:?}");
-            assert!(writes_key || spec.route != Route::Keys, "{args:?}");
+            assert!(writes_key || spec.route != CommandRoute::Keys, "{args:?}");
         }
     }
 }

@@ -3,12 +3,13 @@
 use crate::source::Source;
 use bytes::Bytes;
 use consensus::{
-    Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload, Scrubbed, SnapshotPoint, Term,
+    Beat, BeatAnswer, Claim, Index, LogEntry, Members, Payload, RaftMessage, Scrubbed, SnapshotPoint, Term,
 };
 use ids::{Boot, GatewayId, GroupId, Incarnation, NodeId, Prng, UnixMillis};
-use peer_wire::frame::{self, BODY_BYTES_MAX, Decoder, Frame, FrameError, HEAD_BYTES};
+use peer_wire::frame::{self, BODY_BYTES_MAX, Frame, FrameDecoder, FrameError, HEAD_BYTES};
 use peer_wire::{
-    Assembler, Batch, Body, Join, Kind, LENGTH_BYTES, Leave, Packet, PeerMessage, Question, Raft, Scrub,
+    Assembler, BatchRequest, FrameBody, FrameKind, Join, LENGTH_BYTES, Leave, Packet, PeerMessage, Question,
+    Raft, ScrubHash,
 };
 use replica::{BatchOutcome, BatchResponse};
 
@@ -46,7 +47,7 @@ fn link(mut source: Source<'_>) {
 type Found = (u8, [bool; 3], Vec<u8>);
 
 fn frames<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Found>, Option<FrameError>) {
-    let mut decoder = Decoder::new(BODY_BYTES_MAX);
+    let mut decoder = FrameDecoder::new(BODY_BYTES_MAX);
     let (mut held, mut found) = (Vec::new(), Vec::new());
     for piece in pieces {
         held.extend_from_slice(piece);
@@ -121,8 +122,11 @@ fn bodies(mut source: Source<'_>) {
 }
 
 fn message(kind: u8, body: &[u8]) {
-    let [borrowed, owned] = [Body::Borrowed(body), Body::Owned(Bytes::copy_from_slice(body))]
-        .map(|body| PeerMessage::decode(&Packet { kind, body }));
+    let [borrowed, owned] = [
+        FrameBody::Borrowed(body),
+        FrameBody::Owned(Bytes::copy_from_slice(body)),
+    ]
+    .map(|body| PeerMessage::decode(&Packet { kind, body }));
     assert_eq!(borrowed, owned, "a body is the same wherever it lies");
     if let Ok(message) = borrowed {
         assert_eq!(message.kind() as u8, kind);
@@ -153,7 +157,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         frame::append(&mut link, kind, true, |out| out.extend_from_slice(b"not one"));
     }
     seeds.extend(
-        Kind::ALL
+        FrameKind::ALL
             .iter()
             .map(|&kind| [[2, kind as u8].to_vec(), vec![1; 60]].concat()),
     );
@@ -170,7 +174,7 @@ fn messages() -> Vec<PeerMessage> {
     let raft = |body| {
         PeerMessage::Raft(Raft {
             group,
-            message: Message {
+            message: RaftMessage {
                 from: Incarnation(1),
                 to: Incarnation(2),
                 term: Term(3),
@@ -178,7 +182,7 @@ fn messages() -> Vec<PeerMessage> {
             },
         })
     };
-    let entry = |index, payload| Entry {
+    let entry = |index, payload| LogEntry {
         term: Term(3),
         index: Index(index),
         payload,
@@ -194,7 +198,7 @@ fn messages() -> Vec<PeerMessage> {
         })
     };
     vec![
-        raft(consensus::Body::Append {
+        raft(consensus::MessageBody::Append {
             log_term: Term(2),
             index: Index(7),
             commit: Index(6),
@@ -203,12 +207,12 @@ fn messages() -> Vec<PeerMessage> {
                 entry(9, Payload::Members(b"members".to_vec())),
             ],
         }),
-        raft(consensus::Body::AppendAnswer {
+        raft(consensus::MessageBody::AppendAnswer {
             index: Index(8),
             commit: Index(6),
             reject: Some((Index(5), Term(1))),
         }),
-        raft(consensus::Body::Snapshot(SnapshotPoint {
+        raft(consensus::MessageBody::Snapshot(SnapshotPoint {
             index: Index(8),
             term: Term(2),
             members: Members {
@@ -217,7 +221,7 @@ fn messages() -> Vec<PeerMessage> {
                 ..Members::default()
             },
         })),
-        PeerMessage::Batch(Batch {
+        PeerMessage::Batch(BatchRequest {
             group,
             gateway,
             batch: replica::Batch {
@@ -262,7 +266,7 @@ fn messages() -> Vec<PeerMessage> {
         }),
         PeerMessage::Leave(Leave::Stopping),
         PeerMessage::WallClock(UnixMillis(1)),
-        PeerMessage::Scrub(Scrub {
+        PeerMessage::Scrub(ScrubHash {
             group,
             generation: 1,
             from: Incarnation(1),

@@ -2,7 +2,7 @@
 
 use crate::source::Source;
 use ids::{Boot, ClusterId, NodeId, SemanticsVersion};
-use peer_wire::frame::{Decoder, Frame};
+use peer_wire::frame::{Frame, FrameDecoder};
 use peer_wire::hello::{Answerer, BODY_BYTES_MAX, Caller, Introduction, Nonce, Secret, Versions, Who};
 use std::collections::VecDeque;
 
@@ -106,7 +106,7 @@ fn secret() -> Secret {
 }
 
 fn frames(bytes: &[u8]) -> Vec<Said> {
-    let (mut input, mut decoder) = (bytes, Decoder::new(BODY_BYTES_MAX));
+    let (mut input, mut decoder) = (bytes, FrameDecoder::new(BODY_BYTES_MAX));
     let mut frames = Vec::new();
     while let Some(frame) = decoder.next(&mut input).expect("a node says whole frames") {
         frames.push((frame.kind, frame.body.to_vec()));

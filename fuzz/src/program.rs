@@ -4,7 +4,7 @@ use crate::node::{Node, grows_much, header};
 use crate::parse_and_keys;
 use crate::source::Source;
 use ids::{Db, Prng, UnixMillis, Version};
-use keyspace::{Cursor, Effect, Entry, EntryBuf, Limits, Object, Operation};
+use keyspace::{Cursor, Effect, EncodingLimits, Entry, EntryBuf, EntryOperation, Object};
 use resp::{ArgsBuf, Protocol};
 
 /// `K` a key, `V` a value, `N` a number, `S` a small one, `T` a time, `D` a database; the rest as it stands.
@@ -172,11 +172,11 @@ pub fn program(data: &[u8]) {
 pub(crate) fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
     let db = db(source);
     match source.below(40) {
-        0 => entry.push(&Operation::Expire {
+        0 => entry.push(&EntryOperation::Expire {
             db,
             key: &key(source),
         }),
-        1 => entry.push(&Operation::Evict {
+        1 => entry.push(&EntryOperation::Evict {
             db,
             key: &key(source),
         }),
@@ -193,11 +193,11 @@ pub(crate) fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
                     key: other.into(),
                 },
             ];
-            entry.push(&Operation::Install { effects });
+            entry.push(&EntryOperation::Install { effects });
         }
         3 => {
             let limits = limits(source);
-            entry.push(&Operation::Limits { limits });
+            entry.push(&EntryOperation::Limits { limits });
         }
         kind => {
             let words = match kind {
@@ -217,7 +217,7 @@ pub(crate) fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
             let args = ArgsBuf::from_slices(words);
             if !is_local && !grows_much(args.as_args()) {
                 let protocol = source.pick(&[Protocol::Resp2, Protocol::Resp3]);
-                entry.push(&Operation::Command {
+                entry.push(&EntryOperation::Command {
                     db,
                     protocol,
                     args: args.as_args(),
@@ -228,9 +228,9 @@ pub(crate) fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
 }
 
 /// Small ones, so that collections grow beyond them, and some that no configuration allows.
-fn limits(source: &mut Source<'_>) -> Limits {
+fn limits(source: &mut Source<'_>) -> EncodingLimits {
     let number = |source: &mut Source<'_>| u32::from(source.byte()) >> 3;
-    Limits {
+    EncodingLimits {
         hash_entries: number(source),
         hash_value_bytes: number(source),
         set_integers: number(source),

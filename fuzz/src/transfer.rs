@@ -4,7 +4,7 @@ use crate::node::{Node, header};
 use crate::program;
 use crate::source::Source;
 use ids::{Boot, Db, GatewayId, UnixMillis};
-use keyspace::{Chunk, Entry, EntryBuf, Keyspace, Operation, SnapshotReceiver, Transfer};
+use keyspace::{Entry, EntryBuf, EntryOperation, Keyspace, SnapshotReceiver, Transfer, TransferStep};
 use resp::{ArgsBuf, Protocol};
 
 /// Any bytes are chunks or an error, and what has come of them can be used, and sent on. A state that is sent while it
@@ -45,7 +45,7 @@ fn hostile(mut data: &[u8]) {
         "FLUSHALL",
     ] {
         let words = ArgsBuf::from_slices(line.split(' '));
-        entry.push(&Operation::Command {
+        entry.push(&EntryOperation::Command {
             db: Db::default(),
             protocol: Protocol::Resp3,
             args: words.as_args(),
@@ -63,9 +63,9 @@ fn send(node: &mut Node, source: &mut Source<'_>, mut change: impl FnMut(&mut No
     loop {
         let bytes_max = 40 + 4 * usize::from(source.byte());
         let (chunk, is_last) = match transfer.next_chunk(&mut node.keyspace, bytes_max) {
-            Chunk::More(chunk) => (chunk, false),
-            Chunk::Last(chunk) => (chunk, true),
-            Chunk::Lost => panic!("little changed"),
+            TransferStep::More(chunk) => (chunk, false),
+            TransferStep::Last(chunk) => (chunk, true),
+            TransferStep::Lost => panic!("little changed"),
         };
         let progress = receiver.take(&chunk).expect("it was just made");
         assert_eq!(progress.is_complete, is_last);
@@ -163,7 +163,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         lines.push(format!("ZADD z 3 {long}"));
         for line in &lines {
             let words = ArgsBuf::from_slices(line.split(' '));
-            entry.push(&Operation::Command {
+            entry.push(&EntryOperation::Command {
                 db: Db::default(),
                 protocol: Protocol::Resp3,
                 args: words.as_args(),
@@ -174,9 +174,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         let mut seed = vec![0];
         loop {
             let (chunk, is_last) = match transfer.next_chunk(&mut node.keyspace, bytes_max) {
-                Chunk::More(chunk) => (chunk, false),
-                Chunk::Last(chunk) => (chunk, true),
-                Chunk::Lost => unreachable!("nothing changes"),
+                TransferStep::More(chunk) => (chunk, false),
+                TransferStep::Last(chunk) => (chunk, true),
+                TransferStep::Lost => unreachable!("nothing changes"),
             };
             seed.extend_from_slice(&(chunk.len() as u16).to_le_bytes());
             seed.extend_from_slice(&chunk);
