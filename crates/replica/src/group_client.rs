@@ -42,6 +42,8 @@
 //! 4. What was sent stays here until the group has said what became of it, even if its client was told that this is not
 //!    known: a later number would be a gap.
 //! 5. Clients are told of reads of one connection and slot in the order in which these were asked.
+//! 6. What a closed batch holds keeps its place, or all of it goes: it is answered by the order of its items, and a read names
+//!    the writes before it by their count.
 
 mod asked;
 mod deferred;

@@ -56,28 +56,24 @@ impl Sent {
 
     /// The group has begun anew, and numbers above what it knows are given again: what this would tell it of batches by their
     /// numbers is about others now. What is awaited is told anew ([`keyspace::Resume`]).
+    ///
+    /// In its stead stands an operation that tells nothing. Were it taken out, what is behind it would move up, and the reads
+    /// would not: each counts the writes before it, and the group answers in that order.
     pub(super) fn forget_numbers(&mut self) {
-        let names = |operation: &keyspace::EntryOperation<'_>| {
-            matches!(
+        let nothing = keyspace::EntryOperation::Received { answers: Vec::new() };
+        let (mut writes, mut is_changed) = (keyspace::Operations::new(), false);
+        let is_read = keyspace::Operations::read(&self.batch.writes, |operation| {
+            let names = matches!(
                 operation,
                 keyspace::EntryOperation::Received { .. } | keyspace::EntryOperation::Resume(_)
-            )
-        };
-        let (mut kept, mut is_kept) = (keyspace::Operations::new(), Vec::new());
-        let is_read = keyspace::Operations::read(&self.batch.writes, |operation| {
-            is_kept.push(!names(&operation));
-            if !names(&operation) {
-                kept.push(&operation);
-            }
+            );
+            is_changed |= names;
+            writes.push(if names { &nothing } else { &operation });
         });
         assert!(is_read.is_some(), "they were written here");
-        if !is_kept.contains(&false) {
-            return;
+        if is_changed {
+            self.batch.writes = writes.into_bytes().into();
         }
-        let mut is_kept = is_kept.into_iter();
-        self.items
-            .retain(|item| item.is_read || is_kept.next().expect("each write has its item"));
-        self.batch.writes = kept.into_bytes().into();
     }
 
     /// Answers all items that were not answered yet.

@@ -294,6 +294,7 @@ fn told_by_number(client: &mut Asking, now: u64) -> Vec<String> {
     let mut told = Vec::new();
     client.group_client.dispatch(|batch| {
         let is_read = keyspace::Operations::read(&batch.writes, |operation| match operation {
+            keyspace::EntryOperation::Received { answers } if answers.is_empty() => {}
             keyspace::EntryOperation::Received { answers } => told.push(format!("received {answers:?}")),
             keyspace::EntryOperation::Resume(resume) => told.push(format!("resumes behind {}", resume.up_to)),
             _ => {}
@@ -353,10 +354,60 @@ fn what_a_group_need_not_keep_is_not_told_by_number_to_one_that_began_anew() {
             assert_eq!(told, ["resumes behind 0"]);
         }
         if was_told {
-            client.answer(2, &[":1\r\n"]);
+            // What would have told it has its place still.
+            client.answer(2, &[":1\r\n", ""]);
             client.expect_told(&[(2, ":1\r\n")]);
         }
     }
+}
+
+/// Answers to the batch that is due, in the order in which a leader gives them: a read stands behind as many writes as it says.
+/// A write is answered its words, and the read that it was one.
+fn answers_as_of_a_leader(client: &mut Asking) -> Vec<String> {
+    let mut answers = Vec::new();
+    client.group_client.dispatch(|batch| {
+        let is_read = keyspace::Operations::read(&batch.writes, |operation| {
+            answers.push(match operation {
+                keyspace::EntryOperation::Command { args, .. } => format!("{:?}", args.to_buf()),
+                _ => String::new(),
+            });
+        });
+        assert!(is_read.is_some(), "they are operations");
+        let position = batch.reads.first_chunk().expect("there is one read");
+        let position = u32::from_le_bytes(*position) as usize;
+        assert!(position <= answers.len(), "it is behind writes of its batch");
+        answers.insert(position, "read".to_owned());
+    });
+    answers
+}
+
+#[test]
+fn a_batch_that_tells_nothing_by_number_any_more_is_answered_in_its_order() {
+    let mut client = Asking::new();
+    client.group_client.wait(reply_to(1), &operation("BLPOP k 0"));
+    assert_eq!(client.sent(), [(0, 1)]);
+    client.answer(1, &["later"]);
+    client.answer_late(1, false, "$1\r\nv\r\n");
+    client.out.clear();
+    // That it came is told first, by a batch of which a write, a read and another write are the rest.
+    client.tick(SECOND / 10);
+    for (number, words) in [(2, "INCR a"), (3, "GET a"), (4, "INCR b")] {
+        client.ask(number, words);
+    }
+    let expected = |client: &mut Asking| {
+        let answers = answers_as_of_a_leader(client);
+        let write = |key: &str| format!("{:?}", ArgsBuf::from_slices(["INCR", key]));
+        assert_eq!(answers, ["", &write("a"), "read", &write("b")]);
+        answers
+    };
+    expected(&mut client);
+    client.group_client.begin_generation(1, &mut client.out);
+    assert_eq!(client.sent(), [(1, PROBE)]);
+    client.hear(0, &BatchOutcome::Gap { applied: 0 });
+    let answers = expected(&mut client);
+    let answers: Vec<&str> = answers.iter().map(String::as_str).collect();
+    client.answer(2, &answers);
+    client.expect_told(&[(2, answers[1]), (3, "read"), (4, answers[3])]);
 }
 
 #[test]

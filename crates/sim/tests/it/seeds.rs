@@ -125,6 +125,13 @@ fn a_group_that_began_anew_twice_keeps_nothing_that_has_arrived() {
 }
 
 #[test]
+fn what_is_sent_again_to_a_group_that_began_anew_is_answered_in_its_order() {
+    // What told of the generation before was taken out of a batch, and the reads behind it were not moved up: one of them was
+    // answered what the write behind it had popped.
+    find_nothing([97782], &with_ruins(2));
+}
+
+#[test]
 fn who_was_away_when_another_joined_is_dialled_by_it() {
     // It was to dial a member that it did not know, and which led the meta group.
     find_nothing([8846], &of_workers(2));
