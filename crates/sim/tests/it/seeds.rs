@@ -129,6 +129,8 @@ fn what_is_sent_again_to_a_group_that_began_anew_is_answered_in_its_order() {
     // What told of the generation before was taken out of a batch, and the reads behind it were not moved up: one of them was
     // answered what the write behind it had popped.
     find_nothing([97782], &with_ruins(2));
+    // Here that read left what it had popped with the group.
+    find_nothing([88130], &with_ruins(2));
 }
 
 #[test]
