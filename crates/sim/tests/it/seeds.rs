@@ -125,6 +125,12 @@ fn a_group_that_began_anew_twice_keeps_nothing_that_has_arrived() {
 }
 
 #[test]
+fn what_was_found_committed_has_one_end_though_no_vote_came_in_time() {
+    // Its coordinator told each group once, and the first one that had recorded the commit to forget it.
+    find_nothing([93966], &with_ruins(2));
+}
+
+#[test]
 fn what_is_sent_again_to_a_group_that_began_anew_is_answered_in_its_order() {
     // What told of the generation before was taken out of a batch, and the reads behind it were not moved up: one of them was
     // answered what the write behind it had popped.
