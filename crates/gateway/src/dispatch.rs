@@ -184,15 +184,13 @@ impl<'a> Dispatch<'a> {
     /// Carries out a command on free keys of one group of this worker.
     #[inline]
     fn run(&mut self, index: usize) {
+        let Some(command) = self.parse() else {
+            return;
+        };
         let (spec, args) = (self.spec, self.args);
         let Dispatch {
             gateway, connection, ..
         } = self;
-        let parse = spec.parse.expect("a command on keys has a parser");
-        let command = match parse(args) {
-            Ok(command) => command,
-            Err(error) => return error.write(&mut connection.writer()),
-        };
         let db = connection.session.db;
         if offload::is_heavy(&gateway.cx, db, spec, args, &command) {
             note_sent(connection, spec, args);
@@ -237,15 +235,13 @@ impl<'a> Dispatch<'a> {
 
     /// A command on keys of a group whose leader may be elsewhere.
     fn ask_leader(&mut self, index: usize) {
+        let Some(command) = self.parse() else {
+            return;
+        };
         let (spec, args) = (self.spec, self.args);
         let Dispatch {
             gateway, connection, ..
         } = self;
-        let parse = spec.parse.expect("a command on keys has a parser");
-        let command = match parse(args) {
-            Ok(command) => command,
-            Err(error) => return error.write(&mut connection.writer()),
-        };
         let Gateway {
             cx,
             seats,
@@ -281,6 +277,12 @@ impl<'a> Dispatch<'a> {
             ReplyError::OutOfMemory.write(&mut self.writer());
             return None;
         }
+        self.parse()
+    }
+
+    /// A command on keys, parsed. `None`: the error is written.
+    #[inline]
+    fn parse(&mut self) -> Option<Command<'a>> {
         let parse = self.spec.parse.expect("a command on keys has a parser");
         parse(self.args)
             .map_err(|error| error.write(&mut self.writer()))
