@@ -204,6 +204,10 @@ fn wait_until_idle(client: &mut Client, key: &str) {
     });
 }
 
+/// Keys written beside 2,000 hot and 3,000 cold ones: a good third of all must go, most of the cold ones among them, so that it
+/// does not take luck to see which ones stay.
+const NEW_KEYS: usize = 7_000;
+
 /// Reads the 2,000 hot keys.
 fn read_hot(client: &mut Client) {
     let reads: Vec<Vec<String>> = (0..2_000)
@@ -225,14 +229,14 @@ fn idle_keys_go_first_under_allkeys_lru() {
     fill(&mut client, "cold", 0..3_000, "");
     wait_until_idle(&mut client, "cold:2999");
     read_hot(&mut client);
-    fill(&mut client, "new", 0..4_500, "");
+    fill(&mut client, "new", 0..NEW_KEYS, "");
     let (hot_percent, cold_percent) = hot_and_cold_percent(&mut client);
     assert!(
         cold_percent < 90,
         "nothing had to go: {cold_percent} % of the cold keys are left"
     );
     assert!(
-        hot_percent > cold_percent + 15,
+        hot_percent > cold_percent + 25,
         "{hot_percent} % of the hot and {cold_percent} % of the cold keys are left"
     );
 }
@@ -245,10 +249,10 @@ fn often_used_keys_stay_under_allkeys_lfu() {
     for _ in 0..10 {
         read_hot(&mut client);
     }
-    fill(&mut client, "new", 0..4_500, "");
+    fill(&mut client, "new", 0..NEW_KEYS, "");
     let (hot_percent, cold_percent) = hot_and_cold_percent(&mut client);
     assert!(
-        hot_percent > cold_percent + 15,
+        hot_percent > cold_percent + 25,
         "{hot_percent} % of the hot and {cold_percent} % of the cold keys are left"
     );
 }
