@@ -1,11 +1,12 @@
 //! The data directory, and who may use it.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, FileStamp};
 use crate::error::StorageError;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// Locked as long as a process uses the directory. It is never removed: whoever opened it just before would hold a
 /// lock that nobody else sees.
@@ -109,6 +110,15 @@ impl DirectoryDisk {
     }
 }
 
+/// `None` where there is no such file.
+fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 impl Disk for DirectoryDisk {
     type File = DirectoryFile;
 
@@ -124,11 +134,42 @@ impl Disk for DirectoryDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
-        match File::open(self.path.join(name)) {
-            Ok(file) => Ok(Some(DirectoryFile(file))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        found(File::open(self.path.join(name)).map(DirectoryFile))
+    }
+
+    fn open_to_write(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.path.join(name));
+        found(opened.map(DirectoryFile))
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            // Ours are plain text.
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
         }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn stamp(&self, name: &str) -> io::Result<Option<FileStamp>> {
+        let Some(metadata) = found(std::fs::metadata(self.path.join(name)))? else {
+            return Ok(None);
+        };
+        let born = metadata
+            .created()
+            .ok()
+            .and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        Ok(Some(FileStamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            born: born.map_or(0, |born| born.as_nanos() as u64),
+        }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -158,6 +199,10 @@ impl DiskFile for DirectoryFile {
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
     }
 
     fn sync(&mut self) -> io::Result<()> {

@@ -24,7 +24,7 @@ mod sim_disk;
 mod unready;
 
 pub use directory::{DataDirectory, DirectoryDisk};
-pub use disk::{Disk, DiskFile};
+pub use disk::{Disk, DiskFile, FileStamp};
 pub use error::{Damage, StorageError};
 pub use handover::{Handover, HandoverWriter, Item, ReplicaPosition, Taken};
 pub use identity::Identity;

@@ -8,7 +8,7 @@
 //! After a sync that failed the changes are seen, and stay so, but nobody will ever bring them to the disk: a second
 //! sync succeeds and keeps nothing. That is how Linux behaves, and why an error of a sync is final.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, FileStamp};
 use ids::Prng;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub enum Fault {
     PowerCut,
     /// The operation, or the first sync after it, fails; the disk goes on.
     SyncFails,
-    /// From the operation on nothing can be appended.
+    /// From the operation on no file can grow.
     Full,
 }
 
@@ -54,10 +54,13 @@ struct State {
     is_off: bool,
     is_full: bool,
     restarts: u64,
+    /// Files that were made, so far.
+    births: u64,
 }
 
 #[derive(Debug, Default)]
 struct Content {
+    stamp: FileStamp,
     seen: Vec<u8>,
     kept: Vec<u8>,
     /// Offsets and bytes that were not synced.
@@ -144,6 +147,15 @@ impl State {
         }
     }
 
+    fn next_stamp(&mut self) -> FileStamp {
+        self.births += 1;
+        FileStamp {
+            device: 1,
+            inode: self.births,
+            born: self.births,
+        }
+    }
+
     /// Changes a name. Whoever does so when the power goes cannot know whether it was done.
     fn change(&mut self, change: Change) -> io::Result<()> {
         let was_off = self.is_off;
@@ -177,6 +189,7 @@ impl SimDisk {
             is_off: false,
             is_full: false,
             restarts: 0,
+            births: 0,
         })))
     }
 
@@ -195,7 +208,7 @@ impl SimDisk {
         !self.0.borrow().is_off
     }
 
-    /// Whether nothing more can be appended.
+    /// Whether no file can grow.
     pub fn is_full(&self) -> bool {
         self.0.borrow().is_full
     }
@@ -239,12 +252,13 @@ impl SimDisk {
 
     /// Puts a file there, durably: what somebody else wrote, or damage.
     pub fn put(&self, name: &str, bytes: &[u8]) {
+        let state = &mut *self.0.borrow_mut();
         let content = Rc::new(RefCell::new(Content {
+            stamp: state.next_stamp(),
             seen: bytes.to_vec(),
             kept: bytes.to_vec(),
             changes: Vec::new(),
         }));
-        let state = &mut *self.0.borrow_mut();
         state.seen.insert(name.to_owned(), content.clone());
         state.kept.insert(name.to_owned(), content);
     }
@@ -259,7 +273,10 @@ impl Disk for SimDisk {
         if state.is_full {
             return Err(ErrorKind::StorageFull.into());
         }
-        let content = Rc::new(RefCell::new(Content::default()));
+        let content = Rc::new(RefCell::new(Content {
+            stamp: state.next_stamp(),
+            ..Content::default()
+        }));
         let change = Change::Named(name.to_owned(), content.clone());
         change.apply(&mut state.seen);
         state.changes.push(change);
@@ -280,6 +297,23 @@ impl Disk for SimDisk {
             disk: self.clone(),
             restarts: state.restarts,
         }))
+    }
+
+    fn open_to_write(&self, name: &str) -> io::Result<Option<SimFile>> {
+        self.open(name)
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let state = self.0.borrow();
+        match state.is_off {
+            true => Err(io::Error::other("the power is off")),
+            false => Ok(state.seen.keys().cloned().collect()),
+        }
+    }
+
+    fn stamp(&self, name: &str) -> io::Result<Option<FileStamp>> {
+        let state = self.0.borrow();
+        Ok(state.seen.get(name).map(|content| content.borrow().stamp))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -316,6 +350,31 @@ impl SimFile {
             Err(io::Error::other("a restart closed this file"))
         }
     }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        self.check()?;
+        let state = &mut *self.disk.0.borrow_mut();
+        let was_off = state.is_off;
+        let result = state.operate(false);
+        if was_off {
+            return result;
+        }
+        let content = &mut *self.content.borrow_mut();
+        let end = offset + bytes.len();
+        // What stands in its place is room that the file has already.
+        let has_room = !state.is_full || end <= content.seen.len();
+        let (result, part) = match result {
+            Ok(()) if !has_room => (Err(ErrorKind::StorageFull.into()), &bytes[..bytes.len() / 2]),
+            result => (result, bytes),
+        };
+        content.changes.push((offset, part.to_vec()));
+        let end = offset + part.len();
+        if content.seen.len() < end {
+            content.seen.resize(end, 0);
+        }
+        content.seen[offset..end].copy_from_slice(part);
+        result
+    }
 }
 
 impl DiskFile for SimFile {
@@ -337,26 +396,12 @@ impl DiskFile for SimFile {
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.check()?;
-        let state = &mut *self.disk.0.borrow_mut();
-        let was_off = state.is_off;
-        let result = state.operate(false);
-        if was_off {
-            return result;
-        }
-        let result = match result {
-            Ok(()) if state.is_full => Err(ErrorKind::StorageFull.into()),
-            result => result,
-        };
-        let part = if state.is_full {
-            &bytes[..bytes.len() / 2]
-        } else {
-            bytes
-        };
-        let content = &mut *self.content.borrow_mut();
-        content.changes.push((content.seen.len(), part.to_vec()));
-        content.seen.extend_from_slice(part);
-        result
+        let end = self.content.borrow().seen.len();
+        self.write(end, bytes)
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write(usize::try_from(offset).map_err(io::Error::other)?, bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
