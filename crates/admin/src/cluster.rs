@@ -102,6 +102,9 @@ pub struct RecoverySourceView {
     /// Whether it is kept from before the group began anew: what the group has had since is not in it.
     #[serde(default)]
     pub is_former: bool,
+    /// Whether it was read from a disk that may lack what was written last: its replica takes part under another name.
+    #[serde(default)]
+    pub is_unclean: bool,
     /// The term of the last entry of its log.
     pub term: u64,
     /// The place of that entry.

@@ -176,7 +176,8 @@ fn fate(
             replica.incarnation == recovery_source.incarnation
                 && matches!(replica.role, ReplicaRole::Voter | ReplicaRole::Learner)
         });
-        let is_known = is_member || recovery_source.is_former || group.is_unheard;
+        let is_kept = recovery_source.is_former || recovery_source.is_unclean;
+        let is_known = is_member || is_kept || group.is_unheard;
         is_known
             && recovery_source.last > 0
             && is_there(recovery_source.node)
@@ -239,6 +240,7 @@ mod tests {
             last,
             applied: last - 1,
             is_former: false,
+            is_unclean: false,
         }
     }
 
@@ -288,6 +290,31 @@ mod tests {
         };
         let expected = [(1, inherited), (2, Fate::Empties { node: 1 })];
         assert_eq!(plan.fates, expected.into(), "the first group has its majority");
+    }
+
+    #[test]
+    fn what_a_disk_has_is_compared_with_what_a_voter_has() {
+        let unclean = |last| RecoverySourceView {
+            is_unclean: true,
+            ..recovery_source(1, 4, last)
+        };
+        let replicas = || vec![voter(1, Lost), voter(2, Voter), voter(3, Lost)];
+        let lost = || vec![voter(1, Lost), voter(2, Lost), voter(3, Lost)];
+        let view = view(vec![
+            (replicas(), vec![unclean(12), recovery_source(2, 4, 9)]),
+            (replicas(), vec![unclean(8), recovery_source(2, 4, 9)]),
+            (lost(), vec![unclean(8)]),
+        ]);
+        let plan = Plan::of(&view, &[]).expect("there is a leader of the meta group");
+        let nodes = plan.fates.values().map(|fate| match fate {
+            Fate::Inherits { node, .. } => *node,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(
+            nodes.collect::<Vec<u64>>(),
+            [1, 2, 1],
+            "the best log of all, and never none"
+        );
     }
 
     #[test]

@@ -7,9 +7,9 @@ use crate::node::{Announcement, NODES_MAX, Node};
 use crate::recovery_source::Configuration;
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
-use ids::{Boot, ClusterId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, DurabilityMode, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use mutations::Mutation;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl State {
     /// Carries a committed command out.
@@ -22,11 +22,13 @@ impl State {
             token,
             groups,
             factor,
+            durability,
             semantics,
             announcement,
         } = command
         {
-            return self.on_create(*cluster, *token, *groups, *factor, *semantics, announcement);
+            let for_ever = (*groups, *durability);
+            return self.on_create(*cluster, *token, for_ever, *factor, *semantics, announcement);
         }
         if self.cluster.is_none() {
             return Err(MetaRefusal::NoCluster);
@@ -40,7 +42,11 @@ impl State {
                 announcement,
                 left_by,
                 kept,
-            } => self.on_boot(*node, *token, announcement, left_by, kept),
+                unclean,
+            } => {
+                let memories = Memories::of(kept, unclean);
+                self.on_boot(*node, *token, announcement, left_by, memories)
+            }
             MetaCommand::Fence { boot } => self.on_fence(*boot),
             MetaCommand::Gone { boot } => self.on_gone(*boot),
             MetaCommand::Report { reports } => self.on_report(reports),
@@ -91,7 +97,7 @@ impl State {
         &mut self,
         cluster: ClusterId,
         token: Token,
-        groups: Groups,
+        (groups, durability): (Groups, DurabilityMode),
         factor: Factor,
         semantics: SemanticsVersion,
         announcement: &Announcement,
@@ -101,7 +107,7 @@ impl State {
             let first = self.nodes.iter().find(|(_, node)| node.start == token);
             let first = first.map(|(&id, node)| (id, node.boot));
             return first.map_or(Err(MetaRefusal::Exists), |(id, boot)| {
-                Ok(self.started(id, boot, &BTreeSet::new()))
+                Ok(self.started(id, boot, &Memories::default()))
             });
         }
         if self.cluster.is_some() {
@@ -112,6 +118,7 @@ impl State {
         self.group_count = groups.get();
         self.partition_count = groups.partitions().get();
         self.factor = factor;
+        self.durability = durability;
         self.semantics = semantics;
         let (node, boot) = self.add_node(token, announcement);
         for group in std::iter::once(GroupRef::Meta).chain(groups.iter().map(GroupRef::Data)) {
@@ -129,7 +136,7 @@ impl State {
             self.groups.insert(group, group_state);
         }
         self.touch();
-        Ok(self.started(node, boot, &BTreeSet::new()))
+        Ok(self.started(node, boot, &Memories::default()))
     }
 
     fn check_announcement(
@@ -170,7 +177,7 @@ impl State {
             let is_same = node.start == token && !node.is_fenced;
             let boot = node.boot;
             return if is_same {
-                Ok(self.started(id, boot, &BTreeSet::new()))
+                Ok(self.started(id, boot, &Memories::default()))
             } else {
                 Err(MetaRefusal::Exists)
             };
@@ -184,7 +191,7 @@ impl State {
         }
         let (node, boot) = self.add_node(token, announcement);
         self.touch();
-        Ok(self.started(node, boot, &BTreeSet::new()))
+        Ok(self.started(node, boot, &Memories::default()))
     }
 
     fn on_boot(
@@ -193,27 +200,27 @@ impl State {
         token: Token,
         announcement: &Announcement,
         left_by: &[Token],
-        kept: &[(GroupRef, Incarnation)],
+        mut memories: Memories,
     ) -> Result<MetaOutcome, MetaRefusal> {
-        let mut kept: BTreeSet<(GroupRef, Incarnation)> = kept.iter().copied().collect();
         let node = self.nodes.get(&id).ok_or(MetaRefusal::Unknown)?;
+        memories.forget_lost(&self.groups);
         if node.start == token && !node.is_fenced {
             let boot = node.boot;
-            return Ok(self.started(id, boot, &kept));
+            return Ok(self.started(id, boot, &memories));
         }
         self.check_announcement(announcement, self.semantics)?;
         // An older hand-over lacks what the node acknowledged after it. Which start was the last one is not known here where the meta
         // group has begun anew since.
         let is_last = node.start == token || left_by.contains(&node.start) || node.boot < self.recovered;
         if !is_last && !mutations::is(Mutation::HandoverUsedTwice) {
-            kept.retain(|&(name, _)| name == GroupRef::Meta);
+            memories.drop_keys();
         }
         // The meta group itself is never without memory: who applies this has some.
         let meta = &self.groups[&GroupRef::Meta];
         let voters: Vec<&GroupMember> = meta.voters().collect();
         if let [only] = voters.as_slice()
             && only.node == id
-            && !kept.contains(&(GroupRef::Meta, only.incarnation))
+            && !memories.kept.contains(&(GroupRef::Meta, only.incarnation))
         {
             return Err(MetaRefusal::Malformed);
         }
@@ -229,12 +236,25 @@ impl State {
         node.boot = boot;
         node.start = token;
         node.is_fenced = false;
-        self.learn_kept(id, &kept);
+        self.learn_kept(id, &memories.kept);
         for (&name, group) in &mut self.groups {
             let kept_before = group.former.len();
             group.former.retain(|&former| former != id);
+            if let Some(source) = memories.last_resort(name, group, id) {
+                go_on_unclean(group, id, source, &mut self.next_incarnation);
+                continue;
+            }
+            // What it has may lack the end, and may be the best there is: it is kept until others are known to have all.
+            let has_unclean = group
+                .members
+                .iter()
+                .any(|member| member.node == id && memories.unclean.contains(&(name, member.incarnation)));
+            if has_unclean && group.former.len() < MEMBERS_MAX {
+                group.former.push(id);
+                group.former.sort_unstable();
+            }
             lose_memory(group, id, &mut self.next_incarnation, |incarnation| {
-                kept.contains(&(name, incarnation)) || mutations::is(Mutation::AmnesiacVote)
+                memories.kept.contains(&(name, incarnation)) || mutations::is(Mutation::AmnesiacVote)
             });
             // Who was to keep what there was before has not.
             if group.former.len() < kept_before && group.has_nobody_left() {
@@ -242,7 +262,7 @@ impl State {
             }
         }
         self.touch();
-        Ok(self.started(id, boot, &kept))
+        Ok(self.started(id, boot, &memories))
     }
 
     /// What a node has kept of groups that are unheard, and that is not known here, takes the place of what is: the node knows
@@ -278,7 +298,8 @@ impl State {
         }
     }
 
-    fn started(&self, node: NodeId, boot: Boot, kept: &BTreeSet<(GroupRef, Incarnation)>) -> MetaOutcome {
+    fn started(&self, node: NodeId, boot: Boot, memories: &Memories) -> MetaOutcome {
+        let kept = &memories.kept;
         let mut replicas = Vec::new();
         for (&name, group) in &self.groups {
             let mut begin = |incarnation, beginning| {
@@ -290,7 +311,7 @@ impl State {
                 });
             };
             if let Some(member) = group.member_on(node) {
-                let source = group.recovered_from.filter(|&of| kept.contains(&(name, of)));
+                let source = group.recovered_from.filter(|&of| memories.has(name, of));
                 let beginning = match (member.role, source) {
                     _ if kept.contains(&(name, member.incarnation)) => Beginning::Kept,
                     (MemberRole::Voter, Some(of)) => Beginning::Recovered { of },
@@ -662,6 +683,70 @@ impl State {
     }
 }
 
+/// What a node still has when its process starts again.
+#[derive(Default)]
+struct Memories {
+    /// All of what the replica had.
+    kept: BTreeSet<(GroupRef, Incarnation)>,
+    /// What may lack the end. Replicas of keys alone.
+    unclean: BTreeSet<(GroupRef, Incarnation)>,
+}
+
+impl Memories {
+    fn of(kept: &[(GroupRef, Incarnation)], unclean: &[(GroupRef, Incarnation)]) -> Memories {
+        let unclean = unclean.iter().filter(|(name, _)| *name != GroupRef::Meta);
+        Memories {
+            kept: kept.iter().copied().collect(),
+            unclean: unclean.copied().collect(),
+        }
+    }
+
+    /// A replica that has lost its memory does not find it again: it may have been told others since, and what an earlier start left in
+    /// the directory is not all it had.
+    fn forget_lost(&mut self, groups: &BTreeMap<GroupRef, Group>) {
+        let is_lost = |&(name, incarnation): &(GroupRef, Incarnation)| {
+            let lost = groups.get(&name).map(|group| &group.lost);
+            name != GroupRef::Meta && lost.is_some_and(|lost| lost.contains(&incarnation))
+        };
+        self.kept.retain(|one| !is_lost(one));
+    }
+
+    /// Only what it has of the meta group is left.
+    fn drop_keys(&mut self) {
+        self.kept.retain(|&(name, _)| name == GroupRef::Meta);
+        self.unclean.clear();
+    }
+
+    fn has(&self, name: GroupRef, incarnation: Incarnation) -> bool {
+        self.kept.contains(&(name, incarnation)) || self.unclean.contains(&(name, incarnation))
+    }
+
+    /// The unclean memory that a group goes on with because no voter has a better one: its only voter is on this node, and has
+    /// this. It may not have begun with its own yet, or lost that beginning: then it is what it was to begin with.
+    ///
+    /// A lost member beside it may have voted, and another one that has its memory may know of that: these are asked first, as
+    /// ever. Where nobody else has anything, there is nobody to ask. What is known of a group that is unheard may be old.
+    fn last_resort(&self, name: GroupRef, group: &Group, node: NodeId) -> Option<Incarnation> {
+        let mut voters = group.voters();
+        let (Some(&only), None) = (voters.next(), voters.next()) else {
+            return None;
+        };
+        if only.node != node || group.is_lost(only.incarnation) || group.is_unheard {
+            return None;
+        }
+        // One that was a learner may vote by now: as long as it has something, it is asked too (`reconciler.rs`).
+        let mut others = group.members.iter().filter(|member| **member != only);
+        let may_go_on = others.all(|other| group.is_lost(other.incarnation));
+        let mut sources = [Some(only.incarnation), group.recovered_from]
+            .into_iter()
+            .flatten();
+        if sources.clone().any(|source| self.kept.contains(&(name, source))) || !may_go_on {
+            return None;
+        }
+        sources.find(|&source| self.unclean.contains(&(name, source)))
+    }
+}
+
 /// By how much the generation of a group goes on that begins anew while it is unheard: the log of the meta group may lag behind as
 /// many new beginnings of it, and each has a number of its own. More than anybody makes while one node is away.
 const GENERATIONS_LEAP: u64 = 256;
@@ -698,6 +783,16 @@ fn lose_memory(group: &mut Group, node: NodeId, next: &mut u64, is_kept: impl Fn
         let incarnation = new_incarnation(next);
         group.expected.push(Expected { incarnation, node });
     }
+}
+
+/// A group begins anew with what its only voter, on this node, still has. Others may have heard what that lacks, and the voter
+/// itself may have promised it: under its old name its log would contradict theirs.
+fn go_on_unclean(group: &mut Group, node: NodeId, source: Incarnation, next: &mut u64) {
+    let voters = group.voters().map(|voter| voter.incarnation);
+    // Nothing is kept of it on this node but the source.
+    let ended: Vec<Incarnation> = voters.filter(|&voter| voter != source).collect();
+    group.lost.extend(ended);
+    begin_anew(group, node, Some(source), next);
 }
 
 /// A node will not come back: nothing is to be there, and whatever was is lost. A group that had nobody else waits for

@@ -5,11 +5,11 @@ use crate::node::Announcement;
 use crate::recovery_source::Configuration;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
 use codec::{DecodeError, Reader};
-use ids::{Boot, ClusterId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, DurabilityMode, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 
 /// The format in which commands are written. It stands in front of each, so that a build can tell those that it does not
 /// know from damage.
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 
 wire_newtype!(ClusterId);
 
@@ -93,6 +93,8 @@ pub enum MetaCommand {
         groups: Groups,
         /// How many replicas.
         factor: Factor,
+        /// When a write counts as done, for ever.
+        durability: DurabilityMode,
         /// The rules that entries follow from the beginning.
         semantics: SemanticsVersion,
         /// The first node.
@@ -118,6 +120,10 @@ pub enum MetaCommand {
         /// The replicas whose memory it still has; all others are lost. Those of keys too, if the node's last start that was
         /// counted is none of these: it may have acknowledged more.
         kept: Vec<(GroupRef, Incarnation)>,
+        /// The replicas of keys whose state it still has, and that may lack what they acknowledged last: the kernel went down
+        /// uncleanly. A group that has nothing better begins anew with one of them, if the start that left it is the last one;
+        /// all others are lost.
+        unclean: Vec<(GroupRef, Incarnation)>,
     },
     /// A boot is dead: nothing that it sent may take effect any more. Answers `Done`.
     Fence {
@@ -215,9 +221,9 @@ pub enum MetaCommand {
 }
 
 wire_enum!(MetaCommand {
-    1 Create { cluster, token, groups, factor, semantics, announcement },
+    1 Create { cluster, token, groups, factor, durability, semantics, announcement },
     2 Join { token, announcement },
-    3 Boot { node, token, announcement, left_by, kept },
+    3 Boot { node, token, announcement, left_by, kept, unclean },
     4 Fence { boot },
     5 Report { reports },
     6 Place { members, factor, targets },

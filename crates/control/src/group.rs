@@ -114,7 +114,8 @@ pub struct Group {
     /// Whether nobody who leads it was heard since the meta group last began anew (`meta/recovered.rs`): what stands here may be
     /// old, and nobody gives anything up because of it.
     pub is_unheard: bool,
-    /// The nodes that are to keep what they held of it before it began anew: too few others have it since. In ascending order.
+    /// The nodes that are to keep what they held of it before it began anew, or before their machines went down uncleanly: too few
+    /// others have it since. In ascending order.
     pub former: Vec<NodeId>,
 }
 

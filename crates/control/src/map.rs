@@ -13,12 +13,13 @@ use crate::state::State;
 use crate::wire::{self, wire_enum, wire_struct};
 use codec::DecodeError;
 use ids::{
-    Boot, ClusterId, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion,
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount,
+    SemanticsVersion,
 };
 use std::collections::BTreeMap;
 
 /// The format in which maps are written.
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 
 /// The table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +30,8 @@ pub struct RoutingMap {
     pub cluster: Option<ClusterId>,
     /// The rules that entries follow.
     pub semantics: SemanticsVersion,
+    /// When a write counts as done.
+    pub durability: DurabilityMode,
     /// All nodes.
     pub nodes: BTreeMap<NodeId, Site>,
     /// The meta group.
@@ -70,7 +73,7 @@ pub struct Route {
     pub lost: Vec<Stop>,
     /// Whether all of this may be old: see [`Group::is_unheard`].
     pub is_unheard: bool,
-    /// The nodes that are to keep what they held of it before it began anew.
+    /// The nodes that are to keep what they held of it before it began anew, or before their machines went down uncleanly.
     pub former: Vec<NodeId>,
 }
 
@@ -122,6 +125,7 @@ wire_struct!(RoutingMap {
     epoch,
     cluster,
     semantics,
+    durability,
     nodes,
     meta,
     partitions,
@@ -147,6 +151,7 @@ impl RoutingMap {
             epoch: state.epoch(),
             cluster: state.cluster(),
             semantics: state.semantics(),
+            durability: state.durability(),
             nodes: nodes.collect(),
             meta: groups.get(&GroupRef::Meta).map(Route::of).unwrap_or_default(),
             partitions: state.partition_count(),

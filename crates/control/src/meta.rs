@@ -48,7 +48,7 @@ use crate::recovery_source::RecoverySource;
 use crate::state::State;
 use agent::Agent;
 use consensus::{HardState, Members, Times};
-use ids::{Boot, ClusterId, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, DurabilityMode, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token};
 use leader_search::LeaderSearch;
 use leader_state::Recipient;
 use leading::Duty;
@@ -87,6 +87,7 @@ impl Meta {
         cluster: ClusterId,
         groups: Groups,
         factor: Factor,
+        durability: DurabilityMode,
         semantics: SemanticsVersion,
         now: Monotonic,
     ) -> Meta {
@@ -97,6 +98,7 @@ impl Meta {
             token: config.token,
             groups,
             factor,
+            durability,
             semantics,
             announcement: config.announcement,
         };
@@ -110,7 +112,8 @@ impl Meta {
     }
 
     /// A node that knows who it is, and whom it knew. `restored` is what its log of the meta group holds, if there is one;
-    /// `kept` are the replicas of keys whose memory it still has, and `left_by` says whose that is: see [`MetaCommand::Boot`].
+    /// `kept` are the replicas of keys whose memory it still has, `unclean` those that may lack what they acknowledged last, and
+    /// `left_by` says whose all that is: see [`MetaCommand::Boot`].
     ///
     /// # Panics
     /// If it does not know who it is.
@@ -120,6 +123,7 @@ impl Meta {
         peers: Vec<NodeId>,
         left_by: Vec<Token>,
         mut kept: Vec<(GroupRef, Incarnation)>,
+        unclean: Vec<(GroupRef, Incarnation)>,
         now: Monotonic,
     ) -> Meta {
         let node = config.node.expect("who goes on was given an id before");
@@ -132,6 +136,7 @@ impl Meta {
             announcement: config.announcement,
             left_by,
             kept,
+            unclean,
         };
         let search = LeaderSearch::new(peers, false, now);
         let mut meta = Meta {

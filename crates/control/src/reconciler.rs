@@ -23,7 +23,9 @@
 //!    bear none, or no more.
 //! 5. A group of one or two voters that lost one begins anew only when every other member has said that it knows no leader and
 //!    of the loss, and with the one of them whose log is the best: a member more may vote than was reported, never one of
-//!    whom nothing was. Then nothing is lost that three voters have acknowledged.
+//!    whom nothing was. Then nothing is lost that three voters have acknowledged. One whose disk may lack the end is asked too.
+//! 6. A group of which every replica is such a one, or has nothing, begins anew with the best log when all of the former have said what
+//!    they have, and no majority of the voters has nothing (decision 0045).
 //!
 //! Draining is this with a node that is leaving; replacing is this with one that was silent for long. It is the pace alone
 //! that keeps all this from the way of clients.
@@ -36,7 +38,7 @@ use crate::placing::placing;
 use crate::recovery_source::RecoverySource;
 use crate::state::State;
 use crate::step::{Order, ReconcileStep};
-use ids::{Incarnation, NodeId};
+use ids::{GroupId, Incarnation, NodeId};
 use mutations::Mutation;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -433,7 +435,13 @@ impl Look<'_> {
         let GroupRef::Data(number) = name else {
             return None;
         };
-        if group.voters().count() > 2 || group.is_unheard {
+        if group.is_unheard {
+            return None;
+        }
+        if group.lost.len() == group.members.len() && group.voters().count() > 1 {
+            return self.beginning_with_kept(number, group);
+        }
+        if group.voters().count() > 2 {
             return None;
         }
         let is_lost = |member: &&GroupMember| group.is_lost(member.incarnation);
@@ -461,9 +469,19 @@ impl Look<'_> {
                 recovery_source.node == node && recovery_source.generation < group.generation
             })
         });
+        // One that has lost its memory may have most of it on its disk, and is asked as those are that are left.
+        let unclean = group
+            .former
+            .iter()
+            .filter(|node| lost.node == **node)
+            .map(|&node| {
+                recovery_sources().find(|recovery_source| {
+                    (recovery_source.node, recovery_source.incarnation) == (node, lost.incarnation)
+                })
+            });
         let asked: Vec<Option<&RecoverySource>> = match group.lost.len() == group.members.len() {
             true => former.collect(),
-            false => said.collect(),
+            false => said.chain(unclean).collect(),
         };
         if asked.iter().any(Option::is_none) && !mutations::is(Mutation::NotAllAsked) {
             return None;
@@ -479,6 +497,31 @@ impl Look<'_> {
             group: name,
             node: best.node,
             recovery_source: (!has_nothing).then_some(best.incarnation),
+        })
+    }
+
+    /// A group of which every replica has lost its memory, and some have most of it on their disks: those are asked that may have it, and
+    /// it begins anew with the best log of all, if no majority of the voters has nothing. Nobody of before can vote or be acknowledged
+    /// any more.
+    fn beginning_with_kept(&self, number: GroupId, group: &Group) -> Option<MetaCommand> {
+        let said = group.former.iter().map(|&node| {
+            let mut said = self.observations.recovery_sources.iter();
+            said.find(|said| said.group == number && said.node == node && self.is_there(node))
+        });
+        let said: Vec<&RecoverySource> = said.collect::<Option<_>>()?;
+        let has_said = |voter: &&GroupMember| {
+            said.iter()
+                .any(|said| (said.node, said.incarnation) == (voter.node, voter.incarnation))
+        };
+        let voters = group.voters().count();
+        let missing = voters - group.voters().filter(has_said).count();
+        let best = said
+            .iter()
+            .max_by_key(|said| (said.generation, said.term, said.last))?;
+        (missing < majority(voters)).then_some(MetaCommand::Recover {
+            group: GroupRef::Data(number),
+            node: best.node,
+            recovery_source: Some(best.incarnation),
         })
     }
 

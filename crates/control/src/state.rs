@@ -18,14 +18,15 @@ use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::wire::{self, wire_struct};
 use codec::DecodeError;
 use ids::{
-    Boot, ClusterId, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion, Token,
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount,
+    SemanticsVersion, Token,
 };
 use siphasher::sip::SipHasher13;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
 /// The format of snapshots.
-const FORMAT: u8 = 5;
+const FORMAT: u8 = 6;
 
 /// Tokens of removed nodes that are kept: of many more nodes than are removed while a request to join may be held up.
 pub(crate) const REMOVED_MAX: usize = 256;
@@ -47,6 +48,8 @@ pub struct State {
     pub(crate) group_count: u16,
     pub(crate) partition_count: u16,
     pub(crate) factor: Factor,
+    /// For ever.
+    pub(crate) durability: DurabilityMode,
     /// Whether there ever were three nodes.
     pub(crate) has_grown: bool,
     pub(crate) semantics: SemanticsVersion,
@@ -74,6 +77,7 @@ wire_struct!(State {
     group_count,
     partition_count,
     factor,
+    durability,
     has_grown,
     semantics,
     epoch,
@@ -97,6 +101,7 @@ impl Default for State {
             group_count: 0,
             partition_count: 0,
             factor: Factor::Auto,
+            durability: DurabilityMode::Memory,
             has_grown: false,
             semantics: SemanticsVersion(0),
             epoch: Epoch(0),
@@ -129,6 +134,11 @@ impl State {
     /// How many partitions these host. None before there is a cluster.
     pub fn partition_count(&self) -> Option<PartitionCount> {
         PartitionCount::new(self.partition_count)
+    }
+
+    /// When a write counts as done.
+    pub fn durability(&self) -> DurabilityMode {
+        self.durability
     }
 
     /// The version of the map.

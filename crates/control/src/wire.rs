@@ -10,7 +10,8 @@
 
 use codec::{DecodeError, Reader, Writer};
 use ids::{
-    Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion, Token,
+    Boot, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, PartitionCount,
+    SemanticsVersion, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -245,6 +246,16 @@ impl Wire for GroupId {
 
     fn take(input: &mut Reader<'_>) -> Result<GroupId, DecodeError> {
         u16::take(input).map(GroupId::new)
+    }
+}
+
+impl Wire for DurabilityMode {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.code());
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<DurabilityMode, DecodeError> {
+        DurabilityMode::of_code(input.u8()?).ok_or(input.error("a durability mode"))
     }
 }
 

@@ -5,7 +5,10 @@ use control::{
     Announcement, Factor, GroupMember, GroupRef, MemberRole, MetaCommand, MetaMessage, Report, RoutingMap,
     State, Target,
 };
-use ids::{Boot, ClusterId, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{
+    Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion,
+    Token,
+};
 use std::fmt::Write;
 
 /// Each value by its name.
@@ -44,6 +47,7 @@ fn commands() -> Vec<(&'static str, MetaCommand)> {
                 token: Token(1),
                 groups: Groups::with_default_partitions(GroupCount::new(2).expect("few groups")),
                 factor: Factor::Auto,
+                durability: DurabilityMode::Strict,
                 semantics: SemanticsVersion(2),
                 announcement: announcement(),
             },
@@ -99,6 +103,15 @@ fn the_state_has_the_bytes_that_it_always_had() {
         line(&mut found, name, &command.encode());
         drop(state.apply(&command));
     }
+    let boot = MetaCommand::Boot {
+        node: NodeId(2),
+        token: Token(3),
+        announcement: announcement(),
+        left_by: vec![Token(2)],
+        kept: vec![(GroupRef::Data(GroupId::new(1)), Incarnation(4))],
+        unclean: vec![(GroupRef::Data(GroupId::new(0)), Incarnation(3))],
+    };
+    line(&mut found, "boot", &boot.encode());
     line(&mut found, "state", &state.snapshot());
     let map = RoutingMap::of(&state);
     line(&mut found, "map", &map.encode());

@@ -15,7 +15,8 @@ use control::{
     Restored, RoutingMap, Standing, State, Target, majority,
 };
 use ids::{
-    Boot, ClusterId, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token,
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng,
+    SemanticsVersion, Token,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -224,8 +225,17 @@ impl World {
     fn create(&mut self, groups: u16) {
         let config = self.config(None, 0);
         let groups = Groups::with_default_partitions(GroupCount::new(groups).unwrap());
-        let (factor, semantics) = (Factor::Auto, SemanticsVersion(1));
-        let meta = Meta::create(config, ClusterId(7), groups, factor, semantics, self.now);
+        let (factor, durability) = (Factor::Auto, DurabilityMode::Strict);
+        let semantics = SemanticsVersion(1);
+        let meta = Meta::create(
+            config,
+            ClusterId(7),
+            groups,
+            factor,
+            durability,
+            semantics,
+            self.now,
+        );
         self.add(meta, 0);
     }
 
@@ -280,6 +290,11 @@ impl World {
     }
 
     fn boot(&mut self, machine: usize) {
+        self.boot_unclean(machine, Vec::new(), Vec::new());
+    }
+
+    /// It says of these replicas of keys that they may lack what they acknowledged last, and whose they are.
+    fn boot_unclean(&mut self, machine: usize, left_by: Vec<Token>, unclean: Vec<(GroupRef, Incarnation)>) {
         let node = self.machines[machine].node;
         let config = self.config(node, machine);
         let known = &mut self.machines[machine];
@@ -292,8 +307,9 @@ impl World {
             config,
             restored,
             peers.unwrap_or_default(),
+            left_by,
             Vec::new(),
-            Vec::new(),
+            unclean,
             self.now,
         );
         known.meta = Some(meta);
@@ -415,7 +431,11 @@ impl World {
             for replica in started.replicas {
                 assert_ne!(replica.beginning, Beginning::Kept, "nothing is kept here");
                 machine.memory.insert((replica.group, replica.incarnation));
-                if replica.beginning == Beginning::BootstrapReplica {
+                let begins_group = matches!(
+                    replica.beginning,
+                    Beginning::BootstrapReplica | Beginning::Recovered { .. }
+                );
+                if begins_group {
                     let members = vec![GroupMember {
                         incarnation: replica.incarnation,
                         node: started.node,
@@ -702,6 +722,36 @@ fn the_first_node_starts_alone() {
         world.state().unwrap().epoch() > epoch,
         "another boot is another map"
     );
+}
+
+#[test]
+fn a_start_says_which_replicas_are_unclean_and_their_groups_go_on() {
+    let mut world = World::new(3);
+    world.create(4);
+    world.settle(1, 1);
+    for is_last in [false, true] {
+        let state = world.state().expect("it leads").clone();
+        let token = state.nodes()[&NodeId(1)].start;
+        let data = || {
+            let groups = state.groups().iter();
+            groups.filter(|(name, _)| **name != GroupRef::Meta)
+        };
+        let unclean = data().map(|(name, group)| (*name, group.members[0].incarnation));
+        let left_by = if is_last { vec![token] } else { Vec::new() };
+        world.crash(0);
+        world.boot_unclean(0, left_by, unclean.collect());
+        world.run_until("it starts", Duration::from_secs(1), |world| {
+            world.machines[0].boot.is_some()
+        });
+        let now = world.machines[0].map.clone().expect("it has started");
+        for ((_, before), route) in data().zip(&now.groups) {
+            assert_eq!(route.generation, before.generation + 1);
+            let source = is_last.then_some(before.members[0].incarnation);
+            assert_eq!(route.recovered_from, source, "{is_last}");
+        }
+        assert_eq!(now.durability, DurabilityMode::Strict);
+        world.settle(1, 1);
+    }
 }
 
 #[test]
@@ -1340,6 +1390,7 @@ fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_an
         announcement: announcement(1),
         left_by: vec![Token(2)],
         kept: kept.collect(),
+        unclean: Vec::new(),
     };
     let meta = world.machines[0].meta.as_ref();
     let mut state = meta.and_then(Meta::state).expect("it leads").clone();

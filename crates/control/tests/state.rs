@@ -7,7 +7,10 @@ use control::{
     ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX, Standing, State, Target,
     VALUE_BYTES_MAX, steps,
 };
-use ids::{Boot, ClusterId, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{
+    Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion,
+    Token,
+};
 use mutations::Mutation;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -36,6 +39,7 @@ fn create(groups: u16) -> MetaCommand {
         token: Token(1),
         groups: Groups::with_default_partitions(GroupCount::new(groups).expect("few groups")),
         factor: Factor::Auto,
+        durability: DurabilityMode::Memory,
         semantics: SemanticsVersion(2),
         announcement: announcement(),
     }
@@ -70,6 +74,7 @@ fn boot(
         announcement: announcement(),
         left_by: vec![state.nodes()[&NodeId(node)].start],
         kept,
+        unclean: Vec::new(),
     };
     match state.apply(&command) {
         Ok(MetaOutcome::Started { boot, replicas, .. }) => (boot, replicas),
@@ -148,6 +153,7 @@ fn the_first_node_founds_all_groups_and_a_cluster_is_created_once() {
     let MetaCommand::Create {
         groups,
         factor,
+        durability,
         semantics,
         announcement,
         ..
@@ -160,6 +166,7 @@ fn the_first_node_founds_all_groups_and_a_cluster_is_created_once() {
         token: Token(2),
         groups,
         factor,
+        durability,
         semantics,
         announcement,
     };
@@ -1233,6 +1240,7 @@ fn a_node_takes_the_place_of_one_at_whose_address_it_joins_and_not_where_it_star
             announcement: at(peer),
             left_by: Vec::new(),
             kept: vec![(META, Incarnation(1))],
+            unclean: Vec::new(),
         };
         state.apply(&command).expect("it is a node");
     };
@@ -1305,6 +1313,7 @@ fn memory_counts_if_the_last_start_left_it_or_one_that_ended_before_it_used_it()
             announcement: announcement(),
             left_by: left_by.iter().copied().map(Token).collect(),
             kept,
+            unclean: Vec::new(),
         };
         let Ok(MetaOutcome::Started { replicas, .. }) = state.apply(&command) else {
             panic!("it is a node")
@@ -1339,6 +1348,311 @@ fn memory_counts_if_the_last_start_left_it_or_one_that_ended_before_it_used_it()
     assert!(!has_kept(&mut state, 34, &[3, 30]), "the same start asks again");
     state.check().expect("a state that can be");
     assert!(!has_kept(&mut alone, 35, &[]), "nobody says whose memory it is");
+}
+
+/// A start of the node whose last one this memory is of; unclean all of it, but for that of the meta group on the first node.
+fn boot_unclean(
+    state: &mut State,
+    node: u64,
+    token: u128,
+    left_by: &[u128],
+    unclean: &[(GroupRef, u64)],
+) -> Vec<AssignedReplica> {
+    let unclean = unclean.iter().map(|&(group, of)| (group, Incarnation(of)));
+    let command = MetaCommand::Boot {
+        node: NodeId(node),
+        token: Token(token),
+        announcement: announcement(),
+        left_by: left_by.iter().copied().map(Token).collect(),
+        kept: vec![(META, Incarnation(1))],
+        unclean: unclean.collect(),
+    };
+    let again = MetaCommand::decode(&command.encode());
+    assert_eq!(again.as_ref(), Ok(&command));
+    let outcome = state.apply(&command);
+    state.check().expect("a state that can be");
+    let Ok(MetaOutcome::Started { replicas, .. }) = outcome else {
+        panic!("{outcome:?}")
+    };
+    replicas
+}
+
+/// What a node is told of the first group.
+fn of_first(replicas: &[AssignedReplica]) -> Vec<(u64, u64, Beginning)> {
+    let first = replicas.iter().filter(|replica| replica.group == data(0));
+    first
+        .map(|replica| (replica.generation, replica.incarnation.0, replica.beginning))
+        .collect()
+}
+
+fn recovered(of: u64) -> Beginning {
+    Beginning::Recovered { of: Incarnation(of) }
+}
+
+#[test]
+fn a_group_whose_only_voter_is_unclean_goes_on_with_it_under_another_name() {
+    let mut state = created();
+    let all = [(data(0), 2), (data(1), 3)];
+    let replicas = boot_unclean(&mut state, 1, 10, &[1], &all);
+    let found: Vec<_> = replicas.iter().map(|replica| replica.beginning).collect();
+    assert_eq!(found, [Beginning::Kept, recovered(2), recovered(3)]);
+    let group = &state.groups()[&data(0)];
+    assert_eq!(
+        (group.generation, group.recovered_from),
+        (1, Some(Incarnation(2)))
+    );
+    assert_eq!(group.members, [member(4, 1, MemberRole::Voter)]);
+    assert_eq!((&group.lost, &group.former), (&vec![], &vec![]));
+
+    let before = state.clone();
+    assert_eq!(
+        boot_unclean(&mut state, 1, 10, &[1], &all),
+        replicas,
+        "asked again"
+    );
+    assert_eq!(state, before);
+}
+
+#[test]
+fn an_unclean_replica_that_did_not_begin_under_its_new_name_begins_under_a_newer_one() {
+    let mut state = created();
+    let first = |state: &mut State, token, left_by, of| {
+        of_first(&boot_unclean(state, 1, token, &[left_by], &[(data(0), of)]))
+    };
+    assert_eq!(first(&mut state, 10, 1, 2), [(1, 4, recovered(2))]);
+    // What it began as may have been acknowledged, and is not on its disk any more.
+    assert_eq!(first(&mut state, 11, 10, 2), [(2, 6, recovered(2))]);
+    assert_eq!(state.groups()[&data(0)].former, [], "nothing else is kept here");
+    // That beginning is on its disk, and was not reported.
+    assert_eq!(first(&mut state, 12, 11, 6), [(3, 8, recovered(6))]);
+    // A clean end: it goes on as itself.
+    let kept = vec![(META, Incarnation(1)), (data(0), Incarnation(8))];
+    let (_, replicas) = boot(&mut state, 1, 13, kept);
+    assert_eq!(of_first(&replicas), [(3, 8, Beginning::Kept)]);
+}
+
+#[test]
+fn an_unclean_replica_that_is_not_of_the_last_start_is_lost() {
+    let mut state = created();
+    let kept = vec![(META, Incarnation(1)), (data(0), Incarnation(2))];
+    boot(&mut state, 1, 10, kept);
+    let group = |state: &State| state.groups()[&data(0)].clone();
+    // A copy of the directory as it was after the first start.
+    let mut copy = state.clone();
+    let replicas = boot_unclean(&mut copy, 1, 11, &[1], &[(data(0), 2)]);
+    assert_eq!(of_first(&replicas), [(1, 5, Beginning::BootstrapReplica)]);
+    assert_eq!(group(&copy).recovered_from, None);
+    let again = boot_unclean(&mut copy, 1, 11, &[1], &[(data(0), 2)]);
+    assert_eq!(again, replicas, "asked again");
+
+    let replicas = boot_unclean(&mut state, 1, 11, &[1, 10], &[(data(0), 2)]);
+    assert_eq!(of_first(&replicas), [(1, 5, recovered(2))], "of the last start");
+}
+
+#[test]
+fn an_unclean_replica_of_another_name_is_no_source() {
+    let mut state = created();
+    let replicas = boot_unclean(&mut state, 1, 10, &[1], &[(data(0), 3), (data(1), 2)]);
+    assert_eq!(of_first(&replicas), [(1, 4, Beginning::BootstrapReplica)]);
+}
+
+#[test]
+fn an_unclean_replica_of_the_meta_group_counts_for_nothing() {
+    let mut state = created();
+    let boot = MetaCommand::Boot {
+        node: NodeId(1),
+        token: Token(10),
+        announcement: announcement(),
+        left_by: vec![Token(1)],
+        kept: Vec::new(),
+        unclean: vec![(META, Incarnation(1))],
+    };
+    let before = state.clone();
+    assert_eq!(state.apply(&boot), Err(MetaRefusal::Malformed));
+    assert_eq!(state, before);
+}
+
+#[test]
+fn an_unclean_voter_beside_learners_is_asked_as_they_are() {
+    let (mut state, two, three) = about_to_grow();
+    let replicas = boot_unclean(&mut state, 1, 10, &[1], &[(data(0), 2)]);
+    let [(0, _, beginning)] = of_first(&replicas)[..] else {
+        panic!("{replicas:?}")
+    };
+    assert_eq!(beginning, Beginning::Learner, "the others may vote by now");
+    let group = &state.groups()[&data(0)];
+    assert_eq!(
+        (&group.lost, &group.former),
+        (&vec![Incarnation(2)], &vec![NodeId(1)])
+    );
+    let learners = [recovery_source(two, 2, 70), recovery_source(three, 3, 71)];
+    assert_eq!(
+        beginning_anew(&state, &learners),
+        None,
+        "the voter's disk may have more"
+    );
+    for (last, best) in [(72, (2, 1)), (60, (three, 3))] {
+        let mut all = learners.to_vec();
+        all.push(recovery_source(2, 1, last));
+        let begun = beginning_anew(&state, &all).expect("all of them have spoken");
+        let expected = MetaCommand::Recover {
+            group: data(0),
+            node: NodeId(best.1),
+            recovery_source: Some(Incarnation(best.0)),
+        };
+        assert_eq!(begun, expected);
+        let Ok(MetaOutcome::Replica(replica)) = state.clone().apply(&begun) else {
+            panic!("its majority is gone")
+        };
+        assert_eq!(replica.beginning, recovered(best.0));
+    }
+    // It starts once more before anything has come of it.
+    boot_unclean(&mut state, 1, 11, &[10], &[(data(0), 2)]);
+    assert_eq!(state.groups()[&data(0)].former, [NodeId(1)]);
+    let kept = vec![(META, Incarnation(1)), (data(0), Incarnation(2))];
+    let (_, replicas) = boot(&mut state, 1, 12, kept);
+    assert_eq!(
+        of_first(&replicas)[0].2,
+        Beginning::Learner,
+        "what was lost once is not found again"
+    );
+}
+
+#[test]
+fn a_group_of_which_all_have_lost_their_power_begins_anew_with_the_best_log() {
+    let mut state = three_voters();
+    let voters = [(2, 1), (4, 2), (5, 3)];
+    let said = |last: [u64; 3]| -> Vec<RecoverySource> {
+        let said = voters.iter().zip(last);
+        let said = said.map(|(&(incarnation, node), last)| recovery_source(incarnation, node, last));
+        let said = said.map(|mut said| {
+            said.lost_voter = None;
+            said
+        });
+        said.collect()
+    };
+    for (incarnation, node) in voters {
+        assert_eq!(beginning_anew(&state, &said([7, 9, 8])), None, "not all are back");
+        boot_unclean(
+            &mut state,
+            node,
+            100 + u128::from(node),
+            &[u128::from(node)],
+            &[(data(0), incarnation)],
+        );
+    }
+    assert_eq!(state.groups()[&data(0)].former, [1, 2, 3].map(NodeId));
+    assert_eq!(
+        beginning_anew(&state, &said([7, 9, 8])[..2]),
+        None,
+        "one has not spoken"
+    );
+    let begun = beginning_anew(&state, &said([7, 9, 8])).expect("all of them have spoken");
+    let expected = MetaCommand::Recover {
+        group: data(0),
+        node: NodeId(2),
+        recovery_source: Some(Incarnation(4)),
+    };
+    assert_eq!(begun, expected);
+    let Ok(MetaOutcome::Replica(replica)) = state.apply(&begun) else {
+        panic!("its majority is gone")
+    };
+    assert_eq!((replica.generation, replica.beginning), (1, recovered(4)));
+    assert_eq!(
+        state.groups()[&data(0)].former,
+        [1, 3].map(NodeId),
+        "the others keep theirs until it is whole"
+    );
+}
+
+#[test]
+fn a_group_does_not_begin_anew_if_a_majority_of_its_disks_is_empty() {
+    for (unclean, begins) in [(2, true), (1, false)] {
+        let mut state = three_voters();
+        let mut said = Vec::new();
+        for (at, (incarnation, node)) in [(2, 1), (4, 2), (5, 3)].into_iter().enumerate() {
+            let has = at < unclean;
+            let kept: &[(GroupRef, u64)] = if has { &[(data(0), incarnation)] } else { &[] };
+            boot_unclean(
+                &mut state,
+                node,
+                100 + u128::from(node),
+                &[u128::from(node)],
+                kept,
+            );
+            said.extend(has.then(|| recovery_source(incarnation, node, 7)));
+        }
+        assert_eq!(
+            beginning_anew(&state, &said).is_some(),
+            begins,
+            "{unclean} of three"
+        );
+    }
+}
+
+#[test]
+fn an_unclean_learner_is_lost() {
+    let (mut state, two, _) = about_to_grow();
+    let replicas = boot_unclean(&mut state, 2, 10, &[2], &[(data(0), two)]);
+    let group = &state.groups()[&data(0)];
+    assert_eq!((group.generation, &group.lost), (0, &vec![Incarnation(two)]));
+    let expected = group.expected_on(NodeId(2)).expect("it is a target").incarnation;
+    assert_eq!(of_first(&replicas), [(0, expected.0, Beginning::Learner)]);
+}
+
+#[test]
+fn an_unclean_voter_among_others_is_lost() {
+    let mut state = three_voters();
+    let members = state.groups()[&data(0)].members.clone();
+    let own = members.iter().find(|member| member.node == NodeId(2));
+    let own = own.expect("three vote").incarnation;
+    boot_unclean(&mut state, 2, 10, &[2], &[(data(0), own.0)]);
+    let group = &state.groups()[&data(0)];
+    assert_eq!((group.generation, &group.lost), (0, &vec![own]));
+    assert_eq!(group.members, members);
+}
+
+#[test]
+fn an_unclean_voter_goes_on_beside_lost_learners_only_if_nobody_else_has_anything() {
+    let (mut state, two, three) = about_to_grow();
+    boot(&mut state, 2, 20, Vec::new());
+    // The one that is lost may have voted, and the other one may know more than the voter.
+    let mut asked = state.clone();
+    boot_unclean(&mut asked, 1, 10, &[1], &[(data(0), 2)]);
+    let group = &asked.groups()[&data(0)];
+    assert_eq!(group.generation, 0);
+    assert_eq!(group.lost, [2, two].map(Incarnation));
+
+    boot_unclean(&mut state, 3, 30, &[3], &[(data(0), three)]);
+    let replicas = boot_unclean(&mut state, 1, 10, &[1], &[(data(0), 2)]);
+    let [(generation, _, beginning)] = of_first(&replicas)[..] else {
+        panic!("{replicas:?}")
+    };
+    assert_eq!((generation, beginning), (1, recovered(2)));
+}
+
+#[test]
+fn how_durable_writes_are_is_decided_when_the_cluster_is_made() {
+    for durability in DurabilityMode::ALL {
+        let mut command = create(2);
+        let MetaCommand::Create { durability: mode, .. } = &mut command else {
+            panic!()
+        };
+        *mode = durability;
+        let mut state = State::default();
+        assert_eq!(
+            state.durability(),
+            DurabilityMode::Memory,
+            "before there is a cluster"
+        );
+        state.apply(&command).expect("there is no cluster yet");
+        join(&mut state, 2);
+        assert_eq!(state.durability(), durability);
+        assert_eq!(State::restore(&state.snapshot()), Ok(state.clone()));
+        let map = RoutingMap::of(&state);
+        assert_eq!(map.durability, durability);
+        assert_eq!(RoutingMap::decode(&map.encode()), Ok(map));
+    }
 }
 
 #[test]

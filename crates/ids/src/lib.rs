@@ -4,6 +4,7 @@
 //! that only its name carries. Nothing here does I/O, reads a clock or draws ambient randomness: time
 //! is a [`UnixMillis`] that somebody above the line measured, randomness is a [`Prng`] somebody seeded.
 
+mod durability_mode;
 mod group;
 mod key_hash;
 mod node;
@@ -14,6 +15,7 @@ mod slot;
 mod time;
 mod version;
 
+pub use durability_mode::DurabilityMode;
 pub use group::{GroupCount, GroupId};
 pub use key_hash::{HashSeed, KeyHash};
 pub use node::{Boot, ClusterId, GatewayId, Incarnation, NodeId, Token};

@@ -141,6 +141,24 @@ pub enum Mutation {
     ExpiredByClockTold,
     /// What a group without a leader has applied as its configuration is not told to the meta group.
     UnreportedPassedOver,
+    /// In `strict`, it is answered when it is written.
+    AnsweredBeforeSynced,
+    /// What was not synced when the machine went down counts as kept.
+    UncleanIgnored,
+    /// That is forgotten by the start after it, if the one that found it ended before it wrote anything.
+    DoubtForgotten,
+    /// Term and vote of a replica of keys are not in its log.
+    VoteNotKept,
+    /// A sync that failed is asked for once more, and what it says then counts.
+    SyncRetried,
+    /// A log begins before a snapshot of the state behind which it begins is kept.
+    BaseNotAwaited,
+    /// The same of a state that a leader has sent.
+    ReceivedNotAwaited,
+    /// A snapshot is removed as soon as a later one is begun.
+    SnapshotGoneEarly,
+    /// That a change of the members is committed is told before it is kept.
+    ChangeNotKept,
 }
 
 impl Mutation {
@@ -211,6 +229,15 @@ impl Mutation {
         Mutation::RecoveredDoesNotWait,
         Mutation::ExpiredByClockTold,
         Mutation::UnreportedPassedOver,
+        Mutation::AnsweredBeforeSynced,
+        Mutation::UncleanIgnored,
+        Mutation::DoubtForgotten,
+        Mutation::VoteNotKept,
+        Mutation::SyncRetried,
+        Mutation::BaseNotAwaited,
+        Mutation::ReceivedNotAwaited,
+        Mutation::SnapshotGoneEarly,
+        Mutation::ChangeNotKept,
     ];
 }
 

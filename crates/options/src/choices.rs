@@ -85,6 +85,18 @@ choices! {
 }
 
 choices! {
+    /// When a write counts as done.
+    DurabilityChoice {
+        /// When a majority has it in memory.
+        Memory = "memory",
+        /// When a majority has written it.
+        Relaxed = "relaxed",
+        /// When a majority has it on disk.
+        Strict = "strict",
+    }
+}
+
+choices! {
     /// How many replicas each group has.
     ReplicationFactor {
         /// One until there are three nodes, and three from then on.

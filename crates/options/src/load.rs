@@ -5,6 +5,7 @@ use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
+use crate::choices::DurabilityChoice;
 use crate::parameter::{Parameter, Place};
 use crate::settings::Settings;
 use crate::suggest::nearest;
@@ -114,6 +115,7 @@ pub fn load(sources: &Sources) -> Result<Settings, Vec<Problem>> {
     }
     loading.check_ports_differ();
     loading.check_cluster();
+    loading.follow_durability();
     if loading.problems.is_empty() {
         Ok(loading.settings)
     } else {
@@ -135,10 +137,7 @@ impl Loading {
                 source,
                 name: name.into(),
                 found: (!row.secret).then(|| text.into()),
-                remedy: match row.remark {
-                    None => format!("allowed: {}", row.kind.allowed()),
-                    Some(remark) => format!("allowed: {}; {remark}", row.kind.allowed()),
-                },
+                remedy: format!("allowed: {}", row.kind.allowed()),
             }),
         }
     }
@@ -275,6 +274,28 @@ impl Loading {
         if self.settings.cluster_secret.is_some() && self.settings.cluster_secret_file.is_some() {
             let remedy = "cannot be given together with cluster-secret-file: leave one of them out";
             self.together("cluster-secret", None, remedy.to_owned());
+        }
+    }
+
+    /// Redis's names follow `durability`. One that asks for more than it gives must not be passed over.
+    fn follow_durability(&mut self) {
+        let durability = self.settings.durability;
+        let asked = ["appendonly", "appendfsync"].map(|name| (name, self.settings.get(name)));
+        self.settings.follow_durability();
+        for (name, found) in asked {
+            let given = self.settings.get(name);
+            let asks_for_more = match name {
+                "appendonly" => found.as_deref() == Some("yes") && given != found,
+                _ => found.as_deref() == Some("always") && durability == DurabilityChoice::Relaxed,
+            };
+            if asks_for_more {
+                let remedy = format!(
+                    "must be {} with durability {}: set durability, which decides it",
+                    given.unwrap_or_default(),
+                    durability.word()
+                );
+                self.together(name, found, remedy);
+            }
         }
     }
 

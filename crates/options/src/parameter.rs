@@ -32,8 +32,6 @@ pub struct Parameter {
     pub hidden: bool,
     /// What it does, for an operator: whole sentences.
     pub doc: &'static str,
-    /// What whoever asked for a value that is not allowed is told besides: the rest of a sentence.
-    pub remark: Option<&'static str>,
 }
 
 /// A chapter of the reference page.
@@ -107,6 +105,8 @@ pub enum Change {
     Live,
     /// Only at start.
     Restart,
+    /// Only when a cluster is made: its nodes take what it has.
+    Creation,
 }
 
 /// Whether an option does anything.
@@ -140,7 +140,6 @@ impl Parameter {
             sealed: false,
             hidden: false,
             doc,
-            remark: None,
         }
     }
 
@@ -170,6 +169,11 @@ impl Parameter {
         self
     }
 
+    pub(crate) const fn creation(mut self) -> Parameter {
+        self.change = Change::Creation;
+        self
+    }
+
     pub(crate) const fn secret(mut self) -> Parameter {
         self.secret = true;
         self
@@ -178,11 +182,6 @@ impl Parameter {
     pub(crate) const fn sealed(mut self) -> Parameter {
         self.sealed = true;
         self.secret()
-    }
-
-    pub(crate) const fn remark(mut self, remark: &'static str) -> Parameter {
-        self.remark = Some(remark);
-        self
     }
 
     pub(crate) const fn hidden(mut self) -> Parameter {

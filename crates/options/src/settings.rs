@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
-use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor};
+use crate::choices::{
+    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+};
 use crate::output_limit::OutputLimits;
 use crate::parameter::{Change, Parameter};
 use crate::peer::PeerAddress;
@@ -92,6 +94,8 @@ fields! {
     cluster_secret_file: Option<String> = "cluster-secret-file";
     /// May be empty.
     zone: String = "zone";
+    /// Of the cluster, once the node is in one.
+    durability: DurabilityChoice = "durability";
     replication_factor: ReplicationFactor = "rf";
     /// `None`: a node that is away is waited for.
     replace_after_secs: Option<u32> = "replace-after";
@@ -282,6 +286,8 @@ impl Settings {
                 Change::Live => next.put(index, value.map_err(failed)?),
                 Change::Restart if value.as_ref() == Ok(&self.values[index]) => {}
                 Change::Restart => return Err(failed("can't set immutable config".into())),
+                Change::Creation if value.map_err(&failed)? == self.values[index] => {}
+                Change::Creation => return Err(failed("it is decided when the cluster is made".into())),
             }
         }
         *self = next;
@@ -304,6 +310,29 @@ impl Settings {
         let value = value.map_err(|_| format!("must hold one line; allowed: {}", kind.allowed()))?;
         self.put(index, value);
         Ok(())
+    }
+
+    /// Makes the cluster's `durability` that of these settings, and lets Redis's names follow it.
+    pub fn take_durability(&mut self, durability: DurabilityChoice) {
+        if self.durability != durability {
+            self.put(row("durability"), OptionValue::Word(durability.word()));
+            self.put(row("appendonly"), OptionValue::Word("no"));
+            self.put(row("appendfsync"), OptionValue::Word("everysec"));
+        }
+        self.follow_durability();
+    }
+
+    /// `appendonly` and `appendfsync` say what `durability` is. Without files `appendfsync` says nothing, and stays as it is.
+    pub(crate) fn follow_durability(&mut self) {
+        let (writes, syncs) = match self.durability {
+            DurabilityChoice::Memory => ("no", None),
+            DurabilityChoice::Relaxed => ("yes", Some("everysec")),
+            DurabilityChoice::Strict => ("yes", Some("always")),
+        };
+        self.put(row("appendonly"), OptionValue::Word(writes));
+        if let Some(syncs) = syncs {
+            self.put(row("appendfsync"), OptionValue::Word(syncs));
+        }
     }
 
     /// Stores a value that has passed the bounds of its row.

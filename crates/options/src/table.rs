@@ -1,6 +1,8 @@
 //! The table of options. Each row is the only place that knows its option.
 
-use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor};
+use crate::choices::{
+    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+};
 use crate::kind::OptionKind;
 use crate::parameter::{Parameter, Section};
 
@@ -245,14 +247,14 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Node,
         "durability",
-        choice(&["memory"]),
+        choice(DurabilityChoice::WORDS),
         "memory",
-        "What an acknowledged write survives. `memory`: the loss of any minority of its group's replicas, and nothing of \
-         the data is on disk.",
+        "When a write is acknowledged, of a cluster that this node makes; nodes that join take the cluster's. `memory`: when \
+         a majority of its group's replicas has it in memory; it survives the loss of any minority of them, and nothing of the \
+         data is on disk. `relaxed`: when a majority has written it. `strict`: when a majority has it on disk.",
     )
     .flag()
-    .restart()
-    .remark("`relaxed` and `strict`, which would write the data to disk, are not there yet"),
+    .creation(),
     Parameter::new(
         Section::Cluster,
         "peer-port",
@@ -534,6 +536,24 @@ const WORKING: &[Parameter] = &[
         "3000",
         "Size up to which a HyperLogLog is kept sparse.",
     ),
+    // No mere values: who asks for durability must not be told `OK`.
+    Parameter::new(
+        Section::Compatibility,
+        "appendonly",
+        choice(&["no", "yes"]),
+        "no",
+        "Redis's name for whether data are written to disk. It follows `durability`: `no` with `memory`, `yes` otherwise.",
+    )
+    .creation(),
+    Parameter::new(
+        Section::Compatibility,
+        "appendfsync",
+        choice(&["everysec", "always", "no"]),
+        "everysec",
+        "Redis's name for when that reaches the disk. It follows `durability`: `everysec` with `relaxed`, `always` with \
+         `strict`. With `memory` it has no meaning.",
+    )
+    .creation(),
 ];
 
 /// Lists options by section and by the reason why they have no effect: name, type, default, what the option does in Redis, and
@@ -630,9 +650,6 @@ inert! {
         "save": OptionKind::SavePoints, "", "When Redis writes an RDB file: seconds and changes.";
     }
     Compatibility, NO_AOF => {
-        // Not kept as a mere value: who asks for durability must not be told `OK`.
-        "appendonly": choice(&["no"]), "no", "Whether Redis writes an append-only file.";
-        "appendfsync": choice(&["everysec", "always", "no"]), "everysec", "When Redis flushes its append-only file.";
         "no-appendfsync-on-rewrite": OptionKind::Bool, "no", "Whether Redis flushes less during a rewrite.";
         "auto-aof-rewrite-percentage": integer(0, INT), "100",
             "Growth at which Redis rewrites its append-only file.", unit("percent");

@@ -2,7 +2,9 @@
 
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
-use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor};
+use crate::choices::{
+    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+};
 use crate::memory::human_bytes;
 use crate::output_limit::OutputLimits;
 use crate::peer::PeerAddress;
@@ -100,6 +102,7 @@ from_word!(
     LogFormat,
     LogLevel,
     DebugCommand,
+    DurabilityChoice,
     ReplicationFactor
 );
 

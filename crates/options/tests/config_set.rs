@@ -1,6 +1,6 @@
 //! `CONFIG SET`.
 
-use options::{Change, PARAMETERS, Settings};
+use options::{Change, DurabilityChoice, PARAMETERS, Settings};
 
 fn set(settings: &mut Settings, pairs: &[(&str, &str)]) -> Result<(), String> {
     let pairs: Vec<_> = pairs
@@ -73,7 +73,11 @@ fn nothing_is_set_when_one_pair_is_wrong_and_the_error_names_it() {
         ),
         (
             &[("appendonly", "yes")],
-            failed("appendonly", "argument(s) must be one of the following: no"),
+            failed("appendonly", "it is decided when the cluster is made"),
+        ),
+        (
+            &[("appendfsync", "always")],
+            failed("appendfsync", "it is decided when the cluster is made"),
         ),
     ];
     for (pairs, message) in cases {
@@ -139,4 +143,45 @@ fn one_class_of_output_limits_changes_alone() {
     .unwrap();
     assert_eq!(settings.output_limits.pubsub.hard, 1 << 20);
     assert_eq!(settings.output_limits.normal.hard, 1 << 30);
+}
+
+#[test]
+fn how_durable_writes_are_is_decided_when_the_cluster_is_made() {
+    let mut settings = Settings::default();
+    settings.take_durability(DurabilityChoice::Strict);
+    let shown = |settings: &Settings| {
+        ["durability", "appendonly", "appendfsync"].map(|name| settings.get(name).unwrap())
+    };
+    assert_eq!(shown(&settings), ["strict", "yes", "always"]);
+    let as_it_is = [
+        ("durability", "STRICT"),
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+    ];
+    set(&mut settings, &as_it_is).unwrap();
+    for (name, other) in [
+        ("durability", "relaxed"),
+        ("durability", "memory"),
+        ("appendonly", "no"),
+        ("appendfsync", "everysec"),
+    ] {
+        let error = format!(
+            "ERR CONFIG SET failed (possibly related to argument '{name}') - it is decided when the cluster is made"
+        );
+        let set_too = [("maxmemory", "1"), (name, other)];
+        assert_eq!(set(&mut settings, &set_too).unwrap_err(), error);
+    }
+    let error = set(&mut settings, &[("durability", "always")]).unwrap_err();
+    assert!(
+        error.ends_with("argument(s) must be one of the following: memory, relaxed, strict"),
+        "{error}"
+    );
+    assert_eq!(shown(&settings), ["strict", "yes", "always"]);
+    assert_eq!(settings.maxmemory, 0);
+
+    settings.take_durability(DurabilityChoice::Relaxed);
+    assert_eq!(shown(&settings), ["relaxed", "yes", "everysec"]);
+    settings.take_durability(DurabilityChoice::Strict);
+    settings.take_durability(DurabilityChoice::Memory);
+    assert_eq!(shown(&settings), ["memory", "no", "everysec"], "as the default");
 }

@@ -210,13 +210,46 @@ fn a_node_that_joins_can_be_reached_by_the_others() {
 }
 
 #[test]
-fn a_durability_that_does_not_exist_yet_is_refused_in_words() {
+fn redis_names_of_durability_follow_it() {
+    for (word, durability, names) in [
+        ("memory", options::DurabilityChoice::Memory, ["no", "everysec"]),
+        ("relaxed", options::DurabilityChoice::Relaxed, ["yes", "everysec"]),
+        ("strict", options::DurabilityChoice::Strict, ["yes", "always"]),
+    ] {
+        let settings = load(&sources(&[("durability", word)], &[], "")).unwrap();
+        assert_eq!(settings.durability, durability);
+        let found = ["appendonly", "appendfsync"].map(|name| settings.get(name).unwrap());
+        assert_eq!(found, names, "{word}");
+        // What `CONFIG REWRITE` leaves is right at the next start.
+        let file = options::rewrite("", &settings).unwrap();
+        let again = load(&sources(&[], &[], &file)).unwrap();
+        assert_eq!(again.durability, durability, "{file}");
+    }
     assert_eq!(
-        problems(&sources(&[("durability", "strict")], &[], "")),
+        problems(&sources(&[("durability", "always")], &[], "")),
+        [r#"--durability: found "always": allowed: memory, relaxed or strict"#]
+    );
+}
+
+#[test]
+fn whoever_asks_for_durability_by_redis_names_alone_is_told_what_to_set() {
+    assert_eq!(
+        problems(&sources(&[], &[], "appendonly = true\n")),
+        [r#"appendonly: found "yes": must be no with durability memory: set durability, which decides it"#]
+    );
+    assert_eq!(
+        problems(&sources(
+            &[("durability", "relaxed")],
+            &[],
+            "appendfsync = \"always\"\n"
+        )),
         [
-            r#"--durability: found "strict": allowed: only memory; `relaxed` and `strict`, which would write the data to disk, are not there yet"#
+            r#"appendfsync: found "always": must be everysec with durability relaxed: set durability, which decides it"#
         ]
     );
+    // Redis does not look at it without `appendonly` either.
+    let settings = load(&sources(&[], &[], "appendfsync = \"always\"\n")).unwrap();
+    assert_eq!(settings.get("appendfsync").as_deref(), Some("always"));
 }
 
 #[test]

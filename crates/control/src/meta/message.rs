@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The format of messages.
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 
 /// One message.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -12,7 +12,9 @@ use control::{
     MetaCommand, MetaOutcome, MetaRefusal, Observations, Order, Pace, ReconcileStep, Report, RoutingMap,
     State, majority, steps,
 };
-use ids::{ClusterId, Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token};
+use ids::{
+    ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -113,6 +115,7 @@ impl World {
             token: world.token(),
             groups: Groups::with_default_partitions(GroupCount::new(groups).expect("few groups")),
             factor,
+            durability: DurabilityMode::Memory,
             semantics: SemanticsVersion(1),
             announcement: announcement("", 1),
         };
@@ -278,6 +281,7 @@ impl World {
             announcement,
             left_by: vec![self.state.nodes()[&node].start],
             kept,
+            unclean: Vec::new(),
         };
         self.start(&command, true);
     }
