@@ -57,6 +57,9 @@ pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 /// How often a member is told the point of the state it was given, before the transfer counts as failed.
 const SNAPSHOT_SENDS_MAX: u32 = 20;
 
+/// The same of one that keeps the state on disk before it says that it has it.
+const SNAPSHOT_SENDS_DURABLE_MAX: u32 = 200;
+
 /// Why an entry was not proposed. It certainly never will be committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProposeRefused {
@@ -133,6 +136,8 @@ pub struct RaftNode {
     /// Messages that wait for a request to be persisted.
     unpersisted: VecDeque<(u64, Vec<RaftMessage>)>,
     applied_wanted: u64,
+    /// Up to where the commit index was looked at for changes of the members.
+    commit_seen: u64,
     /// The latest time that it was told.
     seen: Monotonic,
     turned_away: u64,
@@ -210,10 +215,12 @@ impl RaftNode {
             outbox: Vec::new(),
             unpersisted: VecDeque::new(),
             applied_wanted: 0,
+            commit_seen: 0,
             seen: now,
             turned_away: 0,
         };
         group.applied_wanted = group.raw.raft.raft_log.applied;
+        group.commit_seen = group.raw.raft.raft_log.committed;
         group.draw_patience();
         group.tick(now);
         Ok(group)
@@ -244,6 +251,11 @@ impl RaftNode {
     /// Whether it is the only member, so that nothing needs to be replicated, and leads.
     pub fn is_alone(&self) -> bool {
         self.is_leader() && self.members.is_alone(self.me)
+    }
+
+    /// Whether what it must not forget is to be written ([`Ready::persist`]).
+    pub fn is_durable(&self) -> bool {
+        self.durability == Durability::Durable
     }
 
     /// The members in force.
@@ -981,7 +993,11 @@ impl RaftNode {
         };
         let sends = &mut self.snapshot_sends[place].1;
         *sends += 1;
-        if *sends > SNAPSHOT_SENDS_MAX {
+        let most = match self.durability {
+            Durability::Memory => SNAPSHOT_SENDS_MAX,
+            Durability::Durable => SNAPSHOT_SENDS_DURABLE_MAX,
+        };
+        if *sends > most {
             self.transfer_failed(member);
             return;
         }
@@ -1113,7 +1129,7 @@ impl RaftNode {
             }
             Durability::Durable => {
                 let number = step.number();
-                let must_write = step.must_sync() || start.is_some();
+                let must_write = step.must_sync() || start.is_some() || self.commits_change();
                 self.raw.advance_append_async(step);
                 if must_write {
                     self.unpersisted.push_back((number, Vec::new()));
@@ -1133,6 +1149,16 @@ impl RaftNode {
         for entry in committed {
             self.commit(entry, ready, now);
         }
+    }
+
+    /// Whether a change of the members has come to be known as committed since the last call. That is written before anybody is told:
+    /// who hears that a majority knows of it relies on that ([`RaftNode::is_known_committed`]), whoever starts again.
+    fn commits_change(&mut self) -> bool {
+        let commit = self.raw.raft.raft_log.committed;
+        let seen = std::mem::replace(&mut self.commit_seen, commit);
+        let new = self.raw.store().entries_from(seen + 1);
+        let mut new = new.take_while(|entry| entry.index <= commit);
+        new.any(log::is_change) && !mutations::is(Mutation::ChangeNotKept)
     }
 
     fn ask_to_persist(

@@ -9,6 +9,7 @@
 mod alone;
 mod batch;
 mod counts;
+mod disk;
 mod group_client;
 mod member;
 mod operation;
@@ -24,6 +25,7 @@ mod waiting_reads;
 
 pub use batch::{Batch, SentArgv};
 pub use counts::MemberCounts;
+pub use disk::{DiskAnswer, DiskRequest, LogBegin};
 pub use group_client::{
     Asked, CROWDED_OUT, GroupClient, NoCheckOut, PieceSizes, TOO_LONG, UNREACHABLE, time_of,
 };

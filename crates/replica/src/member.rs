@@ -8,6 +8,7 @@
 //!                      if a key has expired by the clock alone: behind an entry, by group time;
 //!                      without a lease: when a round has confirmed that nobody else leads
 //!  anybody   committed entry --> applied
+//!  durable   what must not be forgotten --> disk --kept--> acknowledged, and committed (`disk.rs`)
 //!  learner   chunks --> snapshot receiver --the leader's snapshot message--> installed; the log goes on from there
 //!  anybody   entry that begins a round --> hash of a slice --> all members: whoever differs from most is given up (`consensus/scrub.rs`)
 //! ```
@@ -40,6 +41,7 @@ use self::snapshots::Snapshots;
 use self::unconfirmed::Unconfirmed;
 use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
+use crate::disk::{DiskAnswer, DiskRequest, LogBegin};
 use crate::replica::Input;
 use crate::response::{BatchOutcome, BatchResponse};
 use crate::state::GroupState;
@@ -90,6 +92,12 @@ pub struct Effects {
     pub members: Option<Members>,
     /// Whether the piece of state that came was the next one, and is held.
     pub is_taken: bool,
+    /// The same, but its sender is answered when it is written.
+    pub is_taken_later: bool,
+    /// Pieces of state of which their senders are to be told that they are held: sender, transfer, number.
+    pub chunks_taken: Vec<(Incarnation, u64, u64)>,
+    /// What is to be kept on disk, in order.
+    pub disk: Vec<DiskRequest>,
     /// The node's heartbeats are to gather this group's claim again.
     pub claims_changed: bool,
     /// The state was replaced by what a leader sent.
@@ -151,6 +159,8 @@ pub struct Member {
     now: Monotonic,
     /// Where the gateways are that have sent batches with writes to this leader.
     nodes: BTreeMap<GatewayId, NodeId>,
+    /// What the log on disk is to begin with, until that was requested.
+    begins: Option<Box<LogBegin>>,
 }
 
 /// In whose name gateways are answered.
@@ -186,9 +196,28 @@ impl Voice {
 }
 
 impl Member {
-    /// The part of a replica whose log begins where its keyspace is.
-    pub(crate) fn new(group: GroupId, generation: u64, raft: RaftNode, applied: Index) -> Member {
+    /// The part of a replica whose log begins where its keyspace is; `is_stored` if a snapshot of that is on disk.
+    pub(crate) fn new(
+        group: GroupId,
+        generation: u64,
+        raft: RaftNode,
+        applied: Index,
+        is_stored: bool,
+    ) -> Member {
         let members = raft.members().clone();
+        let begins = raft.is_durable().then(|| {
+            Box::new(LogBegin {
+                incarnation: raft.me(),
+                generation,
+                start: raft.point(),
+                saved: Saved {
+                    hard_state: raft.hard_state(),
+                    entries: raft.entries_after(applied),
+                },
+                is_stored,
+            })
+        });
+        let needs_snapshot = begins.is_some() && !is_stored && applied > Index(0);
         Member {
             group,
             generation,
@@ -204,11 +233,12 @@ impl Member {
             flights: VecDeque::new(),
             unconfirmed: Unconfirmed::default(),
             evaluated: Vec::new(),
-            snapshots: Snapshots::default(),
+            snapshots: Snapshots::new(needs_snapshot),
             is_stopped: false,
             counts: MemberCounts::default(),
             now: Monotonic(0),
             nodes: BTreeMap::new(),
+            begins,
         }
     }
 
@@ -341,7 +371,18 @@ impl Member {
             Input::Chunk { from, chunk } => {
                 let taken = self.snapshots.on_chunk(from, &chunk, &mut self.raft);
                 effects.is_taken = taken.unwrap_or(false);
+                if effects.is_taken && self.raft.is_durable() {
+                    (effects.is_taken, effects.is_taken_later) = (false, true);
+                    effects.disk.push(DiskRequest::Received {
+                        from,
+                        transfer: chunk.transfer,
+                        number: chunk.number,
+                        bytes: chunk.bytes,
+                    });
+                }
             }
+            Input::Disk(answer) => self.on_disk(answer, now, effects),
+            Input::Snapshot => self.snapshots.store_soon(),
             Input::ChunkAnswer {
                 from,
                 transfer,
@@ -416,6 +457,20 @@ impl Member {
             flight.attached.push(gathered);
         } else {
             self.read(state, turn, now, gathered, effects);
+        }
+    }
+
+    /// Hears what has become of a request to the disk.
+    fn on_disk(&mut self, answer: DiskAnswer, now: Monotonic, effects: &mut Effects) {
+        match answer {
+            DiskAnswer::Persisted(number) => self.raft.persisted(number, now),
+            DiskAnswer::Taken { snapshot, number } => self.snapshots.on_stored(snapshot, number),
+            DiskAnswer::Failed { snapshot } => self.snapshots.on_not_stored(snapshot),
+            DiskAnswer::Received {
+                from,
+                transfer,
+                number,
+            } => effects.chunks_taken.push((from, transfer, number)),
         }
     }
 
@@ -594,6 +649,8 @@ impl Member {
             || self.unconfirmed.awaits_round()
             || !self.evaluated.is_empty()
             || self.snapshots.has_senders()
+            || self.snapshots.may_store()
+            || self.begins.is_some()
             || state.has_deferred()
     }
 
@@ -601,6 +658,7 @@ impl Member {
     /// `now` is read after all that was answered this turn.
     fn finish(&mut self, state: &mut GroupState, turn: &Turn, now: Monotonic, effects: &mut Effects) {
         self.now = now;
+        effects.disk.extend(self.begins.take().map(DiskRequest::Begin));
         loop {
             self.gathering.look_at_kept(state, now);
             self.propose(turn);
@@ -620,6 +678,9 @@ impl Member {
         self.look_again(now, effects);
         self.answer_deferred(state, effects);
         self.snapshots.send_next(state, &mut self.raft, effects);
+        if !self.is_stopped {
+            self.snapshots.store_next(state, &self.raft, effects);
+        }
         let state_bytes = || state.keyspace().memory() + state.keyspace().pending_bytes();
         if let Some(to) = self.raft.compactable(self.snapshots.held(), state_bytes) {
             self.raft.compact(to);
@@ -669,8 +730,7 @@ impl Member {
             let ready = self.raft.take_ready(now);
             self.carry_out(state, turn, ready, &mut Effects::default());
         }
-        self.snapshots.step_down();
-        self.snapshots.end(state.keyspace_mut());
+        self.snapshots.end_all(state.keyspace_mut());
         let point = self.raft.point();
         assert!(
             self.is_stopped || point.index == self.applied,
@@ -687,8 +747,7 @@ impl Member {
             let ready = self.raft.take_ready(now);
             self.carry_out(state, turn, ready, &mut effects);
         }
-        self.snapshots.step_down();
-        self.snapshots.end(state.keyspace_mut());
+        self.snapshots.end_all(state.keyspace_mut());
         for entry in self.raft.entries_after(self.applied) {
             if self.is_stopped {
                 break;
@@ -759,7 +818,7 @@ impl Member {
             effects.status = Some(status);
         }
         effects.claims_changed |= ready.claims_changed;
-        assert!(ready.persist.is_none(), "in memory mode nothing is written");
+        effects.disk.extend(ready.persist.map(DiskRequest::Persist));
         if let Some(point) = ready.install {
             self.install(state, &point, effects);
         }
@@ -803,6 +862,10 @@ impl Member {
 
     /// The state that came in pieces becomes this replica's.
     fn install(&mut self, state: &mut GroupState, point: &SnapshotPoint, effects: &mut Effects) {
+        if self.snapshots.give_up_storing() {
+            self.snapshots.end(state.keyspace_mut());
+            effects.disk.push(DiskRequest::GiveUp);
+        }
         state.replace_keyspace(self.snapshots.take_installed(point));
         self.applied = point.index;
         self.members = point.members.clone();
@@ -1049,7 +1112,7 @@ mod tests {
     }
 
     fn member() -> Member {
-        Member::new(GroupId::new(0), 0, raft(), Index(0))
+        Member::new(GroupId::new(0), 0, raft(), Index(0), false)
     }
 
     /// The invariant that does not hold of a member that was tampered with.
@@ -1076,7 +1139,7 @@ mod tests {
         for end in ends {
             let mut replica = Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
             replica.give_log();
-            replica.join(raft(), 0, Index(0));
+            replica.join(raft(), 0, Index(0), false);
             let gateway = GatewayId {
                 boot: Boot(1),
                 worker: 0,
@@ -1097,7 +1160,7 @@ mod tests {
                     .add(place, Bytes::new(), behind, Awaited::Prepared)
             );
             end(&mut replica, &turn);
-            replica.join(raft(), 1, Index(0));
+            replica.join(raft(), 1, Index(0), false);
             assert_eq!(replica.check(), Ok(()));
         }
     }

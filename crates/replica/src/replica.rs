@@ -18,6 +18,7 @@
 
 use crate::alone::Alone;
 use crate::batch::Batch;
+use crate::disk::DiskAnswer;
 use crate::member::{Chunk, Effects, Member, Sender};
 use crate::request::{Output, Request};
 use crate::state::GroupState;
@@ -36,6 +37,8 @@ pub struct Replica {
     role: Role,
     /// The data of an earlier replica here that has no part in the group any more ([`Replica::set_aside`]).
     aside: Option<Keyspace>,
+    /// How often it has come to take part in the log.
+    lives: u64,
 }
 
 enum Role {
@@ -90,6 +93,10 @@ pub enum Input<'a> {
     StoodStill(Duration),
     /// Time passes.
     Tick,
+    /// The disk has done something of what was requested in this life of the replica ([`Effects::disk`]).
+    Disk(DiskAnswer),
+    /// A snapshot of the state is to be stored.
+    Snapshot,
     /// The group is to have these members. Refused while another change is under way.
     ChangeMembers(Members),
     /// Another replica is to lead.
@@ -105,6 +112,7 @@ impl Replica {
             state: GroupState::new(group, seed, partitions),
             role: Role::Alone(Alone::default()),
             aside: None,
+            lives: 0,
         }
     }
 
@@ -157,6 +165,11 @@ impl Replica {
         }
     }
 
+    /// Which life this is, of those in which it took part in the log.
+    pub fn life(&self) -> u64 {
+        self.lives
+    }
+
     /// The same, if it leads.
     pub fn leader(&self) -> Option<&Member> {
         self.member().filter(|member| member.leads())
@@ -186,10 +199,11 @@ impl Replica {
         self.state.local.answers_bytes_max = usize::MAX;
     }
 
-    /// It takes part in the group's log, which begins where its state is.
-    pub fn join(&mut self, raft: RaftNode, generation: u64, applied: Index) {
+    /// It takes part in the group's log, which begins where its state is; `is_stored` if a snapshot of that is on disk.
+    pub fn join(&mut self, raft: RaftNode, generation: u64, applied: Index, is_stored: bool) {
         debug_assert!(matches!(self.role, Role::Elsewhere), "it has left before");
-        let member = Member::new(self.state.group, generation, raft, applied);
+        let member = Member::new(self.state.group, generation, raft, applied, is_stored);
+        self.lives += 1;
         self.role = Role::Member(Box::new(member));
     }
 
@@ -220,7 +234,7 @@ impl Replica {
 
     /// The same, of a log that an earlier life of this replica has left.
     pub fn inherit(&mut self, raft: RaftNode, generation: u64, applied: Index, turn: &Turn, now: Monotonic) {
-        let member = Member::new(self.state.group, generation, raft, applied);
+        let member = Member::new(self.state.group, generation, raft, applied, true);
         member.into_recovery_source(&mut self.state, turn, now);
     }
 
@@ -252,6 +266,12 @@ impl Replica {
         self.drop_aside();
         self.aside = Some(self.state.take_keyspace());
         Some(rest)
+    }
+
+    /// Sets data aside that an earlier process has left, in the place of what was before.
+    pub fn put_aside(&mut self, keyspace: Keyspace) {
+        self.drop_aside();
+        self.aside = Some(keyspace);
     }
 
     /// What was set aside; nothing if nothing was.

@@ -1,4 +1,4 @@
-//! The state of a group on its way to a learner, piece by piece.
+//! The state of a group on its way to a learner, or to the disk, piece by piece.
 //!
 //! ```text
 //!  chunk 0 | chunk 1 | chunk 2 | ...        | last chunk, with its point
@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each chunk makes what the learner holds consistent as of the leader's state when it was made; what is written meanwhile
-//! comes with the next ([`keyspace::Transfer`]). The last one carries the place in the log from which the learner goes on.
+//! comes with the next ([`keyspace::Transfer`]). The last one carries the place in the log from which the learner goes on. The disk is
+//! given the same chunks.
 
 use crate::member::Chunk;
 use consensus::{Index, SnapshotPoint};
@@ -60,6 +61,16 @@ impl SnapshotSender {
         self.number
     }
 
+    /// Whether another chunk may be made.
+    pub(crate) fn may_send(&self) -> bool {
+        self.point.is_none() && self.sent - self.taken < CHUNKS_MAX
+    }
+
+    /// What the state reflects that was sent, once all of it was.
+    pub(crate) fn point(&self) -> Option<&SnapshotPoint> {
+        self.point.as_ref()
+    }
+
     /// The next chunk, of about `chunk_bytes`, if the learner keeps up. `now` is what the state reflects. An error if the
     /// transfer is to begin again: more has changed than could be remembered.
     pub(crate) fn next(
@@ -68,7 +79,7 @@ impl SnapshotSender {
         chunk_bytes: usize,
         now: impl FnOnce() -> SnapshotPoint,
     ) -> Result<Option<Chunk>, Lost> {
-        if self.point.is_some() || self.sent - self.taken >= CHUNKS_MAX {
+        if !self.may_send() {
             return Ok(None);
         }
         let bytes = match self.transfer.next_chunk(keyspace, chunk_bytes) {

@@ -1,5 +1,6 @@
-//! State on its way: to learners, and to this replica.
+//! State on its way: to learners, to this replica, and to the disk.
 
+use crate::disk::DiskRequest;
 use crate::member::Effects;
 use crate::snapshot_sender::{Lost, SnapshotSender};
 use crate::state::GroupState;
@@ -32,6 +33,10 @@ pub(super) struct Snapshots {
     /// How many were begun.
     transfers: u64,
     pub(super) incoming: Option<Incoming>,
+    /// A snapshot on its way to the disk.
+    storing: Option<SnapshotSender>,
+    /// Whether one is to be begun.
+    is_due: bool,
 }
 
 /// State on its way to this replica.
@@ -44,6 +49,83 @@ pub(super) struct Incoming {
 }
 
 impl Snapshots {
+    /// Of a replica whose state is to be stored first of all, if it is.
+    pub(super) fn new(is_due: bool) -> Snapshots {
+        Snapshots {
+            is_due,
+            ..Snapshots::default()
+        }
+    }
+
+    /// A snapshot of the state is to be stored; if one is under way, that is the one.
+    pub(super) fn store_soon(&mut self) {
+        self.is_due = self.storing.is_none();
+    }
+
+    /// Whether the next piece may go to the disk.
+    pub(super) fn may_store(&self) -> bool {
+        self.is_due || self.storing.as_ref().is_some_and(SnapshotSender::may_send)
+    }
+
+    /// A piece is on disk; with the last one, all of it is.
+    pub(super) fn on_stored(&mut self, snapshot: u64, number: u64) {
+        let its = self.storing.as_mut();
+        let its = its.filter(|sender| sender.transfer() == snapshot);
+        if let Some(sender) = its
+            && sender.on_taken(number).is_some()
+        {
+            self.ended.extend(self.storing.take());
+        }
+    }
+
+    /// What was on its way to the disk did not come there. Whoever wants a snapshot asks for one again.
+    pub(super) fn on_not_stored(&mut self, snapshot: u64) {
+        let is_its = |sender: &mut SnapshotSender| sender.transfer() == snapshot;
+        self.ended.extend(self.storing.take_if(is_its));
+    }
+
+    /// The state becomes another one. Whether a snapshot was on its way to the disk.
+    pub(super) fn give_up_storing(&mut self) -> bool {
+        self.is_due = false;
+        let storing = self.storing.take();
+        let was_under_way = storing.is_some();
+        self.ended.extend(storing);
+        was_under_way
+    }
+
+    /// Sends the disk the next piece of the state.
+    pub(super) fn store_next(&mut self, state: &mut GroupState, raft: &RaftNode, effects: &mut Effects) {
+        if std::mem::take(&mut self.is_due) {
+            self.transfers += 1;
+            self.storing = SnapshotSender::begin(self.transfers, state.keyspace_mut());
+            // As many learners are given the state as may be: later.
+            self.is_due = self.storing.is_none();
+        }
+        let Some(sender) = &mut self.storing else { return };
+        let chunk_bytes = state.turn.chunk_bytes;
+        match sender.next(state.keyspace_mut(), chunk_bytes, || raft.point()) {
+            Ok(chunk) => effects.disk.extend(chunk.map(|chunk| DiskRequest::Chunk {
+                snapshot: chunk.transfer,
+                number: chunk.number,
+                point: sender.point().cloned(),
+                bytes: chunk.bytes,
+            })),
+            Err(Lost) => {
+                self.give_up_storing();
+                self.is_due = true;
+                effects.disk.push(DiskRequest::GiveUp);
+            }
+        }
+        self.end(state.keyspace_mut());
+    }
+
+    /// Ends all that is on its way from here.
+    pub(super) fn end_all(&mut self, keyspace: &mut Keyspace) {
+        self.step_down();
+        self.give_up_storing();
+        self.end(keyspace);
+    }
+
     /// Whether anything is on its way to a learner, or was.
     pub(super) fn has_senders(&self) -> bool {
         !self.senders.is_empty() || !self.ended.is_empty()
