@@ -6,23 +6,27 @@
 mod decode;
 mod entries;
 mod glob;
+mod log_batch;
 mod meta_commands;
 mod node;
 mod parse_and_keys;
 mod peer_frames;
 mod peer_hello;
 mod program;
+mod snapshot_file;
 mod source;
 mod transfer;
 
 pub use decode::decode;
 pub use entries::entries;
 pub use glob::glob;
+pub use log_batch::log_batch;
 pub use meta_commands::meta_commands;
 pub use parse_and_keys::parse_and_keys;
 pub use peer_frames::peer_frames;
 pub use peer_hello::peer_hello;
 pub use program::program;
+pub use snapshot_file::snapshot_file;
 pub use transfer::transfer;
 
 /// One thing to fuzz.
@@ -82,5 +86,15 @@ pub const TARGETS: &[Target] = &[
         name: "meta_commands",
         run: meta_commands,
         seeds: meta_commands::seeds,
+    },
+    Target {
+        name: "snapshot_file",
+        run: snapshot_file,
+        seeds: snapshot_file::seeds,
+    },
+    Target {
+        name: "log_batch",
+        run: log_batch,
+        seeds: log_batch::seeds,
     },
 ];

@@ -7,7 +7,8 @@ use control::{
     Target, steps,
 };
 use ids::{
-    Boot, ClusterId, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token,
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId,
+    SemanticsVersion, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -153,6 +154,7 @@ fn command(source: &mut Source<'_>) -> MetaCommand {
             token: token(source),
             groups: Groups::with_default_partitions(GroupCount::new(3).expect("three groups are allowed")),
             factor: source.pick(&factors),
+            durability: source.pick(&DurabilityMode::ALL),
             semantics: SemanticsVersion(source.below(3) as u16),
             announcement: announcement(source),
         },
@@ -166,6 +168,9 @@ fn command(source: &mut Source<'_>) -> MetaCommand {
             announcement: announcement(source),
             left_by: (0..source.below(3)).map(|_| token(source)).collect(),
             kept: (0..source.below(6))
+                .map(|_| (group(source), incarnation(source)))
+                .collect(),
+            unclean: (0..source.below(6))
                 .map(|_| (group(source), incarnation(source)))
                 .collect(),
         },
@@ -318,6 +323,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             token: Token(1),
             groups: Groups::with_default_partitions(GroupCount::new(3).expect("three groups are allowed")),
             factor: Factor::Auto,
+            durability: DurabilityMode::Relaxed,
             semantics: SemanticsVersion(1),
             announcement: announcement.clone(),
         },
@@ -338,6 +344,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
                 (GroupRef::Meta, Incarnation(1)),
                 (GroupRef::Data(GroupId::new(1)), Incarnation(3)),
             ],
+            unclean: vec![(GroupRef::Data(GroupId::new(2)), Incarnation(4))],
         },
         MetaCommand::Set {
             name: "a".into(),

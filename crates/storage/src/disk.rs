@@ -46,6 +46,15 @@ pub struct FileStamp {
     pub born: u64,
 }
 
+impl FileStamp {
+    /// Whether both are of one file. The numbers of devices may be others after the machine was started again; where it is known
+    /// when files are made, they are not needed.
+    pub fn is_surely(self, other: FileStamp) -> bool {
+        let is_same = self.inode == other.inode && self.born == other.born;
+        is_same && (self.born != 0 || self.device == other.device)
+    }
+}
+
 /// One open file.
 pub trait DiskFile {
     /// Bytes in the file.

@@ -34,6 +34,20 @@ pub enum StorageError {
         /// Bytes it may have.
         limit: u64,
     },
+    /// A file that is needed to go on could not be made. Nothing was written; what there is can be used on.
+    Full {
+        /// Which file.
+        file: String,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// A later version of Chorale wrote this file.
+    Newer {
+        /// Which file.
+        file: String,
+        /// The version of its format.
+        version: u32,
+    },
     /// An earlier write to this file failed. What is on disk is unknown, so nothing more is written.
     Failed {
         /// Which file.
@@ -117,6 +131,11 @@ impl fmt::Display for StorageError {
             StorageError::TooLarge { file, bytes, limit } => {
                 write!(f, "{file} would have {bytes} bytes; it may have {limit}")
             }
+            StorageError::Full { file, error } => write!(f, "cannot make room for {file}: {error}"),
+            StorageError::Newer { file, version } => write!(
+                f,
+                "{file} has version {version} of its format, which this version of Chorale cannot read"
+            ),
             StorageError::Failed { file } => write!(
                 f,
                 "an earlier write to {file} failed: what is on disk is unknown, so nothing more is written"
@@ -128,7 +147,7 @@ impl fmt::Display for StorageError {
 impl std::error::Error for StorageError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            StorageError::Io { error, .. } => Some(error),
+            StorageError::Io { error, .. } | StorageError::Full { error, .. } => Some(error),
             _ => None,
         }
     }

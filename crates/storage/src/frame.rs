@@ -3,7 +3,7 @@
 //! ```text
 //!   0  mark      4 bytes, the same in every frame
 //!   4  length    u32, of the payload
-//!   8  number    u64, counted in the file from 0
+//!   8  number    u64, counted in the file from 0; in a worker's log over all its files, from 1
 //!  16  checksum  u32, CRC32C of the payload
 //!  20  checksum  u32, CRC32C of the above, of where in the file it stands and of the file's seal
 //!  24  payload
@@ -130,8 +130,8 @@ impl<F: DiskFile> Frames<'_, F> {
         Ok(offset + HEAD_BYTES as u64 + u64::from(length))
     }
 
-    /// Where behind `offset` a frame with a higher number than `number` begins, if anywhere.
-    pub(crate) fn find_later(&self, offset: u64, number: u64) -> Result<Option<u64>, StorageError> {
+    /// Where from `offset` on the head of a frame with a higher number than `number` stands, if anywhere, and its number.
+    pub(crate) fn find_later(&self, offset: u64, number: u64) -> Result<Option<(u64, u64)>, StorageError> {
         let mut window = vec![0; WINDOW_BYTES];
         let mut at = offset;
         // Windows overlap, so that none hides a head.
@@ -139,14 +139,16 @@ impl<F: DiskFile> Frames<'_, F> {
             let count = usize::try_from(self.size - at).map_or(WINDOW_BYTES, |left| left.min(WINDOW_BYTES));
             let window = &mut window[..count];
             self.fill(at, window)?;
-            for (place, head) in (at..).zip(window.windows(HEAD_BYTES)) {
-                if head[..4] != MARK {
-                    continue;
-                }
-                let head: &[u8; HEAD_BYTES] = head.try_into().expect("windows of that length");
+            // Of a segment that was made ahead, most is zero.
+            for found in memchr::memmem::find_iter(window, &MARK) {
+                let Some(head) = window.get(found..found + HEAD_BYTES) else {
+                    break;
+                };
+                let place = at + found as u64;
+                let head: &[u8; HEAD_BYTES] = head.try_into().expect("a slice of that length");
                 let is_intact = u32_at(head, 20) == head_checksum(head, place, self.seal);
                 if is_intact && number_of(head) > number {
-                    return Ok(Some(place));
+                    return Ok(Some((place, number_of(head))));
                 }
             }
             at += (count - (HEAD_BYTES - 1)) as u64;

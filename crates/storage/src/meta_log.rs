@@ -437,7 +437,7 @@ fn replay<F: DiskFile>(file: &F) -> Result<(MetaState, u64), StorageError> {
             Ok(next) => next,
             // The first frame was synced before the file got its name.
             Err(StorageError::Damaged(damage)) if number > 0 => {
-                if let Some(later) = frames.find_later(offset, number)? {
+                if let Some((later, _)) = frames.find_later(offset, number)? {
                     tracing::error!(later, "the meta log is damaged in front of a later frame");
                     return Err(damage.into());
                 }

@@ -203,6 +203,11 @@ impl SimDisk {
         self.0.borrow_mut().fault = fault;
     }
 
+    /// How often the power has gone and come back.
+    pub fn restarts(&self) -> u64 {
+        self.0.borrow().restarts
+    }
+
     /// Whether the power has not gone.
     pub fn has_power(&self) -> bool {
         !self.0.borrow().is_off

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use storage::{DataDirectory, Identity, MetaLog, Snapshot, StorageError};
 
 /// A directory that goes with the test.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new() -> Scratch {
+    pub(crate) fn new() -> Scratch {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("chorale-storage-{}-{number}", std::process::id());

@@ -6,11 +6,12 @@ use ids::{ClusterId, GroupCount, GroupId, Incarnation, NodeId, Token};
 use peer_wire::hello::Secret;
 use std::fmt::Write;
 use storage::{
-    Handover, HandoverWriter, Identity, MetaLog, MetaState, PeerBook, ReplicaPosition, SimDisk, Snapshot,
-    Taken,
+    Handover, HandoverWriter, Identity, LogIdentity, LogSettings, MetaLog, MetaState, PeerBook, ReplicaLog,
+    ReplicaPosition, SimDisk, Snapshot, Taken, WorkerLog, read_logs,
 };
 
-/// Each file by its name: text as it is, other bytes as digits, 32 bytes a line.
+/// Each file by its name: text as it is, other bytes as digits, 32 bytes a line; of the log of a worker the lines that are not all zeros,
+/// and where they stand.
 const PINNED: &str = include_str!("formats.txt");
 
 fn point(index: u64) -> SnapshotPoint {
@@ -73,6 +74,41 @@ fn handover(disk: &SimDisk) {
     writer.finish().expect("an intact disk");
 }
 
+const LOG_IDENTITY: LogIdentity = LogIdentity {
+    cluster: ClusterId(0x7d0c_2f6b_8e9a_41d3_b5f0_0c6a_9e1d_2c3b),
+    node: NodeId(3),
+    worker: 2,
+    token: Token(0x0b5e_11aa_93c0_4d27_8f61_2c9e_d0a4_7716),
+    start: 9,
+};
+
+fn replica(group: u16) -> ReplicaLog {
+    ReplicaLog {
+        group: GroupId::new(group),
+        incarnation: Incarnation(4),
+        generation: 300,
+        start: point(8),
+        hard: hard(9),
+        entries: entries(),
+        floor: Some((Term(7), Index(12))),
+    }
+}
+
+/// Each kind of record, in a batch each but for the first.
+fn worker_log(disk: &SimDisk) {
+    let settings = LogSettings {
+        segment_bytes: 24 * 1024,
+    };
+    let live = [replica(0x0102), replica(0x0103)];
+    let mut log = WorkerLog::begin(disk.clone(), settings, LOG_IDENTITY, &live).expect("an intact disk");
+    log.append(live[0].group, &entries(), hard(10));
+    log.write().expect("an intact disk");
+    log.on_snapshot(live[0].group, &point(9));
+    log.end(live[1].group);
+    log.write().expect("an intact disk");
+    log.write().expect("an intact disk");
+}
+
 #[test]
 fn files_have_the_bytes_that_they_always_had() {
     let disk = SimDisk::new(0);
@@ -98,6 +134,18 @@ fn files_have_the_bytes_that_they_always_had() {
             found.push('\n');
         }
     }
+    worker_log(&disk);
+    let name = "log-00002-000000000001";
+    writeln!(found, "{name}").expect("a string takes everything");
+    let log = disk.content(name).expect("it was written");
+    for (at, line) in log.chunks(32).enumerate() {
+        if line.iter().any(|byte| *byte != 0) {
+            write!(found, "{:04x} ", at * 32).expect("a string takes everything");
+            line.iter()
+                .for_each(|byte| write!(found, "{byte:02x}").expect("a string takes everything"));
+            found.push('\n');
+        }
+    }
     for name in ["identity", "peers"] {
         let text = String::from_utf8(disk.content(name).expect("it was written")).expect("text");
         write!(found, "{name}\n{text}").expect("a string takes everything");
@@ -115,6 +163,15 @@ fn files_have_the_bytes_that_they_always_had() {
         entries: entries(),
     };
     assert_eq!(state, expected);
+    let logs = read_logs(&disk, LOG_IDENTITY.cluster, LOG_IDENTITY.node).expect("an intact disk");
+    let expected = ReplicaLog {
+        start: point(9),
+        hard: hard(10),
+        entries: entries().split_off(1),
+        ..replica(0x0102)
+    };
+    assert_eq!(logs.replicas.into_values().collect::<Vec<_>>(), [expected]);
+    assert_eq!((logs.start, logs.damage), (9, vec![]));
     let taken = Handover::take(&disk, NodeId(3)).expect("an intact disk");
     assert!(matches!(taken, Taken::Found(_)));
 }

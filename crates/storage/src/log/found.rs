@@ -1,0 +1,74 @@
+//! What was found of the logs of earlier starts.
+
+use super::segment;
+use crate::disk::Disk;
+use crate::error::{Damage, StorageError};
+use consensus::{HardState, Index, LogEntry, SnapshotPoint, Term};
+use ids::{GroupId, Incarnation};
+use std::collections::BTreeMap;
+
+/// What a log has of one group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplicaLog {
+    /// The group.
+    pub group: GroupId,
+    /// The replica.
+    pub incarnation: Incarnation,
+    /// The group's generation.
+    pub generation: u64,
+    /// What the entries come behind.
+    pub start: SnapshotPoint,
+    /// Term, vote and commit index.
+    pub hard: HardState,
+    /// In order, the first one right behind the start.
+    pub entries: Vec<LogEntry>,
+    /// What was in the log once, by term and place: until it reaches that, the replica does not campaign.
+    pub floor: Option<(Term, Index)>,
+}
+
+/// What all logs on a disk hold together.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FoundLogs {
+    /// By group. What damage has cost is told by the floor.
+    pub replicas: BTreeMap<GroupId, ReplicaLog>,
+    /// The number of the start whose log each of them stands in.
+    pub starts: BTreeMap<GroupId, u64>,
+    /// Groups that damage concerns. One that is not among the replicas may have lost anything: its replica returns as a new one.
+    pub damaged: BTreeMap<GroupId, Damage>,
+    /// Damage that may have been of any group: one that stands nowhere here may have had a log.
+    pub unclear: Option<Damage>,
+    /// All damage, in the order in which it was met.
+    pub damage: Vec<Damage>,
+    /// The files of all logs, in the order in which they may go once new logs stand.
+    pub segments: Vec<String>,
+    /// Whether the logs of the last start say of everything in them that it was synced: nothing behind can have been lost.
+    pub synced_to_end: bool,
+    /// The number of the last start that has a log; 0 if none has.
+    pub start: u64,
+}
+
+impl FoundLogs {
+    /// Removes the files that were found, durably: all workers have logs of this start.
+    ///
+    /// # Errors
+    /// What the disk answers. What is left is in order.
+    pub fn drop_former<D: Disk>(&self, disk: &D) -> Result<(), StorageError> {
+        drop_segments(disk, &self.segments)
+    }
+}
+
+/// Removes files of earlier starts' logs, durably, in the order in which they were found.
+///
+/// # Errors
+/// What the disk answers. What is left is in order.
+pub fn drop_segments<D: Disk>(disk: &D, segments: &[String]) -> Result<(), StorageError> {
+    for name in segments {
+        disk.remove(name).map_err(StorageError::io("remove", name))?;
+        // A later segment that went before an earlier one would look lost.
+        if segment::parse_name(name).is_some_and(|name| name.is_segment) {
+            disk.sync_names()
+                .map_err(StorageError::io("sync the names beside", name))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The segments of an open log: those in use, those made ahead, and those that go.
+
+use super::LogIdentity;
+use super::prepare::{PrepareJob, Prepared, Segment, make_segment};
+use super::segment::{self, SegmentHead};
+use crate::disk::Disk;
+use crate::error::StorageError;
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Segments by their numbers, which rise without a gap from those in use to those that are ready.
+pub(crate) struct Shelf<D: Disk> {
+    disk: D,
+    identity: LogIdentity,
+    pub(crate) segment_bytes: u64,
+    /// The last one is written to.
+    in_use: VecDeque<Segment<D::File>>,
+    ready: VecDeque<Segment<D::File>>,
+    /// The number that the file had which waits to be used again.
+    spare: Option<u64>,
+    /// Segments that nobody needs, the oldest first.
+    drops: Vec<u64>,
+    /// Of the next segment that is made.
+    next: u64,
+    is_preparing: bool,
+    pub(crate) has_failed: Arc<AtomicBool>,
+}
+
+impl<D: Disk + Clone> Shelf<D> {
+    /// Behind all that there are of this worker.
+    pub(crate) fn new(disk: D, identity: LogIdentity, segment_bytes: u64) -> Result<Shelf<D>, StorageError> {
+        let names = disk.names().map_err(StorageError::io("list", "the directory"))?;
+        let highest = names
+            .iter()
+            .filter_map(|name| segment::parse_name(name))
+            .filter(|name| name.worker == identity.worker)
+            .map(|name| name.number)
+            .max();
+        Ok(Shelf {
+            disk,
+            identity,
+            segment_bytes,
+            in_use: VecDeque::new(),
+            ready: VecDeque::new(),
+            spare: None,
+            drops: Vec::new(),
+            next: highest.map_or(1, |number| number + 1),
+            is_preparing: false,
+            has_failed: Arc::default(),
+        })
+    }
+
+    /// Sees to it that so many segments are ready.
+    pub(crate) fn reserve(&mut self, count: usize) -> Result<(), StorageError> {
+        while self.ready.len() < count {
+            let head = SegmentHead::new(&self.identity, self.next);
+            let made = match self.is_preparing {
+                // The next number is taken.
+                true => Err(StorageError::io("make", &head.name())(
+                    ErrorKind::WouldBlock.into(),
+                )),
+                false => make_segment(&self.disk, &head, self.spare.take(), self.segment_bytes),
+            };
+            match made {
+                Ok(segment) => self.take_in(segment),
+                Err(StorageError::Io { file, error, .. }) => return Err(StorageError::Full { file, error }),
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, segment: Segment<D::File>) {
+        self.next = segment.number + 1;
+        self.ready.push_back(segment);
+    }
+
+    /// Goes on to the next segment, which is ready.
+    pub(crate) fn advance(&mut self) {
+        let segment = self
+            .ready
+            .pop_front()
+            .expect("as many as are needed were reserved");
+        self.in_use.push_back(segment);
+    }
+
+    /// The segment that is written to.
+    pub(crate) fn current(&mut self) -> &mut Segment<D::File> {
+        self.in_use.back_mut().expect("a log begins with a segment")
+    }
+
+    /// The numbers of the segments in use: of the oldest, and of the last one.
+    pub(crate) fn numbers(&self) -> (u64, u64) {
+        let number = |segment: Option<&Segment<D::File>>| segment.map_or(0, |segment| segment.number);
+        (number(self.in_use.front()), number(self.in_use.back()))
+    }
+
+    pub(crate) fn in_use(&mut self) -> impl Iterator<Item = &mut Segment<D::File>> {
+        self.in_use.iter_mut()
+    }
+
+    /// Bytes of the segments in use, and of those that wait to go.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.in_use.len() + self.drops.len()) as u64 * self.segment_bytes
+    }
+
+    /// Nobody needs segments below this number, and that is kept.
+    pub(crate) fn drop_below(&mut self, number: u64) {
+        while self.in_use.len() > 1 && self.in_use[0].number < number {
+            let segment = self.in_use.pop_front().expect("there are two");
+            self.drops.push(segment.number);
+        }
+    }
+
+    pub(crate) fn prepare_job(&mut self) -> Option<PrepareJob<D>> {
+        let make = self
+            .ready
+            .is_empty()
+            .then(|| SegmentHead::new(&self.identity, self.next));
+        if self.is_preparing || (make.is_none() && self.drops.is_empty()) {
+            return None;
+        }
+        self.is_preparing = true;
+        Some(PrepareJob {
+            disk: self.disk.clone(),
+            worker: self.identity.worker,
+            drops: std::mem::take(&mut self.drops),
+            spare: self.spare.take(),
+            make,
+            segment_bytes: self.segment_bytes,
+            has_failed: self.has_failed.clone(),
+        })
+    }
+
+    pub(crate) fn on_prepared(&mut self, prepared: Prepared<D::File>) -> Result<(), StorageError> {
+        self.is_preparing = false;
+        self.spare = prepared.spare;
+        prepared.dropped?;
+        match prepared.made {
+            Some(Ok(segment)) => self.take_in(segment),
+            Some(Err(StorageError::Io { file, error, .. })) => {
+                return Err(StorageError::Full { file, error });
+            }
+            Some(Err(other)) => return Err(other),
+            None => {}
+        }
+        Ok(())
+    }
+}

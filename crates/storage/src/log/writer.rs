@@ -1,0 +1,431 @@
+//! The log of a worker, open to write. See the header of `log.rs`.
+
+use super::found::ReplicaLog;
+use super::held::Held;
+use super::prepare::{PrepareJob, Prepared};
+use super::record;
+use super::segment::{self, BLOCK_BYTES};
+use super::shelf::Shelf;
+use super::sync::{SyncJob, Synced};
+use super::table::{self, Row};
+use super::{FRAME_BYTES_MAX, GOES_ON, LogIdentity, LogSettings, PREFIX_BYTES, ROOM_MIN, WENT_ON};
+use crate::disk::{Disk, DiskFile};
+use crate::error::StorageError;
+use crate::frame::{self, HEAD_BYTES};
+use consensus::{HardState, LogEntry, SnapshotPoint};
+use ids::GroupId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+/// Bytes of a buffer that is kept for the next batch.
+const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of a batch above which a log that begins goes on with the next group in another one.
+const BEGIN_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of the smallest segment: it holds its head, and something.
+const SEGMENT_BYTES_MIN: u64 = 4 * BLOCK_BYTES;
+
+/// Bytes on their way into the log.
+#[derive(Debug, Default)]
+struct Buffers {
+    /// Of the open batch.
+    records: Vec<u8>,
+    table: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+/// The log, open to write.
+pub struct WorkerLog<D: Disk> {
+    shelf: Shelf<D>,
+    /// Where the next frame begins in the current segment.
+    offset: u64,
+    /// The number of the last frame.
+    written: u64,
+    /// The last frame that is kept.
+    synced: u64,
+    /// Bytes of frames that were written, and that are kept, since the log began.
+    written_bytes: u64,
+    synced_bytes: u64,
+    is_syncing: bool,
+    groups: BTreeMap<GroupId, Held>,
+    /// Groups with records in the open batch, and in the one before.
+    touched: BTreeSet<GroupId>,
+    before: BTreeSet<GroupId>,
+    buffers: Buffers,
+    /// Whether a group may need less than when that was last looked at.
+    may_trim: bool,
+    /// Segments below the first number go when the frame with the second one is kept.
+    trim: Option<(u64, u64)>,
+}
+
+impl<D: Disk + Clone> WorkerLog<D> {
+    /// Begins the log of this start, durably, with the whole logs of the groups that go on. When it returns, what earlier starts left
+    /// may go: [`FoundLogs::drop_former`](crate::FoundLogs::drop_former).
+    ///
+    /// # Errors
+    /// What the disk answers.
+    ///
+    /// # Panics
+    /// If segments would be smaller than 16 KiB, or no multiple of 4 KiB.
+    pub fn begin(
+        disk: D,
+        settings: LogSettings,
+        identity: LogIdentity,
+        live: &[ReplicaLog],
+    ) -> Result<WorkerLog<D>, StorageError> {
+        let bytes = settings.segment_bytes;
+        assert!(
+            bytes >= SEGMENT_BYTES_MIN && bytes.is_multiple_of(BLOCK_BYTES),
+            "a segment has at least four blocks, and all of each"
+        );
+        let mut shelf = Shelf::new(disk, identity, bytes)?;
+        shelf.reserve(1)?;
+        shelf.advance();
+        let mut log = WorkerLog {
+            shelf,
+            offset: BLOCK_BYTES,
+            written: 0,
+            synced: 0,
+            written_bytes: 0,
+            synced_bytes: 0,
+            is_syncing: false,
+            groups: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            before: BTreeSet::new(),
+            buffers: Buffers::default(),
+            may_trim: false,
+            trim: None,
+        };
+        for one in live {
+            log.live(one);
+            if log.buffers.records.len() > BEGIN_BYTES {
+                log.write()?;
+            }
+        }
+        // A log without groups has a frame too: that of an earlier start is not the last one any more.
+        if log.has_batch() || log.written == 0 {
+            log.write()?;
+        }
+        let job = log.sync_job().expect("something was just written");
+        log.on_synced(job.run()?);
+        Ok(log)
+    }
+
+    /// Gathers a group's whole log, in place of everything earlier of it.
+    ///
+    /// # Panics
+    /// If the entries do not follow the start and each other, as all that take entries.
+    pub fn live(&mut self, log: &ReplicaLog) {
+        let held = Held::new((log.incarnation, log.generation), &log.start, log.floor);
+        self.begin_group(log.group, held, (&log.start, log.hard), &log.entries);
+    }
+
+    /// Gathers entries, in place of those at the same or later places, and the hard state.
+    ///
+    /// # Panics
+    /// If the group has no log here: it begins with [`WorkerLog::live`].
+    pub fn append(&mut self, group: GroupId, entries: &[LogEntry], hard: HardState) {
+        let before = self.buffers.records.len();
+        record::write_append(&mut self.buffers.records, group, &hard, entries);
+        let bytes = (self.buffers.records.len() - before) as u64;
+        let held = self.held(group);
+        held.append(entries, hard);
+        held.bytes += bytes;
+    }
+
+    /// Gathers that the group's log begins again behind a state that was installed, whose snapshot is durable.
+    ///
+    /// # Panics
+    /// As [`WorkerLog::append`].
+    pub fn restart(&mut self, group: GroupId, point: &SnapshotPoint, entries: &[LogEntry], hard: HardState) {
+        let old = self.held(group);
+        let held = Held::new(old.ids(), point, old.floor());
+        self.begin_group(group, held, (point, hard), entries);
+    }
+
+    /// Gathers a whole log.
+    fn begin_group(
+        &mut self,
+        group: GroupId,
+        mut held: Held,
+        (start, hard): (&SnapshotPoint, HardState),
+        entries: &[LogEntry],
+    ) {
+        held.append(entries, hard);
+        let before = self.buffers.records.len();
+        record::write_live(
+            &mut self.buffers.records,
+            group,
+            held.ids(),
+            (start, &hard),
+            entries,
+        );
+        held.bytes = (self.buffers.records.len() - before) as u64;
+        self.groups.insert(group, held);
+        self.touched.insert(group);
+        self.may_trim = true;
+    }
+
+    /// Gathers that the replica here has ended: its log is void.
+    pub fn end(&mut self, group: GroupId) {
+        record::write_end(&mut self.buffers.records, group);
+        self.groups.remove(&group);
+        self.touched.insert(group);
+        self.may_trim = true;
+    }
+
+    /// Gathers that a snapshot of the group is durable: its log begins behind that from now on. Entries up to there are needed no more
+    /// once this is kept. A group without a log here has nothing to say.
+    pub fn on_snapshot(&mut self, group: GroupId, point: &SnapshotPoint) {
+        let Some(held) = self.groups.get_mut(&group) else {
+            return;
+        };
+        held.begin_behind(point);
+        record::write_snapshot(&mut self.buffers.records, group, held.ids(), (point, held.hard()));
+        self.touched.insert(group);
+        self.may_trim = true;
+    }
+
+    fn held(&mut self, group: GroupId) -> &mut Held {
+        self.touched.insert(group);
+        let held = self.groups.get_mut(&group);
+        held.expect("a group's log begins with its whole log, or an empty one")
+    }
+
+    /// Whether something was gathered.
+    pub fn has_batch(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// Writes the open batch, which may be empty: it says then how far all is synced. The answer is the number of its last frame.
+    ///
+    /// # Errors
+    /// [`StorageError::Full`] if a segment is needed and cannot be made, or is being made by a [`PrepareJob`]: nothing is written, and
+    /// the batch stays open. All others are final.
+    pub fn write(&mut self) -> Result<u64, StorageError> {
+        self.check_usable()?;
+        let rows: Vec<Row> = self
+            .touched
+            .union(&self.before)
+            .map(|group| self.row(*group))
+            .collect();
+        self.buffers.table.clear();
+        table::write(&mut self.buffers.table, &rows);
+        let length = self.buffers.table.len() + self.buffers.records.len();
+        let pieces = self.pieces(length);
+        let segments = pieces.iter().filter(|piece| piece.is_in_next).count();
+        self.shelf.reserve(segments)?;
+        let mut begins_in = None;
+        let mut from = 0;
+        for piece in &pieces {
+            if piece.is_in_next {
+                self.shelf.advance();
+                self.offset = BLOCK_BYTES;
+            }
+            begins_in.get_or_insert(self.shelf.numbers().1);
+            let goes_on = if from + piece.bytes < length { GOES_ON } else { 0 };
+            let went_on = if from > 0 { WENT_ON } else { 0 };
+            self.write_frame(from..from + piece.bytes, goes_on | went_on)?;
+            from += piece.bytes;
+        }
+        self.after_write(begins_in.expect("a batch has at least one frame"));
+        Ok(self.written)
+    }
+
+    fn row(&self, group: GroupId) -> Row {
+        Row {
+            group,
+            is_in_this: self.touched.contains(&group),
+            is_in_before: self.before.contains(&group),
+            reached: self.groups.get(&group).map(Held::reached),
+        }
+    }
+
+    /// How a batch of so many bytes lies in frames and segments.
+    fn pieces(&self, length: usize) -> Vec<Piece> {
+        let (mut offset, mut left, mut pieces) = (self.offset, length, Vec::new());
+        loop {
+            let is_in_next = self.shelf.segment_bytes - offset < ROOM_MIN;
+            if is_in_next {
+                offset = BLOCK_BYTES;
+            }
+            let around = HEAD_BYTES + PREFIX_BYTES;
+            let room = usize::try_from(self.shelf.segment_bytes - offset).unwrap_or(usize::MAX) - around;
+            let bytes = left.min(room).min(FRAME_BYTES_MAX as usize - PREFIX_BYTES);
+            pieces.push(Piece { bytes, is_in_next });
+            offset += (around + bytes) as u64;
+            left -= bytes;
+            if left == 0 {
+                return pieces;
+            }
+        }
+    }
+
+    /// Writes a part of the batch as the next frame.
+    fn write_frame(&mut self, part: std::ops::Range<usize>, flags: u8) -> Result<(), StorageError> {
+        let Buffers {
+            records,
+            table,
+            frame,
+        } = &mut self.buffers;
+        frame.clear();
+        frame.resize(HEAD_BYTES, 0);
+        frame.extend_from_slice(&self.synced.to_le_bytes());
+        frame.push(flags);
+        let split = table.len();
+        frame.extend_from_slice(&table[part.start.min(split)..part.end.min(split)]);
+        frame.extend_from_slice(&records[part.start.max(split) - split..part.end.max(split) - split]);
+        let segment = self.shelf.current();
+        let number = self.written + 1;
+        let head = frame::head(&frame[HEAD_BYTES..], number, self.offset, segment.seal);
+        frame[..HEAD_BYTES].copy_from_slice(&head);
+        segment.is_dirty = true;
+        let result = segment.file.write_at(self.offset, frame);
+        let result = result.map_err(StorageError::io("write", &segment.name));
+        if result.is_err() {
+            self.shelf.has_failed.store(true, Ordering::Release);
+        }
+        self.offset += frame.len() as u64;
+        self.written_bytes += frame.len() as u64;
+        self.written = number;
+        result
+    }
+
+    fn after_write(&mut self, segment: u64) {
+        for group in &self.touched {
+            if let Some(held) = self.groups.get_mut(group) {
+                held.written(segment, self.written);
+            }
+        }
+        std::mem::swap(&mut self.before, &mut self.touched);
+        self.touched.clear();
+        let Buffers { records, frame, .. } = &mut self.buffers;
+        for buffer in [records, frame] {
+            buffer.clear();
+            buffer.shrink_to(KEPT_BYTES_MAX);
+        }
+        let (oldest, current) = self.shelf.numbers();
+        if self.may_trim && self.trim.is_none() && oldest < current {
+            self.may_trim = false;
+            let needed = self.groups.values().map(Held::pin).min();
+            let needed = needed.map_or(current, |needed| needed.min(current));
+            if needed > oldest {
+                self.trim = Some((needed, self.written));
+            }
+        }
+    }
+
+    /// The sync of everything that was written; `None` if that is kept, or a sync is under way. What is written behind it begins on a
+    /// fresh block.
+    pub fn sync_job(&mut self) -> Option<SyncJob<D::File>> {
+        if self.is_syncing || self.synced == self.written || self.check_usable().is_err() {
+            return None;
+        }
+        self.is_syncing = true;
+        self.offset = segment::next_block(self.offset);
+        let files = self
+            .shelf
+            .in_use()
+            .filter(|segment| segment.is_dirty)
+            .map(|segment| {
+                segment.is_dirty = false;
+                let file = segment.sync_file.take().expect("one sync is under way at a time");
+                (segment.number, segment.name.clone(), file)
+            });
+        Some(SyncJob {
+            files: files.collect(),
+            upto: self.written,
+            bytes: self.written_bytes,
+            has_failed: self.shelf.has_failed.clone(),
+        })
+    }
+
+    /// A sync was done.
+    pub fn on_synced(&mut self, synced: Synced<D::File>) {
+        self.is_syncing = false;
+        self.synced = synced.upto;
+        self.synced_bytes = synced.bytes;
+        for (number, _, file) in synced.files {
+            if let Some(segment) = self.shelf.in_use().find(|segment| segment.number == number) {
+                segment.sync_file = Some(file);
+            }
+        }
+        self.groups.values_mut().for_each(|held| held.synced(synced.upto));
+        if let Some((below, _)) = self.trim.take_if(|(_, frame)| *frame <= synced.upto) {
+            self.shelf.drop_below(below);
+        }
+    }
+
+    /// Work that can be done ahead: the next segment, and the removal of those that nobody needs; `None` if there is none, or some is
+    /// under way. Until it is done, what goes keeps its place on the disk.
+    pub fn prepare_job(&mut self) -> Option<PrepareJob<D>> {
+        self.check_usable().ok()?;
+        self.shelf.prepare_job()
+    }
+
+    /// Work ahead was done.
+    ///
+    /// # Errors
+    /// [`StorageError::Full`] if the next segment could not be made: the log is used on, and asks again. All others are final.
+    pub fn on_prepared(&mut self, prepared: Prepared<D::File>) -> Result<(), StorageError> {
+        self.shelf.on_prepared(prepared)
+    }
+
+    /// The number of the last frame that is kept.
+    pub fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// The number of the last frame that was written.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Bytes that were written and are not known to be kept.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.written_bytes - self.synced_bytes
+    }
+
+    /// Bytes of the open batch.
+    pub fn batch_bytes(&self) -> u64 {
+        self.buffers.records.len() as u64
+    }
+
+    /// Bytes of all segments in use.
+    pub fn bytes(&self) -> u64 {
+        self.shelf.bytes()
+    }
+
+    /// Bytes of the group's records since its log began, here or behind its last snapshot; of a snapshot between two records, about as
+    /// many as lie behind it.
+    pub fn bytes_of(&self, group: GroupId) -> u64 {
+        self.groups.get(&group).map_or(0, |held| held.bytes)
+    }
+
+    /// The group whose records keep the oldest segment, if there is more than one that is full: a snapshot of it lets go of that, or its
+    /// whole log, gathered again. Of several it is the one with the least.
+    pub fn pinning(&self) -> Option<GroupId> {
+        let (oldest, current) = self.shelf.numbers();
+        if current - oldest < 2 {
+            return None;
+        }
+        let pinning = self.groups.iter().filter(|(_, held)| held.pin() == oldest);
+        pinning
+            .min_by_key(|(_, held)| held.bytes)
+            .map(|(group, _)| *group)
+    }
+
+    fn check_usable(&self) -> Result<(), StorageError> {
+        if self.shelf.has_failed.load(Ordering::Acquire) {
+            let file = "the log".to_owned();
+            return Err(StorageError::Failed { file });
+        }
+        Ok(())
+    }
+}
+
+/// The part of a batch that one frame holds.
+struct Piece {
+    bytes: usize,
+    /// Whether it lies in the segment behind.
+    is_in_next: bool,
+}

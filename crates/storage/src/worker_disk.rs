@@ -1,0 +1,681 @@
+//! The disk of a worker, as its replicas have to do with it: what they want kept goes into the worker's log and into snapshots,
+//! and they are told when it is.
+//!
+//! ```text
+//!   DiskRequest --> WorkerDisk --records--> WorkerLog --write, at the turn's end--> segment
+//!                    |   ^  ^                   SyncJob, run elsewhere --> on_synced
+//!                    |   |  '-- SnapshotDone <-- SnapshotStore, run elsewhere <-- SnapshotJob
+//!                    |   '----- the time, once a turn
+//!                    '-> DiskAnswer; groups of which a snapshot is due
+//! ```
+//!
+//! What is written is kept when a process ends; what is synced is kept when the kernel does. `relaxed` answers what is written, and
+//! syncs within [`SYNC_WINDOW`]; `strict` answers what is synced.
+//!
+//! Invariants:
+//! 1. A request is answered when it, and all before it of its replica, are kept as the mode demands. A change of the members is
+//!    synced in every mode (decision 0045).
+//! 2. No record of a replica is in the log before a snapshot of the state behind which its log begins is kept.
+//! 3. Who asked in another life of the replica is not answered.
+//! 4. In `relaxed`, nothing is answered while something is to be synced and no sync has ended for two windows, or while there is more of
+//!    it than [`UNSYNCED_BYTES_MAX`].
+//! 5. A snapshot is removed when a later one is kept, and the log is synced beyond that.
+
+use crate::disk::Disk;
+use crate::error::StorageError;
+use crate::log::{PrepareJob, Prepared, ReplicaLog, SyncJob, Synced, WorkerLog};
+use crate::snapshot_name::SnapshotName;
+use crate::snapshot_store::{SnapshotDone, SnapshotJob, SnapshotOwner, StoredSnapshot};
+use consensus::{Index, Payload, Persist};
+use ids::{DurabilityMode, GroupId, Monotonic};
+use mutations::Mutation;
+use replica::{DiskAnswer, DiskRequest, LogBegin};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// How long what is written in `relaxed` waits for a sync.
+pub const SYNC_WINDOW: Duration = Duration::from_secs(1);
+
+/// Bytes of the log after which there is a sync at once.
+const SYNC_BYTES: u64 = 8 << 20;
+
+/// Unsynced bytes above which nothing more is answered.
+const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes of a group's log up to which no snapshot is due, however small the state is.
+const LOG_BYTES_MIN: u64 = 4 << 20;
+
+/// What is to become of a replica's log.
+enum Stage {
+    /// There is no state behind it: nobody relies on what it says.
+    Empty,
+    /// A snapshot of the state behind which it begins is not kept yet.
+    Waits(Waiting),
+    /// It stands in the log.
+    Logged,
+}
+
+/// What goes into the log when the snapshot is kept.
+struct Waiting {
+    /// Where the log begins.
+    log: Box<ReplicaLog>,
+    /// The request that the beginning answers, if one does.
+    number: Option<u64>,
+    /// What came behind it.
+    held: Vec<Persist>,
+}
+
+/// A replica.
+struct Kept {
+    owner: SnapshotOwner,
+    stage: Stage,
+    /// The bytes of the state that was stored last.
+    state_bytes: u64,
+    /// Whether a snapshot is to be begun whatever its log has.
+    is_wanted: bool,
+}
+
+/// A snapshot that was asked for.
+#[derive(Clone, Copy)]
+struct Storing {
+    group: GroupId,
+    life: u64,
+    /// When it was asked for, or a piece of it was written.
+    since: Monotonic,
+}
+
+/// How long nothing was written by a log that rests.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// How long nothing may come of a snapshot before another one is asked for: its replica may have stopped.
+const STORING_STALL: Duration = Duration::from_secs(30);
+
+/// A request that was not answered.
+struct Pending {
+    owner: SnapshotOwner,
+    number: u64,
+    /// The frame of the log that it ends with, once it is written.
+    frame: Option<u64>,
+    /// Whether it is to be synced, whatever the mode.
+    is_bound: bool,
+}
+
+/// See the file's header.
+pub struct WorkerDisk<D: Disk> {
+    mode: DurabilityMode,
+    log: WorkerLog<D>,
+    replicas: BTreeMap<GroupId, Kept>,
+    pending: VecDeque<Pending>,
+    answers: Vec<(GroupId, u64, DiskAnswer)>,
+    jobs: Vec<SnapshotJob>,
+    /// The snapshots of each group that are kept.
+    files: BTreeMap<GroupId, Vec<SnapshotName>>,
+    /// Snapshots that go when the log is synced up to this frame.
+    outdated: VecDeque<(u64, Vec<SnapshotName>)>,
+    /// Groups whose log was begun in this frame, until that is synced.
+    begun: Vec<(Option<u64>, GroupId)>,
+    /// The snapshot that was asked for last, until it is kept or given up.
+    storing: Option<Storing>,
+    /// Since when something is unsynced.
+    unsynced_since: Option<Monotonic>,
+    /// The last frame whose sync a later one, which is empty, is to say, or says; and since when nothing was written.
+    said: u64,
+    quiet_since: Monotonic,
+    now: Monotonic,
+}
+
+impl<D: Disk + Clone> WorkerDisk<D> {
+    /// That of a worker whose log has just begun. `files` are the snapshots that are kept, of any group.
+    pub fn new(mode: DurabilityMode, log: WorkerLog<D>, files: Vec<SnapshotName>) -> WorkerDisk<D> {
+        let mut by_group: BTreeMap<GroupId, Vec<SnapshotName>> = BTreeMap::new();
+        for name in files {
+            by_group.entry(name.group).or_default().push(name);
+        }
+        WorkerDisk {
+            mode,
+            log,
+            replicas: BTreeMap::new(),
+            pending: VecDeque::new(),
+            answers: Vec::new(),
+            jobs: Vec::new(),
+            files: by_group,
+            outdated: VecDeque::new(),
+            begun: Vec::new(),
+            storing: None,
+            unsynced_since: None,
+            said: 0,
+            quiet_since: Monotonic(0),
+            now: Monotonic(0),
+        }
+    }
+
+    /// The log, to look at.
+    pub fn log(&self) -> &WorkerLog<D> {
+        &self.log
+    }
+
+    /// Takes a request of a replica, in this life of it.
+    pub fn request(&mut self, group: GroupId, life: u64, request: DiskRequest) {
+        if let DiskRequest::Begin(begin) = request {
+            return self.begin(group, life, *begin);
+        }
+        let its = self.replicas.get(&group);
+        let Some(owner) = its.map(|kept| kept.owner).filter(|owner| owner.life == life) else {
+            return;
+        };
+        match request {
+            DiskRequest::Begin(_) => unreachable!("it was looked at above"),
+            DiskRequest::Persist(persist) => self.persist(owner, persist),
+            DiskRequest::Chunk {
+                snapshot,
+                number,
+                point,
+                bytes,
+            } => {
+                if mutations::is(Mutation::SnapshotGoneEarly)
+                    && let Some(names) = self.files.remove(&group)
+                {
+                    self.jobs.push(SnapshotJob::Remove { names });
+                }
+                self.jobs.push(SnapshotJob::Store {
+                    owner,
+                    snapshot,
+                    number,
+                    point,
+                    bytes,
+                });
+            }
+            DiskRequest::Received {
+                from,
+                transfer,
+                number,
+                bytes,
+            } => self.jobs.push(SnapshotJob::Receive {
+                owner,
+                from,
+                transfer,
+                number,
+                bytes,
+            }),
+            DiskRequest::GiveUp => self.give_up(owner),
+            DiskRequest::End => self.end(owner),
+        }
+    }
+
+    /// A replica begins. Whatever was here of its group belongs to another one, or to an earlier life.
+    fn begin(&mut self, group: GroupId, life: u64, begin: LogBegin) {
+        self.pending.retain(|pending| pending.owner.group != group);
+        self.begun.retain(|(_, begun)| *begun != group);
+        self.storing.take_if(|storing| storing.group == group);
+        let owner = SnapshotOwner {
+            group,
+            incarnation: begin.incarnation,
+            generation: begin.generation,
+            life,
+        };
+        let log = ReplicaLog {
+            group,
+            incarnation: begin.incarnation,
+            generation: begin.generation,
+            start: begin.start,
+            hard: begin.saved.hard_state,
+            entries: begin.saved.entries,
+            floor: None,
+        };
+        let stage = if log.start.index == Index(0) {
+            Stage::Empty
+        } else if begin.is_stored || mutations::is(Mutation::BaseNotAwaited) {
+            self.log.live(&log);
+            self.begun.push((None, group));
+            Stage::Logged
+        } else {
+            Stage::Waits(Waiting {
+                log: Box::new(log),
+                number: None,
+                held: Vec::new(),
+            })
+        };
+        let kept = Kept {
+            owner,
+            stage,
+            state_bytes: 0,
+            is_wanted: false,
+        };
+        self.replicas.insert(group, kept);
+    }
+
+    fn persist(&mut self, owner: SnapshotOwner, persist: Persist) {
+        let kept = self
+            .replicas
+            .get_mut(&owner.group)
+            .expect("the caller has found it");
+        if let Some(point) = persist.start {
+            // What follows stands on the state that came, and waits for it.
+            self.jobs.push(SnapshotJob::FinishReceived {
+                owner,
+                point: point.clone(),
+            });
+            let log = ReplicaLog {
+                group: owner.group,
+                incarnation: owner.incarnation,
+                generation: owner.generation,
+                start: point,
+                hard: persist.hard_state,
+                entries: persist.entries,
+                floor: None,
+            };
+            let index = log.start.index;
+            kept.stage = Stage::Waits(Waiting {
+                log: Box::new(log),
+                number: Some(persist.number),
+                held: Vec::new(),
+            });
+            if mutations::is(Mutation::ReceivedNotAwaited) {
+                self.begin_log(owner, index);
+            }
+            return;
+        }
+        match &mut kept.stage {
+            Stage::Empty => {
+                let answer = DiskAnswer::Persisted(persist.number);
+                self.answers.push((owner.group, owner.life, answer));
+            }
+            Stage::Waits(waiting) => waiting.held.push(persist),
+            Stage::Logged => self.append(owner, &persist),
+        }
+    }
+
+    fn append(&mut self, owner: SnapshotOwner, persist: &Persist) {
+        let mut hard = persist.hard_state;
+        if mutations::is(Mutation::VoteNotKept) {
+            hard.vote = None;
+        }
+        self.log.append(owner.group, &persist.entries, hard);
+        let changes_members = |payload: &Payload| matches!(payload, Payload::Members(_));
+        self.pending.push_back(Pending {
+            owner,
+            number: persist.number,
+            frame: None,
+            is_bound: persist
+                .entries
+                .iter()
+                .any(|entry| changes_members(&entry.payload)),
+        });
+    }
+
+    /// A snapshot is kept: a log that has waited for it begins.
+    fn begin_log(&mut self, owner: SnapshotOwner, index: Index) {
+        let Some(kept) = self.replicas.get_mut(&owner.group) else {
+            return;
+        };
+        let Stage::Waits(waiting) = &kept.stage else {
+            return;
+        };
+        if waiting.log.start.index > index {
+            return;
+        }
+        let before = std::mem::replace(&mut kept.stage, Stage::Logged);
+        kept.is_wanted = false;
+        let Stage::Waits(waiting) = before else {
+            unreachable!("it was looked at above");
+        };
+        self.log.live(&waiting.log);
+        self.begun.push((None, owner.group));
+        if let Some(number) = waiting.number {
+            self.pending.push_back(Pending {
+                owner,
+                number,
+                frame: None,
+                is_bound: false,
+            });
+        }
+        for persist in &waiting.held {
+            self.append(owner, persist);
+        }
+    }
+
+    fn give_up(&mut self, owner: SnapshotOwner) {
+        self.stop_storing(owner);
+        self.jobs.push(SnapshotJob::GiveUp { group: owner.group });
+    }
+
+    /// Nothing more comes of the snapshot that was asked for, if it is of this replica.
+    fn stop_storing(&mut self, owner: SnapshotOwner) {
+        self.storing
+            .take_if(|storing| (storing.group, storing.life) == (owner.group, owner.life));
+    }
+
+    /// A replica has ended: nothing of it is needed.
+    fn end(&mut self, owner: SnapshotOwner) {
+        self.give_up(owner);
+        self.replicas.remove(&owner.group);
+        self.pending.retain(|pending| pending.owner.group != owner.group);
+        self.begun.retain(|(_, group)| *group != owner.group);
+        self.log.end(owner.group);
+        if let Some(names) = self.files.remove(&owner.group) {
+            self.outdated.push_back((u64::MAX, names));
+        }
+    }
+
+    /// Whether there is anything to be written.
+    pub fn has_batch(&self) -> bool {
+        self.log.has_batch()
+    }
+
+    /// The turn ends: what was requested is written.
+    ///
+    /// # Errors
+    /// What the disk answers. [`StorageError::Full`]: nothing is lost, and it may be called again. All others are final.
+    pub fn write(&mut self, now: Monotonic) -> Result<(), StorageError> {
+        self.now = self.now.max(now);
+        if self.log.has_batch() {
+            let frame = self.log.write()?;
+            self.quiet_since = self.now;
+            self.unsynced_since.get_or_insert(self.now);
+            let new = self.pending.iter_mut().filter(|pending| pending.frame.is_none());
+            new.for_each(|pending| pending.frame = Some(frame));
+            let mut begins = false;
+            for (begun_in, _) in &mut self.begun {
+                begins |= begun_in.is_none();
+                begun_in.get_or_insert(frame);
+            }
+            for (outdated, _) in &mut self.outdated {
+                *outdated = (*outdated).min(frame);
+            }
+            if begins && self.mode == DurabilityMode::Strict {
+                // What a log begins with counts as kept from here on, also to who reads it back after a loss of power.
+                while let Some(job) = self.log.sync_job() {
+                    let synced = job.run()?;
+                    self.log.on_synced(synced);
+                }
+            }
+        }
+        self.release();
+        Ok(())
+    }
+
+    /// Whether answers wait although what they are about is written (invariant 4).
+    fn is_held_back(&self) -> bool {
+        let is_late = self
+            .unsynced_since
+            .is_some_and(|since| self.now.since(since) >= SYNC_WINDOW * 2);
+        is_late || self.log.unsynced_bytes() > UNSYNCED_BYTES_MAX
+    }
+
+    /// Answers what is kept.
+    fn release(&mut self) {
+        let (written, synced) = (self.log.written(), self.log.synced());
+        if written <= synced {
+            self.unsynced_since = None;
+        }
+        let is_held_back = self.is_held_back();
+        let is_kept = |pending: &Pending| {
+            let Some(frame) = pending.frame else {
+                return false;
+            };
+            let waits = pending.is_bound || is_held_back;
+            match self.mode {
+                DurabilityMode::Memory | DurabilityMode::Relaxed => {
+                    frame <= written && !waits || frame <= synced
+                }
+                DurabilityMode::Strict => frame <= synced || mutations::is(Mutation::AnsweredBeforeSynced),
+            }
+        };
+        let mut waiting: BTreeSet<GroupId> = BTreeSet::new();
+        let answers = &mut self.answers;
+        self.pending.retain(|pending| {
+            let group = pending.owner.group;
+            if waiting.contains(&group) || !is_kept(pending) {
+                waiting.insert(group);
+                return true;
+            }
+            answers.push((group, pending.owner.life, DiskAnswer::Persisted(pending.number)));
+            false
+        });
+        while let Some((_, names)) = self.outdated.pop_front_if(|(frame, _)| *frame <= synced) {
+            self.jobs.push(SnapshotJob::Remove { names });
+        }
+    }
+
+    /// What replicas are to be told, in order: group, life, answer.
+    pub fn take_answers(&mut self) -> Vec<(GroupId, u64, DiskAnswer)> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// The sync that is due, to be run anywhere; [`WorkerDisk::on_synced`] hears of it. One at a time.
+    pub fn sync_job(&mut self, now: Monotonic) -> Option<SyncJob<D::File>> {
+        self.now = self.now.max(now);
+        let since = self.unsynced_since?;
+        let is_bound = || self.pending.iter().any(|pending| pending.is_bound);
+        let is_due = self.mode == DurabilityMode::Strict
+            || self.now.since(since) >= SYNC_WINDOW
+            || self.log.unsynced_bytes() >= SYNC_BYTES
+            || is_bound();
+        is_due.then(|| self.log.sync_job()).flatten()
+    }
+
+    /// When the next sync is due, if there is something to be synced.
+    pub fn sync_at(&self) -> Option<Monotonic> {
+        let since = self.unsynced_since?;
+        Some(match self.mode {
+            DurabilityMode::Strict => since,
+            DurabilityMode::Memory | DurabilityMode::Relaxed => since.after(SYNC_WINDOW),
+        })
+    }
+
+    /// A sync has ended.
+    pub fn on_synced(&mut self, synced: Synced<D::File>, now: Monotonic) {
+        self.now = self.now.max(now);
+        self.log.on_synced(synced);
+        // What was written since waits for the next one.
+        self.unsynced_since = (self.log.written() > self.log.synced()).then_some(self.now);
+        self.release();
+    }
+
+    /// The segment that is to be made ahead, if one is, to be run anywhere; [`WorkerDisk::on_prepared`] hears of it.
+    pub fn prepare_job(&mut self) -> Option<PrepareJob<D>> {
+        self.log.prepare_job()
+    }
+
+    /// A segment was made, or could not be.
+    ///
+    /// # Errors
+    /// [`StorageError::Full`]: it is tried again. All others are final.
+    pub fn on_prepared(&mut self, prepared: Prepared<D::File>) -> Result<(), StorageError> {
+        self.log.on_prepared(prepared)
+    }
+
+    /// Ten times a second: what a log that rests wrote last is said to be synced, once, so that damage of it would be seen.
+    ///
+    /// # Errors
+    /// As [`WorkerDisk::write`].
+    pub fn rest(&mut self, now: Monotonic) -> Result<(), StorageError> {
+        self.now = self.now.max(now);
+        let written = self.log.written();
+        let is_at_rest = !self.log.has_batch() && written == self.log.synced();
+        if !is_at_rest || written == self.said || self.now.since(self.quiet_since) < QUIET {
+            return Ok(());
+        }
+        self.said = self.log.write()?;
+        self.unsynced_since.get_or_insert(self.now);
+        Ok(())
+    }
+
+    /// What is to be done with snapshots, in order, to be run anywhere; [`WorkerDisk::on_snapshot`] hears of it.
+    pub fn take_jobs(&mut self) -> Vec<SnapshotJob> {
+        std::mem::take(&mut self.jobs)
+    }
+
+    /// A job for snapshots has ended.
+    pub fn on_snapshot(&mut self, done: SnapshotDone) {
+        let (owner, kept) = match &done {
+            SnapshotDone::Stored { owner, kept, .. } | SnapshotDone::Finished { owner, kept } => {
+                (*owner, kept.clone())
+            }
+            SnapshotDone::NotStored { owner, .. } | SnapshotDone::Received { owner, .. } => (*owner, None),
+        };
+        let is_its = |kept: &Kept| kept.owner == owner;
+        if !self.replicas.get(&owner.group).is_some_and(is_its) {
+            // The replica is another one by now.
+            let names: Vec<SnapshotName> = kept.into_iter().map(|kept| kept.name).collect();
+            if !names.is_empty() {
+                self.jobs.push(SnapshotJob::Remove { names });
+            }
+            return;
+        }
+        let is_kept = kept.is_some();
+        if let Some(kept) = kept {
+            self.on_kept(owner, kept);
+        }
+        let now = self.now;
+        if let Some(storing) = self
+            .storing
+            .as_mut()
+            .filter(|storing| storing.group == owner.group)
+        {
+            storing.since = now;
+        }
+        let answer = match done {
+            SnapshotDone::Stored { snapshot, number, .. } => DiskAnswer::Taken { snapshot, number },
+            SnapshotDone::NotStored { snapshot, .. } => {
+                self.give_up_waiting(owner);
+                DiskAnswer::Failed { snapshot }
+            }
+            SnapshotDone::Received {
+                from,
+                transfer,
+                number,
+                ..
+            } => DiskAnswer::Received {
+                from,
+                transfer,
+                number,
+            },
+            SnapshotDone::Finished { .. } => {
+                if !is_kept {
+                    self.want(owner);
+                }
+                return;
+            }
+        };
+        self.answers.push((owner.group, owner.life, answer));
+    }
+
+    /// A snapshot is kept.
+    fn on_kept(&mut self, owner: SnapshotOwner, snapshot: StoredSnapshot) {
+        let StoredSnapshot { name, point, bytes } = snapshot;
+        self.stop_storing(owner);
+        if let Some(kept) = self.replicas.get_mut(&owner.group) {
+            kept.state_bytes = bytes;
+        }
+        self.begin_log(owner, name.index);
+        self.log.on_snapshot(owner.group, &point);
+        let files = self.files.entry(owner.group).or_default();
+        let outdated: Vec<SnapshotName> = files.extract_if(.., |file| *file != name).collect();
+        files.clear();
+        files.push(name);
+        if !outdated.is_empty() {
+            // What was written up to here is synced first: the log goes on from the new one then.
+            let frame = match self.log.has_batch() {
+                true => u64::MAX,
+                false => self.log.written(),
+            };
+            self.outdated.push_back((frame, outdated));
+        }
+    }
+
+    fn give_up_waiting(&mut self, owner: SnapshotOwner) {
+        self.stop_storing(owner);
+        let waits = |kept: &&mut Kept| matches!(kept.stage, Stage::Waits(_));
+        if let Some(kept) = self.replicas.get_mut(&owner.group).filter(waits) {
+            kept.is_wanted = true;
+        }
+    }
+
+    /// A replica needs a snapshot of the state here, whatever becomes of others.
+    fn want(&mut self, owner: SnapshotOwner) {
+        if let Some(kept) = self.replicas.get_mut(&owner.group) {
+            kept.is_wanted = true;
+        }
+    }
+
+    /// The group of which a snapshot is to be stored next, if one is due and none that was asked for is under way.
+    pub fn next_snapshot(&mut self, now: Monotonic) -> Option<GroupId> {
+        self.now = self.now.max(now);
+        let now = self.now;
+        self.storing
+            .take_if(|storing| now.since(storing.since) >= STORING_STALL);
+        if self.storing.is_some() {
+            return None;
+        }
+        let wanted = self.replicas.values().find(|kept| kept.is_wanted);
+        let group = match wanted {
+            Some(kept) => kept.owner.group,
+            None => self.log.pinning().or_else(|| self.longest())?,
+        };
+        let kept = self.replicas.get_mut(&group)?;
+        kept.is_wanted = false;
+        self.storing = Some(Storing {
+            group,
+            life: kept.owner.life,
+            since: now,
+        });
+        Some(group)
+    }
+
+    /// The group whose log is longest beside its state, of those where it is longer.
+    fn longest(&self) -> Option<GroupId> {
+        let logged = self.replicas.values();
+        let logged = logged.filter(|kept| matches!(kept.stage, Stage::Logged));
+        let surplus = |kept: &Kept| {
+            let bytes = self.log.bytes_of(kept.owner.group);
+            bytes.checked_sub(kept.state_bytes.max(LOG_BYTES_MIN))
+        };
+        let all = logged.filter_map(|kept| Some((surplus(kept)?, kept.owner.group)));
+        all.max().map(|(_, group)| group)
+    }
+
+    /// The groups whose logs have begun and are synced, since the last call: what an earlier start left of them is not needed
+    /// any more.
+    pub fn take_begun(&mut self) -> Vec<GroupId> {
+        let synced = self.log.synced();
+        let begun = self
+            .begun
+            .extract_if(.., |(frame, _)| frame.is_some_and(|frame| frame <= synced));
+        begun.map(|(_, group)| group).collect()
+    }
+
+    /// Ends: everything is written and synced.
+    ///
+    /// # Errors
+    /// What the disk answers.
+    pub fn finish(&mut self, now: Monotonic) -> Result<(), StorageError> {
+        let written = self.write(now);
+        // What finds no room was told to nobody; what is written is synced all the same.
+        if !matches!(written, Ok(()) | Err(StorageError::Full { .. })) {
+            return written;
+        }
+        while let Some(job) = self.log.sync_job() {
+            let synced = job.run()?;
+            self.on_synced(synced, now);
+        }
+        written
+    }
+
+    /// Says which invariant does not hold, of those that can be seen between two calls.
+    pub fn check(&self) -> Result<(), String> {
+        let is_its = |pending: &&Pending| {
+            self.replicas
+                .get(&pending.owner.group)
+                .is_some_and(|kept| kept.owner == pending.owner)
+        };
+        if !self.pending.iter().all(|pending| is_its(&pending)) {
+            return Err("invariant 3: a former life of a replica is to be answered".to_owned());
+        }
+        let is_early = |pending: &Pending| pending.frame.is_some_and(|frame| frame > self.log.written());
+        match self.pending.iter().any(is_early) {
+            true => Err("invariant 1: what is not written counts as written".to_owned()),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! The log of a worker on a disk that fails: what was synced is there, or its loss has a name.
+
+use crate::log_run::*;
+use consensus::{Index, Term};
+use ids::GroupId;
+use std::collections::BTreeMap;
+use storage::{Damage, Fault, LogSettings, ReplicaLog, SimDisk, StorageError, WorkerLog};
+
+const STEPS: u32 = 12;
+
+/// Carries steps out until one fails.
+fn run(disk: &SimDisk, seed: u64) -> Run {
+    let mut run = Run::new(disk, seed);
+    run.entry_bytes_max = 20_000;
+    for _ in 0..STEPS {
+        if run.step().is_err() {
+            break;
+        }
+    }
+    run
+}
+
+#[test]
+fn what_was_synced_is_there_whenever_the_power_goes() {
+    let mut shorter = 0;
+    for seed in 0..4 {
+        let disk = SimDisk::new(seed);
+        run(&disk, seed);
+        for at in 0..=disk.operations() {
+            let disk = SimDisk::new(seed ^ (at << 8));
+            disk.plan(Some((at, Fault::PowerCut)));
+            let cut = run(&disk, seed);
+            disk.restart();
+            let found = read(&disk);
+            cut.check(&found);
+            shorter += u32::from(
+                cut.history
+                    .last()
+                    .is_some_and(|(_, model)| *model != found.replicas),
+            );
+            // And when it goes again while another start begins.
+            let mut again = Run::new(&disk, at);
+            (again.model, again.start) = (found.replicas.clone(), found.start);
+            let begun = disk.operations();
+            disk.plan(Some((begun + at % 9, Fault::PowerCut)));
+            if again.begin().is_ok() {
+                disk.plan(None);
+            }
+            disk.restart();
+            let kept = read(&disk);
+            assert_eq!(kept.replicas, found.replicas, "seed {seed}, cut at {at}");
+            assert_eq!(kept.damage, [], "seed {seed}, cut at {at}");
+        }
+    }
+    assert!(shorter > 20, "the disk loses something");
+}
+
+#[test]
+fn what_was_written_is_there_after_a_kill() {
+    for seed in 0..10 {
+        let disk = SimDisk::new(seed);
+        let killed = run(&disk, seed);
+        let found = read(&disk);
+        assert_eq!(found.damage, []);
+        assert_eq!(
+            found.replicas,
+            killed.history.last().expect("an intact disk").1,
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn a_sync_that_fails_is_final() {
+    for seed in 0..3 {
+        let disk = SimDisk::new(seed);
+        run(&disk, seed);
+        for at in 0..disk.operations() {
+            let disk = SimDisk::new(seed ^ (at << 8));
+            disk.plan(Some((at, Fault::SyncFails)));
+            let mut failed = run(&disk, seed);
+            if let Some(log) = &mut failed.log
+                && matches!(log.write(), Err(StorageError::Failed { .. }))
+            {
+                assert!(log.sync_job().is_none());
+                assert!(log.prepare_job().is_none());
+            }
+            disk.restart();
+            failed.check(&read(&disk));
+        }
+    }
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_written_and_the_log_can_be_used_on() {
+    let disk = SimDisk::new(3);
+    let mut one = replica(1, 0, 0);
+    let mut log = begin(&disk, 1, &[one.clone()]);
+    disk.plan(Some((disk.operations(), Fault::Full)));
+    let mut is_full = false;
+    for index in 11..40 {
+        append(&mut log, &mut one, vec![entry(1, index, 5_000)], hard(1, 10));
+        let before = (log.written(), log.unsynced_bytes());
+        match log.write() {
+            Ok(_) => {}
+            Err(StorageError::Full { .. }) => {
+                assert_eq!((log.written(), log.unsynced_bytes()), before);
+                let found = read(&disk).replicas.remove(&one.group).expect("an intact disk");
+                assert_eq!(last(&found), index - 1, "nothing of the batch is there");
+                assert!(log.has_batch());
+                let job = log.prepare_job().expect("an intact disk");
+                let error = log.on_prepared(job.run()).unwrap_err();
+                assert!(matches!(error, StorageError::Full { .. }), "{error}");
+                disk.plan(None);
+                disk.make_room();
+                log.write().expect("an intact disk");
+                is_full = true;
+            }
+            Err(other) => panic!("{other}"),
+        }
+        if index % 4 == 0 {
+            let job = log.sync_job().expect("an intact disk");
+            log.on_synced(job.run().expect("an intact disk"));
+        }
+    }
+    assert!(is_full);
+    assert_eq!(read(&disk).replicas[&one.group], one);
+}
+
+#[test]
+fn a_segment_that_is_being_made_is_waited_for() {
+    let disk = SimDisk::new(3);
+    let mut one = replica(1, 0, 0);
+    let mut log = begin(&disk, 1, &[one.clone()]);
+    let job = log.prepare_job().expect("an intact disk");
+    assert!(log.prepare_job().is_none(), "one at a time");
+    append(&mut log, &mut one, vec![entry(1, 11, 100_000)], hard(1, 10));
+    assert!(matches!(log.write(), Err(StorageError::Full { .. })));
+    log.on_prepared(job.run()).expect("an intact disk");
+    log.write().expect("an intact disk");
+    assert_eq!(read(&disk).replicas[&one.group], one);
+}
+
+/// A small log of three groups: one that is idle, one whose records are in every batch but the last two, and one in these.
+fn small_log() -> (SimDisk, Vec<BTreeMap<GroupId, ReplicaLog>>) {
+    let disk = SimDisk::new(0);
+    let mut logs = [replica(1, 1, 20), replica(2, 1, 20), replica(3, 1, 20)];
+    let settings = LogSettings {
+        segment_bytes: 24 * 1024,
+    };
+    let mut log = WorkerLog::begin(disk.clone(), settings, identity(0, 1), &logs).expect("an intact disk");
+    let map = |logs: &[ReplicaLog; 3]| logs.iter().map(|log| (log.group, log.clone())).collect();
+    let mut history: Vec<BTreeMap<GroupId, ReplicaLog>> = vec![map(&logs)];
+    for (index, which) in [(12, 1), (13, 1), (12, 2), (13, 2)] {
+        append(
+            &mut log,
+            &mut logs[which],
+            vec![entry(index, index, 20)],
+            hard(index, 11),
+        );
+        log.write().expect("an intact disk");
+        history.push(map(&logs));
+        // The last batch is written and not synced.
+        if (index, which) != (13, 2) {
+            sync(&mut log).expect("an intact disk");
+        }
+    }
+    (disk, history)
+}
+
+#[test]
+fn a_flipped_bit_is_named_below_the_sync_and_cuts_the_log_above_it() {
+    let (disk, history) = small_log();
+    let whole = history.last().expect("an intact disk");
+    let name = "log-00000-000000000001";
+    let bytes = disk.content(name).expect("an intact disk");
+    // Zeros between frames are looked at now and then.
+    let is_used = |at: usize| {
+        let around = at.saturating_sub(8)..(at + 8).min(bytes.len());
+        at.is_multiple_of(128) || bytes[around].iter().any(|byte| *byte != 0)
+    };
+    let (mut named, mut shorter, mut unseen, mut partly) = (0, 0, 0, 0);
+    for at in (0..bytes.len()).filter(|at| is_used(*at)) {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        disk.put(name, &flipped);
+        let found = read(&disk);
+        match found.damage.as_slice() {
+            [] if found.replicas == *whole => unseen += 1,
+            [] => {
+                // The first batch that is not known to be synced is the last one but one... which only the last one tells of.
+                let before = &history[history.len() - 2];
+                assert_eq!(found.replicas, *before, "at {at}");
+                shorter += 1;
+            }
+            [Damage { file, offset, .. }] => {
+                assert_eq!(file, name);
+                assert_eq!(offset / 4096, at as u64 / 4096, "at {at}");
+                named += 1;
+                check_damaged(&found, whole, at);
+                partly += u32::from(!found.replicas.is_empty());
+            }
+            more => panic!("one flip at {at} makes {more:?}"),
+        }
+    }
+    assert!(
+        named > 300 && shorter > 50 && unseen > 100,
+        "{named} {shorter} {unseen}"
+    );
+    assert!(partly > 200, "{partly} of {named}");
+}
+
+/// Each group is as it was, or void, or a part with what it must reach.
+fn check_damaged(found: &storage::FoundLogs, whole: &BTreeMap<GroupId, ReplicaLog>, at: usize) {
+    for (group, expected) in whole {
+        let Some(log) = found.replicas.get(group) else {
+            assert!(
+                found.damaged.contains_key(group) || found.unclear.is_some(),
+                "at {at}: {group:?} is lost in silence"
+            );
+            continue;
+        };
+        let count = log.entries.len();
+        assert_eq!(log.entries[..], expected.entries[..count], "at {at}");
+        assert_eq!(
+            (log.incarnation, &log.start),
+            (expected.incarnation, &expected.start)
+        );
+        assert_eq!(
+            (log.hard.term, log.hard.vote),
+            (expected.hard.term, expected.hard.vote),
+            "at {at}"
+        );
+        match count == expected.entries.len() {
+            true => assert_eq!(log.floor, None, "at {at}"),
+            false => {
+                assert!(found.damaged.contains_key(group), "at {at}");
+                let last = expected.entries.last().expect("there are some");
+                assert_eq!(log.floor, Some((last.term, last.index)), "at {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_to_one_batch_concerns_the_groups_in_it_alone() {
+    let (disk, history) = small_log();
+    let name = "log-00000-000000000001";
+    let mut bytes = disk.content(name).expect("an intact disk");
+    // Head, first batch, and then one block a batch.
+    bytes[3 * 4096 + 30] ^= 4;
+    disk.put(name, &bytes);
+    let found = read(&disk);
+    let groups: Vec<u16> = found.damaged.keys().map(|group| group.number()).collect();
+    assert_eq!(groups, [2]);
+    let cut = &found.replicas[&GroupId::new(2)];
+    assert_eq!((last(cut), cut.floor), (12, Some((Term(13), Index(13)))));
+    assert_eq!(cut.hard.term, Term(13), "the table has it");
+    for group in [1, 3].map(GroupId::new) {
+        assert_eq!(
+            found.replicas[&group],
+            history.last().expect("an intact disk")[&group]
+        );
+    }
+    // A whole log behind it makes good for it.
+    let mut again = begin(&disk, 2, &found.replicas.values().cloned().collect::<Vec<_>>());
+    let whole = &history.last().expect("an intact disk")[&GroupId::new(2)];
+    assert_eq!(read(&disk).replicas[&GroupId::new(2)].floor, cut.floor);
+    again.live(whole);
+    again.write().expect("an intact disk");
+    assert_eq!(read(&disk).replicas[&GroupId::new(2)], *whole);
+}
+
+#[test]
+fn damage_to_more_makes_groups_void_of_which_nothing_later_tells() {
+    let (disk, history) = small_log();
+    let name = "log-00000-000000000001";
+    let mut bytes = disk.content(name).expect("an intact disk");
+    for block in [2, 3] {
+        bytes[block * 4096 + 30] ^= 4;
+    }
+    disk.put(name, &bytes);
+    let found = read(&disk);
+    let groups: Vec<u16> = found.damaged.keys().map(|group| group.number()).collect();
+    assert_eq!(
+        groups,
+        [1, 2, 3],
+        "the idle one may have been there, and so may the third"
+    );
+    assert!(!found.replicas.contains_key(&GroupId::new(1)));
+    for group in [2, 3].map(GroupId::new) {
+        let (cut, whole) = (
+            &found.replicas[&group],
+            &history.last().expect("an intact disk")[&group],
+        );
+        assert_eq!((last(cut), cut.floor), (11, Some((Term(13), Index(13)))));
+        assert_eq!(cut.hard.vote, whole.hard.vote);
+    }
+}
+
+/// A log of one group over several segments, all synced but for the last batch.
+fn long_log() -> (SimDisk, ReplicaLog) {
+    let disk = SimDisk::new(0);
+    let mut one = replica(1, 1, 20);
+    let mut log = begin(&disk, 1, &[one.clone(), replica(2, 1, 20)]);
+    for index in 12..60 {
+        append(&mut log, &mut one, vec![entry(1, index, 7_000)], hard(1, 11));
+        log.write().expect("an intact disk");
+        sync(&mut log).expect("an intact disk");
+    }
+    (disk, one)
+}
+
+#[test]
+fn a_segment_that_is_missing_or_has_no_head_is_damage() {
+    use storage::Disk;
+    for number in 1..6 {
+        for is_removed in [true, false] {
+            let (disk, one) = long_log();
+            let name = format!("log-00000-{number:012}");
+            if is_removed {
+                disk.remove(&name).expect("an intact disk");
+            } else {
+                let mut bytes = disk.content(&name).expect("an intact disk");
+                bytes[20] ^= 1;
+                disk.put(&name, &bytes);
+            }
+            let found = read(&disk);
+            assert!(!found.damage.is_empty(), "segment {number}");
+            // The first one's absence is that of the logs' beginning.
+            let file = &found.damage[0].file;
+            assert!(
+                *file == name || (is_removed && number == 1),
+                "{file} for {number}"
+            );
+            assert!(found.damaged.contains_key(&one.group), "segment {number}");
+            match found.replicas.get(&one.group) {
+                Some(log) => assert_eq!(log.floor, Some((Term(1), Index(59))), "segment {number}"),
+                None => assert_eq!(number, 1),
+            }
+        }
+    }
+}
+
+#[test]
+fn remnants_of_an_earlier_use_neither_pass_nor_look_damaged() {
+    let disk = SimDisk::new(5);
+    let mut one = replica(1, 1, 20);
+    let mut log = begin(&disk, 1, &[one.clone()]);
+    for index in 12..300 {
+        append(&mut log, &mut one, vec![entry(1, index, 3_000)], hard(1, 11));
+        log.write().expect("an intact disk");
+        if index % 8 == 0 {
+            snapshot(&mut log, &mut one, index);
+            log.write().expect("an intact disk");
+        }
+        sync(&mut log).expect("an intact disk");
+        sync(&mut log).expect("an intact disk");
+        let found = read(&disk);
+        assert_eq!(found.damage, []);
+        assert_eq!(found.replicas[&one.group], one);
+    }
+    use storage::Disk;
+    let spare = disk
+        .names()
+        .expect("an intact disk")
+        .iter()
+        .any(|name| name.ends_with(".spare"));
+    let remains = disk
+        .content(
+            disk.names()
+                .expect("an intact disk")
+                .last()
+                .expect("an intact disk"),
+        )
+        .expect("an intact disk");
+    assert!(
+        spare || remains[4096..].iter().any(|byte| *byte != 0),
+        "there is a remnant"
+    );
+}
+
+#[test]
+fn what_a_damaged_later_log_may_have_had_is_not_taken_from_an_earlier_one() {
+    let disk = SimDisk::new(0);
+    let (one, two) = (replica(1, 2, 10), replica(2, 2, 10));
+    begin(&disk, 1, &[one.clone(), two.clone()]);
+    let mut log = begin(&disk, 2, &[one.clone(), two.clone()]);
+    log.write().expect("an intact disk");
+    let name = "log-00000-000000000002";
+    let mut bytes = disk.content(name).expect("an intact disk");
+    bytes[4096 + 40] ^= 1;
+    disk.put(name, &bytes);
+    let found = read(&disk);
+    assert_eq!(found.damage.len(), 1);
+    for group in [one.group, two.group] {
+        let log = found.replicas.get(&group);
+        assert!(
+            log.is_none() && found.damaged.contains_key(&group),
+            "{group:?}: {log:?}"
+        );
+    }
+}

@@ -1,0 +1,337 @@
+//! The disk of a worker: what is answered when, and what is found after that.
+
+use bytes::Bytes;
+use consensus::{Config, HardState, Index, LogEntry, Members, Payload, Persist, Saved, SnapshotPoint, Term};
+use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, Monotonic, NodeId, Token};
+use mutations::Mutation;
+use replica::{DiskAnswer, DiskRequest, LogBegin};
+use std::time::Duration;
+use storage::{
+    Fault, FoundLogs, LogIdentity, LogSettings, SYNC_WINDOW, SimDisk, SnapshotStore, WorkerDisk, WorkerLog,
+    read_logs, snapshots,
+};
+
+const CLUSTER: ClusterId = ClusterId(7);
+const NODE: NodeId = NodeId(1);
+const ME: Incarnation = Incarnation(5);
+
+fn group() -> GroupId {
+    GroupId::new(0)
+}
+
+struct Scene {
+    files: SimDisk,
+    disk: WorkerDisk<SimDisk>,
+    store: SnapshotStore<SimDisk>,
+    now: Monotonic,
+}
+
+fn first() -> SnapshotPoint {
+    Config::first(Members::of_voters([ME]))
+}
+
+fn persist(number: u64) -> Persist {
+    Persist {
+        number,
+        start: None,
+        entries: vec![LogEntry {
+            term: Term(2),
+            index: Index(number + 1),
+            payload: Payload::Data(Bytes::from_static(b"an entry")),
+        }],
+        hard_state: HardState {
+            term: Term(2),
+            vote: Some(ME),
+            commit: Index(1),
+        },
+    }
+}
+
+impl Scene {
+    fn new(mode: DurabilityMode) -> Scene {
+        let files = SimDisk::new(1);
+        let identity = LogIdentity {
+            cluster: CLUSTER,
+            node: NODE,
+            worker: 0,
+            token: Token(9),
+            start: 1,
+        };
+        let settings = LogSettings {
+            segment_bytes: 64 * 1024,
+        };
+        let log = WorkerLog::begin(files.clone(), settings, identity, &[]).expect("an intact disk");
+        Scene {
+            disk: WorkerDisk::new(mode, log, Vec::new()),
+            store: SnapshotStore::new(files.clone(), CLUSTER, NODE),
+            files,
+            now: Monotonic(1_000_000_000),
+        }
+    }
+
+    fn begin(&mut self, life: u64, is_stored: bool) {
+        let begin = LogBegin {
+            incarnation: ME,
+            generation: 0,
+            start: first(),
+            saved: Saved::default(),
+            is_stored,
+        };
+        self.disk
+            .request(group(), life, DiskRequest::Begin(Box::new(begin)));
+    }
+
+    fn persist(&mut self, life: u64, number: u64) {
+        self.disk
+            .request(group(), life, DiskRequest::Persist(persist(number)));
+    }
+
+    /// Writes, and hands out which requests were answered.
+    fn write(&mut self) -> Vec<u64> {
+        self.disk.write(self.now).expect("an intact disk");
+        self.answered()
+    }
+
+    fn answered(&mut self) -> Vec<u64> {
+        assert_eq!(self.disk.check(), Ok(()));
+        let answers = self.disk.take_answers().into_iter();
+        answers
+            .filter_map(|(_, _, answer)| match answer {
+                DiskAnswer::Persisted(number) => Some(number),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn sync(&mut self) {
+        let job = self.disk.sync_job(self.now).expect("a sync is due");
+        let synced = job.run().expect("an intact disk");
+        self.disk.on_synced(synced, self.now);
+    }
+
+    /// Carries out what is to be done with snapshots.
+    fn run_jobs(&mut self) {
+        for job in self.disk.take_jobs() {
+            let done = self.store.run(job);
+            done.into_iter().for_each(|done| self.disk.on_snapshot(done));
+        }
+    }
+
+    fn store_snapshot(&mut self, life: u64, snapshot: u64, index: u64) {
+        let point = SnapshotPoint {
+            index: Index(index),
+            ..first()
+        };
+        let chunk = DiskRequest::Chunk {
+            snapshot,
+            number: 0,
+            point: Some(point),
+            bytes: b"a state".to_vec(),
+        };
+        self.disk.request(group(), life, chunk);
+        self.run_jobs();
+    }
+
+    fn after_a_loss_of_power(self) -> FoundLogs {
+        self.files.restart();
+        read_logs(&self.files, CLUSTER, NODE).expect("the logs are intact")
+    }
+}
+
+/// A replica whose state is stored, and whose log has begun.
+fn begun(mode: DurabilityMode) -> Scene {
+    let mut scene = Scene::new(mode);
+    scene.begin(1, false);
+    scene.store_snapshot(1, 1, 1);
+    scene.write();
+    scene
+}
+
+#[test]
+fn relaxed_answers_what_is_written_and_strict_what_is_synced() {
+    let mut relaxed = begun(DurabilityMode::Relaxed);
+    relaxed.persist(1, 1);
+    assert_eq!(relaxed.answered(), [], "it is not written");
+    assert_eq!(relaxed.write(), [1]);
+
+    let mut strict = begun(DurabilityMode::Strict);
+    strict.persist(1, 1);
+    assert_eq!(strict.write(), []);
+    strict.sync();
+    assert_eq!(strict.answered(), [1]);
+    let found = strict.after_a_loss_of_power();
+    assert_eq!(found.replicas[&group()].entries.len(), 1);
+}
+
+#[test]
+fn relaxed_syncs_in_time_and_answers_nothing_when_it_cannot() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.sync_soon();
+    scene.persist(1, 1);
+    assert_eq!(scene.write(), [1]);
+    assert!(scene.disk.sync_job(scene.now).is_none(), "the window is open");
+    scene.now = scene.now.after(SYNC_WINDOW);
+    let job = scene.disk.sync_job(scene.now).expect("the window is over");
+    scene.now = scene.now.after(SYNC_WINDOW + Duration::from_millis(1));
+    scene.persist(1, 2);
+    assert_eq!(scene.write(), [], "the sync takes longer than two windows");
+    scene
+        .disk
+        .on_synced(job.run().expect("an intact disk"), scene.now);
+    assert_eq!(scene.answered(), [2]);
+}
+
+#[test]
+fn a_change_of_the_members_is_synced_in_every_mode() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.sync_soon();
+    let mut change = persist(1);
+    change.entries[0].payload = Payload::Members(b"a change".to_vec());
+    scene.disk.request(group(), 1, DiskRequest::Persist(change));
+    scene.persist(1, 2);
+    assert_eq!(scene.write(), [], "what comes behind it waits too");
+    scene.sync();
+    assert_eq!(scene.answered(), [1, 2]);
+}
+
+#[test]
+fn a_log_begins_when_the_state_behind_which_it_begins_is_kept() {
+    let begins = || {
+        let mut scene = Scene::new(DurabilityMode::Strict);
+        scene.begin(1, false);
+        scene.persist(1, 1);
+        let early = scene.write();
+        let is_empty = read_logs(&scene.files, CLUSTER, NODE)
+            .expect("the logs are intact")
+            .replicas
+            .is_empty();
+        scene.store_snapshot(1, 1, 1);
+        let mut late = scene.write();
+        scene.sync_soon();
+        late.extend(scene.answered());
+        (early, is_empty, late)
+    };
+    assert_eq!(begins(), (vec![], true, vec![1]));
+    mutations::plant(Some(Mutation::BaseNotAwaited));
+    let noticed = begins();
+    mutations::plant(None);
+    assert_ne!(noticed, (vec![], true, vec![1]));
+}
+
+#[test]
+fn what_a_leader_sends_counts_when_it_is_kept() {
+    let takes = || {
+        let mut scene = Scene::new(DurabilityMode::Relaxed);
+        let begin = LogBegin {
+            incarnation: ME,
+            generation: 0,
+            start: Config::NOWHERE,
+            saved: Saved::default(),
+            is_stored: false,
+        };
+        scene
+            .disk
+            .request(group(), 1, DiskRequest::Begin(Box::new(begin)));
+        let received = DiskRequest::Received {
+            from: Incarnation(3),
+            transfer: 1,
+            number: 0,
+            bytes: b"a state".to_vec(),
+        };
+        scene.disk.request(group(), 1, received);
+        let mut installed = persist(9);
+        installed.start = Some(SnapshotPoint {
+            index: Index(9),
+            ..first()
+        });
+        scene.disk.request(group(), 1, DiskRequest::Persist(installed));
+        let early = scene.write();
+        scene.run_jobs();
+        let kept = snapshots(&scene.files).expect("an intact disk").len();
+        (early, scene.write(), kept)
+    };
+    assert_eq!(takes(), (vec![], vec![9], 1));
+    mutations::plant(Some(Mutation::ReceivedNotAwaited));
+    let noticed = takes();
+    mutations::plant(None);
+    assert_ne!(noticed, (vec![], vec![9], 1));
+}
+
+#[test]
+fn the_vote_is_in_the_log() {
+    let vote = || {
+        let mut scene = begun(DurabilityMode::Strict);
+        scene.persist(1, 1);
+        scene.write();
+        scene.sync();
+        scene.after_a_loss_of_power().replicas[&group()].hard.vote
+    };
+    assert_eq!(vote(), Some(ME));
+    mutations::plant(Some(Mutation::VoteNotKept));
+    let noticed = vote();
+    mutations::plant(None);
+    assert_eq!(noticed, None);
+}
+
+#[test]
+fn a_sync_that_fails_is_final() {
+    let fails = || {
+        let mut scene = begun(DurabilityMode::Strict);
+        scene.persist(1, 1);
+        scene.write();
+        scene
+            .files
+            .plan(Some((scene.files.operations(), Fault::SyncFails)));
+        let job = scene.disk.sync_job(scene.now).expect("a sync is due");
+        job.run().is_err()
+    };
+    assert!(fails());
+    mutations::plant(Some(Mutation::SyncRetried));
+    let noticed = fails();
+    mutations::plant(None);
+    assert!(!noticed, "a second sync says nothing of what the first one lost");
+}
+
+#[test]
+fn another_life_is_not_answered() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.sync_soon();
+    scene.persist(1, 1);
+    scene.begin(2, true);
+    scene.persist(1, 2);
+    scene.persist(2, 1);
+    scene.disk.write(scene.now).expect("an intact disk");
+    let answers = scene.disk.take_answers();
+    assert_eq!(answers, [(group(), 2, DiskAnswer::Persisted(1))]);
+}
+
+#[test]
+fn a_snapshot_goes_when_the_log_is_synced_behind_a_later_one() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.sync_soon();
+    scene.persist(1, 1);
+    scene.write();
+    scene.store_snapshot(1, 2, 2);
+    let kept = |scene: &Scene| snapshots(&scene.files).expect("an intact disk").len();
+    scene.write();
+    scene.run_jobs();
+    assert_eq!(kept(&scene), 2, "the log is not synced");
+    scene.sync_soon();
+    scene.run_jobs();
+    assert_eq!(kept(&scene), 1);
+    scene.disk.request(group(), 1, DiskRequest::End);
+    scene.write();
+    scene.sync_soon();
+    scene.run_jobs();
+    assert_eq!(kept(&scene), 0, "the replica has ended");
+}
+
+impl Scene {
+    /// Syncs what is written, whether or not that is due.
+    fn sync_soon(&mut self) {
+        self.now = self.now.after(SYNC_WINDOW);
+        if let Some(job) = self.disk.sync_job(self.now) {
+            self.disk.on_synced(job.run().expect("an intact disk"), self.now);
+        }
+    }
+}
