@@ -19,7 +19,7 @@ pub(crate) struct ClusterView {
     pub(crate) topology: Followed<Topology>,
     /// As the meta group has it; `None` before it is known.
     pub(crate) layout: Option<Arc<Layout>>,
-    /// Whether keys may be on other nodes.
+    /// Whether groups are asked through their logs: keys may be on other nodes, or outlive this process.
     pub(crate) is_spread: bool,
     /// The nodes that there is a link to. One that has just joined may be there before the layout that names it.
     links: BTreeMap<NodeId, Link>,
@@ -47,7 +47,7 @@ impl ClusterView {
 
     /// The cluster is another one. Of groups that the meta group has not heard of, what was known before stays.
     pub(crate) fn set_layout(&mut self, mut layout: Arc<Layout>) {
-        self.is_spread = !layout.peers.is_empty();
+        self.is_spread = !layout.peers.is_empty() || layout.is_durable();
         if let Some(known) = &self.layout
             && layout.groups.iter().any(|group| group.is_unheard)
         {

@@ -26,6 +26,7 @@ use crate::message::{MailboxBatch, Message};
 use crate::multi::{self, Watching};
 use crate::notify;
 use crate::offload::{OffloadJob, Work};
+use crate::outbox::DiskTask;
 use crate::pause::{self, Pausing};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::scan::Scans;
@@ -42,7 +43,7 @@ use keyspace::{EncodingLimits as Compactness, KEPT_BYTES_MIN, KEYS_AHEAD, LfuPar
 use mutations::Mutation;
 use options::Settings;
 use peer_wire::PeerMessage;
-use replica::Replica;
+use replica::{DiskAnswer, Replica};
 use resp::{Args, Decoded, Limits};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -787,6 +788,28 @@ impl Gateway {
     /// What is to be sent to other nodes, in order.
     pub fn take_peer_messages(&mut self) -> Vec<(NodeId, PeerMessage)> {
         std::mem::take(&mut self.cx.outbox.peer_messages)
+    }
+
+    /// What is to be kept on disk, in order. Nothing that stands behind it is said before [`Gateway::on_disk`] has heard of it.
+    pub fn take_disk_tasks(&mut self) -> Vec<DiskTask> {
+        std::mem::take(&mut self.cx.outbox.disk)
+    }
+
+    /// Whether there is anything of that.
+    #[inline]
+    pub fn has_disk_tasks(&self) -> bool {
+        !self.cx.outbox.disk.is_empty()
+    }
+
+    /// The disk has done something of what a replica wanted, in this life of it.
+    pub fn on_disk(&mut self, group: GroupId, life: u64, answer: DiskAnswer) {
+        self.seats.on_disk(&mut self.cx, group, life, answer);
+        self.route();
+    }
+
+    /// A snapshot of a group of this worker is to be stored, if it has a log here.
+    pub fn store(&mut self, group: GroupId) {
+        self.seats.store(&mut self.cx, group);
     }
 
     /// Whether the turn has anything for [`Gateway::finish_cluster`] to do.

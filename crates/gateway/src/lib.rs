@@ -82,6 +82,7 @@ pub use latency::{LatencyMonitor, Sample, Series};
 pub use message::{Carried, MailboxBatch, Message, WaitMessage, Words};
 pub use notices::Notices;
 pub use offload::OffloadJob;
+pub use outbox::DiskTask;
 pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;
 pub use pubsub::{SubscriptionKind, Subscriptions};

@@ -10,7 +10,7 @@ use crate::offload::OffloadJob;
 use crate::program::Program;
 use ids::{GroupId, NodeId};
 use peer_wire::PeerMessage;
-use replica::{Output, ReplyTo, Request};
+use replica::{DiskRequest, Output, ReplyTo, Request};
 use std::collections::VecDeque;
 
 /// See the file's header.
@@ -27,6 +27,8 @@ pub(crate) struct Outbox {
     pub(crate) offload_jobs: Vec<OffloadJob>,
     /// For other nodes.
     pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
+    /// For the disk, in order.
+    pub(crate) disk: Vec<DiskTask>,
     /// What one machine tells others.
     pub(crate) told: VecDeque<Told>,
     /// For groups, wherever they live. With what follows and `told`, the gateway sees to it before anything else is carried
@@ -38,6 +40,17 @@ pub(crate) struct Outbox {
     pub(crate) finished: VecDeque<Finished>,
     /// What an operator is to be told.
     pub(crate) notices: Vec<String>,
+}
+
+/// What a replica wants on disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DiskTask {
+    /// Its group.
+    pub group: GroupId,
+    /// Which life of the replica here wants it ([`replica::Replica::life`]): only that one is answered.
+    pub life: u64,
+    /// What.
+    pub request: DiskRequest,
 }
 
 /// What one machine tells others.
@@ -74,6 +87,7 @@ impl Outbox {
             outputs: VecDeque::new(),
             offload_jobs: Vec::new(),
             peer_messages: Vec::new(),
+            disk: Vec::new(),
             told: VecDeque::new(),
             requests: VecDeque::new(),
             programs: VecDeque::new(),

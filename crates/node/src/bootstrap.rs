@@ -15,6 +15,7 @@
 use crate::announcing::{self, ClientPorts};
 use crate::clock;
 use crate::handover;
+use crate::kept::{self, Confirmed, EarlierLogs, Kept};
 use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
@@ -23,9 +24,11 @@ use control::{
     Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, Restored, RoutingMap, Started,
 };
 use gateway::HandoverImage;
-use ids::{ClusterId, Groups, Monotonic, NodeId, SemanticsVersion, Token};
+use ids::{
+    ClusterId, DurabilityMode, GroupId, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token,
+};
 use mio::{Events, Poll};
-use options::{PeerAddress, Settings};
+use options::{DurabilityChoice, PeerAddress, Settings};
 use peer_wire::hello::{HelloRefusal, NotIntroduced, Peer, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use std::collections::BTreeMap;
@@ -44,11 +47,13 @@ pub(crate) struct Bootstrapped {
     /// By which this start was counted.
     pub(crate) token: Token,
     pub(crate) groups: Groups,
+    /// The cluster's.
+    pub(crate) durability: DurabilityMode,
     pub(crate) started: Started,
     pub(crate) driver: Driver,
     pub(crate) map: Arc<RoutingMap>,
-    /// What the last stop left of the replicas that this node still has.
-    pub(crate) kept: Vec<HandoverImage>,
+    /// What the last stop left, or the last process kept, of the replicas that this node still has.
+    pub(crate) kept: Confirmed,
     /// Where the others were at the last stop.
     pub(crate) book: PeerBook,
     /// What it says of itself.
@@ -108,7 +113,7 @@ pub(crate) fn begin(
         pace: pace(settings),
         seed: random("a seed")? as u64,
     };
-    let memory = Memory::take(&found).map_err(in_directory(settings))?;
+    let memory = Memory::take(&found, token).map_err(in_directory(settings))?;
     let Found {
         directory,
         identity,
@@ -121,6 +126,8 @@ pub(crate) fn begin(
         restored,
         left_by,
         mut kept,
+        unclean,
+        earlier,
     } = memory;
     let (meta, who) = match &identity {
         Some(identity) => {
@@ -128,11 +135,21 @@ pub(crate) fn begin(
                 cluster: identity.cluster,
                 node: identity.node,
             };
-            let memories = kept
-                .iter()
-                .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
+            let is_unclean = |kept: &&HandoverImage| unclean.contains(&(kept.group, kept.incarnation));
+            let memories = kept.iter().filter(|kept| !is_unclean(kept));
+            let memories = memories.map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
+            let unclean = unclean.iter();
+            let unclean = unclean.map(|(group, incarnation)| (GroupRef::Data(*group), *incarnation));
             let peers = book.peers.keys().copied().collect();
-            let meta = Meta::restore(config, restored, peers, left_by.clone(), memories.collect(), now);
+            let meta = Meta::restore(
+                config,
+                restored,
+                peers,
+                left_by.clone(),
+                memories.collect(),
+                unclean.collect(),
+                now,
+            );
             (meta, who)
         }
         None if settings.join.is_empty() => (create(config, settings, new_groups, now)?, Who::Joining),
@@ -148,7 +165,8 @@ pub(crate) fn begin(
     let words = settings.cluster_secret.as_deref();
     let secret = words.map_or(Secret(None), |words| Secret::of_words(words.as_bytes()));
     if let Err(error) = bootstrap.run(settings, who, &secret, workers, told_to_stop) {
-        if let Some(identity) = identity.as_ref().filter(|_| !kept.is_empty()) {
+        let is_handed_over = earlier.is_none() && !kept.is_empty();
+        if let Some(identity) = identity.as_ref().filter(|_| is_handed_over) {
             leave_again(disk, identity.node, left_by, token, kept);
         }
         return Err(error);
@@ -156,9 +174,16 @@ pub(crate) fn begin(
     let (Some(started), Some(map)) = (bootstrap.started, bootstrap.map) else {
         unreachable!("it runs until both are there");
     };
+    let mut aside = Vec::new();
     if identity.is_some() {
-        look_at(&started, &mut kept, is_unready);
+        aside = look_at(&started, &mut kept, &unclean, is_unready);
     }
+    let kept = Confirmed {
+        groups: kept.iter().map(|kept| kept.group).collect(),
+        keeps_earlier: !aside.is_empty(),
+        images: kept.into_iter().chain(aside).collect(),
+        earlier: earlier.unwrap_or_default(),
+    };
     let cluster = map.cluster.ok_or("the cluster's map has no name")?;
     let groups = map.key_groups().ok_or("the cluster's map has no groups")?;
     let own = Own {
@@ -182,6 +207,7 @@ pub(crate) fn begin(
         own,
         token,
         groups,
+        durability: map.durability,
         started,
         driver: bootstrap.driver,
         map,
@@ -253,22 +279,43 @@ struct Memory {
     /// By which starts the replicas were left.
     left_by: Vec<Token>,
     kept: Vec<HandoverImage>,
+    /// Those of them that may lack what they acknowledged.
+    unclean: Vec<(GroupId, Incarnation)>,
+    /// The logs that they stand in, if they were kept and not handed over.
+    earlier: Option<EarlierLogs>,
 }
 
 impl Memory {
     /// The log first: what was handed over is found once, and a start that fails here is to leave it.
-    fn take(found: &Found) -> Result<Memory, StorageError> {
+    fn take(found: &Found, token: Token) -> Result<Memory, StorageError> {
         let Some(identity) = &found.identity else {
             return Ok(Memory::default());
         };
         let disk = found.directory.disk();
         let (log, restored) = meta::restored(&disk)?;
+        if let Some(found) = kept::take(&disk, identity, token)? {
+            let Kept {
+                images,
+                unclean,
+                left_by,
+                earlier,
+            } = found;
+            return Ok(Memory {
+                log,
+                restored,
+                left_by,
+                kept: images,
+                unclean,
+                earlier: Some(earlier),
+            });
+        }
         let (left_by, kept) = handover::take(&disk, identity.node)?;
         Ok(Memory {
             log,
             restored,
             left_by,
             kept,
+            ..Memory::default()
         })
     }
 }
@@ -277,7 +324,10 @@ impl Memory {
 fn create(config: MetaConfig, settings: &Settings, groups: Groups, now: Monotonic) -> Result<Meta, Failure> {
     let cluster = ClusterId(random("the cluster's name")?);
     let (factor, semantics) = (factor(settings), SemanticsVersion::CURRENT);
-    Ok(Meta::create(config, cluster, groups, factor, semantics, now))
+    let durability = durability(settings);
+    Ok(Meta::create(
+        config, cluster, groups, factor, durability, semantics, now,
+    ))
 }
 
 /// Nothing was said in the name of these replicas: the next start may have them as this one did. Whether the cluster has counted
@@ -295,8 +345,13 @@ fn leave_again(
     }
 }
 
-/// Drops what the cluster does not count on any more, and tells what is there and what is not.
-fn look_at(started: &Started, kept: &mut Vec<HandoverImage>, is_unready: bool) {
+/// Drops what the cluster does not count on any more, and tells what is there and what is not. Hands out what may lack the end.
+fn look_at(
+    started: &Started,
+    kept: &mut Vec<HandoverImage>,
+    unclean: &[(GroupId, Incarnation)],
+    is_unready: bool,
+) -> Vec<HandoverImage> {
     let is_confirmed = |kept: &HandoverImage| {
         started.replicas.iter().any(|replica| {
             let is_same = match replica.beginning {
@@ -311,7 +366,9 @@ fn look_at(started: &Started, kept: &mut Vec<HandoverImage>, is_unready: bool) {
         let mut replicas = started.replicas.iter();
         replicas.any(|replica| replica.group == GroupRef::Data(kept.group))
     };
-    let unconfirmed: Vec<HandoverImage> = kept.extract_if(.., |kept| !is_confirmed(kept)).collect();
+    let unconfirmed = kept.extract_if(.., |kept| !is_confirmed(kept));
+    let is_unclean = |kept: &HandoverImage| unclean.contains(&(kept.group, kept.incarnation));
+    let (aside, unconfirmed): (Vec<HandoverImage>, Vec<HandoverImage>) = unconfirmed.partition(is_unclean);
     let outdated = unconfirmed.iter().filter(|kept| is_still_here(kept)).count();
     let dropped = unconfirmed.len() - outdated;
     let begin = |beginning: Beginning| {
@@ -324,13 +381,15 @@ fn look_at(started: &Started, kept: &mut Vec<HandoverImage>, is_unready: bool) {
         kept = kept.len(),
         refilled,
         dropped,
-        "replicas that go on with what they held, that other nodes fill again, and that belong to this node no more"
+        aside = aside.len(),
+        "replicas that go on with what they held, that other nodes fill again, that belong to this node no more, and whose former data \
+         are set aside"
     );
     if outdated > 0 {
         tracing::warn!(
             groups = outdated,
-            "the hand-over in the data directory is not what this node held last of these groups, and is not used: the node has \
-             started since that stop, so that this is an older copy of the directory; or what it held was given up meanwhile"
+            "what the data directory has of these groups is not what this node held last, and is not used: the node has started \
+             since, so that this is an older copy of the directory; or what it held was given up meanwhile"
         );
     }
     if is_unready {
@@ -338,10 +397,11 @@ fn look_at(started: &Started, kept: &mut Vec<HandoverImage>, is_unready: bool) {
     } else if lost > 0 {
         tracing::error!(
             groups = lost,
-            "DATA LOST: the last stop of this node handed nothing over for these groups that counts, and no other node has a \
-             replica of them; they begin empty. Stop the node by SIGTERM or SHUTDOWN to keep data, or give it company"
+            "DATA LOST: the data directory has nothing of these groups that counts, and no other node has a replica of them; they \
+             begin empty. With --durability memory, stop the node by SIGTERM or SHUTDOWN to keep data, or give it company"
         );
     }
+    aside
 }
 
 /// What to do about a log that does not say whose it is. A new cluster over it would be a second one, by the same addresses,
@@ -378,6 +438,14 @@ fn factor(settings: &Settings) -> Factor {
         options::ReplicationFactor::Four => Factor::Four,
         options::ReplicationFactor::Five => Factor::Five,
         options::ReplicationFactor::Six => Factor::Six,
+    }
+}
+
+fn durability(settings: &Settings) -> DurabilityMode {
+    match settings.durability {
+        DurabilityChoice::Memory => DurabilityMode::Memory,
+        DurabilityChoice::Relaxed => DurabilityMode::Relaxed,
+        DurabilityChoice::Strict => DurabilityMode::Strict,
     }
 }
 

@@ -2,14 +2,17 @@
 
 use crate::bootstrap::Bootstrapped;
 use crate::clock;
+use crate::disk::Disk;
 use crate::handover;
+use crate::kept::NewLogs;
 use crate::mailboxes::Mailboxes;
 use crate::meta::{self, Desk, Input, Outbox};
 use crate::peers::{Handed, Peers};
 use crate::random;
 use crate::view::View;
+use control::{Beginning, GroupRef, Started};
 use gateway::{Gateway, Shared};
-use ids::{NodeId, Token};
+use ids::{DurabilityMode, GroupId, NodeId, Token};
 use mio::Poll;
 use std::collections::VecDeque;
 use std::io;
@@ -28,6 +31,19 @@ pub(crate) struct ClusterParts {
     pub(crate) directory: DataDirectory,
     pub(crate) node: NodeId,
     token: Token,
+    durability: DurabilityMode,
+    /// One for each worker, in modes that keep anything.
+    pub(crate) disks: VecDeque<Disk>,
+}
+
+/// The groups of keys that begin on this node with nothing.
+fn founded(started: &Started) -> impl Iterator<Item = GroupId> {
+    let replicas = started.replicas.iter();
+    let founded = replicas.filter(|replica| replica.beginning == Beginning::BootstrapReplica);
+    founded.filter_map(|replica| match replica.group {
+        GroupRef::Data(group) => Some(group),
+        GroupRef::Meta => None,
+    })
 }
 
 impl ClusterParts {
@@ -48,9 +64,25 @@ impl ClusterParts {
             map,
             book,
             announcement,
-            ..
+            groups,
+            durability,
+            kept,
         } = bootstrapped;
         let node = own.node;
+        let mut disks = VecDeque::new();
+        if durability.writes() {
+            let logs = NewLogs {
+                disk: directory.disk(),
+                mode: durability,
+                cluster: own.cluster,
+                node,
+                token,
+                groups,
+                kept,
+                founded: founded(&started).collect(),
+            };
+            disks = logs.begin(polls.len() as u16, mailboxes)?.into();
+        }
         let (inputs, received) = mpsc::channel();
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
@@ -102,14 +134,23 @@ impl ClusterParts {
             directory,
             node,
             token,
+            durability,
+            disks,
         })
     }
 
-    /// Ends, and leaves the data to the next start, if they are given.
-    pub(crate) fn end(self, gateways: Option<Vec<Gateway>>) {
+    /// Ends, and leaves the data to the next start, if they are given. Where they are kept anyway, the run has ended well if
+    /// `is_clean`.
+    pub(crate) fn end(self, gateways: Option<Vec<Gateway>>, is_clean: bool) {
         // It may have ended by itself, because its log could not be written.
         drop(self.inputs.send(Input::Stop));
         drop(self.thread.join());
+        if self.durability.writes() {
+            if is_clean && let Err(error) = storage::set_clean(&self.directory.disk()) {
+                tracing::error!(%error, "the next start will take this one for one that was killed");
+            }
+            return;
+        }
         let Some(gateways) = gateways else { return };
         let (mut kept, mut lost) = (Vec::new(), Vec::new());
         let now = clock::raw();

@@ -241,6 +241,7 @@ impl Reading {
             group: position.group,
             incarnation: position.incarnation,
             rest: had_others.then(|| (position.applied.clone(), saved)),
+            generation: None,
             keyspace: self.snapshot_receiver.finish()?,
         };
         kept.is_sound().then_some(kept)

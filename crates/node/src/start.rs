@@ -23,9 +23,9 @@ use crate::view::View;
 use crate::worker::{WAKER, Worker};
 use crate::{config_file, memory, process};
 use gateway::{Gateway, HandoverImage, Hooks, NodeName, Shared, Topology};
-use ids::{Boot, GroupCount, Groups, HashSeed, PartitionCount, Prng};
+use ids::{Boot, DurabilityMode, GroupCount, Groups, HashSeed, PartitionCount, Prng};
 use mio::{Poll, Waker};
-use options::{LogLevel, Settings};
+use options::{DurabilityChoice, LogLevel, Settings};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -103,6 +103,37 @@ fn new_groups(settings: &Settings, workers: u16) -> Result<Groups, StartError> {
         );
         StartError::new(what, "each group hosts one partition at least")
     })
+}
+
+/// The mode belongs to a cluster, and a node without a peer port has none.
+fn check_durability(settings: &Settings) -> Result<(), StartError> {
+    if settings.peer_port.is_some() || settings.durability == DurabilityChoice::Memory {
+        return Ok(());
+    }
+    let word = settings.durability.word();
+    let what = format!("a node without a peer port has no durability but memory, and {word} is asked for");
+    Err(StartError::new(
+        what,
+        "give it a --peer-port, or leave --durability out",
+    ))
+}
+
+/// The settings say what the cluster has, whatever was asked for.
+fn take_durability(settings: &mut Settings, durability: DurabilityMode) {
+    let of_cluster = match durability {
+        DurabilityMode::Memory => DurabilityChoice::Memory,
+        DurabilityMode::Relaxed => DurabilityChoice::Relaxed,
+        DurabilityMode::Strict => DurabilityChoice::Strict,
+    };
+    let asked = settings.durability;
+    if asked != of_cluster && asked != DurabilityChoice::Memory {
+        tracing::warn!(
+            asked = asked.word(),
+            durability = of_cluster.word(),
+            "durability is the cluster's: it was decided when that was made"
+        );
+    }
+    settings.take_durability(of_cluster);
 }
 
 /// How many workers there are: not more than groups, they would own nothing.
@@ -296,7 +327,11 @@ fn start_cluster_parts(
         &loops.polls,
     );
     let cluster = opening("cannot open the peer port", "peer-port", opened)?;
-    let marked = storage::set_ready(&cluster.directory.disk()).map_err(io::Error::other);
+    // Where groups are kept, that is when those that begin here have begun.
+    let marked = match cluster.disks.is_empty() {
+        true => storage::set_ready(&cluster.directory.disk()).map_err(io::Error::other),
+        false => Ok(()),
+    };
     let what = format!("cannot use {}", cluster.directory.path().display());
     trying(what, marked)?;
     Ok(cluster)
@@ -337,6 +372,7 @@ fn start_workers(
             offload_jobs.clone(),
             gateway,
             cluster.as_mut().and_then(|cluster| cluster.peers.pop_front()),
+            cluster.as_mut().and_then(|cluster| cluster.disks.pop_front()),
         );
         let worker = trying("cannot watch sockets", worker)?;
         let end = EndOfWorker {
@@ -398,7 +434,7 @@ impl Running {
         }
         if let Some(cluster) = self.cluster {
             let is_wanted = !panicked && !self.shared.leaves_nothing.load(Ordering::Relaxed);
-            cluster.end(is_wanted.then_some(gateways));
+            cluster.end(is_wanted.then_some(gateways), !panicked);
         }
         handle.close();
         drop(watcher.join());
@@ -421,6 +457,7 @@ pub fn run(
     mut settings: Settings,
     set_log_level: impl Fn(LogLevel) + Send + Sync + 'static,
 ) -> Result<(), StartError> {
+    check_durability(&settings)?;
     let workers = workers_of(&settings);
     let new_groups = new_groups(&settings, workers as u16)?;
     set_log_level(settings.log_level);
@@ -441,9 +478,11 @@ pub fn run(
             return Ok(());
         }
     };
-    let kept = bootstrapped
-        .as_mut()
-        .map(|bootstrapped| std::mem::take(&mut bootstrapped.kept));
+    let kept = bootstrapped.as_mut();
+    let kept = kept.map(|bootstrapped| std::mem::take(&mut bootstrapped.kept.images));
+    if let Some(bootstrapped) = &bootstrapped {
+        take_durability(&mut settings, bootstrapped.durability);
+    }
     let addresses = listener::describe(&settings.bind);
     let common = Common::new(settings, &ports, workers, new_groups, bootstrapped.as_ref())?;
     let shared = common.shared.clone();

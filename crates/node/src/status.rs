@@ -102,6 +102,12 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         group.recovery_sources = recovery_sources
             .map(|recovery_source| RecoverySourceView {
                 is_former: recovery_source.generation < route.generation,
+                is_unclean: recovery_source.generation == route.generation
+                    && route.former.contains(&recovery_source.node)
+                    && route
+                        .lost
+                        .iter()
+                        .any(|lost| lost.incarnation == recovery_source.incarnation),
                 ..recovery_source_view(recovery_source)
             })
             .collect();

@@ -11,6 +11,7 @@
 
 use crate::acceptor::Acceptor;
 use crate::clock;
+use crate::disk::Disk;
 use crate::link::{Io, Link};
 use crate::listener::{self, Listener};
 use crate::mailboxes::Mailboxes;
@@ -81,6 +82,8 @@ pub(crate) struct Worker {
     offload_jobs: OffloadJobs,
     /// Links to other nodes; none if this node is never to have any.
     peers: Option<Peers>,
+    /// What it keeps; none in modes that keep nothing.
+    disk: Option<Disk>,
     phase: Phase,
 }
 
@@ -105,6 +108,7 @@ impl Worker {
         offload_jobs: OffloadJobs,
         gateway: Gateway,
         peers: Option<Peers>,
+        disk: Option<Disk>,
     ) -> std::io::Result<Worker> {
         let acceptor = Acceptor::new(listeners, poll.registry(), LISTENERS)?;
         let now = Instant::now();
@@ -126,6 +130,7 @@ impl Worker {
             memory: memory::Sampler::new(),
             offload_jobs,
             peers,
+            disk,
             phase: Phase::Serves,
             rates: Rates::new(now),
         })
@@ -150,6 +155,9 @@ impl Worker {
             self.leave(shutdown, &mut events);
         }
         self.stop();
+        if let Some(disk) = self.disk.take() {
+            disk.end();
+        }
         self.gateway
     }
 
@@ -219,6 +227,9 @@ impl Worker {
         if let Some(peers) = &self.peers {
             due = due.min(peers.timeout());
         }
+        if let Some(sync) = self.disk.as_ref().and_then(Disk::timeout) {
+            due = due.min(sync);
+        }
         if let Some(timer) = self.gateway.next_cluster_timer() {
             due = due.min(timer.since(clock::raw()));
         }
@@ -239,6 +250,9 @@ impl Worker {
         let hears = self.phase != Phase::Deaf;
         if hears {
             self.gateway.begin_cluster(clock::raw());
+        }
+        if let Some(disk) = &mut self.disk {
+            disk.hear(&mut self.gateway);
         }
         if let Some(peers) = self.peers.as_mut().filter(|_| hears) {
             let (workers, number) = (self.mailboxes.workers(), self.number);
@@ -318,6 +332,12 @@ impl Worker {
         let Some(peers) = &mut self.peers else { return };
         if self.gateway.has_cluster_work() {
             self.gateway.finish_cluster(clock::raw());
+        }
+        // What is kept may let more follow: a group of one commits when it is written.
+        if let Some(disk) = &mut self.disk {
+            while self.gateway.has_disk_tasks() && disk.keep(&mut self.gateway) {
+                self.gateway.finish_cluster(clock::raw());
+            }
         }
         peers.finish(&mut self.gateway);
         self.deliver();
@@ -742,6 +762,9 @@ impl Worker {
 
     /// Ten times a second.
     fn cron(&mut self, now: Instant) {
+        if let Some(disk) = &mut self.disk {
+            disk.tend(&mut self.gateway);
+        }
         let is_overdue = now >= self.stats_at;
         if is_overdue {
             self.stats_at = now + STATS;

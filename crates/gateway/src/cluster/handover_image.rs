@@ -1,4 +1,5 @@
-//! A replica between two lives of its node's process: all that the next one needs to go on as the same.
+//! A replica between two lives of its node's process: all that the next one needs to go on as the same. It was handed over by the last
+//! stop, or read from the log.
 //!
 //! ```text
 //!   seats --Gateway::into_handover_images--> HandoverImage --> file --> next start --> HandoverImage --Gateway::keep--> seats
@@ -20,20 +21,22 @@ pub struct HandoverImage {
     pub incarnation: Incarnation,
     /// Its part in consensus, which reflects what the keyspace does; none in a group that nobody else had a part in.
     pub rest: Option<(SnapshotPoint, Saved)>,
+    /// The generation of its group, where that stands in a log.
+    pub generation: Option<u64>,
     /// The data.
     pub keyspace: Keyspace,
 }
 
 impl HandoverImage {
     /// What consensus begins with, if the replica has a part in it.
-    pub(super) fn config(&self, seed: u64) -> Option<Config> {
+    pub(super) fn config(&self, durability: Durability, seed: u64) -> Option<Config> {
         let (start, saved) = self.rest.clone()?;
         Some(Config {
             group: self.group,
             me: self.incarnation,
             start,
             saved,
-            durability: Durability::Memory,
+            durability,
             times: Times::DEFAULT,
             seed,
         })
@@ -41,7 +44,7 @@ impl HandoverImage {
 
     /// Whether a replica can begin with it.
     pub fn is_sound(&self) -> bool {
-        self.config(0)
+        self.config(Durability::Memory, 0)
             .is_none_or(|config| RaftNode::new(config, Monotonic(0)).is_ok())
     }
 
@@ -71,6 +74,7 @@ impl HandoverImage {
             group,
             incarnation,
             rest,
+            generation: None,
             keyspace: replica.into_keyspace(),
         })
     }

@@ -1,7 +1,8 @@
 //! The cluster as the groups of a node need it: who holds what.
 
+use consensus::Durability;
 use control::{RoutingMap, Standing};
-use ids::{Boot, Epoch, GroupId, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, DurabilityMode, Epoch, GroupId, Incarnation, NodeId, SemanticsVersion};
 use std::collections::BTreeMap;
 
 /// One version of it, made from the map that the meta group has committed. Nobody changes it: a later one replaces it.
@@ -19,6 +20,8 @@ pub struct Layout {
     pub peers: Vec<NodeId>,
     /// The rules that entries may follow.
     pub semantics: SemanticsVersion,
+    /// When a write counts as done.
+    pub durability: DurabilityMode,
     /// The newest boot there has been, and those that live.
     pub boots: (Boot, Vec<Boot>),
     /// Where the boots are that are present.
@@ -136,8 +139,22 @@ impl Layout {
             groups: groups.collect(),
             peers: map.nodes.keys().copied().filter(|node| *node != me).collect(),
             semantics: map.semantics,
+            durability: map.durability,
             boots: (boots.into_iter().max().unwrap_or(boot), alive.collect()),
             nodes: map.nodes.iter().map(|(node, site)| (site.boot, *node)).collect(),
+        }
+    }
+
+    /// Whether groups outlive the processes that hold them.
+    pub fn is_durable(&self) -> bool {
+        self.durability.writes()
+    }
+
+    /// What consensus is told of that.
+    pub(crate) fn persistence(&self) -> Durability {
+        match self.is_durable() {
+            true => Durability::Durable,
+            false => Durability::Memory,
         }
     }
 
@@ -162,6 +179,7 @@ impl Layout {
             groups: (0..groups).map(group).collect(),
             peers: Vec::new(),
             semantics: SemanticsVersion::CURRENT,
+            durability: DurabilityMode::Memory,
             boots: (boot, vec![boot]),
             nodes: [(boot, me)].into(),
         }

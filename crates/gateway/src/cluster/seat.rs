@@ -2,7 +2,7 @@
 
 use super::visits::QUIET_MAX;
 use super::{GroupLayout, HandoverImage, Layout};
-use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
+use consensus::{Config, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
 use control::{Configuration, GroupRef, GroupReport, MemberRole, Order, RecoverySource, Report};
 use ids::{Epoch, GroupId, Incarnation, Monotonic, NodeId};
 use mutations::Mutation;
@@ -42,7 +42,8 @@ pub(crate) struct Seat {
     /// The replica is to begin its group anew with the state that is here, and its former self has promised a leader until then
     /// that nobody else leads.
     pub(super) recovered: Option<(Incarnation, Monotonic)>,
-    /// What was held here before the group began anew without it: the last such, as long as the map asks for it.
+    /// What was held here before the group began anew without it, or what an earlier process kept and may lack the end of: the last
+    /// such, as long as the map asks for it.
     former: Option<Former>,
 }
 
@@ -77,9 +78,10 @@ impl Seat {
         let is_recovered =
             group.bootstrap_replica == incarnation && group.recovered_from == Some(kept.incarnation);
         if incarnation != Some(kept.incarnation) && !is_recovered {
+            self.keep_aside(kept, group, layout.me, replica);
             return;
         }
-        let config = kept.config(seed);
+        let config = kept.config(layout.persistence(), seed);
         replica.restore(kept.keyspace);
         let Some(config) = config else {
             // It is the only voter, and begins its log where its data are. As one that was recovered it may not have waited for long enough.
@@ -103,7 +105,30 @@ impl Seat {
             return;
         }
         replica.give_log();
-        replica.join(raft, group.generation, applied);
+        // Where a state outlives its process, that is where it was read.
+        replica.join(raft, group.generation, applied, layout.is_durable());
+    }
+
+    /// What an earlier process kept may lack the end, so that its replica has another name now: it is set aside, as long as the map
+    /// asks for it.
+    fn keep_aside(&mut self, kept: HandoverImage, group: &GroupLayout, me: NodeId, replica: &mut Replica) {
+        let (Some(generation), Some(rest)) = (kept.generation, kept.rest) else {
+            return;
+        };
+        if !group.former.contains(&me) || generation > group.generation {
+            return;
+        }
+        let (point, saved) = &rest;
+        let last = saved.entries.last();
+        self.former = Some(Former {
+            incarnation: kept.incarnation,
+            generation,
+            term: last.map_or(point.term, |last| last.term),
+            last: last.map_or(point.index, |last| last.index),
+            applied: saved.hard_state.commit.max(point.index),
+            rest,
+        });
+        replica.put_aside(kept.keyspace);
     }
 
     /// Offers leadership to another, and to the next one if that one's node goes. Whether that may still come to something.
@@ -146,8 +171,8 @@ impl Seat {
         if replica.has_log() {
             return Vec::new();
         }
-        // Where nobody else holds anything, commands are carried out at once.
-        let is_wanted = !layout.peers.is_empty();
+        // Where nobody else holds anything, and nothing is to outlive the process, commands are carried out at once.
+        let is_wanted = !layout.peers.is_empty() || layout.is_durable();
         let is_given = is_wanted && replica.is_quiet();
         let kept_out = replica.await_log(is_wanted && !is_given);
         if is_given {
@@ -221,7 +246,7 @@ impl Seat {
             me,
             start,
             saved: Saved::default(),
-            durability: Durability::Memory,
+            durability: layout.persistence(),
             times: Times::DEFAULT,
             seed,
         };
@@ -231,7 +256,7 @@ impl Seat {
         } else {
             replica.state_mut().begin_generation(group.generation);
         }
-        replica.join(raft, group.generation, applied);
+        replica.join(raft, group.generation, applied, false);
     }
 
     /// The replica here has no part in the group any more. What it holds is set aside if the group has begun anew without it and the
@@ -281,6 +306,7 @@ impl Seat {
                 group: replica.group(),
                 incarnation: former.incarnation,
                 rest: Some(former.rest),
+                generation: None,
                 keyspace,
             };
             self.go_on(kept, Some(former.generation), layout, replica, turn, seed, now);
@@ -289,6 +315,11 @@ impl Seat {
         } else {
             replica.drop_aside();
         }
+    }
+
+    /// Whether something is set aside.
+    pub(super) fn has_former(&self) -> bool {
+        self.former.is_some()
     }
 
     /// Before the replica here leaves its group's log: what it did is counted, and its term is known.
@@ -346,8 +377,8 @@ impl Seat {
 
     /// Whether the layout has not been followed yet.
     pub(super) fn is_unsettled(&self, layout: &Layout, replica: &Replica) -> bool {
-        let has_peers = !layout.peers.is_empty();
-        has_peers
+        let has_logs = !layout.peers.is_empty() || layout.is_durable();
+        has_logs
             && (!replica.has_log() || self.recovered.is_some() || {
                 let named = layout.group(replica.group()).seat_on(layout.me);
                 named != self.incarnation && !self.is_broken(named)

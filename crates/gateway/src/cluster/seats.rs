@@ -23,7 +23,7 @@ use super::{HandoverImage, Layout};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::in_flight::is_untouched;
-use crate::outbox::Told;
+use crate::outbox::{DiskTask, Told};
 use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
@@ -33,7 +33,8 @@ use keyspace::{Operations, SCRUB_FORMAT};
 use mutations::Mutation;
 use peer_wire::{PeerMessage, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome};
 use replica::{
-    Batch, BatchOutcome, BatchResponse, Chunk, Effects, Input, Member, Output, Replica, Sender, locks_of,
+    Batch, BatchOutcome, BatchResponse, Chunk, DiskAnswer, DiskRequest, Effects, Input, Member, Output,
+    Replica, Sender, locks_of,
 };
 use resp::Args;
 use std::time::Duration;
@@ -200,12 +201,13 @@ impl Seats {
                 chunk,
             },
         );
-        let outcome = if effects.is_some_and(|effects| effects.is_taken) {
-            TransferOutcome::Held { number }
-        } else {
-            TransferOutcome::Broken
-        };
         cx.local.visits.touch(index);
+        let outcome = match effects {
+            // Its sender is answered when it is on disk.
+            Some(effects) if effects.is_taken_later => return self.carry_out_effects(cx, index, effects),
+            Some(effects) if effects.is_taken => TransferOutcome::Held { number },
+            Some(_) | None => TransferOutcome::Broken,
+        };
         let answer = TransferAnswer {
             group: wire.group,
             from: wire.to,
@@ -214,6 +216,29 @@ impl Seats {
             outcome,
         };
         cx.send_to_node(from, PeerMessage::TransferAnswer(answer));
+    }
+
+    /// The disk has done something for the replica here, in this life of it.
+    pub(crate) fn on_disk(&mut self, cx: &mut Context, group: GroupId, life: u64, answer: DiskAnswer) {
+        let Some(index) = self.seated(cx, group) else {
+            return;
+        };
+        if cx.local.replicas[index].life() != life {
+            return;
+        }
+        if let Some(effects) = self.step(cx, index, Input::Disk(answer)) {
+            cx.local.visits.touch(index);
+            self.carry_out_effects(cx, index, effects);
+        }
+    }
+
+    /// A snapshot of a group is to be stored.
+    pub(crate) fn store(&mut self, cx: &mut Context, group: GroupId) {
+        if let Some(index) = self.seated(cx, group)
+            && self.step(cx, index, Input::Snapshot).is_some()
+        {
+            cx.local.visits.touch(index);
+        }
     }
 
     pub(crate) fn on_chunk_answer(&mut self, cx: &mut Context, answer: &TransferAnswer) {
@@ -302,8 +327,13 @@ impl Seats {
     fn settle(&mut self, cx: &mut Context, layout: &Layout, index: usize, seed: u64) {
         let (seat, replica) = (&mut self.seats[index], &mut cx.local.replicas[index]);
         let kept_out = Seat::give_log(layout, replica);
+        let had_log_here = keeps_log(replica);
         seat.settle(layout, replica, &cx.turn, seed, cx.now);
         let group = replica.group();
+        // What was set aside may be asked for still.
+        let is_over = had_log_here && !keeps_log(replica) && !seat.has_former();
+        let ends = is_over.then(|| end_of(replica));
+        cx.outbox.disk.extend(ends);
         let requests = kept_out.into_iter().map(|request| (group, request));
         cx.outbox.requests.extend(requests);
     }
@@ -453,8 +483,16 @@ impl Seats {
             is_undecided,
             is_unread,
             is_taken: _,
+            is_taken_later: _,
+            chunks_taken,
+            disk,
             differs: _,
         } = effects;
+        if !disk.is_empty() {
+            let life = cx.local.replicas[index].life();
+            let tasks = disk.into_iter().map(|request| DiskTask { group, life, request });
+            cx.outbox.disk.extend(tasks);
+        }
         self.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
             self.seats[index].stopped = Some(reason.clone());
@@ -495,6 +533,18 @@ impl Seats {
                     bytes: Bytes::from(chunk.bytes),
                 };
                 cx.send_to_node(node, PeerMessage::TransferChunk(chunk));
+            }
+        }
+        for (to, transfer, number) in chunks_taken {
+            if let (Some(&node), Some(from)) = (seats.get(&to), from) {
+                let answer = TransferAnswer {
+                    group,
+                    from,
+                    to,
+                    transfer,
+                    outcome: TransferOutcome::Held { number },
+                };
+                cx.send_to_node(node, PeerMessage::TransferAnswer(answer));
             }
         }
         let generation = layout.group(group).generation;
@@ -569,7 +619,9 @@ impl Seats {
     fn give_up_replica(&mut self, cx: &mut Context, index: usize, effects: Effects) {
         let replica = &mut cx.local.replicas[index];
         let group = replica.group().number();
+        let ends = keeps_log(replica).then(|| end_of(replica));
         self.seats[index].give_up(replica, DIFFERS);
+        cx.outbox.disk.extend(ends);
         self.note_vacated(cx, index);
         for (to, response) in effects.responses {
             respond(cx, index, to, response);
@@ -581,7 +633,9 @@ impl Seats {
     pub(crate) fn break_replica(&mut self, cx: &mut Context, index: usize, words: &str) {
         let replica = &mut cx.local.replicas[index];
         let group = replica.group().number();
+        let ends = keeps_log(replica).then(|| end_of(replica));
         self.seats[index].break_off(replica, words);
+        cx.outbox.disk.extend(ends);
         self.note_vacated(cx, index);
         let reason = format!(
             "a replica has stopped: group {group}: it has panicked, and is not used any more: {words}"
@@ -787,6 +841,20 @@ impl Seats {
             true => Ok(()),
             false => Err(format!("invariant 3: {:?}", self.leased)),
         }
+    }
+}
+
+/// Whether a replica has a log on disk.
+fn keeps_log(replica: &Replica) -> bool {
+    replica.member().is_some_and(|member| member.raft().is_durable())
+}
+
+/// What the disk is told when the life of a replica is over.
+fn end_of(replica: &Replica) -> DiskTask {
+    DiskTask {
+        group: replica.group(),
+        life: replica.life(),
+        request: DiskRequest::End,
     }
 }
 

@@ -5,7 +5,7 @@ use gateway::{
     Shared, Topology, TopologyNode,
 };
 use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Slot, UnixMillis};
-use options::Settings;
+use options::{DurabilityChoice, Settings};
 use std::sync::Arc;
 
 /// Keys of the four groups in their order; their slots are 3300, 7365, 11298 and 15495.
@@ -45,8 +45,12 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Fixture {
+        Fixture::with_settings(Settings::default())
+    }
+
+    fn with_settings(settings: Settings) -> Fixture {
         let groups = Groups::with_default_partitions(ids::GroupCount::new(4).expect("four is a count"));
-        let shared = Shared::new(Boot(1), "a".repeat(40), 0, 6379, groups, 1, Settings::default());
+        let shared = Shared::new(Boot(1), "a".repeat(40), 0, 6379, groups, 1, settings);
         shared.set_topology(topology(groups));
         let gateway = Gateway::new(0, Arc::new(shared), HashSeed([1, 2]), 3);
         Fixture {
@@ -293,5 +297,41 @@ fn each_endpoint_says_what_it_is() {
         let info = fixture.ask(&mut client, "INFO server cluster");
         assert!(info.contains(&format!(" redis_mode:{mode} ")), "{info}");
         assert!(info.ends_with(&format!(" cluster_enabled:{enabled}")), "{info}");
+    }
+}
+
+#[test]
+fn clients_see_how_durable_writes_are_and_cannot_change_it() {
+    for (durability, writes, appendonly, appendfsync) in [
+        (DurabilityChoice::Memory, 0, "no", "everysec"),
+        (DurabilityChoice::Relaxed, 1, "yes", "everysec"),
+        (DurabilityChoice::Strict, 1, "yes", "always"),
+    ] {
+        let mut settings = Settings::default();
+        settings.take_durability(durability);
+        let mut fixture = Fixture::with_settings(settings);
+        let mut client = connection(Endpoint::AnyNode);
+        let info = fixture.ask(&mut client, "INFO persistence");
+        assert!(info.contains(&format!(" aof_enabled:{writes} ")), "{info}");
+        let word = durability.word();
+        for (name, value) in [
+            ("durability", word),
+            ("appendonly", appendonly),
+            ("appendfsync", appendfsync),
+        ] {
+            let shown = format!("*2 ${} {name} ${} {value}", name.len(), value.len());
+            assert_eq!(fixture.ask(&mut client, &format!("CONFIG GET {name}")), shown);
+            assert_eq!(
+                fixture.ask(&mut client, &format!("CONFIG SET {name} {value}")),
+                "+OK"
+            );
+        }
+        let other = if writes == 1 { "memory" } else { "strict" };
+        let refused = "-ERR CONFIG SET failed (possibly related to argument 'durability') - it is decided when the cluster is \
+                       made";
+        assert_eq!(
+            fixture.ask(&mut client, &format!("CONFIG SET durability {other}")),
+            refused
+        );
     }
 }

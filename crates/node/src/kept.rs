@@ -1,0 +1,313 @@
+//! What a node keeps of its groups on disk, from one process to the next, in modes that keep anything.
+//!
+//! ```text
+//!   start     run mark --> logs and snapshots of earlier starts --> replicas, each with its state and its log
+//!             --> the meta group is told whose memory is there --> logs of this start begin with what it confirms
+//!   stop      logs are synced --> the run ends clean
+//! ```
+//!
+//! This start is added to the mark of the last run before the cluster hears of it: one that was counted can be found again. A directory
+//! that was copied is recognised by the mark, and so is a machine that went down while something was not synced.
+
+use crate::disk::{Disk, FormerLogs};
+use crate::mailboxes::Mailboxes;
+use gateway::HandoverImage;
+use ids::{ClusterId, DurabilityMode, GroupId, Groups, Incarnation, NodeId, Token};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use storage::{
+    DirectoryDisk, FoundRun, Identity, KernelBoot, LogIdentity, LogSettings, ReplicaLog, RunMark,
+    SnapshotName, StorageError, StoredReplica, WorkerDisk, WorkerLog,
+};
+
+/// Bytes of a segment of a worker's log.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// Between two words to an operator who waits.
+const PROGRESS: Duration = Duration::from_secs(3);
+
+/// What was found of earlier starts.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// The replicas.
+    pub(crate) images: Vec<HandoverImage>,
+    /// Those of them that may lack what they acknowledged.
+    pub(crate) unclean: Vec<(GroupId, Incarnation)>,
+    /// Whose memory it is.
+    pub(crate) left_by: Vec<Token>,
+    /// The logs that it stands in.
+    pub(crate) earlier: EarlierLogs,
+}
+
+/// What the cluster has confirmed of it.
+#[derive(Default)]
+pub(crate) struct Confirmed {
+    /// The replicas that go on, and those that may lack the end, and whose data are set aside.
+    pub(crate) images: Vec<HandoverImage>,
+    /// Groups that go on, or begin anew, with what earlier logs have: these go when all of them stand in the new ones.
+    pub(crate) groups: Vec<GroupId>,
+    /// The logs that they stand in.
+    pub(crate) earlier: EarlierLogs,
+    /// These stay in any case: they hold what nobody goes on with, and may be asked for.
+    pub(crate) keeps_earlier: bool,
+}
+
+/// The logs of earlier starts.
+#[derive(Default)]
+pub(crate) struct EarlierLogs {
+    segments: Vec<String>,
+    /// The number of the last start that has a log; 0 if none has.
+    start: u64,
+    /// That of the last one whose log may lack something.
+    doubted: u64,
+    /// In which start's log each group stands.
+    starts: BTreeMap<GroupId, u64>,
+}
+
+/// The kernel that runs.
+fn kernel() -> KernelBoot {
+    let text = std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id")).unwrap_or_default();
+    let digits = text.trim().replace('-', "");
+    u128::from_str_radix(&digits, 16).map_or(KernelBoot::UNKNOWN, |id| KernelBoot(id.to_be_bytes()))
+}
+
+/// Reads what earlier starts kept, and marks the directory as that of this one. `None` if nothing is kept in it.
+///
+/// # Errors
+/// The node must not start.
+pub(crate) fn take(
+    disk: &DirectoryDisk,
+    identity: &Identity,
+    token: Token,
+) -> Result<Option<Kept>, StorageError> {
+    let Some(run) = RunMark::read(disk)? else {
+        return Ok(None);
+    };
+    let Some(mode) = DurabilityMode::of_code(run.mark.durability).filter(|mode| mode.writes()) else {
+        return Ok(None);
+    };
+    let kernel = kernel();
+    storage::remove_unfinished_snapshots(disk)?;
+    let mut kept = read(disk, identity)?;
+    if run.is_copy {
+        tracing::warn!(
+            directory = %disk.path().display(),
+            "the data directory is a copy of one that a node has used: what it holds is not used, and other nodes fill this one again"
+        );
+        kept.images.clear();
+    }
+    kept.earlier.doubted = match is_unclean(&run, mode, kernel) {
+        true => kept.earlier.start,
+        false => run.mark.doubted,
+    };
+    let is_doubted = |image: &&HandoverImage| kept.earlier.starts[&image.group] <= kept.earlier.doubted;
+    let doubted = kept.images.iter().filter(is_doubted);
+    kept.unclean = doubted.map(|image| (image.group, image.incarnation)).collect();
+    RunMark::add_start(disk, &run, token)?;
+    kept.left_by = run.mark.starts;
+    Ok(Some(kept))
+}
+
+/// Whether something may be gone that was acknowledged.
+fn is_unclean(run: &FoundRun, mode: DurabilityMode, kernel: KernelBoot) -> bool {
+    let is_unclean = match mode {
+        // What was acknowledged was synced.
+        DurabilityMode::Strict => run.has_failed,
+        DurabilityMode::Memory | DurabilityMode::Relaxed => run.is_unclean(kernel),
+    };
+    if run.has_failed {
+        tracing::warn!(
+            "the last run met an error of the disk: what it wrote last may be gone, so its replicas take part as new ones"
+        );
+    } else if is_unclean {
+        tracing::warn!(
+            "the machine went down while the last run had not synced everything: what it wrote last may be gone, so its replicas \
+             take part as new ones"
+        );
+    }
+    is_unclean
+}
+
+/// Replicas that are being read.
+struct Reading<'a> {
+    disk: &'a DirectoryDisk,
+    identity: &'a Identity,
+    names: &'a [SnapshotName],
+    left: Mutex<Vec<ReplicaLog>>,
+    read: Mutex<Read>,
+}
+
+/// Those that were read.
+struct Read {
+    images: Vec<HandoverImage>,
+    of: usize,
+    done: usize,
+    told: Instant,
+}
+
+impl Reading<'_> {
+    /// Reads one after the other, until none is left.
+    fn run(&self) {
+        loop {
+            let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(log) = next else { return };
+            let group = log.group.number();
+            let (cluster, node) = (self.identity.cluster, self.identity.node);
+            let stored = StoredReplica::read(self.disk, cluster, node, log, self.names);
+            let image = stored.map(image).and_then(|image| match image.is_sound() {
+                true => Ok(image),
+                false => Err("its log contradicts itself".to_owned()),
+            });
+            let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+            read.done += 1;
+            match image {
+                Ok(image) => read.images.push(image),
+                Err(why) => {
+                    tracing::warn!(group, why, "what was kept of a group is not enough to go on with")
+                }
+            }
+            if read.told.elapsed() >= PROGRESS {
+                read.told = Instant::now();
+                let groups = format!("{} of {}", read.done, read.of);
+                tracing::info!(groups, "reading what was kept");
+            }
+        }
+    }
+}
+
+fn image(stored: StoredReplica) -> HandoverImage {
+    HandoverImage {
+        group: stored.group,
+        incarnation: stored.incarnation,
+        rest: Some((stored.point, stored.saved)),
+        generation: Some(stored.generation),
+        keyspace: stored.keyspace,
+    }
+}
+
+fn read(disk: &DirectoryDisk, identity: &Identity) -> Result<Kept, StorageError> {
+    let began = Instant::now();
+    let found = storage::read_logs(disk, identity.cluster, identity.node)?;
+    for damage in &found.damage {
+        tracing::error!(%damage, "a log is damaged in front of what is known to have been synced");
+    }
+    let names = storage::snapshots(disk)?;
+    // Part of those that damage concerns may be lost that was acknowledged.
+    let (logs, damaged): (Vec<_>, Vec<_>) = found
+        .replicas
+        .into_iter()
+        .partition(|(group, _)| !found.damaged.contains_key(group));
+    for (group, _) in damaged {
+        tracing::error!(
+            group = group.number(),
+            "what was kept of a group is not used, because its log is damaged: its replica here begins as a new one"
+        );
+    }
+    let reading = Reading {
+        disk,
+        identity,
+        names: &names,
+        read: Mutex::new(Read {
+            images: Vec::new(),
+            of: logs.len(),
+            done: 0,
+            told: began,
+        }),
+        left: Mutex::new(logs.into_iter().map(|(_, log)| log).collect()),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| reading.run());
+        }
+    });
+    let read = reading.read.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut images = read.images;
+    images.sort_unstable_by_key(|image| image.group);
+    tracing::info!(
+        groups = images.len(),
+        millis = began.elapsed().as_millis() as u64,
+        "read what was kept on disk"
+    );
+    Ok(Kept {
+        images,
+        earlier: EarlierLogs {
+            segments: found.segments,
+            start: found.start,
+            doubted: 0,
+            starts: found.starts,
+        },
+        ..Kept::default()
+    })
+}
+
+/// What the logs of a start begin with.
+pub(crate) struct NewLogs {
+    pub(crate) disk: DirectoryDisk,
+    pub(crate) mode: DurabilityMode,
+    pub(crate) cluster: ClusterId,
+    pub(crate) node: NodeId,
+    pub(crate) token: Token,
+    pub(crate) groups: Groups,
+    pub(crate) kept: Confirmed,
+    /// Groups that begin on this node.
+    pub(crate) founded: Vec<GroupId>,
+}
+
+impl NewLogs {
+    /// Begins the log of each worker.
+    pub(crate) fn begin(self, workers: u16, mailboxes: &Arc<Mailboxes>) -> io::Result<Vec<Disk>> {
+        let Confirmed {
+            groups: kept,
+            earlier,
+            keeps_earlier,
+            ..
+        } = self.kept;
+        let (mode, doubted) = (self.mode.code(), earlier.doubted);
+        RunMark::write(&self.disk, kernel(), self.token, mode, doubted).map_err(io::Error::other)?;
+        storage::take_clean(&self.disk).map_err(io::Error::other)?;
+        let segments = match keeps_earlier {
+            true => Vec::new(),
+            false => earlier.segments,
+        };
+        let former = Arc::new(FormerLogs {
+            disk: self.disk.clone(),
+            left: Mutex::new((segments, kept.into_iter().chain(self.founded).collect())),
+        });
+        former.begun(&[]);
+        let files = storage::snapshots(&self.disk).map_err(io::Error::other)?;
+        let worker_of =
+            |group: GroupId| group.index() * usize::from(workers) / usize::from(self.groups.get());
+        let mut all = Vec::new();
+        for worker in 0..workers {
+            let identity = LogIdentity {
+                cluster: self.cluster,
+                node: self.node,
+                worker,
+                token: self.token,
+                start: earlier.start + 1,
+            };
+            let settings = LogSettings {
+                segment_bytes: SEGMENT_BYTES,
+            };
+            let log =
+                WorkerLog::begin(self.disk.clone(), settings, identity, &[]).map_err(io::Error::other)?;
+            let its = files
+                .iter()
+                .filter(|file| worker_of(file.group) == usize::from(worker));
+            let worker_disk = WorkerDisk::new(self.mode, log, its.copied().collect());
+            all.push(Disk::begin(
+                worker,
+                worker_disk,
+                self.disk.clone(),
+                (self.cluster, self.node),
+                former.clone(),
+                mailboxes.clone(),
+            )?);
+        }
+        Ok(all)
+    }
+}
