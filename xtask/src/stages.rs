@@ -127,9 +127,12 @@ pub(crate) const TEST: &[&Stage] = &[
         what: "whole clusters from seeds, with faults",
         needs: &["packages"],
         steps: |_| {
-            vec![program(
-                "cargo run --locked --release -p sim -- --seeds 1000 --workers 2",
-            )]
+            vec![
+                program("cargo run --locked --release -p sim -- --seeds 1000 --workers 2"),
+                program(
+                    "cargo run --locked --release -p sim -- --seeds 600 --workers 2 --durability relaxed,strict",
+                ),
+            ]
         },
     },
     &Stage {

@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command, value_parser};
+use ids::DurabilityMode;
 use mutations::Mutation;
 use sim::{NODES_MAX, Options, WORKERS_MAX};
 use std::ffi::OsString;
@@ -43,8 +44,10 @@ simulated.
   sim --mutation AmnesiacVote         plants a mistake; succeeds if somebody notices
   sim --seeds 100000 --minutes 30     as many as half an hour allows
 
-The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes and
---workers, and with or without --no-ruins.";
+  sim --durability relaxed,strict     groups that outlive the processes, and the loss of power
+
+The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
+--workers and --durability, and with or without --no-ruins.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -55,6 +58,7 @@ fn command() -> Command {
     let number = || value_parser!(u64);
     let nodes = "How many nodes a cluster may have: a number, or the first and the last";
     let workers = "How many workers a node may have: a number, or the least and the most";
+    let durability = "When a write counts as done: memory, relaxed or strict, or several, of which one is drawn; memory without it";
     let no_ruins = "Draws no losses of majorities: one seed in eight has them, and an operator who has groups begin anew";
     let seeds = option("seeds", "COUNT", "How many seeds to run, from --from on").default_value("100");
     let from = option("from", "SEED", "The first seed").default_value("1");
@@ -78,6 +82,7 @@ fn command() -> Command {
         .arg(seed.value_parser(number()))
         .arg(option("nodes", "FROM..TO", nodes).default_value("3..5"))
         .arg(option("workers", "FROM..TO", workers).default_value("1..3"))
+        .arg(option("durability", "MODES", durability).value_delimiter(','))
         .arg(mutation.value_parser(PossibleValuesParser::new(mutations)))
         .arg(
             Arg::new("no-ruins")
@@ -106,6 +111,14 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
     };
     let nodes = range("nodes", NODES_MAX)?;
     let workers = range("workers", WORKERS_MAX)?;
+    let modes = matches.get_many::<String>("durability").unwrap_or_default();
+    let modes: Option<Vec<DurabilityMode>> = modes.map(|name| DurabilityMode::of_name(name)).collect();
+    let durability = modes.ok_or_else(|| {
+        command.error(
+            ErrorKind::InvalidValue,
+            "--durability takes memory, relaxed, strict, or several of them with commas between",
+        )
+    })?;
     let mutation = matches.get_one::<String>("mutation");
     let mutation = mutation.and_then(|name| {
         Mutation::ALL
@@ -127,6 +140,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             workers,
             mutation,
             ruins: !matches.get_flag("no-ruins"),
+            durability,
         },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),
         threads: number("threads").unwrap_or(1),
@@ -157,6 +171,11 @@ mod tests {
         assert_eq!(plan.options.workers, 2..=2);
         assert_eq!(plan.options.mutation, Some(Mutation::AmnesiacVote));
         assert_eq!(parse("sim --nodes 4").unwrap().options.nodes, 4..=4);
+        let modes = parse("sim --durability relaxed,strict")
+            .unwrap()
+            .options
+            .durability;
+        assert_eq!(modes, [DurabilityMode::Relaxed, DurabilityMode::Strict]);
     }
 
     #[test]
@@ -167,6 +186,7 @@ mod tests {
             "sim --nodes x",
             "sim --workers 5",
             "sim --mutation None",
+            "sim --durability never",
             "sim --seed 1 --seeds 2",
         ] {
             assert!(parse(line).is_err(), "{line}");

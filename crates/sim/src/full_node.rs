@@ -18,6 +18,7 @@
 //! What is absent: secrets, settings of the whole cluster.
 
 mod checks;
+mod disk;
 mod frame;
 mod links;
 mod operator;
@@ -39,7 +40,10 @@ pub(crate) use frame::Body;
 use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
 use gateway::{HandoverImage, ReplicaView};
-use ids::{ClusterId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
+use ids::{
+    ClusterId, DurabilityMode, GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion,
+    Token, UnixMillis,
+};
 use links::{Event, Known, Links};
 use mutations::Mutation;
 pub(crate) use operator::{Order, Whim};
@@ -50,7 +54,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use storage::{Identity, PeerBook, SimDisk, StorageError};
-use store::Store;
+use store::{NewLogs, Store};
 
 /// The times of the meta group, as in production.
 const META_TIMES: Times = Times {
@@ -83,6 +87,7 @@ pub(crate) struct FullNode {
     groups: Groups,
     workers: usize,
     piece_bytes: usize,
+    mode: DurabilityMode,
     prng: Prng,
     store: Store,
     meta: Meta,
@@ -107,6 +112,8 @@ pub(crate) struct FullNode {
     token: Token,
     /// Who left the replicas that it has from the last stop, and may leave them again.
     left_by: Option<(NodeId, Vec<Token>)>,
+    /// The replicas that may lack what they acknowledged.
+    unclean: Vec<(GroupId, Incarnation)>,
 }
 
 /// What becomes of a process after a step.
@@ -119,6 +126,19 @@ pub(crate) enum Fate {
     EndsLate,
     /// The power went.
     Dies,
+    /// What it has to keep could not be written: it says nothing more.
+    Exits,
+}
+
+/// How a process is killed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Killed {
+    /// With or without its machine, as is drawn.
+    Somehow,
+    /// The machine runs on.
+    Alone,
+    /// The power goes.
+    ByPower,
 }
 
 enum Stage {
@@ -395,7 +415,10 @@ impl FullNode {
             return;
         }
         let mut kept = std::mem::take(kept);
-        kept.retain(|kept| is_confirmed(started, kept));
+        // What may lack the end is set aside, if the map asks for it.
+        let unclean = &self.unclean;
+        let is_unclean = |kept: &HandoverImage| unclean.contains(&(kept.group, kept.incarnation));
+        kept.retain(|kept| is_confirmed(started, kept) || is_unclean(kept));
         let identity = Identity {
             cluster: map.cluster.expect("a cluster has a name"),
             node: started.node,
@@ -408,6 +431,29 @@ impl FullNode {
         // Links of a start are not those of a member.
         links.end(out);
         let events = links.take_events();
+        let disks = match self.mode.writes() {
+            false => Vec::new(),
+            true => {
+                let confirmed = kept.iter().filter(|kept| is_confirmed(started, kept));
+                let goes_on: Vec<GroupId> = confirmed.map(|kept| kept.group).collect();
+                let lost = self.unclean.iter().any(|(group, _)| !goes_on.contains(group));
+                let begun = self.store.begin_logs(NewLogs {
+                    mode: self.mode,
+                    cluster: identity.cluster,
+                    node: started.node,
+                    token: self.token,
+                    workers: self.workers,
+                    groups: self.groups,
+                    kept: goes_on,
+                    keeps_earlier: lost,
+                    prng: &mut self.prng,
+                });
+                match begun {
+                    Ok(disks) => disks,
+                    Err(error) => return self.fail(&error, out),
+                }
+            }
+        };
         let mut serving = Serving::new(Making {
             node: started.node,
             boot: started.boot,
@@ -418,6 +464,9 @@ impl FullNode {
             piece_bytes: self.piece_bytes,
             prng: &mut self.prng,
         });
+        for (worker, disk) in serving.workers.iter_mut().zip(disks) {
+            worker.disk = Some(disk);
+        }
         serving.keep(kept);
         out.note(|| format!("serves as node {}, boot {}", started.node.0, started.boot.0));
         let map = map.clone();
@@ -456,8 +505,16 @@ impl FullNode {
     /// The replicas whose memory this process has, and will leave if it ends in good order.
     fn holdings(&self) -> Vec<Holding> {
         let mut all: Vec<Holding> = match &self.stage {
-            _ if self.store.disk().is_full() => Vec::new(),
-            Stage::Starting(kept, _) => kept.iter().map(holding).collect(),
+            _ if self.store.disk().is_full() && !self.mode.writes() => Vec::new(),
+            // Those that may lack what they acknowledged are to come back as others.
+            Stage::Starting(kept, _) => {
+                let is_unclean =
+                    |kept: &&HandoverImage| self.unclean.contains(&(kept.group, kept.incarnation));
+                kept.iter()
+                    .filter(|kept| !is_unclean(kept))
+                    .map(holding)
+                    .collect()
+            }
             Stage::Serving(_) => {
                 let holdings = self.replica_views().map(|replica_view| Holding {
                     group: GroupRef::Data(replica_view.group),
@@ -619,7 +676,9 @@ impl FullNode {
         let disk = bootstrap
             .left
             .map_or_else(|| SimDisk::new(prng.next_u64()), |left| left.disk);
-        let (store, found) = match Store::open(disk.clone()) {
+        let token = Token(u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64()));
+        let mode = bootstrap.shape.mode();
+        let (store, found) = match Store::open(disk.clone(), mode, token) {
             Ok(opened) => opened,
             Err(error) => {
                 out.note(|| format!("does not start: {error}"));
@@ -629,11 +688,13 @@ impl FullNode {
                 return Err(Left::of(disk));
             }
         };
+        for note in &found.notes {
+            out.note(|| note.clone());
+        }
         let groups = Groups::with_default_partitions(
             ids::GroupCount::new(bootstrap.shape.groups).expect("a cluster has groups"),
         );
         let now = clock.read();
-        let token = Token(u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64()));
         let config = MetaConfig {
             node: found.identity.as_ref().map(|identity| identity.node),
             announcement: announcement(machine),
@@ -642,20 +703,30 @@ impl FullNode {
             pace: Pace::default(),
             seed: prng.next_u64(),
         };
-        let memories = found
-            .kept
-            .iter()
-            .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
+        let is_unclean = |kept: &&HandoverImage| found.unclean.contains(&(kept.group, kept.incarnation));
+        let memories = found.kept.iter().filter(|kept| !is_unclean(kept));
+        let memories = memories.map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
+        let unclean = found.unclean.iter();
+        let unclean = unclean.map(|(group, incarnation)| (GroupRef::Data(*group), *incarnation));
         let meta = match &found.identity {
             Some(_) => {
                 let (restored, left_by) = (found.restored, found.left_by.clone());
-                Meta::restore(config, restored, found.peers, left_by, memories.collect(), now)
+                Meta::restore(
+                    config,
+                    restored,
+                    found.peers,
+                    left_by,
+                    memories.collect(),
+                    unclean.collect(),
+                    now,
+                )
             }
             None if bootstrap.founds => Meta::create(
                 config,
                 ClusterId(u128::from(prng.next_u64())),
                 groups,
                 checks::factor(bootstrap.shape),
+                mode,
                 SemanticsVersion::CURRENT,
                 now,
             ),
@@ -677,6 +748,7 @@ impl FullNode {
             groups,
             workers: bootstrap.shape.workers,
             piece_bytes: bootstrap.piece_bytes,
+            mode,
             prng,
             store,
             meta,
@@ -694,6 +766,7 @@ impl FullNode {
             is_stopping: false,
             token,
             left_by,
+            unclean: found.unclean,
         };
         node.learn(&book);
         let wall = clock.wall();
@@ -719,7 +792,7 @@ impl FullNode {
 
     /// Whether its disk has failed, so that its part of the meta group is gone before the process is.
     pub(crate) fn has_failed(&self) -> bool {
-        self.has_failed
+        self.has_failed || self.serving().is_some_and(Serving::is_failing)
     }
 
     /// Whether clients can connect to it.
@@ -740,6 +813,7 @@ impl FullNode {
     pub(crate) fn fate(&self, now: Monotonic) -> Fate {
         match &self.stage {
             _ if !self.store.disk().has_power() => Fate::Dies,
+            Stage::Serving(serving) if serving.has_failed_disk() => Fate::Exits,
             Stage::Starting(..) if self.is_stopping => Fate::Ends,
             Stage::Serving(serving) if serving.has_ended() => Fate::Ends,
             Stage::Serving(serving) if serving.is_overdue(now) => Fate::EndsLate,
@@ -750,6 +824,9 @@ impl FullNode {
     /// It ends in good order, so that its next process has its memory, as far as the disk takes it.
     pub(crate) fn hand_over(self, clock: &mut Clock<'_>) -> Left {
         let meta = self.meta_holding();
+        if self.mode.writes() {
+            return self.end_durably(clock);
+        }
         let (by, kept) = match self.stage {
             Stage::Serving(serving) => {
                 let by = (serving.node, vec![self.token]);
@@ -769,12 +846,58 @@ impl FullNode {
         Left { disk, holdings }
     }
 
-    /// It is killed: what is on its disk.
-    pub(crate) fn killed(mut self) -> Option<Left> {
-        let holdings = self.meta_holding().into_iter().collect();
-        let keeps_power = self.prng.below(2) == 0;
+    /// The same, where what it has is on its disk already.
+    fn end_durably(self, clock: &mut Clock<'_>) -> Left {
+        let (all, meta) = (self.holdings(), self.meta_holding());
+        // One that has not begun has written nothing: the next start finds what this one did.
+        if let Stage::Serving(mut serving) = self.stage
+            && clock.lend(|| serving.finish_disks()).is_ok()
+        {
+            // Without it the next start takes this one for killed.
+            drop(self.store.set_clean());
+        }
         let disk = self.store.into_disk();
-        if !keeps_power || !disk.has_power() {
+        let keeps_all = disk.has_power() || self.mode == DurabilityMode::Strict;
+        if !disk.has_power() {
+            disk.restart();
+        }
+        let holdings = match keeps_all {
+            true => all,
+            false => meta.into_iter().collect(),
+        };
+        Left { disk, holdings }
+    }
+
+    /// What it has to keep could not be written: the next start takes part as one that may have lost something.
+    pub(crate) fn exited(self) -> Left {
+        let holdings = self.meta_holding().into_iter().collect();
+        drop(storage::set_failed(self.store.disk()));
+        let disk = self.store.into_disk();
+        if !disk.has_power() {
+            disk.restart();
+        }
+        Left { disk, holdings }
+    }
+
+    /// It is killed: what is on its disk.
+    pub(crate) fn killed(mut self, how: Killed) -> Option<Left> {
+        let keeps_power = match how {
+            Killed::Somehow => self.prng.below(2) == 0,
+            Killed::Alone => true,
+            Killed::ByPower => false,
+        };
+        let keeps_power = keeps_power && self.store.disk().has_power();
+        let keeps_all = match self.mode {
+            DurabilityMode::Memory => false,
+            DurabilityMode::Relaxed => keeps_power,
+            DurabilityMode::Strict => true,
+        };
+        let holdings = match keeps_all {
+            true => self.holdings(),
+            false => self.meta_holding().into_iter().collect(),
+        };
+        let disk = self.store.into_disk();
+        if !keeps_power {
             disk.restart();
         }
         Some(Left { disk, holdings })

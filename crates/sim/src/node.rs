@@ -11,7 +11,7 @@
 //! outputs.
 
 use crate::full_node::{Frame, Left, Order};
-use ids::NodeId;
+use ids::{DurabilityMode, NodeId};
 
 /// A client's connection: never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -103,4 +103,13 @@ pub struct Shape {
     pub groups: u16,
     /// Replicas of a group, at most as many as nodes.
     pub replicas: usize,
+    /// When a write counts as done; `None` as long as nothing was drawn: in memory.
+    pub durability: Option<DurabilityMode>,
+}
+
+impl Shape {
+    /// When a write counts as done.
+    pub fn mode(&self) -> DurabilityMode {
+        self.durability.unwrap_or(DurabilityMode::Memory)
+    }
 }

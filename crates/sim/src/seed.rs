@@ -4,6 +4,7 @@ use crate::clients::Clients;
 use crate::swarm::Swarm;
 use crate::trace::Trace;
 use crate::world::World;
+use ids::DurabilityMode;
 use mutations::Mutation;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -22,6 +23,8 @@ pub struct Options {
     pub mutation: Option<Mutation>,
     /// Whether a seed may draw losses of majorities, which an operator mends.
     pub ruins: bool,
+    /// When a write counts as done, one of which is drawn; in memory if there is none.
+    pub durability: Vec<DurabilityMode>,
 }
 
 impl Default for Options {
@@ -31,6 +34,7 @@ impl Default for Options {
             workers: 1..=3,
             mutation: None,
             ruins: true,
+            durability: Vec::new(),
         }
     }
 }
@@ -68,13 +72,18 @@ impl Failure {
     pub fn command(&self) -> String {
         let Options { nodes, workers, .. } = &self.options;
         let ruins = if self.options.ruins { "" } else { " --no-ruins" };
+        let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
+        let durability = match names.as_slice() {
+            [] => String::new(),
+            names => format!(" --durability {}", names.join(",")),
+        };
         let mutation = self
             .options
             .mutation
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{} --seed {}{ruins}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

@@ -72,6 +72,8 @@ pub struct Swarm {
     pub disks: u64,
     /// Several processes killed at once, whatever is lost by it: an operator has groups begin anew that have lost their majority.
     pub ruins: u64,
+    /// Several processes ended at once, or all of them, in modes in which nothing may be lost by it.
+    pub outages: u64,
     /// Transactions of clients.
     pub(crate) mix: Mix,
 }
@@ -110,11 +112,12 @@ pub(crate) enum Fault {
     Move,
     Disk,
     Ruin,
+    Outage,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 11] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 12] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -127,6 +130,7 @@ impl Swarm {
             (Fault::Move, self.moves),
             (Fault::Disk, self.disks),
             (Fault::Ruin, self.ruins),
+            (Fault::Outage, self.outages),
         ]
     }
 
@@ -146,11 +150,22 @@ impl Swarm {
         // Several groups for each worker: some commands are over groups of one, and some of two.
         swarm.shape.groups = swarm.shape.groups.max(2 * swarm.shape.workers as u16);
         swarm.late = late(swarm.shape.nodes, &mut prng);
+        // What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x4455_5241_424c_0008);
+        if !options.durability.is_empty() {
+            let which = prng.below(options.durability.len() as u64) as usize;
+            swarm.shape.durability = Some(options.durability[which]);
+        }
+        let is_durable = swarm.shape.mode().writes();
+        if is_durable {
+            swarm.outages = often(&mut prng, 12, 60);
+        }
         let mutation = options.mutation;
         let is_of_ruins = mutation == Some(Mutation::UnreportedPassedOver);
         // Whatever is lost is allowed to be lost then: no place for other mistakes. What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x5255_494e_5345_0005);
-        let may_ruin = options.ruins && swarm.shape.nodes >= 3 && (mutation.is_none() || is_of_ruins);
+        let may_ruin =
+            options.ruins && !is_durable && swarm.shape.nodes >= 3 && (mutation.is_none() || is_of_ruins);
         if may_ruin && (is_of_ruins || prng.below(8) == 0) {
             swarm.ruins = 6 + prng.below(40);
             swarm.mix.share = 0;
@@ -187,6 +202,29 @@ impl Swarm {
                 swarm.kills = swarm.kills.max(120);
                 swarm.partitions = swarm.partitions.max(60);
                 swarm.storm = 20 * SECONDS;
+            }
+            // Processes that end at any moment, some of them before they have begun.
+            Some(
+                Mutation::AnsweredBeforeSynced
+                | Mutation::UncleanIgnored
+                | Mutation::DoubtForgotten
+                | Mutation::VoteNotKept
+                | Mutation::SyncRetried
+                | Mutation::ChangeNotKept
+                | Mutation::SnapshotGoneEarly,
+            ) => {
+                swarm.outages = 90;
+                swarm.kills = swarm.kills.max(90);
+                swarm.hand_overs = swarm.hand_overs.max(60);
+                swarm.disks = swarm.disks.max(60);
+                swarm.storm = 15 * SECONDS;
+            }
+            // The same, while replicas come and go.
+            Some(Mutation::BaseNotAwaited | Mutation::ReceivedNotAwaited) => {
+                swarm.outages = 120;
+                swarm.moves = 200;
+                swarm.storm = 15 * SECONDS;
+                swarm.think = MILLIS;
             }
             // Replicas that come and go while commands are under way.
             Some(Mutation::PiecesNotMoved) => {
@@ -306,6 +344,7 @@ impl Swarm {
                 workers: 1,
                 groups: 3,
                 replicas: replicas.min(nodes),
+                durability: None,
             },
             late: 0,
             clients: 3 + prng.below(8) as usize,
@@ -334,6 +373,7 @@ impl Swarm {
             moves: often(prng, 20, 60),
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
+            outages: 0,
             mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }
     }
@@ -345,7 +385,8 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{} nodes of {} workers, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            "{}; {} nodes of {} workers, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            shape.mode().name(),
             shape.nodes,
             shape.workers,
             self.late,

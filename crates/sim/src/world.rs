@@ -15,7 +15,7 @@ mod wires;
 
 use crate::clients::Clients;
 use crate::clock::{Clock, MILLIS, NodeClock, SECONDS};
-use crate::full_node::{Checks, Fate, Frame, FullNode, Left, Order, check_at_rest, describe_piece};
+use crate::full_node::{Checks, Fate, Frame, FullNode, Killed, Left, Order, check_at_rest, describe_piece};
 use crate::network::Network;
 use crate::node::{Bootstrap, Connection, Input, Output};
 use crate::reply;
@@ -72,6 +72,14 @@ enum Event {
     Calm,
     Rest(u64),
     Recovery,
+}
+
+/// How a process ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    InOrder,
+    Killed(Killed),
+    Exit,
 }
 
 /// How far a simulation is; see the file's header.
@@ -244,7 +252,13 @@ impl<'a> World<'a> {
     fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Frame(from, to, frame, life) => self.on_frame(from, to, frame, life),
-            Event::LinkDown(node, peer) => self.input(node, Input::LinkDown(NodeId(peer as u64))),
+            Event::LinkDown(node, peer) => {
+                // Of processes that ended at the end of the storm, those that follow them at once may hear: they link again.
+                if self.phase.is_calm() && self.swarm.shape.mode().writes() {
+                    self.after(MILLIS, Event::LinkUp(node, peer));
+                }
+                self.input(node, Input::LinkDown(NodeId(peer as u64)))
+            }
             Event::LinkUp(node, peer) => {
                 if self.network.down_until(node, peer) > self.now || self.machines[peer].node.is_none() {
                     return Ok(());
@@ -460,6 +474,7 @@ impl<'a> World<'a> {
             Fate::EndsLate if self.survives_without(&[index], false) => self.end(index, true),
             Fate::EndsLate => {}
             Fate::Dies => self.end(index, false),
+            Fate::Exits => self.end_by(index, End::Exit),
         }
         Ok(())
     }
@@ -513,8 +528,20 @@ impl<'a> World<'a> {
         FullNode::survives(&running, &left, is_for_ever, &self.checks)
     }
 
-    /// A process ends; another starts a while later.
     fn end(&mut self, index: usize, in_order: bool) {
+        self.end_by(
+            index,
+            if in_order {
+                End::InOrder
+            } else {
+                End::Killed(Killed::Somehow)
+            },
+        );
+    }
+
+    /// A process ends; another starts a while later.
+    fn end_by(&mut self, index: usize, end: End) {
+        let in_order = end == End::InOrder;
         if in_order && !self.phase.is_calm() && self.disks.below(4) == 0 {
             // In the middle of what it writes.
             self.plan_disk(index, storage::Fault::PowerCut);
@@ -525,11 +552,13 @@ impl<'a> World<'a> {
             return;
         };
         let line = node.describe();
-        machine.left = if in_order {
-            let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
-            Some(node.hand_over(&mut clock))
-        } else {
-            node.killed()
+        machine.left = match end {
+            End::InOrder => {
+                let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
+                Some(node.hand_over(&mut clock))
+            }
+            End::Killed(how) => node.killed(how),
+            End::Exit => Some(node.exited()),
         };
         machine.life += 1;
         machine.timers += 1;
@@ -538,7 +567,12 @@ impl<'a> World<'a> {
         machine.inbox.clear();
         machine.turns += 1;
         let life = machine.life;
-        let how = if in_order { "ends" } else { "is killed" };
+        let how = match end {
+            End::InOrder => "ends",
+            End::Killed(Killed::ByPower) => "loses its power",
+            End::Killed(_) => "is killed",
+            End::Exit => "exits, because its disk has failed",
+        };
         self.note(|| format!("node {index} {how}: {line}"));
         let down = 5 * MILLIS + self.prng.below(2 * SECONDS);
         if !self.machines[index].is_dead {

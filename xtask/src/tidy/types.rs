@@ -27,8 +27,8 @@ const EDGE: &str = "what a thread of a node has of the system, which its loop go
 const LARGE: &[(&str, &str, usize, &str)] = &[
     ("admin", "TransactionsView", 17, FACTS),
     ("command", "Spec", 15, FACTS),
-    ("consensus", "RaftNode", 30, PARTS),
-    ("control", "State", 18, PARTS),
+    ("consensus", "RaftNode", 31, PARTS),
+    ("control", "State", 19, PARTS),
     ("gateway", "ClientInfo", 24, FACTS),
     ("gateway", "Open", 33, PARTS),
     (
@@ -41,9 +41,10 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ("keyspace", "Keyspace", 19, PARTS),
     ("keyspace", "LeaderLocal", 29, FACTS),
     ("node", "Peers", 18, EDGE),
-    ("node", "Worker", 19, EDGE),
+    ("node", "Worker", 20, EDGE),
+    ("replica", "Effects", 17, FACTS),
     ("replica", "GroupClient", 23, PARTS),
-    ("replica", "Member", 19, PARTS),
+    ("replica", "Member", 20, PARTS),
     ("replica", "MemberCounts", 15, FACTS),
     ("transport", "Transport", 15, EDGE),
 ];

@@ -30,8 +30,8 @@ pub(crate) struct Checks {
     leaders: BTreeMap<(u16, u64, u64), Incarnation>,
     /// By group, generation and place in the log.
     states: BTreeMap<(u16, u64, u64), u64>,
-    /// By group: where the replica is, its last term, and the last entry that it applied.
-    replicas: BTreeMap<(u16, Incarnation), (usize, u64, u64)>,
+    /// By group: where the replica is, its last term, the last entry that it applied, and in which start of its node.
+    replicas: BTreeMap<(u16, Incarnation), (usize, u64, u64, Boot)>,
     /// By member of the meta group, what it had promised when it was last seen.
     promises: BTreeMap<Incarnation, HardState>,
     /// By boot and worker.
@@ -131,7 +131,8 @@ impl Checks {
                 members.voters.len() < 3
                     && (members.outgoing.len() >= 3 || views().any(|view| view.voters.len() >= 3))
             });
-            let newest = newest.filter(|_| has_grown || is_shrinking);
+            // Who starts again with its log has not applied all of it yet, and shows members of before.
+            let newest = newest.filter(|_| has_grown || is_shrinking || self.shape.mode().writes());
             views().next().is_some() && views().chain(newest).all(can_go_on)
         })
     }
@@ -166,6 +167,12 @@ impl Checks {
             let coordinator = worker.gateway.check();
             let checked = coordinator.and_then(|()| worker.gateway.check_replicas());
             checked.map_err(|what| format!("node {machine}, worker {}: {what}", worker.number))?;
+            if let Some(disk) = &worker.disk {
+                let checked = disk.check();
+                checked.map_err(|what| {
+                    format!("node {machine}, the disk of worker {}: {what}", worker.number)
+                })?;
+            }
             self.check_deadlines(machine, (serving.boot, worker.number), &worker.gateway)?;
             let Some(epoch) = worker.gateway.epoch() else {
                 continue;
@@ -179,7 +186,7 @@ impl Checks {
             }
         }
         for replica_view in node.replica_views() {
-            self.check_replica(machine, &replica_view)?;
+            self.check_replica((machine, serving.boot), &replica_view)?;
             let group = replica_view.group;
             let is_leased = |node: &&FullNode| {
                 let now = clocks(NodeId(node.machine as u64));
@@ -251,19 +258,27 @@ impl Checks {
         Ok(())
     }
 
-    fn check_replica(&mut self, machine: usize, replica_view: &ReplicaView<'_>) -> Result<(), String> {
+    fn check_replica(
+        &mut self,
+        (machine, boot): (usize, Boot),
+        replica_view: &ReplicaView<'_>,
+    ) -> Result<(), String> {
         let Some(member) = replica_view.member() else {
             return Ok(());
         };
         let (group, me) = (replica_view.group.number(), replica_view.incarnation);
         let (term, applied) = (member.raft().status().term.0, member.applied().0);
-        let known = self.replicas.insert((group, me), (machine, term, applied));
-        let known = known.unwrap_or((machine, 0, 0));
+        let known = self.replicas.insert((group, me), (machine, term, applied, boot));
+        let mut known = known.unwrap_or((machine, 0, 0, boot));
         if known.0 != machine {
             return Err(format!(
                 "group {group}: {} is on nodes {} and {machine}",
                 me.0, known.0
             ));
+        }
+        if known.3 != boot && self.shape.mode().writes() {
+            // What it had applied stands in its log, and is applied once more; a term that was not kept was told to nobody.
+            (known.1, known.2) = (0, 0);
         }
         if term < known.1 || applied < known.2 {
             return Err(format!(

@@ -82,7 +82,9 @@ impl FullNode {
                     let member = group
                         .member_on(recovery_source.node)
                         .map(|member| member.incarnation);
-                    let is_former = recovery_source.generation < group.generation
+                    let is_unclean = recovery_source.generation == group.generation
+                        && group.is_lost(recovery_source.incarnation);
+                    let is_former = (recovery_source.generation < group.generation || is_unclean)
                         && group.former.contains(&recovery_source.node);
                     recovery_source.last > consensus::Index(0)
                         && (member == Some(recovery_source.incarnation) || is_former)

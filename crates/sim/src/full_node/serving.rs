@@ -9,6 +9,7 @@
 //! A worker has its turn when it has something to do and is not at something else. The order among those that have it at one
 //! moment is random. A mailbox batch that is not urgent wakes nobody who sleeps, unless requests wait for locks there.
 
+use super::disk::Disk;
 use super::frame::{Frame, Who};
 use super::links::{Known, Links};
 use super::slow_reader::TURN_OUTPUT_BYTES;
@@ -24,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use storage::PeerBook;
+use storage::{PeerBook, StorageError};
 
 /// Mailbox batches that may wait between two workers, as in production.
 const MAILBOX_BATCHES_MAX: usize = 256;
@@ -387,6 +388,24 @@ impl Serving {
             let (_, _, offload_job) = self.offload_jobs.remove(at).expect("it was found there");
             self.workers[number].gateway.on_offload_job(offload_job);
         }
+    }
+
+    /// Whether what a worker has to keep could not be written.
+    pub(crate) fn has_failed_disk(&self) -> bool {
+        let mut disks = self.workers.iter().filter_map(|worker| worker.disk.as_ref());
+        disks.any(|disk| disk.failed().is_some())
+    }
+
+    /// Whether a worker is about to hear that its disk has failed.
+    pub(crate) fn is_failing(&self) -> bool {
+        let mut disks = self.workers.iter().filter_map(|worker| worker.disk.as_ref());
+        disks.any(Disk::is_failing)
+    }
+
+    /// Everything is written and synced: the process ends.
+    pub(crate) fn finish_disks(&mut self) -> Result<(), StorageError> {
+        let mut disks = self.workers.iter_mut().filter_map(|worker| worker.disk.as_mut());
+        disks.try_for_each(Disk::finish)
     }
 
     /// What its workers leave behind. Of groups in which something has not ended it is nothing.

@@ -1,14 +1,20 @@
-//! What a process has on disk: who it is, its part of the meta group's log, and what the last stop left.
+//! What a process has on disk: who it is, its part of the meta group's log, and what the last stop left, or the last process has
+//! kept.
 //!
 //! The files are those of production, on a disk that is simulated, and that fails. `node` does the same with real ones.
 
+use super::disk::{Disk, Former};
 use control::{Record, Restored};
 use gateway::HandoverImage;
-use ids::{NodeId, Token};
+use ids::{ClusterId, DurabilityMode, GroupId, Groups, Incarnation, NodeId, Prng, Token};
 use keyspace::{SnapshotReceiver, Transfer, TransferStep};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use storage::{
-    Handover, HandoverWriter, Identity, Item, MetaLog, MetaState, PeerBook, ReplicaPosition, SimDisk,
-    Snapshot, StorageError, Taken,
+    Handover, HandoverWriter, Identity, Item, KernelBoot, LogIdentity, LogSettings, MetaLog, MetaState,
+    PeerBook, ReplicaPosition, RunMark, SimDisk, Snapshot, SnapshotStore, StorageError, StoredReplica, Taken,
+    WorkerDisk, WorkerLog, read_logs, remove_unfinished_snapshots, set_clean, snapshots, take_clean,
 };
 
 type Stored<T> = Result<T, StorageError>;
@@ -21,26 +27,95 @@ pub(crate) struct Store {
     disk: SimDisk,
     log: Option<MetaLog<SimDisk>>,
     book: PeerBook,
+    earlier: Earlier,
 }
 
+/// Bytes of a segment, so that logs have several of them.
+const SEGMENT_BYTES: u64 = 64 * 1024;
+
 /// What a start finds.
+#[derive(Default)]
 pub(crate) struct Found {
     pub(crate) identity: Option<Identity>,
     pub(crate) restored: Option<Restored>,
     pub(crate) kept: Vec<HandoverImage>,
+    /// Those of them that may lack what they acknowledged.
+    pub(crate) unclean: Vec<(GroupId, Incarnation)>,
     /// By which starts.
     pub(crate) left_by: Vec<Token>,
     pub(crate) peers: Vec<NodeId>,
+    /// What is worth a line in a trace.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What the logs of a process begin with.
+pub(crate) struct NewLogs<'a> {
+    pub(crate) mode: DurabilityMode,
+    pub(crate) cluster: ClusterId,
+    pub(crate) node: NodeId,
+    pub(crate) token: Token,
+    pub(crate) workers: usize,
+    pub(crate) groups: Groups,
+    /// Groups that go on, or begin anew, with what earlier logs have: these go when all of them stand in the new ones.
+    pub(crate) kept: Vec<GroupId>,
+    /// Earlier logs stay in any case.
+    pub(crate) keeps_earlier: bool,
+    pub(crate) prng: &'a mut Prng,
+}
+
+/// What logs of earlier starts there are.
+#[derive(Default)]
+struct Earlier {
+    segments: Vec<String>,
+    /// The number of the last start with a log.
+    start: u64,
+    /// That of the last one whose log may lack something.
+    doubted: u64,
 }
 
 impl Store {
     /// A process starts.
-    pub(crate) fn open(disk: SimDisk) -> Stored<(Store, Found)> {
+    pub(crate) fn open(disk: SimDisk, mode: DurabilityMode, token: Token) -> Stored<(Store, Found)> {
         let identity = Identity::read(&disk)?;
         let book = PeerBook::read(&disk).unwrap_or_default();
         let (mut log, mut restored) = (None, None);
         let (mut left_by, mut kept) = (Vec::new(), Vec::new());
-        if let Some(identity) = &identity {
+        let (mut unclean, mut earlier, mut notes) = (Vec::new(), Earlier::default(), Vec::new());
+        if let (Some(identity), true) = (&identity, mode.writes()) {
+            if let Some((found, state)) = MetaLog::open(disk.clone())? {
+                (log, restored) = (Some(found), Some(as_restored(state)));
+            }
+            let run = RunMark::read(&disk)?;
+            let starts;
+            (kept, earlier, starts) = read(&disk, identity, &mut notes)?;
+            let kernel = kernel_of(&disk);
+            let is_copy = run.as_ref().is_none_or(|run| run.is_copy);
+            let is_unclean = run.as_ref().is_none_or(|run| match mode {
+                DurabilityMode::Strict => run.has_failed,
+                DurabilityMode::Memory | DurabilityMode::Relaxed => run.is_unclean(kernel),
+            });
+            let doubted = run.as_ref().map_or(0, |run| run.mark.doubted);
+            unclean = kept
+                .iter()
+                .filter(|kept| starts[&kept.group] <= doubted)
+                .map(|kept| (kept.group, kept.incarnation))
+                .collect();
+            earlier.doubted = doubted;
+            if is_copy {
+                notes.push("the directory is a copy".to_owned());
+                kept.clear();
+            }
+            if is_unclean {
+                notes.push("what was not synced may be gone".to_owned());
+                earlier.doubted = earlier.start;
+                unclean = kept.iter().map(|kept| (kept.group, kept.incarnation)).collect();
+            }
+            if let Some(run) = run {
+                RunMark::add_start(&disk, &run, token)?;
+                left_by = run.mark.starts;
+            }
+            remove_unfinished_snapshots(&disk)?;
+        } else if let Some(identity) = &identity {
             if let Some((found, state)) = MetaLog::open(disk.clone())? {
                 (log, restored) = (Some(found), Some(as_restored(state)));
             }
@@ -50,10 +125,18 @@ impl Store {
             identity,
             restored,
             kept,
+            unclean,
             left_by,
+            notes,
             peers: book.peers.keys().copied().collect(),
         };
-        Ok((Store { disk, log, book }, found))
+        let store = Store {
+            disk,
+            log,
+            book,
+            earlier,
+        };
+        Ok((store, found))
     }
 
     pub(crate) fn disk(&self) -> &SimDisk {
@@ -108,6 +191,64 @@ impl Store {
         self.log.as_mut().expect("a log begins before it goes on")
     }
 
+    /// Begins the logs of a process that is about to serve.
+    pub(crate) fn begin_logs(&mut self, logs: NewLogs<'_>) -> Stored<Vec<Disk>> {
+        let NewLogs {
+            mode,
+            cluster,
+            node,
+            token,
+            workers,
+            groups,
+            kept,
+            keeps_earlier,
+            prng,
+        } = logs;
+        let earlier = std::mem::take(&mut self.earlier);
+        let kernel = kernel_of(&self.disk);
+        RunMark::write(&self.disk, kernel, token, mode.code(), earlier.doubted)?;
+        take_clean(&self.disk)?;
+        let segments = if keeps_earlier {
+            Vec::new()
+        } else {
+            earlier.segments
+        };
+        let former: Former = Rc::new(RefCell::new((segments, kept)));
+        let files = snapshots(&self.disk)?;
+        let worker_of = |group: GroupId| group.index() * workers / usize::from(groups.get());
+        let mut all = Vec::new();
+        for worker in 0..workers {
+            let identity = LogIdentity {
+                cluster,
+                node,
+                worker: worker as u16,
+                token,
+                start: earlier.start + 1,
+            };
+            let settings = LogSettings {
+                segment_bytes: SEGMENT_BYTES,
+            };
+            let log = WorkerLog::begin(self.disk.clone(), settings, identity, &[])?;
+            let its = files.iter().filter(|file| worker_of(file.group) == worker);
+            let worker_disk = WorkerDisk::new(mode, log, its.copied().collect());
+            let store = SnapshotStore::new(self.disk.clone(), cluster, node);
+            let prng = Prng::new(prng.next_u64());
+            all.push(Disk::new(
+                worker_disk,
+                self.disk.clone(),
+                store,
+                former.clone(),
+                prng,
+            ));
+        }
+        Ok(all)
+    }
+
+    /// The process ends with everything synced.
+    pub(crate) fn set_clean(&self) -> Stored<()> {
+        set_clean(&self.disk)
+    }
+
     /// Leaves replicas to the next start.
     pub(crate) fn leave(&self, node: NodeId, left_by: &[Token], mut all: Vec<HandoverImage>) -> Stored<()> {
         all.sort_unstable_by_key(|kept| kept.group);
@@ -132,6 +273,46 @@ impl Store {
         }
         writer.finish()
     }
+}
+
+/// The kernel that a process on this disk runs on: another one each time that the power has gone.
+fn kernel_of(disk: &SimDisk) -> KernelBoot {
+    KernelBoot((u128::from(disk.restarts()) + 1).to_be_bytes())
+}
+
+/// What the logs and snapshots of earlier starts hold.
+fn read(
+    disk: &SimDisk,
+    identity: &Identity,
+    notes: &mut Vec<String>,
+) -> Stored<(Vec<HandoverImage>, Earlier, BTreeMap<GroupId, u64>)> {
+    let found = read_logs(disk, identity.cluster, identity.node)?;
+    let names = snapshots(disk)?;
+    let mut kept = Vec::new();
+    for (group, log) in found.replicas {
+        // Part of it may be lost that was acknowledged.
+        if let Some(damage) = found.damaged.get(&group) {
+            notes.push(format!("group {}: {damage}", group.number()));
+            continue;
+        }
+        match StoredReplica::read(disk, identity.cluster, identity.node, log, &names) {
+            Ok(stored) => kept.push(HandoverImage {
+                group: stored.group,
+                incarnation: stored.incarnation,
+                rest: Some((stored.point, stored.saved)),
+                generation: Some(stored.generation),
+                keyspace: stored.keyspace,
+            }),
+            Err(why) => notes.push(format!("group {}: {why}", group.number())),
+        }
+    }
+    assert!(kept.iter().all(HandoverImage::is_sound), "it is what was written");
+    let earlier = Earlier {
+        segments: found.segments,
+        start: found.start,
+        doubted: 0,
+    };
+    Ok((kept, earlier, found.starts))
 }
 
 fn as_restored(state: MetaState) -> Restored {
@@ -184,6 +365,7 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<HandoverImage>)
                     group: position.group,
                     incarnation: position.incarnation,
                     rest: had_others.then(|| (position.applied.clone(), saved)),
+                    generation: None,
                     keyspace: std::mem::take(&mut snapshot_receiver)
                         .finish()
                         .expect("it is what was written"),

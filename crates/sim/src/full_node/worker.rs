@@ -1,6 +1,7 @@
 //! One worker of a node that serves: what the worker's loop does in production, turn by turn, with its clients and its
 //! links.
 
+use super::disk::Disk;
 use super::links::{Event, Links};
 use super::serving::{Report, Talk, Work};
 use super::slow_reader::SlowReader;
@@ -65,6 +66,8 @@ pub(crate) struct Worker {
     step_at: Monotonic,
     /// The next turn has begun: what comes is handled at the time that it was then.
     is_begun: bool,
+    /// What it keeps, in modes that keep anything.
+    pub(crate) disk: Option<Disk>,
 }
 
 impl Worker {
@@ -89,6 +92,7 @@ impl Worker {
             tend_at: Monotonic(0),
             step_at: Monotonic(0),
             is_begun: false,
+            disk: None,
         }
     }
 
@@ -115,6 +119,7 @@ impl Worker {
             Some(self.group_reports_at),
             self.slow.values().filter_map(SlowReader::reads_on).min(),
             (self.way != Way::Serves).then_some(self.step_at),
+            self.disk.as_ref().and_then(Disk::next_due),
         ];
         let due = all.into_iter().flatten().min();
         due.map_or(self.tend_at, |due| due.min(self.tend_at))
@@ -130,6 +135,9 @@ impl Worker {
         self.step_at = now.after(LEAVING_STEP);
         self.gateway.begin_turn(talk.wall);
         self.gateway.begin_cluster(now);
+        if let Some(disk) = &mut self.disk {
+            disk.hear(&mut self.gateway);
+        }
         while let Some((_, map)) = self.views.pop_front_if(|(at, _)| *at <= now) {
             self.see(&map, talk);
         }
@@ -229,6 +237,16 @@ impl Worker {
         if self.gateway.has_cluster_work() {
             self.gateway.finish_cluster(lent());
         }
+        if let Some(disk) = &mut self.disk {
+            while self.gateway.has_disk_tasks() && disk.keep(&mut self.gateway) {
+                self.gateway.finish_cluster(lent());
+            }
+            if disk.failed().is_some() {
+                // Nothing more is said: the process has ended.
+                self.gateway.take_peer_messages();
+                return;
+            }
+        }
         for (node, message) in self.gateway.take_peer_messages() {
             self.links.say(Contact::Node(node), message);
         }
@@ -256,6 +274,9 @@ impl Worker {
             self.gateway.cron();
             self.deliver(talk);
             self.finish_clients(talk);
+        }
+        if let Some(disk) = &mut self.disk {
+            disk.tend(&mut self.gateway);
         }
         let news = self.gateway.take_news();
         if news || now >= self.group_reports_at {

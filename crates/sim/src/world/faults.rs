@@ -1,11 +1,12 @@
 //! What goes wrong while the storm lasts.
 
 use super::machine::running;
-use super::{Event, RECOVERY, World};
+use super::{End, Event, RECOVERY, World};
 use crate::clock::{MILLIS, SECONDS};
-use crate::full_node::{FullNode, Order, Whim};
+use crate::full_node::{FullNode, Killed, Order, Whim};
 use crate::node::Input;
 use crate::swarm::Fault;
+use ids::DurabilityMode;
 
 impl World<'_> {
     pub(super) fn on_fault(&mut self, fault: Fault, rate: u64) -> Result<(), String> {
@@ -67,6 +68,7 @@ impl World<'_> {
             Fault::Move => self.whim(Whim::Move),
             Fault::Cut => self.whim(Whim::Cut),
             Fault::Ruin => self.ruin(node),
+            Fault::Outage => self.outage(node),
         }
         Ok(())
     }
@@ -119,6 +121,22 @@ impl World<'_> {
         }
         if self.clients.begin_anew() == 1 {
             self.after(RECOVERY, Event::Recovery);
+        }
+    }
+
+    /// Some processes end at once, or all of them; in `strict` it may be that the power has gone.
+    fn outage(&mut self, first: usize) {
+        let nodes = self.machines.len();
+        let count = match self.disks.below(2) {
+            0 => nodes,
+            _ => 1 + self.disks.below(nodes as u64) as usize,
+        };
+        let is_power = self.swarm.shape.mode() == DurabilityMode::Strict && self.disks.below(2) == 0;
+        for number in 0..count {
+            let index = (first + number) % nodes;
+            self.machines[index].heal_disk();
+            let how = if is_power { Killed::ByPower } else { Killed::Alone };
+            self.end_by(index, End::Killed(how));
         }
     }
 

@@ -1,5 +1,6 @@
 //! A suite that cannot fail proves nothing: each mistake that a node contains is caught.
 
+use ids::DurabilityMode;
 use mutations::Mutation;
 use sim::Options;
 
@@ -114,6 +115,37 @@ fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
 }
 
 /// Mistakes between workers of one node, which a cluster covers with its log.
+/// In groups that outlive the processes.
+fn is_caught_durably(mutation: Mutation) {
+    let options = Options {
+        workers: 1..=2,
+        durability: vec![DurabilityMode::Relaxed, DurabilityMode::Strict],
+        ..Options::default()
+    };
+    is_caught_with(mutation, options);
+}
+
+macro_rules! caught_durably {
+    ($($name:ident: $mutation:ident;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                is_caught_durably(Mutation::$mutation);
+            }
+        )*
+
+        const DURABLY: &[Mutation] = &[$(Mutation::$mutation),*];
+    };
+}
+
+caught_durably! {
+    an_answer_before_the_sync_is_noticed: AnsweredBeforeSynced;
+    what_was_not_synced_and_counts_is_noticed: UncleanIgnored;
+    a_doubt_that_the_next_start_has_forgotten_is_noticed: DoubtForgotten;
+    a_snapshot_that_goes_before_the_next_one_is_there_is_noticed: SnapshotGoneEarly;
+    a_change_of_the_members_that_nobody_remembers_is_noticed: ChangeNotKept;
+}
+
 const BETWEEN_WORKERS: &[Mutation] = &[Mutation::LastAgentNotHeld, Mutation::LastAgentNotFree];
 
 /// Mistakes that need what clients here do not do, or a coincidence that is rare. Scenes show them, each a test of its own.
@@ -161,11 +193,16 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::RecoveredDoesNotWait,
     // A learner that votes and does not know it, and a leader that dies just then: `crates/control/tests/state.rs`.
     Mutation::NotAllAsked,
+    // What is kept, and when that is told: `crates/storage/tests/it/worker_disk.rs`.
+    Mutation::VoteNotKept,
+    Mutation::SyncRetried,
+    Mutation::BaseNotAwaited,
+    Mutation::ReceivedNotAwaited,
 ];
 
 #[test]
 fn every_mistake_has_its_test() {
-    let all = [IN_CLUSTERS, BETWEEN_WORKERS, BY_SCENES];
+    let all = [IN_CLUSTERS, DURABLY, BETWEEN_WORKERS, BY_SCENES];
     for mutation in Mutation::ALL {
         let tests = all.iter().flat_map(|mutations| mutations.iter());
         assert_eq!(

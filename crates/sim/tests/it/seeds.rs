@@ -1,5 +1,6 @@
 //! Seeds that find nothing.
 
+use ids::DurabilityMode;
 use mutations::Mutation;
 use sim::Options;
 
@@ -203,6 +204,31 @@ fn a_replica_that_is_given_up_is_filled_anew_and_clients_do_not_notice() {
     find_nothing(1..=10, &options);
     let given_up = sim::given_up() - before;
     assert!(given_up >= 5, "{given_up} replicas were given up");
+}
+
+/// Groups that outlive the processes.
+fn durably(mode: DurabilityMode) -> Options {
+    Options {
+        durability: vec![mode],
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_handful_of_seeds_whose_groups_are_kept_finds_nothing() {
+    for mode in [DurabilityMode::Relaxed, DurabilityMode::Strict] {
+        find_nothing(1..=8, &durably(mode));
+    }
+}
+
+#[test]
+fn members_that_start_again_know_that_a_joint_change_has_ended() {
+    find_nothing([2], &durably(DurabilityMode::Relaxed));
+}
+
+#[test]
+fn who_lost_its_power_as_the_only_reported_voter_is_asked_with_those_that_were_learners() {
+    find_nothing([604, 800], &durably(DurabilityMode::Relaxed));
 }
 
 #[test]
