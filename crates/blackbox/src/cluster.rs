@@ -159,6 +159,13 @@ impl Cluster {
         self.flags.extend([format!("--{name}"), value.to_owned()]);
     }
 
+    /// Nodes that are started from now on have this flag no more.
+    pub fn drop_flag(&mut self, name: &str) {
+        let flag = format!("--{name}");
+        let kept = self.flags.chunks_exact(2).filter(|pair| pair[0] != flag);
+        self.flags = kept.flatten().cloned().collect();
+    }
+
     /// The largest file that nodes which are started from now on can write, as `ulimit -f` counts: half kibibytes, or whole
     /// ones. A write beyond it fails, as one to a full disk does.
     pub fn limit_files(&mut self, blocks: Option<u32>) {
@@ -358,6 +365,31 @@ impl Cluster {
             child.wait().expect("the child is ours");
         }
         self.nodes[node].is_paused = false;
+    }
+
+    /// `kill -9` of all nodes at once, and waits until the processes are gone.
+    pub fn kill_all(&mut self) {
+        let running: Vec<usize> = (0..self.len()).filter(|&node| self.is_running(node)).collect();
+        for &node in &running {
+            self.signal(node, "KILL");
+        }
+        for node in running {
+            self.kill(node);
+        }
+    }
+
+    /// Starts all nodes that are down, as [`Cluster::restart`] does, and waits until all groups are replicated.
+    ///
+    /// # Panics
+    /// If that does not happen.
+    #[track_caller]
+    pub fn restart_all(&mut self) -> Replicas {
+        for node in 0..self.len() {
+            if !self.is_running(node) {
+                self.restart(node);
+            }
+        }
+        self.wait_until_replicated()
     }
 
     /// Asks the process to end, and waits until it has.

@@ -9,6 +9,7 @@ mod cluster_status;
 mod command_table;
 mod dev;
 mod differential;
+mod durability;
 mod every_command;
 mod every_node;
 mod eviction;
