@@ -88,8 +88,8 @@ impl<'a> Published<'a> {
         }
     }
 
-    fn send_to_workers(self, cx: &mut Context, reply_to: Option<ReplyTo>) {
-        for worker in listening_workers(cx).collect::<Vec<_>>() {
+    fn send_to_workers(self, cx: &mut Context, workers: &[u16], reply_to: Option<ReplyTo>) {
+        for &worker in workers {
             cx.mailbox_batch(worker)
                 .push_broadcast(reply_to, self.kind, self.channel, self.payload);
         }
@@ -523,18 +523,20 @@ impl PubSub {
     ) {
         let published = Published::by(kind, args);
         let here = self.hand_out(cx, published);
-        let workers = listening_workers(cx).count();
-        if workers == 0 && cx.view.nodes_up().next().is_none() {
+        // Asked once: another worker's last listener may leave at any moment, and who is waited for must be who is asked.
+        let workers = listening_workers(cx);
+        if workers.is_empty() && cx.view.nodes_up().next().is_none() {
             return connection.writer().integer(here as i64);
         }
         let reply_to = cx.reserve(connection);
         let (nodes, not_asked) = fanout.ask_nodes(cx, reply_to, Purpose::Receivers, args);
         published.send_to(cx, &not_asked);
-        if workers + nodes == 0 {
+        let others = workers.len() + nodes;
+        if others == 0 {
             return publish_done(cx, reply_to, here);
         }
-        self.published.begin(reply_to, here, workers + nodes);
-        published.send_to_workers(cx, Some(reply_to));
+        self.published.begin(reply_to, here, others);
+        published.send_to_workers(cx, &workers, Some(reply_to));
     }
 
     /// `PUBLISH`, `SPUBLISH` inside `EXEC`, whose reply cannot wait: the receivers are counted by who listens now.
@@ -555,7 +557,8 @@ impl PubSub {
     /// Hands a message to whoever listens on this node.
     pub(crate) fn on_node_message(&mut self, cx: &mut Context, published: Published<'_>) {
         self.hand_out(cx, published);
-        published.send_to_workers(cx, None);
+        let workers = listening_workers(cx);
+        published.send_to_workers(cx, &workers, None);
     }
 
     /// Hands a message to the connections of this worker that listen. Returns how many.
@@ -632,10 +635,10 @@ impl PubSub {
 }
 
 /// The other workers that have subscriptions.
-fn listening_workers(cx: &Context) -> impl Iterator<Item = u16> + use<'_> {
+fn listening_workers(cx: &Context) -> Vec<u16> {
     let others = cx.other_workers();
     let listening = others.filter(|(_, stats)| stats.subscriptions.get() > 0);
-    listening.map(|(worker, _)| worker)
+    listening.map(|(worker, _)| worker).collect()
 }
 
 /// The nodes that hear of what happens in a group from its leader here; none if another one leads it. Those that have a
