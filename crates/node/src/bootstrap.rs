@@ -293,13 +293,13 @@ impl Memory {
         };
         let disk = found.directory.disk();
         let (log, restored) = meta::restored(&disk)?;
-        if let Some(found) = kept::take(&disk, identity, token)? {
+        if let Some(kept) = kept::take(&disk, identity, token, found.book.peers.is_empty())? {
             let Kept {
                 images,
                 unclean,
                 left_by,
                 earlier,
-            } = found;
+            } = kept;
             return Ok(Memory {
                 log,
                 restored,

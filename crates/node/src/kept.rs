@@ -77,11 +77,12 @@ fn kernel() -> KernelBoot {
 /// Reads what earlier starts kept, and marks the directory as that of this one. `None` if nothing is kept in it.
 ///
 /// # Errors
-/// The node must not start.
+/// The node must not start. A node that `is_alone` does not if a log is damaged: nobody else has what it would begin without.
 pub(crate) fn take(
     disk: &DirectoryDisk,
     identity: &Identity,
     token: Token,
+    is_alone: bool,
 ) -> Result<Option<Kept>, StorageError> {
     let Some(run) = RunMark::read(disk)? else {
         return Ok(None);
@@ -91,7 +92,7 @@ pub(crate) fn take(
     };
     let kernel = kernel();
     storage::remove_unfinished_snapshots(disk)?;
-    let mut kept = read(disk, identity)?;
+    let mut kept = read(disk, identity, is_alone)?;
     if run.is_copy {
         tracing::warn!(
             directory = %disk.path().display(),
@@ -188,11 +189,14 @@ fn image(stored: StoredReplica) -> HandoverImage {
     }
 }
 
-fn read(disk: &DirectoryDisk, identity: &Identity) -> Result<Kept, StorageError> {
+fn read(disk: &DirectoryDisk, identity: &Identity, is_alone: bool) -> Result<Kept, StorageError> {
     let began = Instant::now();
     let found = storage::read_logs(disk, identity.cluster, identity.node)?;
     for damage in &found.damage {
         tracing::error!(%damage, "a log is damaged in front of what is known to have been synced");
+    }
+    if is_alone && let Some(damage) = found.damaged.values().next().cloned() {
+        return Err(damage.into());
     }
     let names = storage::snapshots(disk)?;
     // Part of those that damage concerns may be lost that was acknowledged.
