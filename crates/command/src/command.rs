@@ -192,6 +192,10 @@ pub enum Command<'a> {
     KeysInSlot { slot: Slot, count: u64 },
     /// `FLUSHDB` (`all` false), `FLUSHALL` (`all` true).
     Flush { all: bool },
+    /// `BACKUP MARK id`: changes nothing, and whoever copies the objects for this mark has them as of now.
+    BackupMark { id: u64 },
+    /// `MRESTORE key deadline payload [..]`: what stands there are [`crate::RestoredObject`]s.
+    MRestore { triples: Args<'a> },
     /// `SWAPDB a b`.
     SwapDb { a: Db, b: Db },
 }
@@ -383,6 +387,8 @@ impl Command<'_> {
             | Command::Copy { .. }
             | Command::Move { .. }
             | Command::Flush { .. }
+            | Command::BackupMark { .. }
+            | Command::MRestore { .. }
             | Command::SwapDb { .. } => true,
         }
     }
@@ -421,7 +427,9 @@ impl Command<'_> {
             Command::Set { .. }
             | Command::MSet { .. }
             | Command::MSetNx { .. }
+            | Command::MRestore { .. }
             | Command::Flush { .. }
+            | Command::BackupMark { .. }
             | Command::SwapDb { .. } => ValueAccess::Overwrites,
 
             Command::GetDel { .. }

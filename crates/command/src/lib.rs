@@ -12,6 +12,7 @@
 //! gateway), configuration, and any state. The words of an error follow Redis 7.0; the words of the documentation
 //! are our own.
 
+mod backup;
 mod bitfield;
 mod bitmap;
 mod blocking;
@@ -47,6 +48,7 @@ mod table;
 mod transaction;
 mod word;
 
+pub use backup::{RESTORE_CONTINUES, RESTORE_FORMAT, RestoredObject, backup_id};
 pub use bitfield::{BitFieldAction, BitFieldOperation, BitFieldOverflow, bitfield_operations};
 pub use blocking::{BlockingCommand, BlockingPop};
 pub use cluster::slot_asked_for;

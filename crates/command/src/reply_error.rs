@@ -37,6 +37,12 @@ macro_rules! fixed {
 
 fixed! {
     // Words that do not parse.
+    /// A backup without a number.
+    InvalidBackupId = "ERR a backup is named by a positive integer";
+    /// `MRESTORE`.
+    BadPayload = "ERR the payload of an object is none, or of a version that this build does not know; nothing was restored";
+    /// `MRESTORE` of more elements.
+    NothingToContinue = "ERR there is no large collection of that kind under the key to add elements to; nothing was restored";
     Syntax = "ERR syntax error";
     NotAnInteger = "ERR value is not an integer or out of range";
     CountNegative = "ERR COUNT can't be negative";

@@ -3,8 +3,8 @@
 use crate::spec::Categories;
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, blocking, cluster, connection, extensions, generic, geo, hash, hyperloglog,
-    latency, list, pubsub, scan, server, set, slowlog, sort, sorted_set, string, transaction,
+    ReplyError, Spec, backup, bitmap, blocking, cluster, connection, extensions, generic, geo, hash,
+    hyperloglog, latency, list, pubsub, scan, server, set, slowlog, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -146,6 +146,13 @@ command_table! {
         LolWut = LOLWUT, Debug = DEBUG, DebugObject = DEBUG_OBJECT, DebugSdsLen = DEBUG_SDSLEN, Function = FUNCTION,
         FunctionFlush = FUNCTION_FLUSH, FunctionHelp = FUNCTION_HELP, Module = MODULE, ModuleList = MODULE_LIST,
         ModuleHelp = MODULE_HELP, Role = ROLE, LastSave = LASTSAVE, Save = SAVE, Shutdown = SHUTDOWN,
+    }
+    backup: NONE {
+        Backup = BACKUP, BackupBegin = BACKUP_BEGIN, BackupStatus = BACKUP_STATUS, BackupMark = BACKUP_MARK,
+        BackupParts = BACKUP_PARTS, BackupRead = BACKUP_READ, BackupEnd = BACKUP_END, BackupHelp = BACKUP_HELP,
+    }
+    backup: KEYSPACE {
+        MRestore = MRESTORE,
     }
     cluster: NONE {
         Cluster = CLUSTER, ClusterInfo = CLUSTER_INFO, ClusterMyId = CLUSTER_MYID,

@@ -175,7 +175,8 @@ fn answer_own(
         _ if is_of("command") => command::introspect::command(args, w),
 
         // Containers: resolving the words asks for one of their subcommands.
-        CommandId::Client
+        CommandId::Backup
+        | CommandId::Client
         | CommandId::Cluster
         | CommandId::PubSub
         | CommandId::Config

@@ -30,7 +30,7 @@ use crate::scan::Next;
 use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
 use ids::{Db, GroupId, RequestUuid};
 use replica::{Condition, locks_of};
-use resp::{Args, ReplyWriter};
+use resp::{Args, ArgsBuf, ReplyWriter};
 
 /// See the file's header.
 pub(crate) struct Dispatch<'a> {
@@ -432,6 +432,7 @@ impl<'a> Dispatch<'a> {
             fanout,
             blocking,
             watching,
+            backups,
             ..
         } = &mut **gateway;
         match spec.id {
@@ -446,6 +447,15 @@ impl<'a> Dispatch<'a> {
                 let is_for_all =
                     commands::info::counts_keys(args) && connection.session.endpoint == Endpoint::AnyNode;
                 fanout.count_keys(cx, reply_to, args, is_for_all);
+            }
+            CommandId::BackupBegin
+            | CommandId::BackupStatus
+            | CommandId::BackupParts
+            | CommandId::BackupRead
+            | CommandId::BackupEnd => {
+                let reply_to = cx.reserve(connection);
+                connection.session.in_flight.is_waiting = true;
+                backups.ask(reply_to, ArgsBuf::from_slices(args.iter()));
             }
             CommandId::Wait => blocking.on_wait(cx, connection, spec, args),
             CommandId::Publish => {

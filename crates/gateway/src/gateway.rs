@@ -8,6 +8,7 @@
 //! Everything a turn has for another worker goes into one mailbox batch, handed over by the driver at the turn's end.
 //! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`](replica::Turn).
 
+use crate::backups::{self, BackupPiece, BackupQuestion, BackupReplyTo, Backups};
 use crate::blocking::Blocking;
 use crate::cluster::{ClusterStats, GroupClients, HandoverImage, Layout, Peers, ReplicaView, Seats};
 use crate::combining::Combining;
@@ -73,6 +74,8 @@ pub struct Gateway {
     pub(crate) peers: Peers,
     /// Commands that other nodes were asked for.
     pub(crate) fanout: Fanout,
+    /// What its replicas have for a backup.
+    pub(crate) backups: Backups,
 }
 
 impl Gateway {
@@ -102,6 +105,7 @@ impl Gateway {
             seats: Seats::default(),
             peers: Peers::default(),
             fanout: Fanout::default(),
+            backups: Backups::default(),
         };
         gateway.load_settings();
         gateway
@@ -515,6 +519,43 @@ impl Gateway {
         self.serve_waiters();
     }
 
+    /// Whether nothing concerns a backup: the driver need not ask for what follows.
+    #[inline]
+    pub fn is_without_backup(&self) -> bool {
+        self.backups.is_idle()
+    }
+
+    /// What clients have asked with `BACKUP`, for whoever keeps the pieces.
+    pub fn take_backup_questions(&mut self) -> Vec<BackupQuestion> {
+        self.backups.take_questions()
+    }
+
+    /// He has answered, in RESP.
+    pub fn on_backup_answer(&mut self, reply_to: BackupReplyTo, reply: Vec<u8>) {
+        backups::answer(&mut self.cx, reply_to, reply);
+    }
+
+    /// These groups of this worker are copied from now on, for this backup.
+    pub fn begin_backup(&mut self, backup: u64, groups: &[GroupId]) {
+        self.backups.begin(&mut self.cx, backup, groups);
+    }
+
+    /// Nothing is copied any more.
+    pub fn end_backup(&mut self) {
+        self.backups.end(&mut self.cx);
+    }
+
+    /// A chunk was taken.
+    pub fn on_backup_taken(&mut self, backup: u64, group: GroupId) {
+        self.backups.on_taken(backup, group);
+    }
+
+    /// What this worker's replicas have for a backup: a few pieces each turn.
+    pub fn take_backup_pieces(&mut self) -> Vec<BackupPiece> {
+        self.backups.tend(&mut self.cx);
+        self.backups.take_pieces()
+    }
+
     /// What the meta group is to set.
     pub fn take_wishes(&mut self) -> Vec<Wish> {
         self.fanout.take_wishes()
@@ -869,6 +910,7 @@ impl Gateway {
             ("group clients", self.group_clients.check(cx)),
             ("seats", self.seats.check(cx)),
             ("peers", self.peers.check(cx)),
+            ("backups", self.backups.check()),
         ];
         checks
             .into_iter()

@@ -18,6 +18,7 @@
 //! it), `pubsub.rs`, `notify.rs` and `monitor.rs` (what is told without being asked), `cross_protocol.rs` (HTTP, which is turned
 //! away), `timing.rs` (how long commands take).
 
+mod backups;
 mod blocking;
 mod client;
 mod cluster;
@@ -70,6 +71,7 @@ mod timing;
 mod topology;
 mod transaction_stats;
 
+pub use backups::{BackupPiece, BackupQuestion, BackupReplyTo, PieceContent};
 pub use client::{ClientInfo, Clients, Labels};
 pub use cluster::{ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView};
 pub use connection::Connection;

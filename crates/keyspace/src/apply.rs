@@ -78,6 +78,11 @@ impl Apply<'_, '_> {
                 self.keyspace.flush((!all).then_some(self.db));
                 self.out.ok();
             }
+            Command::BackupMark { id } => {
+                self.keyspace.mark_copy(id);
+                self.out.ok();
+            }
+            Command::MRestore { triples } => self.restore(triples),
             Command::SwapDb { a, b } => {
                 self.keyspace.swap_databases(a, b);
                 self.local.is_swapped = self.local.is_awaited;

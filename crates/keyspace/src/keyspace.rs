@@ -42,6 +42,7 @@ use crate::lazyfree::{Lazyfree, LazyfreeCounts};
 use crate::limits::EncodingLimits;
 use crate::local::LeaderLocal;
 use crate::object::{Object, VERSION_MAX};
+use crate::object_copy::ObjectCopy;
 use crate::replies::{Answer, Replies};
 use crate::requests::{ClientRequest, KeptResult, RequestStanding, Requests};
 use crate::scratch::Scratch;
@@ -79,6 +80,8 @@ pub struct Keyspace {
     semantics: SemanticsVersion,
     /// Transfers that were begun.
     transfers: u64,
+    /// A copy of the objects that is under way: not part of the state.
+    pub(crate) copy: Option<ObjectCopy>,
     /// Randomness of the open entry.
     prng: Prng,
     limits: EncodingLimits,
@@ -168,6 +171,7 @@ impl Keyspace {
             known: SemanticsVersion::CURRENT,
             semantics: SemanticsVersion::OLDEST,
             transfers: 0,
+            copy: None,
             prng: Prng::new(0),
             limits: EncodingLimits::default(),
             lazyfree: Lazyfree::default(),

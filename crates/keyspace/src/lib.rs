@@ -19,6 +19,7 @@ mod entry;
 mod evaluate;
 mod local;
 mod locking;
+mod object_copy;
 mod replies;
 mod requests;
 mod scratch;
@@ -31,6 +32,7 @@ mod waiters;
 
 mod apply;
 mod read;
+mod restore;
 
 mod bitmap;
 mod blocking;
@@ -93,6 +95,7 @@ pub use listpack::{Element, Listpack};
 pub use local::LeaderLocal;
 pub use locking::{is_scan, locks_among, locks_of};
 pub use object::{Kind, Object, Value, allocation_size};
+pub use object_copy::CopyStep;
 pub use read::{Read, SCAN_COUNT_MAX, scan_accepts};
 pub use replies::Answer;
 pub use requests::{
@@ -106,6 +109,7 @@ pub use staging::{Piece, STAGED_BYTES_MAX};
 pub use transactions::{
     Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen,
 };
+pub use transfer::chunk_records::{ChunkRecord, RecordPlace, read_records};
 pub use transfer::snapshot_receiver::{Progress, SnapshotReceiver, TransferError};
 pub use transfer::{Transfer, TransferStep};
 pub use waiters::{awaited_kind, is_nil};

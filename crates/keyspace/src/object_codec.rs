@@ -31,6 +31,9 @@ use ids::{HashSeed, PartitionCount, PartitionId, PartitionRange, UnixMillis, Ver
 /// Up to this form a value is one run of bytes.
 pub(crate) const LAST_FLAT: u8 = 5;
 
+/// The flag of a key with a deadline.
+pub(crate) const HAS_DEADLINE: u8 = 1;
+
 const KINDS: [Kind; 4] = [Kind::List, Kind::Set, Kind::Hash, Kind::SortedSet];
 
 /// The number of the form that `object` is written in.
@@ -93,8 +96,9 @@ pub(crate) fn write_object(to: &mut Vec<u8>, object: &Object) {
 pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
     to.bytes(object.key());
     let is_text = matches!(object.value(), Value::Bytes(_));
-    let flags =
-        u8::from(object.deadline().is_some()) | u8::from(object.is_grown()) << 1 | u8::from(is_text) << 2;
+    let flags = u8::from(object.deadline().is_some()) * HAS_DEADLINE
+        | u8::from(object.is_grown()) << 1
+        | u8::from(is_text) << 2;
     to.u8(flags);
     let deadline = object.deadline().unwrap_or_default();
     to.i64(deadline.0);
@@ -208,10 +212,13 @@ pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
 /// Whether `bytes` are the elements of a large value, at least one.
 fn check_elements(form: u8, bytes: &[u8]) -> bool {
     let mut rest = Reader::new(bytes);
-    if form > 6 && read_seed(&mut rest).is_err() || rest.is_empty() {
-        return false;
-    }
-    let mut is_whole = true;
+    (form == 6 || read_seed(&mut rest).is_ok()) && are_elements(form, rest.rest())
+}
+
+/// Whether `bytes` are elements of a large value in this form, at least one.
+pub(crate) fn are_elements(form: u8, bytes: &[u8]) -> bool {
+    let mut rest = Reader::new(bytes);
+    let mut is_whole = !rest.is_empty();
     while is_whole && !rest.is_empty() {
         is_whole = rest.bytes().is_ok()
             && match form {
@@ -306,6 +313,36 @@ pub(crate) fn read_whole_elements(rest: &mut Reader<'_>, large: &mut Large) -> O
             }
         }
         *rest = ahead;
+    }
+}
+
+/// Adds [elements](are_elements) to a large value; those that are there already get what is given with them.
+pub(crate) fn merge_elements(bytes: &[u8], large: &mut Large, list_node_size: i32) {
+    let mut rest = Reader::new(bytes);
+    while let Ok(element) = rest.bytes() {
+        match large {
+            Large::List(list) => list.push_back(element, list_node_size),
+            Large::Set(directory) => merge(directory, element, b""),
+            Large::Hash(directory) => merge(directory, element, rest.bytes().unwrap_or_default()),
+            Large::SortedSet(sorted_set) => {
+                let score = rest.u64().map(f64::from_bits).unwrap_or_default();
+                if !sorted_set.insert(element, score) {
+                    sorted_set.set_score(element, score);
+                }
+            }
+        }
+    }
+}
+
+fn merge(directory: &mut Directory, element: &[u8], value: &[u8]) {
+    let is_there = directory
+        .update(element, |object| object.set_string(value))
+        .is_some();
+    if !is_there {
+        directory.insert(
+            directory.hash(element),
+            Object::string(element, value, None, Version(0)),
+        );
     }
 }
 

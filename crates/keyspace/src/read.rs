@@ -178,6 +178,8 @@ impl<'k> Reader<'k, '_> {
             | Command::Copy { .. }
             | Command::Move { .. }
             | Command::Flush { .. }
+            | Command::BackupMark { .. }
+            | Command::MRestore { .. }
             | Command::SwapDb { .. } => unreachable!("{command:?} is not a read"),
         }
     }

@@ -43,6 +43,7 @@
 //! Access statistics are not sent: they are each replica's own.
 
 pub(crate) mod changes;
+pub(crate) mod chunk_records;
 pub(crate) mod parts;
 pub(crate) mod pieces;
 pub(crate) mod snapshot_receiver;
@@ -110,6 +111,16 @@ pub enum TransferStep {
     Lost,
 }
 
+/// What a copy of the objects alone sends next.
+pub(crate) enum ObjectsStep {
+    /// These bytes.
+    More(Vec<u8>),
+    /// Nothing: the receiver has all objects as they are now, but for large values that change again and again.
+    Ready,
+    /// Nothing: more changed than could be remembered. The copy is over, and may be begun again.
+    Lost,
+}
+
 impl Transfer {
     /// Begins a transfer of the state. From now on changes are remembered, until the last chunk or [`Transfer::end`]. `None`
     /// if there are as many transfers as may be.
@@ -144,15 +155,7 @@ impl Transfer {
         if databases.iter().any(|changes| changes.is_lost) {
             return TransferStep::Lost;
         }
-        self.number += 1;
-        let mut to = vec![FORMAT];
-        to.u64(self.number);
-        object_codec::seed(&mut to, keyspace.seed());
-        object_codec::partitions(&mut to, keyspace.partitions());
-        for (number, changes) in (0..).zip(&mut databases) {
-            to.u8(changes.origin.unwrap_or(EMPTY));
-            changes.origin = Some(number);
-        }
+        let to = self.begin_chunk(keyspace, &mut databases);
         let part_min = WHOLE_BYTES_MAX.min(bytes_max / 4);
         let is_overdue = self.is_overdue(keyspace, part_min, bytes_max);
         let bytes_max = if is_overdue { usize::MAX } else { bytes_max };
@@ -180,6 +183,57 @@ impl Transfer {
         }
         keyspace.put_changes(databases);
         TransferStep::More(chunk)
+    }
+
+    /// The same of a copy of the objects alone, which [`Transfer::last_objects`] ends: with nothing of the rest, and never the last.
+    pub(crate) fn next_objects(&mut self, keyspace: &mut Keyspace, bytes_max: usize) -> ObjectsStep {
+        let Some(mut databases) = keyspace.take_changes(self.id) else {
+            return ObjectsStep::Lost;
+        };
+        if databases.iter().any(|changes| changes.is_lost) {
+            return ObjectsStep::Lost;
+        }
+        let is_moved = |(number, changes): (u8, &Changes)| changes.origin != Some(number);
+        if databases.iter().all(Changes::is_ready) && !(0..).zip(&databases).any(is_moved) {
+            keyspace.put_changes(databases);
+            return ObjectsStep::Ready;
+        }
+        let to = self.begin_chunk(keyspace, &mut databases);
+        let mut sender = Sender { keyspace, to };
+        sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CHUNKS_MAX);
+        let chunk = sender.to;
+        if databases.iter().all(Changes::is_covered) {
+            self.lagging += u32::from(databases.iter().any(|changes| !changes.changed.is_empty()));
+        }
+        keyspace.put_changes(databases);
+        ObjectsStep::More(chunk)
+    }
+
+    /// All that is left of the objects, as they are now, whatever its size; `None` if the transfer is to begin again. It is over.
+    pub(crate) fn last_objects(mut self, keyspace: &mut Keyspace) -> Option<Vec<u8>> {
+        let mut databases = keyspace.take_changes(self.id)?;
+        if databases.iter().any(|changes| changes.is_lost) {
+            return None;
+        }
+        let to = self.begin_chunk(keyspace, &mut databases);
+        let mut sender = Sender { keyspace, to };
+        sender.send(&mut databases, usize::MAX, true);
+        sender.send_restless(&mut databases);
+        Some(sender.to)
+    }
+
+    /// The head of the next chunk.
+    fn begin_chunk(&mut self, keyspace: &Keyspace, databases: &mut [Changes]) -> Vec<u8> {
+        self.number += 1;
+        let mut to = vec![FORMAT];
+        to.u64(self.number);
+        object_codec::seed(&mut to, keyspace.seed());
+        object_codec::partitions(&mut to, keyspace.partitions());
+        for (number, changes) in (0..).zip(databases) {
+            to.u8(changes.origin.unwrap_or(EMPTY));
+            changes.origin = Some(number);
+        }
+        to
     }
 
     /// Whether this is to be the last chunk, whatever its size: it would go on for ever otherwise.

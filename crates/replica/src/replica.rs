@@ -26,7 +26,7 @@ use crate::turn::Turn;
 use command::Command;
 use consensus::{Index, Members, RaftMessage, RaftNode, Saved, Scrubbed, SnapshotPoint};
 use ids::{Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionRange, SemanticsVersion, Slot};
-use keyspace::{Cursor, Keyspace, LeaderLocal, Object};
+use keyspace::{CopyStep, Cursor, Keyspace, LeaderLocal, Object};
 use resp::ReplyWriter;
 use std::time::Duration;
 use txn::{Locks, Mode, Priority, TxnId};
@@ -154,6 +154,21 @@ impl Replica {
     /// What a leader keeps beside it.
     pub fn local(&self) -> &LeaderLocal {
         &self.state.local
+    }
+
+    /// See [`Keyspace::begin_copy`].
+    pub fn begin_copy(&mut self, id: u64) -> bool {
+        self.state.keyspace_mut().begin_copy(id)
+    }
+
+    /// See [`Keyspace::next_of_copy`].
+    pub fn next_of_copy(&mut self, id: u64, bytes_max: usize) -> CopyStep {
+        self.state.keyspace_mut().next_of_copy(id, bytes_max)
+    }
+
+    /// See [`Keyspace::end_copy`].
+    pub fn end_copy(&mut self) {
+        self.state.keyspace_mut().end_copy();
     }
 
     /// Its part in the group's log, if it has one.

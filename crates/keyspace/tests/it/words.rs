@@ -298,6 +298,8 @@ const TEMPLATES: &[&str] = &[
     "FLUSHDB",
     "FLUSHALL",
     "SWAPDB D D",
+    "BACKUP MARK S",
+    "MRESTORE K T R K 0 R",
 ];
 
 /// No number here lets a string grow beyond some kilobytes: larger ones are refused.
@@ -383,6 +385,11 @@ fn fill(word: &str, prng: &mut Prng) -> Vec<u8> {
         "#S" => format!("#{}", prng.below(20)).into_bytes(),
         "T" => (prng.below(3_000) as i64 - 100).to_string().into_bytes(),
         "D" => prng.below(4).to_string().into_bytes(),
+        "R" => {
+            let form = prng.below(11) as u8;
+            let flags = [0, 2, 4, 128][prng.below(4) as usize];
+            [vec![1, flags, form], value(prng)].concat()
+        }
         "P" => ["*", "k*", "[a-k]?", "\\", "[^k", "*1*2*", ""][prng.below(7) as usize].into(),
         _ => word.into(),
     }

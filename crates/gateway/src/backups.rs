@@ -1,0 +1,257 @@
+//! What this worker's replicas have for a backup: their objects, piece by piece, until the mark.
+//!
+//! ```text
+//!   BACKUP ... --words--> whoever keeps the pieces --> the reply
+//!        begin_backup --> piece, piece, ... at most PIECES_MAX of a group not taken --> ready --BACKUP MARK--> the last piece
+//! ```
+//!
+//! Whoever keeps the pieces is beside the workers, one for the node, and answers what clients ask with `BACKUP`. Here nothing is
+//! known of files. A group whose replica here goes, or gets another state, is lost for this backup.
+
+use crate::context::Context;
+use crate::delivery::Delivery;
+use consensus::Index;
+use ids::GroupId;
+use keyspace::CopyStep;
+use replica::{Member, Replica, ReplyTo};
+use resp::ArgsBuf;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Pieces of one group that were not taken yet: at the limit it waits.
+const PIECES_MAX: u64 = 4;
+
+/// Bytes of a piece, if it is not the last.
+const PIECE_BYTES: usize = 128 * 1024;
+
+/// Pieces that are made in one turn: commands of clients wait meanwhile.
+const PIECES_A_TURN: usize = 2;
+
+/// A `BACKUP` command of a client.
+pub struct BackupQuestion {
+    /// Where its reply goes.
+    pub reply_to: BackupReplyTo,
+    /// Its words.
+    pub words: ArgsBuf,
+}
+
+/// Where the reply to a `BACKUP` command goes.
+#[derive(Clone, Copy, Debug)]
+pub struct BackupReplyTo(ReplyTo);
+
+impl BackupReplyTo {
+    /// The worker that is to be given it.
+    pub fn worker(&self) -> u16 {
+        self.0.worker
+    }
+}
+
+/// Something of a group for a backup.
+#[derive(Debug)]
+pub struct BackupPiece {
+    /// Which backup.
+    pub backup: u64,
+    /// Which group.
+    pub group: GroupId,
+    /// What.
+    pub content: PieceContent,
+}
+
+/// See [`BackupPiece`].
+#[derive(Debug)]
+pub enum PieceContent {
+    /// A chunk of objects ([`keyspace::read_records`]). It is to be [taken](crate::Gateway::on_backup_taken).
+    Chunk(Vec<u8>),
+    /// The chunks before are all that there is at this moment. Said once.
+    Ready,
+    /// The last chunk: as of the mark.
+    Last(Vec<u8>),
+    /// There will be no more, for this reason.
+    Lost(&'static str),
+}
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Backups {
+    running: Option<Running>,
+    questions: Vec<BackupQuestion>,
+    pieces: Vec<BackupPiece>,
+}
+
+/// The backup that this worker's replicas have a part in.
+struct Running {
+    backup: u64,
+    groups: BTreeMap<GroupId, Sending>,
+    /// In the order of their turns.
+    order: VecDeque<GroupId>,
+}
+
+/// How far a group is.
+#[derive(Default)]
+struct Sending {
+    sent: u64,
+    taken: u64,
+    /// Whether it was said that there is nothing more at the moment.
+    is_ready: bool,
+}
+
+impl Backups {
+    /// A client asks something that is answered beside.
+    pub(crate) fn ask(&mut self, reply_to: ReplyTo, words: ArgsBuf) {
+        self.questions.push(BackupQuestion {
+            reply_to: BackupReplyTo(reply_to),
+            words,
+        });
+    }
+
+    pub(crate) fn take_questions(&mut self) -> Vec<BackupQuestion> {
+        std::mem::take(&mut self.questions)
+    }
+
+    pub(crate) fn take_pieces(&mut self) -> Vec<BackupPiece> {
+        std::mem::take(&mut self.pieces)
+    }
+
+    /// Whether the driver has to look after it.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_none() && self.questions.is_empty() && self.pieces.is_empty()
+    }
+
+    /// These of this worker's groups are copied from now on; what was copied before for another backup is not any more.
+    pub(crate) fn begin(&mut self, cx: &mut Context, backup: u64, groups: &[GroupId]) {
+        if self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.backup != backup)
+        {
+            self.end(cx);
+        }
+        let running = self.running.get_or_insert_with(|| Running {
+            backup,
+            groups: BTreeMap::new(),
+            order: VecDeque::new(),
+        });
+        for &group in groups {
+            let refusal = begin_copy(cx, backup, group).err();
+            match refusal {
+                Some(reason) => self.pieces.push(BackupPiece {
+                    backup,
+                    group,
+                    content: PieceContent::Lost(reason),
+                }),
+                None => {
+                    if running.groups.insert(group, Sending::default()).is_none() {
+                        running.order.push_back(group);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nobody wants what is copied here.
+    pub(crate) fn end(&mut self, cx: &mut Context) {
+        let groups = self.running.take().into_iter().flat_map(|running| running.groups);
+        for (group, _) in groups {
+            if let Some(index) = cx.local.index(group) {
+                cx.local.replicas[index].end_copy();
+            }
+        }
+    }
+
+    /// A piece was taken.
+    pub(crate) fn on_taken(&mut self, backup: u64, group: GroupId) {
+        let running = self.running.as_mut().filter(|running| running.backup == backup);
+        if let Some(sending) = running.and_then(|running| running.groups.get_mut(&group)) {
+            sending.taken += 1;
+        }
+    }
+
+    /// Makes the next pieces, if there is room for them.
+    pub(crate) fn tend(&mut self, cx: &mut Context) {
+        let Some(running) = &mut self.running else { return };
+        let mut made = 0;
+        for _ in 0..running.order.len() {
+            let Some(group) = running.order.pop_front() else {
+                break;
+            };
+            let Some(sending) = running.groups.get_mut(&group) else {
+                continue;
+            };
+            if made == PIECES_A_TURN || sending.sent - sending.taken >= PIECES_MAX {
+                running.order.push_back(group);
+                continue;
+            }
+            let index = cx.local.index(group).expect("it was here when it began");
+            let content = match cx.local.replicas[index].next_of_copy(running.backup, PIECE_BYTES) {
+                CopyStep::More(chunk) => {
+                    made += 1;
+                    sending.sent += 1;
+                    Some(PieceContent::Chunk(chunk))
+                }
+                CopyStep::Ready if sending.is_ready => None,
+                CopyStep::Ready => {
+                    sending.is_ready = true;
+                    Some(PieceContent::Ready)
+                }
+                CopyStep::Last(chunk) => Some(PieceContent::Last(chunk)),
+                CopyStep::Lost => Some(PieceContent::Lost(
+                    "the replica here has gone, or too much has changed",
+                )),
+            };
+            match &content {
+                Some(PieceContent::Last(_) | PieceContent::Lost(_)) => {
+                    running.groups.remove(&group);
+                }
+                _ => running.order.push_back(group),
+            }
+            self.pieces.extend(content.map(|content| BackupPiece {
+                backup: running.backup,
+                group,
+                content,
+            }));
+        }
+        if running.groups.is_empty() {
+            self.running = None;
+        }
+    }
+
+    /// Says whether a group is in line that nothing is known of, or the other way round.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Some(running) = &self.running else {
+            return Ok(());
+        };
+        let mut order: Vec<GroupId> = running.order.iter().copied().collect();
+        order.sort_unstable();
+        match order.iter().eq(running.groups.keys()) {
+            true => Ok(()),
+            false => Err(format!("{:?} are in line of others", running.order)),
+        }
+    }
+}
+
+/// The replica of the group here is copied from now on, or why it is not.
+fn begin_copy(cx: &mut Context, backup: u64, group: GroupId) -> Result<(), &'static str> {
+    let index = cx.local.index(group).ok_or("the group is on another worker")?;
+    let replica = &mut cx.local.replicas[index];
+    if !has_state(replica) {
+        return Err("there is no replica of the group here");
+    }
+    match replica.begin_copy(backup) {
+        true => Ok(()),
+        false => Err("too many replicas are given the state of the group just now"),
+    }
+}
+
+/// Whether what is here is a state of the group.
+fn has_state(replica: &Replica) -> bool {
+    let applied = replica.member().map(Member::applied);
+    !replica.has_log() || applied.is_some_and(|applied| applied > Index(0))
+}
+
+/// The answer to a `BACKUP` command.
+pub(crate) fn answer(cx: &mut Context, reply_to: BackupReplyTo, bytes: Vec<u8>) {
+    cx.deliver(Delivery::Awaited {
+        reply_to: reply_to.0,
+        bytes,
+    });
+}
