@@ -11,7 +11,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["keyspace", "consensus", "ring"],
     &["replica", "control", "peer-wire", "options"],
     &["gateway"],
-    &["admin", "transport", "storage", "bench"],
+    &["admin", "transport", "storage", "backup", "bench"],
     &["node"],
     &["chorale", "sim"],
 ];

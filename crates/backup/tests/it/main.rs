@@ -1,0 +1,3 @@
+//! Backups, from outside.
+
+mod part_file;
