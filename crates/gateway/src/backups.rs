@@ -11,17 +11,22 @@
 use crate::context::Context;
 use crate::delivery::Delivery;
 use consensus::Index;
-use ids::GroupId;
+use ids::{GroupId, Monotonic};
 use keyspace::CopyStep;
 use replica::{Member, Replica, ReplyTo};
 use resp::ArgsBuf;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Pieces of one group that were not taken yet: at the limit it waits.
 const PIECES_MAX: u64 = 4;
 
 /// Bytes of a piece, if it is not the last.
 const PIECE_BYTES: usize = 128 * 1024;
+
+/// How long what changes is gathered once all else was sent: a key that changes in every turn is not sent in every turn. What is
+/// gathered goes with the last piece, while the mark holds the group.
+const GATHERED_FOR: Duration = Duration::from_millis(50);
 
 /// Pieces that are made in one turn: commands of clients wait meanwhile.
 const PIECES_A_TURN: usize = 2;
@@ -86,12 +91,24 @@ struct Running {
 }
 
 /// How far a group is.
-#[derive(Default)]
 struct Sending {
     sent: u64,
     taken: u64,
     /// Whether it was said that there is nothing more at the moment.
     is_ready: bool,
+    /// When the last piece was made.
+    made: Monotonic,
+}
+
+impl Sending {
+    fn new() -> Sending {
+        Sending {
+            sent: 0,
+            taken: 0,
+            is_ready: false,
+            made: Monotonic(0),
+        }
+    }
 }
 
 impl Backups {
@@ -140,7 +157,7 @@ impl Backups {
                     content: PieceContent::Lost(reason),
                 }),
                 None => {
-                    if running.groups.insert(group, Sending::default()).is_none() {
+                    if running.groups.insert(group, Sending::new()).is_none() {
                         running.order.push_back(group);
                     }
                 }
@@ -177,15 +194,19 @@ impl Backups {
             let Some(sending) = running.groups.get_mut(&group) else {
                 continue;
             };
-            if made == PIECES_A_TURN || sending.sent - sending.taken >= PIECES_MAX {
+            let is_full = made == PIECES_A_TURN || sending.sent - sending.taken >= PIECES_MAX;
+            let index = cx.local.index(group).expect("it was here when it began");
+            let replica = &mut cx.local.replicas[index];
+            let gathers = sending.is_ready && cx.now.since(sending.made) < GATHERED_FOR;
+            if (is_full || gathers) && !replica.is_copy_over(running.backup) {
                 running.order.push_back(group);
                 continue;
             }
-            let index = cx.local.index(group).expect("it was here when it began");
-            let content = match cx.local.replicas[index].next_of_copy(running.backup, PIECE_BYTES) {
+            let content = match replica.next_of_copy(running.backup, PIECE_BYTES) {
                 CopyStep::More(chunk) => {
                     made += 1;
                     sending.sent += 1;
+                    sending.made = cx.now;
                     Some(PieceContent::Chunk(chunk))
                 }
                 CopyStep::Ready if sending.is_ready => None,

@@ -76,6 +76,12 @@ impl Keyspace {
         }
     }
 
+    /// Whether the copy for this mark has passed the mark, or is lost.
+    pub fn is_copy_over(&self, id: u64) -> bool {
+        let copy = self.copy.as_ref().filter(|copy| copy.id == id);
+        copy.is_none_or(|copy| !matches!(copy.phase, Phase::UnderWay(_)))
+    }
+
     /// Ends the copy under way, if there is one.
     pub fn end_copy(&mut self) {
         if let Some(ObjectCopy {

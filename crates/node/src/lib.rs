@@ -7,6 +7,7 @@
 mod acceptor;
 mod admin_source;
 mod announcing;
+mod backup_desk;
 mod bootstrap;
 mod clock;
 mod cluster_parts;

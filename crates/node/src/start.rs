@@ -8,6 +8,7 @@
 //! ```
 
 use crate::admin_source::{Shown, Source};
+use crate::backup_desk::BackupDesk;
 use crate::bootstrap::{self, BootstrapError, Bootstrapped};
 use crate::clock;
 use crate::cluster_parts::ClusterParts;
@@ -353,6 +354,10 @@ fn start_workers(
         offload_jobs,
     } = loops;
     let shutdown = Arc::new(Shutdown::new(polls.len() as u16));
+    let backup_desk = trying(
+        "cannot start the threads for backups",
+        BackupDesk::start(common.shared.clone(), mailboxes.clone()),
+    )?;
     let mut threads = Vec::new();
     for (number, poll) in (0..).zip(polls) {
         let mut gateway = Gateway::new(
@@ -370,6 +375,7 @@ fn start_workers(
             mailboxes.clone(),
             common.shared.clone(),
             offload_jobs.clone(),
+            backup_desk.clone(),
             gateway,
             cluster.as_mut().and_then(|cluster| cluster.peers.pop_front()),
             cluster.as_mut().and_then(|cluster| cluster.disks.pop_front()),

@@ -10,6 +10,7 @@
 //! hands each other worker one mailbox batch. Nothing waits to batch: batches grow by themselves under load.
 
 use crate::acceptor::Acceptor;
+use crate::backup_desk::BackupDesk;
 use crate::clock;
 use crate::disk::Disk;
 use crate::link::{Io, Link};
@@ -80,6 +81,7 @@ pub(crate) struct Worker {
     rates: Rates,
     memory: memory::Sampler,
     offload_jobs: OffloadJobs,
+    backup_desk: BackupDesk,
     /// Links to other nodes; none if this node is never to have any.
     peers: Option<Peers>,
     /// What it keeps; none in modes that keep nothing.
@@ -106,6 +108,7 @@ impl Worker {
         mailboxes: Arc<Mailboxes>,
         shared: Arc<Shared>,
         offload_jobs: OffloadJobs,
+        backup_desk: BackupDesk,
         gateway: Gateway,
         peers: Option<Peers>,
         disk: Option<Disk>,
@@ -129,6 +132,7 @@ impl Worker {
             tend_at: now,
             memory: memory::Sampler::new(),
             offload_jobs,
+            backup_desk,
             peers,
             disk,
             phase: Phase::Serves,
@@ -299,6 +303,7 @@ impl Worker {
         while let Some(offload_job) = self.offload_jobs.fetch(self.number) {
             self.gateway.on_offload_job(offload_job);
         }
+        self.backup_desk.turn(self.number, &mut self.gateway);
         self.deliver();
         // And before answers: a decision is on its way before its client hears of it.
         self.finish_cluster();

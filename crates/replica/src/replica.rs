@@ -166,6 +166,11 @@ impl Replica {
         self.state.keyspace_mut().next_of_copy(id, bytes_max)
     }
 
+    /// See [`Keyspace::is_copy_over`].
+    pub fn is_copy_over(&self, id: u64) -> bool {
+        self.state.keyspace.is_copy_over(id)
+    }
+
     /// See [`Keyspace::end_copy`].
     pub fn end_copy(&mut self) {
         self.state.keyspace_mut().end_copy();
