@@ -1,8 +1,8 @@
 //! What one node does for a backup: keeps what its replicas give, makes parts of it, and answers whoever makes the backup.
 //!
 //! ```text
-//!   BACKUP BEGIN --> Order::Begin --> workers: pieces --> a spool for each group --ready--> (BACKUP MARK, by the groups)
-//!        --last piece--> Order::Merge --> a thread beside --on_merged--> parts, which BACKUP PARTS and READ show --BACKUP END--> nothing
+//!   BACKUP BEGIN --> DeskOrder::Begin --> workers: pieces --> a spool for each group --ready--> (BACKUP MARK, by the groups)
+//!        --last piece--> DeskOrder::Merge --> a thread beside --on_merged--> parts, which BACKUP PARTS and READ show --BACKUP END--> nothing
 //! ```
 //!
 //! It is called on a thread of its own, one for the node, and may wait for the disk. Its driver carries out its orders. There is one
@@ -30,7 +30,7 @@ const READ_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What the driver is to do.
 #[derive(Debug)]
-pub enum Order {
+pub enum DeskOrder {
     /// Have the workers copy these groups.
     Begin {
         /// For this backup.
@@ -53,7 +53,7 @@ pub enum Order {
 
 /// What a group has for a backup: see `gateway`.
 #[derive(Debug)]
-pub enum Piece {
+pub enum CopiedPiece {
     /// A chunk of objects.
     Chunk(Vec<u8>),
     /// There is no more at this moment.
@@ -98,7 +98,7 @@ pub struct Desk {
     directory: PathBuf,
     partitions: u16,
     current: Option<Current>,
-    orders: Vec<Order>,
+    orders: Vec<DeskOrder>,
 }
 
 /// The backup under way.
@@ -165,7 +165,7 @@ impl Desk {
     }
 
     /// What is to be done, in order.
-    pub fn take_orders(&mut self) -> Vec<Order> {
+    pub fn take_orders(&mut self) -> Vec<DeskOrder> {
         std::mem::take(&mut self.orders)
     }
 
@@ -251,14 +251,14 @@ impl Desk {
             parts: BTreeMap::new(),
             open: None,
         });
-        self.orders.push(Order::Begin { backup, groups });
+        self.orders.push(DeskOrder::Begin { backup, groups });
         Ok(())
     }
 
     /// Forgets the backup under way.
     fn end(&mut self) {
         if self.current.take().is_some() {
-            self.orders.push(Order::End);
+            self.orders.push(DeskOrder::End);
             if let Err(error) = self.clean() {
                 tracing::warn!(%error, directory = %self.directory.display(), "what was copied for a backup stays");
             }
@@ -275,22 +275,22 @@ impl Desk {
         };
         let state = std::mem::replace(&mut of_group.state, State::Marked);
         of_group.state = match (state, piece) {
-            (State::Filling(spool), Piece::Ready) => State::Ready(spool),
-            (State::Filling(mut spool), Piece::Chunk(chunk)) => {
-                self.orders.push(Order::Taken { backup, group });
+            (State::Filling(spool), CopiedPiece::Ready) => State::Ready(spool),
+            (State::Filling(mut spool), CopiedPiece::Chunk(chunk)) => {
+                self.orders.push(DeskOrder::Taken { backup, group });
                 of_group.bytes += chunk.len() as u64;
                 kept(spool.take(&chunk), || State::Filling(spool))
             }
-            (State::Ready(mut spool), Piece::Chunk(chunk)) => {
-                self.orders.push(Order::Taken { backup, group });
+            (State::Ready(mut spool), CopiedPiece::Chunk(chunk)) => {
+                self.orders.push(DeskOrder::Taken { backup, group });
                 of_group.bytes += chunk.len() as u64;
                 kept(spool.take(&chunk), || State::Ready(spool))
             }
-            (State::Filling(mut spool) | State::Ready(mut spool), Piece::Last(chunk)) => {
+            (State::Filling(mut spool) | State::Ready(mut spool), CopiedPiece::Last(chunk)) => {
                 of_group.bytes += chunk.len() as u64;
                 let taken = spool.take(&chunk);
                 kept(taken, || {
-                    self.orders.push(Order::Merge(MergeJob {
+                    self.orders.push(DeskOrder::Merge(MergeJob {
                         backup,
                         group,
                         spool,
@@ -299,7 +299,7 @@ impl Desk {
                     State::Marked
                 })
             }
-            (State::Filling(_) | State::Ready(_), Piece::Lost(why)) => State::Lost(why),
+            (State::Filling(_) | State::Ready(_), CopiedPiece::Lost(why)) => State::Lost(why),
             (state, _) => state,
         };
     }

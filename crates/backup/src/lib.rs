@@ -7,6 +7,6 @@ mod part;
 mod part_writer;
 mod spool;
 
-pub use desk::{Desk, MergeJob, Merged, Order, Piece, SILENCE_MAX};
+pub use desk::{CopiedPiece, Desk, DeskOrder, MergeJob, Merged, SILENCE_MAX};
 pub use part::{PartName, PartSummary};
 pub use part_writer::PartWriter;

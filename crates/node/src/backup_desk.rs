@@ -11,7 +11,7 @@
 //! each asks one thing at a time.
 
 use crate::mailboxes::Mailboxes;
-use backup::{Desk, MergeJob, Merged, Order, Piece};
+use backup::{CopiedPiece, Desk, DeskOrder, MergeJob, Merged};
 use crossbeam_queue::SegQueue;
 use gateway::{BackupPiece, BackupQuestion, BackupReplyTo, Gateway, PieceContent, Shared};
 use ids::GroupId;
@@ -139,10 +139,10 @@ impl Driver {
                 content,
             }) => {
                 let piece = match content {
-                    PieceContent::Chunk(chunk) => Piece::Chunk(chunk),
-                    PieceContent::Ready => Piece::Ready,
-                    PieceContent::Last(chunk) => Piece::Last(chunk),
-                    PieceContent::Lost(why) => Piece::Lost(why.to_owned()),
+                    PieceContent::Chunk(chunk) => CopiedPiece::Chunk(chunk),
+                    PieceContent::Ready => CopiedPiece::Ready,
+                    PieceContent::Last(chunk) => CopiedPiece::Last(chunk),
+                    PieceContent::Lost(why) => CopiedPiece::Lost(why.to_owned()),
                 };
                 self.desk.on_piece(backup, group, piece);
             }
@@ -150,9 +150,9 @@ impl Driver {
         }
     }
 
-    fn carry_out(&self, order: Order) {
+    fn carry_out(&self, order: DeskOrder) {
         match order {
-            Order::Begin { backup, groups } => {
+            DeskOrder::Begin { backup, groups } => {
                 for worker in 0..self.mailboxes.workers() {
                     let of_worker = groups
                         .iter()
@@ -161,9 +161,13 @@ impl Driver {
                     self.tell(worker, ToWorker::Begin(backup, of_worker.collect()));
                 }
             }
-            Order::Taken { backup, group } => self.tell(self.owner(group), ToWorker::Taken(backup, group)),
-            Order::End => (0..self.mailboxes.workers()).for_each(|worker| self.tell(worker, ToWorker::End)),
-            Order::Merge(job) => drop(self.to_merge.send(job)),
+            DeskOrder::Taken { backup, group } => {
+                self.tell(self.owner(group), ToWorker::Taken(backup, group))
+            }
+            DeskOrder::End => {
+                (0..self.mailboxes.workers()).for_each(|worker| self.tell(worker, ToWorker::End))
+            }
+            DeskOrder::Merge(job) => drop(self.to_merge.send(job)),
         }
     }
 

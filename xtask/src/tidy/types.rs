@@ -30,6 +30,12 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ("consensus", "RaftNode", 31, PARTS),
     ("control", "State", 19, PARTS),
     ("gateway", "ClientInfo", 24, FACTS),
+    (
+        "gateway",
+        "Gateway",
+        15,
+        "the machines of a worker, side by side: they hear of each other by what they return",
+    ),
     ("gateway", "Open", 33, PARTS),
     (
         "gateway",
@@ -38,10 +44,10 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
         "what workers share and nothing touches per command, side by side",
     ),
     ("gateway", "WorkerStats", 41, FACTS),
-    ("keyspace", "Keyspace", 19, PARTS),
+    ("keyspace", "Keyspace", 20, PARTS),
     ("keyspace", "LeaderLocal", 29, FACTS),
     ("node", "Peers", 18, EDGE),
-    ("node", "Worker", 20, EDGE),
+    ("node", "Worker", 21, EDGE),
     ("replica", "Effects", 17, FACTS),
     ("replica", "GroupClient", 23, PARTS),
     ("replica", "Member", 20, PARTS),
@@ -59,9 +65,9 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
         5,
         "what is counted, timed or refused by looking at all of it stands with its noun",
     ),
-    ("keyspace", "Apply", 14, COMMANDS),
+    ("keyspace", "Apply", 15, COMMANDS),
     ("keyspace", "Edit", 3, COMMANDS),
-    ("keyspace", "Keyspace", 12, PARTS),
+    ("keyspace", "Keyspace", 13, PARTS),
     ("keyspace", "Reader", 13, COMMANDS),
 ];
 
