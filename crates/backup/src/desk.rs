@@ -266,7 +266,7 @@ impl Desk {
     }
 
     /// Something of a group has come.
-    pub fn on_piece(&mut self, backup: u64, group: GroupId, piece: Piece) {
+    pub fn on_piece(&mut self, backup: u64, group: GroupId, piece: CopiedPiece) {
         let Some(current) = self.current.as_mut().filter(|current| current.backup == backup) else {
             return;
         };

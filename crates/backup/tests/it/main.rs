@@ -1,3 +1,4 @@
 //! Backups, from outside.
 
+mod desk;
 mod part_file;

@@ -9,7 +9,7 @@ use mutations::Mutation;
 use peer_wire::{PeerMessage, Raft};
 
 /// Every group has its one replica on the first node.
-fn spread(nodes: u64, groups: u16) -> World {
+pub(crate) fn spread(nodes: u64, groups: u16) -> World {
     let mut world = World::new(nodes, groups);
     world.lay_out(|_| {});
     world.turns(100);

@@ -1,5 +1,6 @@
 //! Gateways of several nodes in one thread: commands go in, replies come out.
 
+mod backups;
 mod begun_anew;
 mod client_deaths;
 mod clocks;

@@ -2,7 +2,7 @@
 
 use gateway::{ClientInfo, Connection, Delivery, Gateway, Layout, PieceSizes, Session, Shared};
 use ids::{
-    Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis,
+    Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis,
 };
 use mutations::Mutation;
 use options::Sources;
@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) dead: Vec<bool>,
     /// On this node alone a mistake is made.
     pub(crate) mistake: Option<(usize, Mutation)>,
+    /// If the links are not equally fast: in each turn, what is on half of them waits for the next.
+    pub(crate) delays: Option<Prng>,
 }
 
 pub(crate) struct Node {
@@ -62,6 +64,7 @@ impl World {
             layout: Layout::alone(NodeId(0), Boot(1), groups),
             dead: vec![false; nodes as usize],
             mistake: None,
+            delays: None,
         }
     }
 
@@ -139,10 +142,19 @@ impl World {
     /// One turn of every node that lives.
     pub(crate) fn turn(&mut self) {
         self.now += self.pace;
+        let links = self.nodes.len() * self.nodes.len();
+        let is_slow: Vec<bool> = match &mut self.delays {
+            Some(prng) => (0..links).map(|_| prng.below(2) == 0).collect(),
+            None => vec![false; links],
+        };
         for _ in 0..self.wire.len() {
             let Some((from, to, message)) = self.wire.pop_front() else {
                 break;
             };
+            if is_slow[from * self.nodes.len() + to] {
+                self.wire.push_back((from, to, message));
+                continue;
+            }
             if !self.dead[from] && !self.dead[to] {
                 self.nodes[to].gateway.on_peer(NodeId(from as u64), message);
             }
