@@ -77,6 +77,8 @@ Examples:
       Five nodes, clients on 16379 to 16383.
   chorale dev -- --rf 1 --maxmemory 100mb
       With options of `chorale server` for every node.
+  chorale dev -- --durability relaxed
+      Data on disk too, as chorale server has them; without it they are in memory alone.
 
 Node 1 has its port for clients at --port, its cluster endpoint 1000 above, its port for the other nodes 2000 above and the
 one for operators 3000 above; those of node 2 are one more each, and so on.
@@ -254,6 +256,11 @@ impl Cluster {
         let ports = ports::choose(first_port, 1..=count)?;
         let is_kept = matches.get_flag(KEEP);
         let directory = Directory::make(text(DIR), is_kept)?;
+        let is_set = |option: &str| flags.iter().any(|flag| flag.starts_with(option));
+        if !is_set("--durability") {
+            // What it writes is removed when it ends, and may lie in memory.
+            flags.splice(..0, ["--durability".to_owned(), "memory".to_owned()]);
+        }
         let is_set = |option: &str| flags.iter().any(|flag| flag.starts_with(option));
         let has_password = is_set("--requirepass") || std::env::var_os(PASSWORD_VARIABLE).is_some();
         if has_password && !is_set("--cluster-secret") {

@@ -127,7 +127,8 @@ fn take_durability(settings: &mut Settings, durability: DurabilityMode) {
         DurabilityMode::Strict => DurabilityChoice::Strict,
     };
     let asked = settings.durability;
-    if asked != of_cluster && asked != DurabilityChoice::Memory {
+    // That of the default was not asked for.
+    if asked != of_cluster && asked != Settings::default().durability {
         tracing::warn!(
             asked = asked.word(),
             durability = of_cluster.word(),

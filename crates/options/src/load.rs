@@ -1,6 +1,7 @@
 //! From flags, environment and file to [`Settings`].
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use toml::de::{DeTable, DeValue};
@@ -10,6 +11,7 @@ use crate::parameter::{Parameter, Place};
 use crate::settings::Settings;
 use crate::suggest::nearest;
 use crate::table::PARAMETERS;
+use crate::value::OptionValue;
 
 /// The longest value that a message quotes, in characters.
 const QUOTED_CHARS_MAX: usize = 60;
@@ -101,6 +103,7 @@ pub fn config_path(sources: &Sources) -> Option<&str> {
 pub fn load(sources: &Sources) -> Result<Settings, Vec<Problem>> {
     let mut loading = Loading {
         settings: Settings::default(),
+        given: BTreeSet::new(),
         problems: Vec::new(),
     };
     if let Some(file) = &sources.file {
@@ -125,6 +128,8 @@ pub fn load(sources: &Sources) -> Result<Settings, Vec<Problem>> {
 
 struct Loading {
     settings: Settings,
+    /// Names of options that a source has a value for.
+    given: BTreeSet<&'static str>,
     problems: Vec<Problem>,
 }
 
@@ -132,7 +137,10 @@ impl Loading {
     fn take(&mut self, source: Source, index: usize, name: &str, text: &str) {
         let row = &PARAMETERS[index];
         match row.kind.parse(text, Some(self.settings.value(index))) {
-            Ok(value) => self.settings.put(index, value),
+            Ok(value) => {
+                self.given.insert(row.name);
+                self.settings.put(index, value);
+            }
             Err(_) => self.problems.push(Problem {
                 source,
                 name: name.into(),
@@ -277,24 +285,38 @@ impl Loading {
         }
     }
 
-    /// Redis's names follow `durability`. One that asks for more than it gives must not be passed over.
+    /// Without a word on `durability`, a node that nobody can join has none: it is in no cluster; nor has one whose `appendonly` is `no`.
+    /// Redis's names follow it. One that asks for more than it gives must not be passed over.
     fn follow_durability(&mut self) {
+        let asked = ["appendonly", "appendfsync"].map(|name| {
+            let given = self
+                .given
+                .contains(name)
+                .then(|| self.settings.get(name))
+                .flatten();
+            (name, given)
+        });
+        let is_declined = asked[0].1.as_deref() == Some("no");
+        if !self.given.contains("durability") && (self.settings.peer_port.is_none() || is_declined) {
+            let index = Parameter::position("durability").expect("it is in the table");
+            let none = OptionValue::Word(DurabilityChoice::Memory.word());
+            self.settings.put(index, none);
+        }
         let durability = self.settings.durability;
-        let asked = ["appendonly", "appendfsync"].map(|name| (name, self.settings.get(name)));
         self.settings.follow_durability();
-        for (name, found) in asked {
-            let given = self.settings.get(name);
+        for (name, given) in asked {
+            let is = self.settings.get(name);
             let asks_for_more = match name {
-                "appendonly" => found.as_deref() == Some("yes") && given != found,
-                _ => found.as_deref() == Some("always") && durability == DurabilityChoice::Relaxed,
+                "appendonly" => given.as_deref() == Some("yes") && is != given,
+                _ => given.as_deref() == Some("always") && durability == DurabilityChoice::Relaxed,
             };
             if asks_for_more {
                 let remedy = format!(
                     "must be {} with durability {}: set durability, which decides it",
-                    given.unwrap_or_default(),
+                    is.unwrap_or_default(),
                     durability.word()
                 );
-                self.together(name, found, remedy);
+                self.together(name, given, remedy);
             }
         }
     }

@@ -316,7 +316,6 @@ impl Settings {
     pub fn take_durability(&mut self, durability: DurabilityChoice) {
         if self.durability != durability {
             self.put(row("durability"), OptionValue::Word(durability.word()));
-            self.put(row("appendonly"), OptionValue::Word("no"));
             self.put(row("appendfsync"), OptionValue::Word("everysec"));
         }
         self.follow_durability();

@@ -248,10 +248,11 @@ const WORKING: &[Parameter] = &[
         Section::Node,
         "durability",
         choice(DurabilityChoice::WORDS),
-        "memory",
+        "relaxed",
         "When a write is acknowledged, of a cluster that this node makes; nodes that join take the cluster's. `memory`: when \
          a majority of its group's replicas has it in memory; it survives the loss of any minority of them, and nothing of the \
-         data is on disk. `relaxed`: when a majority has written it. `strict`: when a majority has it on disk.",
+         data is on disk. `relaxed`: when a majority has written it. `strict`: when a majority has it on disk. A node without a \
+         peer port has `memory` alone.",
     )
     .flag()
     .creation(),
@@ -541,8 +542,9 @@ const WORKING: &[Parameter] = &[
         Section::Compatibility,
         "appendonly",
         choice(&["no", "yes"]),
-        "no",
-        "Redis's name for whether data are written to disk. It follows `durability`: `no` with `memory`, `yes` otherwise.",
+        "yes",
+        "Redis's name for whether data are written to disk. It follows `durability`: `no` with `memory`, `yes` otherwise. \
+         If it is `no`, and nothing is said of `durability`, that is `memory`.",
     )
     .creation(),
     Parameter::new(

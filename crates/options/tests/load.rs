@@ -232,23 +232,40 @@ fn redis_names_of_durability_follow_it() {
 }
 
 #[test]
+fn without_a_word_on_durability_it_is_what_the_other_options_allow() {
+    let durability = |flags: &[(&str, &str)], file| load(&sources(flags, &[], file)).unwrap().durability;
+    use options::DurabilityChoice::{Memory, Relaxed};
+    assert_eq!(durability(&[], ""), Relaxed);
+    assert_eq!(durability(&[], "appendonly = true\n"), Relaxed);
+    assert_eq!(durability(&[], "appendonly = false\n"), Memory);
+    assert_eq!(durability(&[("peer-port", "0")], ""), Memory);
+    assert_eq!(
+        durability(&[("durability", "relaxed")], "appendonly = false\n"),
+        Relaxed,
+        "it decides where both are given"
+    );
+    // Whoever asks for it is told, and not here, that a node without a peer port has none.
+    assert_eq!(
+        durability(&[("peer-port", "0"), ("durability", "relaxed")], ""),
+        Relaxed
+    );
+}
+
+#[test]
 fn whoever_asks_for_durability_by_redis_names_alone_is_told_what_to_set() {
     assert_eq!(
-        problems(&sources(&[], &[], "appendonly = true\n")),
+        problems(&sources(&[("durability", "memory")], &[], "appendonly = true\n")),
         [r#"appendonly: found "yes": must be no with durability memory: set durability, which decides it"#]
     );
     assert_eq!(
-        problems(&sources(
-            &[("durability", "relaxed")],
-            &[],
-            "appendfsync = \"always\"\n"
-        )),
+        problems(&sources(&[], &[], "appendfsync = \"always\"\n")),
         [
             r#"appendfsync: found "always": must be everysec with durability relaxed: set durability, which decides it"#
         ]
     );
     // Redis does not look at it without `appendonly` either.
-    let settings = load(&sources(&[], &[], "appendfsync = \"always\"\n")).unwrap();
+    let file = "appendonly = false\nappendfsync = \"always\"\n";
+    let settings = load(&sources(&[], &[], file)).unwrap();
     assert_eq!(settings.get("appendfsync").as_deref(), Some("always"));
 }
 
