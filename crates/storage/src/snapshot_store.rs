@@ -129,6 +129,26 @@ pub enum SnapshotDone {
     },
 }
 
+impl SnapshotDone {
+    /// The snapshot that counts since then, if one does.
+    pub fn kept(&self) -> Option<&StoredSnapshot> {
+        match self {
+            SnapshotDone::Stored { kept, .. } | SnapshotDone::Finished { kept, .. } => kept.as_ref(),
+            SnapshotDone::NotStored { .. } | SnapshotDone::Received { .. } => None,
+        }
+    }
+
+    /// Whether a snapshot could not be written.
+    pub fn has_failed(&self) -> bool {
+        match self {
+            SnapshotDone::NotStored { .. } | SnapshotDone::Finished { kept: None, .. } => true,
+            SnapshotDone::Stored { .. } | SnapshotDone::Finished { .. } | SnapshotDone::Received { .. } => {
+                false
+            }
+        }
+    }
+}
+
 /// Which snapshot a file is going to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {

@@ -6,7 +6,7 @@
 //!                    |   ^  ^                   SyncJob, run elsewhere --> on_synced
 //!                    |   |  '-- SnapshotDone <-- SnapshotStore, run elsewhere <-- SnapshotJob
 //!                    |   '----- the time, once a turn
-//!                    '-> DiskAnswer; groups of which a snapshot is due
+//!                    '-> DiskAnswer; groups of which a snapshot is due, or that somebody waits for (`save`)
 //! ```
 //!
 //! What is written is kept when a process ends; what is synced is kept when the kernel does. `relaxed` answers what is written, and
@@ -84,6 +84,49 @@ struct Storing {
     since: Monotonic,
 }
 
+/// Somebody waits until these replicas have snapshots.
+struct Save {
+    /// Under which he is told.
+    number: u64,
+    /// Of each group what its snapshot is to reflect, at least; those that have one are gone.
+    left: BTreeMap<GroupId, Index>,
+}
+
+/// Snapshots that were asked for.
+#[derive(Default)]
+struct Asked {
+    /// The last one, until it is kept or given up.
+    storing: Option<Storing>,
+    /// Those who wait for some.
+    saves: Vec<Save>,
+    /// Those whose waiting is over, and whether they have all.
+    saved: Vec<(u64, bool)>,
+}
+
+impl Asked {
+    /// Of this group nothing is waited for any more up to here.
+    fn let_go(&mut self, group: GroupId, index: Index) {
+        for save in &mut self.saves {
+            if save.left.get(&group).is_some_and(|wanted| *wanted <= index) {
+                save.left.remove(&group);
+            }
+        }
+        self.end();
+    }
+
+    /// Those that wait for nothing more are told so.
+    fn end(&mut self) {
+        let ended = self.saves.extract_if(.., |save| save.left.is_empty());
+        self.saved.extend(ended.map(|save| (save.number, true)));
+    }
+
+    /// Nothing came of a snapshot that some may wait for.
+    fn fail(&mut self, group: GroupId) {
+        let failed = self.saves.extract_if(.., |save| save.left.contains_key(&group));
+        self.saved.extend(failed.map(|save| (save.number, false)));
+    }
+}
+
 /// How long nothing was written by a log that rests.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -114,8 +157,7 @@ pub struct WorkerDisk<D: Disk> {
     outdated: VecDeque<(u64, Vec<SnapshotName>)>,
     /// Groups whose log was begun in this frame, until that is synced.
     begun: Vec<(Option<u64>, GroupId)>,
-    /// The snapshot that was asked for last, until it is kept or given up.
-    storing: Option<Storing>,
+    asked: Asked,
     /// Since when something is unsynced.
     unsynced_since: Option<Monotonic>,
     /// The last frame whose sync a later one, which is empty, is to say, or says; and since when nothing was written.
@@ -141,7 +183,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             files: by_group,
             outdated: VecDeque::new(),
             begun: Vec::new(),
-            storing: None,
+            asked: Asked::default(),
             unsynced_since: None,
             said: 0,
             quiet_since: Monotonic(0),
@@ -202,11 +244,34 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         }
     }
 
+    /// Snapshots of these groups are to be kept that reflect what stands beside them, or more. [`WorkerDisk::take_saved`] says when,
+    /// under this number. A group whose replica here ends meanwhile is waited for no longer.
+    pub fn save(&mut self, number: u64, wanted: impl IntoIterator<Item = (GroupId, Index)>) {
+        let is_here = |(group, _): &(GroupId, Index)| {
+            let stage = self.replicas.get(group).map(|kept| &kept.stage);
+            stage.is_some_and(|stage| !matches!(stage, Stage::Empty))
+        };
+        let left = wanted.into_iter().filter(is_here).collect();
+        self.asked.saves.push(Save { number, left });
+        self.asked.end();
+    }
+
+    /// Those whose waiting is over since the last call, and whether all that they waited for is kept.
+    pub fn take_saved(&mut self) -> Vec<(u64, bool)> {
+        std::mem::take(&mut self.asked.saved)
+    }
+
+    /// Whether somebody waits for snapshots.
+    pub fn has_saves(&self) -> bool {
+        !self.asked.saves.is_empty()
+    }
+
     /// A replica begins. Whatever was here of its group belongs to another one, or to an earlier life.
     fn begin(&mut self, group: GroupId, life: u64, begin: LogBegin) {
+        self.asked.let_go(group, Index(u64::MAX));
         self.pending.retain(|pending| pending.owner.group != group);
         self.begun.retain(|(_, begun)| *begun != group);
-        self.storing.take_if(|storing| storing.group == group);
+        self.asked.storing.take_if(|storing| storing.group == group);
         let owner = SnapshotOwner {
             group,
             incarnation: begin.incarnation,
@@ -341,13 +406,15 @@ impl<D: Disk + Clone> WorkerDisk<D> {
 
     /// Nothing more comes of the snapshot that was asked for, if it is of this replica.
     fn stop_storing(&mut self, owner: SnapshotOwner) {
-        self.storing
+        self.asked
+            .storing
             .take_if(|storing| (storing.group, storing.life) == (owner.group, owner.life));
     }
 
     /// A replica has ended: nothing of it is needed.
     fn end(&mut self, owner: SnapshotOwner) {
         self.give_up(owner);
+        self.asked.let_go(owner.group, Index(u64::MAX));
         self.replicas.remove(&owner.group);
         self.pending.retain(|pending| pending.owner.group != owner.group);
         self.begun.retain(|(_, group)| *group != owner.group);
@@ -529,6 +596,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         }
         let now = self.now;
         if let Some(storing) = self
+            .asked
             .storing
             .as_mut()
             .filter(|storing| storing.group == owner.group)
@@ -539,6 +607,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             SnapshotDone::Stored { snapshot, number, .. } => DiskAnswer::Taken { snapshot, number },
             SnapshotDone::NotStored { snapshot, .. } => {
                 self.give_up_waiting(owner);
+                self.asked.fail(owner.group);
                 DiskAnswer::Failed { snapshot }
             }
             SnapshotDone::Received {
@@ -569,6 +638,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             kept.state_bytes = bytes;
         }
         self.begin_log(owner, name.index);
+        self.asked.let_go(owner.group, name.index);
         self.log.on_snapshot(owner.group, &point);
         let files = self.files.entry(owner.group).or_default();
         let outdated: Vec<SnapshotName> = files.extract_if(.., |file| *file != name).collect();
@@ -603,24 +673,45 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     pub fn next_snapshot(&mut self, now: Monotonic) -> Option<GroupId> {
         self.now = self.now.max(now);
         let now = self.now;
-        self.storing
-            .take_if(|storing| now.since(storing.since) >= STORING_STALL);
-        if self.storing.is_some() {
+        let is_stalled = |storing: &mut Storing| now.since(storing.since) >= STORING_STALL;
+        if let Some(stalled) = self.asked.storing.take_if(is_stalled) {
+            self.asked.fail(stalled.group);
+        }
+        if self.asked.storing.is_some() {
             return None;
         }
         let wanted = self.replicas.values().find(|kept| kept.is_wanted);
-        let group = match wanted {
-            Some(kept) => kept.owner.group,
-            None => self.log.pinning().or_else(|| self.longest())?,
+        let awaited = self.asked.saves.iter().find_map(|save| save.left.keys().next());
+        let group = match (wanted, awaited) {
+            (Some(kept), _) => kept.owner.group,
+            (None, Some(group)) => *group,
+            (None, None) => self.log.pinning().or_else(|| self.longest())?,
         };
         let kept = self.replicas.get_mut(&group)?;
         kept.is_wanted = false;
-        self.storing = Some(Storing {
+        self.asked.storing = Some(Storing {
             group,
             life: kept.owner.life,
             since: now,
         });
         Some(group)
+    }
+
+    /// Whether a snapshot that was asked for is on its way.
+    pub fn is_storing(&self) -> bool {
+        self.asked.storing.is_some()
+    }
+
+    /// The replicas whose logs stand in the log.
+    pub fn logged(&self) -> impl Iterator<Item = SnapshotOwner> {
+        let logged = self.replicas.values();
+        let logged = logged.filter(|kept| matches!(kept.stage, Stage::Logged));
+        logged.map(|kept| kept.owner)
+    }
+
+    /// Since when something is unsynced, or no sync has ended while something was.
+    pub fn unsynced_since(&self) -> Option<Monotonic> {
+        self.unsynced_since
     }
 
     /// The group whose log is longest beside its state, of those where it is longer.
@@ -673,8 +764,13 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             return Err("invariant 3: a former life of a replica is to be answered".to_owned());
         }
         let is_early = |pending: &Pending| pending.frame.is_some_and(|frame| frame > self.log.written());
-        match self.pending.iter().any(is_early) {
-            true => Err("invariant 1: what is not written counts as written".to_owned()),
+        if self.pending.iter().any(is_early) {
+            return Err("invariant 1: what is not written counts as written".to_owned());
+        }
+        let waits_for_nothing =
+            |save: &Save| save.left.keys().any(|group| !self.replicas.contains_key(group));
+        match self.asked.saves.iter().any(waits_for_nothing) {
+            true => Err("a snapshot of a replica is waited for that is not here".to_owned()),
             false => Ok(()),
         }
     }

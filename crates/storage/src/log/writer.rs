@@ -42,6 +42,8 @@ pub struct WorkerLog<D: Disk> {
     written: u64,
     /// The last frame that is kept.
     synced: u64,
+    /// Batches that were written since the log began.
+    batches: u64,
     /// Bytes of frames that were written, and that are kept, since the log began.
     written_bytes: u64,
     synced_bytes: u64,
@@ -85,6 +87,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
             offset: BLOCK_BYTES,
             written: 0,
             synced: 0,
+            batches: 0,
             written_bytes: 0,
             synced_bytes: 0,
             is_syncing: false,
@@ -227,6 +230,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
             self.write_frame(from..from + piece.bytes, goes_on | went_on)?;
             from += piece.bytes;
         }
+        self.batches += 1;
         self.after_write(begins_in.expect("a batch has at least one frame"));
         Ok(self.written)
     }
@@ -380,6 +384,16 @@ impl<D: Disk + Clone> WorkerLog<D> {
         self.written
     }
 
+    /// Batches that were written since the log began.
+    pub fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    /// Bytes that were written since the log began.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
     /// Bytes that were written and are not known to be kept.
     pub fn unsynced_bytes(&self) -> u64 {
         self.written_bytes - self.synced_bytes
@@ -390,9 +404,14 @@ impl<D: Disk + Clone> WorkerLog<D> {
         self.buffers.records.len() as u64
     }
 
-    /// Bytes of all segments in use.
+    /// Bytes of all segments in use, and of those that are about to go.
     pub fn bytes(&self) -> u64 {
         self.shelf.bytes()
+    }
+
+    /// How many segments these are.
+    pub fn segments(&self) -> u64 {
+        self.shelf.bytes() / self.shelf.segment_bytes
     }
 
     /// Bytes of the group's records since its log began, here or behind its last snapshot; of a snapshot between two records, about as

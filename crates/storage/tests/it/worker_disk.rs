@@ -335,3 +335,54 @@ impl Scene {
         }
     }
 }
+
+#[test]
+fn a_save_ends_when_all_that_it_waits_for_is_kept() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.disk.save(3, [(group(), Index(4))]);
+    assert_eq!(scene.disk.take_saved(), []);
+    assert_eq!(scene.disk.next_snapshot(scene.now), Some(group()));
+    assert_eq!(scene.disk.next_snapshot(scene.now), None, "it is under way");
+    scene.store_snapshot(1, 2, 3);
+    assert_eq!(scene.disk.take_saved(), [], "it was begun too early");
+    assert_eq!(scene.disk.next_snapshot(scene.now), Some(group()));
+    scene.store_snapshot(1, 3, 4);
+    assert_eq!(scene.disk.take_saved(), [(3, true)]);
+    assert_eq!(scene.disk.next_snapshot(scene.now), None, "nobody waits for more");
+    assert_eq!(scene.disk.check(), Ok(()));
+}
+
+#[test]
+fn a_save_waits_for_nothing_of_replicas_that_are_not_here() {
+    let mut scene = Scene::new(DurabilityMode::Relaxed);
+    scene.disk.save(1, [(group(), Index(4))]);
+    assert_eq!(scene.disk.take_saved(), [(1, true)]);
+    scene.begin(1, true);
+    scene.disk.save(2, [(group(), Index(4))]);
+    assert_eq!(scene.disk.take_saved(), []);
+    scene.disk.request(group(), 1, DiskRequest::End);
+    assert_eq!(scene.disk.take_saved(), [(2, true)], "it has ended");
+    assert_eq!(scene.disk.check(), Ok(()));
+}
+
+#[test]
+fn a_save_fails_if_nothing_comes_of_a_snapshot() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.disk.save(1, [(group(), Index(4))]);
+    assert_eq!(scene.disk.next_snapshot(scene.now), Some(group()));
+    let at = scene.files.operations();
+    scene.files.plan(Some((at, Fault::Full)));
+    scene.store_snapshot(1, 2, 4);
+    assert_eq!(scene.disk.take_saved(), [(1, false)]);
+
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.disk.save(1, [(group(), Index(4))]);
+    assert_eq!(scene.disk.next_snapshot(scene.now), Some(group()));
+    scene.now = scene.now.after(Duration::from_secs(31));
+    assert_eq!(
+        scene.disk.next_snapshot(scene.now),
+        None,
+        "nothing came of it for long"
+    );
+    assert_eq!(scene.disk.take_saved(), [(1, false)]);
+}
