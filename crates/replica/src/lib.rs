@@ -32,7 +32,7 @@ pub use group_client::{
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
 pub use member::{Chunk, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};
-pub use replica::{Input, Replica};
+pub use replica::{Input, Reload, Replica};
 pub use request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, ReplyTo, Request, Seen};
 pub use response::{BatchOutcome, BatchResponse};
 pub use state::{GroupState, LocalCounts};

@@ -285,6 +285,11 @@ impl Member {
         self.counts
     }
 
+    /// How many keys commands had changed here when the snapshot was made that was stored last.
+    pub(crate) fn changes_stored(&self) -> u64 {
+        self.snapshots.changes_stored()
+    }
+
     /// The group.
     pub fn group(&self) -> GroupId {
         self.group

@@ -185,6 +185,12 @@ impl Replica {
         }
     }
 
+    /// Keys that commands have changed and that no snapshot has: all of them, where none is stored.
+    pub fn changes_unsaved(&self) -> u64 {
+        let stored = self.member().map_or(0, Member::changes_stored);
+        self.local().changes.saturating_sub(stored)
+    }
+
     /// Which life this is, of those in which it took part in the log.
     pub fn life(&self) -> u64 {
         self.lives
@@ -326,6 +332,33 @@ impl Replica {
     /// Ends here, and leaves the data.
     pub fn into_keyspace(self) -> Keyspace {
         self.state.keyspace
+    }
+}
+
+/// What has become of [`Replica::reload`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reload {
+    /// The state is what was decoded.
+    Done,
+    /// It is locked, lent, or waited for: nothing was done.
+    Busy,
+    /// The state is what it was before, and this is why.
+    Failed(String),
+}
+
+impl Replica {
+    /// Encodes all of the state as it is sent to a learner, decodes it, and goes on with what came of that, if it is the same. A
+    /// replica without state has nothing to do. Statistics of access begin anew.
+    pub fn reload(&mut self) -> Reload {
+        let is_busy = match &self.role {
+            Role::Elsewhere => return Reload::Done,
+            Role::Alone(alone) => !alone.is_quiet(&self.state),
+            Role::Member(_) => self.state.has_waiting_reads(),
+        };
+        match is_busy {
+            true => Reload::Busy,
+            false => self.state.reload(),
+        }
     }
 }
 

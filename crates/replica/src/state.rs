@@ -5,6 +5,7 @@
 use crate::batch::{AnswersBuf, Batch, Question, Read, reads};
 use crate::member::Sender;
 use crate::operation::{Condition, as_conditions};
+use crate::replica::Reload;
 use crate::request::FullKey;
 use crate::response::BatchOutcome;
 use crate::turn::Turn;
@@ -15,7 +16,7 @@ use ids::{Db, GroupId, HashSeed, Monotonic, PartitionRange, Prng, SemanticsVersi
 use keyspace::{ApplyOutput, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
 use keyspace::{
     Cursor, Effect, EncodingLimits, Event, EventClasses, EvictionPolicy, Header, KeyVersion, Lazyfree,
-    Object, OpenTransaction, TransactionCounts, Victims,
+    Object, OpenTransaction, SnapshotReceiver, TransactionCounts, Transfer, TransferStep, Victims,
 };
 use mutations::Mutation;
 use resp::{Args, FrozenRope, ReplyWriter};
@@ -42,6 +43,9 @@ pub(crate) fn read_words(
         Err(error) => error.write(out),
     }
 }
+
+/// Bytes of the pieces in which a state is decoded that was encoded here.
+const RELOAD_CHUNK_BYTES: usize = 4 << 20;
 
 /// See [`GroupState::mark_reads`].
 #[derive(Clone, Copy, Debug)]
@@ -683,6 +687,43 @@ impl GroupState {
         self.keyspace.set_place(self.place());
         self.keyspace.adopt_lazyfree(before.into_lazyfree());
         self.marks.clear();
+    }
+
+    /// Whether reads wait for transactions.
+    pub(crate) fn has_waiting_reads(&self) -> bool {
+        self.waiting_reads.len() > 0 || self.has_deferred()
+    }
+
+    /// Becomes what its encoded form decodes to: see [`crate::Replica::reload`].
+    pub(crate) fn reload(&mut self) -> Reload {
+        let Some(mut transfer) = Transfer::begin(&mut self.keyspace) else {
+            // As many learners are given the state as may be.
+            return Reload::Busy;
+        };
+        let mut receiver = SnapshotReceiver::new().knows(self.known);
+        let mut is_whole = false;
+        while !is_whole {
+            let chunk = match transfer.next_chunk(&mut self.keyspace, RELOAD_CHUNK_BYTES) {
+                TransferStep::More(chunk) => chunk,
+                TransferStep::Last(chunk) => {
+                    is_whole = true;
+                    chunk
+                }
+                TransferStep::Lost => unreachable!("nothing changes meanwhile"),
+            };
+            if let Err(error) = receiver.take(&chunk) {
+                transfer.end(&mut self.keyspace);
+                return Reload::Failed(error.to_string());
+            }
+        }
+        let decoded = receiver.finish().expect("the last chunk completes the state");
+        if decoded.state_hash() != self.keyspace.state_hash() {
+            return Reload::Failed("what was decoded differs from what was encoded".to_owned());
+        }
+        let decoded = decoded.behind_transfers_of(&self.keyspace);
+        self.replace_keyspace(decoded);
+        self.entry_is_open = false;
+        Reload::Done
     }
 
     pub(crate) fn keyspace_mut(&mut self) -> &mut Keyspace {

@@ -99,6 +99,12 @@ impl Keyspace {
         Some(self.transfers)
     }
 
+    /// This state, which takes the place of another one: transfers of that are lost, and none is taken for one of this.
+    pub fn behind_transfers_of(mut self, before: &Keyspace) -> Keyspace {
+        self.transfers = before.transfers;
+        self
+    }
+
     /// Whether changes are remembered for this transfer.
     pub(crate) fn has_changes(&self, transfer: u64) -> bool {
         self.databases[0].remembers_for(transfer)

@@ -37,6 +37,9 @@ pub(super) struct Snapshots {
     storing: Option<SnapshotSender>,
     /// Whether one is to be begun.
     is_due: bool,
+    /// Keys that commands had changed when the last piece of it was made, and when that of the one was that was stored last.
+    changes_made: u64,
+    changes_stored: u64,
 }
 
 /// State on its way to this replica.
@@ -74,8 +77,14 @@ impl Snapshots {
         if let Some(sender) = its
             && sender.on_taken(number).is_some()
         {
+            self.changes_stored = self.changes_made;
             self.ended.extend(self.storing.take());
         }
+    }
+
+    /// How many keys commands had changed when the snapshot was made that was stored last.
+    pub(super) fn changes_stored(&self) -> u64 {
+        self.changes_stored
     }
 
     /// What was on its way to the disk did not come there. Whoever wants a snapshot asks for one again.
@@ -103,6 +112,9 @@ impl Snapshots {
         }
         let Some(sender) = &mut self.storing else { return };
         let chunk_bytes = state.turn.chunk_bytes;
+        if sender.point().is_none() {
+            self.changes_made = state.local.changes;
+        }
         match sender.next(state.keyspace_mut(), chunk_bytes, || raft.point()) {
             Ok(chunk) => effects.disk.extend(chunk.map(|chunk| DiskRequest::Chunk {
                 snapshot: chunk.transfer,

@@ -3,7 +3,7 @@
 use crate::cluster::operation;
 use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, UnixMillis};
 use keyspace::EventClasses;
-use replica::{Assignment, Output, Part, Replica, ReplyTo, Request, Turn};
+use replica::{Assignment, Output, Part, Reload, Replica, ReplyTo, Request, Turn};
 use txn::{Locks, Mode, Participant, Refusal, TxnId, Vote, VoteRecord};
 
 fn replica() -> Replica {
@@ -476,4 +476,46 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
         pieces += 1;
     }
     assert!(pieces > 1, "{pieces}");
+}
+
+#[test]
+fn a_state_that_is_encoded_and_decoded_is_the_same() {
+    let mut replica = replica();
+    for line in [
+        "SET k v PX 100",
+        "RPUSH l a b",
+        "SADD s x",
+        "HSET h f 1",
+        "ZADD z 1 m",
+    ] {
+        run(&mut replica, turn(1, 1_000), line);
+    }
+    let (hash, version) = (
+        replica.keyspace().state_hash(),
+        replica.state_mut().version(&turn(1, 1_000), Db::default(), b"k"),
+    );
+    assert_eq!(replica.reload(), Reload::Done);
+    assert_eq!(replica.keyspace().state_hash(), hash);
+    let found = replica.state_mut().version(&turn(1, 1_000), Db::default(), b"k");
+    assert_eq!(found, version);
+    assert_eq!(run(&mut replica, turn(1, 1_000), "RPUSH l c"), ":3\r\n");
+    assert_eq!(run(&mut replica, turn(2, 1_100), "GET k"), "$-1\r\n");
+    assert_eq!(replica.check(), Ok(()));
+}
+
+#[test]
+fn a_state_that_a_transaction_holds_is_left_alone() {
+    let mut replica = replica();
+    let request = part(
+        1,
+        Assignment::Evaluate {
+            operations: vec![operation(0, "SET k new")],
+            is_strict: false,
+        },
+    );
+    replica.handle(&turn(1, 1), request, &mut Vec::new());
+    assert_eq!(replica.reload(), Reload::Busy);
+    replica.handle(&turn(2, 2), decide(1, true), &mut Vec::new());
+    assert_eq!(replica.reload(), Reload::Done);
+    assert_eq!(run(&mut replica, turn(3, 3), "GET k"), "$3\r\nnew\r\n");
 }
