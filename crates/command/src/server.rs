@@ -135,6 +135,12 @@ pub(crate) const SAVE: Spec = Spec::new("save", 1).flags(
         .and(Flags::NO_MULTI),
 );
 
+pub(crate) const BGSAVE: Spec =
+    Spec::new("bgsave", -1).flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING));
+
+pub(crate) const BGREWRITEAOF: Spec =
+    Spec::new("bgrewriteaof", 1).flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING));
+
 pub(crate) const SHUTDOWN: Spec = Spec::admin("shutdown", -1).flags(Flags::NO_MULTI.and(Flags::ALLOW_BUSY));
 
 pub(crate) const CONFIG_REWRITE: Spec = Spec::admin("config|rewrite", 2);

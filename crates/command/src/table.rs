@@ -145,7 +145,7 @@ command_table! {
     server: NONE {
         LolWut = LOLWUT, Debug = DEBUG, DebugObject = DEBUG_OBJECT, DebugSdsLen = DEBUG_SDSLEN, Function = FUNCTION,
         FunctionFlush = FUNCTION_FLUSH, FunctionHelp = FUNCTION_HELP, Module = MODULE, ModuleList = MODULE_LIST,
-        ModuleHelp = MODULE_HELP, Role = ROLE, LastSave = LASTSAVE, Save = SAVE, Shutdown = SHUTDOWN,
+        ModuleHelp = MODULE_HELP, Role = ROLE, LastSave = LASTSAVE, Save = SAVE, BgSave = BGSAVE, BgRewriteAof = BGREWRITEAOF, Shutdown = SHUTDOWN,
     }
     backup: NONE {
         Backup = BACKUP, BackupBegin = BACKUP_BEGIN, BackupStatus = BACKUP_STATUS, BackupMark = BACKUP_MARK,
