@@ -13,7 +13,7 @@ mod latency;
 mod lolwut;
 mod memory;
 mod pause;
-mod server;
+pub(crate) mod server;
 mod slowlog;
 mod transaction;
 
@@ -52,6 +52,7 @@ fn answer_own(
         pubsub,
         pausing,
         blocking,
+        fanout,
         ..
     } = &mut *gateway;
     match spec.id {
@@ -137,8 +138,10 @@ fn answer_own(
         CommandId::MemoryPurge => memory::purge(cx, w),
         CommandId::ModuleList => w.array(0),
         CommandId::Role => server::role(w),
-        // Nothing is ever saved: as `INFO` has it.
-        CommandId::LastSave => w.integer(cx.shared.started_at / 1_000),
+        CommandId::LastSave => server::last_save(cx, w),
+        CommandId::BgSave | CommandId::BgRewriteAof => {
+            server::save_in_background(cx, fanout, spec, args, w)?;
+        }
         CommandId::FunctionFlush => server::function_flush(args, w)?,
         CommandId::SlowLogGet => slowlog::get(cx, args, w)?,
         CommandId::SlowLogLen => slowlog::len(cx, w),
@@ -150,7 +153,6 @@ fn answer_own(
         CommandId::LatencyLatest => latency::latest(cx, w),
         CommandId::LatencyReset => latency::reset(cx, args, w),
         CommandId::LolWut => lolwut::lolwut(cx, args, w)?,
-        CommandId::Save => return Err(server::NOTHING_TO_SAVE_TO),
         CommandId::PfSelfTest => keyspace::hyperloglog_self_test(w),
         CommandId::Shutdown => server::shutdown(cx, session, args)?,
         CommandId::Debug => debug::debug(cx, session, args, w)?,
@@ -165,8 +167,8 @@ fn answer_own(
         CommandId::Multi => transaction::multi(session, w)?,
         CommandId::Discard => transaction::discard(session, w)?,
         CommandId::Unwatch => transaction::unwatch(session, w),
-        CommandId::Exec | CommandId::Watch => {
-            unreachable!("{} is answered with the help of groups", spec.name)
+        CommandId::Exec | CommandId::Watch | CommandId::Save => {
+            unreachable!("{} is answered with the help of others", spec.name)
         }
 
         // Families that have one answer each.

@@ -13,6 +13,7 @@
 //! Where a command on keys goes is decided by looking alone ([`way_of`]); what was decided is done by a method for each.
 
 use crate::blocking::Waiting;
+use crate::chores::{self, ALREADY_SAVING, NOTHING_TO_SAVE_TO};
 use crate::cluster::may_read_here;
 use crate::commands;
 use crate::connection::Connection;
@@ -458,6 +459,26 @@ impl<'a> Dispatch<'a> {
                 backups.ask(reply_to, ArgsBuf::from_slices(args.iter()));
             }
             CommandId::Wait => blocking.on_wait(cx, connection, spec, args),
+            CommandId::Save => {
+                if !commands::server::writes(cx) {
+                    return NOTHING_TO_SAVE_TO.write(&mut connection.writer());
+                }
+                if !cx.shared.saves.begin(cx.turn.now) {
+                    return ALREADY_SAVING.write(&mut connection.writer());
+                }
+                let reply_to = cx.reserve(connection);
+                connection.session.in_flight.is_waiting = true;
+                chores::save(fanout, cx, reply_to, connection.session.protocol);
+            }
+            CommandId::Debug if commands::debug::is_reload(args) != Ok(false) => {
+                let may = commands::debug::check(cx, &connection.session);
+                if let Err(error) = may.and(commands::debug::is_reload(args)) {
+                    return error.write(&mut connection.writer());
+                }
+                let reply_to = cx.reserve(connection);
+                connection.session.in_flight.is_waiting = true;
+                fanout.chores.reload(cx, reply_to, connection.session.protocol);
+            }
             CommandId::Publish => {
                 pubsub.on_publish(cx, fanout, connection, (SubscriptionKind::Channel, args))
             }

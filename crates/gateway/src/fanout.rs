@@ -17,6 +17,7 @@
 //! A node that is out of reach, or does not answer in time, is left out. Where that means that something may not have happened, the client is
 //! told so (`UNKNOWN`); where something is listed or counted, the log is. Inside `MULTI` a command concerns this node only.
 
+use crate::chores::Chores;
 use crate::commands;
 use crate::connection::Connection;
 use crate::context::Context;
@@ -42,6 +43,9 @@ use std::time::Duration;
 /// How long other nodes are waited for.
 const PATIENCE: Duration = Duration::from_millis(1_000);
 
+/// How long they are waited for that write all they have to disk.
+const SAVE_PATIENCE: Duration = Duration::from_secs(600);
+
 /// Questions of one worker that wait for an answer. At the limit nobody is asked, as if nobody had answered; messages to
 /// channels are sent without asking how many they reach.
 const QUESTIONS_MAX: usize = 65_536;
@@ -65,6 +69,8 @@ pub(crate) struct Fanout {
     wishes: Vec<Wish>,
     /// `INFO` for which others were asked how many keys they have.
     pub(crate) infos: Gather<KeyCountQuery>,
+    /// What every worker does for one client.
+    pub(crate) chores: Chores,
 }
 
 /// Options that the meta group is to set for the whole cluster.
@@ -101,6 +107,8 @@ pub(crate) enum Purpose {
     Receivers,
     /// How many keys the node's groups hold.
     KeyCounts,
+    /// Whether all snapshots are stored.
+    Save,
 }
 
 /// A question under way.
@@ -365,7 +373,7 @@ impl Fanout {
             .iter()
             .map(|(place, gathered)| (*place, gathered.left));
         match left.iter().map(|(place, left)| (*place, *left)).eq(waiting) {
-            true => self.infos.check(),
+            true => self.infos.check().and_then(|()| self.chores.check()),
             false => Err(format!(
                 "questions are open of {left:?}, and others are waited for"
             )),
@@ -373,7 +381,10 @@ impl Fanout {
     }
 
     fn note_question(&mut self, cx: &mut Context, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
-        let until = cx.now.after(PATIENCE);
+        let until = cx.now.after(match purpose {
+            Purpose::Save => SAVE_PATIENCE,
+            Purpose::Part | Purpose::Receivers | Purpose::KeyCounts => PATIENCE,
+        });
         self.asked += 1;
         let asking = Asking {
             whom,
@@ -522,8 +533,11 @@ impl Fanout {
 
     /// Waits no longer for answers that are overdue.
     pub(crate) fn end_overdue_questions(&mut self, cx: &mut Context) {
-        while let Some((&id, asking)) = self.questions.first_key_value() {
-            if asking.until > cx.now {
+        // The oldest come first, but for saves, which are waited for longer: one behind others is looked at when those are over.
+        let now = cx.now;
+        let is_last = |asking: &Asking| asking.until <= now || asking.purpose != Purpose::Save;
+        while let Some((&id, asking)) = self.questions.iter().find(|(_, asking)| is_last(asking)) {
+            if asking.until > now {
                 return;
             }
             match asking.whom {
@@ -547,6 +561,19 @@ impl Fanout {
                     .outbox
                     .told
                     .push_back(Told::Received(asking.reply_to, receivers));
+            }
+            Purpose::Save => {
+                let Whom::Node(node) = asking.whom else {
+                    unreachable!("the meta group stores no snapshots");
+                };
+                let is_kept = match answer.as_deref() {
+                    Some(&[Item::Number(is_kept)]) => Some(is_kept == 1),
+                    _ => None,
+                };
+                return cx
+                    .outbox
+                    .told
+                    .push_back(Told::Saved(asking.reply_to, node, is_kept));
             }
             Purpose::KeyCounts => {
                 let numbers = answer.unwrap_or_default().into_iter();

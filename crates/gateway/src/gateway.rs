@@ -10,6 +10,7 @@
 
 use crate::backups::{self, BackupPiece, BackupQuestion, BackupReplyTo, Backups};
 use crate::blocking::Blocking;
+use crate::chores::SaveTask;
 use crate::cluster::{ClusterStats, GroupClients, HandoverImage, Layout, Peers, ReplicaView, Seats};
 use crate::combining::Combining;
 use crate::connection::Connection;
@@ -639,6 +640,10 @@ impl Gateway {
         if !mutations::is(Mutation::WallClockTrusted) {
             self.cx.turn.now = self.peers.judge_wall_clock(own, now);
         }
+        if self.fanout.chores.has_reloads() {
+            self.fanout.chores.reload_those_at_rest(&mut self.cx);
+            self.maxmemory.note_changed(Changed::Any);
+        }
         self.cx.local.touch_keeping(now);
         let Some(stood_still) = self.cx.local.visits.look(now) else {
             return;
@@ -846,6 +851,22 @@ impl Gateway {
     pub fn on_disk(&mut self, group: GroupId, life: u64, answer: DiskAnswer) {
         self.seats.on_disk(&mut self.cx, group, life, answer);
         self.route();
+    }
+
+    /// Snapshots that are to be stored: [`Gateway::on_saved`] is told when they are.
+    pub fn take_saves(&mut self) -> Vec<SaveTask> {
+        std::mem::take(&mut self.cx.outbox.saves)
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub fn has_saves(&self) -> bool {
+        !self.cx.outbox.saves.is_empty()
+    }
+
+    /// All of a [`SaveTask`] are stored, or something went wrong.
+    pub fn on_saved(&mut self, number: u64, is_kept: bool) {
+        self.fanout.chores.on_saved(&mut self.cx, number, is_kept);
     }
 
     /// A snapshot of a group of this worker is to be stored, if it has a log here.

@@ -5,7 +5,7 @@
 //! node share [`Shared`], which nothing touches per command, and talk in [`MailboxBatch`]es.
 //!
 //! A gateway is a handful of machines, each with a state of its own: `coordinator.rs` (transactions over groups),
-//! `blocking.rs` (clients that wait), `pubsub.rs` (messages), `maxmemory.rs` (room), `fanout.rs` (every node), and in
+//! `blocking.rs` (clients that wait), `pubsub.rs` (messages), `maxmemory.rs` (room), `fanout.rs` (every node), `chores.rs` (every worker), and in
 //! `cluster/` the clients of groups, the seats of replicas and the other nodes. Their handlers are handed one `Context`: what all
 //! of them read, the groups of the worker, and the outbox for what they say. What remains of [`Gateway`] goes between them.
 //!
@@ -20,6 +20,7 @@
 
 mod backups;
 mod blocking;
+mod chores;
 mod client;
 mod cluster;
 mod cluster_view;
@@ -31,6 +32,7 @@ mod coordinator;
 mod cron;
 mod cross_protocol;
 mod delivery;
+mod disk_stats;
 mod dispatch;
 mod endpoint;
 mod error_counts;
@@ -61,6 +63,7 @@ mod plan;
 mod program;
 mod pubsub;
 mod router;
+mod saves;
 mod scan;
 mod secret;
 mod session;
@@ -72,10 +75,12 @@ mod topology;
 mod transaction_stats;
 
 pub use backups::{BackupPiece, BackupQuestion, BackupReplyTo, PieceContent};
+pub use chores::{Chore, SaveTask};
 pub use client::{ClientInfo, Clients, Labels};
 pub use cluster::{ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView};
 pub use connection::Connection;
 pub use delivery::{Answered, Delivery};
+pub use disk_stats::{DiskStats, DiskSummary, LogStats, LogSummary, SnapshotStats, SnapshotSummary};
 pub use endpoint::Endpoint;
 pub use error_counts::ErrorCounts;
 pub use fanout::Wish;
@@ -89,6 +94,7 @@ pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;
 pub use pubsub::{SubscriptionKind, Subscriptions};
 pub use replica::{MemberCounts, PieceSizes, TransactionCounts};
+pub use saves::Saves;
 pub use secret::is_same_secret;
 pub use session::{Block, Queued, ReplyMode, Session, Watched};
 pub use shared::{Baseline, Hooks, MemoryStats, ProcessStats, Rates, Shared};

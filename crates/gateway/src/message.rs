@@ -1,5 +1,6 @@
 //! What workers say to each other.
 
+use crate::chores::Chore;
 use crate::key_counts::KeyCounts;
 use crate::pubsub::SubscriptionKind;
 use bytes::Bytes;
@@ -96,6 +97,20 @@ pub enum Message {
         reply_to: ReplyTo,
         /// How many keys there are.
         counts: Box<KeyCounts>,
+    },
+    /// Do this with all replicas of yours: `chores.rs`.
+    Chore {
+        /// Who asks.
+        reply_to: ReplyTo,
+        /// What.
+        chore: Chore,
+    },
+    /// The answer to `Chore`.
+    ChoreDone {
+        /// Who asked.
+        reply_to: ReplyTo,
+        /// What went wrong, if something did.
+        outcome: Result<(), String>,
     },
     /// Of a client that waits for keys.
     Wait(WaitMessage),

@@ -3,6 +3,7 @@
 //! Whatever a part of the gateway has to say goes here, in the order in which it is said. The driver takes it: mailbox batches and
 //! messages to nodes at the turn's end, the rest before it reads on.
 
+use crate::chores::SaveTask;
 use crate::cluster::SeatOutput;
 use crate::delivery::{Answered, Delivery};
 use crate::message::{MailboxBatch, Message};
@@ -29,6 +30,8 @@ pub(crate) struct Outbox {
     pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
     /// For the disk, in order.
     pub(crate) disk: Vec<DiskTask>,
+    /// Snapshots that are to be stored.
+    pub(crate) saves: Vec<SaveTask>,
     /// What one machine tells others.
     pub(crate) told: VecDeque<Told>,
     /// For groups, wherever they live. With what follows and `told`, the gateway sees to it before anything else is carried
@@ -66,6 +69,8 @@ pub(crate) enum Told {
     },
     /// So many connections of another node were reached by a message.
     Received(ReplyTo, u64),
+    /// Another node has stored snapshots, or could not, or has not answered.
+    Saved(ReplyTo, NodeId, Option<bool>),
     /// What is set for the whole cluster has changed.
     Settings,
 }
@@ -88,6 +93,7 @@ impl Outbox {
             offload_jobs: Vec::new(),
             peer_messages: Vec::new(),
             disk: Vec::new(),
+            saves: Vec::new(),
             told: VecDeque::new(),
             requests: VecDeque::new(),
             programs: VecDeque::new(),

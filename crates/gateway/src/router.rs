@@ -331,6 +331,11 @@ impl Gateway {
             Told::Received(reply_to, receivers) => {
                 self.pubsub.on_received(&mut self.cx, reply_to, receivers);
             }
+            Told::Saved(reply_to, node, is_kept) => {
+                self.fanout
+                    .chores
+                    .on_node_saved(&mut self.cx, reply_to, node, is_kept);
+            }
             Told::Settings => self.load_settings(),
         }
     }
@@ -612,6 +617,10 @@ impl Gateway {
                     .infos
                     .on_counted(&mut self.cx, reply_to, Some(*counts))
             }
+            Message::Chore { reply_to, chore } => self.fanout.chores.on_chore(&mut self.cx, reply_to, chore),
+            Message::ChoreDone { reply_to, outcome } => {
+                self.fanout.chores.on_done(&mut self.cx, reply_to, outcome)
+            }
             Message::Wait(message) => self.blocking.on_wait_message(&mut self.cx, message),
             Message::Unblock { client, is_error } => self.blocking.on_unblock(&mut self.cx, client, is_error),
             Message::ResetCounters => {
@@ -722,6 +731,8 @@ impl Gateway {
             ReplyWriter::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
         } else if spec.id == CommandId::Info {
             return self.fanout.infos.count_for(&mut self.cx, from, question.id);
+        } else if spec.id == CommandId::Save {
+            return self.fanout.chores.save_for(&mut self.cx, from, question.id);
         } else if spec.id == CommandId::ConfigSet {
             if !fanout::set_for_cluster(&mut self.cx, args) {
                 return;

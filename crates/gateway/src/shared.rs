@@ -5,6 +5,7 @@ use crate::latency::LatencyMonitor;
 use crate::notices::Notices;
 use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
+use crate::saves::Saves;
 use crate::stats::WorkerStats;
 use crate::topology::{Links, NodeName, Topology};
 use crate::transaction_stats::TransactionStats;
@@ -73,6 +74,8 @@ pub struct Shared {
     pub pause: SharedPause,
     /// Entries that slow logs were given: the id of the next one.
     pub slow_entries: AtomicU64,
+    /// Saves that clients of this node have asked for.
+    pub saves: Saves,
     /// What the world offers, told by the node before its workers start.
     pub hooks: Hooks,
     latency: Mutex<LatencyMonitor>,
@@ -236,6 +239,7 @@ impl Shared {
             baseline: Mutex::default(),
             pause: SharedPause::default(),
             slow_entries: AtomicU64::new(0),
+            saves: Saves::default(),
             hooks: Hooks::default(),
             latency: Mutex::default(),
         }

@@ -2,6 +2,7 @@
 
 use crate::cluster::ClusterStats;
 use crate::context::Context;
+use crate::disk_stats::DiskStats;
 use crate::error_counts::ErrorCounts;
 use crate::key_counts::Count;
 use crate::shared::held;
@@ -92,6 +93,8 @@ pub struct WorkerStats {
     transaction_stats: Mutex<TransactionStats>,
     /// Connections that `CLIENT PAUSE` holds back.
     pub paused: Counter,
+    /// What the worker keeps on disk.
+    pub disk: DiskStats,
 
     /// Lookups that found a key.
     pub hits: Counter,
@@ -234,6 +237,8 @@ impl Context {
         let dropped = sum(|replica| replica.keyspace().lazyfree_counts().dropped);
         stats.lazyfreed.set(dropped);
         stats.changes.set(sum(|replica| replica.local().changes));
+        let unsaved = sum(Replica::changes_unsaved);
+        stats.disk.snapshots.changes_unsaved.set(unsaved);
         // The rest of the number is by how often the group began anew.
         let applied = sum(|replica| replica.keyspace().applied().0 & u64::from(u32::MAX));
         stats.applied.set(applied);

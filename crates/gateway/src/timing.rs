@@ -361,6 +361,16 @@ impl Counts {
         0
     }
 
+    /// How many of the times were at or below each of these bounds, in nanoseconds and ascending, and above the one before; and last how
+    /// many were above all. To an eighth.
+    pub fn within(&self, bounds: &[u64]) -> Vec<u64> {
+        let mut found = vec![0; bounds.len() + 1];
+        for (bucket, count) in self.0.iter().enumerate() {
+            found[bounds.partition_point(|bound| *bound < end(bucket) - 1)] += count;
+        }
+        found
+    }
+
     /// Counts of the times up to 1, 2, 4, 8, 16, 33 microseconds and so on, where they differ from the one before. The
     /// bounds are powers of two in units of 1,024 nanoseconds; their names are those that Redis gives them.
     pub fn cumulative(&self) -> Vec<(u64, u64)> {
@@ -415,6 +425,12 @@ mod tests {
             assert!(found >= exact && found <= exact + exact / 8, "{percent}: {found}");
         }
         assert_eq!(Counts::default().percentile(50.0), 0);
+    }
+
+    #[test]
+    fn times_are_counted_within_bounds() {
+        let counts = counts(&[300, 900, 2_000, 30_000, 30_100, 600_000]);
+        assert_eq!(counts.within(&[1_000, 20_000, 100_000]), [2, 1, 2, 1]);
     }
 
     #[test]

@@ -40,10 +40,10 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     (
         "gateway",
         "Shared",
-        31,
+        32,
         "what workers share and nothing touches per command, side by side",
     ),
-    ("gateway", "WorkerStats", 41, FACTS),
+    ("gateway", "WorkerStats", 42, FACTS),
     ("keyspace", "Keyspace", 20, PARTS),
     ("keyspace", "LeaderLocal", 29, FACTS),
     ("node", "Peers", 18, EDGE),

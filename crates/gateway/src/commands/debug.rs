@@ -14,6 +14,8 @@ const HELP: &[&str] = &[
     "    Accepted; there is no replication history to name anew.",
     "ERROR <text>",
     "    Answer this error.",
+    "LOADAOF",
+    "    As RELOAD.",
     "LOG <text>",
     "    Write a line to the log.",
     "OBJECT <key>",
@@ -27,6 +29,9 @@ const HELP: &[&str] = &[
     "    set, map, attrib, push, verbatim, true or false.",
     "QUICKLIST-PACKED-THRESHOLD <size>",
     "    Accepted; lists have no such threshold.",
+    "RELOAD [NOSAVE] [NOFLUSH] [MERGE]",
+    "    Encode the state of every replica of this node, decode it, compare, and go on",
+    "    with what was decoded. The options are accepted, and change nothing.",
     "SDSLEN <key>",
     "    Return the lengths of a key and its value.",
     "SET-ACTIVE-EXPIRE <0|1>",
@@ -36,6 +41,10 @@ const HELP: &[&str] = &[
     "SLEEP <seconds>",
     "    Stop the worker of this connection for a while.",
 ];
+
+/// Outside of `EXEC` they are looked for before anything else.
+const RELOADS_ALONE: ReplyError =
+    ReplyError::Fixed("ERR DEBUG RELOAD and LOADAOF are not allowed inside a transaction");
 
 const NOT_ALLOWED: ReplyError = ReplyError::Fixed(
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
@@ -50,6 +59,27 @@ pub(crate) fn check(cx: &Context, session: &Session) -> Result<(), ReplyError> {
         DebugCommand::Local => session.info.address.ip().to_canonical().is_loopback(),
     };
     if is_allowed { Ok(()) } else { Err(NOT_ALLOWED) }
+}
+
+/// Whether it is `DEBUG RELOAD` or `LOADAOF`, which all workers have a part in; an error if its words are wrong.
+pub(crate) fn is_reload(args: Args<'_>) -> Result<bool, ReplyError> {
+    let subcommand = args.arg(1);
+    if subcommand.eq_ignore_ascii_case(b"loadaof") {
+        return Ok(args.len() == 2);
+    }
+    if !subcommand.eq_ignore_ascii_case(b"reload") {
+        return Ok(false);
+    }
+    let is_option = |word: &[u8]| {
+        let mut options = [&b"nosave"[..], b"noflush", b"merge"].into_iter();
+        options.any(|option| word.eq_ignore_ascii_case(option))
+    };
+    match args.from(2).iter().all(is_option) {
+        true => Ok(true),
+        false => Err(ReplyError::Fixed(
+            "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+        )),
+    }
 }
 
 pub(super) fn debug(
@@ -106,17 +136,7 @@ pub(super) fn debug(
             }
             w.ok();
         }
-        (b"reload", ..) | (b"loadaof", _, 2) => {
-            let before = format!(
-                "ERR DEBUG {} is not supported",
-                subcommand.to_ascii_uppercase().escape_ascii()
-            );
-            return Err(ReplyError::quoting(
-                &before,
-                b": data are kept in memory only",
-                "",
-            ));
-        }
+        (b"reload", ..) | (b"loadaof", _, 2) => return Err(RELOADS_ALONE),
         _ => return Err(ReplyError::unknown_subcommand_or_arity("debug", subcommand)),
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! the value that says so where tools expect the field.
 
 use crate::context::Context;
+use crate::disk_stats::DiskSummary;
 use crate::endpoint::Endpoint;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
@@ -341,25 +342,49 @@ impl<'a> Report<'a> {
         self.sum("lazyfreed_objects", |worker| &worker.lazyfreed);
     }
 
+    /// A save is Redis's RDB file: snapshots of all replicas here that a client has asked for. Its append-only file is the log, and what
+    /// shortens that are snapshots, whoever asked.
     fn persistence(&mut self) {
+        let DiskSummary { log, snapshots } = DiskSummary::of(self.shared);
+        let saves = &self.shared.saves;
+        let now = self.now;
+        let seconds = |millis: Option<u64>| millis.map_or(-1, |millis| (millis / 1_000) as i64);
+        let since = |at: Option<UnixMillis>| at.map(|at| now.0.saturating_sub(at.0).max(0) as u64);
+        let is_ok = |is_ok: bool| if is_ok { "ok" } else { "err" };
         self.zeros("loading async_loading");
-        // Nothing is ever saved: all changes since the start.
-        self.sum("rdb_changes_since_last_save", |worker| &worker.changes);
-        self.field("rdb_bgsave_in_progress", 0);
-        self.field("rdb_last_save_time", self.shared.started_at / 1_000);
-        self.field("rdb_last_bgsave_status", "ok");
-        self.field("rdb_last_bgsave_time_sec", -1);
-        self.field("rdb_current_bgsave_time_sec", -1);
-        self.zeros("rdb_saves rdb_last_cow_size");
+        self.field("rdb_changes_since_last_save", snapshots.changes_unsaved);
+        self.field("rdb_bgsave_in_progress", u8::from(saves.since().is_some()));
+        self.field("rdb_last_save_time", snapshots.oldest.0 / 1_000);
+        self.field(
+            "rdb_last_bgsave_status",
+            is_ok(!saves.has_failed() && !snapshots.has_failed),
+        );
+        self.field("rdb_last_bgsave_time_sec", seconds(saves.took_millis()));
+        self.field("rdb_current_bgsave_time_sec", seconds(since(saves.since())));
+        self.field("rdb_saves", saves.count());
+        self.zeros("rdb_last_cow_size");
         let writes = self.settings.durability != DurabilityChoice::Memory;
         self.field("aof_enabled", u8::from(writes));
-        self.zeros("aof_rewrite_in_progress");
+        self.field(
+            "aof_rewrite_in_progress",
+            u8::from(snapshots.storing_since.is_some()),
+        );
         self.zeros("aof_rewrite_scheduled");
-        self.field("aof_last_rewrite_time_sec", -1);
-        self.field("aof_current_rewrite_time_sec", -1);
-        self.field("aof_last_bgrewrite_status", "ok");
-        self.field("aof_last_write_status", "ok");
+        self.field("aof_last_rewrite_time_sec", seconds(snapshots.took_millis));
+        self.field(
+            "aof_current_rewrite_time_sec",
+            seconds(since(snapshots.storing_since)),
+        );
+        self.field("aof_last_bgrewrite_status", is_ok(!snapshots.has_failed));
+        self.field("aof_last_write_status", is_ok(!log.is_full));
         self.zeros("aof_last_cow_size module_fork_in_progress module_fork_last_cow_size");
+        self.field("durability", self.settings.durability.word());
+        if writes {
+            self.field("aof_current_size", log.bytes);
+            self.field("log_bytes", log.bytes);
+            self.field("log_sync_p99_us", log.sync_p99_micros);
+            self.field("log_unsynced_ms", log.unsynced_millis);
+        }
     }
 
     fn stats(&mut self) {

@@ -1,15 +1,15 @@
 //! `TIME`, `SHUTDOWN`, and commands about what does not exist here.
 
+use crate::chores::{self, ALREADY_SAVING, NOTHING_TO_SAVE_TO};
 use crate::context::Context;
+use crate::disk_stats::DiskSummary;
+use crate::fanout::Fanout;
 use crate::message::Message;
 use crate::session::Session;
-use command::ReplyError;
+use command::{CommandId, ReplyError, Spec};
+use options::DurabilityChoice;
 use resp::{Args, ReplyWriter};
 use std::sync::atomic::Ordering;
-
-/// `SAVE`, and `SHUTDOWN SAVE`.
-pub(super) const NOTHING_TO_SAVE_TO: ReplyError =
-    ReplyError::Fixed("ERR there is nothing to save to: data are kept in memory only");
 
 /// The clock is read once a turn, in milliseconds: the last three digits of the microseconds are 0.
 pub(super) fn time(cx: &Context, w: &mut ReplyWriter<'_>) {
@@ -23,7 +23,9 @@ pub(super) fn time(cx: &Context, w: &mut ReplyWriter<'_>) {
 pub(super) fn shutdown(cx: &mut Context, session: &mut Session, args: Args<'_>) -> Result<(), ReplyError> {
     match Shutdown::parse(args.from(1))? {
         Shutdown::Abort => return Err(ReplyError::Fixed("ERR No shutdown in progress.")),
-        Shutdown::SaveFirst => return Err(NOTHING_TO_SAVE_TO),
+        Shutdown::SaveFirst if !writes(cx) => return Err(NOTHING_TO_SAVE_TO),
+        // Whatever is written is synced before the node ends.
+        Shutdown::SaveFirst => {}
         Shutdown::LeaveNothing => cx.shared.leaves_nothing.store(true, Ordering::Relaxed),
         Shutdown::Stop => {}
     }
@@ -32,6 +34,46 @@ pub(super) fn shutdown(cx: &mut Context, session: &mut Session, args: Args<'_>) 
     // Only to wake them: they look whether to stop before they wait again.
     cx.outbox.send_to_others(cx.worker, || Message::Reap);
     Ok(())
+}
+
+/// Whether this cluster keeps its data on disk.
+pub(crate) fn writes(cx: &Context) -> bool {
+    cx.settings.durability != DurabilityChoice::Memory
+}
+
+/// `BGSAVE`, `BGREWRITEAOF`: snapshots of all replicas, which nobody waits for.
+pub(super) fn save_in_background(
+    cx: &mut Context,
+    fanout: &mut Fanout,
+    spec: &Spec,
+    args: Args<'_>,
+    w: &mut ReplyWriter<'_>,
+) -> Result<(), ReplyError> {
+    let schedules = match (args.get(1), args.len()) {
+        (None, _) => false,
+        (Some(word), 2) if word.eq_ignore_ascii_case(b"schedule") => true,
+        (Some(_), _) => return Err(ReplyError::Syntax),
+    };
+    if !writes(cx) {
+        return Err(NOTHING_TO_SAVE_TO);
+    }
+    let is_rewrite = spec.id == CommandId::BgRewriteAof;
+    if cx.shared.saves.begin(cx.turn.now) {
+        chores::save_unawaited(fanout, cx);
+    } else if !is_rewrite && !schedules {
+        return Err(ALREADY_SAVING);
+    }
+    // What is under way shortens the logs as well.
+    w.simple(match is_rewrite {
+        true => "Background append only file rewriting started",
+        false => "Background saving started",
+    });
+    Ok(())
+}
+
+/// `LASTSAVE`: the oldest of the newest snapshots of this node's replicas; of one that has none it is the start.
+pub(super) fn last_save(cx: &Context, w: &mut ReplyWriter<'_>) {
+    w.integer(DiskSummary::of(&cx.shared).snapshots.oldest.0.div_euclid(1_000));
 }
 
 /// `ROLE`: every node takes writes, and none follows another as a whole. Whether groups are replicated is no matter of

@@ -1,6 +1,9 @@
 //! Commands that concern every node.
 
-use crate::world::World;
+use crate::world::{DURABILITY, World};
+use gateway::SaveTask;
+use ids::{GroupId, NodeId};
+use options::DurabilityChoice;
 
 /// Three nodes that know each other; all groups are on the first.
 fn three() -> World {
@@ -310,4 +313,110 @@ fn info_counts_the_keys_of_all_groups_through_any_node() {
     world.dead[0] = true;
     let shown = keyspace(&mut world, 1);
     assert!(shown.ends_with("# Keyspace"), "{shown}");
+}
+
+/// Three nodes that are said to keep what they have, all groups on each.
+fn three_that_keep() -> World {
+    DURABILITY.set(DurabilityChoice::Relaxed);
+    let mut world = three();
+    DURABILITY.set(DurabilityChoice::Memory);
+    world.run(0, 1, "MSET a 1 b 2 c 3 d 4");
+    world
+}
+
+/// What a node is to store.
+fn save_task(world: &mut World, node: usize) -> SaveTask {
+    let mut tasks = world.nodes[node].gateway.take_saves();
+    assert_eq!(tasks.len(), 1, "node {node}");
+    tasks.remove(0)
+}
+
+#[test]
+fn a_save_waits_for_all_nodes_and_background_saves_for_none() {
+    let mut world = three_that_keep();
+    world.send(1, 1, "SAVE");
+    world.send(1, 1, "PING");
+    world.turns(5);
+    let tasks: Vec<SaveTask> = (0..3).map(|node| save_task(&mut world, node)).collect();
+    let groups = |task: &SaveTask| task.wanted.iter().map(|(group, _)| *group).collect::<Vec<_>>();
+    assert_eq!(groups(&tasks[0]), (0..4).map(GroupId::new).collect::<Vec<_>>());
+    assert_eq!(groups(&tasks[1]), [], "it has no replicas");
+    assert_eq!(
+        world.run(1, 2, "SAVE"),
+        "-ERR Background save already in progress"
+    );
+    assert_eq!(
+        world.run(1, 2, "BGSAVE"),
+        "-ERR Background save already in progress"
+    );
+    assert_eq!(world.run(1, 2, "BGSAVE SCHEDULE"), "+Background saving started");
+    for (node, task) in tasks.iter().enumerate() {
+        world.turns(1_500);
+        assert_eq!(world.nodes[1].take_reply(1), "", "it waits for node {node}");
+        world.nodes[node].gateway.on_saved(task.number, true);
+    }
+    world.turns(5);
+    assert_eq!(world.nodes[1].take_reply(1), "+OK +PONG");
+
+    for command in ["BGSAVE", "BGREWRITEAOF"] {
+        assert!(world.run(1, 1, command).starts_with("+Background "), "{command}");
+        assert!(
+            world
+                .run(1, 1, "INFO persistence")
+                .contains("rdb_bgsave_in_progress:1")
+        );
+        world.turns(5);
+        for node in 0..3 {
+            let task = save_task(&mut world, node);
+            world.nodes[node].gateway.on_saved(task.number, true);
+        }
+        world.turns(5);
+        let info = world.run(1, 1, "INFO persistence");
+        assert!(info.contains("rdb_bgsave_in_progress:0") && info.contains("rdb_last_bgsave_status:ok"));
+    }
+}
+
+#[test]
+fn a_save_says_who_could_not_and_of_whom_nothing_is_known() {
+    let mut world = three_that_keep();
+    let ends = |world: &mut World, is_kept: bool, answers: &[usize]| {
+        world.send(1, 1, "SAVE");
+        world.turns(5);
+        for &node in answers {
+            let task = save_task(world, node);
+            world.nodes[node]
+                .gateway
+                .on_saved(task.number, is_kept || node != 2);
+        }
+        world.turns(5);
+        world.nodes[1].take_reply(1)
+    };
+    assert_eq!(
+        ends(&mut world, false, &[0, 1, 2]),
+        "-ERR node 2 could not write a snapshot"
+    );
+    let info = world.run(1, 1, "INFO persistence");
+    assert!(info.contains("rdb_last_bgsave_status:err"), "{info}");
+    assert_eq!(ends(&mut world, true, &[0, 1]), "");
+    world.nodes[1].gateway.on_link(NodeId(2), false);
+    world.turns(5);
+    let told = "-UNKNOWN it is done here, but nothing is known of node 2";
+    assert_eq!(world.nodes[1].take_reply(1), told);
+    assert_eq!(ends(&mut world, true, &[0, 1]), told, "it is known to be away");
+}
+
+#[test]
+fn a_save_does_not_hold_up_what_is_asked_for_shorter() {
+    let mut world = three_that_keep();
+    world.send(1, 1, "SAVE");
+    world.turns(5);
+    world.dead[2] = true;
+    world.send(1, 2, "CLIENT PAUSE 1 WRITE");
+    world.turns(1_100);
+    let told = "-UNKNOWN it is done here, but nothing is known of node 2";
+    assert_eq!(world.nodes[1].take_reply(2), told);
+    world.send(1, 3, "CLIENT PAUSE 1 WRITE");
+    world.turns(1_100);
+    assert_eq!(world.nodes[1].take_reply(3), told);
+    assert_eq!(world.nodes[1].take_reply(1), "");
 }

@@ -5,7 +5,7 @@ use ids::{
     Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis,
 };
 use mutations::Mutation;
-use options::Sources;
+use options::{DurabilityChoice, Sources};
 use peer_wire::PeerMessage;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +19,8 @@ thread_local! {
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     /// What is long for nodes that are made from here on.
     pub(crate) static SIZES: Cell<PieceSizes> = Cell::new(PieceSizes::default());
+    /// What nodes are said to keep that are made from here on. Their replicas keep nothing.
+    pub(crate) static DURABILITY: Cell<DurabilityChoice> = const { Cell::new(DurabilityChoice::Memory) };
 }
 
 pub(crate) struct World {
@@ -276,7 +278,8 @@ impl Node {
             flags,
             ..Sources::default()
         });
-        let settings = settings.expect("one right flag");
+        let mut settings = settings.expect("one right flag");
+        settings.take_durability(DURABILITY.get());
         let mut shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, settings);
         shared.clients.set_node(NodeId(boot.0));
         shared.semantics = knows;

@@ -126,6 +126,9 @@ impl Disk {
         for task in tasks {
             self.disk.request(task.group, task.life, task.request);
         }
+        for save in gateway.take_saves() {
+            self.disk.save(save.number, save.wanted);
+        }
         self.write();
         let has_told = self.tell(gateway);
         self.leave_jobs();
@@ -148,6 +151,9 @@ impl Disk {
         let has_any = !answers.is_empty();
         for (group, life, answer) in answers {
             gateway.on_disk(group, life, answer);
+        }
+        for (number, is_kept) in self.disk.take_saved() {
+            gateway.on_saved(number, is_kept);
         }
         has_any
     }

@@ -1,0 +1,329 @@
+//! What every worker does, for a client or for another node, and what may take it many turns: to store snapshots of its replicas, or to
+//! encode and decode them.
+//!
+//! ```text
+//!   client --> worker --Chore--> the other workers of the node          each: its replicas, until all are done
+//!                     --Fanout: SAVE--> a worker of each other node --Chore--> the other workers there
+//!              all ChoreDone and answers, the end of a link, or the time limit --> one reply
+//! ```
+//!
+//! Snapshots are the driver's to store ([`SaveTask`]); each reflects at least what its replica had applied when it was asked. Commands
+//! before the one that asks were answered by then. A replica is encoded and decoded between two commands, when nothing of it is lent,
+//! locked or waited for: nobody sees anything of it.
+
+use crate::context::Context;
+use crate::delivery::Delivery;
+use crate::fanout::{Fanout, Purpose};
+use crate::gather::Gather;
+use crate::message::Message;
+use command::ReplyError;
+use consensus::Index;
+use ids::{GroupId, Monotonic, NodeId};
+use peer_wire::{PeerAnswer, PeerMessage};
+use replica::{Reload, ReplyTo};
+use resp::{ArgsBuf, Protocol, ReplyWriter};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a replica may be busy before it is given up to decode it.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Chore {
+    /// Snapshots of all replicas are to be stored.
+    Save,
+    /// All replicas are to go on with what their encoded state decodes to.
+    Reload,
+}
+
+/// Snapshots that a driver is to store: of each group of what it has applied, or more. [`Gateway::on_saved`] hears of it.
+///
+/// [`Gateway::on_saved`]: crate::Gateway::on_saved
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SaveTask {
+    /// Under which its end is told.
+    pub number: u64,
+    /// The groups.
+    pub wanted: Vec<(GroupId, Index)>,
+}
+
+/// Who wants it.
+enum Whom {
+    /// A client that waits.
+    Client(Protocol),
+    /// A client that does not.
+    Nobody,
+    /// Another node.
+    Node(NodeId),
+}
+
+/// What is known of one so far.
+struct Asked {
+    chore: Chore,
+    whom: Whom,
+    /// What went wrong.
+    failed: Vec<String>,
+    /// The nodes that have not answered.
+    silent: Vec<NodeId>,
+}
+
+/// Replicas of this worker that are to be encoded and decoded.
+struct Reloading {
+    reply_to: ReplyTo,
+    /// Their indices.
+    left: Vec<usize>,
+    until: Monotonic,
+}
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Chores {
+    /// Those that were begun here, until all have done theirs.
+    asked: Gather<Asked>,
+    /// Those for which no client waits have numbers of their own.
+    unawaited: u64,
+    /// What the driver was given, and who is to be told.
+    given: u64,
+    saving: BTreeMap<u64, ReplyTo>,
+    reloading: Vec<Reloading>,
+}
+
+impl Chores {
+    /// Another node asks for what is here.
+    pub(crate) fn save_for(&mut self, cx: &mut Context, node: NodeId, id: u64) {
+        let reply_to = ReplyTo {
+            worker: cx.worker,
+            connection: u64::MAX - node.0,
+            sequence: id,
+        };
+        self.begin(cx, reply_to, (Chore::Save, Whom::Node(node)), 0, Vec::new());
+    }
+
+    /// `DEBUG RELOAD`: the client's place is reserved.
+    pub(crate) fn reload(&mut self, cx: &mut Context, reply_to: ReplyTo, protocol: Protocol) {
+        self.begin(
+            cx,
+            reply_to,
+            (Chore::Reload, Whom::Client(protocol)),
+            0,
+            Vec::new(),
+        );
+    }
+
+    fn begin(
+        &mut self,
+        cx: &mut Context,
+        reply_to: ReplyTo,
+        (chore, whom): (Chore, Whom),
+        nodes: usize,
+        silent: Vec<NodeId>,
+    ) {
+        let asked = Asked {
+            chore,
+            whom,
+            failed: Vec::new(),
+            silent,
+        };
+        self.asked.begin(reply_to, asked, cx.shared.workers.len() + nodes);
+        cx.outbox
+            .send_to_others(cx.worker, || Message::Chore { reply_to, chore });
+        self.on_chore(cx, reply_to, chore);
+    }
+
+    /// This worker is to do its part.
+    pub(crate) fn on_chore(&mut self, cx: &mut Context, reply_to: ReplyTo, chore: Chore) {
+        match chore {
+            Chore::Save => {
+                self.given += 1;
+                self.saving.insert(self.given, reply_to);
+                let members = cx.local.replicas.iter().filter_map(|replica| replica.member());
+                let applied = members.map(|member| (member.group(), member.applied()));
+                // Who has no state yet has nothing to store.
+                let wanted = applied.filter(|(_, applied)| *applied > Index(0)).collect();
+                let number = self.given;
+                cx.outbox.saves.push(SaveTask { number, wanted });
+            }
+            Chore::Reload => {
+                self.reloading.push(Reloading {
+                    reply_to,
+                    left: (0..cx.local.replicas.len()).collect(),
+                    until: cx.now.after(BUSY_MAX),
+                });
+                self.reload_those_at_rest(cx);
+            }
+        }
+    }
+
+    /// The driver has stored what it was given, or could not.
+    pub(crate) fn on_saved(&mut self, cx: &mut Context, number: u64, is_kept: bool) {
+        if let Some(reply_to) = self.saving.remove(&number) {
+            let failed = "a snapshot could not be written: the log says why";
+            let outcome = is_kept.then_some(()).ok_or_else(|| failed.to_owned());
+            self.tell(cx, reply_to, outcome);
+        }
+    }
+
+    /// Whether replicas wait to be encoded and decoded.
+    #[inline]
+    pub(crate) fn has_reloads(&self) -> bool {
+        !self.reloading.is_empty()
+    }
+
+    /// Encodes and decodes replicas that wait for it and are not busy.
+    pub(crate) fn reload_those_at_rest(&mut self, cx: &mut Context) {
+        let mut ended = Vec::new();
+        for (at, reloading) in self.reloading.iter_mut().enumerate() {
+            let mut failed = None;
+            reloading.left.retain(|index| {
+                let replica = &mut cx.local.replicas[*index];
+                match replica.reload() {
+                    Reload::Done => false,
+                    Reload::Busy => true,
+                    Reload::Failed(why) => {
+                        let group = replica.group().number();
+                        failed.get_or_insert(format!("DEBUG RELOAD: group {group}: {why}"));
+                        false
+                    }
+                }
+            });
+            if failed.is_none() && cx.now >= reloading.until {
+                failed = reloading.left.first().map(|index| {
+                    let group = cx.local.replicas[*index].group().number();
+                    format!(
+                        "DEBUG RELOAD: group {group} is busy with transactions: nothing of it was decoded, try again"
+                    )
+                });
+            }
+            if failed.is_some() || reloading.left.is_empty() {
+                ended.push((at, failed));
+            }
+        }
+        for (at, failed) in ended.into_iter().rev() {
+            let reply_to = self.reloading.remove(at).reply_to;
+            self.tell(cx, reply_to, failed.map_or(Ok(()), Err));
+        }
+    }
+
+    /// This worker has done its part.
+    fn tell(&mut self, cx: &mut Context, reply_to: ReplyTo, outcome: Result<(), String>) {
+        match reply_to.worker == cx.worker {
+            true => self.on_done(cx, reply_to, outcome),
+            false => cx.send(reply_to.worker, Message::ChoreDone { reply_to, outcome }),
+        }
+    }
+
+    /// A worker of this node has done its part.
+    pub(crate) fn on_done(&mut self, cx: &mut Context, reply_to: ReplyTo, outcome: Result<(), String>) {
+        self.note(cx, reply_to, |asked| asked.failed.extend(outcome.err()));
+    }
+
+    /// Another node has done its part, has not been able to, or has not answered.
+    pub(crate) fn on_node_saved(
+        &mut self,
+        cx: &mut Context,
+        reply_to: ReplyTo,
+        node: NodeId,
+        is_kept: Option<bool>,
+    ) {
+        self.note(cx, reply_to, |asked| match is_kept {
+            Some(true) => {}
+            Some(false) => asked
+                .failed
+                .push(format!("node {} could not write a snapshot", node.0)),
+            None => asked.silent.push(node),
+        });
+    }
+
+    fn note(&mut self, cx: &mut Context, reply_to: ReplyTo, join: impl FnOnce(&mut Asked)) {
+        if let Some(asked) = self.asked.on_answer(reply_to, join) {
+            Chores::end(cx, reply_to, &asked);
+        }
+    }
+
+    fn end(cx: &mut Context, reply_to: ReplyTo, asked: &Asked) {
+        let error = asked.error();
+        if let Whom::Node(node) = asked.whom {
+            let mut bytes = Vec::new();
+            ReplyWriter::new(&mut bytes, Protocol::Resp2).integer(error.is_none().into());
+            let answer = PeerAnswer {
+                id: reply_to.sequence,
+                bytes: bytes.into(),
+            };
+            return cx.send_to_node(node, PeerMessage::FanoutAnswer(answer));
+        }
+        if asked.chore == Chore::Save {
+            cx.shared.saves.end(cx.turn.now, error.is_none());
+            if let Some(error) = &error {
+                tracing::warn!(error, "a save that a client asked for");
+            }
+        }
+        let Whom::Client(protocol) = asked.whom else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        let mut w = ReplyWriter::new(&mut bytes, protocol);
+        match error {
+            None => w.ok(),
+            Some(error) => w.error(&error),
+        }
+        cx.deliver(Delivery::Awaited { reply_to, bytes });
+    }
+
+    /// Says what does not hold.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.asked.check()
+    }
+}
+
+/// `SAVE`: the client's place is reserved.
+pub(crate) fn save(fanout: &mut Fanout, cx: &mut Context, reply_to: ReplyTo, protocol: Protocol) {
+    save_everywhere(fanout, cx, reply_to, Whom::Client(protocol));
+}
+
+/// `BGSAVE`, `BGREWRITEAOF`: nobody waits.
+pub(crate) fn save_unawaited(fanout: &mut Fanout, cx: &mut Context) {
+    fanout.chores.unawaited += 1;
+    // No client has this number, and no node.
+    let reply_to = ReplyTo {
+        worker: cx.worker,
+        connection: u64::MAX,
+        sequence: fanout.chores.unawaited,
+    };
+    save_everywhere(fanout, cx, reply_to, Whom::Nobody);
+}
+
+fn save_everywhere(fanout: &mut Fanout, cx: &mut Context, reply_to: ReplyTo, whom: Whom) {
+    let (mut asked, mut silent) = (0, Vec::new());
+    if cx.view.is_spread {
+        let words = ArgsBuf::from_slices(["SAVE"]);
+        (asked, silent) = fanout.ask_nodes(cx, reply_to, Purpose::Save, words.as_args());
+        silent.extend(cx.view.nodes_down());
+    }
+    let chores = &mut fanout.chores;
+    chores.begin(cx, reply_to, (Chore::Save, whom), asked, silent);
+}
+
+impl Asked {
+    /// What a client is told that went wrong, or may have.
+    fn error(&self) -> Option<String> {
+        if !self.failed.is_empty() {
+            return Some(format!("ERR {}", self.failed.join("; ")));
+        }
+        let silent: Vec<String> = self
+            .silent
+            .iter()
+            .map(|node| format!("node {}", node.0))
+            .collect();
+        let silent = silent.join(", ");
+        (!silent.is_empty()).then(|| format!("UNKNOWN it is done here, but nothing is known of {silent}"))
+    }
+}
+
+/// Where nothing is written to disk.
+pub(crate) const NOTHING_TO_SAVE_TO: ReplyError = ReplyError::Fixed(
+    "ERR there is nothing to save to: this cluster keeps its data in memory only. Make one with --durability relaxed or strict",
+);
+
+/// One is under way.
+pub(crate) const ALREADY_SAVING: ReplyError = ReplyError::Fixed("ERR Background save already in progress");
