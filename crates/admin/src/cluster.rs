@@ -57,6 +57,30 @@ pub struct NodeView {
     pub replicas: u64,
     /// Of these, the ones whose memory is gone: what they had acknowledged they do not have any more.
     pub incarnations_lost: u64,
+    /// What it keeps on disk. A node knows it of itself alone.
+    #[serde(default)]
+    pub disk: Option<DiskView>,
+}
+
+/// What a node keeps on disk of its groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskView {
+    /// What an acknowledged write survives: `memory`, `relaxed` or `strict`. What follows is 0 in `memory`.
+    pub durability: String,
+    /// Bytes of the files of its logs.
+    pub log_bytes: u64,
+    /// Microseconds that 99 in 100 of the last syncs did not exceed, of the worker with the slowest.
+    pub log_sync_p99_us: u64,
+    /// For how many milliseconds something is unsynced and no sync has ended.
+    pub log_unsynced_ms: u64,
+    /// Seconds since the oldest of the newest snapshots of its replicas was written, or since the start if one has none.
+    pub snapshot_age_secs: u64,
+    /// Bytes of the files of these snapshots.
+    pub snapshot_bytes: u64,
+    /// Whether the last snapshot could not be written.
+    pub has_snapshot_failed: bool,
+    /// Whether its disk is full: it acknowledges nothing until there is room.
+    pub is_full: bool,
 }
 
 /// One group.
@@ -184,6 +208,16 @@ impl ClusterView {
         for node in &mut self.nodes {
             node.groups_led = led.get(&node.id).copied().unwrap_or_default();
             (node.replicas, node.incarnations_lost) = held.get(&node.id).copied().unwrap_or_default();
+        }
+    }
+
+    /// Takes over what another node has said of its own disk.
+    pub fn add_disk(&mut self, other: &ClusterView) {
+        for node in &mut self.nodes {
+            let found = other.nodes.iter().find(|found| found.id == node.id);
+            if let Some(disk) = found.and_then(|found| found.disk.clone()) {
+                node.disk = Some(disk);
+            }
         }
     }
 

@@ -15,7 +15,9 @@ mod recovery;
 mod transactions;
 
 pub use access::Access;
-pub use cluster::{ClusterView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus};
+pub use cluster::{
+    ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus,
+};
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
 pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};

@@ -30,10 +30,13 @@ Examples:
       The cluster of the node on this machine.
   chorale admin status 10.0.0.7:9121 --groups
       As another node sees it, with a line for each group.
+  chorale admin status 10.0.0.7:9121 10.0.0.8:9121 10.0.0.9:9121
+      As the first of three sees it, with what each of them keeps on disk.
   chorale admin status --json | jq '.groups[] | select(.leader == null) | .number'
       Groups without a leader.
 
-Nodes may see the cluster differently for a moment. The lag of a replica is known to the node that leads its group.";
+Nodes may see the cluster differently for a moment. The lag of a replica is known to the node that leads its group,
+and what is on a node's disk to that node alone.";
 
 const TXNS_EXAMPLES: &str = "\
 What the columns say:
@@ -98,8 +101,9 @@ pub(crate) fn command() -> Command {
                 .arg(
                     Arg::new(ADDRESS)
                         .value_name("HOST:PORT")
+                        .num_args(1..)
                         .default_value(DEFAULT_ADDRESS)
-                        .help("Admin port of any node; a port alone is one of this machine"),
+                        .help("Admin port of any node, and of others whose disks are to be shown; a port alone is one of this machine"),
                 )
                 .arg(
                     Arg::new(GROUPS)
@@ -181,9 +185,10 @@ pub(crate) fn command() -> Command {
 pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
     match matches.subcommand() {
         Some((STATUS, matches)) => {
-            let address = matches.get_one::<String>(ADDRESS).expect("it has a default");
+            let addresses = matches.get_many::<String>(ADDRESS).expect("it has a default");
+            let addresses: Vec<String> = addresses.map(|address| full(address)).collect();
             show(show_status(
-                address,
+                &addresses,
                 matches.get_flag(GROUPS),
                 matches.get_flag(JSON),
             ))
@@ -223,13 +228,21 @@ fn full(address: &str) -> String {
     }
 }
 
-fn show_status(address: &str, is_listing: bool, is_json: bool) -> Result<String, String> {
-    let address = full(address);
-    let page = page(&address, CLUSTER_PAGE)?;
-    if is_json {
+/// As the first node sees it; of the others it is shown what they keep on disk.
+fn show_status(addresses: &[String], is_listing: bool, is_json: bool) -> Result<String, String> {
+    let (first, others) = addresses.split_first().expect("there is a default");
+    let page = page(first, CLUSTER_PAGE)?;
+    if is_json && others.is_empty() {
         return Ok(page);
     }
-    Ok(status::report(&read(&address, &page)?, is_listing))
+    let mut view = read(first, &page)?;
+    for address in others {
+        view.add_disk(&cluster(address)?);
+    }
+    Ok(match is_json {
+        true => view.to_json(),
+        false => status::report(&view, is_listing),
+    })
 }
 
 /// The cluster as the node with this admin port sees it, or what to do about it.

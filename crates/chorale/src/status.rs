@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use admin::{ClusterView, GroupView, NodeView, ReplicaRole, list};
+use admin::{ClusterView, DiskView, GroupView, NodeView, ReplicaRole, list};
 
 /// Letters of a full bar.
 const BAR_WIDTH: u64 = 10;
@@ -42,6 +42,25 @@ fn trouble(view: &ClusterView) -> Option<String> {
             "Nobody leads the meta group: members and placement stay as they are. Bring back a majority of its nodes ({}), \
              with their directories; if the directories of a majority are gone for good: chorale admin recover --help.",
             list(view.meta_nodes.iter())
+        ));
+    }
+    let disk_is = |is: fn(&DiskView) -> bool| {
+        let found = view
+            .nodes
+            .iter()
+            .filter(|node| node.disk.as_ref().is_some_and(is));
+        list(found.map(|node| node.id))
+    };
+    let full = disk_is(|disk| disk.is_full);
+    if !full.is_empty() {
+        said.push(format!(
+            "The disk is full of node {full}: it acknowledges nothing until there is room. Its log says which file could not be made."
+        ));
+    }
+    let failed = disk_is(|disk| disk.has_snapshot_failed);
+    if !failed.is_empty() {
+        said.push(format!(
+            "A snapshot could not be written on node {failed}: its logs grow until one is. Its log says why."
         ));
     }
     let numbers = |groups: Vec<&GroupView>| list(groups.iter().map(|group| group.number));
@@ -135,6 +154,10 @@ fn node_rows(view: &ClusterView) -> Vec<Vec<String>> {
         "",
         "replicas",
         "",
+        "durability",
+        "log",
+        "sync p99",
+        "last snapshot",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let most = view
@@ -144,7 +167,7 @@ fn node_rows(view: &ClusterView) -> Vec<Vec<String>> {
         .max();
     let most = most.unwrap_or_default();
     for node in &view.nodes {
-        rows.push(vec![
+        let mut row = vec![
             node.id.to_string(),
             state(node),
             or_dash(&node.zone),
@@ -154,9 +177,38 @@ fn node_rows(view: &ClusterView) -> Vec<Vec<String>> {
             bar(node.groups_led, most),
             node.replicas.to_string(),
             bar(node.replicas, most),
-        ]);
+        ];
+        row.extend(disk_cells(node.disk.as_ref()));
+        rows.push(row);
     }
     rows
+}
+
+/// What a node keeps on disk, as far as it was asked, and keeps anything.
+fn disk_cells(disk: Option<&DiskView>) -> [String; 4] {
+    let none = || "-".to_owned();
+    let Some(disk) = disk else {
+        return [none(), none(), none(), none()];
+    };
+    if disk.durability == "memory" {
+        return [disk.durability.clone(), none(), none(), none()];
+    }
+    let full = if disk.is_full { ", full" } else { "" };
+    let failed = if disk.has_snapshot_failed { ", failed" } else { "" };
+    [
+        disk.durability.clone(),
+        format!("{} MiB{full}", disk.log_bytes >> 20),
+        format!("{:.2} ms", disk.log_sync_p99_us as f64 / 1e3),
+        format!("{}{failed}", ago(disk.snapshot_age_secs)),
+    ]
+}
+
+/// A time that has passed, in its largest unit.
+fn ago(secs: u64) -> String {
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    let unit = units.into_iter().find(|(unit, _)| secs >= *unit);
+    let (unit, name) = unit.unwrap_or((1, "s"));
+    format!("{} {name} ago", secs / unit)
 }
 
 fn state(node: &NodeView) -> String {
@@ -261,6 +313,13 @@ mod tests {
             client: format!("127.0.0.1:{}", 6378 + id),
             cluster: format!("127.0.0.1:{}", 7378 + id),
             is_up: id != 3,
+            disk: (id != 3).then(|| DiskView {
+                durability: if id == 1 { "strict" } else { "memory" }.to_owned(),
+                log_bytes: 192 << 20,
+                log_sync_p99_us: 1_250,
+                snapshot_age_secs: 7_300,
+                ..DiskView::default()
+            }),
             ..NodeView::default()
         };
         let group = |number: u16, leader, nodes: &[u64]| GroupView {
@@ -308,10 +367,10 @@ mod tests {
 Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 leads the meta group.
 3 nodes, 1 not heard of: 3. 3 groups, 2 with a leader, 1 fully replicated.
 
-  node  state  zone  clients         cluster endpoint  leads              replicas
-  1     up     -     127.0.0.1:6379  127.0.0.1:7379    1      █████░░░░░  2         ██████████
-  2     up     -     127.0.0.1:6380  127.0.0.1:7380    1      █████░░░░░  2         ██████████
-  3     down   -     127.0.0.1:6381  127.0.0.1:7381    0      ░░░░░░░░░░  2         ██████████
+  node  state  zone  clients         cluster endpoint  leads              replicas              durability  log      sync p99  last snapshot
+  1     up     -     127.0.0.1:6379  127.0.0.1:7379    1      █████░░░░░  2         ██████████  strict      192 MiB  1.25 ms   2 h ago
+  2     up     -     127.0.0.1:6380  127.0.0.1:7380    1      █████░░░░░  2         ██████████  memory      -        -         -
+  3     down   -     127.0.0.1:6381  127.0.0.1:7381    0      ░░░░░░░░░░  2         ██████████  -           -        -         -
 
   group  leader  term  applied  replicas: node/incarnation, lag
   0      1       2     40       1/100  2/200
@@ -332,12 +391,19 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
         view.groups[2].voters = 3;
         view.groups[2].has_lost_majority = true;
         view.is_meta_leaderless = true;
+        for node in &mut view.nodes {
+            let disk = node.disk.get_or_insert_default();
+            disk.is_full = node.id != 2;
+            disk.has_snapshot_failed = node.id == 2;
+        }
         let said = trouble(&view).expect("there is trouble");
         let parts = [
             "(1 2 3)",
             "1 group lost",
             "stand still: 2.",
             "1 group wait",
+            "full of node 1 3:",
+            "written on node 2:",
             "--gone 3",
         ];
         for part in parts {

@@ -3,6 +3,7 @@
 use crate::meta::Input;
 use crate::metrics::metrics;
 use crate::recovery;
+use crate::start_progress::StartProgress;
 use crate::status;
 use crate::transactions;
 use crate::view::View;
@@ -17,6 +18,8 @@ use std::sync::{Arc, OnceLock, mpsc};
 pub(crate) struct Source {
     /// As the operator wrote them: who may read before the cluster's own settings are known.
     settings: Settings,
+    /// What is said of the node until it is ready.
+    progress: Arc<StartProgress>,
     /// Empty until the node is ready for clients.
     node: OnceLock<Shown>,
 }
@@ -28,14 +31,11 @@ pub(crate) struct Shown {
     pub(crate) cluster: Option<(Arc<View>, NodeId, mpsc::Sender<Input>)>,
 }
 
-/// What is said of a node that is not ready.
-const STARTING: &str = "starting: the cluster has not counted this start yet, which takes a majority of the nodes that \
-                        have the meta group; the log says whom it waits for";
-
 impl Source {
-    pub(crate) fn new(settings: &Settings) -> Source {
+    pub(crate) fn new(settings: &Settings, progress: Arc<StartProgress>) -> Source {
         Source {
             settings: settings.clone(),
+            progress,
             node: OnceLock::new(),
         }
     }
@@ -77,7 +77,7 @@ impl AdminSource for Source {
     }
 
     fn starting(&self) -> Option<String> {
-        self.node.get().is_none().then(|| STARTING.to_owned())
+        self.node.get().is_none().then(|| self.progress.sentence())
     }
 
     fn metrics(&self) -> String {
@@ -94,7 +94,11 @@ impl AdminSource for Source {
                 shared,
                 cluster: Some((view, me, _)),
             }) => status::cluster_view(shared, view, *me),
-            _ => ClusterView::alone(),
+            Some(Shown {
+                shared,
+                cluster: None,
+            }) => status::alone_view(shared),
+            None => ClusterView::alone(),
         }
     }
 
@@ -118,7 +122,7 @@ impl AdminSource for Source {
 
     fn health(&self) -> Health {
         match self.node.get() {
-            None => Health::Unhealthy(STARTING.to_owned()),
+            None => Health::Unhealthy(self.progress.sentence()),
             Some(node) if node.shared.is_stopping.load(Ordering::Relaxed) => {
                 Health::Unhealthy("stopping".to_owned())
             }

@@ -19,6 +19,7 @@ use crate::kept::{self, Confirmed, EarlierLogs, Kept};
 use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
+use crate::start_progress::StartProgress;
 use crate::view;
 use control::{
     Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, Restored, RoutingMap, Started,
@@ -100,6 +101,7 @@ pub(crate) fn begin(
     new_groups: Groups,
     workers: u16,
     told_to_stop: &AtomicBool,
+    progress: &StartProgress,
 ) -> Result<Bootstrapped, BootstrapError> {
     let found = Found::read(settings)?;
     let now = clock::raw();
@@ -113,7 +115,7 @@ pub(crate) fn begin(
         pace: pace(settings),
         seed: random("a seed")? as u64,
     };
-    let memory = Memory::take(&found, token).map_err(in_directory(settings))?;
+    let memory = Memory::take(&found, token, progress).map_err(in_directory(settings))?;
     let Found {
         directory,
         identity,
@@ -176,7 +178,8 @@ pub(crate) fn begin(
     };
     let mut aside = Vec::new();
     if identity.is_some() {
-        aside = look_at(&started, &mut kept, &unclean, is_unready);
+        let writes = map.durability.writes();
+        aside = look_at(&started, &mut kept, &unclean, is_unready, writes);
     }
     let kept = Confirmed {
         groups: kept.iter().map(|kept| kept.group).collect(),
@@ -287,13 +290,13 @@ struct Memory {
 
 impl Memory {
     /// The log first: what was handed over is found once, and a start that fails here is to leave it.
-    fn take(found: &Found, token: Token) -> Result<Memory, StorageError> {
+    fn take(found: &Found, token: Token, progress: &StartProgress) -> Result<Memory, StorageError> {
         let Some(identity) = &found.identity else {
             return Ok(Memory::default());
         };
         let disk = found.directory.disk();
         let (log, restored) = meta::restored(&disk)?;
-        if let Some(kept) = kept::take(&disk, identity, token, found.book.peers.is_empty())? {
+        if let Some(kept) = kept::take(&disk, identity, token, found.book.peers.is_empty(), progress)? {
             let Kept {
                 images,
                 unclean,
@@ -351,6 +354,7 @@ fn look_at(
     kept: &mut Vec<HandoverImage>,
     unclean: &[(GroupId, Incarnation)],
     is_unready: bool,
+    writes: bool,
 ) -> Vec<HandoverImage> {
     let is_confirmed = |kept: &HandoverImage| {
         started.replicas.iter().any(|replica| {
@@ -395,10 +399,19 @@ fn look_at(
     if is_unready {
         tracing::info!("no earlier start of this node was ever ready for clients: it held nothing");
     } else if lost > 0 {
+        let advice = match writes {
+            true => {
+                "Look for what became of its files: they are there after every stop, unless a disk or somebody took them"
+            }
+            false => {
+                "With durability memory only a stop by SIGTERM or SHUTDOWN leaves data to the next start: give the node company, or \
+                 make the cluster with --durability relaxed or strict"
+            }
+        };
         tracing::error!(
             groups = lost,
             "DATA LOST: the data directory has nothing of these groups that counts, and no other node has a replica of them; they \
-             begin empty. With --durability memory, stop the node by SIGTERM or SHUTDOWN to keep data, or give it company"
+             begin empty. {advice}"
         );
     }
     aside

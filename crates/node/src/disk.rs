@@ -12,26 +12,72 @@
 
 use crate::clock;
 use crate::mailboxes::Mailboxes;
-use gateway::Gateway;
-use ids::{ClusterId, NodeId};
+use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
+use ids::{ClusterId, GroupId, Incarnation, NodeId};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use storage::{
-    DirectoryDisk, DirectoryFile, PrepareJob, Prepared, SnapshotDone, SnapshotJob, SnapshotStore,
-    StorageError, SyncJob, Synced, WorkerDisk,
+    DirectoryDisk, DirectoryFile, PrepareJob, Prepared, SnapshotDone, SnapshotJob, SnapshotName,
+    SnapshotStore, StorageError, SyncJob, Synced, WorkerDisk,
 };
 
 /// How often a log that found the disk full is tried again, and an operator is told.
 const FULL_AGAIN: Duration = Duration::from_millis(100);
 const FULL_TOLD: Duration = Duration::from_secs(5);
 
+/// Syncs of which it is remembered what they took.
+const SYNCS_REMEMBERED: usize = 256;
+
 /// What has come of something that ran beside the loop.
 enum Done {
-    Synced(Result<Synced<DirectoryFile>, StorageError>),
+    /// And how long it took.
+    Synced(Result<Synced<DirectoryFile>, StorageError>, Duration),
     Prepared(Prepared<DirectoryFile>),
-    Snapshot(SnapshotDone),
+    /// And the file, if one counts now.
+    Snapshot(SnapshotDone, Option<SnapshotFile>),
+}
+
+/// A snapshot that counts.
+#[derive(Clone, Copy)]
+pub(crate) struct SnapshotFile {
+    name: SnapshotName,
+    bytes: u64,
+    /// When it was written, Unix milliseconds.
+    at: i64,
+}
+
+impl SnapshotFile {
+    /// As the file system has it.
+    pub(crate) fn look(directory: &DirectoryDisk, name: SnapshotName) -> SnapshotFile {
+        let found = std::fs::metadata(directory.path().join(name.to_string())).ok();
+        let written = found.as_ref().and_then(|found| found.modified().ok());
+        let since = written.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        SnapshotFile {
+            name,
+            bytes: found.map_or(0, |found| found.len()),
+            at: since.map_or_else(|| clock::now().0, |since| since.as_millis() as i64),
+        }
+    }
+
+    fn replica(&self) -> (GroupId, Incarnation) {
+        (self.name.group, self.name.incarnation)
+    }
+}
+
+/// What is told of the disk, beside what the disk knows itself.
+#[derive(Default)]
+struct Told {
+    /// When this log began, Unix milliseconds.
+    began_at: i64,
+    /// The newest snapshot of each replica that has one.
+    newest: BTreeMap<(GroupId, Incarnation), SnapshotFile>,
+    /// What the last syncs took, in nanoseconds.
+    syncs: VecDeque<u64>,
+    /// When the snapshot was asked for that is under way.
+    storing: Option<(Instant, i64)>,
 }
 
 /// What the thread beside the one of the log is given.
@@ -85,6 +131,54 @@ impl FormerLogs {
     }
 }
 
+impl Told {
+    fn note_sync(&mut self, stats: &LogStats, took: Duration) {
+        let nanos = took.as_nanos() as u64;
+        stats.syncs.count(nanos);
+        stats.sync_nanos.add(nanos);
+        self.syncs.push_back(nanos);
+        if self.syncs.len() > SYNCS_REMEMBERED {
+            self.syncs.pop_front();
+        }
+        let mut sorted: Vec<u64> = self.syncs.iter().copied().collect();
+        let at = sorted.len() - 1 - sorted.len() / 100;
+        let (_, p99, _) = sorted.select_nth_unstable(at);
+        stats.sync_p99_micros.set(*p99 / 1_000);
+    }
+
+    fn note_snapshot(&mut self, stats: &SnapshotStats, done: &SnapshotDone, file: Option<SnapshotFile>) {
+        if let Some(file) = file {
+            stats.written.add(1);
+            stats.has_failed.set(0);
+            self.newest.insert(file.replica(), file);
+            // What others sent, and what a replica begins with, was not asked for here.
+            if let (SnapshotDone::Stored { .. }, Some((began, _))) = (done, self.storing) {
+                stats.ended_at.set(clock::now().0 as u64);
+                stats.took_millis.set(began.elapsed().as_millis() as u64);
+            }
+        } else if done.has_failed() {
+            stats.failed.add(1);
+            stats.has_failed.set(1);
+        }
+    }
+
+    fn note_ages(&mut self, stats: &SnapshotStats, replicas: &[(GroupId, Incarnation)]) {
+        // Those of a replica that is to begin yet are kept.
+        let has_another = |group, incarnation| {
+            let mut others = replicas.iter();
+            others.any(|(its, other)| *its == group && *other != incarnation)
+        };
+        self.newest
+            .retain(|(group, incarnation), _| !has_another(*group, *incarnation));
+        let newest = |replica: &(GroupId, Incarnation)| self.newest.get(replica);
+        let bytes = replicas.iter().filter_map(newest).map(|file| file.bytes);
+        stats.bytes.set(bytes.sum());
+        let at = |replica| newest(replica).map_or(self.began_at, |file| file.at);
+        let oldest = replicas.iter().map(at).min().unwrap_or(0);
+        stats.oldest.set(oldest as u64);
+    }
+}
+
 /// See the file's header.
 pub(crate) struct Disk {
     disk: WorkerDisk<DirectoryDisk>,
@@ -96,6 +190,7 @@ pub(crate) struct Disk {
     threads: Vec<JoinHandle<()>>,
     /// When the disk was full, and when that was told.
     full: Option<(Instant, Instant)>,
+    told: Told,
 }
 
 impl Disk {
@@ -106,6 +201,7 @@ impl Disk {
         (cluster, node): (ClusterId, NodeId),
         former: Arc<FormerLogs>,
         mailboxes: Arc<Mailboxes>,
+        files: &[SnapshotFile],
     ) -> io::Result<Disk> {
         let results = Arc::new(Results {
             done: Mutex::default(),
@@ -119,7 +215,9 @@ impl Disk {
             let thread = std::thread::Builder::new().name(format!("log-{worker}"));
             thread.spawn(move || {
                 for job in syncs {
-                    results.push(Done::Synced(job.run()));
+                    let began = Instant::now();
+                    let result = job.run();
+                    results.push(Done::Synced(result, began.elapsed()));
                 }
             })?
         };
@@ -127,13 +225,14 @@ impl Disk {
             let (results, directory) = (results.clone(), directory.clone());
             let thread = std::thread::Builder::new().name(format!("snapshots-{worker}"));
             thread.spawn(move || {
-                let mut store = SnapshotStore::new(directory, cluster, node);
+                let mut store = SnapshotStore::new(directory.clone(), cluster, node);
                 for job in snapshots {
                     match job {
                         Job::Prepare(job) => results.push(Done::Prepared(job.run())),
                         Job::Snapshot(job) => {
                             if let Some(done) = store.run(job) {
-                                results.push(Done::Snapshot(done));
+                                let file = done.kept().map(|kept| SnapshotFile::look(&directory, kept.name));
+                                results.push(Done::Snapshot(done, file));
                             }
                         }
                     }
@@ -149,25 +248,45 @@ impl Disk {
             to_snapshots: Some(to_snapshots),
             threads: vec![log_thread, snapshot_thread],
             full: None,
+            told: Told {
+                began_at: clock::now().0,
+                newest: files.iter().map(|file| (file.replica(), *file)).collect(),
+                ..Told::default()
+            },
         })
     }
 
     /// Hears of what has ended beside the loop.
     pub(crate) fn hear(&mut self, gateway: &mut Gateway) {
-        for done in self.results.take() {
+        let all = self.results.take();
+        let is_news = !all.is_empty();
+        for done in all {
             match done {
-                Done::Synced(Ok(synced)) => self.disk.on_synced(synced, clock::raw()),
-                Done::Synced(Err(error)) => self.fail(&error),
+                Done::Synced(Ok(synced), took) => {
+                    self.disk.on_synced(synced, clock::raw());
+                    self.told.note_sync(&gateway.stats().disk.log, took);
+                }
+                Done::Synced(Err(error), _) => self.fail(&error),
                 Done::Prepared(prepared) => match self.disk.on_prepared(prepared) {
                     Ok(()) | Err(StorageError::Full { .. }) => {}
                     Err(error) => self.fail(&error),
                 },
-                Done::Snapshot(done) => self.disk.on_snapshot(done),
+                Done::Snapshot(done, file) => {
+                    self.told
+                        .note_snapshot(&gateway.stats().disk.snapshots, &done, file);
+                    self.disk.on_snapshot(done);
+                }
             }
         }
         self.write();
         self.tell(gateway);
+        if self.disk.has_saves() {
+            self.begin_snapshot(gateway);
+        }
         self.leave_jobs();
+        if is_news {
+            self.note(&gateway.stats().disk);
+        }
     }
 
     /// Writes what the replicas of `gateway` want kept, and tells them what is. Whether anybody was told anything.
@@ -216,6 +335,9 @@ impl Disk {
         for (group, life, answer) in answers {
             gateway.on_disk(group, life, answer);
         }
+        for (number, is_kept) in self.disk.take_saved() {
+            gateway.on_saved(number, is_kept);
+        }
         has_any
     }
 
@@ -244,9 +366,46 @@ impl Disk {
             Err(error) => self.fail(&error),
         }
         self.leave_jobs();
+        self.begin_snapshot(gateway);
+        self.note(&gateway.stats().disk);
+    }
+
+    /// Snapshots are to be stored, and [`Gateway::on_saved`] is told when they are.
+    pub(crate) fn save(&mut self, save: SaveTask, gateway: &mut Gateway) {
+        self.disk.save(save.number, save.wanted);
+        self.begin_snapshot(gateway);
+        self.note(&gateway.stats().disk);
+        self.tell(gateway);
+    }
+
+    /// Asks for the snapshot that is due next, if one is.
+    fn begin_snapshot(&mut self, gateway: &mut Gateway) {
         if let Some(group) = self.disk.next_snapshot(clock::raw()) {
+            self.told.storing = Some((Instant::now(), clock::now().0));
             gateway.store(group);
         }
+    }
+
+    /// Writes down what there is to be told.
+    fn note(&mut self, stats: &DiskStats) {
+        let (log, stats_of_log) = (self.disk.log(), &stats.log);
+        stats_of_log.bytes.set(log.bytes());
+        stats_of_log.segments.set(log.segments());
+        stats_of_log.written_bytes.set(log.written_bytes());
+        stats_of_log.batches.set(log.batches());
+        stats_of_log.unsynced_bytes.set(log.unsynced_bytes());
+        let unsynced = self.disk.unsynced_since();
+        let age = unsynced.map_or(Duration::ZERO, |since| clock::raw().since(since));
+        stats_of_log.unsynced_millis.set(age.as_millis() as u64);
+        stats_of_log.is_full.set(self.full.is_some().into());
+        let replicas = self.disk.logged().map(|owner| (owner.group, owner.incarnation));
+        let replicas: Vec<(GroupId, Incarnation)> = replicas.collect();
+        self.told.note_ages(&stats.snapshots, &replicas);
+        if !self.disk.is_storing() {
+            self.told.storing = None;
+        }
+        let since = self.told.storing.map_or(0, |(_, at)| at as u64);
+        stats.snapshots.storing_since.set(since);
     }
 
     /// How long until a sync is due.
@@ -265,9 +424,9 @@ impl Disk {
         }
         for done in self.results.take() {
             match done {
-                Done::Synced(Ok(synced)) => self.disk.on_synced(synced, clock::raw()),
-                Done::Synced(Err(error)) => self.fail(&error),
-                Done::Prepared(_) | Done::Snapshot(_) => {}
+                Done::Synced(Ok(synced), _) => self.disk.on_synced(synced, clock::raw()),
+                Done::Synced(Err(error), _) => self.fail(&error),
+                Done::Prepared(_) | Done::Snapshot(..) => {}
             }
         }
         match self.disk.finish(clock::raw()) {

@@ -9,8 +9,9 @@
 //! This start is added to the mark of the last run before the cluster hears of it: one that was counted can be found again. A directory
 //! that was copied is recognised by the mark, and so is a machine that went down while something was not synced.
 
-use crate::disk::{Disk, FormerLogs};
+use crate::disk::{Disk, FormerLogs, SnapshotFile};
 use crate::mailboxes::Mailboxes;
+use crate::start_progress::StartProgress;
 use gateway::HandoverImage;
 use ids::{ClusterId, DurabilityMode, GroupId, Groups, Incarnation, NodeId, Token};
 use std::collections::BTreeMap;
@@ -83,6 +84,7 @@ pub(crate) fn take(
     identity: &Identity,
     token: Token,
     is_alone: bool,
+    progress: &StartProgress,
 ) -> Result<Option<Kept>, StorageError> {
     let Some(run) = RunMark::read(disk)? else {
         return Ok(None);
@@ -92,7 +94,9 @@ pub(crate) fn take(
     };
     let kernel = kernel();
     storage::remove_unfinished_snapshots(disk)?;
-    let mut kept = read(disk, identity, is_alone)?;
+    progress.reads(None);
+    let mut kept = read(disk, identity, is_alone, progress)?;
+    progress.waits();
     if run.is_copy {
         tracing::warn!(
             directory = %disk.path().display(),
@@ -139,6 +143,7 @@ struct Reading<'a> {
     names: &'a [SnapshotName],
     left: Mutex<Vec<ReplicaLog>>,
     read: Mutex<Read>,
+    progress: &'a StartProgress,
 }
 
 /// Those that were read.
@@ -164,6 +169,7 @@ impl Reading<'_> {
             });
             let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
             read.done += 1;
+            self.progress.has_read_one();
             match image {
                 Ok(image) => read.images.push(image),
                 Err(why) => {
@@ -189,7 +195,12 @@ fn image(stored: StoredReplica) -> HandoverImage {
     }
 }
 
-fn read(disk: &DirectoryDisk, identity: &Identity, is_alone: bool) -> Result<Kept, StorageError> {
+fn read(
+    disk: &DirectoryDisk,
+    identity: &Identity,
+    is_alone: bool,
+    progress: &StartProgress,
+) -> Result<Kept, StorageError> {
     let began = Instant::now();
     let found = storage::read_logs(disk, identity.cluster, identity.node)?;
     for damage in &found.damage {
@@ -210,7 +221,9 @@ fn read(disk: &DirectoryDisk, identity: &Identity, is_alone: bool) -> Result<Kep
             "what was kept of a group is not used, because its log is damaged: its replica here begins as a new one"
         );
     }
+    progress.reads(Some(logs.len()));
     let reading = Reading {
+        progress,
         disk,
         identity,
         names: &names,
@@ -302,7 +315,10 @@ impl NewLogs {
             let its = files
                 .iter()
                 .filter(|file| worker_of(file.group) == usize::from(worker));
-            let worker_disk = WorkerDisk::new(self.mode, log, its.copied().collect());
+            let its: Vec<SnapshotName> = its.copied().collect();
+            let looked = its.iter().map(|name| SnapshotFile::look(&self.disk, *name));
+            let looked: Vec<SnapshotFile> = looked.collect();
+            let worker_disk = WorkerDisk::new(self.mode, log, its);
             all.push(Disk::begin(
                 worker,
                 worker_disk,
@@ -310,6 +326,7 @@ impl NewLogs {
                 (self.cluster, self.node),
                 former.clone(),
                 mailboxes.clone(),
+                &looked,
             )?);
         }
         Ok(all)

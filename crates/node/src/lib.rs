@@ -32,6 +32,7 @@ mod recovery;
 mod shutdown;
 mod start;
 mod start_error;
+mod start_progress;
 mod status;
 mod transactions;
 mod view;

@@ -7,6 +7,7 @@
 //! Nobody is let in by it: no password is asked for, because nothing is done.
 
 use crate::listener::{self, Listener};
+use crate::start_progress::StartProgress;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use options::Settings;
@@ -32,9 +33,6 @@ const WAKER: Token = Token(0);
 const LISTENERS: usize = 1;
 const GUESTS: usize = 1 << 16;
 
-/// What every command is answered, in a word that clients know of Redis: it is worth asking again.
-const LOADING: &[u8] = b"-LOADING Chorale is starting and waits for the other nodes of its cluster\r\n";
-
 /// See the file's header.
 pub(crate) struct Lobby {
     is_over: Arc<AtomicBool>,
@@ -43,7 +41,11 @@ pub(crate) struct Lobby {
 }
 
 impl Lobby {
-    pub(crate) fn open(mut listeners: Vec<Listener>, settings: &Settings) -> io::Result<Lobby> {
+    pub(crate) fn open(
+        mut listeners: Vec<Listener>,
+        settings: &Settings,
+        progress: Arc<StartProgress>,
+    ) -> io::Result<Lobby> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         for (index, listener) in listeners.iter_mut().enumerate() {
@@ -57,6 +59,7 @@ impl Lobby {
             listeners,
             guests: Slab::new(),
             settings: settings.clone(),
+            progress,
         };
         let over = is_over.clone();
         let thread = std::thread::Builder::new()
@@ -98,6 +101,8 @@ struct Room {
     listeners: Vec<Listener>,
     guests: Slab<Guest>,
     settings: Settings,
+    /// What every command is answered by.
+    progress: Arc<StartProgress>,
 }
 
 impl Room {
@@ -177,7 +182,7 @@ impl Room {
             return;
         };
         for _ in 0..READS_MAX {
-            match guest.serve() {
+            match guest.serve(self.progress.reply()) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(_) => return drop(self.guests.remove(key)),
@@ -195,11 +200,11 @@ impl Room {
 }
 
 impl Guest {
-    /// Reads once, and answers what it asks for. Whether there may be more.
+    /// Reads once, and answers `loading` to whatever it asks for. Whether there may be more.
     ///
     /// # Errors
     /// The connection is to be closed.
-    fn serve(&mut self) -> io::Result<bool> {
+    fn serve(&mut self, loading: &[u8]) -> io::Result<bool> {
         let mut bytes = [0; READ_BYTES];
         let count = match self.stream.read(&mut bytes) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -216,7 +221,7 @@ impl Guest {
                 Ok(Decoded::Incomplete) => break rest.len() <= INPUT_BYTES_MAX,
                 Ok(Decoded::Frame { consumed }) => {
                     if !self.decoder.args(rest).is_empty() {
-                        answers.extend_from_slice(LOADING);
+                        answers.extend_from_slice(loading);
                     }
                     at += consumed;
                 }
@@ -225,7 +230,7 @@ impl Guest {
         };
         self.input.drain(..at);
         if !is_fine {
-            answers.extend_from_slice(LOADING);
+            answers.extend_from_slice(loading);
         }
         let is_sent = answers.is_empty() || self.stream.write(&answers)? == answers.len();
         match is_fine && is_sent {

@@ -5,6 +5,7 @@
 //! as they last refreshed it.
 
 mod cluster;
+mod disk;
 
 use crate::clock;
 use crate::view::View;
@@ -24,6 +25,7 @@ pub(crate) fn metrics(shared: &Shared, cluster: Option<(&View, NodeId)>) -> Stri
     observers(shared, &mut page);
     keyspace(shared, &mut page);
     chorale(shared, &mut page);
+    disk::disk(shared, &mut page);
     if let Some((view, me)) = cluster {
         cluster::cluster(shared, view, me, &mut page);
     }
@@ -430,12 +432,48 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
 mod tests {
     use super::*;
     use ids::{Boot, GroupCount, Groups};
-    use options::Settings;
+    use options::{DurabilityChoice, Settings};
+
+    fn shared_with(settings: Settings) -> Shared {
+        let groups = Groups::with_default_partitions(GroupCount::new(16).expect("in range"));
+        Shared::new(Boot(1), "a".repeat(40), 7_000, 6379, groups, 2, settings)
+    }
+
+    #[test]
+    fn what_is_kept_on_disk_is_told_where_anything_is() {
+        let mut settings = Settings::default();
+        assert!(!metrics(&shared_with(settings.clone()), None).contains("chorale_log_"));
+        settings.take_durability(DurabilityChoice::Strict);
+        let shared = shared_with(settings);
+        for (worker, nanos) in [(0, 40_000), (1, 3_000_000)] {
+            let log = &shared.workers[worker].disk.log;
+            log.syncs.count(nanos);
+            log.sync_nanos.add(nanos);
+            log.written_bytes.set(100);
+            log.sync_p99_micros.set(nanos / 1_000);
+        }
+        shared.workers[1].disk.log.is_full.set(1);
+        let page = metrics(&shared, None);
+        for line in [
+            "redis_aof_enabled 1",
+            "redis_aof_last_write_status 0",
+            "redis_rdb_last_save_timestamp_seconds 7",
+            "chorale_durability_info{mode=\"strict\"} 1",
+            "chorale_log_written_bytes_total 200",
+            "chorale_log_sync_seconds_bucket{le=\"0.0001\"} 1",
+            "chorale_log_sync_seconds_bucket{le=\"0.005\"} 2",
+            "chorale_log_sync_seconds_count 2",
+            "chorale_log_sync_seconds_sum 0.00304",
+            "chorale_log_sync_p99_seconds 0.003",
+            "chorale_disk_full 1",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+        }
+    }
 
     #[test]
     fn the_page_has_the_names_that_dashboards_expect() {
-        let groups = Groups::with_default_partitions(GroupCount::new(16).expect("in range"));
-        let shared = Shared::new(Boot(1), "a".repeat(40), 0, 6379, groups, 2, Settings::default());
+        let shared = shared_with(Settings::default());
         shared.workers[0].by_command[CommandId::Get].calls.add(3);
         shared.workers[1].by_command[CommandId::Get].calls.add(4);
         shared.workers[1].keys[2].set(5);
@@ -460,6 +498,8 @@ mod tests {
             "redis_db_keys{db=\"db0\"} 0",
             "chorale_workers 2",
             "chorale_groups 16",
+            "redis_rdb_changes_since_last_save 0",
+            "redis_aof_enabled 0",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
         }

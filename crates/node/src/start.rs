@@ -20,6 +20,7 @@ use crate::ports::Ports;
 use crate::random;
 use crate::shutdown::Shutdown;
 use crate::start_error::{StartError, opening, trying};
+use crate::start_progress::StartProgress;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
 use crate::{config_file, memory, process};
@@ -184,8 +185,12 @@ struct AdminPort {
 }
 
 impl AdminPort {
-    fn open(settings: &Settings, ports: &mut Ports) -> Result<AdminPort, StartError> {
-        let source = Arc::new(Source::new(settings));
+    fn open(
+        settings: &Settings,
+        ports: &mut Ports,
+        progress: Arc<StartProgress>,
+    ) -> Result<AdminPort, StartError> {
+        let source = Arc::new(Source::new(settings, progress));
         let Some(listener) = ports.admin.take() else {
             let server = None;
             return Ok(AdminPort { source, server });
@@ -224,16 +229,24 @@ impl Membership {
         new_groups: Groups,
         workers: u16,
         told_to_stop: &AtomicBool,
+        progress: &Arc<StartProgress>,
     ) -> Result<Membership, StartError> {
         if ports.peer_address.is_none() {
             return Ok(Membership::Alone);
         }
         let lobby = trying(
             "cannot answer clients before the node is ready",
-            Lobby::open(std::mem::take(&mut ports.listeners), settings),
+            Lobby::open(std::mem::take(&mut ports.listeners), settings, progress.clone()),
         )?;
         let client_ports = (ports.port, ports.cluster_port);
-        let begun = bootstrap::begin(settings, client_ports, new_groups, workers, told_to_stop);
+        let begun = bootstrap::begin(
+            settings,
+            client_ports,
+            new_groups,
+            workers,
+            told_to_stop,
+            progress,
+        );
         ports.listeners = trying("cannot go on with the clients that have waited", lobby.close())?;
         match begun {
             Ok(bootstrapped) => Ok(Membership::Member(Box::new(bootstrapped))),
@@ -473,10 +486,18 @@ pub fn run(
     // Whatever may fail comes before the node takes over what the last stop left.
     let mut ports = Ports::open(&settings)?;
     let loops = Loops::prepare(workers)?;
-    let admin = AdminPort::open(&settings, &mut ports)?;
+    let progress = Arc::<StartProgress>::default();
+    let admin = AdminPort::open(&settings, &mut ports, progress.clone())?;
 
     let told_to_stop = watch_signals()?;
-    let membership = Membership::begin(&settings, &mut ports, new_groups, workers as u16, &told_to_stop)?;
+    let membership = Membership::begin(
+        &settings,
+        &mut ports,
+        new_groups,
+        workers as u16,
+        &told_to_stop,
+        &progress,
+    )?;
     let mut bootstrapped = match membership {
         Membership::Alone => None,
         Membership::Member(bootstrapped) => Some(*bootstrapped),

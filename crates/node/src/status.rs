@@ -1,10 +1,12 @@
 //! The cluster as this node's admin port shows it: the map, and what the node's own workers have written down.
 
+use crate::clock;
 use crate::view::View;
-use admin::{ClusterView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus};
+use admin::{ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus};
 use control::{RecoverySource, RoutingMap, Standing, State, Stop};
-use gateway::{ClusterStats, GroupStats, Shared};
+use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
 use ids::{Incarnation, NodeId};
+use options::DurabilityChoice;
 use std::collections::BTreeMap;
 
 /// What only nodes with a replica of the meta group know.
@@ -57,10 +59,40 @@ pub(crate) fn nodes_up(stats: &[ClusterStats], map: &RoutingMap, me: NodeId) -> 
     map.nodes.keys().copied().filter(is_up).collect()
 }
 
+/// What the workers here keep on disk.
+fn disk_view(shared: &Shared) -> DiskView {
+    let durability = shared.settings().durability;
+    let mut view = DiskView {
+        durability: durability.word().to_owned(),
+        ..DiskView::default()
+    };
+    if durability != DurabilityChoice::Memory {
+        let DiskSummary { log, snapshots } = DiskSummary::of(shared);
+        let age = clock::now().0.saturating_sub(snapshots.oldest.0).max(0);
+        view.log_bytes = log.bytes;
+        view.log_sync_p99_us = log.sync_p99_micros;
+        view.log_unsynced_ms = log.unsynced_millis;
+        view.snapshot_age_secs = (age / 1_000) as u64;
+        view.snapshot_bytes = snapshots.bytes;
+        view.has_snapshot_failed = snapshots.has_failed;
+        view.is_full = log.is_full;
+    }
+    view
+}
+
+/// The page of a node in no cluster.
+pub(crate) fn alone_view(shared: &Shared) -> ClusterView {
+    let mut view = ClusterView::alone();
+    for node in &mut view.nodes {
+        node.disk = Some(disk_view(shared));
+    }
+    view
+}
+
 /// The page, from what is known now.
 pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterView {
     let Some(seen) = view.seen() else {
-        return ClusterView::alone();
+        return alone_view(shared);
     };
     let map = &*seen.map;
     let stats = stats(shared);
@@ -80,6 +112,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             boot: site.boot.0,
             is_up: is_up(&id),
             is_leaving,
+            disk: (id == me).then(|| disk_view(shared)),
             ..NodeView::default()
         }
     });

@@ -344,6 +344,14 @@ impl Worker {
                 self.gateway.finish_cluster(clock::raw());
             }
         }
+        if self.gateway.has_saves() {
+            for save in self.gateway.take_saves() {
+                match &mut self.disk {
+                    Some(disk) => disk.save(save, &mut self.gateway),
+                    None => self.gateway.on_saved(save.number, false),
+                }
+            }
+        }
         peers.finish(&mut self.gateway);
         self.deliver();
     }
