@@ -25,6 +25,7 @@ mod pipeline;
 mod pubsub;
 mod recovery;
 mod restart;
+mod saves;
 mod scan;
 mod serializability;
 mod shutdown;
