@@ -65,6 +65,11 @@ pub(crate) const WAIT: Spec = Spec::new("wait", 3)
     .of(Categories::CONNECTION)
     .tips("request_policy:all_shards response_policy:agg_min");
 
+pub(crate) const WAITAOF: Spec = Spec::new("waitaof", 4)
+    .flags(Flags::NOSCRIPT)
+    .of(Categories::CONNECTION)
+    .tips("request_policy:all_shards response_policy:agg_min");
+
 pub(crate) const MEMORY: Spec = Spec::container("memory");
 
 pub(crate) const MEMORY_USAGE: Spec = Spec::look("memory|usage", -3)

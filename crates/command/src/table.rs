@@ -129,7 +129,7 @@ command_table! {
         ConfigResetStat = CONFIG_RESETSTAT, ConfigRewrite = CONFIG_REWRITE, ConfigHelp = CONFIG_HELP,
         Command = COMMAND, CommandCount = COMMAND_COUNT, CommandDocs = COMMAND_DOCS, CommandGetKeys = COMMAND_GETKEYS,
         CommandGetKeysAndFlags = COMMAND_GETKEYSANDFLAGS, CommandInfo = COMMAND_INFO, CommandList = COMMAND_LIST,
-        CommandHelp = COMMAND_HELP, Time = TIME, Wait = WAIT, Memory = MEMORY, MemoryUsage = MEMORY_USAGE,
+        CommandHelp = COMMAND_HELP, Time = TIME, Wait = WAIT, WaitAof = WAITAOF, Memory = MEMORY, MemoryUsage = MEMORY_USAGE,
         MemoryStats = MEMORY_STATS, MemoryDoctor = MEMORY_DOCTOR, MemoryMallocStats = MEMORY_MALLOC_STATS,
         MemoryPurge = MEMORY_PURGE, MemoryHelp = MEMORY_HELP,
     }

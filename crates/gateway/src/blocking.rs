@@ -43,8 +43,9 @@ use crate::endpoint::Scope;
 use crate::message::{Message, WaitMessage};
 use crate::outbox::Told;
 use crate::program::{Program, group_of_key};
+use crate::synced::SyncedCounts;
 use command::{BlockingCommand, BlockingPop, Command, ReplyError, Spec};
-use ids::{Db, GroupId};
+use ids::{Db, GroupId, Monotonic};
 use keyspace::{Kind, awaited_kind, is_nil};
 use replica::{Operation, ReplyTo, Request};
 use resp::{Args, ReplyWriter};
@@ -214,6 +215,37 @@ impl Blocking {
         w: &mut ReplyWriter<'_>,
     ) -> Result<(), ReplyError> {
         ReplicaWaits::at_once(cx, args, w)
+    }
+
+    /// `WAITAOF` outside of `MULTI`.
+    pub(crate) fn on_wait_aof(
+        &mut self,
+        cx: &mut Context,
+        connection: &mut Connection,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) {
+        self.replica_waits.on_wait_aof(cx, connection, spec, args);
+    }
+
+    /// `WAITAOF` inside of `MULTI`: nobody waits.
+    pub(crate) fn wait_aof_at_once(
+        cx: &Context,
+        args: Args<'_>,
+        w: &mut ReplyWriter<'_>,
+    ) -> Result<(), ReplyError> {
+        ReplicaWaits::aof_at_once(cx, args, w)
+    }
+
+    /// Whether logs are to be synced now, for clients that wait for it: once it has said so, [`Blocking::on_synced`] is told.
+    #[inline]
+    pub(crate) fn wants_sync(&mut self, now: Monotonic) -> bool {
+        self.replica_waits.wants_sync(now)
+    }
+
+    /// Logs were synced: so many replicas have what was acknowledged before that was asked for.
+    pub(crate) fn on_synced(&mut self, cx: &mut Context, counts: SyncedCounts) {
+        self.replica_waits.on_synced(cx, counts);
     }
 
     /// Blocks a client. `is_tried` if its keys are here and there is nothing; if not, its groups are asked.

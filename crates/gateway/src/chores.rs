@@ -1,5 +1,5 @@
-//! What every worker does, for a client or for another node, and what may take it many turns: to store snapshots of its replicas, or to
-//! encode and decode them.
+//! What every worker does, for a client or for another node, and what may take it many turns: to store snapshots of its replicas, to
+//! sync its log, or to encode and decode its replicas.
 //!
 //! ```text
 //!   client --> worker --Chore--> the other workers of the node          each: its replicas, until all are done
@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Snapshots are the driver's to store ([`SaveTask`]); each reflects at least what its replica had applied when it was asked. Commands
-//! before the one that asks were answered by then. A replica is encoded and decoded between two commands, when nothing of it is lent,
+//! before the one that asks were answered by then. What was written when a sync was asked for is synced, and whoever asks is told of each
+//! replica how far it is on disk (`synced.rs`). A replica is encoded and decoded between two commands, when nothing of it is lent,
 //! locked or waited for: nobody sees anything of it.
 
 use crate::context::Context;
@@ -16,6 +17,8 @@ use crate::delivery::Delivery;
 use crate::fanout::{Fanout, Purpose};
 use crate::gather::Gather;
 use crate::message::Message;
+use crate::outbox::Told;
+use crate::synced::SyncedReplica;
 use command::ReplyError;
 use consensus::Index;
 use ids::{GroupId, Monotonic, NodeId};
@@ -28,11 +31,16 @@ use std::time::Duration;
 /// How long a replica may be busy before it is given up to decode it.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
+/// What has become of a worker's part: what it has on disk, of a sync; or what went wrong.
+pub(crate) type Outcome = Result<Vec<SyncedReplica>, String>;
+
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Chore {
     /// Snapshots of all replicas are to be stored.
     Save,
+    /// What all replicas have applied is to be synced.
+    Sync,
     /// All replicas are to go on with what their encoded state decodes to.
     Reload,
 }
@@ -54,6 +62,8 @@ enum Whom {
     Client(Protocol),
     /// A client that does not.
     Nobody,
+    /// Those that wait for syncs.
+    Waits,
     /// Another node.
     Node(NodeId),
 }
@@ -66,6 +76,8 @@ struct Asked {
     failed: Vec<String>,
     /// The nodes that have not answered.
     silent: Vec<NodeId>,
+    /// What is on disk, and on which node; none: here.
+    synced: Vec<(Option<NodeId>, SyncedReplica)>,
 }
 
 /// Replicas of this worker that are to be encoded and decoded.
@@ -86,6 +98,8 @@ pub(crate) struct Chores {
     /// What the driver was given, and who is to be told.
     given: u64,
     saving: BTreeMap<u64, ReplyTo>,
+    /// The same, with what the replicas had applied.
+    syncing: BTreeMap<u64, (ReplyTo, Vec<SyncedReplica>)>,
     reloading: Vec<Reloading>,
 }
 
@@ -98,6 +112,16 @@ impl Chores {
             sequence: id,
         };
         self.begin(cx, reply_to, (Chore::Save, Whom::Node(node)), 0, Vec::new());
+    }
+
+    /// The same of a sync.
+    pub(crate) fn sync_for(&mut self, cx: &mut Context, node: NodeId, id: u64) {
+        let reply_to = ReplyTo {
+            worker: cx.worker,
+            connection: u64::MAX - node.0,
+            sequence: id,
+        };
+        self.begin(cx, reply_to, (Chore::Sync, Whom::Node(node)), 0, Vec::new());
     }
 
     /// `DEBUG RELOAD`: the client's place is reserved.
@@ -124,6 +148,7 @@ impl Chores {
             whom,
             failed: Vec::new(),
             silent,
+            synced: Vec::new(),
         };
         self.asked.begin(reply_to, asked, cx.shared.workers.len() + nodes);
         cx.outbox
@@ -144,6 +169,12 @@ impl Chores {
                 let number = self.given;
                 cx.outbox.saves.push(SaveTask { number, wanted });
             }
+            Chore::Sync => {
+                self.given += 1;
+                self.syncing
+                    .insert(self.given, (reply_to, SyncedReplica::all_applied(cx)));
+                cx.outbox.syncs.push(self.given);
+            }
             Chore::Reload => {
                 self.reloading.push(Reloading {
                     reply_to,
@@ -159,8 +190,16 @@ impl Chores {
     pub(crate) fn on_saved(&mut self, cx: &mut Context, number: u64, is_kept: bool) {
         if let Some(reply_to) = self.saving.remove(&number) {
             let failed = "a snapshot could not be written: the log says why";
-            let outcome = is_kept.then_some(()).ok_or_else(|| failed.to_owned());
+            let outcome = is_kept.then(Vec::new).ok_or_else(|| failed.to_owned());
             self.tell(cx, reply_to, outcome);
+        }
+    }
+
+    /// The driver has synced what was written, of these groups and others that it does not know to be in order.
+    pub(crate) fn on_synced(&mut self, cx: &mut Context, number: u64, groups: &[GroupId]) {
+        if let Some((reply_to, mut replicas)) = self.syncing.remove(&number) {
+            replicas.retain(|replica| groups.contains(&replica.group));
+            self.tell(cx, reply_to, Ok(replicas));
         }
     }
 
@@ -201,12 +240,12 @@ impl Chores {
         }
         for (at, failed) in ended.into_iter().rev() {
             let reply_to = self.reloading.remove(at).reply_to;
-            self.tell(cx, reply_to, failed.map_or(Ok(()), Err));
+            self.tell(cx, reply_to, failed.map_or(Ok(Vec::new()), Err));
         }
     }
 
     /// This worker has done its part.
-    fn tell(&mut self, cx: &mut Context, reply_to: ReplyTo, outcome: Result<(), String>) {
+    fn tell(&mut self, cx: &mut Context, reply_to: ReplyTo, outcome: Outcome) {
         match reply_to.worker == cx.worker {
             true => self.on_done(cx, reply_to, outcome),
             false => cx.send(reply_to.worker, Message::ChoreDone { reply_to, outcome }),
@@ -214,24 +253,33 @@ impl Chores {
     }
 
     /// A worker of this node has done its part.
-    pub(crate) fn on_done(&mut self, cx: &mut Context, reply_to: ReplyTo, outcome: Result<(), String>) {
-        self.note(cx, reply_to, |asked| asked.failed.extend(outcome.err()));
+    pub(crate) fn on_done(&mut self, cx: &mut Context, reply_to: ReplyTo, outcome: Outcome) {
+        self.note(cx, reply_to, |asked| match outcome {
+            Ok(synced) => asked
+                .synced
+                .extend(synced.into_iter().map(|replica| (None, replica))),
+            Err(why) => asked.failed.push(why),
+        });
     }
 
     /// Another node has done its part, has not been able to, or has not answered.
-    pub(crate) fn on_node_saved(
+    pub(crate) fn on_node_done(
         &mut self,
         cx: &mut Context,
         reply_to: ReplyTo,
         node: NodeId,
-        is_kept: Option<bool>,
+        numbers: Option<&[i64]>,
     ) {
-        self.note(cx, reply_to, |asked| match is_kept {
-            Some(true) => {}
-            Some(false) => asked
+        self.note(cx, reply_to, |asked| match (asked.chore, numbers) {
+            (_, None) => asked.silent.push(node),
+            (Chore::Sync, Some(numbers)) => {
+                let synced = SyncedReplica::from_numbers(numbers).into_iter();
+                asked.synced.extend(synced.map(|replica| (Some(node), replica)));
+            }
+            (Chore::Save | Chore::Reload, Some([1])) => {}
+            (Chore::Save | Chore::Reload, Some(_)) => asked
                 .failed
                 .push(format!("node {} could not write a snapshot", node.0)),
-            None => asked.silent.push(node),
         });
     }
 
@@ -245,12 +293,24 @@ impl Chores {
         let error = asked.error();
         if let Whom::Node(node) = asked.whom {
             let mut bytes = Vec::new();
-            ReplyWriter::new(&mut bytes, Protocol::Resp2).integer(error.is_none().into());
+            let mut w = ReplyWriter::new(&mut bytes, Protocol::Resp2);
+            if asked.chore == Chore::Sync {
+                let replicas = asked.synced.iter().map(|(_, replica)| replica);
+                let numbers: Vec<i64> = replicas.flat_map(SyncedReplica::numbers).collect();
+                w.array(numbers.len());
+                numbers.into_iter().for_each(|number| w.integer(number));
+            } else {
+                w.integer(error.is_none().into());
+            }
             let answer = PeerAnswer {
                 id: reply_to.sequence,
                 bytes: bytes.into(),
             };
             return cx.send_to_node(node, PeerMessage::FanoutAnswer(answer));
+        }
+        if asked.chore == Chore::Sync {
+            let counts = SyncedReplica::count(cx.groups, &asked.synced);
+            return cx.outbox.told.push_back(Told::Synced(counts));
         }
         if asked.chore == Chore::Save {
             cx.shared.saves.end(cx.turn.now, error.is_none());
@@ -291,6 +351,27 @@ pub(crate) fn save_unawaited(fanout: &mut Fanout, cx: &mut Context) {
         sequence: fanout.chores.unawaited,
     };
     save_everywhere(fanout, cx, reply_to, Whom::Nobody);
+}
+
+/// All that is written on any node is synced, for those that wait for that: [`Told::Synced`] says how many replicas have it.
+pub(crate) fn sync_everywhere(fanout: &mut Fanout, cx: &mut Context) {
+    fanout.chores.unawaited += 1;
+    let reply_to = ReplyTo {
+        worker: cx.worker,
+        connection: u64::MAX,
+        sequence: fanout.chores.unawaited,
+    };
+    let asked = match cx.view.is_spread {
+        true => {
+            let words = ArgsBuf::from_slices(["WAITAOF", "1", "0", "0"]);
+            // Who is away, or is not asked, has nothing that is known of.
+            let (asked, _) = fanout.ask_nodes(cx, reply_to, Purpose::Sync, words.as_args());
+            asked
+        }
+        false => 0,
+    };
+    let chores = &mut fanout.chores;
+    chores.begin(cx, reply_to, (Chore::Sync, Whom::Waits), asked, Vec::new());
 }
 
 fn save_everywhere(fanout: &mut Fanout, cx: &mut Context, reply_to: ReplyTo, whom: Whom) {

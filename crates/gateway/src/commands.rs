@@ -126,6 +126,7 @@ fn answer_own(
         CommandId::ConfigRewrite => config::rewrite(cx, w)?,
         CommandId::Time => server::time(cx, w),
         CommandId::Wait => Blocking::wait_at_once(cx, args, w)?,
+        CommandId::WaitAof => Blocking::wait_aof_at_once(cx, args, w)?,
         CommandId::MemoryStats => {
             gateway.refresh_stats();
             memory::stats(&gateway.cx, w);

@@ -459,6 +459,13 @@ impl<'a> Dispatch<'a> {
                 backups.ask(reply_to, ArgsBuf::from_slices(args.iter()));
             }
             CommandId::Wait => blocking.on_wait(cx, connection, spec, args),
+            CommandId::WaitAof => {
+                blocking.on_wait_aof(cx, connection, spec, args);
+                if blocking.wants_sync(cx.now) {
+                    chores::sync_everywhere(fanout, cx);
+                    gateway.route();
+                }
+            }
             CommandId::Save => {
                 if !commands::server::writes(cx) {
                     return NOTHING_TO_SAVE_TO.write(&mut connection.writer());

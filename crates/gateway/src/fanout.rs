@@ -109,6 +109,8 @@ pub(crate) enum Purpose {
     KeyCounts,
     /// Whether all snapshots are stored.
     Save,
+    /// How far replicas are on disk.
+    Sync,
 }
 
 /// A question under way.
@@ -383,7 +385,7 @@ impl Fanout {
     fn note_question(&mut self, cx: &mut Context, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
         let until = cx.now.after(match purpose {
             Purpose::Save => SAVE_PATIENCE,
-            Purpose::Part | Purpose::Receivers | Purpose::KeyCounts => PATIENCE,
+            Purpose::Part | Purpose::Receivers | Purpose::KeyCounts | Purpose::Sync => PATIENCE,
         });
         self.asked += 1;
         let asking = Asking {
@@ -562,18 +564,15 @@ impl Fanout {
                     .told
                     .push_back(Told::Received(asking.reply_to, receivers));
             }
-            Purpose::Save => {
+            Purpose::Save | Purpose::Sync => {
                 let Whom::Node(node) = asking.whom else {
-                    unreachable!("the meta group stores no snapshots");
+                    unreachable!("the meta group has no replicas of keys");
                 };
-                let is_kept = match answer.as_deref() {
-                    Some(&[Item::Number(is_kept)]) => Some(is_kept == 1),
-                    _ => None,
-                };
+                let numbers = answer.and_then(|items| items.into_iter().map(Item::into_number).collect());
                 return cx
                     .outbox
                     .told
-                    .push_back(Told::Saved(asking.reply_to, node, is_kept));
+                    .push_back(Told::NodeDone(asking.reply_to, node, numbers));
             }
             Purpose::KeyCounts => {
                 let numbers = answer.unwrap_or_default().into_iter();

@@ -10,7 +10,7 @@
 
 use crate::backups::{self, BackupPiece, BackupQuestion, BackupReplyTo, Backups};
 use crate::blocking::Blocking;
-use crate::chores::SaveTask;
+use crate::chores::{self, SaveTask};
 use crate::cluster::{ClusterStats, GroupClients, HandoverImage, Layout, Peers, ReplicaView, Seats};
 use crate::combining::Combining;
 use crate::connection::Connection;
@@ -640,6 +640,9 @@ impl Gateway {
         if !mutations::is(Mutation::WallClockTrusted) {
             self.cx.turn.now = self.peers.judge_wall_clock(own, now);
         }
+        if self.blocking.wants_sync(now) {
+            chores::sync_everywhere(&mut self.fanout, &mut self.cx);
+        }
         if self.fanout.chores.has_reloads() {
             self.fanout.chores.reload_those_at_rest(&mut self.cx);
             self.maxmemory.note_changed(Changed::Any);
@@ -862,6 +865,23 @@ impl Gateway {
     #[inline]
     pub fn has_saves(&self) -> bool {
         !self.cx.outbox.saves.is_empty()
+    }
+
+    /// Numbers under which what is written is to be synced: [`Gateway::on_synced`] is told when it is.
+    pub fn take_syncs(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.cx.outbox.syncs)
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub fn has_syncs(&self) -> bool {
+        !self.cx.outbox.syncs.is_empty()
+    }
+
+    /// What was written is synced; these are the groups whose logs stand there.
+    pub fn on_synced(&mut self, number: u64, groups: &[GroupId]) {
+        self.fanout.chores.on_synced(&mut self.cx, number, groups);
+        self.route();
     }
 
     /// All of a [`SaveTask`] are stored, or something went wrong.

@@ -278,7 +278,12 @@ pub(crate) fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
 /// if it is one for several groups, and they have a key in common.
 #[inline]
 pub(crate) fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-    if let CommandId::Wait | CommandId::Save | CommandId::BgSave | CommandId::BgRewriteAof = spec.id {
+    if let CommandId::Wait
+    | CommandId::WaitAof
+    | CommandId::Save
+    | CommandId::BgSave
+    | CommandId::BgRewriteAof = spec.id
+    {
         // It is about the writes before it, whatever their keys.
         return true;
     }

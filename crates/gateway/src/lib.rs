@@ -70,6 +70,7 @@ mod session;
 mod shared;
 mod slow_log;
 mod stats;
+mod synced;
 mod timing;
 mod topology;
 mod transaction_stats;

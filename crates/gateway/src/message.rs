@@ -1,6 +1,6 @@
 //! What workers say to each other.
 
-use crate::chores::Chore;
+use crate::chores::{Chore, Outcome};
 use crate::key_counts::KeyCounts;
 use crate::pubsub::SubscriptionKind;
 use bytes::Bytes;
@@ -109,8 +109,8 @@ pub enum Message {
     ChoreDone {
         /// Who asked.
         reply_to: ReplyTo,
-        /// What went wrong, if something did.
-        outcome: Result<(), String>,
+        /// What came of it.
+        outcome: Outcome,
     },
     /// Of a client that waits for keys.
     Wait(WaitMessage),

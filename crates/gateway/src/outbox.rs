@@ -9,6 +9,7 @@ use crate::delivery::{Answered, Delivery};
 use crate::message::{MailboxBatch, Message};
 use crate::offload::OffloadJob;
 use crate::program::Program;
+use crate::synced::SyncedCounts;
 use ids::{GroupId, NodeId};
 use peer_wire::PeerMessage;
 use replica::{DiskRequest, Output, ReplyTo, Request};
@@ -32,6 +33,8 @@ pub(crate) struct Outbox {
     pub(crate) disk: Vec<DiskTask>,
     /// Snapshots that are to be stored.
     pub(crate) saves: Vec<SaveTask>,
+    /// Logs are to be synced, under these numbers.
+    pub(crate) syncs: Vec<u64>,
     /// What one machine tells others.
     pub(crate) told: VecDeque<Told>,
     /// For groups, wherever they live. With what follows and `told`, the gateway sees to it before anything else is carried
@@ -69,8 +72,10 @@ pub(crate) enum Told {
     },
     /// So many connections of another node were reached by a message.
     Received(ReplyTo, u64),
-    /// Another node has stored snapshots, or could not, or has not answered.
-    Saved(ReplyTo, NodeId, Option<bool>),
+    /// Another node has done its part of a chore, and says this; or has not answered.
+    NodeDone(ReplyTo, NodeId, Option<Vec<i64>>),
+    /// So many replicas have on disk what was acknowledged.
+    Synced(SyncedCounts),
     /// What is set for the whole cluster has changed.
     Settings,
 }
@@ -94,6 +99,7 @@ impl Outbox {
             peer_messages: Vec::new(),
             disk: Vec::new(),
             saves: Vec::new(),
+            syncs: Vec::new(),
             told: VecDeque::new(),
             requests: VecDeque::new(),
             programs: VecDeque::new(),

@@ -331,11 +331,12 @@ impl Gateway {
             Told::Received(reply_to, receivers) => {
                 self.pubsub.on_received(&mut self.cx, reply_to, receivers);
             }
-            Told::Saved(reply_to, node, is_kept) => {
+            Told::NodeDone(reply_to, node, numbers) => {
                 self.fanout
                     .chores
-                    .on_node_saved(&mut self.cx, reply_to, node, is_kept);
+                    .on_node_done(&mut self.cx, reply_to, node, numbers.as_deref());
             }
+            Told::Synced(counts) => self.blocking.on_synced(&mut self.cx, counts),
             Told::Settings => self.load_settings(),
         }
     }
@@ -733,6 +734,8 @@ impl Gateway {
             return self.fanout.infos.count_for(&mut self.cx, from, question.id);
         } else if spec.id == CommandId::Save {
             return self.fanout.chores.save_for(&mut self.cx, from, question.id);
+        } else if spec.id == CommandId::WaitAof {
+            return self.fanout.chores.sync_for(&mut self.cx, from, question.id);
         } else if spec.id == CommandId::ConfigSet {
             if !fanout::set_for_cluster(&mut self.cx, args) {
                 return;

@@ -335,6 +335,9 @@ impl Disk {
         for (group, life, answer) in answers {
             gateway.on_disk(group, life, answer);
         }
+        for (number, groups) in self.disk.take_forced() {
+            gateway.on_synced(number, &groups);
+        }
         for (number, is_kept) in self.disk.take_saved() {
             gateway.on_saved(number, is_kept);
         }
@@ -376,6 +379,13 @@ impl Disk {
         self.begin_snapshot(gateway);
         self.note(&gateway.stats().disk);
         self.tell(gateway);
+    }
+
+    /// What is written is to be synced, and [`Gateway::on_synced`] is told when it is.
+    pub(crate) fn sync(&mut self, number: u64, gateway: &mut Gateway) {
+        self.disk.force_sync(number);
+        self.tell(gateway);
+        self.leave_jobs();
     }
 
     /// Asks for the snapshot that is due next, if one is.

@@ -352,6 +352,14 @@ impl Worker {
                 }
             }
         }
+        if self.gateway.has_syncs() {
+            for number in self.gateway.take_syncs() {
+                match &mut self.disk {
+                    Some(disk) => disk.sync(number, &mut self.gateway),
+                    None => self.gateway.on_synced(number, &[]),
+                }
+            }
+        }
         peers.finish(&mut self.gateway);
         self.deliver();
     }

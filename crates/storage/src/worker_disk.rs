@@ -92,10 +92,21 @@ struct Save {
     left: BTreeMap<GroupId, Index>,
 }
 
-/// Snapshots that were asked for.
+/// A sync that somebody waits for, whatever the mode.
+struct ForcedSync {
+    /// Under which he is told.
+    number: u64,
+    /// The last frame that is to be synced.
+    frame: u64,
+    /// The groups whose logs stand there.
+    groups: Vec<GroupId>,
+}
+
+/// What was asked for by others than replicas.
 #[derive(Default)]
 struct Asked {
-    /// The last one, until it is kept or given up.
+    syncs: Vec<ForcedSync>,
+    /// The last snapshot, until it is kept or given up.
     storing: Option<Storing>,
     /// Those who wait for some.
     saves: Vec<Save>,
@@ -259,6 +270,30 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     /// Those whose waiting is over since the last call, and whether all that they waited for is kept.
     pub fn take_saved(&mut self) -> Vec<(u64, bool)> {
         std::mem::take(&mut self.asked.saved)
+    }
+
+    /// All that is written is to be synced, whatever the mode: [`WorkerDisk::take_forced`] says when, under this number.
+    pub fn force_sync(&mut self, number: u64) {
+        let is_unwritten = |group| {
+            let mut begun = self.begun.iter();
+            begun.any(|(frame, begun)| *begun == group && frame.is_none())
+        };
+        let groups = self.logged().map(|owner| owner.group);
+        let groups = groups.filter(|group| !is_unwritten(*group)).collect();
+        let frame = self.log.written();
+        self.asked.syncs.push(ForcedSync {
+            number,
+            frame,
+            groups,
+        });
+    }
+
+    /// The syncs that have ended since the last call, with the groups whose logs stood in what was synced: what any of their replicas was
+    /// told to be written when the sync was asked for is synced.
+    pub fn take_forced(&mut self) -> Vec<(u64, Vec<GroupId>)> {
+        let synced = self.log.synced();
+        let ended = self.asked.syncs.extract_if(.., |sync| sync.frame <= synced);
+        ended.map(|sync| (sync.number, sync.groups)).collect()
     }
 
     /// Whether somebody waits for snapshots.
@@ -517,6 +552,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         let is_due = self.mode == DurabilityMode::Strict
             || self.now.since(since) >= SYNC_WINDOW
             || self.log.unsynced_bytes() >= SYNC_BYTES
+            || !self.asked.syncs.is_empty()
             || is_bound();
         is_due.then(|| self.log.sync_job()).flatten()
     }

@@ -27,6 +27,7 @@ const NEWER: &[(&str, &str)] = &[
     ("client|request", "our own"),
     ("client|setinfo", "came with Redis 7.2"),
     ("cluster|myshardid", "came with Redis 7.2"),
+    ("waitaof", "came with Redis 7.2"),
 ];
 
 /// Commands that the reference has without documenting them or naming them as commands.

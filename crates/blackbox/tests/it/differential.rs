@@ -718,6 +718,7 @@ const NOT_GENERATED: &[(&str, &str)] = &[
     ("ssubscribe", "a reply for each channel; see `pubsub.rs`"),
     ("sub", "Redis has it not; see `own_commands.rs`"),
     ("subscribe", "a reply for each channel; see `pubsub.rs`"),
+    ("waitaof", "came with Redis 7.2"),
     ("xfer", "Redis has it not; see `own_commands.rs`"),
 ];
 

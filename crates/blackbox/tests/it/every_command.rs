@@ -36,6 +36,7 @@ const WORDS: &[(&str, &str)] = &[
     ("lmpop", "1 l LEFT"),
     ("pfdebug", "ENCODING p"),
     ("shutdown", "ABORT"),
+    ("waitaof", "0 0 1"),
     ("zlexcount", "z - +"),
     ("zmpop", "1 z MIN"),
     ("zrangebylex", "z - +"),

@@ -324,6 +324,39 @@ fn a_node_that_is_written_to_reloads_and_loses_nothing() {
 }
 
 #[test]
+fn a_client_can_wait_until_what_it_wrote_is_on_disk() {
+    if is_redis() {
+        return;
+    }
+    let counts = |here, elsewhere| Value::Array(vec![Value::Integer(here), Value::Integer(elsewhere)]);
+    for durability in ["relaxed", "strict"] {
+        let alone = cluster(1, durability);
+        let mut client = alone.client(0);
+        for key in 0..100 {
+            client.run_ok(&format!("SET key:{key} value"));
+        }
+        assert_eq!(client.run("WAITAOF 1 0 0"), counts(1, 0), "{durability}");
+        assert_eq!(client.run("WAITAOF 1 1 50"), counts(1, 0), "{durability}");
+
+        let mut cluster = cluster(3, durability);
+        let mut client = cluster.client(1);
+        client.set_patience(SETTLING);
+        for key in 0..100 {
+            client.run_ok(&format!("SET key:{key} value"));
+        }
+        assert_eq!(client.run("WAITAOF 1 2 0"), counts(1, 2), "{durability}");
+        // In one pipeline it waits for what stands before it.
+        let all = client.pipeline(&[vec!["SET", "key", "value"], vec!["WAITAOF", "1", "2", "0"]]);
+        assert_eq!(all, [Value::ok(), counts(1, 2)]);
+        cluster.kill(2);
+        eventually("the others have all of it", || {
+            client.run("SET key other");
+            client.run("WAITAOF 1 2 200") == counts(1, 1)
+        });
+    }
+}
+
+#[test]
 fn an_operator_sees_logs_syncs_and_snapshots() {
     if is_redis() {
         return;

@@ -420,3 +420,84 @@ fn a_save_does_not_hold_up_what_is_asked_for_shorter() {
     assert_eq!(world.nodes[1].take_reply(3), told);
     assert_eq!(world.nodes[1].take_reply(1), "");
 }
+
+/// Has the drivers of these nodes sync what they were asked to, of all groups.
+fn sync(world: &mut World, nodes: &[usize]) {
+    let groups: Vec<GroupId> = (0..4).map(GroupId::new).collect();
+    for &node in nodes {
+        for number in world.nodes[node].gateway.take_syncs() {
+            world.nodes[node].gateway.on_synced(number, &groups);
+        }
+    }
+    world.turns(5);
+}
+
+#[test]
+fn what_is_on_disk_is_counted_after_a_sync_of_all_nodes() {
+    let mut world = three_that_keep();
+    world.send(0, 1, "WAITAOF 1 0 0");
+    world.turns(5);
+    assert_eq!(world.nodes[0].take_reply(1), "");
+    assert!(world.run(0, 2, "INFO clients").contains("blocked_clients:1"));
+    sync(&mut world, &[0, 1, 2]);
+    assert_eq!(world.nodes[0].take_reply(1), "*2 :1 :0");
+    // All replicas are there: for this node they are elsewhere.
+    world.send(1, 1, "WAITAOF 0 1 0");
+    world.turns(5);
+    sync(&mut world, &[0, 1, 2]);
+    assert_eq!(world.nodes[1].take_reply(1), "*2 :0 :1");
+}
+
+#[test]
+fn who_waits_for_more_syncs_than_there_are_is_told_of_those_there_are() {
+    let mut world = three_that_keep();
+    let id = id(&mut world, 0, 1);
+    world.send(0, 1, "WAITAOF 1 1 0");
+    world.send(0, 2, "WAITAOF 0 0 0");
+    for _ in 0..3 {
+        world.turns(30);
+        sync(&mut world, &[0, 1, 2]);
+    }
+    assert_eq!(world.nodes[0].take_reply(2), "*2 :1 :0");
+    assert_eq!(
+        world.nodes[0].take_reply(1),
+        "",
+        "it waits on, and others are asked again"
+    );
+    world.run(0, 3, &format!("CLIENT UNBLOCK {id}"));
+    world.turns(5);
+    assert_eq!(world.nodes[0].take_reply(1), "*2 :1 :0");
+    // What was not synced does not count.
+    world.send(1, 1, "WAITAOF 0 1 0");
+    world.turns(5);
+    for number in world.nodes[0].gateway.take_syncs() {
+        world.nodes[0].gateway.on_synced(number, &[GroupId::new(0)]);
+    }
+    sync(&mut world, &[1, 2]);
+    assert_eq!(world.nodes[1].take_reply(1), "");
+    world.turns(30);
+    sync(&mut world, &[0, 1, 2]);
+    assert_eq!(world.nodes[1].take_reply(1), "*2 :0 :1");
+}
+
+#[test]
+fn what_cannot_be_waited_for_is_refused() {
+    let mut world = three_that_keep();
+    for (words, reply) in [
+        (
+            "WAITAOF 2 0 0",
+            "-ERR value is out of range, value must between 0 and 1",
+        ),
+        ("WAITAOF 0 -1 0", "-ERR value is out of range, must be positive"),
+        ("WAITAOF x 0 0", "-ERR value is not an integer or out of range"),
+        ("WAITAOF 0 0 -1", "-ERR timeout is negative"),
+    ] {
+        assert_eq!(world.run(0, 1, words), reply, "{words}");
+    }
+    let blocks = world.exec(0, 1, &["SET a 1", "WAITAOF 1 1 0"]);
+    assert_eq!(blocks, "*2 +OK *2 :0 :0");
+    let mut world = three();
+    assert_eq!(world.run(0, 1, "WAITAOF 0 0 0"), "*2 :0 :0");
+    let refused = world.run(0, 1, "WAITAOF 1 0 0");
+    assert!(refused.contains("--durability relaxed"), "{refused}");
+}

@@ -126,6 +126,9 @@ impl Disk {
         for task in tasks {
             self.disk.request(task.group, task.life, task.request);
         }
+        for number in gateway.take_syncs() {
+            self.disk.force_sync(number);
+        }
         for save in gateway.take_saves() {
             self.disk.save(save.number, save.wanted);
         }
@@ -151,6 +154,9 @@ impl Disk {
         let has_any = !answers.is_empty();
         for (group, life, answer) in answers {
             gateway.on_disk(group, life, answer);
+        }
+        for (number, groups) in self.disk.take_forced() {
+            gateway.on_synced(number, &groups);
         }
         for (number, is_kept) in self.disk.take_saved() {
             gateway.on_saved(number, is_kept);

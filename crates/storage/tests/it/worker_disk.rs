@@ -337,6 +337,52 @@ impl Scene {
 }
 
 #[test]
+fn a_sync_that_is_forced_covers_what_was_written_before_it() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.sync_soon();
+    scene.disk.force_sync(1);
+    assert_eq!(
+        scene.disk.take_forced(),
+        [(1, vec![group()])],
+        "all is synced already"
+    );
+    scene.persist(1, 1);
+    assert_eq!(scene.write(), [1]);
+    scene.disk.force_sync(2);
+    assert_eq!(scene.disk.take_forced(), []);
+    let job = scene
+        .disk
+        .sync_job(scene.now)
+        .expect("it does not wait for the window");
+    scene.persist(1, 2);
+    assert_eq!(scene.write(), [2]);
+    scene.disk.force_sync(3);
+    scene
+        .disk
+        .on_synced(job.run().expect("an intact disk"), scene.now);
+    assert_eq!(scene.disk.take_forced(), [(2, vec![group()])]);
+    scene.sync();
+    assert_eq!(scene.disk.take_forced(), [(3, vec![group()])]);
+    let found = scene.after_a_loss_of_power();
+    assert_eq!(found.replicas[&group()].entries.len(), 2);
+}
+
+#[test]
+fn a_forced_sync_says_nothing_of_logs_that_have_not_begun() {
+    let mut scene = Scene::new(DurabilityMode::Relaxed);
+    scene.begin(1, false);
+    scene.disk.force_sync(1);
+    assert_eq!(scene.disk.take_forced(), [(1, vec![])], "its state is not kept");
+    scene.store_snapshot(1, 1, 1);
+    scene.disk.force_sync(2);
+    assert_eq!(scene.disk.take_forced(), [(2, vec![])], "it is not written");
+    scene.write();
+    scene.disk.force_sync(3);
+    scene.sync();
+    assert_eq!(scene.disk.take_forced(), [(3, vec![group()])]);
+}
+
+#[test]
 fn a_save_ends_when_all_that_it_waits_for_is_kept() {
     let mut scene = begun(DurabilityMode::Relaxed);
     scene.disk.save(3, [(group(), Index(4))]);
