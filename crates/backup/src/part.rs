@@ -71,6 +71,16 @@ impl BlockHead {
         crc32c::crc32c_append(sum, bytes)
     }
 
+    pub(crate) fn decode(bytes: &[u8; BLOCK_HEAD_BYTES]) -> BlockHead {
+        let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        BlockHead {
+            stored: number(0),
+            raw: number(4),
+            flags: bytes[8],
+            checksum: number(9),
+        }
+    }
+
     pub(crate) fn encode(&self) -> [u8; BLOCK_HEAD_BYTES] {
         let mut bytes = [0; BLOCK_HEAD_BYTES];
         bytes[..4].copy_from_slice(&self.stored.to_le_bytes());

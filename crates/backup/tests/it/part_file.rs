@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use backup::{PartSummary, PartWriter};
+use backup::{BackupError, PartReader, PartSummary, PartWriter};
 use sha2::{Digest, Sha256};
 
 /// What stands before the value of a string under this key.
@@ -105,4 +105,121 @@ fn a_full_disk_is_an_error() {
         .flat_map(|n| n.wrapping_mul(n).wrapping_mul(2_654_435_761).to_le_bytes())
         .collect();
     assert_eq!(writer.value(&noise).unwrap_err().kind(), ErrorKind::WriteZero);
+}
+
+type Records = Vec<(u8, Vec<u8>, Vec<u8>)>;
+
+fn read(bytes: &[u8]) -> Result<(Records, PartSummary), BackupError> {
+    let mut reader = PartReader::open(bytes, "part")?;
+    let mut records = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        let mut value = Vec::new();
+        while reader.value(&mut value, 1000)? > 0 {}
+        assert_eq!(value.len() as u64, record.value_length);
+        assert_eq!(record.head, head(&record.key));
+        records.push((record.db, record.key, value));
+    }
+    Ok((records, reader.summary()))
+}
+
+/// A part with blocks of both kinds.
+fn part() -> (PartSummary, Vec<u8>) {
+    let noise: Vec<u8> = (0..80_000u32)
+        .flat_map(|n| n.wrapping_mul(n).wrapping_mul(2_654_435_761).to_le_bytes())
+        .collect();
+    let zeros = vec![0; 300_000];
+    written(
+        &[
+            (0, b"a", b""),
+            (1, b"noise", &noise),
+            (1, b"zeros", &zeros),
+            (15, b"z", b"1"),
+        ],
+        usize::MAX,
+    )
+}
+
+#[test]
+fn a_part_is_read_as_it_was_written() {
+    let (summary, bytes) = part();
+    let (records, is) = read(&bytes).unwrap();
+    assert_eq!(is, summary);
+    let keys: Vec<_> = records
+        .iter()
+        .map(|(db, key, value)| (*db, &key[..], value.len()))
+        .collect();
+    let expected: [(u8, &[u8], usize); 4] = [
+        (0, b"a", 0),
+        (1, b"noise", 320_000),
+        (1, b"zeros", 300_000),
+        (15, b"z", 1),
+    ];
+    assert_eq!(keys, expected);
+    let reader = PartReader::open(&bytes[..], "part").unwrap();
+    assert_eq!(reader.finish(), Ok(summary), "values can be passed over");
+    let (empty, bytes) = written(&[], 1);
+    assert_eq!(read(&bytes), Ok((Vec::new(), empty)));
+}
+
+#[test]
+fn a_flipped_bit_is_found_wherever_it_is() {
+    let (_, bytes) = part();
+    let places = (0..bytes.len()).filter(|at| *at < 200 || *at > bytes.len() - 200 || at % 977 == 0);
+    for at in places {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        match read(&flipped) {
+            Err(BackupError::Damaged(damage)) => {
+                assert_eq!(damage.file, "part");
+                assert!(damage.offset <= at as u64, "{at}: {damage}");
+                assert!(at as u64 - damage.offset < 300_000, "{at}: {damage}");
+            }
+            // Two digits of the title are the version.
+            Err(BackupError::Failed(why)) if at == 6 || at == 7 => assert!(why.contains("version"), "{why}"),
+            other => panic!("{at}: {:?}", other.map(|(_, summary)| summary)),
+        }
+    }
+}
+
+#[test]
+fn a_part_that_is_cut_or_has_something_behind_it_is_damaged() {
+    let (_, bytes) = part();
+    for at in (0..bytes.len()).filter(|at| *at < 100 || *at > bytes.len() - 100 || at % 7919 == 0) {
+        assert!(
+            matches!(read(&bytes[..at]), Err(BackupError::Damaged(_))),
+            "{at} bytes"
+        );
+    }
+    let longer = [&bytes[..], b"x"].concat();
+    let Err(BackupError::Damaged(damage)) = read(&longer) else {
+        panic!("there is something behind the footer")
+    };
+    assert_eq!(damage.offset, bytes.len() as u64);
+}
+
+#[test]
+fn blocks_that_have_changed_places_are_damage() {
+    let zeros = vec![0; 3 * 256 * 1024];
+    let (_, bytes) = written(&[(0, b"k", &zeros)], usize::MAX);
+    let length = |at: usize| 13 + u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let first = length(8);
+    let (second, third) = (8 + first + length(8 + first), length(8 + first));
+    // The second block once more, in place of the third: equal content, another number.
+    let mut swapped = bytes.clone();
+    let copy = bytes[8 + first..second].to_vec();
+    swapped.splice(second..second + third, copy);
+    let Err(BackupError::Damaged(damage)) = read(&swapped) else {
+        panic!("a block stands in the place of another")
+    };
+    assert_eq!(damage.offset, second as u64);
+}
+
+#[test]
+fn another_version_is_refused_and_not_called_damage() {
+    let (_, mut bytes) = part();
+    bytes[7] = b'2';
+    let Err(BackupError::Failed(why)) = read(&bytes) else {
+        panic!("it cannot be read")
+    };
+    assert!(why.contains("part has version 02 of its format"), "{why}");
 }
