@@ -1,22 +1,46 @@
-//! Backups of a cluster.
+//! Backups of a cluster: what they are, where they are kept, and how they come out of a cluster and into one.
 //!
-//! What a backup consists of is a part for each partition that has keys ([`PartWriter`], [`PartReader`]).
+//! ```text
+//!  nodes: Desk --BACKUP--> BackupRun --parts, then a manifest--> Target --> RestoreRun --MRESTORE--> nodes
+//! ```
+//!
+//! A backup is a manifest ([`Manifest`]) and the parts that it names, one for each partition that has keys. Nodes write parts
+//! ([`PartWriter`], from what a [`Desk`] gathers); everything else here is for whoever asks them, reads parts ([`PartReader`]) and
+//! keeps both in a [`Target`]. [`BackupRun`] takes a backup, [`RestoreRun`] puts one into an empty cluster, [`backups`] lists, [`prune`]
+//! tidies up.
+//!
+//! Everything is synchronous, on threads of its own where things go side by side. Absent: schedules, encryption, and any knowledge of
+//! what values mean, but where a collection can be cut.
 
+mod attempt;
+mod backup_run;
+mod catalog;
+mod connection;
 mod desk;
 mod directory_target;
 mod error;
 mod manifest;
+mod members;
 mod part;
+mod part_copy;
 mod part_reader;
 mod part_writer;
+mod progress;
+mod restore_run;
+mod restored_value;
 mod spool;
 mod target;
 
+pub use backup_run::{BackupReport, BackupRun};
+pub use catalog::{BackupEntry, Pruned, backups, find_backup, prune};
 pub use desk::{CopiedPiece, Desk, DeskOrder, MergeJob, Merged, SILENCE_MAX};
 pub use directory_target::DirectoryTarget;
 pub use error::{BackupError, FileDamage};
 pub use manifest::{Manifest, ManifestPart, check_name};
+pub use members::{MemberGroup, MemberNode, Members};
 pub use part::{PartName, PartSummary};
 pub use part_reader::{PartReader, PartRecord};
 pub use part_writer::PartWriter;
+pub use progress::{Progress, Unwatched, bytes_in_words};
+pub use restore_run::{RestoreReport, RestoreRun};
 pub use target::{Target, TargetFile, TargetFolder};

@@ -152,6 +152,11 @@ impl<R: Read> PartReader<R> {
         self.end.expect("all records were read").1
     }
 
+    /// What errors call the file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
     /// Where the block begins that was read last: what errors about a record say.
     pub fn block_offset(&self) -> u64 {
         self.block_at
