@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::attempt::{Attempt, AttemptEnd, Source};
+use crate::clock::unix_millis;
 use crate::connection::Connection;
 use crate::members::Members;
 use crate::part::PartSummary;
@@ -22,6 +23,9 @@ use crate::{BackupError, Manifest, check_name};
 const ATTEMPTS_MAX: u32 = 5;
 /// Between two attempts.
 const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
+/// How often a part is fetched that the target did not take for a reason that passes, and the pause before that.
+const FETCHES_MAX: u32 = 4;
+const FETCH_PAUSE: Duration = Duration::from_secs(2);
 /// Connections to one node while parts are fetched from it.
 const FETCHES_A_NODE: usize = 2;
 
@@ -178,13 +182,26 @@ impl BackupRun<'_> {
         failure: &Mutex<Option<AttemptEnd>>,
         copied: &Copied<'_>,
     ) -> Result<(), AttemptEnd> {
-        let connection = Connection::open(address, self.password);
-        let mut connection = connection.map_err(|error| AttemptEnd::Again(error.to_string()))?;
+        let open =
+            || Connection::open(address, self.password).map_err(|error| AttemptEnd::Again(error.to_string()));
+        let mut connection = open()?;
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
             if failure.lock().expect("nobody panics while he holds it").is_some() {
                 break;
             }
-            copy_part(id, part, &mut connection, self.target, copied)?;
+            let mut fetched = 0;
+            loop {
+                fetched += 1;
+                match copy_part(id, part, &mut connection, self.target, copied) {
+                    Err(AttemptEnd::Failed(BackupError::Passing(why))) if fetched < FETCHES_MAX => {
+                        self.progress.say(&why);
+                        thread::sleep(FETCH_PAUSE);
+                        // The answer to a question may still be under way.
+                        connection = open()?;
+                    }
+                    other => break other?,
+                }
+            }
         }
         Ok(())
     }
@@ -215,12 +232,6 @@ impl BackupRun<'_> {
             self.target.name()
         )))
     }
-}
-
-/// When it is, by this machine's clock.
-pub(crate) fn unix_millis() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.unwrap_or_default().as_millis() as u64
 }
 
 /// A number for an attempt: of 63 bits, not 0.

@@ -12,6 +12,8 @@ pub enum BackupError {
     Missing(String),
     /// Somebody wanted it to stop.
     Interrupted,
+    /// What will pass, such as a network that is out of order: it may be tried again.
+    Passing(String),
     /// Anything else, in words that say what to do next.
     Failed(String),
 }
@@ -50,6 +52,14 @@ impl BackupError {
         }
     }
 
+    /// The error of ours that is in this one.
+    pub(crate) fn own(error: &io::Error) -> Option<BackupError> {
+        let inner = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<BackupError>());
+        inner.cloned()
+    }
+
     pub(crate) fn damaged(
         file: &str,
         offset: u64,
@@ -86,7 +96,7 @@ impl fmt::Display for BackupError {
             BackupError::Damaged(damage) => damage.fmt(f),
             BackupError::Missing(file) => write!(f, "{file} is not there"),
             BackupError::Interrupted => write!(f, "interrupted"),
-            BackupError::Failed(why) => f.write_str(why),
+            BackupError::Passing(why) | BackupError::Failed(why) => f.write_str(why),
         }
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! A backup is a manifest ([`Manifest`]) and the parts that it names, one for each partition that has keys. Nodes write parts
 //! ([`PartWriter`], from what a [`Desk`] gathers); everything else here is for whoever asks them, reads parts ([`PartReader`]) and
-//! keeps both in a [`Target`]. [`BackupRun`] takes a backup, [`RestoreRun`] puts one into an empty cluster, [`backups`] lists, [`prune`]
+//! keeps both in a [`Target`]. [`BackupRun`] takes a backup, [`RestoreRun`] puts one into an empty cluster, [`Verification`] looks for
+//! damage, [`backups`] lists, [`prune`]
 //! tidies up.
 //!
 //! Everything is synchronous, on threads of its own where things go side by side. Absent: schedules, encryption, and any knowledge of
@@ -15,6 +16,7 @@
 mod attempt;
 mod backup_run;
 mod catalog;
+mod clock;
 mod connection;
 mod desk;
 mod directory_target;
@@ -28,11 +30,14 @@ mod part_writer;
 mod progress;
 mod restore_run;
 mod restored_value;
+mod s3_target;
 mod spool;
 mod target;
+mod verification;
 
 pub use backup_run::{BackupReport, BackupRun};
 pub use catalog::{BackupEntry, Pruned, backups, find_backup, prune};
+pub use clock::{name_of_now, time_in_words};
 pub use desk::{CopiedPiece, Desk, DeskOrder, MergeJob, Merged, SILENCE_MAX};
 pub use directory_target::DirectoryTarget;
 pub use error::{BackupError, FileDamage};
@@ -43,4 +48,6 @@ pub use part_reader::{PartReader, PartRecord};
 pub use part_writer::PartWriter;
 pub use progress::{Progress, Unwatched, bytes_in_words};
 pub use restore_run::{RestoreReport, RestoreRun};
+pub use s3_target::S3Target;
 pub use target::{Target, TargetFile, TargetFolder};
+pub use verification::{Verification, Verified};

@@ -19,8 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::attempt::wrong_password;
-use crate::backup_run::unix_millis;
 use crate::catalog::shown;
+use crate::clock::unix_millis;
 use crate::connection::{AskError, Connection};
 use crate::manifest::ManifestPart;
 use crate::members::Members;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use admin::{ClusterView, TransactionsView};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::{http, print, recover, status, transactions};
+use crate::{backup, http, print, recover, status, transactions};
 
 /// Names of the subcommands, and of their arguments.
 pub(crate) const ADMIN: &str = "admin";
@@ -22,7 +22,7 @@ const GROUPS: &str = "groups";
 const JSON: &str = "json";
 
 /// Where a node's admin port is, if nobody has moved it.
-const DEFAULT_ADDRESS: &str = "127.0.0.1:9121";
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:9121";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -179,6 +179,7 @@ pub(crate) fn command() -> Command {
                 )
                 .after_help(RECOVER_EXAMPLES),
         )
+        .subcommand(backup::command())
 }
 
 /// Does what the command line says.
@@ -206,11 +207,12 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
             let gone: Vec<u64> = matches.get_many(GONE).into_iter().flatten().copied().collect();
             show(recover::groups(&full(address), &gone, is_confirmed))
         }
+        Some((backup::BACKUP, matches)) => backup::main(matches),
         _ => unreachable!("clap requires one of the subcommands above"),
     }
 }
 
-fn show(page: Result<String, String>) -> ExitCode {
+pub(crate) fn show(page: Result<String, String>) -> ExitCode {
     match page {
         Ok(page) => print(&page),
         Err(reason) => {
@@ -221,7 +223,7 @@ fn show(page: Result<String, String>) -> ExitCode {
 }
 
 /// A port alone is one of this machine.
-fn full(address: &str) -> String {
+pub(crate) fn full(address: &str) -> String {
     match address.parse::<u16>() {
         Ok(port) => format!("127.0.0.1:{port}"),
         Err(_) => address.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{admin_client, bench, dev};
+use crate::{admin_client, bench, dev, restore, verify};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use options::{Change, OptionEffect, PARAMETERS, Parameter, Section};
 
@@ -41,6 +41,8 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(dev::command())
         .subcommand(admin_client::command())
+        .subcommand(restore::command())
+        .subcommand(verify::command())
         .subcommand(bench::command())
         .subcommand(
             Command::new(OPTIONS)

@@ -1,15 +1,20 @@
 //! The binary `chorale`: reads the command line, and starts what it names.
 
 mod admin_client;
+mod backup;
+mod backup_target;
 mod bench;
 mod cli;
 mod dev;
 mod http;
 mod log;
+mod progress_bar;
 mod recover;
+mod restore;
 mod server;
 mod status;
 mod transactions;
+mod verify;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -25,6 +30,8 @@ fn main() -> ExitCode {
         Some((dev::DEV, matches)) => dev::main(matches),
         Some((bench::BENCH, matches)) => bench::main(matches),
         Some((admin_client::ADMIN, matches)) => admin_client::main(matches),
+        Some((restore::RESTORE, matches)) => restore::main(matches),
+        Some((verify::VERIFY, matches)) => verify::main(matches),
         Some((cli::OPTIONS, matches)) => {
             let page = if matches.get_flag(cli::MARKDOWN) {
                 options::reference()
