@@ -7,9 +7,11 @@ mod decode;
 mod entries;
 mod glob;
 mod log_batch;
+mod manifest;
 mod meta_commands;
 mod node;
 mod parse_and_keys;
+mod part_file;
 mod peer_frames;
 mod peer_hello;
 mod program;
@@ -21,8 +23,10 @@ pub use decode::decode;
 pub use entries::entries;
 pub use glob::glob;
 pub use log_batch::log_batch;
+pub use manifest::manifest;
 pub use meta_commands::meta_commands;
 pub use parse_and_keys::parse_and_keys;
+pub use part_file::part_file;
 pub use peer_frames::peer_frames;
 pub use peer_hello::peer_hello;
 pub use program::program;
@@ -96,5 +100,15 @@ pub const TARGETS: &[Target] = &[
         name: "log_batch",
         run: log_batch,
         seeds: log_batch::seeds,
+    },
+    Target {
+        name: "part_file",
+        run: part_file,
+        seeds: part_file::seeds,
+    },
+    Target {
+        name: "manifest",
+        run: manifest,
+        seeds: manifest::seeds,
     },
 ];

@@ -63,8 +63,14 @@ impl BackupRun<'_> {
     /// In words that say what to do next. The target has no such backup then, and the cluster is as it was.
     pub fn run(&self) -> Result<BackupReport, BackupError> {
         check_name(self.name)?;
-        let manifest_path = manifest_path(self.name);
-        if self.target.exists(&manifest_path)?.is_some() {
+        let path = manifest_path(self.name);
+        // It also says whether the target can be used at all, before the cluster has any work.
+        if self
+            .target
+            .list(TargetFolder::Backups)?
+            .iter()
+            .any(|file| file.path == path)
+        {
             return Err(BackupError::Failed(format!(
                 "{} has a backup {} already: choose another name with --name",
                 self.target.name(),

@@ -135,7 +135,7 @@ impl RestoreRun<'_> {
         } = self.manifest;
         let nodes = self.members.nodes.iter().filter(|node| node.is_up).count();
         format!(
-            "Backup {name} of {} has {keys} keys in {} parts, {}. It would go into a cluster of {nodes} nodes that is up and empty.",
+            "Backup {name} of {} has {keys} keys in {} parts, {}. It would go into the empty cluster of {nodes} nodes.",
             self.target.name(),
             parts.len(),
             bytes_in_words(*raw_bytes)

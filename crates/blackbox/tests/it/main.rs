@@ -1,6 +1,7 @@
 //! One test binary: processes are what costs time here, not linking.
 
 mod admin;
+mod backup;
 mod bench;
 mod blocking;
 mod cluster;
