@@ -64,7 +64,7 @@ impl FoundLogs {
 pub fn drop_segments<D: Disk>(disk: &D, segments: &[String]) -> Result<(), StorageError> {
     for name in segments {
         disk.remove(name).map_err(StorageError::io("remove", name))?;
-        // A later segment that went before an earlier one would look lost.
+        // One that went out of turn would look lost, or let count what did not.
         if segment::parse_name(name).is_some_and(|name| name.is_segment) {
             disk.sync_names()
                 .map_err(StorageError::io("sync the names beside", name))?;

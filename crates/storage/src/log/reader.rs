@@ -250,6 +250,8 @@ struct Outcome {
     unclear: Option<Damage>,
     damage: Vec<Damage>,
     synced_to_end: bool,
+    /// The segment in which it ends.
+    end: usize,
 }
 
 /// Reads a chain from its beginning to its end.
@@ -291,6 +293,7 @@ impl<D: Disk> ChainReader<'_, D> {
             unclear,
             damage: self.damage,
             synced_to_end: synced_to_end && is_idle && is_whole,
+            end: spot.0,
         })
     }
 
@@ -399,9 +402,10 @@ pub fn read_logs<D: Disk>(disk: &D, cluster: ClusterId, node: NodeId) -> Result<
         };
         if parsed.is_segment {
             let head = read_head(disk, &name, cluster, node)?;
-            segments.push((parsed, (name.clone(), parsed.number, head)));
+            segments.push((parsed, (name, parsed.number, head)));
+        } else {
+            found.segments.push(name);
         }
-        found.segments.push(name);
     }
     segments.sort_by_key(|(parsed, _)| *parsed);
     let mut chains = chains_of(segments);
@@ -470,6 +474,14 @@ fn take_chains<D: Disk>(disk: &D, chains: &[Chain], found: &mut FoundLogs) -> Re
         };
         let outcome = reader.read()?;
         found.synced_to_end &= outcome.synced_to_end || chain.start < found.start;
+        // What stands behind the end goes first, from behind: it does not count because of what is missing before, and that would be
+        // seen no more.
+        let (counted, behind) = chain.segments.split_at(outcome.end + 1);
+        for (name, ..) in behind.iter().rev().chain(counted) {
+            if !found.segments.contains(name) {
+                found.segments.push(name.clone());
+            }
+        }
         for damage in outcome.damage {
             if !found.damage.contains(&damage) {
                 found.damage.push(damage);

@@ -4,7 +4,9 @@ use crate::log_run::*;
 use consensus::{Index, Term};
 use ids::GroupId;
 use std::collections::BTreeMap;
-use storage::{Damage, Fault, LogSettings, ReplicaLog, SimDisk, StorageError, WorkerLog};
+use storage::{
+    Damage, Disk, Fault, LogSettings, ReplicaLog, SimDisk, StorageError, WorkerLog, drop_segments,
+};
 
 const STEPS: u32 = 12;
 
@@ -399,5 +401,41 @@ fn what_a_damaged_later_log_may_have_had_is_not_taken_from_an_earlier_one() {
             log.is_none() && found.damaged.contains_key(&group),
             "{group:?}: {log:?}"
         );
+    }
+}
+
+#[test]
+fn what_stands_behind_the_end_does_not_count_once_what_is_missing_goes_too() {
+    let disk = SimDisk::new(0);
+    let (mut one, four) = (replica(1, 0, 0), replica(4, 1, 20));
+    let mut log = begin(&disk, 1, std::slice::from_ref(&one));
+    let first = "log-00000-000000000001";
+    let before = disk.content(first).expect("an intact disk");
+    for index in 11.. {
+        append(&mut log, &mut one, vec![entry(1, index, 5_000)], hard(1, 10));
+        log.write().expect("an intact disk");
+        if disk.names().expect("an intact disk").len() > 1 {
+            break;
+        }
+    }
+    log.live(&four);
+    log.write().expect("an intact disk");
+    // The power goes: of what was not synced the second segment is kept, and nothing of the first.
+    disk.put(first, &before);
+    let found = read(&disk);
+    assert_eq!(found.replicas.keys().collect::<Vec<_>>(), [&one.group]);
+    assert_eq!(found.damage, []);
+    let replicas: Vec<ReplicaLog> = found.replicas.values().cloned().collect();
+    begin(&disk, 2, &replicas);
+    for count in 0..=found.segments.len() {
+        drop_segments(&disk, &found.segments[..count]).expect("an intact disk");
+        let again = read(&disk);
+        assert_eq!(
+            again.replicas,
+            found.replicas,
+            "without {:?}",
+            &found.segments[..count]
+        );
+        assert_eq!(again.damage, []);
     }
 }
