@@ -21,6 +21,7 @@ use crate::error::{Damage, StorageError};
 use crate::frame::{Frames, HEAD_BYTES};
 use codec::Reader;
 use ids::{ClusterId, GroupId, NodeId};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -34,18 +35,68 @@ struct Chain {
     segments: Vec<Found>,
 }
 
-/// The bytes of a segment.
-struct Loaded(Vec<u8>);
+/// Bytes that are read from a segment at once.
+const WINDOW_BYTES: usize = 256 * 1024;
 
-impl DiskFile for Loaded {
+/// A segment that is read a window at a time: most of its frames are small, and most of its bytes may be zeros behind the last one.
+struct Opened<F> {
+    /// `None` if the file has gone meanwhile.
+    file: Option<F>,
+    size: u64,
+    window: RefCell<Window>,
+}
+
+/// What was read last, and from where.
+#[derive(Default)]
+struct Window {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl<F: DiskFile> Opened<F> {
+    fn new(file: Option<F>) -> io::Result<Opened<F>> {
+        Ok(Opened {
+            size: file.as_ref().map_or(Ok(0), DiskFile::size)?,
+            file,
+            window: RefCell::default(),
+        })
+    }
+
+    /// Fills the buffer, from the file itself.
+    fn read_through(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        match &self.file {
+            Some(file) => file.read_at(offset, buffer),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl<F: DiskFile> DiskFile for Opened<F> {
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.len() as u64)
+        Ok(self.size)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let start = usize::try_from(offset).map_err(io::Error::other)?;
-        let bytes = self.0.get(start..start.saturating_add(buffer.len()));
-        buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let left = self.size.saturating_sub(offset);
+        if left < buffer.len() as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if buffer.len() >= WINDOW_BYTES {
+            return self.read_through(offset, buffer);
+        }
+        let mut window = self.window.borrow_mut();
+        let end = window.offset + window.bytes.len() as u64;
+        if offset < window.offset || offset + buffer.len() as u64 > end {
+            let bytes = usize::try_from(left).map_or(WINDOW_BYTES, |left| left.min(WINDOW_BYTES));
+            window.offset = offset;
+            window.bytes.resize(bytes, 0);
+            if let Err(error) = self.read_through(offset, &mut window.bytes) {
+                window.bytes.clear();
+                return Err(error);
+            }
+        }
+        let start = usize::try_from(offset - window.offset).expect("it lies in the window");
+        buffer.copy_from_slice(&window.bytes[start..start + buffer.len()]);
         Ok(())
     }
 
@@ -73,41 +124,36 @@ struct Frame {
     behind: Spot,
 }
 
-/// Goes through the frames of a chain, with one segment in memory at a time.
-struct Cursor<'a, D> {
+/// Goes through the frames of a chain, with one segment open at a time.
+struct Cursor<'a, D: Disk> {
     disk: &'a D,
     chain: &'a Chain,
-    loaded: Option<(usize, Loaded)>,
+    opened: Option<(usize, Opened<D::File>)>,
     /// Of the frame that was read last.
     payload: Vec<u8>,
 }
 
 impl<D: Disk> Cursor<'_, D> {
-    fn load(&mut self, segment: usize) -> Result<(), StorageError> {
-        if self.loaded.as_ref().is_some_and(|(loaded, _)| *loaded == segment) {
+    fn open(&mut self, segment: usize) -> Result<(), StorageError> {
+        if self.opened.as_ref().is_some_and(|(opened, _)| *opened == segment) {
             return Ok(());
         }
-        self.loaded = None;
+        self.opened = None;
         let name = &self.chain.segments[segment].0;
-        let mut bytes = Vec::new();
-        if let Some(file) = self.disk.open(name).map_err(StorageError::io("open", name))? {
-            let size = file.size().map_err(StorageError::io("read", name))?;
-            bytes.resize(usize::try_from(size).unwrap_or(0), 0);
-            file.read_at(0, &mut bytes)
-                .map_err(StorageError::io("read", name))?;
-        }
-        self.loaded = Some((segment, Loaded(bytes)));
+        let file = self.disk.open(name).map_err(StorageError::io("open", name))?;
+        let opened = Opened::new(file).map_err(StorageError::io("read", name))?;
+        self.opened = Some((segment, opened));
         Ok(())
     }
 
     /// The frames of a segment; `None` if its head is damaged.
-    fn frames(&self) -> Option<Frames<'_, Loaded>> {
-        let (segment, loaded) = self.loaded.as_ref().expect("it was loaded just before");
+    fn frames(&self) -> Option<Frames<'_, Opened<D::File>>> {
+        let (segment, opened) = self.opened.as_ref().expect("it was opened just before");
         let (name, _, head) = &self.chain.segments[*segment];
         Some(Frames {
-            file: loaded,
+            file: opened,
             name,
-            size: loaded.0.len() as u64,
+            size: opened.size,
             seal: head.as_ref().ok()?.seal,
             limit: FRAME_BYTES_MAX,
         })
@@ -115,7 +161,7 @@ impl<D: Disk> Cursor<'_, D> {
 
     /// The number of the first frame, of which segments before that went have left nothing else; 0 if its head is not intact.
     fn first_number(&mut self) -> Result<u64, StorageError> {
-        self.load(0)?;
+        self.open(0)?;
         let Some(frames) = self.frames() else { return Ok(0) };
         let first = frames.find_later(BLOCK_BYTES, 0)?;
         Ok(first
@@ -123,11 +169,21 @@ impl<D: Disk> Cursor<'_, D> {
             .map_or(0, |(_, number)| number))
     }
 
-    /// Bytes of the segment that is loaded.
+    /// Bytes of the segment that is open.
     fn size(&self) -> u64 {
-        self.loaded
-            .as_ref()
-            .map_or(0, |(_, loaded)| loaded.0.len() as u64)
+        self.opened.as_ref().map_or(0, |(_, opened)| opened.size)
+    }
+
+    /// Whether nothing stands there in the segment that is open.
+    fn is_empty_at(&self, offset: u64) -> Result<bool, StorageError> {
+        let (segment, opened) = self.opened.as_ref().expect("it was just read from");
+        let mut bytes = [0; HEAD_BYTES];
+        let count = opened.size.saturating_sub(offset).min(HEAD_BYTES as u64) as usize;
+        let name = &self.chain.segments[*segment].0;
+        opened
+            .read_at(offset, &mut bytes[..count])
+            .map_err(StorageError::io("read", name))?;
+        Ok(bytes.iter().all(|byte| *byte == 0))
     }
 
     /// Reads the frame with this number if it stands exactly there.
@@ -136,7 +192,7 @@ impl<D: Disk> Cursor<'_, D> {
         (segment, offset): Spot,
         number: u64,
     ) -> Result<Result<Frame, Damage>, StorageError> {
-        self.load(segment)?;
+        self.open(segment)?;
         let mut payload = std::mem::take(&mut self.payload);
         let Some(frames) = self.frames() else {
             let damage = self.chain.segments[segment].2.as_ref().err();
@@ -172,19 +228,15 @@ impl<D: Disk> Cursor<'_, D> {
         let first = self.read_at(spot, number)?;
         let Err(damage) = first else { return Ok(first) };
         let size = self.size();
-        let is_empty = |cursor: &Self, from: u64| {
-            let (_, loaded) = cursor.loaded.as_ref().expect("it was just read from");
-            let bytes = loaded.0.get(from as usize..).unwrap_or_default();
-            bytes.iter().take(HEAD_BYTES).all(|byte| *byte == 0)
-        };
         let mut shown = damage;
-        let mut shows_something = !is_empty(self, offset);
+        let mut shows_something = !self.is_empty_at(offset)?;
         if block != offset && block < size {
             match self.read_at((segment, block), number)? {
-                Err(damage) if !shows_something && !is_empty(self, block) => {
-                    (shown, shows_something) = (damage, true);
+                Err(damage) => {
+                    if !shows_something && !self.is_empty_at(block)? {
+                        (shown, shows_something) = (damage, true);
+                    }
                 }
-                Err(_) => {}
                 frame => return Ok(frame),
             }
         }
@@ -211,7 +263,7 @@ impl<D: Disk> Cursor<'_, D> {
     fn find(&mut self, spot: Spot, number: u64) -> Result<Option<(Spot, Frame)>, StorageError> {
         let (mut segment, mut offset) = spot;
         while segment < self.chain.segments.len() {
-            self.load(segment)?;
+            self.open(segment)?;
             while let Some(frames) = self.frames() {
                 let Some((place, found)) = frames.find_later(offset, number)? else {
                     break;
@@ -255,7 +307,7 @@ struct Outcome {
 }
 
 /// Reads a chain from its beginning to its end.
-struct ChainReader<'a, D> {
+struct ChainReader<'a, D: Disk> {
     cursor: Cursor<'a, D>,
     replay: Replay,
     /// Of the batch that is being read.
@@ -373,7 +425,7 @@ impl<D: Disk> ChainReader<'_, D> {
     }
 
     fn segment_size(&mut self, segment: usize) -> Result<u64, StorageError> {
-        self.cursor.load(segment)?;
+        self.cursor.open(segment)?;
         Ok(self.cursor.size())
     }
 }
@@ -463,7 +515,7 @@ fn take_chains<D: Disk>(disk: &D, chains: &[Chain], found: &mut FoundLogs) -> Re
             cursor: Cursor {
                 disk,
                 chain,
-                loaded: None,
+                opened: None,
                 payload: Vec::new(),
             },
             replay: Replay::default(),
