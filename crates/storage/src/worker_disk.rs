@@ -42,8 +42,9 @@ const SYNC_BYTES: u64 = 8 << 20;
 /// Unsynced bytes above which nothing more is answered.
 const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
 
-/// Bytes of a group's log up to which no snapshot is due, however small the state is.
-const LOG_BYTES_MIN: u64 = 4 << 20;
+/// Segments that the log of a worker may fill before a snapshot is due, however small the states are: each of its groups has an equal
+/// share of them. Fewer mean more snapshots, more mean longer starts.
+const LOG_SEGMENTS_MIN: u64 = 2;
 
 /// What is to become of a replica's log.
 enum Stage {
@@ -721,7 +722,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         let group = match (wanted, awaited) {
             (Some(kept), _) => kept.owner.group,
             (None, Some(group)) => *group,
-            (None, None) => self.log.pinning().or_else(|| self.longest())?,
+            (None, None) => self.pinning().or_else(|| self.longest())?,
         };
         let kept = self.replicas.get_mut(&group)?;
         kept.is_wanted = false;
@@ -750,16 +751,30 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         self.unsynced_since
     }
 
+    /// How many bytes the log of a group may have before a snapshot of it is due.
+    fn allowed(&self, kept: &Kept) -> u64 {
+        let share = LOG_SEGMENTS_MIN * self.log.segment_bytes() / self.replicas.len() as u64;
+        kept.state_bytes.max(share)
+    }
+
     /// The group whose log is longest beside its state, of those where it is longer.
     fn longest(&self) -> Option<GroupId> {
         let logged = self.replicas.values();
         let logged = logged.filter(|kept| matches!(kept.stage, Stage::Logged));
         let surplus = |kept: &Kept| {
             let bytes = self.log.bytes_of(kept.owner.group);
-            bytes.checked_sub(kept.state_bytes.max(LOG_BYTES_MIN))
+            bytes.checked_sub(self.allowed(kept))
         };
         let all = logged.filter_map(|kept| Some((surplus(kept)?, kept.owner.group)));
         all.max().map(|(_, group)| group)
+    }
+
+    /// The group that keeps the oldest segment, where the log as a whole is longer than it would be if all groups had as much of it as they
+    /// may have: one to which nothing is written keeps what others have filled.
+    fn pinning(&self) -> Option<GroupId> {
+        let allowed = self.replicas.values().map(|kept| self.allowed(kept)).sum::<u64>();
+        let is_long = self.log.full_bytes() > allowed + self.log.segment_bytes();
+        is_long.then(|| self.log.pinning()).flatten()
     }
 
     /// The groups whose logs have begun and are synced, since the last call: what an earlier start left of them is not needed

@@ -7,6 +7,7 @@
 //! ```
 
 use super::segment::{self, BLOCK_BYTES, SegmentHead};
+use super::shelf::SPARES_MAX;
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 use crate::replace;
@@ -23,6 +24,7 @@ pub(crate) struct Segment<F> {
     pub(crate) number: u64,
     pub(crate) seal: u64,
     pub(crate) name: String,
+    pub(crate) bytes: u64,
     pub(crate) file: F,
     /// The same file, for syncs; `None` while one is under way.
     pub(crate) sync_file: Option<F>,
@@ -35,10 +37,10 @@ pub(crate) struct Segment<F> {
 pub struct PrepareJob<D> {
     pub(crate) disk: D,
     pub(crate) worker: u16,
-    /// Segments that nobody needs, the oldest first.
-    pub(crate) drops: Vec<u64>,
-    /// The number that the file had which waits to be used again.
-    pub(crate) spare: Option<u64>,
+    /// Segments that nobody needs, the oldest first, and whether their files can be used again.
+    pub(crate) drops: Vec<(u64, bool)>,
+    /// The numbers that the files had which wait to be used again.
+    pub(crate) spares: Vec<u64>,
     /// The segment to make.
     pub(crate) make: Option<SegmentHead>,
     pub(crate) segment_bytes: u64,
@@ -48,7 +50,7 @@ pub struct PrepareJob<D> {
 /// What has come of a [`PrepareJob`].
 #[derive(Debug)]
 pub struct Prepared<F> {
-    pub(crate) spare: Option<u64>,
+    pub(crate) spares: Vec<u64>,
     pub(crate) made: Option<Result<Segment<F>, StorageError>>,
     pub(crate) dropped: Result<(), StorageError>,
 }
@@ -57,36 +59,38 @@ impl<D: Disk> PrepareJob<D> {
     /// Does it.
     pub fn run(mut self) -> Prepared<D::File> {
         let drops = std::mem::take(&mut self.drops);
-        let dropped = drops.into_iter().try_for_each(|number| self.drop_segment(number));
+        let dropped = drops
+            .into_iter()
+            .try_for_each(|(number, is_whole)| self.drop_segment(number, is_whole));
         if dropped.is_err() {
             // Which names there are nobody knows: one more that went could leave a gap.
             self.has_failed.store(true, Ordering::Release);
             return Prepared {
-                spare: self.spare,
+                spares: self.spares,
                 made: None,
                 dropped,
             };
         }
         let made = self.make.map(|head| {
-            let spare = self.spare.take();
+            let spare = self.spares.pop();
             make_segment(&self.disk, &head, spare, self.segment_bytes)
         });
         Prepared {
-            spare: self.spare,
+            spares: self.spares,
             made,
             dropped,
         }
     }
 
     /// Takes a segment's name away, durably: its bytes may be used again then.
-    fn drop_segment(&mut self, number: u64) -> Result<(), StorageError> {
+    fn drop_segment(&mut self, number: u64, is_whole: bool) -> Result<(), StorageError> {
         let name = segment::name(self.worker, number);
-        if self.spare.is_none() {
+        if is_whole && self.spares.len() < SPARES_MAX {
             let spare = segment::spare_name(self.worker, number);
             self.disk
                 .rename(&name, &spare)
                 .map_err(StorageError::io("rename", &name))?;
-            self.spare = Some(number);
+            self.spares.push(number);
         } else {
             self.disk
                 .remove(&name)
@@ -134,6 +138,7 @@ pub(crate) fn make_segment<D: Disk>(
             number: head.number,
             seal: head.seal,
             name: name.clone(),
+            bytes: segment_bytes,
             file,
             sync_file,
             is_dirty: false,

@@ -10,6 +10,15 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// Files that wait to be used again, at most: more than these go. A log that is about as long as it may be whatever the states are lets go
+/// of so many at once, and each that was kept need not be filled with zeros.
+pub(crate) const SPARES_MAX: usize = 4;
+
+/// Bytes of the first segment of a log.
+const FIRST_BYTES: u64 = 8 << 20;
+
+const HAS_ONE: &str = "a log begins with a segment";
+
 /// Segments by their numbers, which rise without a gap from those in use to those that are ready.
 pub(crate) struct Shelf<D: Disk> {
     disk: D,
@@ -18,10 +27,10 @@ pub(crate) struct Shelf<D: Disk> {
     /// The last one is written to.
     in_use: VecDeque<Segment<D::File>>,
     ready: VecDeque<Segment<D::File>>,
-    /// The number that the file had which waits to be used again.
-    spare: Option<u64>,
-    /// Segments that nobody needs, the oldest first.
-    drops: Vec<u64>,
+    /// The numbers that the files had which wait to be used again.
+    spares: Vec<u64>,
+    /// Segments that nobody needs, the oldest first, and whether their files can be used again.
+    drops: Vec<(u64, bool)>,
     /// Of the next segment that is made.
     next: u64,
     is_preparing: bool,
@@ -44,12 +53,22 @@ impl<D: Disk + Clone> Shelf<D> {
             segment_bytes,
             in_use: VecDeque::new(),
             ready: VecDeque::new(),
-            spare: None,
+            spares: Vec::new(),
             drops: Vec::new(),
             next: highest.map_or(1, |number| number + 1),
             is_preparing: false,
             has_failed: Arc::default(),
         })
+    }
+
+    /// Makes the first segment, and goes on to it. It is a small one: a node begins as many as it has workers before it serves anybody.
+    pub(crate) fn begin(&mut self) -> Result<(), StorageError> {
+        let head = SegmentHead::new(&self.identity, self.next);
+        let bytes = self.segment_bytes.min(FIRST_BYTES);
+        let segment = make_segment(&self.disk, &head, None, bytes)?;
+        self.next = segment.number + 1;
+        self.in_use.push_back(segment);
+        Ok(())
     }
 
     /// Sees to it that so many segments are ready.
@@ -61,7 +80,7 @@ impl<D: Disk + Clone> Shelf<D> {
                 true => Err(StorageError::io("make", &head.name())(
                     ErrorKind::WouldBlock.into(),
                 )),
-                false => make_segment(&self.disk, &head, self.spare.take(), self.segment_bytes),
+                false => make_segment(&self.disk, &head, self.spares.pop(), self.segment_bytes),
             };
             match made {
                 Ok(segment) => self.take_in(segment),
@@ -88,7 +107,12 @@ impl<D: Disk + Clone> Shelf<D> {
 
     /// The segment that is written to.
     pub(crate) fn current(&mut self) -> &mut Segment<D::File> {
-        self.in_use.back_mut().expect("a log begins with a segment")
+        self.in_use.back_mut().expect(HAS_ONE)
+    }
+
+    /// Bytes of the segment that is written to.
+    pub(crate) fn current_bytes(&self) -> u64 {
+        self.in_use.back().expect(HAS_ONE).bytes
     }
 
     /// The numbers of the segments in use: of the oldest, and of the last one.
@@ -110,7 +134,8 @@ impl<D: Disk + Clone> Shelf<D> {
     pub(crate) fn drop_below(&mut self, number: u64) {
         while self.in_use.len() > 1 && self.in_use[0].number < number {
             let segment = self.in_use.pop_front().expect("there are two");
-            self.drops.push(segment.number);
+            self.drops
+                .push((segment.number, segment.bytes == self.segment_bytes));
         }
     }
 
@@ -127,7 +152,7 @@ impl<D: Disk + Clone> Shelf<D> {
             disk: self.disk.clone(),
             worker: self.identity.worker,
             drops: std::mem::take(&mut self.drops),
-            spare: self.spare.take(),
+            spares: std::mem::take(&mut self.spares),
             make,
             segment_bytes: self.segment_bytes,
             has_failed: self.has_failed.clone(),
@@ -136,7 +161,7 @@ impl<D: Disk + Clone> Shelf<D> {
 
     pub(crate) fn on_prepared(&mut self, prepared: Prepared<D::File>) -> Result<(), StorageError> {
         self.is_preparing = false;
-        self.spare = prepared.spare;
+        self.spares = prepared.spares;
         prepared.dropped?;
         match prepared.made {
             Some(Ok(segment)) => self.take_in(segment),

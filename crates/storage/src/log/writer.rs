@@ -15,6 +15,7 @@ use crate::frame::{self, HEAD_BYTES};
 use consensus::{HardState, LogEntry, SnapshotPoint};
 use ids::GroupId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// Bytes of a buffer that is kept for the next batch.
@@ -24,13 +25,74 @@ const BEGIN_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of the smallest segment: it holds its head, and something.
 const SEGMENT_BYTES_MIN: u64 = 4 * BLOCK_BYTES;
 
+/// Bytes before the records of the open batch: where what goes before them fits, they are written from where they were gathered.
+const FRONT_BYTES: usize = 1024;
+
 /// Bytes on their way into the log.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Buffers {
-    /// Of the open batch.
+    /// Of the open batch, behind [`FRONT_BYTES`] for what goes before them.
     records: Vec<u8>,
     table: Vec<u8>,
+    /// A frame that does not hold a whole batch, or one with a long table.
     frame: Vec<u8>,
+}
+
+impl Buffers {
+    fn new() -> Buffers {
+        Buffers {
+            records: vec![0; FRONT_BYTES],
+            table: Vec::new(),
+            frame: Vec::new(),
+        }
+    }
+
+    /// Bytes of the records.
+    fn records_len(&self) -> usize {
+        self.records.len() - FRONT_BYTES
+    }
+
+    /// Bytes of the batch.
+    fn len(&self) -> usize {
+        self.table.len() + self.records_len()
+    }
+
+    /// The part of the batch in the payload of a frame that begins with `prefix`, behind room for the head, and with as many zeros as it
+    /// has to the end of its last block.
+    fn frame(&mut self, part: Range<usize>, prefix: &[u8; PREFIX_BYTES], offset: u64) -> (&mut [u8], usize) {
+        let (before, split) = (HEAD_BYTES + PREFIX_BYTES, self.table.len());
+        let is_whole = part == (0..self.len()) && before + split <= FRONT_BYTES;
+        let (buffer, begin) = match is_whole {
+            true => {
+                let begin = FRONT_BYTES - split - before;
+                self.records[FRONT_BYTES - split..FRONT_BYTES].copy_from_slice(&self.table);
+                (&mut self.records, begin)
+            }
+            false => {
+                let records = &self.records[FRONT_BYTES..];
+                self.frame.clear();
+                self.frame.resize(before, 0);
+                self.frame
+                    .extend_from_slice(&self.table[part.start.min(split)..part.end.min(split)]);
+                self.frame
+                    .extend_from_slice(&records[part.start.max(split) - split..part.end.max(split) - split]);
+                (&mut self.frame, 0)
+            }
+        };
+        buffer[begin + HEAD_BYTES..begin + before].copy_from_slice(prefix);
+        let length = buffer.len() - begin;
+        let end = offset + length as u64;
+        buffer.resize(buffer.len() + (segment::next_block(end) - end) as usize, 0);
+        (&mut buffer[begin..], length)
+    }
+
+    fn clear(&mut self) {
+        self.records.truncate(FRONT_BYTES);
+        self.frame.clear();
+        for buffer in [&mut self.records, &mut self.frame] {
+            buffer.shrink_to(KEPT_BYTES_MAX);
+        }
+    }
 }
 
 /// The log, open to write.
@@ -80,8 +142,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
             "a segment has at least four blocks, and all of each"
         );
         let mut shelf = Shelf::new(disk, identity, bytes)?;
-        shelf.reserve(1)?;
-        shelf.advance();
+        shelf.begin()?;
         let mut log = WorkerLog {
             shelf,
             offset: BLOCK_BYTES,
@@ -94,13 +155,13 @@ impl<D: Disk + Clone> WorkerLog<D> {
             groups: BTreeMap::new(),
             touched: BTreeSet::new(),
             before: BTreeSet::new(),
-            buffers: Buffers::default(),
+            buffers: Buffers::new(),
             may_trim: false,
             trim: None,
         };
         for one in live {
             log.live(one);
-            if log.buffers.records.len() > BEGIN_BYTES {
+            if log.buffers.records_len() > BEGIN_BYTES {
                 log.write()?;
             }
         }
@@ -213,7 +274,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
             .collect();
         self.buffers.table.clear();
         table::write(&mut self.buffers.table, &rows);
-        let length = self.buffers.table.len() + self.buffers.records.len();
+        let length = self.buffers.len();
         let pieces = self.pieces(length);
         let segments = pieces.iter().filter(|piece| piece.is_in_next).count();
         self.shelf.reserve(segments)?;
@@ -247,13 +308,14 @@ impl<D: Disk + Clone> WorkerLog<D> {
     /// How a batch of so many bytes lies in frames and segments.
     fn pieces(&self, length: usize) -> Vec<Piece> {
         let (mut offset, mut left, mut pieces) = (self.offset, length, Vec::new());
+        let mut segment_bytes = self.shelf.current_bytes();
         loop {
-            let is_in_next = self.shelf.segment_bytes - offset < ROOM_MIN;
+            let is_in_next = segment_bytes - offset < ROOM_MIN;
             if is_in_next {
-                offset = BLOCK_BYTES;
+                (offset, segment_bytes) = (BLOCK_BYTES, self.shelf.segment_bytes);
             }
             let around = HEAD_BYTES + PREFIX_BYTES;
-            let room = usize::try_from(self.shelf.segment_bytes - offset).unwrap_or(usize::MAX) - around;
+            let room = usize::try_from(segment_bytes - offset).unwrap_or(usize::MAX) - around;
             let bytes = left.min(room).min(FRAME_BYTES_MAX as usize - PREFIX_BYTES);
             pieces.push(Piece { bytes, is_in_next });
             offset += (around + bytes) as u64;
@@ -265,22 +327,14 @@ impl<D: Disk + Clone> WorkerLog<D> {
     }
 
     /// Writes a part of the batch as the next frame.
-    fn write_frame(&mut self, part: std::ops::Range<usize>, flags: u8) -> Result<(), StorageError> {
-        let Buffers {
-            records,
-            table,
-            frame,
-        } = &mut self.buffers;
-        frame.clear();
-        frame.resize(HEAD_BYTES, 0);
-        frame.extend_from_slice(&self.synced.to_le_bytes());
-        frame.push(flags);
-        let split = table.len();
-        frame.extend_from_slice(&table[part.start.min(split)..part.end.min(split)]);
-        frame.extend_from_slice(&records[part.start.max(split) - split..part.end.max(split) - split]);
+    fn write_frame(&mut self, part: Range<usize>, flags: u8) -> Result<(), StorageError> {
+        let mut prefix = [flags; PREFIX_BYTES];
+        prefix[..8].copy_from_slice(&self.synced.to_le_bytes());
+        // Whole blocks are written: one of which a part is written may have to be read first.
+        let (frame, length) = self.buffers.frame(part, &prefix, self.offset);
         let segment = self.shelf.current();
         let number = self.written + 1;
-        let head = frame::head(&frame[HEAD_BYTES..], number, self.offset, segment.seal);
+        let head = frame::head(&frame[HEAD_BYTES..length], number, self.offset, segment.seal);
         frame[..HEAD_BYTES].copy_from_slice(&head);
         segment.is_dirty = true;
         let result = segment.file.write_at(self.offset, frame);
@@ -288,8 +342,8 @@ impl<D: Disk + Clone> WorkerLog<D> {
         if result.is_err() {
             self.shelf.has_failed.store(true, Ordering::Release);
         }
-        self.offset += frame.len() as u64;
-        self.written_bytes += frame.len() as u64;
+        self.offset += length as u64;
+        self.written_bytes += length as u64;
         self.written = number;
         result
     }
@@ -302,11 +356,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
         }
         std::mem::swap(&mut self.before, &mut self.touched);
         self.touched.clear();
-        let Buffers { records, frame, .. } = &mut self.buffers;
-        for buffer in [records, frame] {
-            buffer.clear();
-            buffer.shrink_to(KEPT_BYTES_MAX);
-        }
+        self.buffers.clear();
         let (oldest, current) = self.shelf.numbers();
         if self.may_trim && self.trim.is_none() && oldest < current {
             self.may_trim = false;
@@ -401,7 +451,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
 
     /// Bytes of the open batch.
     pub fn batch_bytes(&self) -> u64 {
-        self.buffers.records.len() as u64
+        self.buffers.records_len() as u64
     }
 
     /// Bytes of all segments in use, and of those that are about to go.
@@ -412,6 +462,17 @@ impl<D: Disk + Clone> WorkerLog<D> {
     /// How many segments these are.
     pub fn segments(&self) -> u64 {
         self.shelf.bytes() / self.shelf.segment_bytes
+    }
+
+    /// Bytes of one segment.
+    pub fn segment_bytes(&self) -> u64 {
+        self.shelf.segment_bytes
+    }
+
+    /// Bytes of the segments that are full and that some group needs.
+    pub fn full_bytes(&self) -> u64 {
+        let (oldest, current) = self.shelf.numbers();
+        (current - oldest) * self.shelf.segment_bytes
     }
 
     /// Bytes of the group's records since its log began, here or behind its last snapshot; of a snapshot between two records, about as
