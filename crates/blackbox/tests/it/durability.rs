@@ -21,8 +21,8 @@ const GROUPS: usize = 16;
 /// Bytes of a segment of a worker's log.
 const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// Segments of a worker, the one that is prepared and those of the start before among them.
-const SEGMENTS_MAX: usize = 6;
+/// Segments of a worker: those that its groups need, the one that is prepared, those that wait to be used again, and those of the start before.
+const SEGMENTS_MAX: usize = 9;
 
 fn is_redis() -> bool {
     matches!(Implementation::subject(), Implementation::Redis(_))
