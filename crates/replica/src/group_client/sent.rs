@@ -177,6 +177,7 @@ impl Sent {
         if !answers.is_over() {
             return false;
         }
+        out.reserve(all.len());
         let (mut reads, mut writes) = (0, 0);
         for (index, answer) in all.into_iter().enumerate() {
             let is_read = self.items[index].is_read;
