@@ -705,6 +705,12 @@ impl Gateway {
         self.seats.resign(&mut self.cx)
     }
 
+    /// Whether there is no other node.
+    pub fn is_alone(&self) -> bool {
+        let layout = self.cx.view.layout();
+        layout.is_none_or(|layout| layout.peers.is_empty())
+    }
+
     /// Whether nothing is under way that several groups have a part in, and that this worker answers for. What waits for a group
     /// that can have no leader is left to whoever leads it again, as if this node had died: no client was told of it, or all
     /// that was decided is in logs.

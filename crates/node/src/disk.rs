@@ -3,7 +3,7 @@
 //! ```text
 //!   loop      requests --> records --write--> segment --answers--> replicas         once a turn, or more often
 //!               |  ^                    |
-//!   log         |  '---- synced <-------'  fdatasync
+//!   log         |  '---- synced <-------'  fdatasync, or the loop itself (`sync_place.rs`)
 //!   snapshots   '--> pieces of state --> files, of which the loop hears
 //! ```
 //!
@@ -12,6 +12,7 @@
 
 use crate::clock;
 use crate::mailboxes::Mailboxes;
+use crate::sync_place::SyncPlace;
 use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
 use ids::{ClusterId, GroupId, Incarnation, NodeId};
 use std::collections::{BTreeMap, VecDeque};
@@ -31,10 +32,12 @@ const FULL_TOLD: Duration = Duration::from_secs(5);
 /// Syncs of which it is remembered what they took.
 const SYNCS_REMEMBERED: usize = 256;
 
+/// What has come of a sync, and how long it took.
+type SyncResult = (Result<Synced<DirectoryFile>, StorageError>, Duration);
+
 /// What has come of something that ran beside the loop.
 enum Done {
-    /// And how long it took.
-    Synced(Result<Synced<DirectoryFile>, StorageError>, Duration),
+    Synced(SyncResult),
     Prepared(Prepared<DirectoryFile>),
     /// And the file, if one counts now.
     Snapshot(SnapshotDone, Option<SnapshotFile>),
@@ -179,6 +182,12 @@ impl Told {
     }
 }
 
+fn sync(job: SyncJob<DirectoryFile>) -> SyncResult {
+    let began = Instant::now();
+    let result = job.run();
+    (result, began.elapsed())
+}
+
 /// See the file's header.
 pub(crate) struct Disk {
     disk: WorkerDisk<DirectoryDisk>,
@@ -188,6 +197,7 @@ pub(crate) struct Disk {
     to_sync: Option<mpsc::Sender<SyncJob<DirectoryFile>>>,
     to_snapshots: Option<mpsc::Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
+    sync_place: SyncPlace,
     /// When the disk was full, and when that was told.
     full: Option<(Instant, Instant)>,
     told: Told,
@@ -215,9 +225,7 @@ impl Disk {
             let thread = std::thread::Builder::new().name(format!("log-{worker}"));
             thread.spawn(move || {
                 for job in syncs {
-                    let began = Instant::now();
-                    let result = job.run();
-                    results.push(Done::Synced(result, began.elapsed()));
+                    results.push(Done::Synced(sync(job)));
                 }
             })?
         };
@@ -247,6 +255,7 @@ impl Disk {
             to_sync: Some(to_sync),
             to_snapshots: Some(to_snapshots),
             threads: vec![log_thread, snapshot_thread],
+            sync_place: SyncPlace::default(),
             full: None,
             told: Told {
                 began_at: clock::now().0,
@@ -262,11 +271,7 @@ impl Disk {
         let is_news = !all.is_empty();
         for done in all {
             match done {
-                Done::Synced(Ok(synced), took) => {
-                    self.disk.on_synced(synced, clock::raw());
-                    self.told.note_sync(&gateway.stats().disk.log, took);
-                }
-                Done::Synced(Err(error), _) => self.fail(&error),
+                Done::Synced(result) => self.on_synced(result, &gateway.stats().disk.log),
                 Done::Prepared(prepared) => match self.disk.on_prepared(prepared) {
                     Ok(()) | Err(StorageError::Full { .. }) => {}
                     Err(error) => self.fail(&error),
@@ -295,9 +300,25 @@ impl Disk {
             self.disk.request(task.group, task.life, task.request);
         }
         self.write();
+        if self.sync_place.is_here()
+            && let Some(job) = self.disk.sync_job(clock::raw())
+        {
+            self.on_synced(sync(job), &gateway.stats().disk.log);
+        }
         let has_told = self.tell(gateway);
         self.leave_jobs();
         has_told
+    }
+
+    fn on_synced(&mut self, (result, took): SyncResult, stats: &LogStats) {
+        self.sync_place.took(took);
+        match result {
+            Ok(synced) => {
+                self.disk.on_synced(synced, clock::raw());
+                self.told.note_sync(stats, took);
+            }
+            Err(error) => self.fail(&error),
+        }
     }
 
     fn write(&mut self) {
@@ -369,8 +390,17 @@ impl Disk {
             Err(error) => self.fail(&error),
         }
         self.leave_jobs();
+        self.look_at_place(gateway);
         self.begin_snapshot(gateway);
         self.note(&gateway.stats().disk);
+    }
+
+    /// Whether syncs are for the loop from here on.
+    fn look_at_place(&mut self, gateway: &Gateway) {
+        let may_be_here = self.disk.answers_what_is_synced() && gateway.is_alone();
+        let stats = gateway.stats();
+        let served = stats.hits.get() + stats.misses.get() + stats.hops.get();
+        self.sync_place.look(may_be_here, served);
     }
 
     /// Snapshots are to be stored, and [`Gateway::on_saved`] is told when they are.
@@ -434,8 +464,8 @@ impl Disk {
         }
         for done in self.results.take() {
             match done {
-                Done::Synced(Ok(synced), _) => self.disk.on_synced(synced, clock::raw()),
-                Done::Synced(Err(error), _) => self.fail(&error),
+                Done::Synced((Ok(synced), _)) => self.disk.on_synced(synced, clock::raw()),
+                Done::Synced((Err(error), _)) => self.fail(&error),
                 Done::Prepared(_) | Done::Snapshot(..) => {}
             }
         }

@@ -34,6 +34,7 @@ mod start;
 mod start_error;
 mod start_progress;
 mod status;
+mod sync_place;
 mod transactions;
 mod view;
 mod worker;

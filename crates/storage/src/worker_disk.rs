@@ -208,6 +208,11 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         &self.log
     }
 
+    /// Whether every answer waits for a sync.
+    pub fn answers_what_is_synced(&self) -> bool {
+        self.mode == DurabilityMode::Strict
+    }
+
     /// Takes a request of a replica, in this life of it.
     pub fn request(&mut self, group: GroupId, life: u64, request: DiskRequest) {
         if let DiskRequest::Begin(begin) = request {
