@@ -125,9 +125,13 @@ impl<D: Disk + Clone> Shelf<D> {
         self.in_use.iter_mut()
     }
 
-    /// Bytes of the segments in use, and of those that wait to go.
-    pub(crate) fn bytes(&self) -> u64 {
-        (self.in_use.len() + self.drops.len()) as u64 * self.segment_bytes
+    /// The segments in use, and those that wait to go: how many, and how many bytes they have.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        let in_use = self.in_use.iter().map(|segment| segment.bytes);
+        let bytes_of = |is_whole| if is_whole { self.segment_bytes } else { FIRST_BYTES };
+        let drops = self.drops.iter().map(|(_, is_whole)| bytes_of(*is_whole));
+        let all = in_use.chain(drops);
+        all.fold((0, 0), |(count, bytes), segment| (count + 1, bytes + segment))
     }
 
     /// Nobody needs segments below this number, and that is kept.

@@ -456,12 +456,12 @@ impl<D: Disk + Clone> WorkerLog<D> {
 
     /// Bytes of all segments in use, and of those that are about to go.
     pub fn bytes(&self) -> u64 {
-        self.shelf.bytes()
+        self.shelf.size().1
     }
 
     /// How many segments these are.
     pub fn segments(&self) -> u64 {
-        self.shelf.bytes() / self.shelf.segment_bytes
+        self.shelf.size().0
     }
 
     /// Bytes of one segment.
