@@ -29,6 +29,8 @@ pub struct GroupReport {
     pub report: Report,
     /// The members that have all, or nearly all, of the log. The leader is one of them.
     pub caught_up: BTreeSet<Incarnation>,
+    /// The members whose nodes say that their disks are full, or too slow to lead with.
+    pub unfit: BTreeSet<Incarnation>,
     /// Whether a change of members, or of the leader, is under way. Nothing more is asked of the group then.
     pub is_changing: bool,
     /// Whether its state is so small that a learner is filled in no time: nobody notices many of these at once.

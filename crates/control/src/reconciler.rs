@@ -11,7 +11,7 @@
 //!   a target has nothing ............................. AddReplica, then add it as a learner, as far as the pace allows
 //!   a learner on a target is caught up ............... promote it; where a voter is superfluous, in its place
 //!   a voter is not where a target is ................. remove it; if it leads, hand over first
-//!   all is well, but another ought to lead ........... hand over, as far as the pace allows
+//!   all is well, but another ought to lead ........... hand over, if its disk is fit, as far as the pace allows
 //! ```
 //!
 //! Rules, which tests hold it to whatever fails meanwhile:
@@ -357,7 +357,9 @@ impl Look<'_> {
         if let Some(leader) = superfluous.first() {
             let successor = group.leader_target.filter(|&node| node != leader.node);
             let successor = successor.and_then(|node| self.successor(group, seen, &[node]));
-            let to = successor.or_else(|| self.successor(group, seen, &group.targets));
+            let to = successor
+                .or_else(|| self.successor(group, seen, &group.targets))
+                .or_else(|| self.any_successor(group, seen, &group.targets));
             return step(Order::Transfer { to: to? });
         }
         let wanted = group.leader_target.filter(|&node| node != seen.report.leader)?;
@@ -592,8 +594,18 @@ impl Look<'_> {
         is_safe.then_some(Order::Change { promote, remove })
     }
 
-    /// A voter on one of these nodes that could lead at once.
+    /// A voter on one of these nodes that could lead at once, with a disk that is fit for it: else it would give leadership away.
     fn successor(&self, group: &Group, seen: &GroupReport, nodes: &[NodeId]) -> Option<Incarnation> {
+        let is_fit = |node: &NodeId| {
+            let member = group.member_on(*node);
+            member.is_some_and(|member| !seen.unfit.contains(&member.incarnation))
+        };
+        let fit: Vec<NodeId> = nodes.iter().copied().filter(is_fit).collect();
+        self.any_successor(group, seen, &fit)
+    }
+
+    /// A voter on one of these nodes that could lead at once.
+    fn any_successor(&self, group: &Group, seen: &GroupReport, nodes: &[NodeId]) -> Option<Incarnation> {
         let mut fit = group.voters().filter(|voter| {
             nodes.contains(&voter.node)
                 && voter.node != seen.report.leader

@@ -572,6 +572,7 @@ impl World {
                     leader: node,
                 },
                 caught_up: group.filled.clone(),
+                unfit: BTreeSet::new(),
                 is_changing: false,
                 is_light: true,
             });

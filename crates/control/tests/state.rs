@@ -554,6 +554,7 @@ fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
         let seen = GroupReport {
             report: reports[0].clone(),
             caught_up: members.iter().map(|member| member.incarnation).collect(),
+            unfit: std::collections::BTreeSet::new(),
             is_changing: false,
             is_light: true,
         };

@@ -1,10 +1,11 @@
 //! The cluster as a worker sees it: its nodes, who is in reach and who is silent, which groups they have replicas of.
 
-use crate::cluster::Layout;
+use crate::cluster::{GroupLayout, Layout};
 use crate::context::Followed;
 use crate::topology::Topology;
 use consensus::Times;
 use ids::{Boot, GroupId, Monotonic, NodeId};
+use peer_wire::DiskHealth;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,10 @@ pub(crate) struct ClusterView {
     pub(crate) is_spread: bool,
     /// The nodes that there is a link to. One that has just joined may be there before the layout that names it.
     links: BTreeMap<NodeId, Link>,
+    /// How the disk here is.
+    own_disk: DiskHealth,
+    /// Whether any that was in reach was full when this was last asked.
+    had_short_disk: bool,
 }
 
 /// The link to a node, while it is up.
@@ -33,6 +38,8 @@ struct Link {
     is_silent: bool,
     /// Whether a long message is on its way from or to this worker of it.
     is_moving: bool,
+    /// How it says that its disk is.
+    disk: DiskHealth,
 }
 
 impl ClusterView {
@@ -42,6 +49,8 @@ impl ClusterView {
             layout: None,
             is_spread: false,
             links: BTreeMap::new(),
+            own_disk: DiskHealth::default(),
+            had_short_disk: false,
         }
     }
 
@@ -118,6 +127,64 @@ impl ClusterView {
         self.links.get(&node).is_some_and(|link| link.is_moving)
     }
 
+    /// How the disk here is.
+    pub(crate) fn own_disk(&self) -> DiskHealth {
+        self.own_disk
+    }
+
+    pub(crate) fn set_own_disk(&mut self, disk: DiskHealth) {
+        self.own_disk = disk;
+    }
+
+    /// Another node says how its disk is.
+    pub(crate) fn on_disk_health(&mut self, node: NodeId, disk: DiskHealth) {
+        if let Some(link) = self.links.get_mut(&node) {
+            link.disk = disk;
+        }
+    }
+
+    /// How the disks are of the other nodes that are in reach.
+    pub(crate) fn other_disks(&self) -> impl Iterator<Item = DiskHealth> {
+        self.nodes_up().map(|node| self.links[&node].disk)
+    }
+
+    /// Whether any disk in reach is full, or was when this was last asked.
+    pub(crate) fn has_short_disk(&mut self) -> bool {
+        let is_any = self.own_disk.is_short || self.other_disks().any(|disk| disk.is_short);
+        std::mem::replace(&mut self.had_short_disk, is_any) || is_any
+    }
+
+    /// How the disk of a node is, if it can be counted on.
+    fn disk_of(&self, node: NodeId) -> Option<DiskHealth> {
+        if node == self.me() {
+            return Some(self.own_disk);
+        }
+        let link = self.links.get(&node).filter(|link| !link.is_silent);
+        link.filter(|_| self.is_peer(node)).map(|link| link.disk)
+    }
+
+    /// Whether another node is there, and its disk is fit to lead with.
+    pub(crate) fn may_lead(&self, node: NodeId) -> bool {
+        self.is_up(node) && self.disk_of(node).is_some_and(DiskHealth::may_lead)
+    }
+
+    /// Whether a node says that its disk is not fit to lead with.
+    pub(crate) fn is_unfit(&self, node: NodeId) -> bool {
+        self.disk_of(node).is_some_and(|disk| !disk.may_lead())
+    }
+
+    /// Whether a group has voters whose disks are full, and no majority of it is there without them: what is asked of it now could
+    /// use up what room is left, and would wait then for as long as there is none. One that is silent is not waited for: if too few
+    /// are there, whoever asks is told so.
+    pub(crate) fn is_full(&self, group: &GroupLayout) -> bool {
+        let is_short = |node| self.disk_of(node).is_some_and(|disk| disk.is_short);
+        let has_room = |node| self.disk_of(node).is_some_and(|disk| !disk.is_short);
+        let voters = || group.voting.iter().filter_map(|voter| group.seats.get(voter));
+        voters().any(|node| is_short(*node))
+            && !group.has_majority(has_room)
+            && group.has_majority(|node| self.disk_of(node).is_some())
+    }
+
     /// The link to a node came up, or broke.
     pub(crate) fn on_link(&mut self, node: NodeId, is_up: bool, now: Monotonic) {
         if is_up {
@@ -125,6 +192,7 @@ impl ClusterView {
                 heard: now,
                 is_silent: false,
                 is_moving: false,
+                disk: DiskHealth::default(),
             };
             self.links.insert(node, link);
         } else {

@@ -133,7 +133,10 @@ impl Combining {
             && cx.view.is_spread
             && extent.groups.len() > 1
             && operation.args.as_args().byte_len() <= COMBINED_BYTES_MAX
-            && !extent.groups.iter().any(|group| cx.shared.is_cut_off(*group))
+            && !extent
+                .groups
+                .iter()
+                .any(|group| cx.shared.is_cut_off(*group) || cx.shared.is_full(*group))
             && coordinator.oldest_wait(cx.now) < USUAL_WAIT
     }
 

@@ -157,6 +157,11 @@ impl Context {
         reply_to
     }
 
+    /// Whether nothing is written to a group of this worker at present, because disks are full.
+    pub(crate) fn is_full(&self, index: usize) -> bool {
+        self.shared.is_full(self.local.replicas[index].group())
+    }
+
     /// What the layout says of a group of this worker.
     pub(crate) fn layout_of(&self, index: usize) -> &crate::cluster::GroupLayout {
         let layout = self.view.layout.as_ref().expect("seats are made from a layout");

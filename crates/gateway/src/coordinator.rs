@@ -55,8 +55,8 @@ use keyspace::{Effect, KeyVersion, Lazyfree, SeenObject};
 use mutations::Mutation;
 use recovery::Recoveries;
 use replica::{
-    Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, ReplyTo,
-    Request, Returned, Scratch, Seen, Step, TOO_LONG, UNREACHABLE, locks_of, with_conditions,
+    Assignment, CROWDED_OUT, Condition, FULL, FullKey, LocalCounts, Operation, Output, Part, Replies,
+    ReplyTo, Request, Returned, Scratch, Seen, Step, TOO_LONG, UNREACHABLE, locks_of, with_conditions,
 };
 use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
@@ -502,7 +502,10 @@ impl Coordinator {
             Some(_) => !extent.wants,
             None => (is_all || is_on_keys) && !reads_only,
         };
-        if let ([group], true) = (&extent.groups[..], goes_whole) {
+        let is_full = |group| extent.writes && cx.shared.is_full(group);
+        if let ([group], true) = (&extent.groups[..], goes_whole)
+            && !is_full(*group)
+        {
             let operations = program.operations().cloned().collect();
             let request = match program.request {
                 // Its client has named it.
@@ -770,6 +773,9 @@ impl Coordinator {
         if is_spread && open.groups.iter().any(|group| cx.shared.is_cut_off(*group)) {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
             return self.answer_transaction(cx, txn, Answers::Failed(UNREACHABLE));
+        }
+        if is_spread && open.writes && open.groups.iter().any(|group| cx.shared.is_full(*group)) {
+            return self.answer_transaction(cx, txn, Answers::Failed(FULL));
         }
         let Some(Client {
             program, combined, ..
@@ -1659,7 +1665,9 @@ impl Coordinator {
             Answers::Whole(replies) if open.is_single => self.answer_single(cx, reply_to, program, replies),
             Answers::Failed(error) if open.is_single => self.fail_single(cx, reply_to, program, error),
             // Nothing was done, perhaps because of a group that only one of them has named.
-            Answers::Failed(UNREACHABLE | BUSY | TOO_LONG) if !client.combined.is_empty() && !is_ending => {
+            Answers::Failed(UNREACHABLE | BUSY | TOO_LONG | FULL)
+                if !client.combined.is_empty() && !is_ending =>
+            {
                 for (client, program) in combining::apart(client.combined, client.program) {
                     self.start_alone(cx, client.reply_to, program, open.opened_at);
                 }

@@ -25,7 +25,7 @@ use crate::idempotency::request_of;
 use crate::in_flight::{is_free, note_sent};
 use crate::maxmemory::Changed;
 use crate::offload;
-use crate::program::{Program, group_of_key, names_more};
+use crate::program::{Program, group_of_key, groups_of, names_more};
 use crate::pubsub::SubscriptionKind;
 use crate::scan::Next;
 use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
@@ -262,6 +262,9 @@ impl<'a> Dispatch<'a> {
         if group_clients.is_cut_off(index) {
             return connection.writer().error(replica::UNREACHABLE);
         }
+        if spec.flags.contains(Flags::WRITE) && cx.is_full(index) {
+            return connection.writer().error(replica::FULL);
+        }
         let is_free = is_free(connection, spec, args);
         note_sent(connection, spec, args);
         let reply_to = cx.reserve_behind(connection, spec, args);
@@ -300,6 +303,11 @@ impl<'a> Dispatch<'a> {
             gateway, connection, ..
         } = self;
         let cx = &mut gateway.cx;
+        // What is not there yet could not be taken either.
+        let groups = groups_of(spec, args, cx.groups);
+        if spec.flags.contains(Flags::WRITE) && groups.iter().any(|group| cx.shared.is_full(*group)) {
+            return connection.writer().error(replica::FULL);
+        }
         let is_tried = cx.local.is_one_step(spec, args, &Scope::Cluster);
         let db = connection.session.db;
         if is_tried && offload::is_heavy(cx, db, spec, args, &command) && cx.local.has_alone(spec, args) {

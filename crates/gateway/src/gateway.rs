@@ -44,7 +44,7 @@ use ids::{Epoch, GroupId, HashSeed, Monotonic, NodeId, UnixMillis};
 use keyspace::{EncodingLimits as Compactness, KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters};
 use mutations::Mutation;
 use options::Settings;
-use peer_wire::PeerMessage;
+use peer_wire::{DiskHealth, PeerMessage};
 use replica::{DiskAnswer, Replica};
 use resp::{Args, Decoded, Limits};
 use std::collections::VecDeque;
@@ -661,6 +661,7 @@ impl Gateway {
             self.seats.on_standstill(&mut self.cx, span);
         }
         self.peers.tell_wall_clock(&mut self.cx, own);
+        self.look_at_disks();
         self.fanout.end_overdue_questions(&mut self.cx);
         for node in self.cx.view.newly_silent(now) {
             self.seats.on_silence(&mut self.cx, node);
@@ -709,6 +710,36 @@ impl Gateway {
     pub fn is_alone(&self) -> bool {
         let layout = self.cx.view.layout();
         layout.is_none_or(|layout| layout.peers.is_empty())
+    }
+
+    /// Learns how the disk here is. Other nodes hear of it.
+    pub fn set_disk_health(&mut self, health: DiskHealth) {
+        let before = self.cx.view.own_disk();
+        self.cx.view.set_own_disk(health);
+        if (before.is_short, before.is_slow) != (health.is_short, health.is_slow) {
+            self.look_at_disks();
+        }
+    }
+
+    /// What 99 of 100 syncs take at the other nodes in reach, as far as they say.
+    pub fn other_sync_p99s(&self) -> Vec<Duration> {
+        let others = self.cx.view.other_disks();
+        others.filter_map(|disk| disk.sync_p99).collect()
+    }
+
+    /// Where disks are full, nothing is written; where the one here is not fit, others are to lead.
+    fn look_at_disks(&mut self) {
+        let view = &self.cx.view;
+        if !view.layout().is_some_and(Layout::is_durable) {
+            return;
+        }
+        self.peers.tell_disk_health(&mut self.cx);
+        if self.cx.view.has_short_disk() {
+            self.note_full();
+        }
+        if !self.cx.view.own_disk().may_lead() {
+            self.seats.hand_over(&mut self.cx);
+        }
     }
 
     /// Whether nothing is under way that several groups have a part in, and that this worker answers for. What waits for a group

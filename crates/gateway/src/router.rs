@@ -388,9 +388,24 @@ impl Gateway {
             PeerMessage::Await(waits) => self.blocking.on_peer_await(cx, from, waits),
             PeerMessage::Filled(filled) => self.blocking.on_peer_filled(cx, from, filled),
             PeerMessage::WallClock(wall) => self.peers.on_wall_clock(from, wall, cx.now),
+            PeerMessage::DiskHealth(health) => {
+                cx.view.on_disk_health(from, health);
+                self.note_full();
+            }
             PeerMessage::Publish(publish) => self.pubsub.on_peer_publish(cx, &publish),
             // What concerns the node as a whole is not a worker's.
             _ => {}
+        }
+    }
+
+    /// Tells all workers which groups of this one nothing is written to, because disks are full.
+    pub(crate) fn note_full(&mut self) {
+        let cx = &self.cx;
+        let Some(layout) = cx.view.layout() else { return };
+        for replica in &cx.local.replicas {
+            let group = replica.group();
+            let is_full = cx.view.is_full(layout.group(group));
+            cx.shared.set_full(group, is_full);
         }
     }
 
@@ -485,6 +500,14 @@ impl Gateway {
                 .push_back(Output::Answered { reply_to, replies });
         } else if self.group_clients.is_cut_off(index) {
             self.group_clients.refuse(&mut self.cx, index, reply_to);
+        } else if asked.spec.flags.contains(Flags::WRITE) && self.cx.is_full(index) {
+            let mut replies = Replies::default();
+            replies.push(asked.protocol, |out| out.error(replica::FULL));
+            let replies = Some(replies);
+            self.cx
+                .outbox
+                .outputs
+                .push_back(Output::Answered { reply_to, replies });
         } else {
             self.group_clients.command(&mut self.cx, index, reply_to, asked);
         }

@@ -66,6 +66,8 @@ pub struct Shared {
     /// Of each group, whether its leader has been out of reach for so long that nothing more is sent: written by the worker
     /// that it is asked through, read by those whose transactions name it.
     cut_off: Box<[AtomicBool]>,
+    /// Of each group, whether writes are refused because disks are full. In the same way.
+    full: Box<[AtomicBool]>,
     topology: Mutex<Arc<Topology>>,
     topology_version: AtomicU64,
     /// `CONFIG RESETSTAT`: what the counters were then.
@@ -234,6 +236,7 @@ impl Shared {
             }),
             settings_version: AtomicU64::new(1),
             cut_off: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
+            full: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
             topology: Mutex::new(Arc::new(topology)),
             topology_version: AtomicU64::new(1),
             baseline: Mutex::default(),
@@ -321,6 +324,16 @@ impl Shared {
     /// Whether the leader of a group is out of reach for longer than anybody waits.
     pub(crate) fn set_cut_off(&self, group: GroupId, is_cut_off: bool) {
         self.cut_off[group.index()].store(is_cut_off, Ordering::Relaxed);
+    }
+
+    /// Whether nothing is written to this group at present, because disks are full.
+    pub(crate) fn is_full(&self, group: GroupId) -> bool {
+        self.full[group.index()].load(Ordering::Relaxed)
+    }
+
+    /// Sets it, by whoever has the group.
+    pub(crate) fn set_full(&self, group: GroupId, is_full: bool) {
+        self.full[group.index()].store(is_full, Ordering::Relaxed);
     }
 
     /// Changes with every [`Shared::set_topology`]: workers compare it once a turn.

@@ -8,29 +8,77 @@
 //! ```
 //!
 //! An error of the log is final: what is on disk is not known, so the process ends, and the next start takes the directory for
-//! one that was not left in order. A full disk is none: nothing is answered until there is room.
+//! one that was not left in order. A full disk is none: others lead, or writes are refused, until there is room. Nor is a slow one
+//! (`storage/sync_judge.rs`), unless a sync does not end.
+//!
+//! One worker that finds no room, or whose syncs are slow, speaks for all: it is one disk.
 
 use crate::clock;
+use crate::free_space;
 use crate::mailboxes::Mailboxes;
 use crate::sync_place::SyncPlace;
 use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
-use ids::{ClusterId, GroupId, Incarnation, NodeId};
+use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, NodeId};
+use peer_wire::DiskHealth;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use storage::{
-    DirectoryDisk, DirectoryFile, PrepareJob, Prepared, SnapshotDone, SnapshotJob, SnapshotName,
-    SnapshotStore, StorageError, SyncJob, Synced, WorkerDisk,
+    DirectoryDisk, DirectoryFile, Pace, PrepareJob, Prepared, Room, SnapshotDone, SnapshotJob, SnapshotName,
+    SnapshotStore, StorageError, SyncJob, SyncJudge, Synced, WorkerDisk,
 };
 
 /// How often a log that found the disk full is tried again, and an operator is told.
-const FULL_AGAIN: Duration = Duration::from_millis(100);
+const FULL_AGAIN: Duration = Duration::from_secs(1);
 const FULL_TOLD: Duration = Duration::from_secs(5);
 
 /// Syncs of which it is remembered what they took.
 const SYNCS_REMEMBERED: usize = 256;
+/// Bytes that a new segment leaves on the disk: snapshots are written there, which let segments go.
+const ROOM_BYTES: u64 = 64 << 20;
+
+/// How long a mark may take to be written when the process ends because the disk does not answer.
+const MARK_MAX: Duration = Duration::from_secs(1);
+
+/// How the disk is, as all workers have seen it.
+pub(crate) struct Seen(Vec<SeenByOne>);
+
+/// What one worker has seen of it.
+#[derive(Default)]
+struct SeenByOne {
+    is_short: AtomicBool,
+    is_slow: AtomicBool,
+    /// Microseconds; 0 if it knows nothing.
+    sync_p99_micros: AtomicU64,
+}
+
+impl Seen {
+    pub(crate) fn new(workers: u16) -> Seen {
+        Seen((0..workers).map(|_| SeenByOne::default()).collect())
+    }
+
+    fn health(&self) -> DiskHealth {
+        let any = |flag: fn(&SeenByOne) -> &AtomicBool| {
+            let mut all = self.0.iter().map(flag);
+            all.any(|flag| flag.load(Ordering::Relaxed))
+        };
+        let micros = self
+            .0
+            .iter()
+            .map(|one| one.sync_p99_micros.load(Ordering::Relaxed));
+        DiskHealth {
+            is_short: any(|one| &one.is_short),
+            is_slow: any(|one| &one.is_slow),
+            sync_p99: micros
+                .max()
+                .filter(|micros| *micros > 0)
+                .map(Duration::from_micros),
+        }
+    }
+}
 
 /// What has come of a sync, and how long it took.
 type SyncResult = (Result<Synced<DirectoryFile>, StorageError>, Duration);
@@ -193,23 +241,34 @@ pub(crate) struct Disk {
     disk: WorkerDisk<DirectoryDisk>,
     directory: DirectoryDisk,
     former: Arc<FormerLogs>,
+    worker: u16,
+    mode: DurabilityMode,
+    judge: SyncJudge,
+    seen: Arc<Seen>,
     results: Arc<Results>,
     to_sync: Option<mpsc::Sender<SyncJob<DirectoryFile>>>,
     to_snapshots: Option<mpsc::Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
     sync_place: SyncPlace,
-    /// When the disk was full, and when that was told.
-    full: Option<(Instant, Instant)>,
+    /// When the disk was full when something was to be written.
+    full: Option<Instant>,
+    /// What the system said of it.
+    why: Option<StorageError>,
+    /// When it was last told that nothing can be written.
+    full_told: Option<Instant>,
     told: Told,
 }
 
 impl Disk {
+    #[expect(clippy::too_many_arguments, reason = "they are the parts of a worker's disk")]
     pub(crate) fn begin(
         worker: u16,
+        mode: DurabilityMode,
         disk: WorkerDisk<DirectoryDisk>,
         directory: DirectoryDisk,
         (cluster, node): (ClusterId, NodeId),
         former: Arc<FormerLogs>,
+        seen: Arc<Seen>,
         mailboxes: Arc<Mailboxes>,
         files: &[SnapshotFile],
     ) -> io::Result<Disk> {
@@ -233,10 +292,20 @@ impl Disk {
             let (results, directory) = (results.clone(), directory.clone());
             let thread = std::thread::Builder::new().name(format!("snapshots-{worker}"));
             thread.spawn(move || {
+                let path = directory.path().to_owned();
                 let mut store = SnapshotStore::new(directory.clone(), cluster, node);
                 for job in snapshots {
                     match job {
-                        Job::Prepare(job) => results.push(Done::Prepared(job.run())),
+                        Job::Prepare(job) => {
+                            let wanted = match job.new_bytes() {
+                                0 => 0,
+                                bytes => bytes + ROOM_BYTES,
+                            };
+                            // Where the system does not say what is free, it is tried.
+                            let has_room = free_space::bytes(&path).is_none_or(|free| free >= wanted);
+                            let prepared = if has_room { job.run() } else { job.refuse() };
+                            results.push(Done::Prepared(prepared));
+                        }
                         Job::Snapshot(job) => {
                             if let Some(done) = store.run(job) {
                                 let file = done.kept().map(|kept| SnapshotFile::look(&directory, kept.name));
@@ -251,12 +320,18 @@ impl Disk {
             disk,
             directory,
             former,
+            worker,
+            mode,
+            judge: SyncJudge::new(mode),
+            seen,
             results,
             to_sync: Some(to_sync),
             to_snapshots: Some(to_snapshots),
             threads: vec![log_thread, snapshot_thread],
             sync_place: SyncPlace::default(),
             full: None,
+            why: None,
+            full_told: None,
             told: Told {
                 began_at: clock::now().0,
                 newest: files.iter().map(|file| (file.replica(), *file)).collect(),
@@ -273,7 +348,8 @@ impl Disk {
             match done {
                 Done::Synced(result) => self.on_synced(result, &gateway.stats().disk.log),
                 Done::Prepared(prepared) => match self.disk.on_prepared(prepared) {
-                    Ok(()) | Err(StorageError::Full { .. }) => {}
+                    Ok(()) => {}
+                    Err(error @ StorageError::Full { .. }) => self.why = Some(error),
                     Err(error) => self.fail(&error),
                 },
                 Done::Snapshot(done, file) => {
@@ -284,6 +360,7 @@ impl Disk {
             }
         }
         self.write();
+        self.look_at_room(gateway);
         self.tell(gateway);
         if self.disk.has_saves() {
             self.begin_snapshot(gateway);
@@ -303,6 +380,7 @@ impl Disk {
         if self.sync_place.is_here()
             && let Some(job) = self.disk.sync_job(clock::raw())
         {
+            self.judge.begins(clock::raw());
             self.on_synced(sync(job), &gateway.stats().disk.log);
         }
         let has_told = self.tell(gateway);
@@ -314,7 +392,9 @@ impl Disk {
         self.sync_place.took(took);
         match result {
             Ok(synced) => {
-                self.disk.on_synced(synced, clock::raw());
+                let now = clock::raw();
+                self.judge.ended(now);
+                self.disk.on_synced(synced, now);
                 self.told.note_sync(stats, took);
             }
             Err(error) => self.fail(&error),
@@ -322,31 +402,91 @@ impl Disk {
     }
 
     fn write(&mut self) {
-        let now = Instant::now();
-        if self.full.is_some_and(|(tried, _)| now < tried + FULL_AGAIN) {
-            return;
+        if let Some(tried) = self.full {
+            let now = Instant::now();
+            if now < tried + FULL_AGAIN {
+                return;
+            }
         }
         match self.disk.write(clock::raw()) {
-            Ok(()) => {
-                if self.full.take().is_some() {
-                    tracing::info!("there is room on the disk again: writes go on");
-                }
-            }
+            Ok(()) => self.full = None,
             // The next segment is on its way, and the loop is woken when it is there.
             Err(StorageError::Full { error, .. }) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error @ StorageError::Full { .. }) => {
-                let told = self.full.map(|(_, told)| told);
-                let tells = told.is_none_or(|told| now >= told + FULL_TOLD);
-                if tells {
-                    tracing::error!(
-                        %error,
-                        directory = %self.directory.path().display(),
-                        "the disk is full: nothing is acknowledged until there is room"
-                    );
-                }
-                self.full = Some((now, told.filter(|_| !tells).unwrap_or(now)));
+                self.full = Some(Instant::now());
+                self.why = Some(error);
             }
             Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Whether there is room for what comes: all workers, other nodes and the operator hear of it.
+    fn look_at_room(&mut self, gateway: &mut Gateway) {
+        let room = match self.full {
+            Some(_) => Room::None,
+            None => self.disk.room(),
+        };
+        let is_short = room > Room::Enough;
+        let own = &self.seen.0[usize::from(self.worker)].is_short;
+        if own.load(Ordering::Relaxed) != is_short {
+            let was_short = self.seen.health().is_short;
+            own.store(is_short, Ordering::Relaxed);
+            let directory = self.directory.path().display();
+            let why = self.why.as_ref().map(tracing::field::display);
+            match (was_short, self.seen.health().is_short) {
+                (false, true) => tracing::error!(
+                    error = why,
+                    %directory,
+                    "the disk is full: there is no room for another segment of the log. Other nodes lead, if theirs have room; else \
+                     writes are refused with MISCONF until there is room"
+                ),
+                (true, false) => {
+                    tracing::info!(%directory, "there is room on the disk again: writes go on");
+                }
+                (false, false) | (true, true) => {}
+            }
+        }
+        if room < Room::None {
+            self.full_told = None;
+        } else if self.full_told.is_none_or(|told| told.elapsed() >= FULL_TOLD) {
+            self.full_told = Some(Instant::now());
+            tracing::error!(
+                error = self.why.as_ref().map(tracing::field::display),
+                directory = %self.directory.path().display(),
+                worker = self.worker,
+                "the disk is full: nothing is acknowledged until there is room"
+            );
+        }
+        gateway.set_disk_health(self.seen.health());
+    }
+
+    /// Whether the disk is fast enough to lead with.
+    fn look_at_syncs(&mut self, gateway: &Gateway) {
+        let now = clock::raw();
+        let own = &self.seen.0[usize::from(self.worker)];
+        let p99 = self.judge.p99(now);
+        let micros = p99.map_or(0, |p99| p99.as_micros() as u64);
+        own.sync_p99_micros.store(micros, Ordering::Relaxed);
+        let pace = self.judge.judge(now, &gateway.other_sync_p99s());
+        if pace == Pace::Hopeless {
+            self.end_hopeless();
+        }
+        let is_slow = pace > Pace::Fit;
+        if own.is_slow.load(Ordering::Relaxed) != is_slow {
+            let was_slow = self.seen.health().is_slow;
+            own.is_slow.store(is_slow, Ordering::Relaxed);
+            let directory = self.directory.path().display();
+            match (was_slow, self.seen.health().is_slow) {
+                (false, true) => tracing::warn!(
+                    %directory,
+                    sync_p99_micros = micros,
+                    "syncs of the disk take too long: other nodes lead, where theirs are faster"
+                ),
+                (true, false) => {
+                    tracing::info!(%directory, "syncs of the disk are fast enough again to lead");
+                }
+                (false, false) | (true, true) => {}
+            }
         }
     }
 
@@ -366,7 +506,8 @@ impl Disk {
     }
 
     fn leave_jobs(&mut self) {
-        let prepare = self.disk.prepare_job().map(Job::Prepare);
+        let now = clock::raw();
+        let prepare = self.disk.prepare_job(now).map(Job::Prepare);
         let jobs = self.disk.take_jobs().into_iter().map(Job::Snapshot);
         for job in prepare.into_iter().chain(jobs) {
             // The threads end after this.
@@ -374,7 +515,8 @@ impl Disk {
                 drop(to_snapshots.send(job));
             }
         }
-        if let (Some(to_sync), Some(job)) = (&self.to_sync, self.disk.sync_job(clock::raw())) {
+        if let (Some(to_sync), Some(job)) = (&self.to_sync, self.disk.sync_job(now)) {
+            self.judge.begins(now);
             drop(to_sync.send(job));
         }
         let begun = self.disk.take_begun();
@@ -389,6 +531,13 @@ impl Disk {
             Ok(()) | Err(StorageError::Full { .. }) => {}
             Err(error) => self.fail(&error),
         }
+        self.look_at_syncs(gateway);
+        if !matches!(self.disk.room(), Room::Enough) {
+            // What was held back may fit now.
+            self.write();
+        }
+        self.look_at_room(gateway);
+        self.tell(gateway);
         self.leave_jobs();
         self.look_at_place(gateway);
         self.begin_snapshot(gateway);
@@ -437,7 +586,8 @@ impl Disk {
         let unsynced = self.disk.unsynced_since();
         let age = unsynced.map_or(Duration::ZERO, |since| clock::raw().since(since));
         stats_of_log.unsynced_millis.set(age.as_millis() as u64);
-        stats_of_log.is_full.set(self.full.is_some().into());
+        let is_full = self.full.is_some() || self.disk.room() > Room::Enough;
+        stats_of_log.is_full.set(is_full.into());
         let replicas = self.disk.logged().map(|owner| (owner.group, owner.incarnation));
         let replicas: Vec<(GroupId, Incarnation)> = replicas.collect();
         self.told.note_ages(&stats.snapshots, &replicas);
@@ -477,6 +627,25 @@ impl Disk {
             }
             Err(error) => self.fail(&error),
         }
+    }
+
+    /// A sync does not end. In `strict` nothing was acknowledged that it is to keep. In `relaxed` it was, and if the sync fails after
+    /// all nobody will hear of it: so the next start is to take this for an error, if the disk takes the mark.
+    fn end_hopeless(&self) -> ! {
+        tracing::error!(
+            directory = %self.directory.path().display(),
+            "a sync of the log has not ended for 30 seconds: the node ends"
+        );
+        if self.mode != DurabilityMode::Strict {
+            let (marked, is_marked) = mpsc::channel();
+            let directory = self.directory.clone();
+            let mark = move || drop(marked.send(storage::set_failed(&directory)));
+            drop(std::thread::Builder::new().spawn(mark));
+            if !matches!(is_marked.recv_timeout(MARK_MAX), Ok(Ok(()))) {
+                tracing::error!("and the mark of this run cannot be removed");
+            }
+        }
+        std::process::exit(1)
     }
 
     /// Nobody knows what is on disk. Whatever this process would say from here on could be about what is not there.

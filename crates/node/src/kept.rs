@@ -9,7 +9,7 @@
 //! This start is added to the mark of the last run before the cluster hears of it: one that was counted can be found again. A directory
 //! that was copied is recognised by the mark, and so is a machine that went down while something was not synced.
 
-use crate::disk::{Disk, FormerLogs, SnapshotFile};
+use crate::disk::{Disk, FormerLogs, Seen, SnapshotFile};
 use crate::mailboxes::Mailboxes;
 use crate::start_progress::StartProgress;
 use gateway::HandoverImage;
@@ -298,6 +298,7 @@ impl NewLogs {
         let files = storage::snapshots(&self.disk).map_err(io::Error::other)?;
         let worker_of =
             |group: GroupId| group.index() * usize::from(workers) / usize::from(self.groups.get());
+        let seen = Arc::new(Seen::new(workers));
         let mut all = Vec::new();
         for worker in 0..workers {
             let identity = LogIdentity {
@@ -321,10 +322,12 @@ impl NewLogs {
             let worker_disk = WorkerDisk::new(self.mode, log, its);
             all.push(Disk::begin(
                 worker,
+                self.mode,
                 worker_disk,
                 self.disk.clone(),
                 (self.cluster, self.node),
                 former.clone(),
+                seen.clone(),
                 mailboxes.clone(),
                 &looked,
             )?);

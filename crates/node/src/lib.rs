@@ -13,6 +13,7 @@ mod clock;
 mod cluster_parts;
 mod config_file;
 mod disk;
+mod free_space;
 mod handover;
 mod kept;
 mod link;

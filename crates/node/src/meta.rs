@@ -376,7 +376,13 @@ impl Driver {
             Record::Append { entries, hard_state } => {
                 self.open_log().write(&entries, Some(hard_state))?;
             }
-            Record::Snapshot { point, state } => self.open_log().write_snapshot(Snapshot { point, state })?,
+            Record::Snapshot { point, state } => {
+                match self.open_log().write_snapshot(Snapshot { point, state }) {
+                    // The log goes on at its length, and asks for another one.
+                    Ok(()) | Err(StorageError::Full { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
             Record::End => {
                 self.log = None;
                 MetaLog::remove(&self.disk)?;

@@ -19,6 +19,7 @@
 mod answers;
 mod assembler;
 mod batch;
+mod disk_health;
 pub mod frame;
 pub mod hello;
 mod join;
@@ -37,6 +38,7 @@ mod wall_clock;
 pub use assembler::{Assembler, AssemblyError, FrameBody, LENGTH_BYTES, MESSAGE_BYTES_MAX, Packet};
 pub use batch::BatchRequest;
 pub use codec::DecodeError;
+pub use disk_health::DiskHealth;
 pub use join::{Join, JoinAnswer};
 pub use leave::Leave;
 pub use map::Map;

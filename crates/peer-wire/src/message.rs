@@ -9,6 +9,7 @@
 //!                                                           34 filled
 //!                                                           35 wall clock
 //!                                                           36 scrub
+//!                                                           37 disk health
 //! ```
 //!
 //! The number is the frame's kind; the body stands in the file of the message.
@@ -24,6 +25,7 @@
 use crate::answers;
 use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
 use crate::batch::BatchRequest;
+use crate::disk_health::{self, DiskHealth};
 use crate::frame;
 use crate::join::{Join, JoinAnswer};
 use crate::leave::Leave;
@@ -98,6 +100,8 @@ pub enum PeerMessage {
     WallClock(UnixMillis),
     /// From one replica of a group to another: the hash of a slice of its state.
     Scrub(ScrubHash),
+    /// How the sender's disk is.
+    DiskHealth(DiskHealth),
 }
 
 /// Messages of one link that stay in order.
@@ -161,6 +165,8 @@ pub enum FrameKind {
     WallClock = 35,
     /// [`PeerMessage::Scrub`]
     Scrub = 36,
+    /// [`PeerMessage::DiskHealth`]
+    DiskHealth = 37,
 }
 
 impl FrameKind {
@@ -187,6 +193,7 @@ impl FrameKind {
         FrameKind::Filled,
         FrameKind::WallClock,
         FrameKind::Scrub,
+        FrameKind::DiskHealth,
     ];
 
     /// The kind with this number.
@@ -240,6 +247,7 @@ impl PeerMessage {
             PeerMessage::Filled(_) => FrameKind::Filled,
             PeerMessage::WallClock(_) => FrameKind::WallClock,
             PeerMessage::Scrub(_) => FrameKind::Scrub,
+            PeerMessage::DiskHealth(_) => FrameKind::DiskHealth,
         }
     }
 
@@ -265,6 +273,7 @@ impl PeerMessage {
             PeerMessage::Filled(filled) => filled.weight(),
             PeerMessage::WallClock(_) => wall_clock::WEIGHT,
             PeerMessage::Scrub(_) => scrub::WEIGHT,
+            PeerMessage::DiskHealth(_) => disk_health::WEIGHT,
         }
     }
 
@@ -306,7 +315,8 @@ impl PeerMessage {
             | PeerMessage::Await(_)
             | PeerMessage::Filled(_)
             | PeerMessage::WallClock(_)
-            | PeerMessage::Scrub(_) => None,
+            | PeerMessage::Scrub(_)
+            | PeerMessage::DiskHealth(_) => None,
         }
     }
 
@@ -377,6 +387,7 @@ impl PeerMessage {
             PeerMessage::Filled(filled) => filled.encode(out),
             PeerMessage::WallClock(wall) => wall_clock::encode(*wall, out),
             PeerMessage::Scrub(scrub) => scrub.encode(out),
+            PeerMessage::DiskHealth(health) => health.encode(out),
         }
     }
 
@@ -417,6 +428,7 @@ impl PeerMessage {
             FrameKind::Filled => PeerMessage::Filled(Filled::decode(reader)?),
             FrameKind::WallClock => PeerMessage::WallClock(wall_clock::decode(reader)?),
             FrameKind::Scrub => PeerMessage::Scrub(ScrubHash::decode(reader)?),
+            FrameKind::DiskHealth => PeerMessage::DiskHealth(DiskHealth::decode(reader)?),
         })
     }
 }

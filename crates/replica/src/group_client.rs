@@ -53,7 +53,7 @@ mod staging;
 mod untold;
 
 pub use self::asked::{Asked, PieceSizes, time_of};
-pub use self::item::{CROWDED_OUT, TOO_LONG, UNREACHABLE};
+pub use self::item::{CROWDED_OUT, FULL, TOO_LONG, UNREACHABLE};
 
 use self::asked::first_slot;
 use self::deferred::{Deferred, DeferredId};

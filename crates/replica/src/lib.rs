@@ -27,7 +27,7 @@ pub use batch::{Batch, SentArgv};
 pub use counts::MemberCounts;
 pub use disk::{DiskAnswer, DiskRequest, LogBegin};
 pub use group_client::{
-    Asked, CROWDED_OUT, GroupClient, NoCheckOut, PieceSizes, TOO_LONG, UNREACHABLE, time_of,
+    Asked, CROWDED_OUT, FULL, GroupClient, NoCheckOut, PieceSizes, TOO_LONG, UNREACHABLE, time_of,
 };
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
 pub use member::{Chunk, Effects, FLIGHTS_MAX, Member, Sender};

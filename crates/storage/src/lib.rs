@@ -31,6 +31,7 @@ mod snapshot_file;
 mod snapshot_name;
 mod snapshot_store;
 mod stored_replica;
+mod sync_judge;
 mod unready;
 mod worker_disk;
 
@@ -51,5 +52,6 @@ pub use snapshot_file::{SnapshotFooter, SnapshotHead, SnapshotReader, SnapshotWr
 pub use snapshot_name::{SnapshotName, remove_snapshot, remove_unfinished_snapshots, snapshots};
 pub use snapshot_store::{SnapshotDone, SnapshotJob, SnapshotOwner, SnapshotStore, StoredSnapshot};
 pub use stored_replica::StoredReplica;
+pub use sync_judge::{Pace, SyncJudge};
 pub use unready::{is_unready, set_ready, set_unready};
-pub use worker_disk::{SYNC_WINDOW, WorkerDisk};
+pub use worker_disk::{Room, SYNC_WINDOW, WorkerDisk};

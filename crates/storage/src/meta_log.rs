@@ -13,6 +13,9 @@
 //! tail, which was never reported as written, if no later one was begun; it is cut. Otherwise it is damage, and an error.
 //! Damage to the very last frame cannot be told from a torn one.
 //!
+//! **A full disk.** Behind the last frame the file has zeros: room for what the group decides while there is none on the disk. A
+//! snapshot that only makes the log shorter waits for room then.
+//!
 //! Invariants, checked for each change, written or read:
 //! 1. Entries have consecutive places, the first right behind the snapshot; their terms never go back.
 //! 2. What is committed is neither cut nor written over, and is in the log.
@@ -27,6 +30,7 @@ use codec::{DecodeError, Reader, Writer};
 use consensus::{HardState, Index, LogEntry, SnapshotPoint, Term};
 use ids::Incarnation;
 use mutations::Mutation;
+use std::io::ErrorKind;
 
 const NAME: &str = "meta-log";
 /// Bytes 0..8 of the file; the format's version is among them.
@@ -40,6 +44,10 @@ const FRAME_BYTES_MAX: u32 = 256 * 1024 * 1024;
 const LONG_BYTES: u64 = 4 * 1024 * 1024;
 /// Bytes of the file. What would make it larger is refused, and the log ends: nobody made the snapshots it asked for.
 const LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Bytes of zeros that are put behind the frames at once, and bytes left of them below which that is done.
+const ROOM_BYTES: usize = 256 * 1024;
+const ROOM_MIN: u64 = 128 * 1024;
 
 /// The whole state of the meta group at a place of its log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,8 +78,10 @@ pub struct MetaLog<D: Disk> {
     seal: u64,
     /// Of the next frame.
     number: u64,
-    /// Of the file.
+    /// Bytes of the frames.
     size: u64,
+    /// Of the file, zeros included.
+    room: u64,
     held: MetaState,
     has_failed: bool,
 }
@@ -290,6 +300,7 @@ impl<D: Disk> MetaLog<D> {
             seal,
             number: 1,
             size,
+            room: size,
             held: state,
             has_failed: false,
         })
@@ -322,8 +333,9 @@ impl<D: Disk> MetaLog<D> {
         let head = frame::head(&bytes[HEAD_BYTES..], self.number, self.size, self.seal);
         bytes[..HEAD_BYTES].copy_from_slice(&head);
         self.file
-            .append(&bytes)
+            .write_at(self.size, &bytes)
             .map_err(StorageError::io("write", NAME))?;
+        self.extend(self.size + bytes.len() as u64)?;
         if !mutations::is(Mutation::MetaLogNotSynced) {
             self.file.sync().map_err(StorageError::io("sync", NAME))?;
         }
@@ -333,27 +345,57 @@ impl<D: Disk> MetaLog<D> {
         Ok(())
     }
 
+    /// Puts zeros behind the frames, which end here, if too few are left. If there is no room, those are used that there are.
+    fn extend(&mut self, end: u64) -> Result<(), StorageError> {
+        self.room = self.room.max(end);
+        if self.room - end >= ROOM_MIN {
+            return Ok(());
+        }
+        match self.file.write_at(self.room, &vec![0; ROOM_BYTES]) {
+            Ok(()) => self.room += ROOM_BYTES as u64,
+            Err(error) if error.kind() == ErrorKind::StorageFull => {}
+            Err(error) => return Err(StorageError::io("write", NAME)(error)),
+        }
+        Ok(())
+    }
+
     /// Writes a snapshot: of its own state, to make the log shorter, or one that the leader sent. Entries up to its
     /// place go, and all others too if the log differs there. What it holds is committed.
     ///
     /// # Errors
-    /// As [`MetaLog::write`].
+    /// [`StorageError::Full`] if it would only have made the log shorter: that goes on at its length. Others as of
+    /// [`MetaLog::write`].
     ///
     /// # Panics
     /// If one of the file's invariants would be broken.
     pub fn write_snapshot(&mut self, snapshot: Snapshot) -> Result<(), StorageError> {
         self.check_usable()?;
         let place = snapshot.point.index;
+        let is_own = place <= self.held.hard.commit;
         if let Err(wrong) = self.held.put_snapshot(snapshot) {
             panic!("a snapshot of the meta group at {place:?}: {wrong}");
         }
         self.has_failed = true;
-        let (file, size) = write_file(&self.disk, self.seal + 1, &self.held)?;
+        let written = write_file(&self.disk, self.seal + 1, &self.held);
         forget_snapshot_bytes(&mut self.held);
-        self.file = file;
-        self.size = size;
-        self.seal += 1;
-        self.number = 1;
+        match written {
+            Ok((file, size)) => {
+                self.file = file;
+                (self.size, self.room) = (size, size);
+                self.seal += 1;
+                self.number = 1;
+            }
+            // The file that there is says the same, at greater length.
+            Err(StorageError::Io {
+                what: "create" | "write",
+                file,
+                error,
+            }) if is_own && error.kind() == ErrorKind::StorageFull => {
+                self.has_failed = false;
+                return Err(StorageError::Full { file, error });
+            }
+            Err(error) => return Err(error),
+        }
         self.has_failed = false;
         Ok(())
     }
@@ -405,6 +447,14 @@ fn write_file<D: Disk>(disk: &D, seal: u64, state: &MetaState) -> Result<(D::Fil
     Ok((replacement.finish()?, size))
 }
 
+/// Whether nothing was written from here on.
+fn is_zero<F: DiskFile>(file: &F, offset: u64, size: u64) -> Result<bool, StorageError> {
+    let mut rest = vec![0; usize::try_from(size - offset).unwrap_or(usize::MAX)];
+    file.read_at(offset, &mut rest)
+        .map_err(StorageError::io("read", NAME))?;
+    Ok(rest.iter().all(|byte| *byte == 0))
+}
+
 /// Reads a whole file: what it holds, and its seal.
 fn replay<F: DiskFile>(file: &F) -> Result<(MetaState, u64), StorageError> {
     let size = file.size().map_err(StorageError::io("read", NAME))?;
@@ -441,12 +491,14 @@ fn replay<F: DiskFile>(file: &F) -> Result<(MetaState, u64), StorageError> {
                     tracing::error!(later, "the meta log is damaged in front of a later frame");
                     return Err(damage.into());
                 }
-                tracing::warn!(
-                    offset,
-                    bytes = size - offset,
-                    %damage,
-                    "the meta log ends in a write that was never finished: it is cut"
-                );
+                if !is_zero(file, offset, size)? {
+                    tracing::warn!(
+                        offset,
+                        bytes = size - offset,
+                        %damage,
+                        "the meta log ends in a write that was never finished: it is cut"
+                    );
+                }
                 break;
             }
             Err(error) => return Err(error),

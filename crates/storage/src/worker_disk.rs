@@ -20,13 +20,15 @@
 //! 4. In `relaxed`, nothing is answered while something is to be synced and no sync has ended for two windows, or while there is more of
 //!    it than [`UNSYNCED_BYTES_MAX`].
 //! 5. A snapshot is removed when a later one is kept, and the log is synced beyond that.
+//! 6. While the next segment is not there, what replicas want kept leaves a part of the present one free. In that it is said that
+//!    snapshots are there, and that replicas have ended: so a full disk gets room by itself, where it can.
 
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::log::{PrepareJob, Prepared, ReplicaLog, SyncJob, Synced, WorkerLog};
 use crate::snapshot_name::SnapshotName;
 use crate::snapshot_store::{SnapshotDone, SnapshotJob, SnapshotOwner, StoredSnapshot};
-use consensus::{Index, Payload, Persist};
+use consensus::{Index, LogEntry, Payload, Persist};
 use ids::{DurabilityMode, GroupId, Monotonic};
 use mutations::Mutation;
 use replica::{DiskAnswer, DiskRequest, LogBegin};
@@ -145,6 +147,44 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How long nothing may come of a snapshot before another one is asked for: its replica may have stopped.
 const STORING_STALL: Duration = Duration::from_secs(30);
 
+/// What waits for room in the log.
+enum Held {
+    Persist(SnapshotOwner, Persist),
+    /// A log that begins behind a snapshot, of this place, that is there.
+    Begin(SnapshotOwner, Index),
+}
+
+impl Held {
+    fn group(&self) -> GroupId {
+        match self {
+            Held::Persist(owner, _) | Held::Begin(owner, _) => owner.group,
+        }
+    }
+}
+
+/// What room there is for a log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Room {
+    /// The next segment can be made, as far as is known.
+    Enough,
+    /// It could not be made. The present one has room.
+    Short,
+    /// Nor has the present one for what is to be written: it waits.
+    None,
+}
+
+/// How long after a segment or a snapshot found no room another one is tried.
+const SHORT_AGAIN: Duration = Duration::from_secs(1);
+
+/// About as many bytes as a record has beside the data of its entries.
+const RECORD_BYTES: usize = 256;
+const ENTRY_BYTES: usize = 32;
+
+fn bytes_of(entries: &[LogEntry]) -> u64 {
+    let bytes = |entry: &LogEntry| ENTRY_BYTES + entry.data().map_or(RECORD_BYTES, |data| data.len());
+    (RECORD_BYTES + entries.iter().map(bytes).sum::<usize>()) as u64
+}
+
 /// A request that was not answered.
 struct Pending {
     owner: SnapshotOwner,
@@ -155,12 +195,24 @@ struct Pending {
     is_bound: bool,
 }
 
+/// Whether there is room for entries: where the next segment is ready there is, however many they are.
+#[inline]
+fn has_room<D: Disk + Clone>(log: &WorkerLog<D>, entries: &[LogEntry]) -> bool {
+    log.has_ready() || log.has_room(bytes_of(entries))
+}
+
 /// See the file's header.
 pub struct WorkerDisk<D: Disk> {
     mode: DurabilityMode,
     log: WorkerLog<D>,
     replicas: BTreeMap<GroupId, Kept>,
     pending: VecDeque<Pending>,
+    /// In order, behind the open batch.
+    held: VecDeque<Held>,
+    /// When a segment is tried again.
+    again_at: Monotonic,
+    /// Until then no snapshot is asked for: one could not be stored.
+    store_at: Monotonic,
     answers: Vec<(GroupId, u64, DiskAnswer)>,
     jobs: Vec<SnapshotJob>,
     /// The snapshots of each group that are kept.
@@ -190,6 +242,9 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             log,
             replicas: BTreeMap::new(),
             pending: VecDeque::new(),
+            held: VecDeque::new(),
+            again_at: Monotonic(0),
+            store_at: Monotonic(0),
             answers: Vec::new(),
             jobs: Vec::new(),
             files: by_group,
@@ -311,6 +366,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     fn begin(&mut self, group: GroupId, life: u64, begin: LogBegin) {
         self.asked.let_go(group, Index(u64::MAX));
         self.pending.retain(|pending| pending.owner.group != group);
+        self.held.retain(|held| held.group() != group);
         self.begun.retain(|(_, begun)| *begun != group);
         self.asked.storing.take_if(|storing| storing.group == group);
         let owner = SnapshotOwner {
@@ -328,18 +384,14 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             entries: begin.saved.entries,
             floor: None,
         };
-        let stage = if log.start.index == Index(0) {
-            Stage::Empty
-        } else if begin.is_stored || mutations::is(Mutation::BaseNotAwaited) {
-            self.log.live(&log);
-            self.begun.push((None, group));
-            Stage::Logged
-        } else {
-            Stage::Waits(Waiting {
+        let index = log.start.index;
+        let stage = match index {
+            Index(0) => Stage::Empty,
+            _ => Stage::Waits(Waiting {
                 log: Box::new(log),
                 number: None,
                 held: Vec::new(),
-            })
+            }),
         };
         let kept = Kept {
             owner,
@@ -348,6 +400,9 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             is_wanted: false,
         };
         self.replicas.insert(group, kept);
+        if begin.is_stored || mutations::is(Mutation::BaseNotAwaited) {
+            self.begin_log(owner, index);
+        }
     }
 
     fn persist(&mut self, owner: SnapshotOwner, persist: Persist) {
@@ -356,6 +411,8 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             .get_mut(&owner.group)
             .expect("the caller has found it");
         if let Some(point) = persist.start {
+            // What is void waits for nothing.
+            self.held.retain(|held| held.group() != owner.group);
             // What follows stands on the state that came, and waits for it.
             self.jobs.push(SnapshotJob::FinishReceived {
                 owner,
@@ -387,7 +444,46 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 self.answers.push((owner.group, owner.life, answer));
             }
             Stage::Waits(waiting) => waiting.held.push(persist),
-            Stage::Logged => self.append(owner, &persist),
+            Stage::Logged if self.held.is_empty() && has_room(&self.log, &persist.entries) => {
+                self.append(owner, &persist);
+            }
+            Stage::Logged => self.held.push_back(Held::Persist(owner, persist)),
+        }
+    }
+
+    /// What has waited for room goes into the open batch, as far as there is some.
+    fn go_on_with_held(&mut self) {
+        while let Some(held) = self.held.pop_front() {
+            match held {
+                Held::Persist(owner, persist) if has_room(&self.log, &persist.entries) => {
+                    self.append(owner, &persist);
+                }
+                Held::Begin(owner, index) if self.has_room_to_begin(owner.group) => {
+                    self.begin_log_now(owner, index);
+                }
+                held @ (Held::Persist(..) | Held::Begin(..)) => return self.held.push_front(held),
+            }
+        }
+    }
+
+    fn has_room_to_begin(&self, group: GroupId) -> bool {
+        let stage = self.replicas.get(&group).map(|kept| &kept.stage);
+        let Some(Stage::Waits(waiting)) = stage else {
+            return true;
+        };
+        let held = waiting.held.iter().map(|persist| bytes_of(&persist.entries));
+        self.log.has_ready()
+            || self
+                .log
+                .has_room(bytes_of(&waiting.log.entries) + held.sum::<u64>())
+    }
+
+    /// What room there is.
+    pub fn room(&self) -> Room {
+        match (self.log.is_short(), self.held.is_empty()) {
+            (false, _) => Room::Enough,
+            (true, true) => Room::Short,
+            (true, false) => Room::None,
         }
     }
 
@@ -409,8 +505,15 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         });
     }
 
-    /// A snapshot is kept: a log that has waited for it begins.
+    /// A snapshot is kept: a log that has waited for it begins, as soon as there is room.
     fn begin_log(&mut self, owner: SnapshotOwner, index: Index) {
+        match self.held.is_empty() && self.has_room_to_begin(owner.group) {
+            true => self.begin_log_now(owner, index),
+            false => self.held.push_back(Held::Begin(owner, index)),
+        }
+    }
+
+    fn begin_log_now(&mut self, owner: SnapshotOwner, index: Index) {
         let Some(kept) = self.replicas.get_mut(&owner.group) else {
             return;
         };
@@ -458,6 +561,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         self.asked.let_go(owner.group, Index(u64::MAX));
         self.replicas.remove(&owner.group);
         self.pending.retain(|pending| pending.owner.group != owner.group);
+        self.held.retain(|held| held.group() != owner.group);
         self.begun.retain(|(_, group)| *group != owner.group);
         self.log.end(owner.group);
         if let Some(names) = self.files.remove(&owner.group) {
@@ -476,6 +580,9 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     /// What the disk answers. [`StorageError::Full`]: nothing is lost, and it may be called again. All others are final.
     pub fn write(&mut self, now: Monotonic) -> Result<(), StorageError> {
         self.now = self.now.max(now);
+        if !self.held.is_empty() {
+            self.go_on_with_held();
+        }
         if self.log.has_batch() {
             let frame = self.log.write()?;
             self.quiet_since = self.now;
@@ -582,8 +689,10 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     }
 
     /// The segment that is to be made ahead, if one is, to be run anywhere; [`WorkerDisk::on_prepared`] hears of it.
-    pub fn prepare_job(&mut self) -> Option<PrepareJob<D>> {
-        self.log.prepare_job()
+    pub fn prepare_job(&mut self, now: Monotonic) -> Option<PrepareJob<D>> {
+        self.now = self.now.max(now);
+        let may_try = !self.log.is_short() || self.log.has_leftovers() || self.now >= self.again_at;
+        may_try.then(|| self.log.prepare_job()).flatten()
     }
 
     /// A segment was made, or could not be.
@@ -591,6 +700,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     /// # Errors
     /// [`StorageError::Full`]: it is tried again. All others are final.
     pub fn on_prepared(&mut self, prepared: Prepared<D::File>) -> Result<(), StorageError> {
+        self.again_at = self.now.after(SHORT_AGAIN);
         self.log.on_prepared(prepared)
     }
 
@@ -602,7 +712,9 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         self.now = self.now.max(now);
         let written = self.log.written();
         let is_at_rest = !self.log.has_batch() && written == self.log.synced();
-        if !is_at_rest || written == self.said || self.now.since(self.quiet_since) < QUIET {
+        let has_room = self.log.has_ready() || self.log.has_room(0);
+        let is_said = written == self.said;
+        if !is_at_rest || is_said || !has_room || self.now.since(self.quiet_since) < QUIET {
             return Ok(());
         }
         self.said = self.log.write()?;
@@ -648,6 +760,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         let answer = match done {
             SnapshotDone::Stored { snapshot, number, .. } => DiskAnswer::Taken { snapshot, number },
             SnapshotDone::NotStored { snapshot, .. } => {
+                self.store_at = self.now.after(SHORT_AGAIN);
                 self.give_up_waiting(owner);
                 self.asked.fail(owner.group);
                 DiskAnswer::Failed { snapshot }
@@ -719,7 +832,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         if let Some(stalled) = self.asked.storing.take_if(is_stalled) {
             self.asked.fail(stalled.group);
         }
-        if self.asked.storing.is_some() {
+        if self.asked.storing.is_some() || now < self.store_at {
             return None;
         }
         let wanted = self.replicas.values().find(|kept| kept.is_wanted);
@@ -779,7 +892,11 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     fn pinning(&self) -> Option<GroupId> {
         let allowed = self.replicas.values().map(|kept| self.allowed(kept)).sum::<u64>();
         let is_long = self.log.full_bytes() > allowed + self.log.segment_bytes();
-        is_long.then(|| self.log.pinning()).flatten()
+        // Where no other segment can be made, any that goes is one to go on with.
+        match self.log.is_short() {
+            true => self.log.pinning(1),
+            false => is_long.then(|| self.log.pinning(2)).flatten(),
+        }
     }
 
     /// The groups whose logs have begun and are synced, since the last call: what an earlier start left of them is not needed

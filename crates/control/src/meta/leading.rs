@@ -98,6 +98,7 @@ impl Voter {
                 leader: node,
             },
             caught_up: members.all().into_iter().filter(is_caught_up).collect(),
+            unfit: std::collections::BTreeSet::new(),
             // Until a majority of the new voters knows of its end too, as with groups of keys.
             is_changing: !seat.raft.is_known_committed(book.configured),
             is_light: true,

@@ -384,6 +384,7 @@ wire_struct!(NodeHeartbeat {
 wire_struct!(GroupReport {
     report,
     caught_up,
+    unfit,
     is_changing,
     is_light
 });

@@ -442,6 +442,7 @@ impl World {
             let seen = GroupReport {
                 report,
                 caught_up: group.caught_up.clone(),
+                unfit: BTreeSet::new(),
                 is_changing: is_joint || (is_changing && self.is_troubled),
                 is_light: is_light(name),
             };

@@ -11,7 +11,7 @@ use super::{GroupLayout, Layout};
 use crate::context::Context;
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Times};
 use ids::{Monotonic, NodeId, UnixMillis};
-use peer_wire::PeerMessage;
+use peer_wire::{DiskHealth, PeerMessage};
 use replica::Replica;
 use std::collections::BTreeMap;
 
@@ -24,6 +24,8 @@ pub(crate) struct Peers {
     told_wall_at: Monotonic,
     /// What an operator is to be told of it.
     clock_notice: Option<String>,
+    /// How the others were last told that the disk here is, and when.
+    told_disk: (DiskHealth, Monotonic),
 }
 
 /// Heartbeats to another node, and from it.
@@ -58,6 +60,7 @@ impl Peers {
             peer.beats.reconnected(now);
             // It may lead before it is told the next time.
             self.told_wall_at = Monotonic(0);
+            self.told_disk.1 = Monotonic(0);
         }
     }
 
@@ -171,6 +174,20 @@ impl Peers {
         if cx.now >= self.told_wall_at.after(TELL_EVERY) {
             self.told_wall_at = cx.now;
             let messages = cx.view.nodes_up().map(|node| (node, PeerMessage::WallClock(own)));
+            cx.outbox.peer_messages.extend(messages);
+        }
+    }
+
+    /// Tells the other nodes how the disk here is, when they have to go by something else, and now and then.
+    pub(crate) fn tell_disk_health(&mut self, cx: &mut Context) {
+        let (own, (told, at)) = (cx.view.own_disk(), self.told_disk);
+        let is_news = (own.is_short, own.is_slow) != (told.is_short, told.is_slow);
+        if own != DiskHealth::default() && cx.now >= at.after(TELL_EVERY) || is_news {
+            self.told_disk = (own, cx.now);
+            let messages = cx
+                .view
+                .nodes_up()
+                .map(|node| (node, PeerMessage::DiskHealth(own)));
             cx.outbox.peer_messages.extend(messages);
         }
     }

@@ -12,7 +12,7 @@ impl Seats {
     pub(crate) fn group_reports(&self, cx: &Context) -> (Vec<GroupReport>, Vec<GroupRef>) {
         let (mut led, mut not_led) = (Vec::new(), Vec::new());
         for (seat, replica, layout) in self.seats(cx) {
-            match seat.group_report(cx.view.me(), replica, layout) {
+            match seat.group_report(cx.view.me(), replica, layout, |node| cx.view.is_unfit(node)) {
                 Some(group_report) => led.push(group_report),
                 None => not_led.push(GroupRef::Data(replica.group())),
             }
@@ -26,7 +26,8 @@ impl Seats {
         const GROUP_REPORTS: Duration = Duration::from_secs(1);
         const GROUP_REPORTS_SOON: Duration = Duration::from_millis(50);
         let is_settling = self.seats(cx).any(|(seat, replica, layout)| {
-            let group_report = seat.group_report(cx.view.me(), replica, layout);
+            let group_report =
+                seat.group_report(cx.view.me(), replica, layout, |node| cx.view.is_unfit(node));
             replica.leader().is_some() && group_report.is_none_or(|group_report| group_report.is_settling())
         });
         if is_settling {

@@ -14,6 +14,13 @@ use std::time::Duration;
 /// node's heartbeats take to ask for it.
 const STRANGER_PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long after leadership was handed over that is tried again, if it is here still, or again.
+const HAND_OVER_AGAIN: Duration = Duration::from_secs(2);
+
+/// Entries by which a member may lag and still count as caught up. One that has nothing never does, however short the log is: as a
+/// voter it would be counted on, and its node may be gone already.
+const LAG_MAX: u64 = 64;
+
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Seat {
@@ -34,6 +41,8 @@ pub(crate) struct Seat {
     past: MemberCounts,
     /// The term in which leadership was offered to another, because the node stops, and to whom.
     resigned: Option<(Term, Incarnation)>,
+    /// When leadership may be handed over for the sake of the disk.
+    hand_over_at: Monotonic,
     /// Where the learners are that this leader was told to add. The map may have let go of one since, if its node is no
     /// target any more: it is to be reported all the same, so that it is removed. As many as it has members at most.
     added: BTreeMap<Incarnation, NodeId>,
@@ -162,6 +171,35 @@ impl Seat {
             return true;
         }
         self.resigned = Some((term, to));
+        replica.step(turn, now, Input::Transfer(to), &mut Effects::default())
+    }
+
+    /// Hands leadership over to a replica on such a node that has nearly the whole log. Whether that has begun.
+    pub(super) fn hand_over(
+        &mut self,
+        group: &GroupLayout,
+        replica: &mut Replica,
+        is_fit: impl Fn(NodeId) -> bool,
+        turn: &Turn,
+        now: Monotonic,
+    ) -> bool {
+        let Some(member) = replica.leader() else {
+            return false;
+        };
+        if member.raft().is_transferring() || now < self.hand_over_at {
+            return false;
+        }
+        let last = member.raft().last_index();
+        let is_fit = |voter: &&Incarnation| {
+            let is_there = group.seats.get(voter).is_some_and(|node| is_fit(*node));
+            is_there && Some(**voter) != self.incarnation && Seat::has_nearly(member.raft(), **voter, last)
+        };
+        let voters = member.members().voters.iter();
+        let fit = voters.filter(is_fit);
+        let Some(&to) = fit.max_by_key(|voter| member.raft().matched(**voter)) else {
+            return false;
+        };
+        self.hand_over_at = now.after(HAND_OVER_AGAIN);
         replica.step(turn, now, Input::Transfer(to), &mut Effects::default())
     }
 
@@ -461,10 +499,8 @@ impl Seat {
         me: NodeId,
         replica: &Replica,
         layout: &GroupLayout,
+        is_unfit: impl Fn(NodeId) -> bool,
     ) -> Option<GroupReport> {
-        /// Entries by which a learner may lag and still count as caught up. One that has nothing never does, however short
-        /// the log is: as a voter it would be counted on, and its node may be gone already.
-        const LAG_MAX: u64 = 64;
         /// Bytes of data up to which a group is light: its state is sent in four chunks.
         const LIGHT_BYTES_MAX: usize = 1 << 20;
         let member = replica.leader()?;
@@ -487,12 +523,9 @@ impl Seat {
             .iter()
             .map(|learner| known(learner, MemberRole::Learner));
         let raft = member.raft();
-        let last = raft.last_index().0;
+        let last = raft.last_index();
         let is_caught_up = |incarnation: &Incarnation| {
-            Some(*incarnation) == self.incarnation
-                || raft
-                    .matched(*incarnation)
-                    .is_some_and(|index| index.0 > 0 && index.0 + LAG_MAX >= last)
+            Some(*incarnation) == self.incarnation || Seat::has_nearly(raft, *incarnation, last)
         };
         Some(GroupReport {
             report: Report {
@@ -505,11 +538,22 @@ impl Seat {
                 leader: me,
             },
             caught_up: members.all().into_iter().filter(is_caught_up).collect(),
+            unfit: members
+                .all()
+                .into_iter()
+                .filter(|member| layout.seats.get(member).is_some_and(|node| is_unfit(*node)))
+                .collect(),
             // A voter that does not know that it is one does not campaign: were the change reported while the leader alone
             // knows of its end, the group would be counted on to bear the leader's death, and could not.
             is_changing: members.is_joint() || !raft.is_known_committed(member.members_at()),
             is_light: replica.memory() <= LIGHT_BYTES_MAX,
         })
+    }
+
+    /// Whether a member has all, or nearly all, of the log.
+    fn has_nearly(raft: &RaftNode, member: Incarnation, last: Index) -> bool {
+        let matched = raft.matched(member);
+        matched.is_some_and(|index| index.0 > 0 && index.0 + LAG_MAX >= last.0)
     }
 
     /// What is left of the group here, if the replica here knows no leader. A learner never looks for another one: a leader that

@@ -780,6 +780,25 @@ impl Seats {
         open
     }
 
+    /// The disk here is not fit to lead with: leadership goes to replicas whose disks are, as far as these have the log. Nothing is
+    /// acknowledged while it is handed over, so that is tried now and then only.
+    pub(crate) fn hand_over(&mut self, cx: &mut Context) {
+        let Context {
+            view,
+            turn,
+            now,
+            local,
+            ..
+        } = cx;
+        let Some(layout) = view.layout() else { return };
+        for (index, (seat, replica)) in self.seats.iter_mut().zip(&mut local.replicas).enumerate() {
+            let group = layout.group(replica.group());
+            if seat.hand_over(group, replica, |node| view.may_lead(node), turn, *now) {
+                local.visits.touch(index);
+            }
+        }
+    }
+
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
     /// seats begin with it, as far as they are the same replicas.
     pub(crate) fn keep(&mut self, cx: &Context, all: &mut Vec<HandoverImage>) {

@@ -7,13 +7,14 @@ use consensus::{
 };
 use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, UnixMillis};
 use peer_wire::{
-    Await, BatchRequest, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerAnswer, PeerMessage,
-    Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome,
+    Await, BatchRequest, ChannelKind, DiskHealth, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerAnswer,
+    PeerMessage, Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use replica::{BatchOutcome, BatchResponse};
+use std::time::Duration;
 
 pub(crate) fn bytes(most: usize) -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..=most).prop_map(Bytes::from)
@@ -37,7 +38,18 @@ pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
         1 => any::<i64>().prop_map(|wall| PeerMessage::WallClock(UnixMillis(wall))),
         1 => wait(),
         1 => scrub(),
+        1 => disk_health(),
     ]
+}
+
+fn disk_health() -> impl Strategy<Value = PeerMessage> {
+    (any::<bool>(), any::<bool>(), any::<u32>()).prop_map(|(is_short, is_slow, micros)| {
+        PeerMessage::DiskHealth(DiskHealth {
+            is_short,
+            is_slow,
+            sync_p99: (micros > 0).then(|| Duration::from_micros(micros.into())),
+        })
+    })
 }
 
 fn group() -> impl Strategy<Value = GroupId> {

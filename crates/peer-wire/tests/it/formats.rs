@@ -10,11 +10,12 @@ use ids::{
 };
 use peer_wire::hello::{Caller, Introduction, Nonce, Secret, Versions, Who};
 use peer_wire::{
-    Await, BatchRequest, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerAnswer, PeerMessage,
-    Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome,
+    Await, BatchRequest, ChannelKind, DiskHealth, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerAnswer,
+    PeerMessage, Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome,
 };
 use replica::{BatchOutcome, BatchResponse};
 use std::fmt::Write;
+use std::time::Duration;
 
 /// Each message by its name.
 const PINNED: &str = include_str!("formats.txt");
@@ -293,6 +294,14 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
             }),
         ),
         ("wall clock", PeerMessage::WallClock(UnixMillis(-2))),
+        (
+            "disk health",
+            PeerMessage::DiskHealth(DiskHealth {
+                is_short: true,
+                is_slow: true,
+                sync_p99: Some(Duration::from_micros(51_000)),
+            }),
+        ),
         (
             "scrub",
             PeerMessage::Scrub(ScrubHash {

@@ -20,6 +20,10 @@ pub(super) const COPIED_BYTES_MIN: usize = 64 * 1024;
 pub const UNREACHABLE: &str =
     "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 
+/// What clients are told of a write that was not sent, because no majority of the group has room on its disks.
+pub const FULL: &str = "MISCONF Errors writing to disk: No space left on device; nothing was done. Free space on the disks of the \
+                        data directories: writes go on by themselves then";
+
 pub(super) const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
 

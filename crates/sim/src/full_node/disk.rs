@@ -170,7 +170,7 @@ impl Disk {
         }
         let now = lent();
         if self.prng.below(2) == 0
-            && let Some(job) = self.disk.prepare_job()
+            && let Some(job) = self.disk.prepare_job(now)
         {
             match self.disk.on_prepared(job.run()) {
                 Ok(()) | Err(StorageError::Full { .. }) => {}

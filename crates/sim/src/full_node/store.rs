@@ -177,7 +177,11 @@ impl Store {
             }
             Record::Snapshot { point, state } => {
                 let snapshot = Snapshot { point, state };
-                self.open_log().write_snapshot(snapshot)?;
+                match self.open_log().write_snapshot(snapshot) {
+                    // The log goes on at its length.
+                    Ok(()) | Err(StorageError::Full { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
             Record::End => {
                 self.log = None;

@@ -82,6 +82,27 @@ impl<D: Disk> PrepareJob<D> {
         }
     }
 
+    /// Bytes that must be free for it.
+    pub fn new_bytes(&self) -> u64 {
+        match self.make.is_some() && self.spare.is_none() && self.drops.is_empty() {
+            true => self.segment_bytes,
+            false => 0,
+        }
+    }
+
+    /// Does not do it: there is no room for it.
+    pub fn refuse(self) -> Prepared<D::File> {
+        let made = self.make.map(|head| {
+            let error = io::ErrorKind::StorageFull.into();
+            Err(StorageError::io("make", &head.name())(error))
+        });
+        Prepared {
+            spare: self.spare,
+            made,
+            dropped: Ok(()),
+        }
+    }
+
     /// Takes a segment's name away, durably: its bytes may be used again then.
     fn drop_segment(&mut self, number: u64, is_whole: bool) -> Result<(), StorageError> {
         let name = segment::name(self.worker, number);

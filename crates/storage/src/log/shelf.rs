@@ -34,6 +34,8 @@ pub(crate) struct Shelf<D: Disk> {
     /// Of the next segment that is made.
     next: u64,
     is_preparing: bool,
+    /// Whether the last segment that was to be made found no room.
+    is_short: bool,
     pub(crate) has_failed: Arc<AtomicBool>,
 }
 
@@ -57,6 +59,7 @@ impl<D: Disk + Clone> Shelf<D> {
             drops: Vec::new(),
             next: highest.map_or(1, |number| number + 1),
             is_preparing: false,
+            is_short: false,
             has_failed: Arc::default(),
         })
     }
@@ -84,15 +87,34 @@ impl<D: Disk + Clone> Shelf<D> {
             };
             match made {
                 Ok(segment) => self.take_in(segment),
-                Err(StorageError::Io { file, error, .. }) => return Err(StorageError::Full { file, error }),
+                Err(StorageError::Io { file, error, .. }) => {
+                    self.is_short |= !self.is_preparing;
+                    return Err(StorageError::Full { file, error });
+                }
                 Err(other) => return Err(other),
             }
         }
         Ok(())
     }
 
+    /// Whether the last segment that was to be made found no room: what is ready is all that there will be for now.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    /// Whether the segment behind the one that is written to is ready.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether a segment can be made of a file that is there, or some are to go first.
+    pub(crate) fn has_leftovers(&self) -> bool {
+        self.spare.is_some() || !self.drops.is_empty()
+    }
+
     fn take_in(&mut self, segment: Segment<D::File>) {
         self.next = segment.number + 1;
+        self.is_short = false;
         self.ready.push_back(segment);
     }
 
@@ -170,6 +192,7 @@ impl<D: Disk + Clone> Shelf<D> {
         match prepared.made {
             Some(Ok(segment)) => self.take_in(segment),
             Some(Err(StorageError::Io { file, error, .. })) => {
+                self.is_short = true;
                 return Err(StorageError::Full { file, error });
             }
             Some(Err(other)) => return Err(other),

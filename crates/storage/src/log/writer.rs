@@ -22,6 +22,10 @@ use std::sync::atomic::Ordering;
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of a batch above which a log that begins goes on with the next group in another one.
 const BEGIN_BYTES: usize = 16 * 1024 * 1024;
+/// Of a segment, and bytes of it at most, that are kept for what lets go of others while there is no room for another one: a part of
+/// this many.
+const RESERVE_PART: u64 = 4;
+const RESERVE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Bytes of the smallest segment: it holds its head, and something.
 const SEGMENT_BYTES_MIN: u64 = 4 * BLOCK_BYTES;
 
@@ -424,6 +428,31 @@ impl<D: Disk + Clone> WorkerLog<D> {
         self.shelf.on_prepared(prepared)
     }
 
+    /// Whether the last segment that was to be made found no room. What was written is there, and what fits into the segments that
+    /// there are can be written.
+    pub fn is_short(&self) -> bool {
+        self.shelf.is_short()
+    }
+
+    /// Whether the segment behind the one that is written to is ready.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        self.shelf.has_ready()
+    }
+
+    /// Whether a segment can be made without room on the disk, or room can be made.
+    pub fn has_leftovers(&self) -> bool {
+        self.shelf.has_leftovers()
+    }
+
+    /// Whether records of so many bytes fit behind the open batch into the segment that is written to, and leave some of it for what
+    /// lets go of others: that snapshots are there, and that replicas have ended.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let left = self.shelf.segment_bytes.saturating_sub(self.offset);
+        let reserve = (self.shelf.segment_bytes / RESERVE_PART).min(RESERVE_BYTES_MAX);
+        self.batch_bytes() + bytes + reserve <= left
+    }
+
     /// The number of the last frame that is kept.
     pub fn synced(&self) -> u64 {
         self.synced
@@ -481,11 +510,11 @@ impl<D: Disk + Clone> WorkerLog<D> {
         self.groups.get(&group).map_or(0, |held| held.bytes)
     }
 
-    /// The group whose records keep the oldest segment, if there is more than one that is full: a snapshot of it lets go of that, or its
+    /// The group whose records keep the oldest segment, if there are so many that are full: a snapshot of it lets go of that, or its
     /// whole log, gathered again. Of several it is the one with the least.
-    pub fn pinning(&self) -> Option<GroupId> {
+    pub fn pinning(&self, full_segments: u64) -> Option<GroupId> {
         let (oldest, current) = self.shelf.numbers();
-        if current - oldest < 2 {
+        if current - oldest < full_segments {
             return None;
         }
         let pinning = self.groups.iter().filter(|(_, held)| held.pin() == oldest);

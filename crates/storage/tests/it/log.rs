@@ -71,12 +71,12 @@ fn a_batch_goes_on_in_as_many_segments_as_it_needs() {
         }
     }
     assert!(names(&disk).len() > 120);
-    assert_eq!(log.pinning(), Some(one.group));
+    assert_eq!(log.pinning(2), Some(one.group));
     snapshot(&mut log, &mut one, 16);
     log.write().unwrap();
     sync(&mut log).unwrap();
     sync(&mut log).unwrap();
-    assert_eq!(log.pinning(), None);
+    assert_eq!(log.pinning(2), None);
     assert!(log.bytes() <= 2 * SMALL.segment_bytes, "{}", log.bytes());
     // What begins in a segment that is gone is skipped.
     assert_eq!(read(&disk).replicas[&one.group], one);
@@ -118,7 +118,7 @@ fn segments_go_when_all_groups_have_snapshots_beyond_them_and_are_used_again() {
             assert!((8_000..20_000).contains(&bytes), "{bytes} bytes for two entries");
         }
         sync(&mut log).unwrap();
-        match log.pinning() {
+        match log.pinning(2) {
             Some(group) => {
                 if group == busy.group {
                     snapshot(&mut log, &mut busy, index - 1);
@@ -129,7 +129,7 @@ fn segments_go_when_all_groups_have_snapshots_beyond_them_and_are_used_again() {
                 rewritten += 1;
                 let first = &names(&disk)[0];
                 log.live(&idle);
-                assert_eq!(log.pinning(), None, "it is in the open batch");
+                assert_eq!(log.pinning(2), None, "it is in the open batch");
                 log.write().unwrap();
                 assert_eq!(&names(&disk)[0], first, "it is not synced yet");
             }
@@ -171,7 +171,7 @@ fn an_ended_group_pins_nothing_and_does_not_come_back() {
     log.write().unwrap();
     sync(&mut log).unwrap();
     sync(&mut log).unwrap();
-    assert_eq!(log.pinning(), None);
+    assert_eq!(log.pinning(2), None);
     assert_eq!(read(&disk).replicas.keys().collect::<Vec<_>>(), [&one.group]);
     // A start that was cut off before the old log went leaves both.
     let _later = begin(&disk, 2, &[one.clone(), two.clone()]);

@@ -170,7 +170,7 @@ impl Run {
             self.sync()?;
         }
         let log = self.log.as_mut().expect("it has begun");
-        if let Some(group) = log.pinning() {
+        if let Some(group) = log.pinning(2) {
             let model = self.model.get_mut(&group).expect("it has a log");
             match self.prng.below(2) {
                 0 => log.live(model),
