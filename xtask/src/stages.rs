@@ -317,6 +317,9 @@ const PACKAGES: &[(&[&str], &str)] = &[
     (&["python3", "-c", PYTHON], "python3 python3-venv"),
     (&["node", "--version"], "nodejs"),
     (&["npm", "--version"], "npm"),
+    // Errors and delays of the disk.
+    (&["strace", "--version"], "strace"),
+    (&["nsenter", "--version"], "util-linux mount"),
 ];
 
 fn packages() -> bool {

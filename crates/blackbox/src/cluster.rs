@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use crate::network::Network;
 use crate::server::{chorale_binary, free_port, fresh_directory};
+use crate::small_disk::SmallDisk;
 use crate::{Client, PATIENCE, http_get};
 
 /// A port can be taken by somebody else between its choice and its use; this often others are tried.
@@ -47,6 +48,10 @@ struct Node {
     is_paused: bool,
     /// Flags of this node alone.
     flags: Vec<String>,
+    /// What its data directory lies on, if that is not the machine's own.
+    disk: Option<SmallDisk>,
+    /// What is in front of its program, as `strace` is.
+    wrapper: Vec<String>,
 }
 
 /// Where the ports of a node stand in its list.
@@ -100,6 +105,8 @@ pub struct Cluster {
     flags: Vec<String>,
     /// `ulimit -f` of nodes that are started, in the shell's own blocks.
     file_limit: Option<u32>,
+    /// Of the disk of each node that is begun from now on.
+    disk_bytes: Option<u64>,
     network: Option<Network>,
 }
 
@@ -114,6 +121,7 @@ impl Cluster {
             workers: 1,
             flags: Vec::new(),
             file_limit: None,
+            disk_bytes: None,
             network: None,
         }
     }
@@ -172,6 +180,25 @@ impl Cluster {
         self.file_limit = blocks;
     }
 
+    /// Nodes that begin from now on have disks of their own, of so many bytes, in memory; `None`: the machine's.
+    pub fn small_disks(&mut self, bytes: Option<u64>) {
+        self.disk_bytes = bytes;
+    }
+
+    /// The disk of a node.
+    ///
+    /// # Panics
+    /// If it is the machine's.
+    #[must_use]
+    pub fn disk(&self, node: usize) -> &SmallDisk {
+        self.nodes[node].disk.as_ref().expect("it has one of its own")
+    }
+
+    /// The program of a node is started by this one from the next start on, which becomes it, or passes signals on.
+    pub fn wrap(&mut self, node: usize, wrapper: &[&str]) {
+        self.nodes[node].wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
+    }
+
     /// The workers of each node that begins from now on.
     pub fn workers(&mut self, workers: usize) {
         self.workers = workers;
@@ -213,6 +240,11 @@ impl Cluster {
             child: None,
             is_paused: false,
             flags,
+            disk: self.disk_bytes.map(|bytes| {
+                let data = self.directory.join(format!("node-{number}/data"));
+                SmallDisk::new(&data, bytes).unwrap_or_else(|error| panic!("no small disk: {error}"))
+            }),
+            wrapper: Vec::new(),
         });
         for attempt in 1.. {
             self.nodes[number].ports = std::array::from_fn(|_| free_port());
@@ -237,6 +269,15 @@ impl Cluster {
             .open(node.directory.join("log"));
         let log: File = log.expect("the directory was just made");
         let mut command = match (&self.network, self.file_limit) {
+            (None, None) if node.disk.is_some() => {
+                let disk = node.disk.as_ref().expect("it was looked at");
+                disk.command(chorale_binary())
+            }
+            (None, None) if !node.wrapper.is_empty() => {
+                let mut command = Command::new(&node.wrapper[0]);
+                command.args(&node.wrapper[1..]).arg(chorale_binary());
+                command
+            }
             (None, None) => Command::new(chorale_binary()),
             (None, Some(blocks)) => {
                 let mut shell = Command::new("sh");

@@ -32,6 +32,7 @@ mod receipts;
 mod redis_cluster;
 mod registers;
 mod server;
+mod small_disk;
 mod workload;
 
 pub use chaos::{Chaos, Load, Outcome, Told};
@@ -47,4 +48,5 @@ pub use receipts::Receipts;
 pub use redis_cluster::RedisChaos;
 pub use registers::{RegisterFindings, Registers};
 pub use server::{Implementation, Server, ServerBuilder, chorale_binary, resident_bytes};
+pub use small_disk::SmallDisk;
 pub use workload::{Mixture, Seen, Workload};

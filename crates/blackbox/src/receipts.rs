@@ -71,6 +71,8 @@ enum Written {
 struct Series {
     sent: u64,
     acknowledged: Vec<u64>,
+    /// Those of which a client was told that nothing was done.
+    refused: Vec<u64>,
 }
 
 impl Series {
@@ -83,6 +85,9 @@ impl Series {
         let (last, sent) = (self.last(), self.sent);
         if found < last {
             return Some(format!("{found} is there, and {last} was acknowledged"));
+        }
+        if self.refused.contains(&found) {
+            return Some(format!("{found} is there, and was refused"));
         }
         (found > sent).then(|| format!("{found} is there, and no more than {sent} was sent"))
     }
@@ -99,6 +104,9 @@ impl Series {
                 "{} that were acknowledged are missing, {first} first",
                 missing.len()
             ));
+        }
+        if let Some(refused) = found.iter().find(|found| self.refused.contains(found)) {
+            return Some(format!("{refused} is there, and was refused"));
         }
         found
             .last()
@@ -210,8 +218,14 @@ impl Page {
                 reply = client.receive()?;
             }
             if let Some(error) = reply.error() {
-                // Nothing was done, for certain.
-                is_open |= !error.starts_with("TRYAGAIN") && !error.starts_with("EXECABORT");
+                match ["TRYAGAIN", "EXECABORT", "MISCONF"]
+                    .iter()
+                    .any(|code| error.starts_with(code))
+                {
+                    // Nothing was done, for certain.
+                    true => self.series.entry(written).or_default().refused.push(number),
+                    false => is_open = true,
+                }
                 if self.errors.len() < 4 {
                     self.errors.push(error);
                 }
@@ -270,10 +284,11 @@ impl Page {
             // They count, so what was refused makes them smaller than the last number.
             Written::Counter | Written::Transfer => {
                 let count = series.acknowledged.len() as u64;
+                let refused = series.refused.len() as u64;
                 match number(reply) {
-                    Some(found) if (count..=series.sent).contains(&found) => None,
+                    Some(found) if (count..=series.sent - refused).contains(&found) => None,
                     found => Some(format!(
-                        "{found:?} were counted, {count} acknowledged and {} sent",
+                        "{found:?} were counted, {count} acknowledged, {refused} refused and {} sent",
                         series.sent
                     )),
                 }

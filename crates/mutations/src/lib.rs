@@ -151,6 +151,10 @@ pub enum Mutation {
     VoteNotKept,
     /// A sync that failed is asked for once more, and what it says then counts.
     SyncRetried,
+    /// What waits for room in a log counts as written.
+    FullAcknowledged,
+    /// A command that nobody answered is said to be refused by a full disk, and not to be open.
+    OpenIsRefused,
     /// A log begins before a snapshot of the state behind which it begins is kept.
     BaseNotAwaited,
     /// The same of a state that a leader has sent.
@@ -234,6 +238,8 @@ impl Mutation {
         Mutation::DoubtForgotten,
         Mutation::VoteNotKept,
         Mutation::SyncRetried,
+        Mutation::FullAcknowledged,
+        Mutation::OpenIsRefused,
         Mutation::BaseNotAwaited,
         Mutation::ReceivedNotAwaited,
         Mutation::SnapshotGoneEarly,

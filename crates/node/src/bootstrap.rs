@@ -29,7 +29,7 @@ use ids::{
     ClusterId, DurabilityMode, GroupId, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token,
 };
 use mio::{Events, Poll};
-use options::{DurabilityChoice, PeerAddress, Settings};
+use options::{DurabilityChoice, PeerAddress, Settings, TestDisk};
 use peer_wire::hello::{HelloRefusal, NotIntroduced, Peer, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use std::collections::BTreeMap;
@@ -244,7 +244,12 @@ struct Found {
 impl Found {
     fn read(settings: &Settings) -> Result<Found, Failure> {
         let in_directory = in_directory(settings);
-        let directory = DataDirectory::open(Path::new(&settings.dir)).map_err(|error| error.to_string())?;
+        let mut directory =
+            DataDirectory::open(Path::new(&settings.dir)).map_err(|error| error.to_string())?;
+        if settings.test_disk == TestDisk::Hold {
+            tracing::warn!("for a test, what is not synced is lost with this process");
+            directory.hold().map_err(|error| error.to_string())?;
+        }
         let disk = directory.disk();
         let identity = Identity::read(&disk).map_err(&in_directory)?;
         let is_unready = storage::is_unready(&disk).map_err(&in_directory)?;

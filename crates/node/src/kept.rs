@@ -68,8 +68,11 @@ pub(crate) struct EarlierLogs {
     starts: BTreeMap<GroupId, u64>,
 }
 
-/// The kernel that runs.
-fn kernel() -> KernelBoot {
+/// The kernel that runs. Where what is not synced is lost with the process, each has one of its own.
+fn kernel(disk: &DirectoryDisk, token: Token) -> KernelBoot {
+    if disk.is_held() {
+        return KernelBoot(token.0.to_be_bytes());
+    }
     let text = std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id")).unwrap_or_default();
     let digits = text.trim().replace('-', "");
     u128::from_str_radix(&digits, 16).map_or(KernelBoot::UNKNOWN, |id| KernelBoot(id.to_be_bytes()))
@@ -92,7 +95,7 @@ pub(crate) fn take(
     let Some(mode) = DurabilityMode::of_code(run.mark.durability).filter(|mode| mode.writes()) else {
         return Ok(None);
     };
-    let kernel = kernel();
+    let kernel = kernel(disk, token);
     storage::remove_unfinished_snapshots(disk)?;
     progress.reads(None);
     let mut kept = read(disk, identity, is_alone, progress)?;
@@ -284,7 +287,8 @@ impl NewLogs {
             ..
         } = self.kept;
         let (mode, doubted) = (self.mode.code(), earlier.doubted);
-        RunMark::write(&self.disk, kernel(), self.token, mode, doubted).map_err(io::Error::other)?;
+        let kernel = kernel(&self.disk, self.token);
+        RunMark::write(&self.disk, kernel, self.token, mode, doubted).map_err(io::Error::other)?;
         storage::take_clean(&self.disk).map_err(io::Error::other)?;
         let segments = match keeps_earlier {
             true => Vec::new(),

@@ -97,6 +97,16 @@ choices! {
 }
 
 choices! {
+    /// What becomes of what is written to the data directory, in tests.
+    TestDisk {
+        /// As the system does it.
+        No = "no",
+        /// It stays in the process until it is synced.
+        Hold = "hold",
+    }
+}
+
+choices! {
     /// How many replicas each group has.
     ReplicationFactor {
         /// One until there are three nodes, and three from then on.

@@ -31,7 +31,9 @@ mod value;
 
 pub use advertise::Advertised;
 pub use bind::BindAddress;
-pub use choices::{DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor};
+pub use choices::{
+    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
+};
 pub use kind::OptionKind;
 pub use load::{File, Problem, Source, Sources, config_path, load};
 pub use memory::{human_bytes, parse_memory};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
 use crate::choices::{
-    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
 };
 use crate::output_limit::OutputLimits;
 use crate::parameter::{Change, Parameter};
@@ -96,6 +96,7 @@ fields! {
     zone: String = "zone";
     /// Of the cluster, once the node is in one.
     durability: DurabilityChoice = "durability";
+    test_disk: TestDisk = "test-disk";
     replication_factor: ReplicationFactor = "rf";
     /// `None`: a node that is away is waited for.
     replace_after_secs: Option<u32> = "replace-after";

@@ -1,7 +1,7 @@
 //! The table of options. Each row is the only place that knows its option.
 
 use crate::choices::{
-    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
 };
 use crate::kind::OptionKind;
 use crate::parameter::{Parameter, Section};
@@ -256,6 +256,16 @@ const WORKING: &[Parameter] = &[
     )
     .flag()
     .creation(),
+    Parameter::new(
+        Section::Node,
+        "test-disk",
+        choice(TestDisk::WORDS),
+        "no",
+        "For tests. `hold`: what is not synced stays in the process, so that to be killed is to lose power.",
+    )
+    .flag()
+    .restart()
+    .hidden(),
     Parameter::new(
         Section::Cluster,
         "peer-port",

@@ -3,7 +3,7 @@
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
 use crate::choices::{
-    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
 };
 use crate::memory::human_bytes;
 use crate::output_limit::OutputLimits;
@@ -103,7 +103,8 @@ from_word!(
     LogLevel,
     DebugCommand,
     DurabilityChoice,
-    ReplicationFactor
+    ReplicationFactor,
+    TestDisk
 );
 
 impl FromValue for bool {

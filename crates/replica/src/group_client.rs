@@ -57,7 +57,7 @@ pub use self::item::{CROWDED_OUT, FULL, TOO_LONG, UNREACHABLE};
 
 use self::asked::first_slot;
 use self::deferred::{Deferred, DeferredId};
-use self::item::{Item, Origin, UNKNOWN, wait_id};
+use self::item::{Item, Origin, unknown, wait_id};
 use self::sent::Sent;
 use self::staging::{Next, Staging};
 use self::untold::Untold;
@@ -879,7 +879,7 @@ impl GroupClient {
             }
             BatchOutcome::Evicted => {
                 let (waits, ends) = sent.waits();
-                sent.fail(group, |_| UNKNOWN, now, slow, out);
+                sent.fail(group, |_| unknown(), now, slow, out);
                 ends.into_iter()
                     .for_each(|reply_to| self.lose_wait(reply_to, out));
                 // Nothing is to be popped for who was told an error.
@@ -1002,7 +1002,7 @@ impl GroupClient {
             ends.extend(ended.into_iter().map(|reply_to| (reply_to, was_sent)));
             let error = |item: &Item| {
                 if was_sent && !item.is_read {
-                    UNKNOWN
+                    unknown()
                 } else {
                     UNREACHABLE
                 }
@@ -1038,7 +1038,7 @@ impl GroupClient {
         for item in sent.chain(deferred) {
             let is_its = |origin: &mut Origin| matches!(origin, Origin::Wait(own) if *own == reply_to);
             if let Some(origin) = item.origin.take_if(is_its) {
-                origin.fail(self.group, UNKNOWN, None, out);
+                origin.fail(self.group, unknown(), None, out);
             }
         }
     }

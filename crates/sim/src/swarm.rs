@@ -219,6 +219,15 @@ impl Swarm {
                 swarm.disks = swarm.disks.max(60);
                 swarm.storm = 15 * SECONDS;
             }
+            // Disks that are full, under processes that end.
+            Some(Mutation::FullAcknowledged | Mutation::OpenIsRefused) => {
+                swarm.outages = 60;
+                swarm.kills = swarm.kills.max(90);
+                swarm.disks = 120;
+                swarm.storm = 20 * SECONDS;
+                swarm.think = MILLIS;
+                swarm.reads = 30;
+            }
             // The same, while replicas come and go.
             Some(Mutation::BaseNotAwaited | Mutation::ReceivedNotAwaited) => {
                 swarm.outages = 120;

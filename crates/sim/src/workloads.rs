@@ -331,7 +331,7 @@ impl Running {
 fn outcome_of(error: &str) -> Option<Outcome> {
     match error.split(' ').next()? {
         "UNKNOWN" => Some(Outcome::Unknown),
-        "TRYAGAIN" | "CLUSTERDOWN" | "MOVED" | "LOADING" | "EXECABORT" => Some(Outcome::Aborted),
+        "TRYAGAIN" | "CLUSTERDOWN" | "MOVED" | "LOADING" | "EXECABORT" | "MISCONF" => Some(Outcome::Aborted),
         // A node's clock may be far off.
         "ERR" if error.starts_with("ERR the time in this request id") => Some(Outcome::Aborted),
         "ERR" if ["ERR insufficient balance", "ERR no such key"].contains(&error) => Some(Outcome::Aborted),

@@ -2,10 +2,12 @@
 
 use crate::disk::{Disk, DiskFile, FileStamp};
 use crate::error::StorageError;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use crate::held_directory::{HeldDirectory, HeldFile};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 /// Locked as long as a process uses the directory. It is never removed: whoever opened it just before would hold a
@@ -18,6 +20,7 @@ const HOLDER_BYTES_MAX: u64 = 64;
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
+    held: Option<Arc<HeldDirectory>>,
     /// The system lets go of the lock when this is closed.
     _lock: File,
 }
@@ -26,11 +29,19 @@ pub struct DataDirectory {
 #[derive(Clone, Debug)]
 pub struct DirectoryDisk {
     path: PathBuf,
+    /// What was written and not synced is in this process alone, for a test.
+    held: Option<Arc<HeldDirectory>>,
 }
 
 /// A file of a directory.
 #[derive(Debug)]
-pub struct DirectoryFile(File);
+pub struct DirectoryFile(Opened);
+
+#[derive(Debug)]
+enum Opened {
+    File(File),
+    Held(HeldFile),
+}
 
 impl DataDirectory {
     /// Makes the directory if it is not there, and locks it.
@@ -82,14 +93,26 @@ impl DataDirectory {
         sign(&mut lock).map_err(StorageError::io("write", &shown))?;
         Ok(DataDirectory {
             path: path.to_owned(),
+            held: None,
             _lock: lock,
         })
+    }
+
+    /// From here on files get what was written to them when they are synced, and the directory their names: for a test, in which the
+    /// end of the process is to be like a loss of power.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub fn hold(&mut self) -> io::Result<()> {
+        self.held = Some(Arc::new(HeldDirectory::open(&self.path)?));
+        Ok(())
     }
 
     /// The files in it. Only to be used while the directory is locked.
     pub fn disk(&self) -> DirectoryDisk {
         DirectoryDisk {
             path: self.path.clone(),
+            held: self.held.clone(),
         }
     }
 
@@ -108,6 +131,23 @@ impl DirectoryDisk {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Whether what is not synced is lost with the process ([`DataDirectory::hold`]).
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+}
+
+fn stamp_of(metadata: &Metadata) -> FileStamp {
+    let born = metadata
+        .created()
+        .ok()
+        .and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    FileStamp {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        born: born.map_or(0, |born| born.as_nanos() as u64),
+    }
 }
 
 /// `None` where there is no such file.
@@ -123,29 +163,36 @@ impl Disk for DirectoryDisk {
     type File = DirectoryFile;
 
     fn create(&self, name: &str) -> io::Result<DirectoryFile> {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(self.path.join(name))
-            .map(DirectoryFile)
+        if let Some(held) = &self.held {
+            return Ok(DirectoryFile(Opened::Held(held.create(name)?)));
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.mode(0o600).open(self.path.join(name))?;
+        Ok(DirectoryFile(Opened::File(file)))
     }
 
     fn open(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
-        found(File::open(self.path.join(name)).map(DirectoryFile))
+        if self.held.is_some() {
+            return self.open_to_write(name);
+        }
+        let opened = File::open(self.path.join(name));
+        found(opened.map(|file| DirectoryFile(Opened::File(file))))
     }
 
     fn open_to_write(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(self.path.join(name));
-        found(opened.map(DirectoryFile))
+        if let Some(held) = &self.held {
+            return Ok(held.open_file(name).map(|file| DirectoryFile(Opened::Held(file))));
+        }
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).open(self.path.join(name));
+        found(opened.map(|file| DirectoryFile(Opened::File(file))))
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
+        if let Some(held) = &self.held {
+            return Ok(held.names());
+        }
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
             // Ours are plain text.
@@ -158,25 +205,25 @@ impl Disk for DirectoryDisk {
     }
 
     fn stamp(&self, name: &str) -> io::Result<Option<FileStamp>> {
-        let Some(metadata) = found(std::fs::metadata(self.path.join(name)))? else {
-            return Ok(None);
-        };
-        let born = metadata
-            .created()
-            .ok()
-            .and_then(|born| born.duration_since(UNIX_EPOCH).ok());
-        Ok(Some(FileStamp {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            born: born.map_or(0, |born| born.as_nanos() as u64),
-        }))
+        if let Some(held) = &self.held {
+            return held.stamp(name, stamp_of);
+        }
+        let metadata = found(std::fs::metadata(self.path.join(name)))?;
+        Ok(metadata.as_ref().map(stamp_of))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        if let Some(held) = &self.held {
+            return held.rename(from, to);
+        }
         std::fs::rename(self.path.join(from), self.path.join(to))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        if let Some(held) = &self.held {
+            held.remove(name);
+            return Ok(());
+        }
         match std::fs::remove_file(self.path.join(name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             result => result,
@@ -184,28 +231,52 @@ impl Disk for DirectoryDisk {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        sync_directory(&self.path)
+        match &self.held {
+            Some(held) => held.sync_names(),
+            None => sync_directory(&self.path),
+        }
     }
 }
 
 impl DiskFile for DirectoryFile {
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        match &self.0 {
+            Opened::File(file) => Ok(file.metadata()?.len()),
+            Opened::Held(held) => Ok(held.size()),
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(buffer, offset)
+        match &self.0 {
+            Opened::File(file) => file.read_exact_at(buffer, offset),
+            Opened::Held(held) => held.read_at(offset, buffer),
+        }
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        match &mut self.0 {
+            Opened::File(file) => file.write_all(bytes),
+            Opened::Held(held) => {
+                held.append(bytes);
+                Ok(())
+            }
+        }
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        match &self.0 {
+            Opened::File(file) => file.write_all_at(bytes, offset),
+            Opened::Held(held) => {
+                held.write_at(offset, bytes);
+                Ok(())
+            }
+        }
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        match &self.0 {
+            Opened::File(file) => file.sync_data(),
+            Opened::Held(held) => held.sync(),
+        }
     }
 }

@@ -20,6 +20,7 @@ mod entry;
 mod error;
 mod frame;
 mod handover;
+mod held_directory;
 mod identity;
 mod log;
 mod meta_log;

@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Bytes that are kept or lost together.
 const SECTOR_BYTES: usize = 512;
@@ -53,6 +54,8 @@ struct State {
     fault: Option<(u64, Fault)>,
     is_off: bool,
     is_full: bool,
+    /// What each sync takes longer.
+    delay: Duration,
     restarts: u64,
     /// Files that were made, so far.
     births: u64,
@@ -188,6 +191,7 @@ impl SimDisk {
             fault: None,
             is_off: false,
             is_full: false,
+            delay: Duration::ZERO,
             restarts: 0,
             births: 0,
         })))
@@ -216,6 +220,16 @@ impl SimDisk {
     /// Whether no file can grow.
     pub fn is_full(&self) -> bool {
         self.0.borrow().is_full
+    }
+
+    /// Each sync takes so much longer from here on: whoever syncs is to see to it.
+    pub fn slow_down(&self, delay: Duration) {
+        self.0.borrow_mut().delay = delay;
+    }
+
+    /// By how much syncs are slowed down.
+    pub fn delay(&self) -> Duration {
+        self.0.borrow().delay
     }
 
     /// Somebody removes what the disk was full of.

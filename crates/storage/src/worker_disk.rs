@@ -447,7 +447,13 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             Stage::Logged if self.held.is_empty() && has_room(&self.log, &persist.entries) => {
                 self.append(owner, &persist);
             }
-            Stage::Logged => self.held.push_back(Held::Persist(owner, persist)),
+            Stage::Logged => {
+                if mutations::is(Mutation::FullAcknowledged) {
+                    let answer = DiskAnswer::Persisted(persist.number);
+                    self.answers.push((owner.group, owner.life, answer));
+                }
+                self.held.push_back(Held::Persist(owner, persist));
+            }
         }
     }
 

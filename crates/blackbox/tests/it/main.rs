@@ -10,6 +10,7 @@ mod cluster_status;
 mod command_table;
 mod dev;
 mod differential;
+mod disks;
 mod durability;
 mod every_command;
 mod every_node;

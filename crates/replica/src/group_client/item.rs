@@ -9,6 +9,7 @@ use bytes::Bytes;
 use command::Spec;
 use ids::{GroupId, Monotonic, Slot, UnixMillis};
 use keyspace::{KeyVersion, SeenObject, WaitId, read_seen};
+use mutations::Mutation;
 use resp::FrozenRope;
 use std::time::Duration;
 use txn::{Refusal, TxnId, Vote, VoteRecord};
@@ -26,6 +27,14 @@ pub const FULL: &str = "MISCONF Errors writing to disk: No space left on device;
 
 pub(super) const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
+
+/// What clients are told of a command that was sent, and of which nobody has said what became.
+pub(super) fn unknown() -> &'static str {
+    match mutations::is(Mutation::OpenIsRefused) {
+        true => FULL,
+        false => UNKNOWN,
+    }
+}
 
 /// What clients are told of a command, or a part of a transaction, that was not sent, and never will be.
 pub const TOO_LONG: &str = "ERR the command, or the part of it for one group, is longer than the 768 MiB that can be replicated at \

@@ -9,13 +9,16 @@
 
 use crate::clock::{MICROS, MILLIS, lent};
 use gateway::Gateway;
-use ids::{GroupId, Monotonic, Prng};
+use ids::{DurabilityMode, GroupId, Monotonic, Prng};
+use peer_wire::DiskHealth;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use storage::{
-    SimDisk, SimFile, SnapshotDone, SnapshotJob, SnapshotStore, StorageError, SyncJob, Synced, WorkerDisk,
+    Pace, Room, SimDisk, SimFile, SnapshotDone, SnapshotJob, SnapshotStore, StorageError, SyncJob, SyncJudge,
+    Synced, WorkerDisk,
 };
 
 /// How often a snapshot may be asked for, as in production.
@@ -36,7 +39,11 @@ pub(crate) struct Disk {
     files: SimDisk,
     store: SnapshotStore<SimDisk>,
     former: Former,
+    /// When the one under way ends, if the disk is not slowed down.
     syncing: Option<(Monotonic, Syncing)>,
+    judge: SyncJudge,
+    pace: Pace,
+    sync_p99: Option<Duration>,
     jobs: VecDeque<(Monotonic, SnapshotJob)>,
     /// How long a job takes at most, in nanoseconds.
     slowness: u64,
@@ -54,6 +61,7 @@ impl Disk {
         files: SimDisk,
         store: SnapshotStore<SimDisk>,
         former: Former,
+        mode: DurabilityMode,
         mut prng: Prng,
     ) -> Disk {
         Disk {
@@ -62,6 +70,9 @@ impl Disk {
             store,
             former,
             syncing: None,
+            judge: SyncJudge::new(mode),
+            pace: Pace::Fit,
+            sync_p99: None,
             jobs: VecDeque::new(),
             slowness: [50 * MICROS, 2 * MILLIS, 10 * MILLIS, 40 * MILLIS][prng.below(4) as usize],
             prng,
@@ -85,7 +96,8 @@ impl Disk {
 
     /// When something ends, or is due.
     pub(crate) fn next_due(&self) -> Option<Monotonic> {
-        let syncing = self.syncing.as_ref().map(|(at, _)| *at);
+        let delay = self.files.delay();
+        let syncing = self.syncing.as_ref().map(|(at, _)| at.after(delay));
         let sync_at = self.disk.sync_at().filter(|_| self.syncing.is_none());
         let job = self.jobs.front().map(|(at, _)| *at);
         let again = self.is_full.then(|| lent().after(TEND));
@@ -98,7 +110,9 @@ impl Disk {
             return;
         }
         let now = lent();
-        if let Some((_, syncing)) = self.syncing.take_if(|(at, _)| *at <= now) {
+        let delay = self.files.delay();
+        if let Some((_, syncing)) = self.syncing.take_if(|(at, _)| at.after(delay) <= now) {
+            self.judge.ended(now);
             let synced = match syncing {
                 Syncing::AtItsEnd(job) => job.run(),
                 Syncing::AtOnce(synced) => synced,
@@ -113,8 +127,18 @@ impl Disk {
             done.into_iter().for_each(|done| self.disk.on_snapshot(done));
         }
         self.write();
+        self.tell_health(gateway);
         self.tell(gateway);
         self.leave_jobs();
+    }
+
+    /// Whether there is room, and whether the disk is fast enough, as the process and others hear of it.
+    fn tell_health(&mut self, gateway: &mut Gateway) {
+        gateway.set_disk_health(DiskHealth {
+            is_short: self.is_full || self.disk.room() > Room::Enough,
+            is_slow: self.pace > Pace::Fit,
+            sync_p99: self.sync_p99,
+        });
     }
 
     /// Writes what the replicas want kept, and tells them what is. Whether anybody was told anything.
@@ -186,6 +210,7 @@ impl Disk {
             && let Some(job) = self.disk.sync_job(now)
         {
             let takes = Duration::from_nanos(self.prng.below(self.slowness));
+            self.judge.begins(now);
             let syncing = match self.prng.below(2) {
                 0 => Syncing::AtItsEnd(job),
                 _ => Syncing::AtOnce(job.run()),
@@ -209,6 +234,19 @@ impl Disk {
             return;
         }
         self.tend_at = now.after(TEND);
+        self.sync_p99 = self.judge.p99(now);
+        self.pace = self.judge.judge(now, &gateway.other_sync_p99s());
+        if self.pace == Pace::Hopeless {
+            let error = io::ErrorKind::TimedOut.into();
+            return self.fail(StorageError::Io {
+                what: "sync",
+                file: "the log".to_owned(),
+                error,
+            });
+        }
+        self.write();
+        self.tell_health(gateway);
+        self.tell(gateway);
         match self.disk.rest(now) {
             Ok(()) | Err(StorageError::Full { .. }) => {}
             Err(error) => return self.fail(error),

@@ -242,6 +242,7 @@ impl Store {
                 self.disk.clone(),
                 store,
                 former.clone(),
+                mode,
                 prng,
             ));
         }

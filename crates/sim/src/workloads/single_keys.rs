@@ -201,7 +201,7 @@ pub(crate) fn answer(call: Call, bytes: &[u8]) -> Result<Option<(Answer, usize)>
         // Unknown is not failed: only these say that nothing was done.
         (_, Reply::Error(error)) => match error.split(' ').next() {
             Some("UNKNOWN") => Answer::Unknown,
-            Some("TRYAGAIN" | "CLUSTERDOWN" | "MOVED" | "LOADING") => Answer::Refused,
+            Some("TRYAGAIN" | "CLUSTERDOWN" | "MOVED" | "LOADING" | "MISCONF") => Answer::Refused,
             _ => return Err(unexpected()),
         },
         (Call::Set(_), Reply::Text(text)) if text == "OK" => Answer::Done,

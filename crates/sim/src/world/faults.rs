@@ -73,9 +73,12 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The disk of a machine fails at one of its next operations, or is lost with everything on it.
+    /// The disk of a machine fails at one of its next operations, is slow, or is lost with everything on it.
     fn harm_disk(&mut self, index: usize) {
-        let what = self.disks.below(8);
+        let what = self.disks.below(11);
+        if what > 8 {
+            return self.slow_disk(index);
+        }
         if what == 0 {
             if self.survives_without(&[index], true) {
                 self.end(index, false);
@@ -93,6 +96,16 @@ impl World<'_> {
                 _ => storage::Fault::Full,
             },
         );
+    }
+
+    /// Syncs of a machine take longer, or do not end.
+    fn slow_disk(&mut self, index: usize) {
+        let millis = [60, 300, 2_000, 40_000][self.disks.below(4) as usize];
+        if let Some(disk) = self.machines[index].disk() {
+            disk.slow_down(Duration::from_millis(millis));
+            self.machines[index].is_disk_ill = true;
+            self.note(|| format!("node {index}'s disk takes {millis} ms longer for a sync"));
+        }
     }
 
     pub(super) fn plan_disk(&mut self, index: usize, fault: storage::Fault) {

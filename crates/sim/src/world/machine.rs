@@ -4,6 +4,7 @@ use crate::clock::NodeClock;
 use crate::full_node::{FullNode, Left};
 use crate::node::Input;
 use ids::Prng;
+use std::time::Duration;
 use storage::SimDisk;
 
 /// See the file's header.
@@ -56,6 +57,7 @@ impl Machine {
         if let Some(disk) = self.disk() {
             disk.plan(None);
             disk.make_room();
+            disk.slow_down(Duration::ZERO);
         }
     }
 }
