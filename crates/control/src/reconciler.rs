@@ -508,7 +508,12 @@ impl Look<'_> {
     fn beginning_with_kept(&self, number: GroupId, group: &Group) -> Option<MetaCommand> {
         let said = group.former.iter().map(|&node| {
             let mut said = self.observations.recovery_sources.iter();
-            said.find(|said| said.group == number && said.node == node && self.is_there(node))
+            // The replica that the node is to have has nothing, and may say so, too.
+            let next = group.expected_on(node).map(|expected| expected.incarnation);
+            said.find(|said| {
+                let is_its = said.group == number && said.node == node;
+                is_its && Some(said.incarnation) != next && self.is_there(node)
+            })
         });
         let said: Vec<&RecoverySource> = said.collect::<Option<_>>()?;
         let has_said = |voter: &&GroupMember| {

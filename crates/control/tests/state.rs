@@ -1555,6 +1555,13 @@ fn a_group_of_which_all_have_lost_their_power_begins_anew_with_the_best_log() {
         recovery_source: Some(Incarnation(4)),
     };
     assert_eq!(begun, expected);
+    // Those that are to come in their places have nothing, and may say so first.
+    let next = voters.map(|(_, node)| {
+        let expected = state.groups()[&data(0)].expected_on(NodeId(node));
+        recovery_source(expected.expect("it is a target").incarnation.0, node, 0)
+    });
+    let all: Vec<RecoverySource> = next.into_iter().chain(said([7, 9, 8])).collect();
+    assert_eq!(beginning_anew(&state, &all), Some(expected));
     let Ok(MetaOutcome::Replica(replica)) = state.apply(&begun) else {
         panic!("its majority is gone")
     };

@@ -729,8 +729,7 @@ impl Gateway {
 
     /// Where disks are full, nothing is written; where the one here is not fit, others are to lead.
     fn look_at_disks(&mut self) {
-        let view = &self.cx.view;
-        if !view.layout().is_some_and(Layout::is_durable) {
+        if self.cx.view.layout().is_none() {
             return;
         }
         self.peers.tell_disk_health(&mut self.cx);

@@ -8,6 +8,7 @@ mod cluster;
 mod combining;
 mod endpoint;
 mod fanout;
+mod full_disks;
 mod long_values;
 mod offload;
 mod out_of_reach;

@@ -7,6 +7,7 @@ use crate::full_node::{FullNode, Killed, Order, Whim};
 use crate::node::Input;
 use crate::swarm::Fault;
 use ids::DurabilityMode;
+use std::time::Duration;
 
 impl World<'_> {
     pub(super) fn on_fault(&mut self, fault: Fault, rate: u64) -> Result<(), String> {

@@ -7,8 +7,8 @@ use mutations::Mutation;
 use replica::{DiskAnswer, DiskRequest, LogBegin};
 use std::time::Duration;
 use storage::{
-    Fault, FoundLogs, LogIdentity, LogSettings, SYNC_WINDOW, SimDisk, SnapshotStore, WorkerDisk, WorkerLog,
-    read_logs, snapshots,
+    Fault, FoundLogs, LogIdentity, LogSettings, Room, SYNC_WINDOW, SimDisk, SnapshotDone, SnapshotName,
+    SnapshotOwner, SnapshotStore, StorageError, StoredSnapshot, WorkerDisk, WorkerLog, read_logs, snapshots,
 };
 
 const CLUSTER: ClusterId = ClusterId(7);
@@ -431,4 +431,124 @@ fn a_save_fails_if_nothing_comes_of_a_snapshot() {
         "nothing came of it for long"
     );
     assert_eq!(scene.disk.take_saved(), [(1, false)]);
+}
+
+impl Scene {
+    /// An entry of so many bytes.
+    fn persist_long(&mut self, number: u64, bytes: usize) {
+        let mut long = persist(number);
+        long.entries[0].payload = Payload::Data(Bytes::from(vec![7; bytes]));
+        self.disk.request(group(), 1, DiskRequest::Persist(long));
+    }
+
+    /// A snapshot is kept, wherever.
+    fn kept(&mut self, point: SnapshotPoint) {
+        let owner = SnapshotOwner {
+            group: group(),
+            incarnation: ME,
+            generation: 0,
+            life: 1,
+        };
+        let name = SnapshotName {
+            group: group(),
+            incarnation: ME,
+            index: point.index,
+        };
+        let bytes = 100;
+        self.disk.on_snapshot(SnapshotDone::Stored {
+            owner,
+            snapshot: 2,
+            number: 0,
+            kept: Some(StoredSnapshot { name, point, bytes }),
+        });
+    }
+
+    /// The segment that is to be made ahead is tried, if it is time.
+    fn prepare(&mut self) {
+        if let Some(job) = self.disk.prepare_job(self.now) {
+            let prepared = self.disk.on_prepared(job.run());
+            assert!(matches!(prepared, Ok(()) | Err(StorageError::Full { .. })));
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_known_before_nothing_can_be_written_and_what_waits_is_answered_in_order() {
+    for mode in [DurabilityMode::Relaxed, DurabilityMode::Strict] {
+        let mut scene = begun(mode);
+        scene.prepare();
+        assert_eq!(scene.disk.room(), Room::Enough);
+        scene.files.plan(Some((scene.files.operations(), Fault::Full)));
+        let (mut answered, mut rooms) = (Vec::new(), Vec::new());
+        for number in 1..=40 {
+            scene.persist_long(number, 5_000);
+            answered.extend(scene.write());
+            if let Some(job) = scene.disk.sync_job(scene.now) {
+                let synced = job.run().expect("an intact disk");
+                scene.disk.on_synced(synced, scene.now);
+            }
+            answered.extend(scene.answered());
+            scene.now = scene.now.after(Duration::from_secs(2));
+            scene.prepare();
+            rooms.push(scene.disk.room());
+        }
+        let first = |room| {
+            rooms
+                .iter()
+                .position(|found| *found == room)
+                .expect("it comes to that")
+        };
+        assert!(rooms.is_sorted());
+        assert!(
+            first(Room::Short) + 4 <= first(Room::None),
+            "there is room when it is known: {rooms:?}"
+        );
+        assert_eq!(
+            answered.len(),
+            first(Room::None),
+            "what waits is not answered: {rooms:?}"
+        );
+        // There is room for what lets go of segments, although there is none on the disk.
+        let waiting = scene.disk.log().written();
+        let point = SnapshotPoint {
+            index: Index(20),
+            term: Term(2),
+            ..first()
+        };
+        scene.kept(point);
+        assert_eq!(scene.write(), []);
+        assert!(scene.disk.log().written() > waiting);
+        scene.files.make_room();
+        scene.now = scene.now.after(Duration::from_secs(2));
+        scene.prepare();
+        answered.extend(scene.write());
+        if mode == DurabilityMode::Strict {
+            scene.sync();
+            answered.extend(scene.answered());
+        }
+        assert_eq!(scene.disk.room(), Room::Enough);
+        assert_eq!(answered, Vec::from_iter(1..=40));
+    }
+}
+
+#[test]
+fn what_waits_for_room_is_not_answered_when_its_replica_has_ended() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.prepare();
+    scene.files.plan(Some((scene.files.operations(), Fault::Full)));
+    let mut number = 0;
+    while scene.disk.room() < Room::None {
+        number += 1;
+        scene.persist_long(number, 5_000);
+        scene.write();
+        scene.now = scene.now.after(Duration::from_secs(2));
+        scene.prepare();
+    }
+    scene.disk.request(group(), 1, DiskRequest::End);
+    assert_eq!(scene.disk.room(), Room::Short);
+    scene.files.make_room();
+    scene.now = scene.now.after(Duration::from_secs(2));
+    scene.prepare();
+    assert_eq!(scene.write(), []);
+    assert_eq!(scene.disk.room(), Room::Enough);
 }
