@@ -9,7 +9,11 @@ pub fn manifest(data: &[u8]) {
     let Some((&kind, data)) = data.split_first() else {
         return;
     };
-    let bytes = if kind & 1 == 0 { data.to_vec() } else { signed(data) };
+    let bytes = if kind & 1 == 0 {
+        data.to_vec()
+    } else {
+        signed(data)
+    };
     match Manifest::decode(&bytes, "manifest", "name") {
         Ok(manifest) => {
             let written = manifest.encode();
@@ -25,7 +29,10 @@ pub fn manifest(data: &[u8]) {
 }
 
 fn signed(rest: &[u8]) -> Vec<u8> {
-    let digits = Sha256::digest(rest).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digits = Sha256::digest(rest)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
     [format!("{{\"sha256\":\"{digits}\",\n").as_bytes(), rest].concat()
 }
 

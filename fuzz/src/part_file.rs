@@ -55,7 +55,11 @@ fn read(bytes: &[u8]) -> Result<Option<PartSummary>, BackupError> {
             }
             Ok(None) => {
                 let summary = reader.summary();
-                assert_eq!((summary.keys, summary.raw_bytes), (keys, raw_bytes), "it is all of it");
+                assert_eq!(
+                    (summary.keys, summary.raw_bytes),
+                    (keys, raw_bytes),
+                    "it is all of it"
+                );
                 assert_eq!(reader.next_record(), Ok(None));
                 return Ok(Some(summary));
             }
@@ -98,7 +102,9 @@ fn written(records: &[(u8, &[u8], &[u8])]) -> Vec<u8> {
         head.extend_from_slice(key);
         head.extend([0; 10]);
         let begun = writer.record(*db, &head, value.len() as u64);
-        begun.and_then(|()| writer.value(value)).expect("memory takes everything");
+        begun
+            .and_then(|()| writer.value(value))
+            .expect("memory takes everything");
     }
     writer.finish().expect("memory takes everything").1
 }

@@ -84,7 +84,7 @@ impl<D: Disk> PrepareJob<D> {
 
     /// Bytes that must be free for it.
     pub fn new_bytes(&self) -> u64 {
-        match self.make.is_some() && self.spare.is_none() && self.drops.is_empty() {
+        match self.make.is_some() && self.spares.is_empty() && self.drops.is_empty() {
             true => self.segment_bytes,
             false => 0,
         }
@@ -97,7 +97,7 @@ impl<D: Disk> PrepareJob<D> {
             Err(StorageError::io("make", &head.name())(error))
         });
         Prepared {
-            spare: self.spare,
+            spares: self.spares,
             made,
             dropped: Ok(()),
         }

@@ -109,7 +109,7 @@ impl<D: Disk + Clone> Shelf<D> {
 
     /// Whether a segment can be made of a file that is there, or some are to go first.
     pub(crate) fn has_leftovers(&self) -> bool {
-        self.spare.is_some() || !self.drops.is_empty()
+        !self.spares.is_empty() || !self.drops.is_empty()
     }
 
     fn take_in(&mut self, segment: Segment<D::File>) {

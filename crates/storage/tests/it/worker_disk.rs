@@ -492,7 +492,7 @@ fn a_full_disk_is_known_before_nothing_can_be_written_and_what_waits_is_answered
             scene.prepare();
             rooms.push(scene.disk.room());
         }
-        let first = |room| {
+        let reached = |room| {
             rooms
                 .iter()
                 .position(|found| *found == room)
@@ -500,12 +500,12 @@ fn a_full_disk_is_known_before_nothing_can_be_written_and_what_waits_is_answered
         };
         assert!(rooms.is_sorted());
         assert!(
-            first(Room::Short) + 4 <= first(Room::None),
+            reached(Room::Short) + 4 <= reached(Room::None),
             "there is room when it is known: {rooms:?}"
         );
         assert_eq!(
             answered.len(),
-            first(Room::None),
+            reached(Room::None),
             "what waits is not answered: {rooms:?}"
         );
         // There is room for what lets go of segments, although there is none on the disk.
