@@ -14,9 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::connection::{Answer, AskError, Connection};
-use crate::members::Members;
+use crate::members::ClusterMembers;
 use crate::part::PartSummary;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 use crate::{BackupError, PartName};
 
 /// Between two questions how far the nodes are.
@@ -72,7 +72,11 @@ struct Standing {
 
 impl Attempt {
     /// Asks the nodes to begin.
-    pub(crate) fn begin(id: u64, members: &Members, password: Option<&str>) -> Result<Attempt, AttemptEnd> {
+    pub(crate) fn begin(
+        id: u64,
+        members: &ClusterMembers,
+        password: Option<&str>,
+    ) -> Result<Attempt, AttemptEnd> {
         let mut attempt = Attempt {
             id,
             sources: Vec::new(),
@@ -97,7 +101,7 @@ impl Attempt {
     }
 
     /// Waits until all groups are copied, marks, and waits until all are written.
-    pub(crate) fn take(&mut self, progress: &dyn Progress, stop: &AtomicBool) -> Result<(), AttemptEnd> {
+    pub(crate) fn take(&mut self, progress: &dyn RunProgress, stop: &AtomicBool) -> Result<(), AttemptEnd> {
         self.wait(
             "copying",
             |standing| standing.ready == standing.groups,
@@ -123,7 +127,7 @@ impl Attempt {
         &mut self,
         what: &str,
         is_done: impl Fn(&Standing) -> bool,
-        progress: &dyn Progress,
+        progress: &dyn RunProgress,
         stop: &AtomicBool,
     ) -> Result<(), AttemptEnd> {
         let (mut last, mut changed) = (Standing::default(), Instant::now());

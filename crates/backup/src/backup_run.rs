@@ -12,11 +12,11 @@ use std::time::Duration;
 use crate::attempt::{Attempt, AttemptEnd, Source};
 use crate::clock::unix_millis;
 use crate::connection::Connection;
-use crate::members::Members;
+use crate::members::ClusterMembers;
 use crate::part::PartSummary;
 use crate::part_copy::{Copied, copy_part};
-use crate::progress::{Progress, bytes_in_words};
-use crate::target::{Target, TargetFolder, manifest_path, part_of, part_path};
+use crate::progress::{RunProgress, bytes_in_words};
+use crate::target::{BackupTarget, TargetFolder, manifest_path, part_of, part_path};
 use crate::{BackupError, Manifest, check_name};
 
 /// How often a backup is begun.
@@ -32,15 +32,15 @@ const FETCHES_A_NODE: usize = 2;
 /// What is to be done.
 pub struct BackupRun<'a> {
     /// Where to.
-    pub target: &'a dyn Target,
+    pub target: &'a dyn BackupTarget,
     /// The name of the backup.
     pub name: &'a str,
     /// The cluster as it is now: asked before each attempt.
-    pub members: &'a (dyn Fn() -> Result<Members, BackupError> + Sync),
+    pub members: &'a (dyn Fn() -> Result<ClusterMembers, BackupError> + Sync),
     /// The password of the nodes' clients.
     pub password: Option<&'a str>,
     /// Told how far it is.
-    pub progress: &'a dyn Progress,
+    pub progress: &'a dyn RunProgress,
     /// Set by whoever wants it to stop.
     pub stop: &'a AtomicBool,
 }

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::time::{Duration, SystemTime};
 
 use crate::manifest::MANIFEST_BYTES_MAX;
-use crate::target::{Target, TargetFile, TargetFolder, backup_of, manifest_path, part_of, part_path};
+use crate::target::{BackupTarget, TargetFile, TargetFolder, backup_of, manifest_path, part_of, part_path};
 use crate::{BackupError, Manifest};
 
 /// Below this age a part that no manifest names may be one of a backup that is being made.
@@ -38,7 +38,7 @@ pub struct Pruned {
 ///
 /// # Errors
 /// The target cannot be listed.
-pub fn backups(target: &dyn Target) -> Result<Vec<BackupEntry>, BackupError> {
+pub fn backups(target: &dyn BackupTarget) -> Result<Vec<BackupEntry>, BackupError> {
     let files = target.list(TargetFolder::Backups)?;
     let mut entries = Vec::new();
     for name in files.iter().filter_map(|file| backup_of(&file.path)) {
@@ -65,7 +65,7 @@ impl BackupEntry {
 ///
 /// # Errors
 /// There is none; it is damaged, or of a later version.
-pub fn find_backup(target: &dyn Target, name: Option<&str>) -> Result<Manifest, BackupError> {
+pub fn find_backup(target: &dyn BackupTarget, name: Option<&str>) -> Result<Manifest, BackupError> {
     if let Some(name) = name {
         crate::check_name(name)?;
         return read_manifest(target, name).map_err(|error| match error {
@@ -87,7 +87,7 @@ pub fn find_backup(target: &dyn Target, name: Option<&str>) -> Result<Manifest, 
     newest.manifest
 }
 
-pub(crate) fn read_manifest(target: &dyn Target, name: &str) -> Result<Manifest, BackupError> {
+pub(crate) fn read_manifest(target: &dyn BackupTarget, name: &str) -> Result<Manifest, BackupError> {
     let path = manifest_path(name);
     let shown = shown(target, &path);
     let mut bytes = Vec::new();
@@ -102,7 +102,7 @@ pub(crate) fn read_manifest(target: &dyn Target, name: &str) -> Result<Manifest,
 }
 
 /// A file as errors call it.
-pub(crate) fn shown(target: &dyn Target, path: &str) -> String {
+pub(crate) fn shown(target: &dyn BackupTarget, path: &str) -> String {
     format!("{}/{path}", target.name().trim_end_matches('/'))
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn shown(target: &dyn Target, path: &str) -> String {
 ///
 /// # Errors
 /// A manifest cannot be read: no part goes then, because it may be one of its. What was removed before stays removed.
-pub fn prune(target: &dyn Target, keep: usize) -> Result<Pruned, BackupError> {
+pub fn prune(target: &dyn BackupTarget, keep: usize) -> Result<Pruned, BackupError> {
     let entries = backups(target)?;
     for entry in &entries {
         if let Err(error) = &entry.manifest {

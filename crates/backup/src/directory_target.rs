@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::BackupError;
-use crate::target::{Target, TargetFile, TargetFolder};
+use crate::target::{BackupTarget, TargetFile, TargetFolder};
 
 /// Where files are until they are whole.
 const UNFINISHED: &str = "tmp";
@@ -124,7 +124,7 @@ fn unfinished_name() -> String {
     format!("{now:x}-{}-{number}", std::process::id())
 }
 
-impl Target for DirectoryTarget {
+impl BackupTarget for DirectoryTarget {
     fn name(&self) -> String {
         self.directory.display().to_string()
     }

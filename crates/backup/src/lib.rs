@@ -1,12 +1,12 @@
 //! Backups of a cluster: what they are, where they are kept, and how they come out of a cluster and into one.
 //!
 //! ```text
-//!  nodes: Desk --BACKUP--> BackupRun --parts, then a manifest--> Target --> RestoreRun --MRESTORE--> nodes
+//!  nodes: Desk --BACKUP--> BackupRun --parts, then a manifest--> BackupTarget --> RestoreRun --MRESTORE--> nodes
 //! ```
 //!
 //! A backup is a manifest ([`Manifest`]) and the parts that it names, one for each partition that has keys. Nodes write parts
 //! ([`PartWriter`], from what a [`Desk`] gathers); everything else here is for whoever asks them, reads parts ([`PartReader`]) and
-//! keeps both in a [`Target`]. [`BackupRun`] takes a backup, [`RestoreRun`] puts one into an empty cluster, [`Verification`] looks for
+//! keeps both in a [`BackupTarget`]. [`BackupRun`] takes a backup, [`RestoreRun`] puts one into an empty cluster, [`Verification`] looks for
 //! damage, [`backups`] lists, [`prune`]
 //! tidies up.
 //!
@@ -42,12 +42,12 @@ pub use desk::{CopiedPiece, Desk, DeskOrder, MergeJob, Merged, SILENCE_MAX};
 pub use directory_target::DirectoryTarget;
 pub use error::{BackupError, FileDamage};
 pub use manifest::{Manifest, ManifestPart, check_name};
-pub use members::{MemberGroup, MemberNode, Members};
+pub use members::{ClusterMembers, MemberGroup, MemberNode};
 pub use part::{PartName, PartSummary};
 pub use part_reader::{PartReader, PartRecord};
 pub use part_writer::PartWriter;
-pub use progress::{Progress, Unwatched, bytes_in_words};
+pub use progress::{RunProgress, Unwatched, bytes_in_words};
 pub use restore_run::{RestoreReport, RestoreRun};
 pub use s3_target::S3Target;
-pub use target::{Target, TargetFile, TargetFolder};
+pub use target::{BackupTarget, TargetFile, TargetFolder};
 pub use verification::{Verification, Verified};

@@ -6,7 +6,7 @@ use crate::BackupError;
 
 /// Nodes and groups.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Members {
+pub struct ClusterMembers {
     /// The cluster's name: 32 digits, or empty.
     pub cluster: String,
     /// All nodes.
@@ -37,7 +37,7 @@ pub struct MemberGroup {
     pub voters: Vec<u64>,
 }
 
-impl Members {
+impl ClusterMembers {
     /// Where clients reach the nodes that are up.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Members {
 mod tests {
     use super::*;
 
-    fn members() -> Members {
+    fn members() -> ClusterMembers {
         let node = |id: u64| MemberNode {
             id,
             client: format!("n{id}"),
@@ -107,7 +107,7 @@ mod tests {
             leader: Some(leader),
             voters: vec![1, 2, 3],
         };
-        Members {
+        ClusterMembers {
             cluster: String::new(),
             nodes: vec![node(1), node(2), node(3)],
             groups: (0..6)

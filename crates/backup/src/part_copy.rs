@@ -9,15 +9,15 @@ use crate::BackupError;
 use crate::attempt::AttemptEnd;
 use crate::connection::{Answer, AskError, Connection};
 use crate::part::PartSummary;
-use crate::progress::Progress;
-use crate::target::{Target, part_path};
+use crate::progress::RunProgress;
+use crate::target::{BackupTarget, part_path};
 
 /// Bytes that are asked for at a time: what a node answers at most.
 const CHUNK_BYTES: u64 = 1 << 20;
 
 /// How much was copied, by all threads together.
 pub(crate) struct Copied<'a> {
-    pub(crate) progress: &'a dyn Progress,
+    pub(crate) progress: &'a dyn RunProgress,
     pub(crate) done: AtomicU64,
     pub(crate) all: u64,
     pub(crate) stop: &'a AtomicBool,
@@ -35,7 +35,7 @@ pub(crate) fn copy_part(
     id: u64,
     part: &PartSummary,
     connection: &mut Connection,
-    target: &dyn Target,
+    target: &dyn BackupTarget,
     copied: &Copied<'_>,
 ) -> Result<(), AttemptEnd> {
     let mut reader = NodeReader {

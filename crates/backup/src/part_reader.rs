@@ -50,6 +50,26 @@ pub struct PartRecord {
     pub value_length: u64,
 }
 
+/// The block that is being read.
+#[derive(Default, Debug)]
+struct CurrentBlock {
+    /// Where it begins in the file.
+    at: u64,
+    bytes: Vec<u8>,
+    /// How much of them was read.
+    used: usize,
+    /// Whether it is the last one: it is not full.
+    is_last: bool,
+}
+
+/// What was read so far: the footer's counts.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Total {
+    keys: u64,
+    raw_bytes: u64,
+    checksum: u32,
+}
+
 /// Reads a part.
 #[derive(Debug)]
 pub struct PartReader<R> {
@@ -57,20 +77,12 @@ pub struct PartReader<R> {
     file: String,
     /// Where the next block begins.
     offset: u64,
-    /// Where the block that is being read begins.
-    block_at: u64,
     number: u64,
     stored: Vec<u8>,
-    block: Vec<u8>,
-    /// How much of `block` was read.
-    used: usize,
-    /// Whether `block` is full, so that another may follow.
-    is_full: bool,
+    block: CurrentBlock,
     value_left: u64,
     last_db: u8,
-    keys: u64,
-    raw_bytes: u64,
-    checksum: u32,
+    total: Total,
     digest: Sha256,
     end: Option<(PartSummary, u16)>,
     failure: Option<BackupError>,
@@ -86,17 +98,12 @@ impl<R: Read> PartReader<R> {
             from,
             file: file.into(),
             offset: 0,
-            block_at: 0,
             number: 0,
             stored: Vec::new(),
-            block: Vec::new(),
-            used: 0,
-            is_full: true,
+            block: CurrentBlock::default(),
             value_left: 0,
             last_db: 0,
-            keys: 0,
-            raw_bytes: 0,
-            checksum: 0,
+            total: Total::default(),
             digest: Sha256::new(),
             end: None,
             failure: None,
@@ -159,7 +166,7 @@ impl<R: Read> PartReader<R> {
 
     /// Where the block begins that was read last: what errors about a record say.
     pub fn block_offset(&self) -> u64 {
-        self.block_at
+        self.block.at
     }
 
     /// Reads what is left, record by record without looking at values, and says what the part came to.
@@ -195,7 +202,7 @@ impl<R: Read> PartReader<R> {
         if self.end.is_some() {
             return Ok(None);
         }
-        if self.used == self.block.len() && !self.read_block()? {
+        if self.block.used == self.block.bytes.len() && !self.read_block()? {
             return Ok(None);
         }
         let mut start = [0; 5];
@@ -203,24 +210,24 @@ impl<R: Read> PartReader<R> {
         let db = start[0];
         if db >= DATABASES || db < self.last_db {
             let expected = format!("database {} to {}", self.last_db, DATABASES - 1);
-            return self.differs(self.block_at, expected, format!("database {db}"));
+            return self.differs(self.block.at, expected, format!("database {db}"));
         }
         self.last_db = db;
         let length = u32::from_le_bytes([start[1], start[2], start[3], start[4]]) as usize;
         if !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&length) {
             let expected = format!("a head of {HEAD_BYTES_MIN} to {HEAD_BYTES_MAX} bytes");
-            return self.differs(self.block_at, expected, format!("{length} bytes"));
+            return self.differs(self.block.at, expected, format!("{length} bytes"));
         }
-        let begun_at = self.block_at;
+        let begun_at = self.block.at;
         let mut head = Vec::new();
         while head.len() < length {
             let piece = self.piece(length - head.len())?;
-            head.extend_from_slice(&self.block[piece]);
+            head.extend_from_slice(&self.block.bytes[piece]);
         }
         let mut value_length = [0; 8];
         self.stream(&mut value_length)?;
         self.value_left = u64::from_le_bytes(value_length);
-        self.keys += 1;
+        self.total.keys += 1;
         let record = read_head(&head).map_err(|error| {
             let found = "other bytes in a head";
             BackupError::damaged(&self.file, begun_at, error.expected, found)
@@ -242,19 +249,19 @@ impl<R: Read> PartReader<R> {
         }
         let piece = self.piece(wanted)?;
         let length = piece.len();
-        take(&self.block[piece]);
+        take(&self.block.bytes[piece]);
         self.value_left -= length as u64;
         Ok(length)
     }
 
     /// Where in the block the next bytes of the raw stream are: at least one, at most so many.
     fn piece(&mut self, wanted: usize) -> Result<std::ops::Range<usize>, BackupError> {
-        if self.used == self.block.len() && !self.read_block()? {
-            return self.differs(self.block_at, "the rest of a record", "the footer");
+        if self.block.used == self.block.bytes.len() && !self.read_block()? {
+            return self.differs(self.block.at, "the rest of a record", "the footer");
         }
-        let from = self.used;
-        self.used = self.block.len().min(from + wanted);
-        Ok(from..self.used)
+        let from = self.block.used;
+        self.block.used = self.block.bytes.len().min(from + wanted);
+        Ok(from..self.block.used)
     }
 
     fn stream(&mut self, to: &mut [u8]) -> Result<(), BackupError> {
@@ -262,7 +269,7 @@ impl<R: Read> PartReader<R> {
         while filled < to.len() {
             let piece = self.piece(to.len() - filled)?;
             let length = piece.len();
-            to[filled..filled + length].copy_from_slice(&self.block[piece]);
+            to[filled..filled + length].copy_from_slice(&self.block.bytes[piece]);
             filled += length;
         }
         Ok(())
@@ -270,7 +277,7 @@ impl<R: Read> PartReader<R> {
 
     /// Reads the next block; `false` if it is the footer.
     fn read_block(&mut self) -> Result<bool, BackupError> {
-        self.block_at = self.offset;
+        self.block.at = self.offset;
         let mut bytes = [0; BLOCK_HEAD_BYTES];
         self.fill(&mut bytes, "a block or the footer")?;
         let head = BlockHead::decode(&bytes);
@@ -283,7 +290,7 @@ impl<R: Read> PartReader<R> {
         };
         if !is_possible {
             let found = format!("lengths {stored} and {raw}, flags {}", head.flags);
-            return self.differs(self.block_at, "the head of a block", found);
+            return self.differs(self.block.at, "the head of a block", found);
         }
         let mut buffer = std::mem::take(&mut self.stored);
         buffer.resize(stored, 0);
@@ -293,7 +300,7 @@ impl<R: Read> PartReader<R> {
         let sum = head.checksum_over(self.number, &self.stored);
         if sum != head.checksum {
             return self.differs(
-                self.block_at,
+                self.block.at,
                 format!("a block with the checksum {:08x}", head.checksum),
                 format!("{sum:08x}"),
             );
@@ -302,49 +309,57 @@ impl<R: Read> PartReader<R> {
         if head.flags == FOOTER {
             return self.read_footer().map(|()| false);
         }
-        if !self.is_full {
+        if self.block.is_last {
             return self.differs(
-                self.block_at,
+                self.block.at,
                 "the footer behind a block that is not full",
                 "another block",
             );
         }
-        self.is_full = raw == BLOCK_BYTES_MAX;
-        self.block.resize(raw, 0);
-        self.used = 0;
+        self.block.is_last = raw < BLOCK_BYTES_MAX;
+        self.block.bytes.resize(raw, 0);
+        self.block.used = 0;
         if head.flags == PLAIN {
-            self.block.copy_from_slice(&self.stored);
-        } else if block::decompress_into(&self.stored, &mut self.block).ok() != Some(raw) {
-            self.block.clear();
+            self.block.bytes.copy_from_slice(&self.stored);
+        } else if block::decompress_into(&self.stored, &mut self.block.bytes).ok() != Some(raw) {
+            self.block.bytes.clear();
             let expected = "as many compressed bytes as the block has";
-            return self.differs(self.block_at, expected, "others");
+            return self.differs(self.block.at, expected, "others");
         }
-        self.checksum = crc32c::crc32c_append(self.checksum, &self.block);
-        self.raw_bytes += raw as u64;
+        self.total.checksum = crc32c::crc32c_append(self.total.checksum, &self.block.bytes);
+        self.total.raw_bytes += raw as u64;
         Ok(true)
     }
 
     fn read_footer(&mut self) -> Result<(), BackupError> {
         let read = |footer: &mut Reader<'_>| {
             let partition = (footer.u16()?, footer.u16()?);
-            let total = (footer.u64()?, footer.u64()?, footer.u32()?);
+            let total = Total {
+                keys: footer.u64()?,
+                raw_bytes: footer.u64()?,
+                checksum: footer.u32()?,
+            };
             footer.end()?;
             Ok((partition, total))
         };
         let ((partition, partitions), total) =
             read(&mut Reader::new(&self.stored)).map_err(|error: DecodeError| {
-                BackupError::damaged(&self.file, self.block_at, error.expected, "other bytes")
+                BackupError::damaged(&self.file, self.block.at, error.expected, "other bytes")
             })?;
-        let counted = (self.keys, self.raw_bytes, self.checksum);
-        if total != counted {
-            let show = |(keys, bytes, sum): (u64, u64, u32)| {
-                format!("{keys} keys in {bytes} bytes with the checksum {sum:08x}")
+        if total != self.total {
+            let show = |total: &Total| {
+                let Total {
+                    keys,
+                    raw_bytes,
+                    checksum,
+                } = total;
+                format!("{keys} keys in {raw_bytes} bytes with the checksum {checksum:08x}")
             };
-            return self.differs(self.block_at, show(counted), show(total));
+            return self.differs(self.block.at, show(&self.total), show(&total));
         }
         if partition >= partitions {
             let found = format!("partition {partition}");
-            return self.differs(self.block_at, format!("one of {partitions} partitions"), found);
+            return self.differs(self.block.at, format!("one of {partitions} partitions"), found);
         }
         let end = self.offset;
         let mut behind = [0];
@@ -355,8 +370,8 @@ impl<R: Read> PartReader<R> {
             partition,
             sha256: self.digest.clone().finalize().into(),
             bytes: end,
-            raw_bytes: self.raw_bytes,
-            keys: self.keys,
+            raw_bytes: self.total.raw_bytes,
+            keys: self.total.keys,
         };
         self.end = Some((summary, partitions));
         Ok(())

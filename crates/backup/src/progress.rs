@@ -1,7 +1,7 @@
 //! How far it is, for whoever watches.
 
 /// Told as it goes on, from several threads.
-pub trait Progress: Sync {
+pub trait RunProgress: Sync {
     /// A sentence that stays.
     fn say(&self, sentence: &str);
 
@@ -13,7 +13,7 @@ pub trait Progress: Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Unwatched;
 
-impl Progress for Unwatched {
+impl RunProgress for Unwatched {
     fn say(&self, _: &str) {}
 
     fn at(&self, _: &str, _: u64, _: u64) {}

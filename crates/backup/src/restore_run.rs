@@ -23,11 +23,11 @@ use crate::catalog::shown;
 use crate::clock::unix_millis;
 use crate::connection::{AskError, Connection};
 use crate::manifest::ManifestPart;
-use crate::members::Members;
+use crate::members::ClusterMembers;
 use crate::part_reader::{DATABASES, PartReader, PartRecord};
-use crate::progress::{Progress, bytes_in_words};
+use crate::progress::{RunProgress, bytes_in_words};
 use crate::restored_value::RestoredValue;
-use crate::target::{Target, part_path};
+use crate::target::{BackupTarget, part_path};
 use crate::{BackupError, Manifest};
 
 /// Of one command.
@@ -49,15 +49,15 @@ const STAYS_MILLIS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// What is to be done.
 pub struct RestoreRun<'a> {
     /// Where the backup is.
-    pub target: &'a dyn Target,
+    pub target: &'a dyn BackupTarget,
     /// Which it is.
     pub manifest: &'a Manifest,
     /// The cluster that it goes into.
-    pub members: &'a Members,
+    pub members: &'a ClusterMembers,
     /// The password of the nodes' clients.
     pub password: Option<&'a str>,
     /// Told how far it is.
-    pub progress: &'a dyn Progress,
+    pub progress: &'a dyn RunProgress,
     /// Set by whoever wants it to stop.
     pub stop: &'a AtomicBool,
 }

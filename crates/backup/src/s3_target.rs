@@ -1,7 +1,8 @@
 //! A bucket of S3, or of a server that speaks like it, as a target.
 //!
 //! A file is one object, put by one request: it is there when the server has said so, and not before. Its length is announced, so that
-//! a server that got less makes no object of it. Every request is signed in its address; the body is not, since parts and manifests
+//! a server that got less makes no object of it. One that does all the same, as there are, has an object of another length: a backup
+//! takes that for none and writes it again. Every request is signed in its address; the body is not, since parts and manifests
 //! have checksums of their own.
 //!
 //! Absent: files above 5 GiB, which take several requests; buckets that are not there yet; making a file younger.
@@ -19,7 +20,7 @@ use ureq::{Agent, Body, SendBody};
 use url::Url;
 
 use crate::BackupError;
-use crate::target::{Target, TargetFile, TargetFolder};
+use crate::target::{BackupTarget, TargetFile, TargetFolder};
 
 /// Bytes of a file; more takes several requests.
 const FILE_BYTES_MAX: u64 = 5 << 30;
@@ -243,7 +244,7 @@ fn element(answer: &str, name: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-impl Target for S3Target {
+impl BackupTarget for S3Target {
     fn name(&self) -> String {
         self.shown.clone()
     }

@@ -41,7 +41,7 @@ pub struct TargetFile {
 }
 
 /// A place that keeps files. All paths are those above; files are written whole, and never changed.
-pub trait Target: Sync {
+pub trait BackupTarget: Sync {
     /// What people call it.
     fn name(&self) -> String;
 

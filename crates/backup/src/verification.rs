@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 use crate::catalog::{backups, find_backup, shown};
 use crate::part::hex;
 use crate::part_reader::{PartReader, PartRecord};
-use crate::progress::{Progress, bytes_in_words};
-use crate::target::{Target, TargetFolder, part_of, part_path};
+use crate::progress::{RunProgress, bytes_in_words};
+use crate::target::{BackupTarget, TargetFolder, part_of, part_path};
 use crate::{BackupError, Manifest, PartName, PartSummary};
 
 /// Parts that are read at one time.
@@ -32,13 +32,13 @@ const VALUE_BYTES_MAX: u64 = 16 << 30;
 /// What is to be looked at.
 pub struct Verification<'a> {
     /// Where.
-    pub target: &'a dyn Target,
+    pub target: &'a dyn BackupTarget,
     /// One backup and its parts; all, and all parts, if none is named.
     pub backup: Option<&'a str>,
     /// Whether objects are decoded.
     pub is_deep: bool,
     /// Told how far it is.
-    pub progress: &'a dyn Progress,
+    pub progress: &'a dyn RunProgress,
     /// Set by whoever wants it to stop.
     pub stop: &'a AtomicBool,
 }

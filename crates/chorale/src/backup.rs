@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use backup::{BackupEntry, BackupError, BackupRun, Target, backups, bytes_in_words, prune};
+use backup::{BackupEntry, BackupError, BackupRun, BackupTarget, backups, bytes_in_words, prune};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::admin_client::{DEFAULT_ADDRESS, full, show};
@@ -129,7 +129,7 @@ fn take(target: &str, address: &str, name: Option<String>, keep: Option<usize>) 
     Ok(text)
 }
 
-fn list(target: &dyn Target) -> Result<String, String> {
+fn list(target: &dyn BackupTarget) -> Result<String, String> {
     let entries = backups(target).map_err(|error| error.to_string())?;
     if entries.is_empty() {
         return Ok(format!("{} has no backups.\n", target.name()));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use backup::{DirectoryTarget, MemberGroup, MemberNode, Members, S3Target, Target};
+use backup::{BackupTarget, ClusterMembers, DirectoryTarget, MemberGroup, MemberNode, S3Target};
 
 use crate::{admin_client, http};
 use admin::{ClusterView, ReplicaRole};
@@ -22,11 +22,11 @@ servers other than Amazon's AWS_ENDPOINT_URL. AWS_CA_BUNDLE names certificates t
 ///
 /// # Errors
 /// It is none, in words that say what to do.
-pub(crate) fn open(text: &str) -> Result<Box<dyn Target>, String> {
+pub(crate) fn open(text: &str) -> Result<Box<dyn BackupTarget>, String> {
     if text.starts_with("s3://") {
         let target = S3Target::from_environment(text, |name| std::env::var(name).ok());
         return target
-            .map(|target| Box::new(target) as Box<dyn Target>)
+            .map(|target| Box::new(target) as Box<dyn BackupTarget>)
             .map_err(|error| error.to_string());
     }
     if let Some((scheme, _)) = text.split_once("://") {
@@ -46,7 +46,7 @@ pub(crate) fn open(text: &str) -> Result<Box<dyn Target>, String> {
 }
 
 /// The same of one that is to be read: it must be there.
-pub(crate) fn open_existing(text: &str) -> Result<Box<dyn Target>, String> {
+pub(crate) fn open_existing(text: &str) -> Result<Box<dyn BackupTarget>, String> {
     if !text.contains("://") && !Path::new(text).is_dir() {
         return Err(format!("there is no directory {text}: is its disk mounted?"));
     }
@@ -72,20 +72,20 @@ pub(crate) fn password() -> Option<String> {
 }
 
 /// The cluster that the node with this admin port is in.
-pub(crate) fn members(address: &str) -> Result<Members, String> {
+pub(crate) fn members(address: &str) -> Result<ClusterMembers, String> {
     let view = admin_client::cluster(address)?;
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     Ok(members_of(&view, host))
 }
 
-fn members_of(view: &ClusterView, host: &str) -> Members {
+fn members_of(view: &ClusterView, host: &str) -> ClusterMembers {
     let voters = |replicas: &[admin::ReplicaStatus]| {
         let voters = replicas
             .iter()
             .filter(|replica| replica.role == ReplicaRole::Voter);
         voters.map(|replica| replica.node).collect()
     };
-    Members {
+    ClusterMembers {
         cluster: view.cluster.clone(),
         nodes: view
             .nodes

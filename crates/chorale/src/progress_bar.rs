@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use backup::{Progress, bytes_in_words};
+use backup::{RunProgress, bytes_in_words};
 
 const BAR_WIDTH: u64 = 30;
 /// Between two drawings of the bar, and between two lines.
@@ -55,7 +55,7 @@ impl State {
     }
 }
 
-impl Progress for ProgressBar {
+impl RunProgress for ProgressBar {
     fn say(&self, sentence: &str) {
         let mut state = self.state.lock().expect("nobody panics while he holds it");
         state.clear();

@@ -2,3 +2,5 @@
 
 mod desk;
 mod part_file;
+mod s3;
+mod target;
