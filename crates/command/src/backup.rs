@@ -58,7 +58,7 @@ pub(crate) const MRESTORE: Spec = Spec::write_several("mrestore", -4)
 
 fn parse_mrestore(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let triples = args.from(1);
-    if triples.len() % 3 != 0 {
+    if !triples.len().is_multiple_of(3) {
         return Err(ReplyError::WrongArity("mrestore"));
     }
     (0..triples.len() / 3).try_for_each(|at| RestoredObject::of(triples, at).map(|_| ()))?;

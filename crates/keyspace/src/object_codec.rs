@@ -96,9 +96,9 @@ pub(crate) fn write_object(to: &mut Vec<u8>, object: &Object) {
 pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
     to.bytes(object.key());
     let is_text = matches!(object.value(), Value::Bytes(_));
-    let flags = u8::from(object.deadline().is_some()) * HAS_DEADLINE
-        | u8::from(object.is_grown()) << 1
-        | u8::from(is_text) << 2;
+    let flags = (u8::from(object.deadline().is_some()) * HAS_DEADLINE)
+        | (u8::from(object.is_grown()) << 1)
+        | (u8::from(is_text) << 2);
     to.u8(flags);
     let deadline = object.deadline().unwrap_or_default();
     to.i64(deadline.0);
