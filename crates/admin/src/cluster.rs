@@ -79,7 +79,7 @@ pub struct DiskView {
     pub snapshot_bytes: u64,
     /// Whether the last snapshot could not be written.
     pub has_snapshot_failed: bool,
-    /// Whether its disk is full: it acknowledges nothing until there is room.
+    /// Whether its disk is full: other nodes lead, or writes are refused, until there is room.
     pub is_full: bool,
 }
 

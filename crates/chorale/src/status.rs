@@ -54,7 +54,7 @@ fn trouble(view: &ClusterView) -> Option<String> {
     let full = disk_is(|disk| disk.is_full);
     if !full.is_empty() {
         said.push(format!(
-            "The disk is full of node {full}: it acknowledges nothing until there is room. Its log says which file could not be made."
+            "The disk is full of node {full}: other nodes lead, or writes are refused, until there is room. Its log says which file could not be made."
         ));
     }
     let failed = disk_is(|disk| disk.has_snapshot_failed);

@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use storage::{
-    DirectoryDisk, DirectoryFile, Pace, PrepareJob, Prepared, Room, SnapshotDone, SnapshotJob, SnapshotName,
-    SnapshotStore, StorageError, SyncJob, SyncJudge, Synced, WorkerDisk,
+    DirectoryDisk, DirectoryFile, DiskPace, PrepareJob, Prepared, Room, SnapshotDone, SnapshotJob,
+    SnapshotName, SnapshotStore, StorageError, SyncJob, SyncJudge, Synced, WorkerDisk,
 };
 
 /// How often a log that found the disk full is tried again, and an operator is told.
@@ -468,10 +468,10 @@ impl Disk {
         let micros = p99.map_or(0, |p99| p99.as_micros() as u64);
         own.sync_p99_micros.store(micros, Ordering::Relaxed);
         let pace = self.judge.judge(now, &gateway.other_sync_p99s());
-        if pace == Pace::Hopeless {
+        if pace == DiskPace::Hopeless {
             self.end_hopeless();
         }
-        let is_slow = pace > Pace::Fit;
+        let is_slow = pace > DiskPace::Fit;
         if own.is_slow.load(Ordering::Relaxed) != is_slow {
             let was_slow = self.seen.health().is_slow;
             own.is_slow.store(is_slow, Ordering::Relaxed);

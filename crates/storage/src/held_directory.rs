@@ -44,11 +44,11 @@ enum Change {
 #[derive(Debug)]
 struct Content {
     file: File,
-    held: Mutex<Held>,
+    held: Mutex<Unsynced>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct Unsynced {
     size: u64,
     /// Not synced, in order.
     writes: Vec<(u64, Vec<u8>)>,
@@ -143,7 +143,7 @@ impl HeldDirectory {
 }
 
 fn content(file: File) -> io::Result<Arc<Content>> {
-    let held = Held {
+    let held = Unsynced {
         size: file.metadata()?.len(),
         writes: Vec::new(),
     };
@@ -199,7 +199,7 @@ impl HeldFile {
     }
 }
 
-impl Held {
+impl Unsynced {
     fn write(&mut self, offset: u64, bytes: &[u8]) {
         self.size = self.size.max(offset + bytes.len() as u64);
         self.writes.push((offset, bytes.to_vec()));

@@ -40,7 +40,7 @@ const REST: Duration = Duration::from_secs(10);
 
 /// How a disk is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Pace {
+pub enum DiskPace {
     /// Fast enough to lead with.
     Fit,
     /// Others are to lead.
@@ -106,10 +106,10 @@ impl SyncJudge {
     }
 
     /// What is to be thought of the disk, beside what 99 of 100 syncs take at other nodes.
-    pub fn judge(&mut self, now: Monotonic, others: &[Duration]) -> Pace {
+    pub fn judge(&mut self, now: Monotonic, others: &[Duration]) -> DiskPace {
         let lasts = self.since.map_or(Duration::ZERO, |since| now.since(since));
         if lasts >= HOPELESS {
-            return Pace::Hopeless;
+            return DiskPace::Hopeless;
         }
         // What is slow already has to be well by a margin.
         let margin = if self.slow_at.is_some() { 2 } else { 1 };
@@ -119,8 +119,8 @@ impl SyncJudge {
         }
         self.slow_at.take_if(|at| now.since(*at) >= REST);
         match self.slow_at {
-            Some(_) => Pace::Slow,
-            None => Pace::Fit,
+            Some(_) => DiskPace::Slow,
+            None => DiskPace::Fit,
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
             }
         }
 
-        fn judge(&mut self, others: &[u64]) -> Pace {
+        fn judge(&mut self, others: &[u64]) -> DiskPace {
             let others: Vec<Duration> = others.iter().map(|millis| MS * *millis as u32).collect();
             self.judge.judge(self.now, &others)
         }
@@ -180,21 +180,21 @@ mod tests {
     #[test]
     fn one_that_is_five_times_slower_than_others_and_slow_gives_leadership_away() {
         for (own, others, expected) in [
-            (60, &[2, 3][..], Pace::Slow),
-            (60, &[2, 60], Pace::Slow),
-            (40, &[2, 3], Pace::Fit),
-            (60, &[20, 60], Pace::Fit),
-            (60, &[], Pace::Fit),
-            (60, &[1], Pace::Slow),
-            (300, &[1, 200, 300, 1], Pace::Slow),
-            (300, &[1, 200, 300, 200], Pace::Fit),
+            (60, &[2, 3][..], DiskPace::Slow),
+            (60, &[2, 60], DiskPace::Slow),
+            (40, &[2, 3], DiskPace::Fit),
+            (60, &[20, 60], DiskPace::Fit),
+            (60, &[], DiskPace::Fit),
+            (60, &[1], DiskPace::Slow),
+            (300, &[1, 200, 300, 1], DiskPace::Slow),
+            (300, &[1, 200, 300, 200], DiskPace::Fit),
         ] {
             let mut scene = Scene::new(DurabilityMode::Strict);
             scene.syncs(100, MS * own);
             assert_eq!(scene.judge(others), expected, "{own} beside {others:?}");
             let mut relaxed = Scene::new(DurabilityMode::Relaxed);
             relaxed.syncs(100, MS * own);
-            assert_eq!(relaxed.judge(others), Pace::Fit, "no answer waits for it");
+            assert_eq!(relaxed.judge(others), DiskPace::Fit, "no answer waits for it");
         }
     }
 
@@ -202,13 +202,16 @@ mod tests {
     fn a_few_syncs_say_nothing_and_neither_does_a_single_slow_one() {
         let mut scene = Scene::new(DurabilityMode::Strict);
         scene.syncs(SYNCS_MIN - 1, MS * 100);
-        assert_eq!((scene.judge.p99(scene.now), scene.judge(&[1])), (None, Pace::Fit));
+        assert_eq!(
+            (scene.judge.p99(scene.now), scene.judge(&[1])),
+            (None, DiskPace::Fit)
+        );
         let mut scene = Scene::new(DurabilityMode::Strict);
         scene.syncs(50, MS);
         scene.syncs(1, MS * 300);
         scene.syncs(50, MS);
         assert_eq!(scene.judge.p99(scene.now), Some(MS));
-        assert_eq!(scene.judge(&[1]), Pace::Fit);
+        assert_eq!(scene.judge(&[1]), DiskPace::Fit);
     }
 
     #[test]
@@ -224,10 +227,10 @@ mod tests {
                 scene.now = began.after(after);
                 scene.judge(&[1, 1])
             };
-            assert_eq!(at(limit - MS), Pace::Fit);
-            assert_eq!(at(limit), Pace::Slow);
-            assert_eq!(at(HOPELESS - MS), Pace::Slow);
-            assert_eq!(at(HOPELESS), Pace::Hopeless);
+            assert_eq!(at(limit - MS), DiskPace::Fit);
+            assert_eq!(at(limit), DiskPace::Slow);
+            assert_eq!(at(HOPELESS - MS), DiskPace::Slow);
+            assert_eq!(at(HOPELESS), DiskPace::Hopeless);
         }
     }
 
@@ -235,20 +238,20 @@ mod tests {
     fn it_is_fit_again_when_it_was_well_for_a_while() {
         let mut scene = Scene::new(DurabilityMode::Strict);
         scene.syncs(1, SYNC_MAX);
-        assert_eq!(scene.judge(&[1, 1]), Pace::Slow, "although it has ended");
+        assert_eq!(scene.judge(&[1, 1]), DiskPace::Slow, "although it has ended");
         scene.now = scene.now.after(REST - MS * 2);
-        assert_eq!(scene.judge(&[1, 1]), Pace::Slow);
+        assert_eq!(scene.judge(&[1, 1]), DiskPace::Slow);
         scene.now = scene.now.after(MS * 2);
-        assert_eq!(scene.judge(&[1, 1]), Pace::Fit);
+        assert_eq!(scene.judge(&[1, 1]), DiskPace::Fit);
         scene.syncs(100, MS * 60);
-        assert_eq!(scene.judge(&[1, 1]), Pace::Slow);
+        assert_eq!(scene.judge(&[1, 1]), DiskPace::Slow);
         // Below the limits, and not by enough.
         for _ in 0..60 {
             scene.syncs(20, MS * 30);
-            assert_eq!(scene.judge(&[1, 1]), Pace::Slow);
+            assert_eq!(scene.judge(&[1, 1]), DiskPace::Slow);
         }
         let before = scene.now;
-        while scene.judge(&[1, 1]) == Pace::Slow {
+        while scene.judge(&[1, 1]) == DiskPace::Slow {
             scene.syncs(20, MS);
         }
         assert!(scene.now.since(before) >= REST && scene.now.since(before) < LOOK_BACK + REST);

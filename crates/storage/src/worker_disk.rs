@@ -148,16 +148,16 @@ const QUIET: Duration = Duration::from_millis(100);
 const STORING_STALL: Duration = Duration::from_secs(30);
 
 /// What waits for room in the log.
-enum Held {
+enum HeldBack {
     Persist(SnapshotOwner, Persist),
     /// A log that begins behind a snapshot, of this place, that is there.
     Begin(SnapshotOwner, Index),
 }
 
-impl Held {
+impl HeldBack {
     fn group(&self) -> GroupId {
         match self {
-            Held::Persist(owner, _) | Held::Begin(owner, _) => owner.group,
+            HeldBack::Persist(owner, _) | HeldBack::Begin(owner, _) => owner.group,
         }
     }
 }
@@ -208,7 +208,7 @@ pub struct WorkerDisk<D: Disk> {
     replicas: BTreeMap<GroupId, Kept>,
     pending: VecDeque<Pending>,
     /// In order, behind the open batch.
-    held: VecDeque<Held>,
+    held: VecDeque<HeldBack>,
     /// When a segment is tried again.
     again_at: Monotonic,
     /// Until then no snapshot is asked for: one could not be stored.
@@ -452,7 +452,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                     let answer = DiskAnswer::Persisted(persist.number);
                     self.answers.push((owner.group, owner.life, answer));
                 }
-                self.held.push_back(Held::Persist(owner, persist));
+                self.held.push_back(HeldBack::Persist(owner, persist));
             }
         }
     }
@@ -461,13 +461,13 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     fn go_on_with_held(&mut self) {
         while let Some(held) = self.held.pop_front() {
             match held {
-                Held::Persist(owner, persist) if has_room(&self.log, &persist.entries) => {
+                HeldBack::Persist(owner, persist) if has_room(&self.log, &persist.entries) => {
                     self.append(owner, &persist);
                 }
-                Held::Begin(owner, index) if self.has_room_to_begin(owner.group) => {
+                HeldBack::Begin(owner, index) if self.has_room_to_begin(owner.group) => {
                     self.begin_log_now(owner, index);
                 }
-                held @ (Held::Persist(..) | Held::Begin(..)) => return self.held.push_front(held),
+                held @ (HeldBack::Persist(..) | HeldBack::Begin(..)) => return self.held.push_front(held),
             }
         }
     }
@@ -515,7 +515,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     fn begin_log(&mut self, owner: SnapshotOwner, index: Index) {
         match self.held.is_empty() && self.has_room_to_begin(owner.group) {
             true => self.begin_log_now(owner, index),
-            false => self.held.push_back(Held::Begin(owner, index)),
+            false => self.held.push_back(HeldBack::Begin(owner, index)),
         }
     }
 

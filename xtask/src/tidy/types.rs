@@ -40,18 +40,20 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     (
         "gateway",
         "Shared",
-        32,
+        33,
         "what workers share and nothing touches per command, side by side",
     ),
     ("gateway", "WorkerStats", 42, FACTS),
     ("keyspace", "Keyspace", 20, PARTS),
     ("keyspace", "LeaderLocal", 29, FACTS),
+    ("node", "Disk", 15, EDGE),
     ("node", "Peers", 18, EDGE),
     ("node", "Worker", 21, EDGE),
     ("replica", "Effects", 17, FACTS),
     ("replica", "GroupClient", 23, PARTS),
     ("replica", "Member", 20, PARTS),
     ("replica", "MemberCounts", 15, FACTS),
+    ("storage", "WorkerDisk", 17, PARTS),
     ("transport", "Transport", 15, EDGE),
 ];
 

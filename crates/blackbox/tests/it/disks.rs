@@ -160,7 +160,7 @@ fn power_is_lost_in_relaxed(nodes: usize) {
             for number in 0..count {
                 let found = client.run(&format!("GET late:{name}:{number}"));
                 assert!(
-                    found == Value::NullBulk || found == Value::bulk(&number.to_string()),
+                    found == Value::NullBulk || found == Value::bulk(number.to_string()),
                     "{found:?}"
                 );
                 lost += u64::from(found == Value::NullBulk);

@@ -81,7 +81,7 @@ fn writes_are_refused_where_no_majority_has_room_and_nothing_of_them_is_done() {
             let told = world.run(node, 2, "EXEC");
             assert!(told.starts_with("-MISCONF"), "{told}");
         }
-        assert_eq!(world.run(node, 2, &format!("MGET {a} {b}")), "*2 $2 $2");
+        assert_eq!(world.run(node, 2, &format!("MGET {a} {b}")), "*2 $1 2 $1 2");
     }
     // Slow is not full.
     world.nodes[1].gateway.set_disk_health(SLOW);

@@ -17,8 +17,8 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use storage::{
-    Pace, Room, SimDisk, SimFile, SnapshotDone, SnapshotJob, SnapshotStore, StorageError, SyncJob, SyncJudge,
-    Synced, WorkerDisk,
+    DiskPace, Room, SimDisk, SimFile, SnapshotDone, SnapshotJob, SnapshotStore, StorageError, SyncJob,
+    SyncJudge, Synced, WorkerDisk,
 };
 
 /// How often a snapshot may be asked for, as in production.
@@ -42,7 +42,7 @@ pub(crate) struct Disk {
     /// When the one under way ends, if the disk is not slowed down.
     syncing: Option<(Monotonic, Syncing)>,
     judge: SyncJudge,
-    pace: Pace,
+    pace: DiskPace,
     sync_p99: Option<Duration>,
     jobs: VecDeque<(Monotonic, SnapshotJob)>,
     /// How long a job takes at most, in nanoseconds.
@@ -71,7 +71,7 @@ impl Disk {
             former,
             syncing: None,
             judge: SyncJudge::new(mode),
-            pace: Pace::Fit,
+            pace: DiskPace::Fit,
             sync_p99: None,
             jobs: VecDeque::new(),
             slowness: [50 * MICROS, 2 * MILLIS, 10 * MILLIS, 40 * MILLIS][prng.below(4) as usize],
@@ -136,7 +136,7 @@ impl Disk {
     fn tell_health(&mut self, gateway: &mut Gateway) {
         gateway.set_disk_health(DiskHealth {
             is_short: self.is_full || self.disk.room() > Room::Enough,
-            is_slow: self.pace > Pace::Fit,
+            is_slow: self.pace > DiskPace::Fit,
             sync_p99: self.sync_p99,
         });
     }
@@ -236,7 +236,7 @@ impl Disk {
         self.tend_at = now.after(TEND);
         self.sync_p99 = self.judge.p99(now);
         self.pace = self.judge.judge(now, &gateway.other_sync_p99s());
-        if self.pace == Pace::Hopeless {
+        if self.pace == DiskPace::Hopeless {
             let error = io::ErrorKind::TimedOut.into();
             return self.fail(StorageError::Io {
                 what: "sync",
