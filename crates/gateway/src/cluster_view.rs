@@ -154,13 +154,14 @@ impl ClusterView {
         std::mem::replace(&mut self.had_short_disk, is_any) || is_any
     }
 
-    /// How the disk of a node is, if it can be counted on.
+    /// How the disk of a node is, if it is in reach.
     fn disk_of(&self, node: NodeId) -> Option<DiskHealth> {
         if node == self.me() {
             return Some(self.own_disk);
         }
-        let link = self.links.get(&node).filter(|link| !link.is_silent);
-        link.filter(|_| self.is_peer(node)).map(|link| link.disk)
+        // Two that follow in all their groups have nothing to say to each other: that it is silent says nothing.
+        let link = self.links.get(&node).filter(|_| self.is_peer(node));
+        link.map(|link| link.disk)
     }
 
     /// Whether another node is there, and its disk is fit to lead with.
@@ -174,8 +175,7 @@ impl ClusterView {
     }
 
     /// Whether a group has voters whose disks are full, and no majority of it is there without them: what is asked of it now could
-    /// use up what room is left, and would wait then for as long as there is none. One that is silent is not waited for: if too few
-    /// are there, whoever asks is told so.
+    /// use up what room is left, and would wait then for as long as there is none. If too few are in reach, whoever asks is told so.
     pub(crate) fn is_full(&self, group: &GroupLayout) -> bool {
         let is_short = |node| self.disk_of(node).is_some_and(|disk| disk.is_short);
         let has_room = |node| self.disk_of(node).is_some_and(|disk| !disk.is_short);
