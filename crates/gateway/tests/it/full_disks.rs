@@ -3,6 +3,7 @@
 use crate::cluster::replicated;
 use crate::out_of_reach::{key, seconds};
 use crate::world::World;
+use mutations::Mutation;
 use peer_wire::DiskHealth;
 use std::time::Duration;
 
@@ -100,4 +101,22 @@ fn writes_are_refused_where_no_majority_has_room_and_nothing_of_them_is_done() {
     world.nodes[0].gateway.set_disk_health(DiskHealth::default());
     seconds(&mut world, 1);
     assert_eq!(world.run(1, 1, &format!("SET {a} 6")), "+OK");
+}
+
+#[test]
+fn what_was_sent_and_not_answered_is_not_said_to_be_refused() {
+    for (mutation, code) in [(None, "-UNKNOWN"), (Some(Mutation::OpenIsRefused), "-MISCONF")] {
+        mutations::plant(mutation);
+        let mut world = replicated(4);
+        world.send(1, 1, "SET a 1");
+        world.turns(2);
+        (world.dead[0], world.dead[2]) = (true, true);
+        for other in [0, 2] {
+            world.nodes[1].gateway.on_link(ids::NodeId(other), false);
+        }
+        seconds(&mut world, 7);
+        let told = world.reply(1, 1);
+        assert!(told.starts_with(code), "{mutation:?}: {told}");
+        mutations::plant(None);
+    }
 }

@@ -144,8 +144,6 @@ caught_durably! {
     a_doubt_that_the_next_start_has_forgotten_is_noticed: DoubtForgotten;
     a_snapshot_that_goes_before_the_next_one_is_there_is_noticed: SnapshotGoneEarly;
     a_change_of_the_members_that_nobody_remembers_is_noticed: ChangeNotKept;
-    what_is_acknowledged_while_the_disk_is_full_is_noticed: FullAcknowledged;
-    a_refusal_of_what_may_be_done_is_noticed: OpenIsRefused;
 }
 
 const BETWEEN_WORKERS: &[Mutation] = &[Mutation::LastAgentNotHeld, Mutation::LastAgentNotFree];
@@ -200,6 +198,10 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::SyncRetried,
     Mutation::BaseNotAwaited,
     Mutation::ReceivedNotAwaited,
+    // Followers that wait for room, and are killed with others in that moment: the same file.
+    Mutation::FullAcknowledged,
+    // A leader that is lost for longer than clients wait: `crates/gateway/tests/it/full_disks.rs`.
+    Mutation::OpenIsRefused,
 ];
 
 #[test]

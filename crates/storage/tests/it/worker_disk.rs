@@ -552,3 +552,27 @@ fn what_waits_for_room_is_not_answered_when_its_replica_has_ended() {
     assert_eq!(scene.write(), []);
     assert_eq!(scene.disk.room(), Room::Enough);
 }
+
+#[test]
+fn what_waits_for_room_is_not_acknowledged() {
+    for (mutation, is_noticed) in [(None, false), (Some(Mutation::FullAcknowledged), true)] {
+        mutations::plant(mutation);
+        let mut scene = begun(DurabilityMode::Relaxed);
+        scene.prepare();
+        scene.files.plan(Some((scene.files.operations(), Fault::Full)));
+        let (mut number, mut answered) = (0, Vec::new());
+        while scene.disk.room() < Room::None {
+            number += 1;
+            scene.persist_long(number, 5_000);
+            answered = scene.write();
+            if let Some(job) = scene.disk.sync_job(scene.now) {
+                let synced = job.run().expect("an intact disk");
+                scene.disk.on_synced(synced, scene.now);
+            }
+            scene.now = scene.now.after(Duration::from_secs(2));
+            scene.prepare();
+        }
+        assert_eq!(answered.contains(&number), is_noticed, "{mutation:?}: {answered:?} of {number}");
+        mutations::plant(None);
+    }
+}
