@@ -572,7 +572,11 @@ fn what_waits_for_room_is_not_acknowledged() {
             scene.now = scene.now.after(Duration::from_secs(2));
             scene.prepare();
         }
-        assert_eq!(answered.contains(&number), is_noticed, "{mutation:?}: {answered:?} of {number}");
+        assert_eq!(
+            answered.contains(&number),
+            is_noticed,
+            "{mutation:?}: {answered:?} of {number}"
+        );
         mutations::plant(None);
     }
 }
