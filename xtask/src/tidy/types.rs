@@ -46,7 +46,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ("gateway", "WorkerStats", 42, FACTS),
     ("keyspace", "Keyspace", 20, PARTS),
     ("keyspace", "LeaderLocal", 29, FACTS),
-    ("node", "Disk", 15, EDGE),
+    ("node", "Disk", 16, EDGE),
     ("node", "Peers", 18, EDGE),
     ("node", "Worker", 21, EDGE),
     ("replica", "Effects", 17, FACTS),
