@@ -94,33 +94,9 @@ impl World<'_> {
             match what {
                 1..=3 => storage::Fault::PowerCut,
                 4..=6 => storage::Fault::SyncFails,
-                _ => return self.fill_disk(index),
+                _ => storage::Fault::Full,
             },
         );
-    }
-
-    /// The disk of a machine is full, or has room again. In modes that write nothing is lost by that, however many are.
-    fn fill_disk(&mut self, index: usize) {
-        if !self.swarm.shape.mode().writes() {
-            return self.plan_disk(index, storage::Fault::Full);
-        }
-        let Some(disk) = self.machines[index].disk() else {
-            return;
-        };
-        let is_full = disk.is_full();
-        match is_full {
-            true => {
-                disk.plan(None);
-                disk.make_room();
-            }
-            false => disk.plan(Some((disk.operations(), storage::Fault::Full))),
-        }
-        self.note(|| {
-            format!(
-                "node {index}'s disk {}",
-                if is_full { "has room again" } else { "is full" }
-            )
-        });
     }
 
     /// Syncs of a machine take longer, or do not end.
