@@ -315,6 +315,7 @@ fn with_keys<'a>(command: &Command<'a>, keys: Args<'a>) -> Command<'a> {
     match command {
         Command::MGet { .. } => Command::MGet { keys },
         Command::MSet { .. } => Command::MSet { pairs: keys },
+        Command::MRestore { .. } => Command::MRestore { triples: keys },
         Command::Del { .. } => Command::Del { keys },
         Command::Exists { .. } => Command::Exists { keys },
         Command::Touch { .. } => Command::Touch { keys },

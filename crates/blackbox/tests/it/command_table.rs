@@ -20,7 +20,16 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
 /// Commands of the table that the reference does not have, and why.
 const NEWER: &[(&str, &str)] = &[
     ("add", "our own"),
+    ("backup", "our own"),
+    ("backup|begin", "our own"),
+    ("backup|end", "our own"),
+    ("backup|help", "our own"),
+    ("backup|mark", "our own"),
+    ("backup|parts", "our own"),
+    ("backup|read", "our own"),
+    ("backup|status", "our own"),
     ("cas", "our own"),
+    ("mrestore", "our own"),
     ("sub", "our own"),
     ("xfer", "our own"),
     ("client|no-touch", "came with Redis 7.2"),

@@ -685,6 +685,7 @@ fn replies_equal_redis_with_everything_of_one_group_carried_out_aside() {
 const NOT_GENERATED: &[(&str, &str)] = &[
     ("add", "Redis has it not; see `own_commands.rs`"),
     ("asking", "of the cluster endpoint; see `cluster_endpoint.rs`"),
+    ("backup", "Redis has it not; see `backup.rs`"),
     (
         "bgrewriteaof",
         "in memory there is nothing to save to; see `saves.rs`",
@@ -709,6 +710,7 @@ const NOT_GENERATED: &[(&str, &str)] = &[
     ),
     ("lastsave", "counts snapshots of replicas; see `saves.rs`"),
     ("module", "there are none; see `observation.rs`"),
+    ("mrestore", "Redis has it not; see `backup.rs`"),
     ("psubscribe", "a reply for each pattern; see `pubsub.rs`"),
     ("readonly", "of the cluster endpoint; see `cluster_endpoint.rs`"),
     ("readwrite", "of the cluster endpoint; see `cluster_endpoint.rs`"),

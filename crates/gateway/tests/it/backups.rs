@@ -15,11 +15,13 @@ const ACCOUNTS: u64 = 8;
 const BALANCE: i64 = 100;
 const BACKUP: u64 = 5;
 
+/// Of a group, by partition and hash, keys and values.
+type Copy = BTreeMap<(u16, u64), Vec<(String, String)>>;
+
 /// A backup under way: where each group is copied, and what has come of it.
 struct Backup {
     places: BTreeMap<GroupId, usize>,
-    /// Of each group, by partition and hash, keys and values.
-    copies: BTreeMap<GroupId, BTreeMap<(u16, u64), Vec<(String, String)>>>,
+    copies: BTreeMap<GroupId, Copy>,
     ready: usize,
     ended: usize,
 }
@@ -77,7 +79,7 @@ impl Backup {
     }
 }
 
-fn add(copy: &mut BTreeMap<(u16, u64), Vec<(String, String)>>, chunk: &[u8]) {
+fn add(copy: &mut Copy, chunk: &[u8]) {
     let read = read_records(chunk, |record| {
         match record {
             ChunkRecord::Cleared(place) => drop(copy.remove(&(place.partition.number(), place.hash))),
