@@ -620,7 +620,11 @@ impl Disk {
             }
         }
         match self.disk.finish(clock::raw()) {
-            Ok(()) => {}
+            // All is synced: logs that have begun have, and whoever stops in its first second was ready all the same.
+            Ok(()) => {
+                let begun = self.disk.take_begun();
+                self.former.begun(&begun);
+            }
             // What is not written was told to nobody.
             Err(error @ StorageError::Full { .. }) => {
                 tracing::error!(%error, "the node stops while its disk is full");

