@@ -442,6 +442,7 @@ mod tests {
     #[test]
     fn what_is_kept_on_disk_is_told_where_anything_is() {
         let mut settings = Settings::default();
+        settings.take_durability(DurabilityChoice::Memory);
         assert!(!metrics(&shared_with(settings.clone()), None).contains("chorale_log_"));
         settings.take_durability(DurabilityChoice::Strict);
         let shared = shared_with(settings);
@@ -499,7 +500,7 @@ mod tests {
             "chorale_workers 2",
             "chorale_groups 16",
             "redis_rdb_changes_since_last_save 0",
-            "redis_aof_enabled 0",
+            "redis_aof_enabled 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
         }
