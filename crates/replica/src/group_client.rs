@@ -81,7 +81,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long an answer is waited for before the batch is sent again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How much longer is waited while bytes of a long message come from the leader's node, or go there.
+/// How much longer is waited while bytes of a long message come from the leader's node, or go there, and while the group takes
+/// pieces of what is long: however slow its disks are, somebody leads it.
 const MOVING_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long after the last of them that is so.
@@ -185,6 +186,8 @@ pub struct GroupClient {
     now: Monotonic,
     /// When bytes of a long message last moved on the link with the leader's node.
     moved_at: Option<Monotonic>,
+    /// When the group last took a piece of what is long.
+    piece_taken_at: Option<Monotonic>,
     /// Of a command that takes so long, the words are told with the answer.
     slow: Option<Duration>,
     /// Batches that were handed to somebody, and how many of them not for the first time.
@@ -218,6 +221,7 @@ impl GroupClient {
             acknowledged: 0,
             now: Monotonic(0),
             moved_at: None,
+            piece_taken_at: None,
             refused: Vec::new(),
             slow: None,
             handed: 0,
@@ -894,6 +898,9 @@ impl GroupClient {
                 }
                 let was_resent = sent.was_resent;
                 sent.is_answered = true;
+                if sent.is_piece && !was_answered {
+                    self.piece_taken_at = Some(now);
+                }
                 if was_resent && !was_answered {
                     self.note_stale(at);
                 }
@@ -920,8 +927,8 @@ impl GroupClient {
 
     /// How much longer than usual is waited.
     fn time_of_long_messages(&self) -> Duration {
-        let is_moving = self.moved_at.is_some_and(|at| self.now.since(at) < MOVING);
-        let moving = if is_moving {
+        let is_within = |at: Option<Monotonic>, time| at.is_some_and(|at| self.now.since(at) < time);
+        let moving = if is_within(self.moved_at, MOVING) || is_within(self.piece_taken_at, PATIENCE) {
             MOVING_PATIENCE
         } else {
             Duration::ZERO

@@ -73,6 +73,15 @@ fn beside(mut client: Client, is_over: &AtomicBool) -> Vec<Duration> {
     took
 }
 
+/// Tells those beside to stop, also where a test fails: they would run for ever.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs commands through nodes one after another while clients of all nodes set small keys.
 fn run_beside_others(cluster: &Cluster, commands: &[(usize, &[&[u8]], Value)]) {
     let is_over = AtomicBool::new(false);
@@ -83,6 +92,7 @@ fn run_beside_others(cluster: &Cluster, commands: &[(usize, &[&[u8]], Value)]) {
                 scope.spawn(|| beside(client, &is_over))
             })
             .collect();
+        let stop = Stop(&is_over);
         for (node, words, reply) in commands {
             let found = client(cluster, *node).command(words);
             let name = String::from_utf8_lossy(words[0]);
@@ -93,7 +103,7 @@ fn run_beside_others(cluster: &Cluster, commands: &[(usize, &[&[u8]], Value)]) {
                 format!("{found:?}")
             );
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(stop);
         for other in others {
             let took = other.join().expect("small commands are answered");
             assert!(!took.is_empty());
@@ -153,6 +163,7 @@ fn a_burst_of_large_values_is_stored_and_small_commands_are_answered_meanwhile_a
                 scope.spawn(|| beside(client, &is_over))
             })
             .collect();
+        let stop = Stop(&is_over);
         let large: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let (cluster, value) = (&cluster, &value);
@@ -170,7 +181,7 @@ fn a_burst_of_large_values_is_stored_and_small_commands_are_answered_meanwhile_a
         }
         // The cluster was down for half a minute after such a burst.
         thread::sleep(Duration::from_secs(1));
-        is_over.store(true, Ordering::Relaxed);
+        drop(stop);
         for other in others {
             assert!(!other.join().expect("small commands are answered").is_empty());
         }

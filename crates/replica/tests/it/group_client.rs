@@ -748,6 +748,28 @@ fn what_is_given_up_half_way_is_taken_back_and_nothing_was_done() {
 }
 
 #[test]
+fn what_a_group_takes_slowly_is_waited_for() {
+    let mut client = with_short_pieces();
+    client.ask(1, &format!("SET k {}", "v".repeat(400)));
+    client.ask(2, &format!("SET l {}", "v".repeat(400)));
+    let mut second = 0;
+    for _ in 0..8 {
+        assert!(!sent_operations(&mut client).is_empty());
+        second += 4;
+        client.group_client.begin(Monotonic(second * SECOND), None);
+        for sequence in std::mem::take(&mut client.sequences) {
+            client.answer(sequence, &[""]);
+        }
+        client.group_client.give_up(&mut client.out);
+    }
+    client.expect_told(&[(1, "")]);
+    client.tick((second + 4) * SECOND);
+    client.expect_told(&[]);
+    client.tick((second + 6) * SECOND);
+    client.expect_told(&[(2, "CLUSTERDOWN")]);
+}
+
+#[test]
 fn what_a_group_may_have_lost_is_sent_from_its_beginning() {
     let mut client = with_short_pieces();
     client.ask(1, &format!("SET k {}", "v".repeat(400)));
