@@ -118,7 +118,7 @@ pub(crate) fn option_list() -> String {
             let change = match row.change {
                 Change::Live => "CONFIG SET changes it",
                 Change::Restart => "fixed at start",
-                Change::Creation => "decided when the cluster is made",
+                Change::Order => "the whole cluster follows",
             };
             let _ = writeln!(
                 list,

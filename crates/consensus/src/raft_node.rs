@@ -1189,6 +1189,14 @@ impl RaftNode {
         }
     }
 
+    /// What it promises waits for the disk from here on, or does not any more: what is being written then counts as kept.
+    pub fn set_durability(&mut self, durability: Durability, now: Monotonic) {
+        self.durability = durability;
+        if let (Durability::Memory, Some((last, _))) = (durability, self.unpersisted.back()) {
+            self.persisted(*last, now);
+        }
+    }
+
     /// Everything of this request, and of those before it, is on disk. Of a durable group only.
     pub fn persisted(&mut self, number: u64, now: Monotonic) {
         self.raw.on_persist_ready(number);

@@ -5,7 +5,7 @@ use crate::command::{AssignedReplica, Beginning, MetaCommand, MetaOutcome, MetaR
 use crate::group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole};
 use crate::node::{Announcement, NODES_MAX, Node};
 use crate::recovery_source::Configuration;
-use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
+use crate::settings::{DURABILITY, NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
 use ids::{Boot, ClusterId, DurabilityMode, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use mutations::Mutation;
@@ -27,8 +27,8 @@ impl State {
             announcement,
         } = command
         {
-            let for_ever = (*groups, *durability);
-            return self.on_create(*cluster, *token, for_ever, *factor, *semantics, announcement);
+            let layout = (*groups, *durability);
+            return self.on_create(*cluster, *token, layout, *factor, *semantics, announcement);
         }
         if self.cluster.is_none() {
             return Err(MetaRefusal::NoCluster);
@@ -534,6 +534,9 @@ impl State {
         if name.len() > NAME_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
             return Err(MetaRefusal::Malformed);
         }
+        if name == DURABILITY {
+            return self.on_set_durability(value);
+        }
         if self.settings.len() >= SETTINGS_MAX && !self.settings.contains_key(name) {
             return Err(MetaRefusal::Full);
         }
@@ -543,6 +546,18 @@ impl State {
             version: self.settings_version,
         };
         self.settings.insert(name.to_owned(), setting);
+        Ok(MetaOutcome::Set {
+            version: self.settings_version,
+        })
+    }
+
+    /// The map says it, and not the settings: a node follows both, and there is one of it.
+    fn on_set_durability(&mut self, value: &str) -> Result<MetaOutcome, MetaRefusal> {
+        let durability = DurabilityMode::of_name(value).ok_or(MetaRefusal::Malformed)?;
+        if self.durability != durability {
+            self.durability = durability;
+            self.touch();
+        }
         Ok(MetaOutcome::Set {
             version: self.settings_version,
         })

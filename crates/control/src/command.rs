@@ -93,7 +93,7 @@ pub enum MetaCommand {
         groups: Groups,
         /// How many replicas.
         factor: Factor,
-        /// When a write counts as done, for ever.
+        /// When a write counts as done.
         durability: DurabilityMode,
         /// The rules that entries follow from the beginning.
         semantics: SemanticsVersion,
@@ -151,7 +151,8 @@ pub enum MetaCommand {
         /// Which node.
         node: NodeId,
     },
-    /// `CONFIG SET` of an option that the whole cluster shares. Answers `Done`.
+    /// `CONFIG SET` of an option that the whole cluster shares. [`DURABILITY`](crate::DURABILITY) is no setting: it changes when a write
+    /// counts as done, which the map says. Answers `Set`.
     Set {
         /// The option.
         name: String,

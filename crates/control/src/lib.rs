@@ -47,6 +47,6 @@ pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node};
 pub use observations::{GroupReport, Observations};
 pub use reconciler::{Pace, steps};
 pub use recovery_source::{Configuration, RecoverySource};
-pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
+pub use settings::{DURABILITY, NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 pub use state::{BOOTSTRAP_REPLICA, State, TARGETS_MAX};
 pub use step::{Order, ReconcileStep};

@@ -13,6 +13,9 @@ pub const NAME_BYTES_MAX: usize = 128;
 /// Most bytes of a value. A longer one is refused.
 pub const VALUE_BYTES_MAX: usize = 4_096;
 
+/// The name under which `CONFIG SET` changes when a write counts as done. The map says it, and it is no setting.
+pub const DURABILITY: &str = "durability";
+
 /// One setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {

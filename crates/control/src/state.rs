@@ -48,7 +48,6 @@ pub struct State {
     pub(crate) group_count: u16,
     pub(crate) partition_count: u16,
     pub(crate) factor: Factor,
-    /// For ever.
     pub(crate) durability: DurabilityMode,
     /// Whether there ever were three nodes.
     pub(crate) has_grown: bool,

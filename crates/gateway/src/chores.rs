@@ -1,5 +1,5 @@
 //! What every worker does, for a client or for another node, and what may take it many turns: to store snapshots of its replicas, to
-//! sync its log, or to encode and decode its replicas.
+//! sync its log, to encode and decode its replicas, or to follow an order of another durability.
 //!
 //! ```text
 //!   client --> worker --Chore--> the other workers of the node          each: its replicas, until all are done
@@ -14,6 +14,7 @@
 
 use crate::context::Context;
 use crate::delivery::Delivery;
+use crate::durability_order::Follower;
 use crate::fanout::{Fanout, Purpose};
 use crate::gather::Gather;
 use crate::message::Message;
@@ -21,7 +22,7 @@ use crate::outbox::Told;
 use crate::synced::SyncedReplica;
 use command::ReplyError;
 use consensus::Index;
-use ids::{GroupId, Monotonic, NodeId};
+use ids::{DurabilityMode, GroupId, Monotonic, NodeId};
 use peer_wire::{PeerAnswer, PeerMessage};
 use replica::{Reload, ReplyTo};
 use resp::{ArgsBuf, Protocol, ReplyWriter};
@@ -30,6 +31,9 @@ use std::time::Duration;
 
 /// How long a replica may be busy before it is given up to decode it.
 const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// How long a node may take to keep what it acknowledges in another way: as long as all data take to be written.
+const FOLLOW_MAX: Duration = Duration::from_secs(600);
 
 /// What has become of a worker's part: what it has on disk, of a sync; or what went wrong.
 pub(crate) type Outcome = Result<Vec<SyncedReplica>, String>;
@@ -43,6 +47,8 @@ pub enum Chore {
     Sync,
     /// All replicas are to go on with what their encoded state decodes to.
     Reload,
+    /// The node is to keep what it acknowledges as this mode demands (`durability_order.rs`).
+    Follow(DurabilityMode),
 }
 
 /// Snapshots that a driver is to store: of each group of what it has applied, or more. [`Gateway::on_saved`] hears of it.
@@ -101,6 +107,7 @@ pub(crate) struct Chores {
     /// The same, with what the replicas had applied.
     syncing: BTreeMap<u64, (ReplyTo, Vec<SyncedReplica>)>,
     reloading: Vec<Reloading>,
+    followers: Vec<Follower>,
 }
 
 impl Chores {
@@ -122,6 +129,17 @@ impl Chores {
             sequence: id,
         };
         self.begin(cx, reply_to, (Chore::Sync, Whom::Node(node)), 0, Vec::new());
+    }
+
+    /// Another node asks to be told when this one keeps what it acknowledges as a mode demands.
+    pub(crate) fn follow_for(&mut self, cx: &mut Context, node: NodeId, id: u64, mode: DurabilityMode) {
+        let reply_to = ReplyTo {
+            worker: cx.worker,
+            connection: u64::MAX - node.0,
+            sequence: id,
+        };
+        let chore = (Chore::Follow(mode), Whom::Node(node));
+        self.begin(cx, reply_to, chore, 0, Vec::new());
     }
 
     /// `DEBUG RELOAD`: the client's place is reserved.
@@ -183,6 +201,31 @@ impl Chores {
                 });
                 self.reload_those_at_rest(cx);
             }
+            Chore::Follow(mode) => {
+                let until = cx.now.after(FOLLOW_MAX);
+                self.followers.push(Follower::new(reply_to, mode, until));
+                self.look_at_followers(cx);
+            }
+        }
+    }
+
+    /// Whether workers wait until the node keeps what it acknowledges as it was told to.
+    #[inline]
+    pub(crate) fn has_followers(&self) -> bool {
+        !self.followers.is_empty()
+    }
+
+    /// Tells those whose waiting is over.
+    pub(crate) fn look_at_followers(&mut self, cx: &mut Context) {
+        let mut over = Vec::new();
+        self.followers.retain_mut(|follower| {
+            let outcome = follower.outcome(cx);
+            let is_over = outcome.is_some();
+            over.extend(outcome.map(|outcome| (follower.reply_to, outcome)));
+            !is_over
+        });
+        for (reply_to, outcome) in over {
+            self.tell(cx, reply_to, outcome.map(|()| Vec::new()));
         }
     }
 
@@ -276,10 +319,11 @@ impl Chores {
                 let synced = SyncedReplica::from_numbers(numbers).into_iter();
                 asked.synced.extend(synced.map(|replica| (Some(node), replica)));
             }
-            (Chore::Save | Chore::Reload, Some([1])) => {}
+            (Chore::Save | Chore::Reload | Chore::Follow(_), Some([1])) => {}
             (Chore::Save | Chore::Reload, Some(_)) => asked
                 .failed
                 .push(format!("node {} could not write a snapshot", node.0)),
+            (Chore::Follow(_), Some(_)) => asked.failed.push(format!("node {} has not followed", node.0)),
         });
     }
 
@@ -341,6 +385,19 @@ pub(crate) fn save(fanout: &mut Fanout, cx: &mut Context, reply_to: ReplyTo, pro
     save_everywhere(fanout, cx, reply_to, Whom::Client(protocol));
 }
 
+/// All nodes that were asked are to follow an order, and this one: the client's place is reserved.
+pub(crate) fn follow(
+    fanout: &mut Fanout,
+    cx: &mut Context,
+    reply_to: ReplyTo,
+    (chore, protocol): (Chore, Protocol),
+    asked: usize,
+    silent: Vec<NodeId>,
+) {
+    let whom = Whom::Client(protocol);
+    fanout.chores.begin(cx, reply_to, (chore, whom), asked, silent);
+}
+
 /// `BGSAVE`, `BGREWRITEAOF`: nobody waits.
 pub(crate) fn save_unawaited(fanout: &mut Fanout, cx: &mut Context) {
     fanout.chores.unawaited += 1;
@@ -397,13 +454,18 @@ impl Asked {
             .map(|node| format!("node {}", node.0))
             .collect();
         let silent = silent.join(", ");
-        (!silent.is_empty()).then(|| format!("UNKNOWN it is done here, but nothing is known of {silent}"))
+        let later = match self.chore {
+            Chore::Follow(_) => ": who is down follows with its next start",
+            Chore::Save | Chore::Sync | Chore::Reload => "",
+        };
+        (!silent.is_empty())
+            .then(|| format!("UNKNOWN it is done here, but nothing is known of {silent}{later}"))
     }
 }
 
 /// Where nothing is written to disk.
 pub(crate) const NOTHING_TO_SAVE_TO: ReplyError = ReplyError::Fixed(
-    "ERR there is nothing to save to: this cluster keeps its data in memory only. Make one with --durability relaxed or strict",
+    "ERR there is nothing to save to: this cluster keeps its data in memory only: CONFIG SET durability relaxed, or strict, changes that",
 );
 
 /// One is under way.

@@ -22,6 +22,8 @@ pub(crate) struct ClusterView {
     pub(crate) layout: Option<Arc<Layout>>,
     /// Whether groups are asked through their logs: keys may be on other nodes, or outlive this process.
     pub(crate) is_spread: bool,
+    /// Whether groups here have had logs on disk.
+    has_logs: bool,
     /// The nodes that there is a link to. One that has just joined may be there before the layout that names it.
     links: BTreeMap<NodeId, Link>,
     /// How the disk here is.
@@ -48,6 +50,7 @@ impl ClusterView {
             topology: Followed::new(topology),
             layout: None,
             is_spread: false,
+            has_logs: false,
             links: BTreeMap::new(),
             own_disk: DiskHealth::default(),
             had_short_disk: false,
@@ -56,7 +59,10 @@ impl ClusterView {
 
     /// The cluster is another one. Of groups that the meta group has not heard of, what was known before stays.
     pub(crate) fn set_layout(&mut self, mut layout: Arc<Layout>) {
-        self.is_spread = !layout.peers.is_empty() || layout.is_durable();
+        // What has a log keeps it when nothing outlives its process any more.
+        let had_logs = self.layout().is_some_and(Layout::is_durable) || self.has_logs;
+        self.has_logs = had_logs;
+        self.is_spread = !layout.peers.is_empty() || layout.is_durable() || had_logs;
         if let Some(known) = &self.layout
             && layout.groups.iter().any(|group| group.is_unheard)
         {

@@ -22,6 +22,7 @@ use crate::commands;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::delivery::Delivery;
+use crate::durability_order::{self, DurabilityOrders};
 use crate::endpoint::Endpoint;
 use crate::gateway::Gateway;
 use crate::gather::Gather;
@@ -42,6 +43,9 @@ use std::time::Duration;
 
 /// How long other nodes are waited for.
 const PATIENCE: Duration = Duration::from_millis(1_000);
+
+/// How long the meta group is waited for, where nothing can be done without it.
+const META_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long they are waited for that write all they have to disk.
 const SAVE_PATIENCE: Duration = Duration::from_secs(600);
@@ -66,11 +70,12 @@ pub(crate) struct Fanout {
     /// Commands that wait for answers, by connection and place. Bounded by the pipelines of their connections.
     gathered: BTreeMap<(u64, u64), Gathered>,
     /// For the meta group, until the driver takes them: at the turn's end.
-    wishes: Vec<Wish>,
+    pub(crate) wishes: Vec<Wish>,
     /// `INFO` for which others were asked how many keys they have.
     pub(crate) infos: Gather<KeyCountQuery>,
     /// What every worker does for one client.
     pub(crate) chores: Chores,
+    pub(crate) durability_orders: DurabilityOrders,
 }
 
 /// Options that the meta group is to set for the whole cluster.
@@ -84,7 +89,7 @@ pub struct Wish {
 
 /// Who is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Whom {
+pub(crate) enum Whom {
     Node(NodeId),
     Meta,
 }
@@ -111,6 +116,18 @@ pub(crate) enum Purpose {
     Save,
     /// How far replicas are on disk.
     Sync,
+    /// Whether the node has followed an order of another durability; and, of the meta group, whether it is given.
+    Durability,
+}
+
+impl Purpose {
+    /// Whether an answer takes as long as data take to be written.
+    fn is_long(self) -> bool {
+        match self {
+            Purpose::Save | Purpose::Durability => true,
+            Purpose::Part | Purpose::Receivers | Purpose::KeyCounts | Purpose::Sync => false,
+        }
+    }
 }
 
 /// A question under way.
@@ -382,10 +399,18 @@ impl Fanout {
         }
     }
 
-    fn note_question(&mut self, cx: &mut Context, whom: Whom, reply_to: ReplyTo, purpose: Purpose) -> u64 {
-        let until = cx.now.after(match purpose {
-            Purpose::Save => SAVE_PATIENCE,
-            Purpose::Part | Purpose::Receivers | Purpose::KeyCounts | Purpose::Sync => PATIENCE,
+    pub(crate) fn note_question(
+        &mut self,
+        cx: &mut Context,
+        whom: Whom,
+        reply_to: ReplyTo,
+        purpose: Purpose,
+    ) -> u64 {
+        let until = cx.now.after(match (whom, purpose.is_long()) {
+            (Whom::Node(_), true) => SAVE_PATIENCE,
+            // There may be no leader for a while.
+            (Whom::Meta, true) => META_PATIENCE,
+            (Whom::Node(_) | Whom::Meta, false) => PATIENCE,
         });
         self.asked += 1;
         let asking = Asking {
@@ -505,6 +530,11 @@ impl Fanout {
         if let Some(asking) = self.questions.get(&id)
             && asking.whom == Whom::Meta
         {
+            if asking.purpose == Purpose::Durability {
+                let reply_to = asking.reply_to;
+                self.questions.remove(&id);
+                return durability_order::on_wish(self, cx, reply_to, versions.is_some());
+            }
             self.set_on_nodes(cx, asking.reply_to, versions.as_deref());
             self.end_question(cx, id, versions.map(|_| Vec::new()));
         }
@@ -535,9 +565,9 @@ impl Fanout {
 
     /// Waits no longer for answers that are overdue.
     pub(crate) fn end_overdue_questions(&mut self, cx: &mut Context) {
-        // The oldest come first, but for saves, which are waited for longer: one behind others is looked at when those are over.
+        // The oldest come first, but for those that are waited for longer: one behind others is looked at when those are over.
         let now = cx.now;
-        let is_last = |asking: &Asking| asking.until <= now || asking.purpose != Purpose::Save;
+        let is_last = |asking: &Asking| asking.until <= now || !asking.purpose.is_long();
         while let Some((&id, asking)) = self.questions.iter().find(|(_, asking)| is_last(asking)) {
             if asking.until > now {
                 return;
@@ -564,9 +594,11 @@ impl Fanout {
                     .told
                     .push_back(Told::Received(asking.reply_to, receivers));
             }
-            Purpose::Save | Purpose::Sync => {
+            Purpose::Save | Purpose::Sync | Purpose::Durability => {
                 let Whom::Node(node) = asking.whom else {
-                    unreachable!("the meta group has no replicas of keys");
+                    unreachable!(
+                        "the meta group has no replicas of keys, and its word on an order is looked at where it comes"
+                    );
                 };
                 let numbers = answer.and_then(|items| items.into_iter().map(Item::into_number).collect());
                 return cx
@@ -618,6 +650,11 @@ pub(crate) fn on_every_node(
     spec: &'static Spec,
     args: Args<'_>,
 ) -> bool {
+    if spec.id == CommandId::ConfigSet
+        && durability_order::order(&mut gateway.fanout, &mut gateway.cx, connection, args)
+    {
+        return true;
+    }
     let is_asked_alone =
         |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
     let join = Join::of(spec, args).filter(|join| gateway.cx.view.is_spread && !is_asked_alone(join));

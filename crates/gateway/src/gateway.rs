@@ -40,7 +40,7 @@ use crate::transaction_stats::TransactionStats;
 use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
 use control::{GivenUp, GroupRef, GroupReport, RecoverySource};
-use ids::{Epoch, GroupId, HashSeed, Monotonic, NodeId, UnixMillis};
+use ids::{DurabilityMode, Epoch, GroupId, HashSeed, Monotonic, NodeId, UnixMillis};
 use keyspace::{EncodingLimits as Compactness, KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters};
 use mutations::Mutation;
 use options::Settings;
@@ -647,6 +647,9 @@ impl Gateway {
             self.fanout.chores.reload_those_at_rest(&mut self.cx);
             self.maxmemory.note_changed(Changed::Any);
         }
+        if self.fanout.chores.has_followers() {
+            self.fanout.chores.look_at_followers(&mut self.cx);
+        }
         self.cx.local.touch_keeping(now);
         let Some(stood_still) = self.cx.local.visits.look(now) else {
             return;
@@ -768,15 +771,24 @@ impl Gateway {
 
     /// Takes over a version of the cluster. An older one than it has is let go.
     pub fn set_layout(&mut self, layout: Arc<Layout>) {
-        let known = self.cx.view.layout.as_ref().map(|layout| layout.epoch);
-        if known.is_some_and(|known| layout.epoch <= known) && !mutations::is(Mutation::StaleMapAccepted) {
+        // What this node does of its version may be another thing later.
+        let known = self.cx.view.layout.as_ref();
+        let known = known.map(|known| (known.epoch, known.durability == layout.durability));
+        let is_old =
+            known.is_some_and(|(epoch, is_same)| layout.epoch < epoch || layout.epoch == epoch && is_same);
+        if is_old && !mutations::is(Mutation::StaleMapAccepted) {
             return;
         }
         // Groups are told of the world once a turn, and it is another one from here on.
         self.cx.turn.number += 1;
         self.cx.turn.semantics = layout.semantics;
         let new = self.peers.on_layout(&layout);
+        let was_durable = self.cx.view.layout().map(Layout::is_durable);
+        let is_durable = layout.is_durable();
         self.cx.view.set_layout(layout);
+        if was_durable.is_some_and(|was_durable| was_durable != is_durable) {
+            self.seats.on_durability(&mut self.cx, is_durable);
+        }
         for index in 0..self.cx.local.replicas.len() {
             let has_new_log = self.seats.on_layout(&mut self.cx, index);
             self.blocking.on_layout(&self.cx, index, has_new_log);
@@ -792,6 +804,21 @@ impl Gateway {
         {
             self.on_link(node, true);
         }
+    }
+
+    /// When a write counts as done, as the layout has it: the driver follows. None before there is a layout.
+    pub fn durability(&self) -> Option<DurabilityMode> {
+        self.cx.view.layout().map(|layout| layout.durability)
+    }
+
+    /// Whether some replicas here have no log on disk yet that are to have one.
+    pub fn is_changing_durability(&self) -> bool {
+        self.seats.is_changing()
+    }
+
+    /// The driver keeps the log of each replica that has one: the next gets its.
+    pub fn keep_next(&mut self) {
+        self.seats.keep_next(&mut self.cx);
     }
 
     /// The meta group wants something of the leader of a group of this worker.

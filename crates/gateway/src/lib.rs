@@ -34,6 +34,7 @@ mod cross_protocol;
 mod delivery;
 mod disk_stats;
 mod dispatch;
+mod durability_order;
 mod endpoint;
 mod error_counts;
 mod evaluation;

@@ -15,6 +15,7 @@ use crate::combining::Combining;
 use crate::connection::Connection;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::dispatch::busy;
+use crate::durability_order;
 use crate::endpoint::Endpoint;
 use crate::fanout::{self, Join};
 use crate::gateway::{Gateway, Incoming};
@@ -759,6 +760,13 @@ impl Gateway {
             return self.fanout.chores.save_for(&mut self.cx, from, question.id);
         } else if spec.id == CommandId::WaitAof {
             return self.fanout.chores.sync_for(&mut self.cx, from, question.id);
+        } else if spec.id == CommandId::ConfigSet
+            && let Some(mode) = durability_order::asked_by_node(args)
+        {
+            return self
+                .fanout
+                .chores
+                .follow_for(&mut self.cx, from, question.id, mode);
         } else if spec.id == CommandId::ConfigSet {
             if !fanout::set_for_cluster(&mut self.cx, args) {
                 return;

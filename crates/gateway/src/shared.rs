@@ -10,7 +10,7 @@ use crate::stats::WorkerStats;
 use crate::topology::{Links, NodeName, Topology};
 use crate::transaction_stats::TransactionStats;
 use ids::{Boot, GroupId, Groups, SemanticsVersion};
-use options::{SetError, Settings};
+use options::{DurabilityChoice, SetError, Settings};
 use replica::PieceSizes;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -265,6 +265,15 @@ impl Shared {
         held.settings = Arc::new(self.changed(&held.settings, pairs)?);
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// The node keeps what it acknowledges, and has acknowledged, as this mode demands.
+    pub fn take_durability(&self, durability: DurabilityChoice) {
+        let mut held = held(&self.settings);
+        let mut changed = Settings::clone(&held.settings);
+        changed.take_durability(durability);
+        held.settings = Arc::new(changed);
+        self.settings_version.fetch_add(1, Ordering::Release);
     }
 
     /// Whether [`Shared::set_settings`] would do it.

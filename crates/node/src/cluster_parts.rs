@@ -4,7 +4,8 @@ use crate::bootstrap::Bootstrapped;
 use crate::clock;
 use crate::disk::Disk;
 use crate::handover;
-use crate::kept::NewLogs;
+use crate::keeping::{Keeping, Owner};
+use crate::kept::{self, NewLogs};
 use crate::mailboxes::Mailboxes;
 use crate::meta::{self, Desk, Input, Outbox};
 use crate::peers::{Handed, Peers};
@@ -12,7 +13,7 @@ use crate::random;
 use crate::view::View;
 use control::{Beginning, GroupRef, Started};
 use gateway::{Gateway, Shared};
-use ids::{DurabilityMode, GroupId, NodeId, Token};
+use ids::{GroupId, NodeId, Token};
 use mio::Poll;
 use std::collections::VecDeque;
 use std::io;
@@ -31,7 +32,7 @@ pub(crate) struct ClusterParts {
     pub(crate) directory: DataDirectory,
     pub(crate) node: NodeId,
     token: Token,
-    durability: DurabilityMode,
+    pub(crate) keeping: Arc<Keeping>,
     /// One for each worker, in modes that keep anything.
     pub(crate) disks: VecDeque<Disk>,
 }
@@ -82,7 +83,23 @@ impl ClusterParts {
                 founded: founded(&started).collect(),
             };
             disks = logs.begin(polls.len() as u16, mailboxes)?.into();
+        } else {
+            kept::keep_nothing(&directory.disk()).map_err(io::Error::other)?;
         }
+        let owner = Owner {
+            cluster: own.cluster,
+            node,
+            token,
+            groups,
+        };
+        let keeping = Keeping::new(
+            directory.disk(),
+            owner,
+            durability,
+            mailboxes.clone(),
+            shared.clone(),
+        );
+        let keeping = Arc::new(keeping);
         let (inputs, received) = mpsc::channel();
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
@@ -111,6 +128,7 @@ impl ClusterParts {
             mailboxes: mailboxes.clone(),
             shared: shared.clone(),
             started,
+            keeping: keeping.clone(),
             disk: directory.disk(),
             book: Mutex::new(book),
         };
@@ -134,7 +152,7 @@ impl ClusterParts {
             directory,
             node,
             token,
-            durability,
+            keeping,
             disks,
         })
     }
@@ -145,13 +163,17 @@ impl ClusterParts {
         // It may have ended by itself, because its log could not be written.
         drop(self.inputs.send(Input::Stop));
         drop(self.thread.join());
-        if self.durability.writes() {
+        if self.keeping.keeps_all() {
             if is_clean && let Err(error) = storage::set_clean(&self.directory.disk()) {
                 tracing::error!(%error, "the next start will take this one for one that was killed");
             }
             return;
         }
         let Some(gateways) = gateways else { return };
+        if let Err(error) = self.keeping.keep_nothing() {
+            tracing::error!(%error, "the data cannot be handed over to the next start: the mark of this run cannot be written");
+            return;
+        }
         let (mut kept, mut lost) = (Vec::new(), Vec::new());
         let now = clock::raw();
         for gateway in gateways {

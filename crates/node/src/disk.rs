@@ -340,6 +340,45 @@ impl Disk {
         })
     }
 
+    /// The mode in which it acknowledges.
+    pub(crate) fn mode(&self) -> DurabilityMode {
+        self.mode
+    }
+
+    /// It acknowledges in another mode from here on, which writes too.
+    pub(crate) fn set_mode(&mut self, mode: DurabilityMode) {
+        self.mode = mode;
+        self.disk.set_mode(mode);
+        self.judge.set_mode(mode);
+    }
+
+    /// Whether whatever was acknowledged here is kept as the mode demands.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.disk.is_reached()
+    }
+
+    /// Nothing is to be kept here any more.
+    pub(crate) fn give_up(mut self, gateway: &mut Gateway) {
+        (self.to_sync, self.to_snapshots) = (None, None);
+        for thread in std::mem::take(&mut self.threads) {
+            drop(thread.join());
+        }
+        // Without logs a node is one that was ready as soon as it serves.
+        let left = self.former.left.lock().map(|left| left.1.clone());
+        self.former.begun(&left.unwrap_or_default());
+        let seen = &self.seen.0[usize::from(self.worker)];
+        seen.is_short.store(false, Ordering::Relaxed);
+        seen.is_slow.store(false, Ordering::Relaxed);
+        gateway.set_disk_health(DiskHealth::default());
+        let (saves, syncs) = self.disk.give_up_all();
+        saves
+            .into_iter()
+            .for_each(|number| gateway.on_saved(number, false));
+        syncs
+            .into_iter()
+            .for_each(|number| gateway.on_synced(number, &[]));
+    }
+
     /// Hears of what has ended beside the loop.
     pub(crate) fn hear(&mut self, gateway: &mut Gateway) {
         let all = self.results.take();
@@ -364,6 +403,10 @@ impl Disk {
         self.tell(gateway);
         if self.disk.has_saves() {
             self.begin_snapshot(gateway);
+        }
+        // One after the other: what is written meanwhile waits for the log in memory.
+        if gateway.is_changing_durability() && !self.disk.has_in_use() {
+            gateway.keep_next();
         }
         self.leave_jobs();
         if is_news {

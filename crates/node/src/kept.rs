@@ -264,6 +264,20 @@ fn read(
     })
 }
 
+/// A start that keeps nothing is about to serve: what is on disk is not to count for one after it.
+///
+/// # Errors
+/// What the disk answers. The start must not go on.
+pub(crate) fn keep_nothing(disk: &DirectoryDisk) -> Result<(), StorageError> {
+    let Some(found) = RunMark::read(disk)? else {
+        return Ok(());
+    };
+    if found.mark.durability != DurabilityMode::Memory.code() {
+        RunMark::set_durability(disk, DurabilityMode::Memory.code())?;
+    }
+    storage::remove_replicas(disk)
+}
+
 /// What the logs of a start begin with.
 pub(crate) struct NewLogs {
     pub(crate) disk: DirectoryDisk,
@@ -286,6 +300,10 @@ impl NewLogs {
             keeps_earlier,
             ..
         } = self.kept;
+        if earlier.segments.is_empty() {
+            // What may be there was not read, and is not to count beside what begins here.
+            storage::remove_replicas(&self.disk).map_err(io::Error::other)?;
+        }
         let (mode, doubted) = (self.mode.code(), earlier.doubted);
         let kernel = kernel(&self.disk, self.token);
         RunMark::write(&self.disk, kernel, self.token, mode, doubted).map_err(io::Error::other)?;

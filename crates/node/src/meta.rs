@@ -9,6 +9,7 @@
 //! ```
 
 use crate::clock;
+use crate::keeping::Keeping;
 use crate::mailboxes::Mailboxes;
 use crate::status::Ledger;
 use crate::view::{self, Seen, View};
@@ -475,6 +476,7 @@ pub(crate) struct Desk {
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) started: Started,
+    pub(crate) keeping: Arc<Keeping>,
     pub(crate) disk: DirectoryDisk,
     /// Where the others are, as the disk has it.
     pub(crate) book: Mutex<PeerBook>,
@@ -496,12 +498,24 @@ impl Desk {
         if let Some(topology) = view::topology(&map, me, self.shared.groups) {
             self.shared.set_topology(topology);
         }
+        let mut layout = Layout::of(&map, me, self.started.boot);
+        layout.durability = self.keeping.follow(map.durability);
         self.view.set(Seen {
-            layout: Arc::new(Layout::of(&map, me, self.started.boot)),
+            layout: Arc::new(layout),
             addresses: view::addresses(&map, me),
             map,
         });
         (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
+    }
+
+    /// Follows the durability that the map says, where that is still to be done. Whether it is.
+    fn keep_up(&self) -> bool {
+        if let Some(seen) = self.view.seen()
+            && self.keeping.follow(seen.map.durability) != seen.layout.durability
+        {
+            self.show(seen.map.clone());
+        }
+        self.keeping.look()
     }
 
     /// Sets what is set for the whole cluster.
@@ -548,6 +562,12 @@ impl Desk {
     }
 }
 
+/// How long the thread waits at most, where nothing is due.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// How often it looks whether workers have followed another durability.
+const FOLLOWING: Duration = Duration::from_millis(10);
+
 /// The thread.
 pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
     desk.view.set_ledger(driver.ledger());
@@ -555,11 +575,11 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
         desk.set(&settings);
     }
     let mut shown = Remains::default();
+    let mut is_following = false;
     loop {
         let now = clock::raw();
-        let wait = driver
-            .timer()
-            .map_or(std::time::Duration::from_millis(100), |timer| timer.since(now));
+        let wait = driver.timer().map_or(WAIT_MAX, |timer| timer.since(now));
+        let wait = if is_following { wait.min(FOLLOWING) } else { wait };
         let mut input = match inputs.recv_timeout(wait) {
             Ok(input) => Some(input),
             Err(RecvTimeoutError::Timeout) => None,
@@ -587,6 +607,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
         }
         let now = clock::raw();
         driver.tick(now);
+        is_following = desk.keep_up();
         match driver.carry_out(now) {
             Ok(happened) => {
                 if happened.map.is_some() {

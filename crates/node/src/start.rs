@@ -133,7 +133,7 @@ fn take_durability(settings: &mut Settings, durability: DurabilityMode) {
         tracing::warn!(
             asked = asked.word(),
             durability = of_cluster.word(),
-            "durability is the cluster's: it was decided when that was made"
+            "durability is the cluster's: CONFIG SET durability changes it, for all nodes"
         );
     }
     settings.take_durability(of_cluster);
@@ -393,6 +393,7 @@ fn start_workers(
             gateway,
             cluster.as_mut().and_then(|cluster| cluster.peers.pop_front()),
             cluster.as_mut().and_then(|cluster| cluster.disks.pop_front()),
+            cluster.as_ref().map(|cluster| cluster.keeping.modes.clone()),
         );
         let worker = trying("cannot watch sockets", worker)?;
         let end = EndOfWorker {

@@ -13,6 +13,7 @@ use crate::acceptor::Acceptor;
 use crate::backup_desk::BackupDesk;
 use crate::clock;
 use crate::disk::Disk;
+use crate::keeping::WorkerModes;
 use crate::link::{Io, Link};
 use crate::listener::{self, Listener};
 use crate::mailboxes::Mailboxes;
@@ -24,6 +25,7 @@ use crate::shutdown::{self, Shutdown};
 use gateway::{
     ClientInfo, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Pipeline, Session, Shared,
 };
+use ids::DurabilityMode;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
@@ -86,6 +88,10 @@ pub(crate) struct Worker {
     peers: Option<Peers>,
     /// What it keeps; none in modes that keep nothing.
     disk: Option<Disk>,
+    /// Of a node that is in a cluster: how all workers keep what they acknowledge.
+    modes: Option<Arc<WorkerModes>>,
+    /// The mode in which all is kept that was acknowledged here.
+    reached: Option<DurabilityMode>,
     phase: Phase,
 }
 
@@ -112,6 +118,7 @@ impl Worker {
         gateway: Gateway,
         peers: Option<Peers>,
         disk: Option<Disk>,
+        modes: Option<Arc<WorkerModes>>,
     ) -> std::io::Result<Worker> {
         let acceptor = Acceptor::new(listeners, poll.registry(), LISTENERS)?;
         let now = Instant::now();
@@ -134,7 +141,9 @@ impl Worker {
             offload_jobs,
             backup_desk,
             peers,
+            reached: disk.as_ref().map(Disk::mode),
             disk,
+            modes,
             phase: Phase::Serves,
             rates: Rates::new(now),
         })
@@ -265,6 +274,7 @@ impl Worker {
                 group.index() * usize::from(workers) / usize::from(groups.get()) == usize::from(number)
             });
         }
+        self.follow_durability();
         self.let_go();
         // Decisions first: a client that was answered by another worker finds here what it was told.
         self.receive();
@@ -329,6 +339,33 @@ impl Worker {
         if now >= self.cron_at {
             self.cron_at = now + CRON;
             self.cron(now);
+        }
+    }
+
+    /// Keeps what is acknowledged as the layout says, and says when all is kept so.
+    fn follow_durability(&mut self) {
+        let (Some(mode), Some(modes)) = (self.gateway.durability(), &self.modes) else {
+            return;
+        };
+        if self.reached == Some(mode) {
+            return;
+        }
+        match (&mut self.disk, mode.writes()) {
+            (Some(disk), true) if disk.mode() != mode => disk.set_mode(mode),
+            (Some(_), true) | (None, false) => {}
+            (None, true) => self.disk = modes.take_disk(self.number),
+            (Some(_), false) => {
+                let disk = self.disk.take().expect("it was just there");
+                disk.give_up(&mut self.gateway);
+            }
+        }
+        let is_reached = match &self.disk {
+            Some(disk) => disk.is_reached() && !self.gateway.is_changing_durability(),
+            None => !mode.writes(),
+        };
+        if is_reached {
+            self.reached = Some(mode);
+            modes.reach(self.number, mode);
         }
     }
 

@@ -105,8 +105,8 @@ pub enum Change {
     Live,
     /// Only at start.
     Restart,
-    /// Only when a cluster is made: its nodes take what it has.
-    Creation,
+    /// By itself: `CONFIG SET` is answered when all nodes of the cluster have followed, which takes a while.
+    Order,
 }
 
 /// Whether an option does anything.
@@ -169,8 +169,8 @@ impl Parameter {
         self
     }
 
-    pub(crate) const fn creation(mut self) -> Parameter {
-        self.change = Change::Creation;
+    pub(crate) const fn order(mut self) -> Parameter {
+        self.change = Change::Order;
         self
     }
 

@@ -61,7 +61,7 @@ fn entry(row: &Parameter) -> String {
     text.push_str(match row.change {
         Change::Live => "- While running: `CONFIG SET`\n",
         Change::Restart => "- While running: fixed\n",
-        Change::Creation => "- While running: fixed; it is decided when the cluster is made\n",
+        Change::Order => "- While running: for the whole cluster, answered when all nodes have followed\n",
     });
     if let Some(alias) = row.alias {
         let _ = writeln!(text, "- Also called: `{alias}`");

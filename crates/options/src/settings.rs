@@ -1,5 +1,6 @@
 //! The values of all options.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
@@ -14,6 +15,9 @@ use crate::parameter::{Change, Parameter};
 use crate::peer::PeerAddress;
 use crate::table::PARAMETERS;
 use crate::value::OptionValue;
+
+/// Why an option that all nodes follow in their time is not set together with others.
+const ALONE: &str = "set it by itself: the whole cluster is to follow before that is answered";
 
 /// The values of all options, each within its bounds.
 ///
@@ -287,8 +291,8 @@ impl Settings {
                 Change::Live => next.put(index, value.map_err(failed)?),
                 Change::Restart if value.as_ref() == Ok(&self.values[index]) => {}
                 Change::Restart => return Err(failed("can't set immutable config".into())),
-                Change::Creation if value.map_err(&failed)? == self.values[index] => {}
-                Change::Creation => return Err(failed("it is decided when the cluster is made".into())),
+                Change::Order if value.map_err(&failed)? == self.values[index] => {}
+                Change::Order => return Err(failed(ALONE.into())),
             }
         }
         *self = next;
@@ -311,6 +315,86 @@ impl Settings {
         let value = value.map_err(|_| format!("must hold one line; allowed: {}", kind.allowed()))?;
         self.put(index, value);
         Ok(())
+    }
+
+    /// The `durability` that a `CONFIG SET` of these pairs orders, by that name or by Redis's; none if all of the three are to be what
+    /// they are.
+    ///
+    /// # Errors
+    /// A value that is none, names that contradict each other, and one of them together with other options: it is not answered at once.
+    pub fn ordered_durability(&self, pairs: &[(&[u8], &[u8])]) -> Result<Option<DurabilityChoice>, SetError> {
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        let row_of = |name| {
+            let row = Parameter::find(text(name)?)?;
+            (row.change == Change::Order).then_some(row)
+        };
+        let mut given: BTreeMap<&str, String> = BTreeMap::new();
+        let mut first = None;
+        for &(name, value) in pairs {
+            let Some(row) = row_of(name) else { continue };
+            let failed = |reason| SetError::Failed {
+                name: row.name.to_owned(),
+                reason,
+            };
+            let value = text(value).ok_or_else(|| failed("argument must be UTF-8 text".to_owned()))?;
+            let parsed = row.kind.parse(value, None).map_err(failed)?;
+            if given.insert(row.name, parsed.render()).is_some() {
+                return Err(failed("duplicate parameter".to_owned()));
+            }
+            if Some(parsed.render()) != self.get(row.name) {
+                first.get_or_insert(row.name);
+            }
+        }
+        let Some(name) = first else { return Ok(None) };
+        let failed = |name: &str, reason: String| SetError::Failed {
+            name: name.to_owned(),
+            reason,
+        };
+        if given.len() < pairs.len() {
+            return Err(failed(name, ALONE.to_owned()));
+        }
+        let wanted = match given.get("durability") {
+            Some(word) => DurabilityChoice::of_word(word).expect("it was parsed"),
+            None => self
+                .named_by_redis(&given)
+                .map_err(|(name, reason)| failed(name, reason))?,
+        };
+        let mut so = self.clone();
+        so.take_durability(wanted);
+        for (name, value) in &given {
+            let is_same = so.get(name).as_ref() == Some(value);
+            // What `no` syncs is synced as with `everysec`.
+            if !is_same && (*name, value.as_str()) != ("appendfsync", "no") {
+                let reason = format!("contradicts durability {}", wanted.word());
+                return Err(failed(name, reason));
+            }
+        }
+        Ok(Some(wanted))
+    }
+
+    /// What `appendonly` and `appendfsync` come to, by themselves.
+    fn named_by_redis(
+        &self,
+        given: &BTreeMap<&str, String>,
+    ) -> Result<DurabilityChoice, (&'static str, String)> {
+        let writes = match given.get("appendonly").map(String::as_str) {
+            Some("no") if self.durability != DurabilityChoice::Memory => {
+                let reason = "what is on disk would go: if that is meant, set durability memory";
+                return Err(("appendonly", reason.to_owned()));
+            }
+            Some(word) => word == "yes",
+            None => self.durability != DurabilityChoice::Memory,
+        };
+        if !writes {
+            let reason = "there is nothing to sync with durability memory: set appendonly yes too";
+            return Err(("appendfsync", reason.to_owned()));
+        }
+        let given = given.get("appendfsync").cloned();
+        let syncs = given.or_else(|| self.get("appendfsync"));
+        Ok(match syncs.as_deref() {
+            Some("always") => DurabilityChoice::Strict,
+            _ => DurabilityChoice::Relaxed,
+        })
     }
 
     /// Makes the cluster's `durability` that of these settings, and lets Redis's names follow it.

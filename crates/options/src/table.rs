@@ -249,13 +249,13 @@ const WORKING: &[Parameter] = &[
         "durability",
         choice(DurabilityChoice::WORDS),
         "relaxed",
-        "When a write is acknowledged, of a cluster that this node makes; nodes that join take the cluster's. `memory`: when \
-         a majority of its group's replicas has it in memory; it survives the loss of any minority of them, and nothing of the \
+        "When a write is acknowledged, of a cluster that this node makes; nodes that join take the cluster's, and `CONFIG SET` changes \
+         it for all. `memory`: when a majority of its group's replicas has it in memory; it survives the loss of any minority of them, and nothing of the \
          data is on disk. `relaxed`: when a majority has written it. `strict`: when a majority has it on disk. A node without a \
          peer port has `memory` alone.",
     )
     .flag()
-    .creation(),
+    .order(),
     Parameter::new(
         Section::Node,
         "test-disk",
@@ -556,7 +556,7 @@ const WORKING: &[Parameter] = &[
         "Redis's name for whether data are written to disk. It follows `durability`: `no` with `memory`, `yes` otherwise. \
          If it is `no`, and nothing is said of `durability`, that is `memory`.",
     )
-    .creation(),
+    .order(),
     Parameter::new(
         Section::Compatibility,
         "appendfsync",
@@ -565,7 +565,7 @@ const WORKING: &[Parameter] = &[
         "Redis's name for when that reaches the disk. It follows `durability`: `everysec` with `relaxed`, `always` with \
          `strict`. With `memory` it has no meaning.",
     )
-    .creation(),
+    .order(),
 ];
 
 /// Lists options by section and by the reason why they have no effect: name, type, default, what the option does in Redis, and

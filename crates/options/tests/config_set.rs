@@ -73,11 +73,17 @@ fn nothing_is_set_when_one_pair_is_wrong_and_the_error_names_it() {
         ),
         (
             &[("appendonly", "no")],
-            failed("appendonly", "it is decided when the cluster is made"),
+            failed(
+                "appendonly",
+                "set it by itself: the whole cluster is to follow before that is answered",
+            ),
         ),
         (
             &[("appendfsync", "always")],
-            failed("appendfsync", "it is decided when the cluster is made"),
+            failed(
+                "appendfsync",
+                "set it by itself: the whole cluster is to follow before that is answered",
+            ),
         ),
     ];
     for (pairs, message) in cases {
@@ -166,7 +172,8 @@ fn how_durable_writes_are_is_decided_when_the_cluster_is_made() {
         ("appendfsync", "everysec"),
     ] {
         let error = format!(
-            "ERR CONFIG SET failed (possibly related to argument '{name}') - it is decided when the cluster is made"
+            "ERR CONFIG SET failed (possibly related to argument '{name}') - set it by itself: the whole cluster is to follow before \
+             that is answered"
         );
         let set_too = [("maxmemory", "1"), (name, other)];
         assert_eq!(set(&mut settings, &set_too).unwrap_err(), error);
@@ -184,4 +191,74 @@ fn how_durable_writes_are_is_decided_when_the_cluster_is_made() {
     settings.take_durability(DurabilityChoice::Strict);
     settings.take_durability(DurabilityChoice::Memory);
     assert_eq!(shown(&settings), ["memory", "no", "everysec"]);
+}
+
+#[test]
+fn durability_is_ordered_by_its_name_or_by_those_of_redis() {
+    let ordered = |of: DurabilityChoice, words: &str| {
+        let mut settings = Settings::default();
+        settings.take_durability(of);
+        let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        let pairs: Vec<(&[u8], &[u8])> = words.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        settings
+            .ordered_durability(&pairs)
+            .map_err(|error| error.to_string())
+    };
+    use DurabilityChoice::{Memory, Relaxed, Strict};
+    for (of, words, wanted) in [
+        (Relaxed, "durability strict", Some(Strict)),
+        (Relaxed, "DURABILITY Memory", Some(Memory)),
+        (Relaxed, "durability relaxed", None),
+        (Relaxed, "maxmemory 1 appendonly yes", None),
+        (Relaxed, "maxmemory 1", None),
+        (Relaxed, "appendfsync always", Some(Strict)),
+        (Relaxed, "appendfsync no", Some(Relaxed)),
+        (Strict, "appendfsync everysec", Some(Relaxed)),
+        (Memory, "appendonly yes", Some(Relaxed)),
+        (Memory, "appendonly yes appendfsync always", Some(Strict)),
+        (
+            Memory,
+            "durability strict appendonly yes appendfsync always",
+            Some(Strict),
+        ),
+        (Strict, "appendonly yes appendfsync everysec", Some(Relaxed)),
+    ] {
+        assert_eq!(ordered(of, words), Ok(wanted), "{words}");
+    }
+    for (of, words, name, why) in [
+        (Relaxed, "durability always", "durability", "must be one of"),
+        (
+            Relaxed,
+            "appendonly no",
+            "appendonly",
+            "what is on disk would go: if that is meant, set durability memory",
+        ),
+        (
+            Relaxed,
+            "maxmemory 1 durability strict",
+            "durability",
+            "set it by itself",
+        ),
+        (
+            Relaxed,
+            "durability strict durability strict",
+            "durability",
+            "duplicate",
+        ),
+        (
+            Relaxed,
+            "durability strict appendfsync everysec",
+            "appendfsync",
+            "contradicts durability strict",
+        ),
+        (
+            Memory,
+            "appendfsync always",
+            "appendfsync",
+            "nothing to sync with durability memory",
+        ),
+    ] {
+        let error = ordered(of, words).unwrap_err();
+        assert!(error.contains(name) && error.contains(why), "{words}: {error}");
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  join -------> Begin ----> the log begins; if the state behind it is not stored yet, with a snapshot of that
+//!  set_durable -> Begin ---> the same of a replica that had no log on disk; End when it is to have none any more
 //!  consensus --> Persist --> written and, where that is asked for, synced --> Persisted --> acknowledged
 //!  a snapshot -> Chunk ... Chunk with its point --> a file with a name ----> Taken
 //!  a leader's -> Received ... Received --> Persist with a start: the file gets its name first
@@ -60,8 +61,19 @@ pub struct LogBegin {
     pub start: SnapshotPoint,
     /// The log, and what must not be forgotten besides.
     pub saved: Saved,
-    /// Whether a snapshot of that state is stored already.
-    pub is_stored: bool,
+    /// Whether a snapshot of that state is kept.
+    pub base: LogBase,
+}
+
+/// What is on disk of the state behind which a log begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogBase {
+    /// A snapshot of it is kept.
+    Stored,
+    /// None is kept, and nothing is answered before one is.
+    New,
+    /// None is kept, and the replica has acknowledged without a log so far: it is answered at once, until one is.
+    InUse,
 }
 
 /// What has become of a request.

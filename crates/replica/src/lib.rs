@@ -25,7 +25,7 @@ mod waiting_reads;
 
 pub use batch::{Batch, SentArgv};
 pub use counts::MemberCounts;
-pub use disk::{DiskAnswer, DiskRequest, LogBegin};
+pub use disk::{DiskAnswer, DiskRequest, LogBase, LogBegin};
 pub use group_client::{
     Asked, CROWDED_OUT, FULL, GroupClient, NoCheckOut, PieceSizes, TOO_LONG, UNREACHABLE, time_of,
 };

@@ -41,7 +41,7 @@ use self::snapshots::Snapshots;
 use self::unconfirmed::Unconfirmed;
 use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
-use crate::disk::{DiskAnswer, DiskRequest, LogBegin};
+use crate::disk::{DiskAnswer, DiskRequest, LogBase, LogBegin};
 use crate::replica::Input;
 use crate::response::{BatchOutcome, BatchResponse};
 use crate::state::GroupState;
@@ -49,8 +49,8 @@ use crate::turn::Turn;
 use crate::waiting_reads::ReadPlace;
 use bytes::Bytes;
 use consensus::{
-    Committed, EntryEffect, Index, Members, RaftMessage, RaftNode, ReadPermit, Ready, Role, Saved, Scrub,
-    Scrubbed, SnapshotPoint, Status, Term, Verdict,
+    Committed, Durability, EntryEffect, Index, Members, RaftMessage, RaftNode, ReadPermit, Ready, Role,
+    Saved, Scrub, Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Entry, EntryOperation, Header, Operations};
@@ -196,28 +196,19 @@ impl Voice {
 }
 
 impl Member {
-    /// The part of a replica whose log begins where its keyspace is; `is_stored` if a snapshot of that is on disk.
+    /// The part of a replica whose log begins where its keyspace is; `base` says what of that is on disk.
     pub(crate) fn new(
         group: GroupId,
         generation: u64,
         raft: RaftNode,
         applied: Index,
-        is_stored: bool,
+        base: LogBase,
     ) -> Member {
         let members = raft.members().clone();
-        let begins = raft.is_durable().then(|| {
-            Box::new(LogBegin {
-                incarnation: raft.me(),
-                generation,
-                start: raft.point(),
-                saved: Saved {
-                    hard_state: raft.hard_state(),
-                    entries: raft.entries_after(applied),
-                },
-                is_stored,
-            })
-        });
-        let needs_snapshot = begins.is_some() && !is_stored && applied > Index(0);
+        let begins = raft
+            .is_durable()
+            .then(|| Member::begin_of(&raft, generation, applied, base));
+        let needs_snapshot = begins.is_some() && base != LogBase::Stored && applied > Index(0);
         Member {
             group,
             generation,
@@ -796,6 +787,38 @@ impl Member {
                 gathered,
                 attached,
             });
+        }
+    }
+
+    /// What the disk is told of a log that begins with what is here.
+    fn begin_of(raft: &RaftNode, generation: u64, applied: Index, base: LogBase) -> Box<LogBegin> {
+        Box::new(LogBegin {
+            incarnation: raft.me(),
+            generation,
+            start: raft.point(),
+            saved: Saved {
+                hard_state: raft.hard_state(),
+                entries: raft.entries_after(applied),
+            },
+            base,
+        })
+    }
+
+    /// See [`crate::Replica::set_durable`].
+    pub(crate) fn set_durable(&mut self, state: &mut GroupState, is_durable: bool, now: Monotonic) {
+        if is_durable {
+            self.raft.set_durability(Durability::Durable, now);
+            let begin = Member::begin_of(&self.raft, self.generation, self.applied, LogBase::InUse);
+            self.begins = Some(begin);
+            if self.applied > Index(0) {
+                self.snapshots.store_soon();
+            }
+        } else {
+            self.raft.set_durability(Durability::Memory, now);
+            self.begins = None;
+            if self.snapshots.give_up_storing() {
+                self.snapshots.end(state.keyspace_mut());
+            }
         }
     }
 

@@ -18,7 +18,7 @@
 
 use crate::alone::Alone;
 use crate::batch::Batch;
-use crate::disk::DiskAnswer;
+use crate::disk::{DiskAnswer, LogBase};
 use crate::member::{Chunk, Effects, Member, Sender};
 use crate::request::{Output, Request};
 use crate::state::GroupState;
@@ -225,12 +225,21 @@ impl Replica {
         self.state.local.answers_bytes_max = usize::MAX;
     }
 
-    /// It takes part in the group's log, which begins where its state is; `is_stored` if a snapshot of that is on disk.
-    pub fn join(&mut self, raft: RaftNode, generation: u64, applied: Index, is_stored: bool) {
+    /// It takes part in the group's log, which begins where its state is; `base` says what of that is on disk.
+    pub fn join(&mut self, raft: RaftNode, generation: u64, applied: Index, base: LogBase) {
         debug_assert!(matches!(self.role, Role::Elsewhere), "it has left before");
-        let member = Member::new(self.state.group, generation, raft, applied, is_stored);
+        let member = Member::new(self.state.group, generation, raft, applied, base);
         self.lives += 1;
         self.role = Role::Member(Box::new(member));
+    }
+
+    /// What it promises waits for the disk from here on, or does not any more.
+    pub fn set_durable(&mut self, is_durable: bool, now: Monotonic) {
+        if let Role::Member(member) = &mut self.role {
+            // The disk is to tell what it was asked by either.
+            self.lives += 1;
+            member.set_durable(&mut self.state, is_durable, now);
+        }
     }
 
     /// It has no part in the group's log any more, and answers nobody: a leader may have been removed where it could not hear of it.
@@ -260,7 +269,7 @@ impl Replica {
 
     /// The same, of a log that an earlier life of this replica has left.
     pub fn inherit(&mut self, raft: RaftNode, generation: u64, applied: Index, turn: &Turn, now: Monotonic) {
-        let member = Member::new(self.state.group, generation, raft, applied, true);
+        let member = Member::new(self.state.group, generation, raft, applied, LogBase::Stored);
         member.into_recovery_source(&mut self.state, turn, now);
     }
 

@@ -5,6 +5,8 @@
 //!           --> write `run` as its owner's, remove `clean` --> logs begin, and anything that is relied on
 //!  stop:    sync everything --> write `clean`
 //!  error of the disk:  rename `run` to `run-failed`
+//!  another mode:  write `run` with it; a weaker one before anything is acknowledged in it, a stronger one when that is true of all
+//!           that was acknowledged
 //! ```
 //!
 //! Two text files, so that an operator can read them:
@@ -186,6 +188,23 @@ impl RunMark {
             true => set_clean(disk),
             false => Ok(()),
         }
+    }
+
+    /// Writes the mark of the start that owns the directory once more, with another mode. Whoever is to acknowledge less than before does that
+    /// first; who is to acknowledge more has it written when all that was acknowledged is kept as that demands.
+    ///
+    /// # Errors
+    /// As [`RunMark::write`], and if there is no mark or a damaged one.
+    pub fn set_durability(disk: &impl Disk, durability: u8) -> Result<(), StorageError> {
+        let found = RunMark::read(disk)?;
+        let found = found.ok_or_else(|| Damage::new(RUN, 0, "the mark of a run", "no such file"))?;
+        let mark = RunMark {
+            durability,
+            has_failed: found.has_failed,
+            is_copied: found.is_copy,
+            ..found.mark
+        };
+        mark.replace(disk)
     }
 
     fn replace(mut self, disk: &impl Disk) -> Result<(), StorageError> {

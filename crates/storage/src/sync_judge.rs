@@ -72,6 +72,11 @@ impl SyncJudge {
         }
     }
 
+    /// It is used in another mode from here on.
+    pub fn set_mode(&mut self, mode: DurabilityMode) {
+        self.mode = mode;
+    }
+
     /// A sync begins.
     pub fn begins(&mut self, now: Monotonic) {
         self.since = Some(now);

@@ -16,6 +16,8 @@
 //! 1. A request is answered when it, and all before it of its replica, are kept as the mode demands. A change of the members is
 //!    synced in every mode (decision 0045).
 //! 2. No record of a replica is in the log before a snapshot of the state behind which its log begins is kept.
+//!    A replica that has acknowledged without a log until now is answered at once until it has one: [`WorkerDisk::is_reached`] says
+//!    when that is over, and nobody may rely on the mode before.
 //! 3. Who asked in another life of the replica is not answered.
 //! 4. In `relaxed`, nothing is answered while something is to be synced and no sync has ended for two windows, or while there is more of
 //!    it than [`UNSYNCED_BYTES_MAX`].
@@ -31,7 +33,7 @@ use crate::snapshot_store::{SnapshotDone, SnapshotJob, SnapshotOwner, StoredSnap
 use consensus::{Index, LogEntry, Payload, Persist};
 use ids::{DurabilityMode, GroupId, Monotonic};
 use mutations::Mutation;
-use replica::{DiskAnswer, DiskRequest, LogBegin};
+use replica::{DiskAnswer, DiskRequest, LogBase, LogBegin};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -66,6 +68,8 @@ struct Waiting {
     number: Option<u64>,
     /// What came behind it.
     held: Vec<Persist>,
+    /// Whether the replica is told at once what is held, as it was before it had a log: see [`LogBase::InUse`].
+    is_in_use: bool,
 }
 
 /// A replica.
@@ -204,6 +208,8 @@ fn has_room<D: Disk + Clone>(log: &WorkerLog<D>, entries: &[LogEntry]) -> bool {
 /// See the file's header.
 pub struct WorkerDisk<D: Disk> {
     mode: DurabilityMode,
+    /// What was written when the mode was set: it may be acknowledged, in the mode before.
+    answered: u64,
     log: WorkerLog<D>,
     replicas: BTreeMap<GroupId, Kept>,
     pending: VecDeque<Pending>,
@@ -239,6 +245,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         }
         WorkerDisk {
             mode,
+            answered: 0,
             log,
             replicas: BTreeMap::new(),
             pending: VecDeque::new(),
@@ -266,6 +273,30 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     /// Whether every answer waits for a sync.
     pub fn answers_what_is_synced(&self) -> bool {
         self.mode == DurabilityMode::Strict
+    }
+
+    /// The mode is another one. Without acknowledging less than it, whoever relies on a stronger one waits for [`WorkerDisk::is_reached`].
+    ///
+    /// # Panics
+    /// If nothing is to be kept any more: then there is no disk.
+    pub fn set_mode(&mut self, mode: DurabilityMode) {
+        assert!(mode.writes(), "a log is kept, or there is none");
+        self.mode = mode;
+        self.answered = self.log.written();
+        self.release();
+    }
+
+    /// Whether whatever was acknowledged is kept as the mode demands, also what was acknowledged before the mode was this one.
+    pub fn is_reached(&self) -> bool {
+        let is_unwritten = self.begun.iter().any(|(frame, _)| frame.is_none());
+        let is_kept = self.mode != DurabilityMode::Strict || self.log.synced() >= self.answered;
+        is_kept && !is_unwritten && !self.has_in_use()
+    }
+
+    /// Whether a replica that has acknowledged without a log so far has none yet.
+    pub fn has_in_use(&self) -> bool {
+        let mut replicas = self.replicas.values();
+        replicas.any(|kept| matches!(&kept.stage, Stage::Waits(waiting) if waiting.is_in_use))
     }
 
     /// Takes a request of a replica, in this life of it.
@@ -391,6 +422,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 log: Box::new(log),
                 number: None,
                 held: Vec::new(),
+                is_in_use: begin.base == LogBase::InUse,
             }),
         };
         let kept = Kept {
@@ -400,7 +432,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             is_wanted: false,
         };
         self.replicas.insert(group, kept);
-        if begin.is_stored || mutations::is(Mutation::BaseNotAwaited) {
+        if begin.base == LogBase::Stored || mutations::is(Mutation::BaseNotAwaited) {
             self.begin_log(owner, index);
         }
     }
@@ -432,6 +464,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 log: Box::new(log),
                 number: Some(persist.number),
                 held: Vec::new(),
+                is_in_use: false,
             });
             if mutations::is(Mutation::ReceivedNotAwaited) {
                 self.begin_log(owner, index);
@@ -443,7 +476,13 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 let answer = DiskAnswer::Persisted(persist.number);
                 self.answers.push((owner.group, owner.life, answer));
             }
-            Stage::Waits(waiting) => waiting.held.push(persist),
+            Stage::Waits(waiting) => {
+                if waiting.is_in_use {
+                    let answer = DiskAnswer::Persisted(persist.number);
+                    self.answers.push((owner.group, owner.life, answer));
+                }
+                waiting.held.push(persist);
+            }
             Stage::Logged if self.held.is_empty() && has_room(&self.log, &persist.entries) => {
                 self.append(owner, &persist);
             }
@@ -930,6 +969,13 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             self.on_synced(synced, now);
         }
         written
+    }
+
+    /// Nothing is to be kept any more. The saves and the syncs that somebody waits for, by their numbers: nothing comes of them.
+    pub fn give_up_all(self) -> (Vec<u64>, Vec<u64>) {
+        let saves = self.asked.saves.iter().map(|save| save.number);
+        let syncs = self.asked.syncs.iter().map(|sync| sync.number);
+        (saves.collect(), syncs.collect())
     }
 
     /// Says which invariant does not hold, of those that can be seen between two calls.

@@ -12,6 +12,7 @@ mod dev;
 mod differential;
 mod disks;
 mod durability;
+mod durability_changes;
 mod every_command;
 mod every_node;
 mod eviction;

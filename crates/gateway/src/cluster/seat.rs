@@ -2,11 +2,11 @@
 
 use super::visits::QUIET_MAX;
 use super::{GroupLayout, HandoverImage, Layout};
-use consensus::{Config, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
+use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
 use control::{Configuration, GroupRef, GroupReport, MemberRole, Order, RecoverySource, Report};
 use ids::{Epoch, GroupId, Incarnation, Monotonic, NodeId};
 use mutations::Mutation;
-use replica::{Effects, Input, Member, MemberCounts, Replica, Request, Turn};
+use replica::{Effects, Input, LogBase, Member, MemberCounts, Replica, Request, Turn};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ impl Seat {
         }
         replica.give_log();
         // Where a state outlives its process, that is where it was read.
-        replica.join(raft, group.generation, applied, layout.is_durable());
+        replica.join(raft, group.generation, applied, LogBase::Stored);
     }
 
     /// What an earlier process kept may lack the end, so that its replica has another name now: it is set aside, as long as the map
@@ -224,6 +224,7 @@ impl Seat {
         &mut self,
         layout: &Layout,
         replica: &mut Replica,
+        durability: Durability,
         turn: &Turn,
         seed: u64,
         now: Monotonic,
@@ -284,7 +285,7 @@ impl Seat {
             me,
             start,
             saved: Saved::default(),
-            durability: layout.persistence(),
+            durability,
             times: Times::DEFAULT,
             seed,
         };
@@ -294,7 +295,7 @@ impl Seat {
         } else {
             replica.state_mut().begin_generation(group.generation);
         }
-        replica.join(raft, group.generation, applied, false);
+        replica.join(raft, group.generation, applied, LogBase::New);
     }
 
     /// The replica here has no part in the group any more. What it holds is set aside if the group has begun anew without it and the

@@ -27,7 +27,7 @@ use crate::outbox::{DiskTask, Told};
 use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
-use consensus::RaftMessage;
+use consensus::{Durability, RaftMessage};
 use ids::{GroupId, Incarnation, Monotonic, NodeId};
 use keyspace::{Operations, SCRUB_FORMAT};
 use mutations::Mutation;
@@ -51,6 +51,8 @@ pub(crate) struct Seats {
     is_news: bool,
     /// The groups of which something was read under the lease by the commands being carried out.
     leased: Vec<usize>,
+    /// Whether replicas that had no log on disk are to get one, one after the other.
+    is_changing: bool,
     /// Commands that were answered from the state here, under the lease.
     pub(super) reads_here: u64,
     /// When the figures were last written down.
@@ -322,13 +324,51 @@ impl Seats {
         !had_log && cx.local.replicas[index].has_log()
     }
 
+    /// Groups are to outlive their processes from here on, or not to any more.
+    pub(crate) fn on_durability(&mut self, cx: &mut Context, is_durable: bool) {
+        self.is_changing = is_durable;
+        if is_durable {
+            return;
+        }
+        cx.outbox.disk.clear();
+        let now = cx.now;
+        for (index, replica) in cx.local.replicas.iter_mut().enumerate() {
+            if keeps_log(replica) {
+                replica.set_durable(false, now);
+                cx.local.visits.touch(index);
+            }
+        }
+    }
+
+    /// Whether some replicas here have no log yet that are to have one.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.is_changing
+    }
+
+    /// The next replica that is to have a log gets one, if there is one: the one before has its.
+    pub(crate) fn keep_next(&mut self, cx: &mut Context) {
+        let has_none = |replica: &Replica| replica.member().is_some_and(|member| !member.raft().is_durable());
+        if let Some(index) = cx.local.replicas.iter().position(has_none) {
+            cx.local.replicas[index].set_durable(true, cx.now);
+            return cx.local.visits.touch(index);
+        }
+        let layout = cx.view.layout().expect("it says that they are to have one");
+        let mut seats = self.seats.iter().zip(&cx.local.replicas);
+        self.is_changing = seats.any(|(seat, replica)| seat.is_unsettled(layout, replica));
+    }
+
     /// Becomes what the layout says, or as much of it as is possible now. What was to be asked of the group meanwhile, and waits no
     /// longer, is asked of it.
     fn settle(&mut self, cx: &mut Context, layout: &Layout, index: usize, seed: u64) {
         let (seat, replica) = (&mut self.seats[index], &mut cx.local.replicas[index]);
         let kept_out = Seat::give_log(layout, replica);
         let had_log_here = keeps_log(replica);
-        seat.settle(layout, replica, &cx.turn, seed, cx.now);
+        // One that has acknowledged without a disk until now goes on so until it is its turn.
+        let durability = match self.is_changing {
+            true => Durability::Memory,
+            false => layout.persistence(),
+        };
+        seat.settle(layout, replica, durability, &cx.turn, seed, cx.now);
         let group = replica.group();
         // What was set aside may be asked for still.
         let is_over = had_log_here && !keeps_log(replica) && !seat.has_former();

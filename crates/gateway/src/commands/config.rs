@@ -48,10 +48,10 @@ pub(super) fn reset_stats(cx: &mut Context, w: &mut ReplyWriter<'_>) {
 }
 
 /// Names and values.
-type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+pub(crate) type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
 
 /// The names and values of a `CONFIG SET`.
-fn pairs_of(args: Args<'_>) -> Result<Pairs<'_>, ReplyError> {
+pub(crate) fn pairs_of(args: Args<'_>) -> Result<Pairs<'_>, ReplyError> {
     let words = args.from(2);
     if !words.len().is_multiple_of(2) {
         return Err(ReplyError::Syntax);
@@ -60,7 +60,7 @@ fn pairs_of(args: Args<'_>) -> Result<Pairs<'_>, ReplyError> {
     Ok(pairs.map(|at| (words.arg(at), words.arg(at + 1))).collect())
 }
 
-fn not_set(error: SetError) -> ReplyError {
+pub(crate) fn not_set(error: SetError) -> ReplyError {
     ReplyError::quoting("", error.to_string().as_bytes(), "")
 }
 

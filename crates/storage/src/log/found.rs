@@ -3,6 +3,7 @@
 use super::segment;
 use crate::disk::Disk;
 use crate::error::{Damage, StorageError};
+use crate::snapshot_name::SnapshotName;
 use consensus::{HardState, Index, LogEntry, SnapshotPoint, Term};
 use ids::{GroupId, Incarnation};
 use std::collections::BTreeMap;
@@ -69,6 +70,26 @@ pub fn drop_segments<D: Disk>(disk: &D, segments: &[String]) -> Result<(), Stora
             disk.sync_names()
                 .map_err(StorageError::io("sync the names beside", name))?;
         }
+    }
+    Ok(())
+}
+
+/// Removes the logs and the snapshots of all replicas, which nobody goes on with: what is left of them when another log begins would count.
+///
+/// # Errors
+/// What the disk answers. Some may be gone.
+pub fn remove_replicas<D: Disk>(disk: &D) -> Result<(), StorageError> {
+    let names = disk.names().map_err(StorageError::io("list", "the directory"))?;
+    let is_one = |name: &String| segment::parse_name(name).is_some() || SnapshotName::parse(name).is_some();
+    let ours = names.iter().filter(|name| is_one(name));
+    let mut last = None;
+    for name in ours {
+        disk.remove(name).map_err(StorageError::io("remove", name))?;
+        last = Some(name);
+    }
+    if let Some(last) = last {
+        disk.sync_names()
+            .map_err(StorageError::io("sync the names beside", last))?;
     }
     Ok(())
 }

@@ -1,0 +1,154 @@
+//! `CONFIG SET durability`, and what Redis calls it: an order to the whole cluster, answered when all nodes have followed it.
+//!
+//! ```text
+//!   client --> worker --Wish--> the meta group: the map says it from here on
+//!                     --Fanout--> a worker of each other node --Chore--> its workers, and those here:
+//!              all answers <----  what the node says of itself is what was ordered
+//! ```
+//!
+//! The driver carries it out, worker by worker, and says so of the node ([`Shared::take_durability`]) when whatever the node acknowledges,
+//! and has acknowledged, is kept as the mode demands. Until all have said so nobody may rely on a stronger mode.
+//!
+//! [`Shared::take_durability`]: crate::Shared::take_durability
+
+use crate::chores::{self, Chore};
+use crate::commands::config::{not_set, pairs_of};
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::delivery::Delivery;
+use crate::fanout::{Fanout, Purpose, Whom, Wish};
+use command::ReplyError;
+use ids::{DurabilityMode, Monotonic};
+use options::DurabilityChoice;
+use replica::ReplyTo;
+use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
+use std::collections::BTreeMap;
+
+/// The option, as the meta group and the nodes are told it.
+const NAME: &str = "durability";
+
+const NO_CLUSTER: ReplyError = ReplyError::Fixed(
+    "ERR CONFIG SET failed (possibly related to argument 'durability') - a node without a peer port has no durability but memory: \
+     start it with --peer-port",
+);
+
+const NOT_HEARD: &str =
+    "UNKNOWN the meta group has not answered: whether the durability will be another one is not known";
+
+/// Orders that the meta group has been told of, and their clients.
+#[derive(Default)]
+pub(crate) struct DurabilityOrders {
+    open: BTreeMap<(u64, u64), (DurabilityMode, Protocol)>,
+}
+
+/// The mode of a setting.
+pub(crate) fn mode_of(choice: DurabilityChoice) -> DurabilityMode {
+    match choice {
+        DurabilityChoice::Memory => DurabilityMode::Memory,
+        DurabilityChoice::Relaxed => DurabilityMode::Relaxed,
+        DurabilityChoice::Strict => DurabilityMode::Strict,
+    }
+}
+
+/// A `CONFIG SET`, outside of `MULTI`. `false` if it orders no other durability than there is: then nothing was done.
+pub(crate) fn order(
+    fanout: &mut Fanout,
+    cx: &mut Context,
+    connection: &mut Connection,
+    args: Args<'_>,
+) -> bool {
+    let Ok(pairs) = pairs_of(args) else {
+        return false;
+    };
+    let mode = match cx.settings.ordered_durability(&pairs) {
+        Ok(None) => return false,
+        Ok(Some(_)) if cx.view.layout().is_none() => {
+            NO_CLUSTER.write(&mut connection.writer());
+            return true;
+        }
+        Ok(Some(wanted)) => mode_of(wanted),
+        Err(error) => {
+            not_set(error).write(&mut connection.writer());
+            return true;
+        }
+    };
+    let reply_to = cx.reserve(connection);
+    connection.session.in_flight.is_waiting = true;
+    let protocol = connection.session.protocol;
+    fanout
+        .durability_orders
+        .open
+        .insert(reply_to.place(), (mode, protocol));
+    let id = fanout.note_question(cx, Whom::Meta, reply_to, Purpose::Durability);
+    let settings = vec![(NAME.to_owned(), mode.name().to_owned())];
+    fanout.wishes.push(Wish { id, settings });
+    true
+}
+
+/// The meta group has spoken, or has not in time.
+pub(crate) fn on_wish(fanout: &mut Fanout, cx: &mut Context, reply_to: ReplyTo, is_heard: bool) {
+    let open = fanout.durability_orders.open.remove(&reply_to.place());
+    let (mode, protocol) = open.expect("an order is open as long as its question");
+    if !is_heard {
+        let mut bytes = Vec::new();
+        ReplyWriter::new(&mut bytes, protocol).error(NOT_HEARD);
+        return cx.deliver(Delivery::Awaited { reply_to, bytes });
+    }
+    let words = ArgsBuf::from_slices(["CONFIG", "SET", NAME, mode.name()]);
+    let (asked, mut silent) = fanout.ask_nodes(cx, reply_to, Purpose::Durability, words.as_args());
+    silent.extend(cx.view.nodes_down());
+    chores::follow(
+        fanout,
+        cx,
+        reply_to,
+        (Chore::Follow(mode), protocol),
+        asked,
+        silent,
+    );
+}
+
+/// The mode that another node asks to be told of, if it asks that.
+pub(crate) fn asked_by_node(args: Args<'_>) -> Option<DurabilityMode> {
+    let name = args.get(2).filter(|_| args.len() == 4)?;
+    let mode = std::str::from_utf8(args.get(3)?).ok()?;
+    (name == NAME.as_bytes())
+        .then(|| DurabilityMode::of_name(mode))
+        .flatten()
+}
+
+/// A worker that waits until its node has followed.
+pub(crate) struct Follower {
+    pub(crate) reply_to: ReplyTo,
+    mode: DurabilityMode,
+    until: Monotonic,
+    /// Whether the map has said it: another mode in it was ordered later.
+    is_ordered: bool,
+}
+
+impl Follower {
+    pub(crate) fn new(reply_to: ReplyTo, mode: DurabilityMode, until: Monotonic) -> Follower {
+        Follower {
+            reply_to,
+            mode,
+            until,
+            is_ordered: false,
+        }
+    }
+
+    /// Whether its waiting is over, and how.
+    pub(crate) fn outcome(&mut self, cx: &Context) -> Option<Result<(), String>> {
+        let ordered = cx.view.layout().map(|layout| layout.durability);
+        self.is_ordered |= ordered == Some(self.mode);
+        if mode_of(cx.settings.durability) == self.mode && ordered == Some(self.mode) {
+            return Some(Ok(()));
+        }
+        let mode = self.mode.name();
+        if self.is_ordered && ordered != Some(self.mode) {
+            return Some(Err(format!("durability {mode} was followed by another order")));
+        }
+        (cx.now >= self.until).then(|| {
+            let why = "and not all nodes have followed in time: INFO persistence and the logs of the nodes say more";
+            Err(format!("durability is to be {mode}, {why}"))
+        })
+    }
+}
