@@ -15,6 +15,7 @@ mod config_file;
 mod disk;
 mod free_space;
 mod handover;
+mod keeper;
 mod keeping;
 mod kept;
 mod link;

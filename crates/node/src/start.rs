@@ -12,6 +12,7 @@ use crate::backup_desk::BackupDesk;
 use crate::bootstrap::{self, BootstrapError, Bootstrapped};
 use crate::clock;
 use crate::cluster_parts::ClusterParts;
+use crate::keeper::Keeper;
 use crate::listener::{self, Listener};
 use crate::lobby::Lobby;
 use crate::mailboxes::Mailboxes;
@@ -381,6 +382,11 @@ fn start_workers(
             common.prng.next_u64(),
         );
         gateway.keep(&mut kept);
+        let keeper = Keeper::new(
+            number,
+            cluster.as_mut().and_then(|cluster| cluster.disks.pop_front()),
+            cluster.as_ref().map(|cluster| cluster.keeping.modes.clone()),
+        );
         let worker = Worker::new(
             number,
             poll,
@@ -392,8 +398,7 @@ fn start_workers(
             backup_desk.clone(),
             gateway,
             cluster.as_mut().and_then(|cluster| cluster.peers.pop_front()),
-            cluster.as_mut().and_then(|cluster| cluster.disks.pop_front()),
-            cluster.as_ref().map(|cluster| cluster.keeping.modes.clone()),
+            keeper,
         );
         let worker = trying("cannot watch sockets", worker)?;
         let end = EndOfWorker {

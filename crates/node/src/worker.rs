@@ -13,7 +13,7 @@ use crate::acceptor::Acceptor;
 use crate::backup_desk::BackupDesk;
 use crate::clock;
 use crate::disk::Disk;
-use crate::keeping::WorkerModes;
+use crate::keeper::Keeper;
 use crate::link::{Io, Link};
 use crate::listener::{self, Listener};
 use crate::mailboxes::Mailboxes;
@@ -25,7 +25,6 @@ use crate::shutdown::{self, Shutdown};
 use gateway::{
     ClientInfo, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Pipeline, Session, Shared,
 };
-use ids::DurabilityMode;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
@@ -86,12 +85,8 @@ pub(crate) struct Worker {
     backup_desk: BackupDesk,
     /// Links to other nodes; none if this node is never to have any.
     peers: Option<Peers>,
-    /// What it keeps; none in modes that keep nothing.
-    disk: Option<Disk>,
-    /// Of a node that is in a cluster: how all workers keep what they acknowledge.
-    modes: Option<Arc<WorkerModes>>,
-    /// The mode in which all is kept that was acknowledged here.
-    reached: Option<DurabilityMode>,
+    /// What it keeps.
+    keeper: Keeper,
     phase: Phase,
 }
 
@@ -117,8 +112,7 @@ impl Worker {
         backup_desk: BackupDesk,
         gateway: Gateway,
         peers: Option<Peers>,
-        disk: Option<Disk>,
-        modes: Option<Arc<WorkerModes>>,
+        keeper: Keeper,
     ) -> std::io::Result<Worker> {
         let acceptor = Acceptor::new(listeners, poll.registry(), LISTENERS)?;
         let now = Instant::now();
@@ -141,9 +135,7 @@ impl Worker {
             offload_jobs,
             backup_desk,
             peers,
-            reached: disk.as_ref().map(Disk::mode),
-            disk,
-            modes,
+            keeper,
             phase: Phase::Serves,
             rates: Rates::new(now),
         })
@@ -168,9 +160,7 @@ impl Worker {
             self.leave(shutdown, &mut events);
         }
         self.stop();
-        if let Some(disk) = self.disk.take() {
-            disk.end();
-        }
+        self.keeper.end();
         self.gateway
     }
 
@@ -240,7 +230,7 @@ impl Worker {
         if let Some(peers) = &self.peers {
             due = due.min(peers.timeout());
         }
-        if let Some(sync) = self.disk.as_ref().and_then(Disk::timeout) {
+        if let Some(sync) = self.keeper.disk_seen().and_then(Disk::timeout) {
             due = due.min(sync);
         }
         if let Some(timer) = self.gateway.next_cluster_timer() {
@@ -264,7 +254,7 @@ impl Worker {
         if hears {
             self.gateway.begin_cluster(clock::raw());
         }
-        if let Some(disk) = &mut self.disk {
+        if let Some(disk) = self.keeper.disk() {
             disk.hear(&mut self.gateway);
         }
         if let Some(peers) = self.peers.as_mut().filter(|_| hears) {
@@ -274,7 +264,7 @@ impl Worker {
                 group.index() * usize::from(workers) / usize::from(groups.get()) == usize::from(number)
             });
         }
-        self.follow_durability();
+        self.keeper.follow(&mut self.gateway);
         self.let_go();
         // Decisions first: a client that was answered by another worker finds here what it was told.
         self.receive();
@@ -342,61 +332,14 @@ impl Worker {
         }
     }
 
-    /// Keeps what is acknowledged as the layout says, and says when all is kept so.
-    fn follow_durability(&mut self) {
-        let (Some(mode), Some(modes)) = (self.gateway.durability(), &self.modes) else {
-            return;
-        };
-        if self.reached == Some(mode) {
-            return;
-        }
-        match (&mut self.disk, mode.writes()) {
-            (Some(disk), true) if disk.mode() != mode => disk.set_mode(mode),
-            (Some(_), true) | (None, false) => {}
-            (None, true) => self.disk = modes.take_disk(self.number),
-            (Some(_), false) => {
-                let disk = self.disk.take().expect("it was just there");
-                disk.give_up(&mut self.gateway);
-            }
-        }
-        let is_reached = match &self.disk {
-            Some(disk) => disk.is_reached() && !self.gateway.is_changing_durability(),
-            None => !mode.writes(),
-        };
-        if is_reached {
-            self.reached = Some(mode);
-            modes.reach(self.number, mode);
-        }
-    }
-
     /// Sends what this turn has for replicated groups and other nodes on its way.
     fn finish_cluster(&mut self) {
         let Some(peers) = &mut self.peers else { return };
         if self.gateway.has_cluster_work() {
             self.gateway.finish_cluster(clock::raw());
         }
-        // What is kept may let more follow: a group of one commits when it is written.
-        if let Some(disk) = &mut self.disk {
-            while self.gateway.has_disk_tasks() && disk.keep(&mut self.gateway) {
-                self.gateway.finish_cluster(clock::raw());
-            }
-        }
-        if self.gateway.has_saves() {
-            for save in self.gateway.take_saves() {
-                match &mut self.disk {
-                    Some(disk) => disk.save(save, &mut self.gateway),
-                    None => self.gateway.on_saved(save.number, false),
-                }
-            }
-        }
-        if self.gateway.has_syncs() {
-            for number in self.gateway.take_syncs() {
-                match &mut self.disk {
-                    Some(disk) => disk.sync(number, &mut self.gateway),
-                    None => self.gateway.on_synced(number, &[]),
-                }
-            }
-        }
+        self.keeper
+            .finish(&mut self.gateway, |gateway| gateway.finish_cluster(clock::raw()));
         peers.finish(&mut self.gateway);
         self.deliver();
     }
@@ -820,7 +763,7 @@ impl Worker {
 
     /// Ten times a second.
     fn cron(&mut self, now: Instant) {
-        if let Some(disk) = &mut self.disk {
+        if let Some(disk) = self.keeper.disk() {
             disk.tend(&mut self.gateway);
         }
         let is_overdue = now >= self.stats_at;

@@ -138,6 +138,22 @@ impl Open {
     }
 }
 
+/// When something last came forward that takes long.
+#[derive(Default)]
+struct Moving {
+    /// Bytes of a long message moved on the link with the leader's node.
+    message: Option<Monotonic>,
+    /// The group took a piece of what is long.
+    piece: Option<Monotonic>,
+}
+
+impl Moving {
+    fn is_on(&self, now: Monotonic) -> bool {
+        let is_within = |at: Option<Monotonic>, time| at.is_some_and(|at| now.since(at) < time);
+        is_within(self.message, MOVING) || is_within(self.piece, PATIENCE)
+    }
+}
+
 /// How a batch stands to others of its gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ordering {
@@ -184,10 +200,7 @@ pub struct GroupClient {
     /// Up to here everything was answered.
     acknowledged: u64,
     now: Monotonic,
-    /// When bytes of a long message last moved on the link with the leader's node.
-    moved_at: Option<Monotonic>,
-    /// When the group last took a piece of what is long.
-    piece_taken_at: Option<Monotonic>,
+    moving: Moving,
     /// Of a command that takes so long, the words are told with the answer.
     slow: Option<Duration>,
     /// Batches that were handed to somebody, and how many of them not for the first time.
@@ -220,8 +233,7 @@ impl GroupClient {
             next_number: 1,
             acknowledged: 0,
             now: Monotonic(0),
-            moved_at: None,
-            piece_taken_at: None,
+            moving: Moving::default(),
             refused: Vec::new(),
             slow: None,
             handed: 0,
@@ -899,7 +911,7 @@ impl GroupClient {
                 let was_resent = sent.was_resent;
                 sent.is_answered = true;
                 if sent.is_piece && !was_answered {
-                    self.piece_taken_at = Some(now);
+                    self.moving.piece = Some(now);
                 }
                 if was_resent && !was_answered {
                     self.note_stale(at);
@@ -922,16 +934,14 @@ impl GroupClient {
     /// Bytes of a long message have moved on the link with the leader's node: what is waited for may be behind them, or among
     /// them.
     pub fn on_moving(&mut self) {
-        self.moved_at = Some(self.now);
+        self.moving.message = Some(self.now);
     }
 
     /// How much longer than usual is waited.
     fn time_of_long_messages(&self) -> Duration {
-        let is_within = |at: Option<Monotonic>, time| at.is_some_and(|at| self.now.since(at) < time);
-        let moving = if is_within(self.moved_at, MOVING) || is_within(self.piece_taken_at, PATIENCE) {
-            MOVING_PATIENCE
-        } else {
-            Duration::ZERO
+        let moving = match self.moving.is_on(self.now) {
+            true => MOVING_PATIENCE,
+            false => Duration::ZERO,
         };
         // Those that follow each other are waited for together, and what goes in pieces counts until it is answered.
         let sent = self.unanswered.iter().map(|sent| {

@@ -151,6 +151,15 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How long nothing may come of a snapshot before another one is asked for: its replica may have stopped.
 const STORING_STALL: Duration = Duration::from_secs(30);
 
+/// A log to which nothing is written.
+#[derive(Default)]
+struct Rest {
+    /// The last frame whose sync a later one, which is empty, is to say, or says.
+    said: u64,
+    /// Since when nothing was written.
+    since: Monotonic,
+}
+
 /// What waits for room in the log.
 enum HeldBack {
     Persist(SnapshotOwner, Persist),
@@ -230,9 +239,7 @@ pub struct WorkerDisk<D: Disk> {
     asked: Asked,
     /// Since when something is unsynced.
     unsynced_since: Option<Monotonic>,
-    /// The last frame whose sync a later one, which is empty, is to say, or says; and since when nothing was written.
-    said: u64,
-    quiet_since: Monotonic,
+    rest: Rest,
     now: Monotonic,
 }
 
@@ -259,8 +266,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             begun: Vec::new(),
             asked: Asked::default(),
             unsynced_since: None,
-            said: 0,
-            quiet_since: Monotonic(0),
+            rest: Rest::default(),
             now: Monotonic(0),
         }
     }
@@ -630,7 +636,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         }
         if self.log.has_batch() {
             let frame = self.log.write()?;
-            self.quiet_since = self.now;
+            self.rest.since = self.now;
             self.unsynced_since.get_or_insert(self.now);
             let new = self.pending.iter_mut().filter(|pending| pending.frame.is_none());
             new.for_each(|pending| pending.frame = Some(frame));
@@ -758,11 +764,11 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         let written = self.log.written();
         let is_at_rest = !self.log.has_batch() && written == self.log.synced();
         let has_room = self.log.has_ready() || self.log.has_room(0);
-        let is_said = written == self.said;
-        if !is_at_rest || is_said || !has_room || self.now.since(self.quiet_since) < QUIET {
+        let is_said = written == self.rest.said;
+        if !is_at_rest || is_said || !has_room || self.now.since(self.rest.since) < QUIET {
             return Ok(());
         }
-        self.said = self.log.write()?;
+        self.rest.said = self.log.write()?;
         self.unsynced_since.get_or_insert(self.now);
         Ok(())
     }

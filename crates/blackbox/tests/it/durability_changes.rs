@@ -209,7 +209,9 @@ fn a_graceful_stop_leaves_the_data_whatever_the_durability_became() {
         cluster.restart(0);
         cluster.wait_until_ready(0);
         assert_eq!(client(&cluster, 0).run("GET k"), Value::bulk("v"));
-        assert!(!cluster.log(0).contains("ever ready"), "{}", cluster.log(0));
+        // Without logs a node is ready as soon as it serves, whatever of its logs had begun.
+        let was_unready = cluster.log(0).contains("ever ready");
+        assert!(orders[0] != "memory" || !was_unready, "{}", cluster.log(0));
         all_show(&cluster, orders[orders.len() - 1]);
     }
 }

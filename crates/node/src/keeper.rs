@@ -1,0 +1,100 @@
+//! What a worker does so that what it has acknowledged outlives the process, as far as the layout says: nothing, or through its disk.
+
+use crate::disk::Disk;
+use crate::keeping::WorkerModes;
+use gateway::Gateway;
+use ids::DurabilityMode;
+use std::sync::Arc;
+
+/// See the file's header.
+pub(crate) struct Keeper {
+    worker: u16,
+    /// None in modes that keep nothing.
+    disk: Option<Disk>,
+    /// Of a node that is in a cluster: how far all of its workers are.
+    modes: Option<Arc<WorkerModes>>,
+    /// The mode in which all is kept that was acknowledged here.
+    reached: Option<DurabilityMode>,
+}
+
+impl Keeper {
+    pub(crate) fn new(worker: u16, disk: Option<Disk>, modes: Option<Arc<WorkerModes>>) -> Keeper {
+        Keeper {
+            worker,
+            reached: disk.as_ref().map(Disk::mode),
+            disk,
+            modes,
+        }
+    }
+
+    /// The disk, if there is one.
+    pub(crate) fn disk(&mut self) -> Option<&mut Disk> {
+        self.disk.as_mut()
+    }
+
+    /// The same, to look at.
+    pub(crate) fn disk_seen(&self) -> Option<&Disk> {
+        self.disk.as_ref()
+    }
+
+    /// Once a turn, behind the layout: keeps what is acknowledged as that says, and says when all is kept so.
+    pub(crate) fn follow(&mut self, gateway: &mut Gateway) {
+        let (Some(mode), Some(modes)) = (gateway.durability(), &self.modes) else {
+            return;
+        };
+        if self.reached == Some(mode) {
+            return;
+        }
+        match (&mut self.disk, mode.writes()) {
+            (Some(disk), true) if disk.mode() != mode => disk.set_mode(mode),
+            (Some(_), true) | (None, false) => {}
+            (None, true) => self.disk = modes.take_disk(self.worker),
+            (disk, false) => {
+                if let Some(disk) = disk.take() {
+                    disk.give_up(gateway);
+                }
+            }
+        }
+        let is_reached = match &self.disk {
+            Some(disk) => disk.is_reached() && !gateway.is_changing_durability(),
+            None => !mode.writes(),
+        };
+        if is_reached {
+            self.reached = Some(mode);
+            modes.reach(self.worker, mode);
+        }
+    }
+
+    /// At a turn's end: what is to be kept is, as far as the mode demands it.
+    pub(crate) fn finish(&mut self, gateway: &mut Gateway, mut go_on: impl FnMut(&mut Gateway)) {
+        // What is kept may let more follow: a group of one commits when it is written.
+        if let Some(disk) = &mut self.disk {
+            while gateway.has_disk_tasks() && disk.keep(gateway) {
+                go_on(gateway);
+            }
+        }
+        if gateway.has_saves() {
+            for save in gateway.take_saves() {
+                match &mut self.disk {
+                    Some(disk) => disk.save(save, gateway),
+                    None => gateway.on_saved(save.number, false),
+                }
+            }
+        }
+        if gateway.has_syncs() {
+            for number in gateway.take_syncs() {
+                match &mut self.disk {
+                    Some(disk) => disk.sync(number, gateway),
+                    None => gateway.on_synced(number, &[]),
+                }
+            }
+        }
+    }
+
+    /// The loop has ended.
+    pub(crate) fn end(self) {
+        if let Some(disk) = self.disk {
+            disk.end();
+        }
+    }
+}
