@@ -147,6 +147,12 @@ pub enum Mutation {
     UncleanIgnored,
     /// That is forgotten by the start after it, if the one that found it ended before it wrote anything.
     DoubtForgotten,
+    /// Workers acknowledge in a weaker mode, and the mark of the run says the stronger one of before.
+    WeakerNotMarked,
+    /// The mark of the run says a stronger mode before workers acknowledge in it.
+    StrongerMarkedFirst,
+    /// A worker says that all it has acknowledged is kept as another mode demands, and has not looked.
+    ReachedTooSoon,
     /// Term and vote of a replica of keys are not in its log.
     VoteNotKept,
     /// A sync that failed is asked for once more, and what it says then counts.
@@ -236,6 +242,9 @@ impl Mutation {
         Mutation::AnsweredBeforeSynced,
         Mutation::UncleanIgnored,
         Mutation::DoubtForgotten,
+        Mutation::WeakerNotMarked,
+        Mutation::StrongerMarkedFirst,
+        Mutation::ReachedTooSoon,
         Mutation::VoteNotKept,
         Mutation::SyncRetried,
         Mutation::FullAcknowledged,

@@ -170,7 +170,7 @@ impl ClusterParts {
             return;
         }
         let Some(gateways) = gateways else { return };
-        if let Err(error) = self.keeping.keep_nothing() {
+        if let Err(error) = kept::keep_nothing(&self.directory.disk()) {
             tracing::error!(%error, "the data cannot be handed over to the next start: the mark of this run cannot be written");
             return;
         }

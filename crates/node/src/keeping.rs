@@ -1,13 +1,6 @@
 //! How the node keeps what it acknowledges, and how that changes while it runs: the map says another durability.
 //!
-//! ```text
-//!   weaker:      the mark of the run says it --> workers follow the layout --> files go, if nothing is kept any more
-//!   stronger:    logs are opened, if there were none --> workers follow the layout --> each says when all that it has acknowledged is
-//!                kept so --> the mark of the run says it --> the node says it
-//! ```
-//!
-//! What the next start may believe stands in the mark, so it never says more than is true: not while a worker still acknowledges less, nor
-//! while something is not synced that was acknowledged before.
+//! The steps, and their order, are `storage/mode_change.rs`.
 //!
 //! The thread of the meta group looks after it; workers take their disks from here, and say how far they are.
 
@@ -22,7 +15,7 @@ use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use storage::{DirectoryDisk, RunMark};
+use storage::{DirectoryDisk, ModeChange, ModeStep, RunMark};
 
 /// After what the disk refused it is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -76,12 +69,7 @@ pub(crate) struct Owner {
 
 /// How far it is.
 struct Progress {
-    /// What the workers' layouts say.
-    shown: DurabilityMode,
-    /// What the mark of the run says, where it says anything.
-    marked: DurabilityMode,
-    /// What the node says of itself: all that it has acknowledged is kept so.
-    told: DurabilityMode,
+    change: ModeChange,
     /// When the disk refused something.
     tried: Option<Instant>,
 }
@@ -111,9 +99,7 @@ impl Keeping {
             mailboxes,
             shared,
             progress: Mutex::new(Progress {
-                shown: mode,
-                marked: mode,
-                told: mode,
+                change: ModeChange::new(mode),
                 tried: None,
             }),
         }
@@ -122,53 +108,37 @@ impl Keeping {
     /// The map says this mode. The one that workers may be shown: another one than before if that can be followed now.
     pub(crate) fn follow(&self, wanted: DurabilityMode) -> DurabilityMode {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let progress = &mut *progress;
-        // One change after the other: what workers say they have reached would not tell which of two it is about.
-        let is_under_way = progress.shown != progress.told;
-        if progress.shown == wanted || is_under_way || !progress.may_try() {
-            return progress.shown;
-        }
-        let done = match (progress.shown.writes(), wanted.code() < progress.shown.code()) {
-            (false, _) => self.open_logs(wanted).map(|()| progress.marked = wanted),
-            (true, true) => self.mark(progress, wanted),
-            (true, false) => Ok(()),
+        let shown = progress.change.shown();
+        let Some(step) = progress.change.before(wanted).filter(|_| progress.may_try()) else {
+            return shown;
         };
-        match done {
+        match self.carry_out(step) {
             Ok(()) => {
                 progress.tried = None;
-                tracing::info!(
-                    from = progress.shown.name(),
-                    to = wanted.name(),
-                    "durability changes"
-                );
-                progress.shown = wanted;
+                progress.change.show(wanted, step);
+                tracing::info!(from = shown.name(), to = wanted.name(), "durability changes");
             }
             Err(error) => progress.refused(&error),
         }
-        progress.shown
+        progress.change.shown()
     }
 
     /// Looks whether all workers have followed. Whether that is still to come.
     pub(crate) fn look(&self) -> bool {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let progress = &mut *progress;
-        let shown = progress.shown;
-        if shown == progress.told || !progress.may_try() {
-            return shown != progress.told;
+        if !progress.change.is_under_way() {
+            return false;
         }
-        if !self.modes.have_all(shown) {
+        let shown = progress.change.shown();
+        if !progress.may_try() || !self.modes.have_all(shown) {
             return true;
         }
-        let done = match (shown.writes(), shown == progress.marked) {
-            (false, _) => storage::remove_replicas(&self.disk).map_err(io::Error::other),
-            (true, false) => self.mark(progress, shown),
-            (true, true) => Ok(()),
-        };
-        if let Err(error) = done {
+        if let Err(error) = self.carry_out(progress.change.after()) {
             progress.refused(&error);
             return true;
         }
-        (progress.told, progress.tried) = (shown, None);
+        progress.change.end();
+        progress.tried = None;
         self.shared.take_durability(choice_of(shown));
         tracing::info!(
             durability = shown.name(),
@@ -181,22 +151,18 @@ impl Keeping {
     /// Whether the next start finds on disk whatever this one has acknowledged, as the loop ends.
     pub(crate) fn keeps_all(&self) -> bool {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.shown.writes() && progress.told.writes()
+        progress.change.keeps_all()
     }
 
-    /// Nothing on disk counts for the next start: it is handed over to.
-    pub(crate) fn keep_nothing(&self) -> io::Result<()> {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        match progress.marked.writes() {
-            true => self.mark(&mut progress, DurabilityMode::Memory),
-            false => Ok(()),
+    fn carry_out(&self, step: ModeStep) -> io::Result<()> {
+        match step {
+            ModeStep::Nothing => Ok(()),
+            ModeStep::Mark(mode) => {
+                RunMark::set_durability(&self.disk, mode.code()).map_err(io::Error::other)
+            }
+            ModeStep::Open(mode) => self.open_logs(mode),
+            ModeStep::Remove => storage::remove_replicas(&self.disk).map_err(io::Error::other),
         }
-    }
-
-    fn mark(&self, progress: &mut Progress, mode: DurabilityMode) -> io::Result<()> {
-        RunMark::set_durability(&self.disk, mode.code()).map_err(io::Error::other)?;
-        progress.marked = mode;
-        Ok(())
     }
 
     /// Opens the log of each worker, which takes it when it follows the layout.

@@ -53,7 +53,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use storage::{Identity, PeerBook, SimDisk, StorageError};
+use storage::{Identity, ModeChange, ModeStep, PeerBook, SimDisk, StorageError};
 use store::{NewLogs, Store};
 
 /// The times of the meta group, as in production.
@@ -87,7 +87,9 @@ pub(crate) struct FullNode {
     groups: Groups,
     workers: usize,
     piece_bytes: usize,
-    mode: DurabilityMode,
+    change: ModeChange,
+    /// The modes that operators may order.
+    modes: &'static [DurabilityMode],
     prng: Prng,
     store: Store,
     meta: Meta,
@@ -197,7 +199,7 @@ impl FullNode {
         if let Input::Order(Order::Stop) = input {
             return self.stop();
         }
-        if let Input::Order(Order::Recover(command)) = input {
+        if let Input::Order(Order::Propose(command)) = input {
             self.meta.propose(command);
             return;
         }
@@ -296,6 +298,7 @@ impl FullNode {
             }
         }
         self.run_meta(out);
+        self.follow_durability(out);
         self.begin_serving(wall, out);
         self.wake_at = self.next_wake(lent());
         if out.notes.is_some() {
@@ -371,24 +374,84 @@ impl FullNode {
         }
     }
 
+    /// What production does of another durability, on the meta group's thread.
+    fn follow_durability(&mut self, out: &mut Output) {
+        let (Stage::Serving(serving), Some(map)) = (&mut self.stage, &self.map) else {
+            return;
+        };
+        let shown = self.change.shown();
+        if self.change.is_under_way() && serving.have_reached(shown) {
+            match self.store.carry_out(self.change.after()) {
+                Ok(()) => self.change.end(),
+                Err(StorageError::Full { .. }) => {}
+                Err(error) => return self.fail(&error, out),
+            }
+            out.note(|| format!("keeps all as {}", shown.name()));
+        }
+        let (map, wanted) = (map.clone(), map.durability);
+        let Some(step) = self.change.before(wanted) else {
+            return;
+        };
+        let done = match step {
+            ModeStep::Open(mode) => self.open_logs(mode, &map),
+            ModeStep::Nothing | ModeStep::Mark(_) | ModeStep::Remove => self.store.carry_out(step),
+        };
+        match done {
+            Ok(()) => {
+                self.change.show(wanted, step);
+                out.note(|| format!("durability becomes {}", wanted.name()));
+                self.show(map, lent());
+            }
+            // It is tried again.
+            Err(StorageError::Full { .. }) => {}
+            Err(error) => self.fail(&error, out),
+        }
+    }
+
+    /// Opens the log of each worker, which takes it when it follows.
+    fn open_logs(&mut self, mode: DurabilityMode, map: &RoutingMap) -> Result<(), StorageError> {
+        let Stage::Serving(serving) = &mut self.stage else {
+            unreachable!("it serves");
+        };
+        let disks = self.store.begin_logs(NewLogs {
+            mode,
+            cluster: map.cluster.expect("a cluster has a name"),
+            node: serving.node,
+            token: self.token,
+            workers: self.workers,
+            groups: self.groups,
+            kept: Vec::new(),
+            keeps_earlier: false,
+            prng: &mut self.prng,
+        })?;
+        for (worker, disk) in serving.workers.iter_mut().zip(disks) {
+            worker.next_disk = Some(disk);
+        }
+        Ok(())
+    }
+
     /// Shows a map to the workers, a little later, and now and then an old one once more: it must not be taken for news.
     fn show(&mut self, map: Arc<RoutingMap>, now: Monotonic) {
         self.map = Some(map.clone());
+        let mode = self.change.shown();
         let Stage::Serving(serving) = &mut self.stage else {
             return;
         };
         let book = serving.learn(&map);
         for worker in &mut serving.workers {
-            let last = worker.views.back().map_or(now, |(at, _)| (*at).max(now));
+            let last = worker.views.back().map_or(now, |(at, ..)| (*at).max(now));
             let late = match self.prng.below(8) {
                 0 => last.after(Duration::from_millis(self.prng.below(50))),
                 _ => last,
             };
-            worker.views.push_back((late, map.clone()));
+            worker.views.push_back((late, map.clone(), mode));
             if self.prng.below(8) == 0 && !self.old_views.is_empty() {
                 let which = self.prng.below(self.old_views.len() as u64) as usize;
                 let at = late.after(Duration::from_millis(self.prng.below(100)));
-                worker.views.push_back((at, self.old_views[which].clone()));
+                // One of this version that says another mode would be news.
+                if self.old_views[which].epoch < map.epoch {
+                    worker.views.push_back((at, self.old_views[which].clone(), mode));
+                }
             }
         }
         self.store.write_book(book.clone());
@@ -431,14 +494,19 @@ impl FullNode {
         // Links of a start are not those of a member.
         links.end(out);
         let events = links.take_events();
-        let disks = match self.mode.writes() {
-            false => Vec::new(),
+        let mode = map.durability;
+        self.change = ModeChange::new(mode);
+        let disks = match mode.writes() {
+            false => match self.store.keep_nothing() {
+                Ok(()) => Vec::new(),
+                Err(error) => return self.fail(&error, out),
+            },
             true => {
                 let confirmed = kept.iter().filter(|kept| is_confirmed(started, kept));
                 let goes_on: Vec<GroupId> = confirmed.map(|kept| kept.group).collect();
                 let lost = self.unclean.iter().any(|(group, _)| !goes_on.contains(group));
                 let begun = self.store.begin_logs(NewLogs {
-                    mode: self.mode,
+                    mode,
                     cluster: identity.cluster,
                     node: started.node,
                     token: self.token,
@@ -466,6 +534,7 @@ impl FullNode {
         });
         for (worker, disk) in serving.workers.iter_mut().zip(disks) {
             worker.disk = Some(disk);
+            worker.reached = Some(mode);
         }
         serving.keep(kept);
         out.note(|| format!("serves as node {}, boot {}", started.node.0, started.boot.0));
@@ -505,7 +574,7 @@ impl FullNode {
     /// The replicas whose memory this process has, and will leave if it ends in good order.
     fn holdings(&self) -> Vec<Holding> {
         let mut all: Vec<Holding> = match &self.stage {
-            _ if self.store.disk().is_full() && !self.mode.writes() => Vec::new(),
+            _ if self.store.disk().is_full() && !self.change.keeps_all() => Vec::new(),
             // Those that may lack what they acknowledged are to come back as others.
             Stage::Starting(kept, _) => {
                 let is_unclean =
@@ -571,7 +640,7 @@ fn serve(serving: &mut Serving, input: Input) {
         }
     };
     match input {
-        Input::Timer | Input::Order(Order::Leave(..) | Order::Stop | Order::Recover(_)) => {}
+        Input::Timer | Input::Order(Order::Leave(..) | Order::Stop | Order::Propose(_)) => {}
         Input::LinkUp(peer) => to_all(Work::Up, peer),
         Input::LinkDown(peer) => to_all(Work::Down, peer),
         Input::Frame(from, frame) => {
@@ -677,8 +746,7 @@ impl FullNode {
             .left
             .map_or_else(|| SimDisk::new(prng.next_u64()), |left| left.disk);
         let token = Token(u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64()));
-        let mode = bootstrap.shape.mode();
-        let (store, found) = match Store::open(disk.clone(), mode, token) {
+        let (store, found) = match Store::open(disk.clone(), token) {
             Ok(opened) => opened,
             Err(error) => {
                 out.note(|| format!("does not start: {error}"));
@@ -726,7 +794,7 @@ impl FullNode {
                 ClusterId(u128::from(prng.next_u64())),
                 groups,
                 checks::factor(bootstrap.shape),
-                mode,
+                bootstrap.shape.mode(),
                 SemanticsVersion::CURRENT,
                 now,
             ),
@@ -748,7 +816,8 @@ impl FullNode {
             groups,
             workers: bootstrap.shape.workers,
             piece_bytes: bootstrap.piece_bytes,
-            mode,
+            change: ModeChange::new(found.mode),
+            modes: bootstrap.shape.modes(),
             prng,
             store,
             meta,
@@ -824,9 +893,11 @@ impl FullNode {
     /// It ends in good order, so that its next process has its memory, as far as the disk takes it.
     pub(crate) fn hand_over(self, clock: &mut Clock<'_>) -> Left {
         let meta = self.meta_holding();
-        if self.mode.writes() {
+        let is_serving = matches!(self.stage, Stage::Serving(_));
+        if self.change.keeps_all() {
             return self.end_durably(clock);
         }
+        let is_marked = !is_serving || self.store.keep_nothing().is_ok();
         let (by, kept) = match self.stage {
             Stage::Serving(serving) => {
                 let by = (serving.node, vec![self.token]);
@@ -836,7 +907,8 @@ impl FullNode {
             Stage::Starting(kept, _) => (self.left_by.filter(|_| !kept.is_empty()), kept),
         };
         let mut holdings: Vec<Holding> = kept.iter().map(holding).collect();
-        let is_left = by.is_some_and(|(node, left_by)| self.store.leave(node, &left_by, kept).is_ok());
+        let is_left =
+            is_marked && by.is_some_and(|(node, left_by)| self.store.leave(node, &left_by, kept).is_ok());
         holdings.retain(|_| is_left);
         holdings.extend(meta);
         let disk = self.store.into_disk();
@@ -856,8 +928,9 @@ impl FullNode {
             // Without it the next start takes this one for killed.
             drop(self.store.set_clean());
         }
+        let guaranteed = self.change.guaranteed();
         let disk = self.store.into_disk();
-        let keeps_all = disk.has_power() || self.mode == DurabilityMode::Strict;
+        let keeps_all = disk.has_power() || guaranteed == DurabilityMode::Strict;
         if !disk.has_power() {
             disk.restart();
         }
@@ -879,6 +952,11 @@ impl FullNode {
         Left { disk, holdings }
     }
 
+    /// In which mode all is kept that this process has acknowledged.
+    pub(crate) fn guaranteed(&self) -> DurabilityMode {
+        self.change.guaranteed()
+    }
+
     /// It is killed: what is on its disk.
     pub(crate) fn killed(mut self, how: Killed) -> Option<Left> {
         let keeps_power = match how {
@@ -887,7 +965,7 @@ impl FullNode {
             Killed::ByPower => false,
         };
         let keeps_power = keeps_power && self.store.disk().has_power();
-        let keeps_all = match self.mode {
+        let keeps_all = match self.guaranteed() {
             DurabilityMode::Memory => false,
             DurabilityMode::Relaxed => keeps_power,
             DurabilityMode::Strict => true,

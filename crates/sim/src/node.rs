@@ -105,11 +105,26 @@ pub struct Shape {
     pub replicas: usize,
     /// When a write counts as done; `None` as long as nothing was drawn: in memory.
     pub durability: Option<DurabilityMode>,
+    /// Whether operators order another one while nodes run.
+    pub changes_durability: bool,
 }
 
 impl Shape {
     /// When a write counts as done.
     pub fn mode(&self) -> DurabilityMode {
         self.durability.unwrap_or(DurabilityMode::Memory)
+    }
+
+    /// Whether processes may come back with what they had when they were killed.
+    pub fn may_write(&self) -> bool {
+        self.mode().writes() || self.changes_durability
+    }
+
+    /// The modes that operators may order: where all processes may end at once, none that keeps nothing.
+    pub fn modes(&self) -> &'static [DurabilityMode] {
+        match self.mode().writes() {
+            true => &[DurabilityMode::Relaxed, DurabilityMode::Strict],
+            false => &DurabilityMode::ALL,
+        }
     }
 }

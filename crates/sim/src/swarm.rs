@@ -74,6 +74,8 @@ pub struct Swarm {
     pub ruins: u64,
     /// Several processes ended at once, or all of them, in modes in which nothing may be lost by it.
     pub outages: u64,
+    /// Times a minute that an operator orders another durability.
+    pub changes: u64,
     /// Transactions of clients.
     pub(crate) mix: Mix,
 }
@@ -113,11 +115,12 @@ pub(crate) enum Fault {
     Disk,
     Ruin,
     Outage,
+    Durability,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 12] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 13] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -131,6 +134,7 @@ impl Swarm {
             (Fault::Disk, self.disks),
             (Fault::Ruin, self.ruins),
             (Fault::Outage, self.outages),
+            (Fault::Durability, self.changes),
         ]
     }
 
@@ -171,6 +175,11 @@ impl Swarm {
             swarm.mix.share = 0;
             // A disk that is lost beside would leave the meta group without its majority too.
             swarm.disks = 0;
+        }
+        // What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x4d4f_4445_0000_0006);
+        if !options.durability.is_empty() && swarm.ruins == 0 && prng.below(3) == 0 {
+            swarm.changes = 4 + prng.below(60);
         }
         match mutation {
             Some(Mutation::AmnesiacVote) => {
@@ -218,6 +227,15 @@ impl Swarm {
                 swarm.hand_overs = swarm.hand_overs.max(60);
                 swarm.disks = swarm.disks.max(60);
                 swarm.storm = 15 * SECONDS;
+            }
+            // The same, while the mode changes.
+            Some(Mutation::WeakerNotMarked | Mutation::StrongerMarkedFirst | Mutation::ReachedTooSoon) => {
+                swarm.changes = 120;
+                swarm.outages = 60;
+                swarm.kills = swarm.kills.max(120);
+                swarm.disks = swarm.disks.max(60);
+                swarm.storm = 15 * SECONDS;
+                swarm.think = MILLIS;
             }
             // Disks that are full, under processes that end.
             Some(Mutation::FullAcknowledged | Mutation::OpenIsRefused) => {
@@ -324,6 +342,7 @@ impl Swarm {
             }
             _ => {}
         }
+        swarm.shape.changes_durability = swarm.changes > 0;
         swarm
     }
 
@@ -354,6 +373,7 @@ impl Swarm {
                 groups: 3,
                 replicas: replicas.min(nodes),
                 durability: None,
+                changes_durability: false,
             },
             late: 0,
             clients: 3 + prng.below(8) as usize,
@@ -383,6 +403,7 @@ impl Swarm {
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
             outages: 0,
+            changes: 0,
             mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }
     }

@@ -254,7 +254,7 @@ impl<'a> World<'a> {
             Event::Frame(from, to, frame, life) => self.on_frame(from, to, frame, life),
             Event::LinkDown(node, peer) => {
                 // Of processes that ended at the end of the storm, those that follow them at once may hear: they link again.
-                if self.phase.is_calm() && self.swarm.shape.mode().writes() {
+                if self.phase.is_calm() && self.swarm.shape.may_write() {
                     self.after(MILLIS, Event::LinkUp(node, peer));
                 }
                 self.input(node, Input::LinkDown(NodeId(peer as u64)))

@@ -24,6 +24,7 @@ mod held_directory;
 mod identity;
 mod log;
 mod meta_log;
+mod mode_change;
 mod peer_book;
 mod replace;
 mod run_mark;
@@ -46,6 +47,7 @@ pub use log::{
     drop_segments, read_logs, remove_replicas, rewrite_batch,
 };
 pub use meta_log::{MetaLog, MetaState, Snapshot};
+pub use mode_change::{ModeChange, ModeStep};
 pub use peer_book::PeerBook;
 pub use run_mark::{FoundRun, KernelBoot, RunMark, set_clean, set_failed, take_clean};
 pub use sim_disk::{Fault, SimDisk, SimFile};

@@ -296,7 +296,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     pub fn is_reached(&self) -> bool {
         let is_unwritten = self.begun.iter().any(|(frame, _)| frame.is_none());
         let is_kept = self.mode != DurabilityMode::Strict || self.log.synced() >= self.answered;
-        is_kept && !is_unwritten && !self.has_in_use()
+        is_kept && !is_unwritten && !self.has_in_use() || mutations::is(Mutation::ReachedTooSoon)
     }
 
     /// Whether a replica that has acknowledged without a log so far has none yet.

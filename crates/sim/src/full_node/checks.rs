@@ -132,7 +132,7 @@ impl Checks {
                     && (members.outgoing.len() >= 3 || views().any(|view| view.voters.len() >= 3))
             });
             // Who starts again with its log has not applied all of it yet, and shows members of before.
-            let newest = newest.filter(|_| has_grown || is_shrinking || self.shape.mode().writes());
+            let newest = newest.filter(|_| has_grown || is_shrinking || self.shape.may_write());
             views().next().is_some() && views().chain(newest).all(can_go_on)
         })
     }
@@ -276,7 +276,7 @@ impl Checks {
                 me.0, known.0
             ));
         }
-        if known.3 != boot && self.shape.mode().writes() {
+        if known.3 != boot && self.shape.may_write() {
             // What it had applied stands in its log, and is applied once more; a term that was not kept was told to nobody.
             (known.1, known.2) = (0, 0);
         }

@@ -41,6 +41,7 @@ pub(crate) struct Disk {
     former: Former,
     /// When the one under way ends, if the disk is not slowed down.
     syncing: Option<(Monotonic, Syncing)>,
+    mode: DurabilityMode,
     judge: SyncJudge,
     pace: DiskPace,
     sync_p99: Option<Duration>,
@@ -70,6 +71,7 @@ impl Disk {
             store,
             former,
             syncing: None,
+            mode,
             judge: SyncJudge::new(mode),
             pace: DiskPace::Fit,
             sync_p99: None,
@@ -80,6 +82,32 @@ impl Disk {
             failed: None,
             is_full: false,
         }
+    }
+
+    /// It acknowledges in this mode from here on.
+    pub(crate) fn set_mode(&mut self, mode: DurabilityMode) {
+        if self.mode != mode {
+            self.mode = mode;
+            self.disk.set_mode(mode);
+            self.judge.set_mode(mode);
+        }
+    }
+
+    /// Whether whatever was acknowledged here is kept as the mode demands.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.failed.is_none() && self.disk.is_reached()
+    }
+
+    /// Nothing is to be kept here any more.
+    pub(crate) fn give_up(self, gateway: &mut Gateway) {
+        gateway.set_disk_health(DiskHealth::default());
+        let (saves, syncs) = self.disk.give_up_all();
+        saves
+            .into_iter()
+            .for_each(|number| gateway.on_saved(number, false));
+        syncs
+            .into_iter()
+            .for_each(|number| gateway.on_synced(number, &[]));
     }
 
     /// Why the process is to end.
@@ -129,6 +157,9 @@ impl Disk {
         self.write();
         self.tell_health(gateway);
         self.tell(gateway);
+        if gateway.is_changing_durability() && !self.disk.has_in_use() {
+            gateway.keep_next();
+        }
         self.leave_jobs();
     }
 

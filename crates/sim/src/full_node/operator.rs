@@ -1,7 +1,7 @@
 //! What an operator orders: as he feels like it, and for groups that have lost their majority.
 
 use super::FullNode;
-use control::{GroupRef, MetaCommand, RecoverySource};
+use control::{DURABILITY, GroupRef, MetaCommand, RecoverySource};
 use ids::{GroupId, Incarnation, NodeId, Prng};
 
 /// What an operator tells a node.
@@ -15,8 +15,8 @@ pub(crate) enum Order {
     Leave(NodeId, bool),
     /// The process is to stop.
     Stop,
-    /// A group is to begin anew.
-    Recover(MetaCommand),
+    /// The meta group is to carry this out.
+    Propose(MetaCommand),
 }
 
 /// What an operator feels like.
@@ -28,6 +28,8 @@ pub(crate) enum Whim {
     Move,
     /// Some connection between two nodes is to be lost.
     Cut,
+    /// What is acknowledged is to be kept in another way.
+    Durability,
 }
 
 impl FullNode {
@@ -44,6 +46,7 @@ impl FullNode {
                 vec![(NodeId(one), Order::Cut(number, other as usize))]
             }
             Whim::Move => leave(&all, prng).into_iter().collect(),
+            Whim::Durability => durability(&all, prng).into_iter().collect(),
         }
     }
 
@@ -101,7 +104,7 @@ impl FullNode {
                 node: best.map_or(leader.serving()?.node, |best| best.node),
                 recovery_source: best.map(|best| best.incarnation),
             };
-            Some((NodeId(leader.machine as u64), Order::Recover(command)))
+            Some((NodeId(leader.machine as u64), Order::Propose(command)))
         };
         groups.filter_map(recover).collect()
     }
@@ -139,4 +142,15 @@ fn leave(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
         }
     };
     Some((NodeId(asked.machine as u64), order))
+}
+
+/// Some node is told which durability the cluster is to have.
+fn durability(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let node = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let mode = node.modes[prng.below(node.modes.len() as u64) as usize];
+    let command = MetaCommand::Set {
+        name: DURABILITY.to_owned(),
+        value: mode.name().to_owned(),
+    };
+    Some((NodeId(node.machine as u64), Order::Propose(command)))
 }

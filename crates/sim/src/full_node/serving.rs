@@ -19,7 +19,7 @@ use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
 use control::{Contact, GivenUp, GroupRef, GroupReport, Order, RecoverySource, RoutingMap};
 use gateway::{Gateway, HandoverImage, Hooks, Layout, MailboxBatch, OffloadJob, PieceSizes, Shared};
-use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
+use ids::{Boot, DurabilityMode, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Settings;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -72,8 +72,10 @@ pub(crate) struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    pub(crate) fn layout(&self, map: &RoutingMap) -> Layout {
-        Layout::of(map, self.me.0, self.me.1)
+    pub(crate) fn layout(&self, map: &RoutingMap, mode: DurabilityMode) -> Layout {
+        let mut layout = Layout::of(map, self.me.0, self.me.1);
+        layout.durability = mode;
+        layout
     }
 }
 
@@ -205,7 +207,7 @@ impl Serving {
         for worker in &mut self.workers {
             // Nobody was there when others called: now they may call again.
             worker.links.end(talk.out);
-            worker.see(map, &mut talk);
+            worker.see(map, map.durability, &mut talk);
         }
     }
 
@@ -400,6 +402,11 @@ impl Serving {
     pub(crate) fn is_failing(&self) -> bool {
         let mut disks = self.workers.iter().filter_map(|worker| worker.disk.as_ref());
         disks.any(Disk::is_failing)
+    }
+
+    /// Whether all workers keep what they have acknowledged in this mode.
+    pub(crate) fn have_reached(&self, mode: DurabilityMode) -> bool {
+        self.workers.iter().all(|worker| worker.reached == Some(mode))
     }
 
     /// Everything is written and synced: the process ends.

@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use storage::{
     Handover, HandoverWriter, Identity, Item, KernelBoot, LogIdentity, LogSettings, MetaLog, MetaState,
-    PeerBook, ReplicaPosition, RunMark, SimDisk, Snapshot, SnapshotStore, StorageError, StoredReplica, Taken,
-    WorkerDisk, WorkerLog, read_logs, remove_unfinished_snapshots, set_clean, snapshots, take_clean,
+    ModeStep, PeerBook, ReplicaPosition, RunMark, SimDisk, Snapshot, SnapshotStore, StorageError,
+    StoredReplica, Taken, WorkerDisk, WorkerLog, read_logs, remove_replicas, remove_unfinished_snapshots,
+    set_clean, snapshots, take_clean,
 };
 
 type Stored<T> = Result<T, StorageError>;
@@ -34,7 +35,6 @@ pub(crate) struct Store {
 const SEGMENT_BYTES: u64 = 64 * 1024;
 
 /// What a start finds.
-#[derive(Default)]
 pub(crate) struct Found {
     pub(crate) identity: Option<Identity>,
     pub(crate) restored: Option<Restored>,
@@ -44,6 +44,8 @@ pub(crate) struct Found {
     /// By which starts.
     pub(crate) left_by: Vec<Token>,
     pub(crate) peers: Vec<NodeId>,
+    /// In which mode the process before has kept what it acknowledged.
+    pub(crate) mode: DurabilityMode,
     /// What is worth a line in a trace.
     pub(crate) notes: Vec<String>,
 }
@@ -75,17 +77,21 @@ struct Earlier {
 
 impl Store {
     /// A process starts.
-    pub(crate) fn open(disk: SimDisk, mode: DurabilityMode, token: Token) -> Stored<(Store, Found)> {
+    pub(crate) fn open(disk: SimDisk, token: Token) -> Stored<(Store, Found)> {
         let identity = Identity::read(&disk)?;
         let book = PeerBook::read(&disk).unwrap_or_default();
         let (mut log, mut restored) = (None, None);
         let (mut left_by, mut kept) = (Vec::new(), Vec::new());
         let (mut unclean, mut earlier, mut notes) = (Vec::new(), Earlier::default(), Vec::new());
+        let run = RunMark::read(&disk)?;
+        let mode = run
+            .as_ref()
+            .and_then(|run| DurabilityMode::of_code(run.mark.durability));
+        let mode = mode.unwrap_or(DurabilityMode::Memory);
         if let (Some(identity), true) = (&identity, mode.writes()) {
             if let Some((found, state)) = MetaLog::open(disk.clone())? {
                 (log, restored) = (Some(found), Some(as_restored(state)));
             }
-            let run = RunMark::read(&disk)?;
             let starts;
             (kept, earlier, starts) = read(&disk, identity, &mut notes)?;
             let kernel = kernel_of(&disk);
@@ -129,6 +135,7 @@ impl Store {
             left_by,
             notes,
             peers: book.peers.keys().copied().collect(),
+            mode,
         };
         let store = Store {
             disk,
@@ -209,6 +216,9 @@ impl Store {
             prng,
         } = logs;
         let earlier = std::mem::take(&mut self.earlier);
+        if earlier.segments.is_empty() {
+            remove_replicas(&self.disk)?;
+        }
         let kernel = kernel_of(&self.disk);
         RunMark::write(&self.disk, kernel, token, mode.code(), earlier.doubted)?;
         take_clean(&self.disk)?;
@@ -247,6 +257,26 @@ impl Store {
             ));
         }
         Ok(all)
+    }
+
+    /// A step of a change of durability; logs are not opened by it.
+    pub(crate) fn carry_out(&self, step: ModeStep) -> Stored<()> {
+        match step {
+            ModeStep::Nothing | ModeStep::Open(_) => Ok(()),
+            ModeStep::Mark(mode) => RunMark::set_durability(&self.disk, mode.code()),
+            ModeStep::Remove => remove_replicas(&self.disk),
+        }
+    }
+
+    /// Nothing that is on disk of replicas is to count for a start after this one.
+    pub(crate) fn keep_nothing(&self) -> Stored<()> {
+        let Some(found) = RunMark::read(&self.disk)? else {
+            return Ok(());
+        };
+        if found.mark.durability != DurabilityMode::Memory.code() {
+            RunMark::set_durability(&self.disk, DurabilityMode::Memory.code())?;
+        }
+        remove_replicas(&self.disk)
     }
 
     /// The process ends with everything synced.

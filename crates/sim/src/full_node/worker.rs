@@ -9,7 +9,7 @@ use crate::clock::lent;
 use crate::node::{Connection, Output};
 use control::{Contact, Instruction, RoutingMap};
 use gateway::{ClientInfo, Delivery, Endpoint, Gateway, Incoming, MailboxBatch, Session, Shared};
-use ids::Monotonic;
+use ids::{DurabilityMode, Monotonic};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,7 +54,11 @@ pub(crate) struct Worker {
     /// What clients sent while other workers did not keep up.
     unheard: VecDeque<Work>,
     /// Versions of the cluster on their way, each with the time at which it comes.
-    pub(crate) views: VecDeque<(Monotonic, Arc<RoutingMap>)>,
+    pub(crate) views: VecDeque<(Monotonic, Arc<RoutingMap>, DurabilityMode)>,
+    /// For one that had none.
+    pub(crate) next_disk: Option<Disk>,
+    /// The mode in which all is kept that was acknowledged here.
+    pub(crate) reached: Option<DurabilityMode>,
     pub(crate) orders: Vec<Instruction>,
     /// What the meta group says to others by this worker's links.
     pub(crate) meta_outbox: Vec<(Contact, Vec<u8>)>,
@@ -85,6 +89,8 @@ impl Worker {
             inbox: VecDeque::new(),
             unheard: VecDeque::new(),
             views: VecDeque::new(),
+            next_disk: None,
+            reached: None,
             orders: Vec::new(),
             meta_outbox: Vec::new(),
             stalled_until: Monotonic(0),
@@ -114,7 +120,7 @@ impl Worker {
             is_blocked.then_some(now.after(TRY_AGAIN)),
             self.gateway.next_cluster_timer(),
             wait.map(|nanos| now.after(Duration::from_nanos(nanos))),
-            self.views.front().map(|(at, _)| *at),
+            self.views.front().map(|(at, ..)| *at),
             self.links.next_due(),
             Some(self.group_reports_at),
             self.slow.values().filter_map(SlowReader::reads_on).min(),
@@ -138,9 +144,10 @@ impl Worker {
         if let Some(disk) = &mut self.disk {
             disk.hear(&mut self.gateway);
         }
-        while let Some((_, map)) = self.views.pop_front_if(|(at, _)| *at <= now) {
-            self.see(&map, talk);
+        while let Some((_, map, mode)) = self.views.pop_front_if(|(at, ..)| *at <= now) {
+            self.see(&map, mode, talk);
         }
+        self.follow_durability();
         for instruction in std::mem::take(&mut self.orders) {
             if let control::GroupRef::Data(group) = instruction.group {
                 self.gateway
@@ -156,12 +163,40 @@ impl Worker {
     }
 
     /// It is told of a version of the cluster, and dials whom it has not known.
-    pub(crate) fn see(&mut self, map: &RoutingMap, talk: &mut Talk<'_>) {
-        self.gateway.set_layout(Arc::new(talk.layout(map)));
+    pub(crate) fn see(&mut self, map: &RoutingMap, mode: DurabilityMode, talk: &mut Talk<'_>) {
+        self.gateway.set_layout(Arc::new(talk.layout(map, mode)));
         if talk.newest.is_none_or(|newest| newest <= map.epoch) {
             self.links.dial(talk.known, talk.out);
         }
         // An old one, shown once more, says nothing of where the others are.
+    }
+
+    /// Keeps what is acknowledged as the layout says, as `node/keeper.rs` does.
+    fn follow_durability(&mut self) {
+        let Some(mode) = self
+            .gateway
+            .durability()
+            .filter(|mode| self.reached != Some(*mode))
+        else {
+            return;
+        };
+        match (&mut self.disk, mode.writes()) {
+            (Some(disk), true) => disk.set_mode(mode),
+            (None, false) => {}
+            (None, true) => self.disk = self.next_disk.take(),
+            (disk, false) => {
+                if let Some(disk) = disk.take() {
+                    disk.give_up(&mut self.gateway);
+                }
+            }
+        }
+        let is_reached = match &self.disk {
+            Some(disk) => disk.is_reached() && !self.gateway.is_changing_durability(),
+            None => !mode.writes(),
+        };
+        if is_reached {
+            self.reached = Some(mode);
+        }
     }
 
     /// Handles what came.

@@ -68,6 +68,7 @@ impl World<'_> {
             Fault::Transfer => self.whim(Whim::Transfer),
             Fault::Move => self.whim(Whim::Move),
             Fault::Cut => self.whim(Whim::Cut),
+            Fault::Durability => self.whim(Whim::Durability),
             Fault::Ruin => self.ruin(node),
             Fault::Outage => self.outage(node),
         }
@@ -145,7 +146,10 @@ impl World<'_> {
             0 => nodes,
             _ => 1 + self.disks.below(nodes as u64) as usize,
         };
-        let is_power = self.swarm.shape.mode() == DurabilityMode::Strict && self.disks.below(2) == 0;
+        let all = || self.machines.iter().filter_map(|machine| machine.node.as_ref());
+        let is_power = self.swarm.shape.mode() == DurabilityMode::Strict
+            && all().all(|node| node.guaranteed() == DurabilityMode::Strict)
+            && self.disks.below(2) == 0;
         for number in 0..count {
             let index = (first + number) % nodes;
             self.machines[index].heal_disk();

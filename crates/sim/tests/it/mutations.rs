@@ -142,6 +142,9 @@ caught_durably! {
     an_answer_before_the_sync_is_noticed: AnsweredBeforeSynced;
     what_was_not_synced_and_counts_is_noticed: UncleanIgnored;
     a_doubt_that_the_next_start_has_forgotten_is_noticed: DoubtForgotten;
+    a_weaker_mode_that_the_mark_does_not_say_is_noticed: WeakerNotMarked;
+    a_stronger_mode_that_the_mark_says_too_soon_is_noticed: StrongerMarkedFirst;
+    a_mode_that_is_told_before_it_is_reached_is_noticed: ReachedTooSoon;
     a_snapshot_that_goes_before_the_next_one_is_there_is_noticed: SnapshotGoneEarly;
     a_change_of_the_members_that_nobody_remembers_is_noticed: ChangeNotKept;
 }

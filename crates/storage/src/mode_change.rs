@@ -1,0 +1,145 @@
+//! How the durability of a node that runs becomes another one: what is to be done before its workers may be shown it, and what when they
+//! have followed.
+//!
+//! ```text
+//!             before workers are shown it        when all of them have followed
+//!   weaker    the mark of the run says it        files go, if nothing is kept any more
+//!   stronger  logs are opened, if there are none the mark of the run says it
+//! ```
+//!
+//! Invariants:
+//! 1. The mark, which the next start goes by, says no more than is true of all that any worker has acknowledged.
+//! 2. The node says of itself no more than the mark.
+//! 3. One change follows the other: what workers have reached would not tell which of two it is about.
+
+use ids::DurabilityMode;
+use mutations::Mutation;
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ModeStep {
+    /// Nothing.
+    Nothing,
+    /// The mark of the run is to say this mode: [`RunMark::set_durability`](crate::RunMark::set_durability).
+    Mark(DurabilityMode),
+    /// The log of each worker is to be opened in this mode, with a mark that says it: no replica counts before its log has begun.
+    Open(DurabilityMode),
+    /// Logs and snapshots are to go: [`remove_replicas`](crate::remove_replicas).
+    Remove,
+}
+
+/// See the file's header.
+#[derive(Clone, Copy, Debug)]
+pub struct ModeChange {
+    /// What workers are shown.
+    shown: DurabilityMode,
+    /// What the mark says.
+    marked: DurabilityMode,
+    /// What the node says of itself.
+    told: DurabilityMode,
+}
+
+impl ModeChange {
+    /// Of a node that begins in this mode.
+    pub fn new(mode: DurabilityMode) -> ModeChange {
+        ModeChange {
+            shown: mode,
+            marked: mode,
+            told: mode,
+        }
+    }
+
+    /// What workers are shown.
+    pub fn shown(&self) -> DurabilityMode {
+        self.shown
+    }
+
+    /// Whether workers have still to follow.
+    pub fn is_under_way(&self) -> bool {
+        self.shown != self.told
+    }
+
+    /// In which mode all is kept that was acknowledged, by the mark and by what workers have said.
+    pub fn guaranteed(&self) -> DurabilityMode {
+        match self.told.code() < self.marked.code() {
+            true => self.told,
+            false => self.marked,
+        }
+    }
+
+    /// What is to be done before workers may be shown `wanted`; none if they are shown it, or have to follow another one first.
+    /// [`ModeChange::show`] follows.
+    pub fn before(&self, wanted: DurabilityMode) -> Option<ModeStep> {
+        if self.is_under_way() || self.shown == wanted {
+            return None;
+        }
+        Some(match (self.shown.writes(), wanted.code() < self.shown.code()) {
+            (false, _) => ModeStep::Open(wanted),
+            (true, true) if mutations::is(Mutation::WeakerNotMarked) => ModeStep::Nothing,
+            (true, true) => ModeStep::Mark(wanted),
+            (true, false) if mutations::is(Mutation::StrongerMarkedFirst) => ModeStep::Mark(wanted),
+            (true, false) => ModeStep::Nothing,
+        })
+    }
+
+    /// That is done: workers are shown it.
+    pub fn show(&mut self, wanted: DurabilityMode, done: ModeStep) {
+        self.shown = wanted;
+        match done {
+            ModeStep::Mark(mode) | ModeStep::Open(mode) => self.marked = mode,
+            ModeStep::Nothing | ModeStep::Remove => {}
+        }
+    }
+
+    /// What is to be done when all workers have followed. [`ModeChange::end`] follows.
+    pub fn after(&self) -> ModeStep {
+        match (self.shown.writes(), self.shown == self.marked) {
+            (false, _) => ModeStep::Remove,
+            (true, false) => ModeStep::Mark(self.shown),
+            (true, true) => ModeStep::Nothing,
+        }
+    }
+
+    /// That is done, too: the node may say so.
+    pub fn end(&mut self) {
+        (self.marked, self.told) = (self.shown, self.shown);
+    }
+
+    /// Whether the next start finds on disk what this one has acknowledged; else it is to be handed over, with a mark that says that
+    /// nothing is kept.
+    pub fn keeps_all(&self) -> bool {
+        self.shown.writes() && self.told.writes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DurabilityMode::{Memory, Relaxed, Strict};
+
+    /// The steps of a change, and what is guaranteed before and while it goes on.
+    fn change(from: DurabilityMode, to: DurabilityMode) -> (ModeStep, DurabilityMode, ModeStep) {
+        let mut change = ModeChange::new(from);
+        assert_eq!((change.before(from), change.guaranteed()), (None, from));
+        let before = change.before(to).expect("it is another one");
+        change.show(to, before);
+        let guaranteed = change.guaranteed();
+        assert!(change.is_under_way() && change.before(from).is_none());
+        let after = change.after();
+        change.end();
+        assert!(!change.is_under_way());
+        assert_eq!((change.guaranteed(), change.keeps_all()), (to, to.writes()));
+        (before, guaranteed, after)
+    }
+
+    #[test]
+    fn a_weaker_mode_is_marked_first_and_a_stronger_one_last() {
+        use ModeStep::{Mark, Nothing, Open, Remove};
+        assert_eq!(change(Relaxed, Strict), (Nothing, Relaxed, Mark(Strict)));
+        assert_eq!(change(Strict, Relaxed), (Mark(Relaxed), Relaxed, Nothing));
+        assert_eq!(change(Strict, Memory), (Mark(Memory), Memory, Remove));
+        assert_eq!(change(Relaxed, Memory), (Mark(Memory), Memory, Remove));
+        assert_eq!(change(Memory, Relaxed), (Open(Relaxed), Memory, Nothing));
+        assert_eq!(change(Memory, Strict), (Open(Strict), Memory, Nothing));
+    }
+}
