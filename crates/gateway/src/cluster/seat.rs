@@ -90,6 +90,11 @@ impl Seat {
             self.keep_aside(kept, group, layout.me, replica);
             return;
         }
+        // What was handed over is on no disk that this process writes to, whatever the mode is now.
+        let base = match kept.generation {
+            Some(_) => LogBase::Stored,
+            None => LogBase::New,
+        };
         let config = kept.config(layout.persistence(), seed);
         replica.restore(kept.keyspace);
         let Some(config) = config else {
@@ -114,8 +119,7 @@ impl Seat {
             return;
         }
         replica.give_log();
-        // Where a state outlives its process, that is where it was read.
-        replica.join(raft, group.generation, applied, LogBase::Stored);
+        replica.join(raft, group.generation, applied, base);
     }
 
     /// What an earlier process kept may lack the end, so that its replica has another name now: it is set aside, as long as the map
