@@ -196,8 +196,8 @@ fn command(source: &mut Source<'_>) -> MetaCommand {
             node: node(source),
         },
         8 => MetaCommand::Set {
-            name: source.pick(&["a", "b"]).into(),
-            value: "1".into(),
+            name: source.pick(&["a", "b", "durability"]).into(),
+            value: source.pick(&["1", "memory", "strict"]).into(),
         },
         9 => MetaCommand::SetFactor {
             factor: source.pick(&factors),
@@ -253,6 +253,8 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
             report.members.push(member(source));
         }
         let caught_up = group.members.iter().map(|member| member.incarnation).collect();
+        let unfit = group.members.iter().filter(|_| source.below(4) == 0);
+        let unfit = unfit.map(|member| member.incarnation).collect();
         groups.insert(
             name,
             GroupReport {
@@ -260,6 +262,7 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
                 caught_up,
                 is_changing: source.below(4) == 0,
                 is_light: source.below(2) == 0,
+                unfit,
             },
         );
     }

@@ -238,6 +238,88 @@ fn is_improvable(may_lead: &Placement, leaders: &[Option<NodeId>]) -> bool {
     })
 }
 
+/// The slow and plain way: the fewest replicas that can move, where every group has each of its replicas in a zone of its own: the least
+/// cost of a flow from groups through their zones to nodes, on which what stays costs nothing.
+fn moves_min(members: &[RingNode<'_>], groups: GroupCount, rf: usize, before: &Placement) -> usize {
+    let (group_count, rf) = (usize::from(groups.get()), rf.min(members.len()));
+    let cap = load_max(group_count * rf, members.len());
+    let zone_of = |at: usize| match members[at].zone {
+        "" => format!("node {at}"),
+        zone => format!("zone {zone}"),
+    };
+    let mut zones: Vec<String> = (0..members.len()).map(zone_of).collect();
+    zones.sort_unstable();
+    zones.dedup();
+    let (source, sink) = (0, 1);
+    let group_at = |group: usize| 2 + group;
+    let zone_at = |group: usize, zone: usize| 2 + group_count + group * zones.len() + zone;
+    let node_at = |node: usize| 2 + group_count * (1 + zones.len()) + node;
+    // From, to, room, cost; each is followed by its way back.
+    let mut edges: Vec<(usize, usize, usize, isize)> = Vec::new();
+    let mut connect =
+        |from, to, room, cost: isize| edges.extend([(from, to, room, cost), (to, from, 0, -cost)]);
+    for group in 0..group_count {
+        connect(source, group_at(group), rf, 0);
+        (0..zones.len()).for_each(|zone| connect(group_at(group), zone_at(group, zone), 1, 0));
+        for (node, member) in members.iter().enumerate() {
+            let zone = zones.binary_search(&zone_of(node)).expect("it is one of them");
+            let stays = before.0[group].contains(&member.node);
+            connect(zone_at(group, zone), node_at(node), 1, isize::from(!stays));
+        }
+    }
+    (0..members.len()).for_each(|node| connect(node_at(node), sink, cap, 0));
+    let mut moves = 0;
+    for _ in 0..group_count * rf {
+        let mut best: Vec<Option<(isize, usize)>> = vec![None; node_at(members.len())];
+        best[source] = Some((0, usize::MAX));
+        let mut is_better = true;
+        while is_better {
+            is_better = false;
+            for (at, &(from, to, room, cost)) in edges.iter().enumerate() {
+                let Some((so_far, _)) = best[from].filter(|_| room > 0) else {
+                    continue;
+                };
+                if best[to].is_none_or(|(known, _)| so_far + cost < known) {
+                    best[to] = Some((so_far + cost, at));
+                    is_better = true;
+                }
+            }
+        }
+        let (cost, _) = best[sink].expect("there is room for all");
+        moves += cost;
+        let mut at = sink;
+        while at != source {
+            let (_, edge) = best[at].expect("it was reached");
+            edges[edge].2 -= 1;
+            edges[edge ^ 1].2 += 1;
+            at = edges[edge].0;
+        }
+    }
+    usize::try_from(moves).expect("nothing gains by a move")
+}
+
+#[test]
+fn where_the_cap_falls_and_zones_are_in_the_way_no_more_moves_than_must() {
+    // With the last node each may hold one replica, and not two. The third zone is full: what its node has too much of goes to the fourth
+    // by way of another group.
+    let zones = [
+        "a", "d", "a", "b", "d", "a", "c", "d", "b", "d", "", "a", "b", "d", "a",
+    ];
+    let members: Vec<RingNode<'_>> = (1..)
+        .zip(zones)
+        .map(|(id, zone)| RingNode {
+            node: NodeId(id),
+            zone,
+        })
+        .collect();
+    let mut before = place(&members[..13], groups(5), 3, &Placement::default());
+    before = place(&members[..14], groups(5), 3, &before);
+    let after = place(&members, groups(5), 3, &before);
+    assert_eq!(check(&members, groups(5), 3, &after), 0);
+    assert_eq!(after.moves_from(&before), 3);
+    assert_eq!(moves_min(&members, groups(5), 3, &before), 3);
+}
+
 #[derive(Clone, Debug)]
 enum Change {
     Join { zone: usize },
@@ -297,7 +379,12 @@ proptest! {
                 // What zones ask for comes on top: a replica that gets apart may push another one on.
                 let apart = doubled + doubled_min(&members[..k - 1], groups, rf);
                 let moves_max = replicas as f64 * (1.0 / k as f64 + 0.05) + apart as f64 + 1.0;
-                prop_assert!(moves as f64 <= moves_max, "{moves} of {replicas} moved for node {k}, {apart} to get apart");
+                // The cap may have fallen by the join, and zones may make it take a chain of moves to get below it.
+                let is_least = || apart == 0 && moves == moves_min(&members, groups, rf, &before);
+                prop_assert!(
+                    moves as f64 <= moves_max || is_least(),
+                    "{moves} of {replicas} moved for node {k}, {apart} to get apart"
+                );
             }
             let new = leaders(&placement, &leading);
             prop_assert!(!is_improvable(&placement, &new));
