@@ -229,9 +229,9 @@ impl Swarm {
                 swarm.storm = 15 * SECONDS;
             }
             // The same, while the mode changes.
-            Some(Mutation::WeakerNotMarked | Mutation::StrongerMarkedFirst | Mutation::ReachedTooSoon) => {
+            Some(Mutation::WeakerNotMarked) => {
                 swarm.changes = 120;
-                swarm.outages = 60;
+                swarm.outages = if is_durable { 60 } else { 0 };
                 swarm.kills = swarm.kills.max(120);
                 swarm.disks = swarm.disks.max(60);
                 swarm.storm = 15 * SECONDS;

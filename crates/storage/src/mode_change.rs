@@ -142,4 +142,22 @@ mod tests {
         assert_eq!(change(Memory, Relaxed), (Open(Relaxed), Memory, Nothing));
         assert_eq!(change(Memory, Strict), (Open(Strict), Memory, Nothing));
     }
+
+    #[test]
+    fn a_mark_that_says_more_than_is_true_is_noticed() {
+        let marks = |from, to| {
+            let mut change = ModeChange::new(from);
+            let before = change.before(to).expect("it is another one");
+            change.show(to, before);
+            change.marked
+        };
+        let marked = || (marks(Relaxed, Strict), marks(Strict, Relaxed));
+        assert_eq!(marked(), (Relaxed, Relaxed));
+        for mutation in [Mutation::StrongerMarkedFirst, Mutation::WeakerNotMarked] {
+            mutations::plant(Some(mutation));
+            let noticed = marked();
+            mutations::plant(None);
+            assert_ne!(noticed, (Relaxed, Relaxed), "{mutation:?}");
+        }
+    }
 }

@@ -143,8 +143,6 @@ caught_durably! {
     what_was_not_synced_and_counts_is_noticed: UncleanIgnored;
     a_doubt_that_the_next_start_has_forgotten_is_noticed: DoubtForgotten;
     a_weaker_mode_that_the_mark_does_not_say_is_noticed: WeakerNotMarked;
-    a_stronger_mode_that_the_mark_says_too_soon_is_noticed: StrongerMarkedFirst;
-    a_mode_that_is_told_before_it_is_reached_is_noticed: ReachedTooSoon;
     a_snapshot_that_goes_before_the_next_one_is_there_is_noticed: SnapshotGoneEarly;
     a_change_of_the_members_that_nobody_remembers_is_noticed: ChangeNotKept;
 }
@@ -201,6 +199,9 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::SyncRetried,
     Mutation::BaseNotAwaited,
     Mutation::ReceivedNotAwaited,
+    // The power of a node that goes within the sync that another mode waits for: the same file, and `crates/storage/src/mode_change.rs`.
+    Mutation::ReachedTooSoon,
+    Mutation::StrongerMarkedFirst,
     // Followers that wait for room, and are killed with others in that moment: the same file.
     Mutation::FullAcknowledged,
     // A leader that is lost for longer than clients wait: `crates/gateway/tests/it/full_disks.rs`.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use consensus::{Config, HardState, Index, LogEntry, Members, Payload, Persist, Saved, SnapshotPoint, Term};
 use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, Monotonic, NodeId, Token};
 use mutations::Mutation;
-use replica::{DiskAnswer, DiskRequest, LogBegin};
+use replica::{DiskAnswer, DiskRequest, LogBase, LogBegin};
 use std::time::Duration;
 use storage::{
     Fault, FoundLogs, LogIdentity, LogSettings, Room, SYNC_WINDOW, SimDisk, SnapshotDone, SnapshotName,
@@ -69,13 +69,13 @@ impl Scene {
         }
     }
 
-    fn begin(&mut self, life: u64, is_stored: bool) {
+    fn begin(&mut self, life: u64, base: LogBase) {
         let begin = LogBegin {
             incarnation: ME,
             generation: 0,
             start: first(),
             saved: Saved::default(),
-            is_stored,
+            base,
         };
         self.disk
             .request(group(), life, DiskRequest::Begin(Box::new(begin)));
@@ -141,7 +141,7 @@ impl Scene {
 /// A replica whose state is stored, and whose log has begun.
 fn begun(mode: DurabilityMode) -> Scene {
     let mut scene = Scene::new(mode);
-    scene.begin(1, false);
+    scene.begin(1, LogBase::New);
     scene.store_snapshot(1, 1, 1);
     scene.write();
     scene
@@ -198,7 +198,7 @@ fn a_change_of_the_members_is_synced_in_every_mode() {
 fn a_log_begins_when_the_state_behind_which_it_begins_is_kept() {
     let begins = || {
         let mut scene = Scene::new(DurabilityMode::Strict);
-        scene.begin(1, false);
+        scene.begin(1, LogBase::New);
         scene.persist(1, 1);
         let early = scene.write();
         let is_empty = read_logs(&scene.files, CLUSTER, NODE)
@@ -227,7 +227,7 @@ fn what_a_leader_sends_counts_when_it_is_kept() {
             generation: 0,
             start: Config::NOWHERE,
             saved: Saved::default(),
-            is_stored: false,
+            base: LogBase::New,
         };
         scene
             .disk
@@ -297,7 +297,7 @@ fn another_life_is_not_answered() {
     let mut scene = begun(DurabilityMode::Relaxed);
     scene.sync_soon();
     scene.persist(1, 1);
-    scene.begin(2, true);
+    scene.begin(2, LogBase::Stored);
     scene.persist(1, 2);
     scene.persist(2, 1);
     scene.disk.write(scene.now).expect("an intact disk");
@@ -370,7 +370,7 @@ fn a_sync_that_is_forced_covers_what_was_written_before_it() {
 #[test]
 fn a_forced_sync_says_nothing_of_logs_that_have_not_begun() {
     let mut scene = Scene::new(DurabilityMode::Relaxed);
-    scene.begin(1, false);
+    scene.begin(1, LogBase::New);
     scene.disk.force_sync(1);
     assert_eq!(scene.disk.take_forced(), [(1, vec![])], "its state is not kept");
     scene.store_snapshot(1, 1, 1);
@@ -403,7 +403,7 @@ fn a_save_waits_for_nothing_of_replicas_that_are_not_here() {
     let mut scene = Scene::new(DurabilityMode::Relaxed);
     scene.disk.save(1, [(group(), Index(4))]);
     assert_eq!(scene.disk.take_saved(), [(1, true)]);
-    scene.begin(1, true);
+    scene.begin(1, LogBase::Stored);
     scene.disk.save(2, [(group(), Index(4))]);
     assert_eq!(scene.disk.take_saved(), []);
     scene.disk.request(group(), 1, DiskRequest::End);
@@ -578,5 +578,63 @@ fn what_waits_for_room_is_not_acknowledged() {
             "{mutation:?}: {answered:?} of {number}"
         );
         mutations::plant(None);
+    }
+}
+
+#[test]
+fn a_stronger_mode_is_reached_when_what_was_acknowledged_before_is_synced() {
+    let reached = || {
+        let mut scene = begun(DurabilityMode::Relaxed);
+        scene.sync_soon();
+        scene.persist(1, 1);
+        assert_eq!(scene.write(), [1]);
+        scene.disk.set_mode(DurabilityMode::Strict);
+        let early = scene.disk.is_reached();
+        scene.persist(1, 2);
+        assert_eq!(scene.write(), [], "it is not synced");
+        scene.sync();
+        assert_eq!(scene.answered(), [2]);
+        (early, scene.disk.is_reached())
+    };
+    assert_eq!(reached(), (false, true));
+    mutations::plant(Some(Mutation::ReachedTooSoon));
+    let noticed = reached();
+    mutations::plant(None);
+    assert_ne!(noticed, (false, true));
+}
+
+#[test]
+fn a_weaker_mode_lets_go_of_what_waits_for_a_sync() {
+    let mut scene = begun(DurabilityMode::Strict);
+    scene.sync_soon();
+    scene.persist(1, 1);
+    assert_eq!(scene.write(), []);
+    scene.disk.set_mode(DurabilityMode::Relaxed);
+    assert_eq!(scene.answered(), [1]);
+    assert!(scene.disk.is_reached());
+}
+
+#[test]
+fn a_replica_in_use_is_answered_at_once_until_it_has_a_log_and_all_that_it_was_told_stands_there_then() {
+    for mode in [DurabilityMode::Relaxed, DurabilityMode::Strict] {
+        let mut scene = Scene::new(mode);
+        scene.begin(1, LogBase::InUse);
+        scene.persist(1, 1);
+        scene.persist(1, 2);
+        assert_eq!(scene.write(), [1, 2]);
+        assert!(scene.disk.has_in_use() && !scene.disk.is_reached());
+        let found = read_logs(&scene.files, CLUSTER, NODE).expect("the logs are intact");
+        assert!(found.replicas.is_empty(), "it does not count yet");
+        scene.store_snapshot(1, 1, 2);
+        scene.write();
+        scene.sync_soon();
+        assert!(scene.disk.is_reached());
+        scene.persist(1, 3);
+        let is_written = !scene.write().is_empty();
+        assert_eq!(is_written, mode == DurabilityMode::Relaxed);
+        let found = scene.after_a_loss_of_power();
+        let indexes = found.replicas[&group()].entries.iter();
+        let indexes: Vec<u64> = indexes.map(|entry| entry.index.0).collect();
+        assert_eq!(indexes, [3], "the snapshot has the others");
     }
 }
