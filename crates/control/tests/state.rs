@@ -2,9 +2,9 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, AssignedReplica, Beginning, Configuration, Factor, GivenUp, GroupMember, GroupRef,
-    GroupReport, MemberRole, MetaCommand, MetaOutcome, MetaRefusal, NODES_MAX, Observations, Order, Pace,
-    ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX, Standing, State, Target,
+    Announcement, AssignedReplica, Beginning, Configuration, DURABILITY, Factor, GivenUp, GroupMember,
+    GroupRef, GroupReport, MemberRole, MetaCommand, MetaOutcome, MetaRefusal, NODES_MAX, Observations, Order,
+    Pace, ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX, Standing, State, Target,
     VALUE_BYTES_MAX, steps,
 };
 use ids::{
@@ -1734,6 +1734,26 @@ fn settings_have_versions_and_bounds() {
     }
     assert_eq!(state.apply(&set("one-more", "")), Err(MetaRefusal::Full));
     state.apply(&set("timeout", "6")).unwrap();
+    state.check().unwrap();
+}
+
+#[test]
+fn durability_is_set_in_the_map_and_is_no_setting() {
+    let mut state = created();
+    let set = |value: &str| MetaCommand::Set {
+        name: DURABILITY.into(),
+        value: value.into(),
+    };
+    let epoch = state.epoch();
+    let is_set = |outcome| matches!(outcome, Ok(MetaOutcome::Set { .. }));
+    assert!(is_set(state.apply(&set("strict"))));
+    assert_eq!(state.durability(), DurabilityMode::Strict);
+    assert_eq!(RoutingMap::of(&state).durability, DurabilityMode::Strict);
+    let after = state.epoch();
+    assert!(after > epoch && state.settings().is_empty());
+    assert!(is_set(state.apply(&set("strict"))));
+    assert_eq!(state.epoch(), after, "nothing is another one");
+    assert_eq!(state.apply(&set("always")), Err(MetaRefusal::Malformed));
     state.check().unwrap();
 }
 
