@@ -1140,7 +1140,7 @@ mod tests {
     }
 
     fn member() -> Member {
-        Member::new(GroupId::new(0), 0, raft(), Index(0), false)
+        Member::new(GroupId::new(0), 0, raft(), Index(0), LogBase::New)
     }
 
     /// The invariant that does not hold of a member that was tampered with.
@@ -1167,7 +1167,7 @@ mod tests {
         for end in ends {
             let mut replica = Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
             replica.give_log();
-            replica.join(raft(), 0, Index(0), false);
+            replica.join(raft(), 0, Index(0), LogBase::New);
             let gateway = GatewayId {
                 boot: Boot(1),
                 worker: 0,
@@ -1188,7 +1188,7 @@ mod tests {
                     .add(place, Bytes::new(), behind, Awaited::Prepared)
             );
             end(&mut replica, &turn);
-            replica.join(raft(), 1, Index(0), false);
+            replica.join(raft(), 1, Index(0), LogBase::New);
             assert_eq!(replica.check(), Ok(()));
         }
     }
