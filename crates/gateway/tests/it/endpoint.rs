@@ -301,7 +301,7 @@ fn each_endpoint_says_what_it_is() {
 }
 
 #[test]
-fn clients_see_how_durable_writes_are_and_cannot_change_it() {
+fn clients_see_how_durable_writes_are_and_change_it_in_clusters_only() {
     for (durability, writes, appendonly, appendfsync) in [
         (DurabilityChoice::Memory, 0, "no", "everysec"),
         (DurabilityChoice::Relaxed, 1, "yes", "everysec"),
@@ -327,8 +327,8 @@ fn clients_see_how_durable_writes_are_and_cannot_change_it() {
             );
         }
         let other = if writes == 1 { "memory" } else { "strict" };
-        let refused = "-ERR CONFIG SET failed (possibly related to argument 'durability') - it is decided when the cluster is \
-                       made";
+        let refused = "-ERR CONFIG SET failed (possibly related to argument 'durability') - a node without a peer port has no \
+                       durability but memory: start it with --peer-port";
         assert_eq!(
             fixture.ask(&mut client, &format!("CONFIG SET durability {other}")),
             refused

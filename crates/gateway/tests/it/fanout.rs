@@ -2,7 +2,7 @@
 
 use crate::world::{DURABILITY, World};
 use gateway::SaveTask;
-use ids::{GroupId, NodeId};
+use ids::{DurabilityMode, GroupId, NodeId};
 use options::DurabilityChoice;
 
 /// Three nodes that know each other; all groups are on the first.
@@ -191,6 +191,67 @@ fn a_node_out_of_reach_is_told_of_by_who_must_know() {
     world.turns(5);
     assert_eq!(world.nodes[0].take_reply(1), "+OK");
     assert_eq!(world.run(2, 1, "CONFIG GET hz"), "*2 $2 hz $2 30");
+}
+
+/// A client of a node orders a durability, and the meta group does, or does not, hear of it.
+fn order(world: &mut World, node: usize, durability: &str, is_heard: bool) {
+    world.send(node, 1, &format!("CONFIG SET durability {durability}"));
+    world.turns(5);
+    let wishes = world.nodes[node].gateway.take_wishes();
+    let wanted = [("durability".to_owned(), durability.to_owned())];
+    assert_eq!(wishes[0].settings, wanted);
+    world.nodes[node]
+        .gateway
+        .on_wish(wishes[0].id, is_heard.then(|| vec![1]));
+    world.turns(5);
+}
+
+#[test]
+fn an_order_of_another_durability_waits_until_all_nodes_have_followed() {
+    let mut world = three();
+    order(&mut world, 1, "relaxed", true);
+    world.lay_out(|layout| layout.durability = DurabilityMode::Relaxed);
+    for node in 0..3 {
+        world.turns(2_000);
+        assert_eq!(world.nodes[1].take_reply(1), "", "it waits for node {node}");
+        world.nodes[node].has_followed(DurabilityChoice::Relaxed);
+    }
+    world.turns(200);
+    assert_eq!(world.nodes[1].take_reply(1), "+OK");
+    let reply = world.run(2, 1, "CONFIG SET durability relaxed");
+    assert_eq!(reply, "+OK", "it is so already");
+
+    order(&mut world, 1, "strict", false);
+    let told = world.nodes[1].take_reply(1);
+    assert!(told.starts_with("-UNKNOWN the meta group"), "{told}");
+
+    order(&mut world, 1, "strict", true);
+    world.lay_out(|layout| layout.durability = DurabilityMode::Strict);
+    world.turns(200);
+    world.lay_out(|layout| layout.durability = DurabilityMode::Relaxed);
+    world.turns(200);
+    let told = world.nodes[1].take_reply(1);
+    assert!(told.contains("followed by another order"), "{told}");
+}
+
+#[test]
+fn an_order_of_another_durability_says_who_is_away() {
+    let mut world = three();
+    for node in 0..2 {
+        world.nodes[node].gateway.on_link(NodeId(2), false);
+    }
+    order(&mut world, 0, "strict", true);
+    world.lay_out_for(0, |layout| layout.durability = DurabilityMode::Strict);
+    world.lay_out_for(1, |layout| layout.durability = DurabilityMode::Strict);
+    world.nodes[0].gateway.on_link(NodeId(2), false);
+    for node in 0..2 {
+        world.nodes[node].has_followed(DurabilityChoice::Strict);
+    }
+    world.turns(200);
+    let told = world.nodes[0].take_reply(1);
+    let wanted =
+        "-UNKNOWN it is done here, but nothing is known of node 2: who is down follows with its next start";
+    assert_eq!(told, wanted);
 }
 
 /// Has something set for the whole cluster by a client of a node, and the meta group give it this version.
@@ -499,5 +560,5 @@ fn what_cannot_be_waited_for_is_refused() {
     let mut world = three();
     assert_eq!(world.run(0, 1, "WAITAOF 0 0 0"), "*2 :0 :0");
     let refused = world.run(0, 1, "WAITAOF 1 0 0");
-    assert!(refused.contains("--durability relaxed"), "{refused}");
+    assert!(refused.contains("CONFIG SET durability relaxed"), "{refused}");
 }

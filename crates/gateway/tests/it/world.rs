@@ -365,6 +365,11 @@ impl Node {
         self.shared.set_for_cluster([(name, value, version)]);
     }
 
+    /// Whatever it has acknowledged is kept as this mode demands.
+    pub(crate) fn has_followed(&mut self, durability: DurabilityChoice) {
+        self.shared.take_durability(durability);
+    }
+
     pub(crate) fn take_reply(&mut self, client: u64) -> String {
         let Some(connection) = self.clients.get_mut(&client) else {
             return String::new();
