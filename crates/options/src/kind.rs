@@ -2,6 +2,7 @@
 
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
+use crate::cron::CronSchedule;
 use crate::memory::{human_bytes, parse_memory};
 use crate::output_limit::OutputLimits;
 use crate::peer::PeerAddress;
@@ -52,6 +53,10 @@ pub enum OptionKind {
     KeyspaceEvents,
     /// Numbers from 0 to 100, separated by spaces, or nothing.
     Percentiles,
+    /// Where backups go: an absolute path, `s3://BUCKET/PREFIX`, or nothing.
+    BackupTarget,
+    /// The five fields of cron, or nothing.
+    Schedule,
 }
 
 /// The letters that `A` stands for, in the order in which Redis shows them.
@@ -143,6 +148,14 @@ impl OptionKind {
             OptionKind::KeyspaceEvents => parse_keyspace_events(text)
                 .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
             OptionKind::Percentiles => parse_percentiles(text),
+            OptionKind::BackupTarget => match is_backup_target(text) {
+                true => Ok(OptionValue::Text(text.into())),
+                false => Err("argument must be an absolute path or s3://BUCKET/PREFIX".into()),
+            },
+            OptionKind::Schedule if text.trim().is_empty() => Ok(OptionValue::Text(String::new())),
+            OptionKind::Schedule => {
+                CronSchedule::parse(text).map(|schedule| OptionValue::Text(schedule.to_string()))
+            }
         }
     }
 
@@ -180,6 +193,10 @@ impl OptionKind {
             OptionKind::SavePoints => "pairs of SECONDS CHANGES, or nothing".into(),
             OptionKind::KeyspaceEvents => format!("letters of A{EVENT_CLASSES}{EVENT_EXTRAS}, or nothing"),
             OptionKind::Percentiles => "numbers from 0 to 100 separated by spaces, or nothing".into(),
+            OptionKind::BackupTarget => {
+                format!("an absolute path of at most {PATH_BYTES_MAX} bytes, s3://BUCKET/PREFIX, or nothing")
+            }
+            OptionKind::Schedule => "minute, hour, day of the month, month, day of the week as in cron, or nothing".into(),
         }
     }
 
@@ -199,6 +216,8 @@ impl OptionKind {
             OptionKind::SavePoints => "pairs",
             OptionKind::KeyspaceEvents => "letters",
             OptionKind::Percentiles => "numbers",
+            OptionKind::BackupTarget => "place",
+            OptionKind::Schedule => "schedule",
         }
     }
 }
@@ -231,6 +250,17 @@ fn parse_keyspace_events(text: &str) -> Option<OptionValue> {
     // Redis leaves `n` out after `A`; then a value that was read and set again would lose it.
     normal.extend(EVENT_EXTRAS.chars().filter(|&c| has(c)));
     Some(OptionValue::Text(normal))
+}
+
+/// Bytes of the place of backups.
+const PATH_BYTES_MAX: usize = 4_096;
+
+fn is_backup_target(text: &str) -> bool {
+    let bucket = text.strip_prefix("s3://");
+    let is_place = text.is_empty()
+        || text.starts_with('/')
+        || bucket.is_some_and(|bucket| !bucket.is_empty() && !bucket.starts_with('/'));
+    is_place && text.len() <= PATH_BYTES_MAX && !text.contains(['\0', '\r', '\n'])
 }
 
 /// Percentiles that one value may hold: each is a figure in a line for every command.
@@ -287,6 +317,11 @@ mod tests {
             (OptionKind::KeyspaceEvents, "", ""),
             (OptionKind::Percentiles, "10.0 0  100.0 99.90", "10 0 100 99.9"),
             (OptionKind::Percentiles, "", ""),
+            (OptionKind::BackupTarget, "/mnt/b", "/mnt/b"),
+            (OptionKind::BackupTarget, "s3://b/p", "s3://b/p"),
+            (OptionKind::BackupTarget, "", ""),
+            (OptionKind::Schedule, " 0  3 * * MON ", "0 3 * * MON"),
+            (OptionKind::Schedule, " ", ""),
         ] {
             assert_eq!(
                 kind.parse(text, None).map(|value| value.render()).as_deref(),
@@ -354,6 +389,17 @@ mod tests {
                 "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
             ),
             (OptionKind::SavePoints, "60 -1", "Invalid save parameters"),
+            (
+                OptionKind::BackupTarget,
+                "backups",
+                "argument must be an absolute path or s3://BUCKET/PREFIX",
+            ),
+            (
+                OptionKind::BackupTarget,
+                "s3://",
+                "argument must be an absolute path or s3://BUCKET/PREFIX",
+            ),
+            (OptionKind::Schedule, "0 0 30 2 *", "there is no such day"),
             (
                 OptionKind::KeyspaceEvents,
                 "q",

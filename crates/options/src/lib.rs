@@ -16,6 +16,7 @@
 mod advertise;
 mod bind;
 mod choices;
+mod cron;
 mod kind;
 mod load;
 mod memory;
@@ -34,6 +35,7 @@ pub use bind::BindAddress;
 pub use choices::{
     DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
 };
+pub use cron::CronSchedule;
 pub use kind::OptionKind;
 pub use load::{File, Problem, Source, Sources, config_path, load};
 pub use memory::{human_bytes, parse_memory};

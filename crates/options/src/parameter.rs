@@ -45,6 +45,8 @@ pub enum Section {
     Node,
     /// Other nodes.
     Cluster,
+    /// Backups that the cluster takes by itself.
+    Backups,
     /// How much memory, and what happens at the limit.
     Memory,
     /// What one client may take.
@@ -59,11 +61,12 @@ pub enum Section {
 
 impl Section {
     /// All sections, in the order of the page.
-    pub const ALL: [Section; 9] = [
+    pub const ALL: [Section; 10] = [
         Section::Network,
         Section::Security,
         Section::Node,
         Section::Cluster,
+        Section::Backups,
         Section::Memory,
         Section::Limits,
         Section::Observability,
@@ -78,6 +81,7 @@ impl Section {
             Section::Security => "Security",
             Section::Node => "Node",
             Section::Cluster => "Cluster",
+            Section::Backups => "Backups",
             Section::Memory => "Memory",
             Section::Limits => "Client limits",
             Section::Observability => "Logs and latency",
@@ -256,6 +260,8 @@ impl Parameter {
             (OptionKind::SavePoints, _) => "PAIRS".into(),
             (OptionKind::KeyspaceEvents, _) => "LETTERS".into(),
             (OptionKind::Percentiles, _) => "NUMBERS".into(),
+            (OptionKind::BackupTarget, _) => "TARGET".into(),
+            (OptionKind::Schedule, _) => "SCHEDULE".into(),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::bind::BindAddress;
 use crate::choices::{
     DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
 };
+use crate::cron::CronSchedule;
 use crate::output_limit::OutputLimits;
 use crate::parameter::{Change, Parameter};
 use crate::peer::PeerAddress;
@@ -104,6 +105,12 @@ fields! {
     replication_factor: ReplicationFactor = "rf";
     /// `None`: a node that is away is waited for.
     replace_after_secs: Option<u32> = "replace-after";
+    /// `None`: there is no place for backups that the cluster takes by itself.
+    backup_target: Option<String> = "backup-target";
+    /// `None`: it takes none.
+    backup_schedule: Option<CronSchedule> = "backup-schedule";
+    /// `None`: all stay.
+    backup_keep: Option<u32> = "backup-keep";
     /// 0: no limit.
     maxmemory: u64 = "maxmemory";
     maxmemory_policy: MaxmemoryPolicy = "maxmemory-policy";

@@ -343,6 +343,34 @@ const WORKING: &[Parameter] = &[
     .unit("seconds")
     .restart(),
     Parameter::new(
+        Section::Backups,
+        "backup-target",
+        OptionKind::BackupTarget,
+        "",
+        "Where backups go that the cluster takes by itself: a directory, or `s3://BUCKET/PREFIX` with the credentials of each node's \
+         environment. Whichever node leads the meta group takes them, so a directory is to be the same at all nodes, on a disk that \
+         they share. Empty: none are taken.",
+    )
+    .flag(),
+    Parameter::new(
+        Section::Backups,
+        "backup-schedule",
+        OptionKind::Schedule,
+        "",
+        "When the cluster takes a backup by itself, in the five fields of cron and in UTC: `15 3 * * *` is every night at 3:15. It is due \
+         when the newest of the cluster in `backup-target` is older than the schedule's last time. Empty: never.",
+    )
+    .flag(),
+    Parameter::new(
+        Section::Backups,
+        "backup-keep",
+        integer(0, INT),
+        "0",
+        "How many of the newest backups in `backup-target` stay after the cluster has taken one by itself; older ones are removed. 0: all.",
+    )
+    .flag()
+    .unit("backups"),
+    Parameter::new(
         Section::Memory,
         "maxmemory",
         OptionKind::Memory { min: 0, max: u64::MAX },

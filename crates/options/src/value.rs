@@ -5,6 +5,7 @@ use crate::bind::BindAddress;
 use crate::choices::{
     DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
 };
+use crate::cron::CronSchedule;
 use crate::memory::human_bytes;
 use crate::output_limit::OutputLimits;
 use crate::peer::PeerAddress;
@@ -120,6 +121,15 @@ impl FromValue for String {
     fn from_value(value: &OptionValue) -> Option<Self> {
         match value {
             OptionValue::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for CronSchedule {
+    fn from_value(value: &OptionValue) -> Option<Self> {
+        match value {
+            OptionValue::Text(text) => CronSchedule::parse(text).ok(),
             _ => None,
         }
     }
