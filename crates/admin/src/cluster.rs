@@ -30,6 +30,28 @@ pub struct ClusterView {
     pub nodes: Vec<NodeView>,
     /// All groups of keys, in order.
     pub groups: Vec<GroupView>,
+    /// Backups that the cluster takes by itself.
+    #[serde(default)]
+    pub backups: BackupsView,
+}
+
+/// What the node that answers knows of backups that it has taken, or is to take by itself. Times are Unix milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupsView {
+    /// Where they go; empty, as what follows, if there are none.
+    pub target: String,
+    /// When, in the notation of cron.
+    pub schedule: String,
+    /// Whether this node takes one now.
+    pub is_running: bool,
+    /// When this node takes the next one; empty if another one does.
+    pub next_at: Option<u64>,
+    /// When the newest was made of which this node knows that it is whole.
+    pub good_at: Option<u64>,
+    /// When this node has failed last, and why; the reason is empty again once a backup was good.
+    pub failed_at: Option<u64>,
+    /// See there.
+    pub reason: String,
 }
 
 /// One node.

@@ -1,9 +1,9 @@
-//! HTTP for operators: an index page, metrics for Prometheus, health, the cluster, transactions, and the recovery of what
-//! has lost its majority.
+//! HTTP for operators: an index page, metrics for Prometheus, health, the cluster, transactions, the recovery of what
+//! has lost its majority, and jobs on backups.
 //!
 //! The port has a thread and a small async runtime of its own, so that nothing an HTTP client does can hold up a
 //! worker. It reads the node through [`AdminSource`] and changes nothing but by [`RecoverRequest`], which is
-//! taken from this machine alone. Who may read it says [`Access`]. Requests are few and answers small;
+//! taken from this machine alone, and by jobs on backups, which it passes on unread. Who may read it says [`Access`]. Requests are few and answers small;
 //! what an unfriendly client can take is bounded by the constants in `port.rs`.
 
 mod access;
@@ -16,7 +16,7 @@ mod transactions;
 
 pub use access::Access;
 pub use cluster::{
-    ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus,
+    BackupsView, ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus,
 };
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{CONNECTIONS_MAX, Handle, spawn};

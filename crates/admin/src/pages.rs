@@ -56,6 +56,19 @@ pub trait AdminSource: Send + Sync + 'static {
     fn recover(&self, _recovery: &RecoverRequest) -> Result<Recovered, String> {
         Err("this node is in no cluster".to_owned())
     }
+
+    /// Begins or stops a job on backups, which this crate passes on as it came: the answer.
+    ///
+    /// # Errors
+    /// Why nothing was done, in a sentence for an operator.
+    fn order_backup(&self, _order: &[u8]) -> Result<String, String> {
+        Err("this node is in no cluster".to_owned())
+    }
+
+    /// The last of these jobs, as JSON.
+    fn backup_jobs(&self) -> String {
+        "{\"jobs\":[]}".to_owned()
+    }
 }
 
 /// Whether a node can serve clients.
@@ -87,14 +100,15 @@ const INDEX: &str = concat!(
     "<code>chorale admin status</code> prints it for people</li>\n",
     "<li><a href=\"/transactions\">/transactions</a>: transactions over several groups and the keys that they wait for, as JSON; ",
     "<code>chorale admin txns</code> prints it for people</li>\n",
+    "<li><a href=\"/backup\">/backup</a>: jobs of this node on backups in its directories, as JSON</li>\n",
     "</ul>\n</html>\n",
 );
 
 /// Whoever posts must set it: no page of a browser can without being allowed to.
 pub const CONFIRMATION: &str = "x-chorale-confirm";
 
-/// Bytes of a recovery: all groups of a cluster. More is answered with 413.
-const RECOVERY_BYTES_MAX: usize = 256 << 10;
+/// Bytes of what is posted: a recovery has all groups of a cluster. More is answered with 413.
+const BODY_BYTES_MAX: usize = 256 << 10;
 
 type Source = Arc<dyn AdminSource>;
 
@@ -107,7 +121,8 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
     };
     Router::new()
         .route("/recover", recovery)
-        .layer(DefaultBodyLimit::max(RECOVERY_BYTES_MAX))
+        .route("/backup", get(backup_jobs).post(order_backup))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route("/", get(index))
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
@@ -190,6 +205,22 @@ async fn cluster(State(source): State<Source>) -> Response {
 
 async fn transactions(State(source): State<Source>) -> Response {
     answer(StatusCode::OK, JSON_TYPE, source.transactions().to_json())
+}
+
+async fn backup_jobs(State(source): State<Source>) -> Response {
+    answer(StatusCode::OK, JSON_TYPE, source.backup_jobs())
+}
+
+/// Whoever may take a backup as a client may have the node take it.
+async fn order_backup(State(source): State<Source>, headers: HeaderMap, body: Bytes) -> Response {
+    if headers.get(CONFIRMATION).is_none_or(|value| value != "backup") {
+        let text = format!("a job on backups is confirmed by the header {CONFIRMATION}: backup\n");
+        return answer(StatusCode::FORBIDDEN, TEXT_TYPE, text);
+    }
+    match source.order_backup(&body) {
+        Ok(page) => answer(StatusCode::OK, JSON_TYPE, page),
+        Err(reason) => answer(StatusCode::CONFLICT, TEXT_TYPE, format!("{reason}\n")),
+    }
 }
 
 async fn recover(State(source): State<Source>, headers: HeaderMap, body: Bytes) -> Response {

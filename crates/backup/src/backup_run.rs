@@ -64,7 +64,8 @@ impl BackupRun<'_> {
     pub fn run(&self) -> Result<BackupReport, BackupError> {
         check_name(self.name)?;
         let path = manifest_path(self.name);
-        // It also says whether the target can be used at all, before the cluster has any work.
+        // Whether the target can be used is known before the cluster has any work.
+        self.target.prepare()?;
         if self
             .target
             .list(TargetFolder::Backups)?

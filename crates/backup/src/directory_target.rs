@@ -23,13 +23,24 @@ const BUFFER_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub struct DirectoryTarget {
     directory: PathBuf,
+    name: String,
 }
 
 impl DirectoryTarget {
     /// The target in this directory, which is made with the first file that is written.
     pub fn new(directory: impl Into<PathBuf>) -> DirectoryTarget {
+        let directory = directory.into();
+        DirectoryTarget {
+            name: directory.display().to_string(),
+            directory,
+        }
+    }
+
+    /// The same in a node's process, for whoever has asked the node.
+    pub(crate) fn of_node(directory: &str) -> DirectoryTarget {
         DirectoryTarget {
             directory: directory.into(),
+            name: format!("node:{directory}"),
         }
     }
 
@@ -126,7 +137,17 @@ fn unfinished_name() -> String {
 
 impl BackupTarget for DirectoryTarget {
     fn name(&self) -> String {
-        self.directory.display().to_string()
+        self.name.clone()
+    }
+
+    fn prepare(&self) -> Result<(), BackupError> {
+        let folder = self.full(UNFINISHED);
+        let shown = folder.display().to_string();
+        self.make(&folder).map_err(BackupError::io("make", &shown))?;
+        let probe = folder.join(unfinished_name());
+        File::create(&probe)
+            .and_then(|_| fs::remove_file(&probe))
+            .map_err(BackupError::io("write into", &shown))
     }
 
     fn list(&self, folder: TargetFolder) -> Result<Vec<TargetFile>, BackupError> {

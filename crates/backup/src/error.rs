@@ -41,6 +41,9 @@ impl BackupError {
                 "cannot {what} {file}: {error}. Make room, for instance with --prune, and run it again: parts that are there \
                  already are not copied again"
             )),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => BackupError::Failed(
+                format!("cannot {what} {file}: {error}. The user that does this must be allowed to"),
+            ),
             // What a reader of our own had to say goes through as it is.
             _ => match error
                 .get_ref()

@@ -8,9 +8,10 @@
 //! ([`PartWriter`], from what a [`Desk`] gathers); everything else here is for whoever asks them, reads parts ([`PartReader`]) and
 //! keeps both in a [`BackupTarget`]. [`BackupRun`] takes a backup, [`RestoreRun`] puts one into an empty cluster, [`Verification`] looks for
 //! damage, [`backups`] lists, [`prune`]
-//! tidies up.
+//! tidies up. A [`BackupJob`] is any of these as an operator asks for it, of a command line or of a node ([`JobOrder`]).
 //!
-//! Everything is synchronous, on threads of its own where things go side by side. Absent: schedules, encryption, and any knowledge of
+//! Everything is synchronous, on threads of its own where things go side by side. Absent: who asks when ([`BackupPlanner`]
+//! is told the time), encryption, and any knowledge of
 //! what values mean, but where a collection can be cut.
 
 mod attempt;
@@ -21,18 +22,22 @@ mod connection;
 mod desk;
 mod directory_target;
 mod error;
+mod job;
+mod job_page;
 mod manifest;
 mod members;
 mod part;
 mod part_copy;
 mod part_reader;
 mod part_writer;
+mod planner;
 mod progress;
 mod restore_run;
 mod restored_value;
 mod s3_target;
 mod spool;
 mod target;
+mod target_place;
 mod verification;
 
 pub use backup_run::{BackupReport, BackupRun};
@@ -41,13 +46,17 @@ pub use clock::{name_of_now, time_in_words};
 pub use desk::{CopiedPiece, Desk, DeskOrder, MergeJob, Merged, SILENCE_MAX};
 pub use directory_target::DirectoryTarget;
 pub use error::{BackupError, FileDamage};
+pub use job::{BackupJob, JobContext, JobReport};
+pub use job_page::{JobAnswer, JobEnd, JobOrder, JobView, JobsPage};
 pub use manifest::{Manifest, ManifestPart, check_name};
 pub use members::{ClusterMembers, MemberGroup, MemberNode};
 pub use part::{PartName, PartSummary};
 pub use part_reader::{PartReader, PartRecord};
 pub use part_writer::PartWriter;
+pub use planner::{BackupPlanner, RETRY_PAUSE};
 pub use progress::{RunProgress, Unwatched, bytes_in_words};
 pub use restore_run::{RestoreReport, RestoreRun};
 pub use s3_target::S3Target;
 pub use target::{BackupTarget, TargetFile, TargetFolder};
+pub use target_place::{TargetPlace, open_of_node};
 pub use verification::{Verification, Verified};

@@ -45,10 +45,16 @@ pub trait BackupTarget: Sync {
     /// What people call it.
     fn name(&self) -> String;
 
+    /// Looks whether files can be written, before anybody has work with what is to be in them.
+    ///
+    /// # Errors
+    /// They cannot; as far as that is known without writing one.
+    fn prepare(&self) -> Result<(), BackupError>;
+
     /// All whole files of a folder, in the order of their paths; none if there is no folder.
     ///
     /// # Errors
-    /// In words that say what to do; as of all that follows.
+    /// In words that say what to do; as of all others.
     fn list(&self, folder: TargetFolder) -> Result<Vec<TargetFile>, BackupError>;
 
     /// A file, from its beginning.

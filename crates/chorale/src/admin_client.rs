@@ -286,11 +286,11 @@ fn read(address: &str, page: &str) -> Result<ClusterView, String> {
     ClusterView::from_json(page).map_err(|error| is_other_version(address, &error))
 }
 
-fn is_other_version(address: &str, error: &str) -> String {
+pub(crate) fn is_other_version(address: &str, error: &str) -> String {
     format!("{address} answers with a page of another version ({error}); --json shows it")
 }
 
-fn page(address: &str, path: &str) -> Result<String, String> {
+pub(crate) fn page(address: &str, path: &str) -> Result<String, String> {
     match http::get(address, path) {
         Ok(page) if page.status == 200 => Ok(page.body),
         Ok(page) if page.status == 401 => Err(format!(

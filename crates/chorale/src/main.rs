@@ -2,7 +2,7 @@
 
 mod admin_client;
 mod backup;
-mod backup_target;
+mod backup_job;
 mod bench;
 mod cli;
 mod dev;

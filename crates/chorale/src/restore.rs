@@ -2,16 +2,13 @@
 
 use std::process::ExitCode;
 
-use backup::{RestoreRun, find_backup};
+use backup::BackupJob;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::admin_client::{full, show};
-use crate::backup_target::{self, S3_HELP, TARGET_HELP};
-use crate::progress_bar::ProgressBar;
+use crate::backup_job::{self, S3_HELP, node_argument, target_argument};
 
 /// The name of the subcommand, and of its arguments.
 pub(crate) const RESTORE: &str = "restore";
-const TARGET: &str = "target";
 const INTO: &str = "into";
 const BACKUP: &str = "backup";
 const CONFIRM: &str = "confirm";
@@ -33,18 +30,14 @@ and users are not restored.";
 pub(crate) fn command() -> Command {
     Command::new(RESTORE)
         .about("Say what a backup would put into an empty cluster, and put it there if confirmed")
+        .arg(target_argument())
         .arg(
-            Arg::new(TARGET)
-                .value_name("TARGET")
-                .required(true)
-                .help(TARGET_HELP),
-        )
-        .arg(
-            Arg::new(INTO)
-                .long(INTO)
-                .value_name("HOST:PORT")
-                .required(true)
-                .help("Admin port of any node of the cluster; a port alone is one of this machine"),
+            node_argument(
+                INTO,
+                "Admin port of any node of the cluster, with node:/DIRECTORY of the one whose directory it is; a port alone is one of \
+                 this machine",
+            )
+            .required(true),
         )
         .arg(
             Arg::new(BACKUP)
@@ -63,50 +56,9 @@ pub(crate) fn command() -> Command {
 
 /// Does what the command line says.
 pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
-    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let target = text(TARGET).expect("it is required");
-    let into = text(INTO).expect("it is required");
-    show(restore(
-        target,
-        &full(into),
-        text(BACKUP),
-        matches.get_flag(CONFIRM),
-    ))
-}
-
-fn restore(target: &str, address: &str, name: Option<&str>, is_confirmed: bool) -> Result<String, String> {
-    let target = backup_target::open_existing(target)?;
-    let manifest = find_backup(&*target, name).map_err(|error| error.to_string())?;
-    let members = backup_target::members(address)?;
-    let (stop, password, bar) = (
-        backup_target::stop_flag()?,
-        backup_target::password(),
-        ProgressBar::new(),
-    );
-    let run = RestoreRun {
-        target: &*target,
-        manifest: &manifest,
-        members: &members,
-        password: password.as_deref(),
-        progress: &bar,
-        stop: &stop,
+    let job = BackupJob::Restore {
+        backup: matches.get_one::<String>(BACKUP).cloned(),
+        is_confirmed: matches.get_flag(CONFIRM),
     };
-    if !is_confirmed {
-        run.check().map_err(|error| error.to_string())?;
-        return Ok(format!(
-            "{}\nNothing was done. --confirm does it.\n",
-            run.in_words()
-        ));
-    }
-    let report = run.run();
-    bar.finish();
-    let report = report.map_err(|error| error.to_string())?;
-    let expired = match report.expired {
-        0 => String::new(),
-        count => format!(" {count} had expired."),
-    };
-    Ok(format!(
-        "Restored {}: {} keys.{expired}\n",
-        manifest.name, report.keys
-    ))
+    backup_job::main(matches, INTO, &job)
 }

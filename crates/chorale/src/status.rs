@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use admin::{ClusterView, DiskView, GroupView, NodeView, ReplicaRole, list};
+use backup::time_in_words;
 
 /// Letters of a full bar.
 const BAR_WIDTH: u64 = 10;
@@ -25,6 +26,9 @@ pub(crate) fn report(view: &ClusterView, is_listing: bool) -> String {
     let _ = write!(text, ".\n{} {}\n\n", nodes_in_words(view), groups_in_words(view));
     if let Some(trouble) = trouble(view) {
         let _ = write!(text, "{trouble}\n\n");
+    }
+    if let Some(backups) = backups_in_words(view) {
+        let _ = write!(text, "{backups}\n\n");
     }
     text.push_str(&columns(&node_rows(view)));
     if is_listing && !view.groups.is_empty() {
@@ -95,6 +99,33 @@ fn trouble(view: &ClusterView) -> Option<String> {
         ));
     }
     (!said.is_empty()).then(|| said.join("\n"))
+}
+
+/// What is known of backups, if there is anything to say.
+fn backups_in_words(view: &ClusterView) -> Option<String> {
+    let backups = &view.backups;
+    let mut said = Vec::new();
+    if !backups.target.is_empty() && !backups.schedule.is_empty() {
+        said.push(format!("Backups: {} into {}.", backups.schedule, backups.target));
+        said.push(match (backups.next_at, view.meta_leader) {
+            _ if backups.is_running => "One is being taken.".to_owned(),
+            (Some(next), _) => format!("The next at {} UTC.", time_in_words(next)),
+            (None, Some(leader)) if leader != view.answered_by => {
+                format!("Node {leader} takes them, as it leads the meta group: ask it.")
+            }
+            (None, _) => "Nobody leads the meta group, and so nobody takes them.".to_owned(),
+        });
+    } else if backups.is_running {
+        said.push("A backup is being taken.".to_owned());
+    }
+    if let Some(good) = backups.good_at {
+        said.push(format!("The last good one is of {} UTC.", time_in_words(good)));
+    }
+    if let Some(failed) = backups.failed_at.filter(|_| !backups.reason.is_empty()) {
+        let when = time_in_words(failed);
+        said.push(format!("The last try failed, at {when} UTC: {}", backups.reason));
+    }
+    (!said.is_empty()).then(|| said.join(" "))
 }
 
 fn counted(count: usize, noun: &str) -> String {
@@ -305,6 +336,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use admin::BackupsView;
     use admin::ReplicaStatus;
 
     fn three_nodes() -> ClusterView {
@@ -356,6 +388,7 @@ mod tests {
                 group(1, Some(2), &[2, 3]),
                 group(2, None, &[3, 1]),
             ],
+            backups: BackupsView::default(),
         };
         view.count();
         view
@@ -408,6 +441,34 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
         ];
         for part in parts {
             assert!(said.contains(part), "{part} is missing:\n{said}");
+        }
+    }
+
+    #[test]
+    fn backups_are_told_of_where_there_are_any() {
+        let mut view = three_nodes();
+        assert_eq!(backups_in_words(&view), None);
+        view.backups = BackupsView {
+            target: "/mnt/b".to_owned(),
+            schedule: "15 3 * * *".to_owned(),
+            good_at: Some(1_795_735_860_000),
+            ..BackupsView::default()
+        };
+        let said = backups_in_words(&view).expect("there is a schedule");
+        assert_eq!(
+            said,
+            "Backups: 15 3 * * * into /mnt/b. Node 2 takes them, as it leads the meta group: ask it. The last good one is of \
+             2026-11-26 23:31:00 UTC."
+        );
+        view.meta_leader = Some(1);
+        view.backups.next_at = Some(1_795_749_300_000);
+        (view.backups.failed_at, view.backups.reason) = (Some(1_795_740_000_000), "full".to_owned());
+        let said = backups_in_words(&view).expect("there is a schedule");
+        for part in [
+            "The next at 2026-11-27 03:15:00 UTC.",
+            "The last try failed, at 2026-11-27 00:40:00 UTC: full",
+        ] {
+            assert!(said.contains(part), "{said}");
         }
     }
 

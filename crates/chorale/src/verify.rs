@@ -2,16 +2,15 @@
 
 use std::process::ExitCode;
 
-use backup::{BackupError, Verification};
+use backup::BackupJob;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::backup_target::{self, S3_HELP, TARGET_HELP};
-use crate::print;
-use crate::progress_bar::ProgressBar;
+use crate::admin_client::DEFAULT_ADDRESS;
+use crate::backup_job::{self, S3_HELP, node_argument, target_argument};
 
 /// The name of the subcommand, and of its arguments.
 pub(crate) const VERIFY: &str = "verify";
-const TARGET: &str = "target";
+const ADMIN_ADDRESS: &str = "admin";
 const BACKUP: &str = "backup";
 const DEEP: &str = "deep";
 
@@ -31,11 +30,13 @@ if nothing is. A damaged part that is removed is written again by the next backu
 pub(crate) fn command() -> Command {
     Command::new(VERIFY)
         .about("Look for damage in backups")
+        .arg(target_argument())
         .arg(
-            Arg::new(TARGET)
-                .value_name("TARGET")
-                .required(true)
-                .help(TARGET_HELP),
+            node_argument(
+                ADMIN_ADDRESS,
+                "With node:/DIRECTORY, the admin port of the node whose directory it is; a port alone is one of this machine",
+            )
+            .default_value(DEFAULT_ADDRESS),
         )
         .arg(
             Arg::new(BACKUP)
@@ -54,50 +55,9 @@ pub(crate) fn command() -> Command {
 
 /// Does what the command line says.
 pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
-    let target = matches.get_one::<String>(TARGET).expect("it is required");
-    let backup = matches.get_one::<String>(BACKUP).map(String::as_str);
-    match verify(target, backup, matches.get_flag(DEEP)) {
-        Ok((text, damages)) => {
-            damages.iter().for_each(|damage| eprintln!("chorale: {damage}"));
-            let printed = print(&text);
-            if damages.is_empty() {
-                printed
-            } else {
-                ExitCode::FAILURE
-            }
-        }
-        Err(reason) => {
-            eprintln!("chorale: {reason}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn verify(target: &str, backup: Option<&str>, is_deep: bool) -> Result<(String, Vec<BackupError>), String> {
-    let target = backup_target::open_existing(target)?;
-    let (stop, bar) = (backup_target::stop_flag()?, ProgressBar::new());
-    let verification = Verification {
-        target: &*target,
-        backup,
-        is_deep,
-        progress: &bar,
-        stop: &stop,
+    let job = BackupJob::Verify {
+        backup: matches.get_one::<String>(BACKUP).cloned(),
+        is_deep: matches.get_flag(DEEP),
     };
-    let verified = verification.run();
-    bar.finish();
-    let verified = verified.map_err(|error| error.to_string())?;
-    if verified.backups == 0 && verified.parts == 0 && verified.damages.is_empty() {
-        return Err(format!(
-            "{} has no backups: is it the right target?",
-            target.name()
-        ));
-    }
-    let mut text = format!("{}\n", verified.in_words());
-    if !verified.damages.is_empty() {
-        text.push_str(&format!(
-            "{} files are damaged or missing.\n",
-            verified.damages.len()
-        ));
-    }
-    Ok((text, verified.damages))
+    backup_job::main(matches, ADMIN_ADDRESS, &job)
 }

@@ -18,6 +18,7 @@
 //! it), `pubsub.rs`, `notify.rs` and `monitor.rs` (what is told without being asked), `cross_protocol.rs` (HTTP, which is turned
 //! away), `timing.rs` (how long commands take).
 
+mod backup_stats;
 mod backups;
 mod blocking;
 mod chores;
@@ -76,6 +77,7 @@ mod timing;
 mod topology;
 mod transaction_stats;
 
+pub use backup_stats::{BackupStats, BackupSummary};
 pub use backups::{BackupPiece, BackupQuestion, BackupReplyTo, PieceContent};
 pub use chores::{Chore, SaveTask};
 pub use client::{ClientInfo, Clients, Labels};

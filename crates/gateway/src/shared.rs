@@ -1,5 +1,6 @@
 //! What the workers of a node share. Nothing here is touched per command.
 
+use crate::backup_stats::BackupStats;
 use crate::client::Clients;
 use crate::latency::LatencyMonitor;
 use crate::notices::Notices;
@@ -78,6 +79,8 @@ pub struct Shared {
     pub slow_entries: AtomicU64,
     /// Saves that clients of this node have asked for.
     pub saves: Saves,
+    /// Backups that this node has taken.
+    pub backups: BackupStats,
     /// What the world offers, told by the node before its workers start.
     pub hooks: Hooks,
     latency: Mutex<LatencyMonitor>,
@@ -243,6 +246,7 @@ impl Shared {
             pause: SharedPause::default(),
             slow_entries: AtomicU64::new(0),
             saves: Saves::default(),
+            backups: BackupStats::default(),
             hooks: Hooks::default(),
             latency: Mutex::default(),
         }

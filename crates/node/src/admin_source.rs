@@ -1,5 +1,6 @@
 //! What the admin port shows of a node, from before it is ready for clients.
 
+use crate::backup_jobs::BackupJobs;
 use crate::meta::Input;
 use crate::metrics::metrics;
 use crate::recovery;
@@ -8,11 +9,15 @@ use crate::status;
 use crate::transactions;
 use crate::view::View;
 use admin::{Access, AdminSource, ClusterView, Health, RecoverRequest, Recovered, TransactionsView};
+use backup::{JobAnswer, JobOrder};
 use gateway::{Shared, is_same_secret};
 use ids::NodeId;
 use options::Settings;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, mpsc};
+
+/// What a node without a peer port says to whoever wants a backup.
+const NO_BACKUPS: &str = "this node is in no cluster, and backups are of clusters: give it a peer-port";
 
 /// See the file's header.
 pub(crate) struct Source {
@@ -29,6 +34,8 @@ pub(crate) struct Shown {
     pub(crate) shared: Arc<Shared>,
     /// What is seen of the cluster, who the node is in it, and the thread that can change it.
     pub(crate) cluster: Option<(Arc<View>, NodeId, mpsc::Sender<Input>)>,
+    /// Jobs on backups.
+    pub(crate) backup_jobs: Arc<BackupJobs>,
 }
 
 impl Source {
@@ -81,7 +88,7 @@ impl AdminSource for Source {
     }
 
     fn metrics(&self) -> String {
-        let shown = self.node.get().map(|Shown { shared, cluster }| {
+        let shown = self.node.get().map(|Shown { shared, cluster, .. }| {
             let cluster = cluster.as_ref();
             metrics(shared, cluster.map(|(view, me, _)| (&**view, *me)))
         });
@@ -93,17 +100,19 @@ impl AdminSource for Source {
             Some(Shown {
                 shared,
                 cluster: Some((view, me, _)),
+                ..
             }) => status::cluster_view(shared, view, *me),
             Some(Shown {
                 shared,
                 cluster: None,
+                ..
             }) => status::alone_view(shared),
             None => ClusterView::alone(),
         }
     }
 
     fn transactions(&self) -> TransactionsView {
-        let shown = self.node.get().map(|Shown { shared, cluster }| {
+        let shown = self.node.get().map(|Shown { shared, cluster, .. }| {
             let me = cluster.as_ref().map_or(1, |(_, me, _)| me.0);
             transactions::view(shared, me)
         });
@@ -115,9 +124,24 @@ impl AdminSource for Source {
             Some(Shown {
                 shared,
                 cluster: Some((view, me, inputs)),
+                ..
             }) => recovery::recover(shared, view, *me, inputs, recovery),
             _ => Err("this node is in no cluster".to_owned()),
         }
+    }
+
+    fn order_backup(&self, order: &[u8]) -> Result<String, String> {
+        let node = self.node.get().ok_or("this node is not ready yet")?;
+        if node.cluster.is_none() {
+            return Err(NO_BACKUPS.to_owned());
+        }
+        let number = node.backup_jobs.on_order(JobOrder::from_json(order)?)?;
+        Ok(JobAnswer { number }.to_json())
+    }
+
+    fn backup_jobs(&self) -> String {
+        let page = self.node.get().map(|node| node.backup_jobs.page());
+        page.unwrap_or_default().to_json()
     }
 
     fn health(&self) -> Health {

@@ -1,13 +1,16 @@
 //! Where the pure parts meet the world: worker loops, sockets, clocks, signals.
 //!
 //! Reading order: `start.rs` (start and end of a node), `bootstrap.rs` (how it comes to know who it is), `worker.rs` (one loop, one core), `link.rs` (one
-//! socket), `mailboxes.rs` (queues between workers), `offload_jobs.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
+//! socket), `mailboxes.rs` (queues between workers), `offload_jobs.rs` (the thread beside them), `backup_jobs.rs` (what it is asked of backups), `listener.rs`, `lobby.rs`,
 //! `memory.rs`, `process.rs`, `config_file.rs`, `metrics.rs`.
 
 mod acceptor;
 mod admin_source;
 mod announcing;
 mod backup_desk;
+mod backup_jobs;
+mod backup_members;
+mod backup_schedule;
 mod bootstrap;
 mod clock;
 mod cluster_parts;
@@ -42,6 +45,7 @@ mod transactions;
 mod view;
 mod worker;
 
+pub use backup_members::backup_members;
 pub use recovery::{MetaRecovery, recover_meta};
 pub use start::run;
 pub use start_error::StartError;

@@ -4,6 +4,7 @@
 //! (hits, misses, expired and evicted keys) begins anew with it. What only workers know (keys, hits, memory of data) is
 //! as they last refreshed it.
 
+mod backups;
 mod cluster;
 mod disk;
 
@@ -26,6 +27,7 @@ pub(crate) fn metrics(shared: &Shared, cluster: Option<(&View, NodeId)>) -> Stri
     keyspace(shared, &mut page);
     chorale(shared, &mut page);
     disk::disk(shared, &mut page);
+    backups::backups(shared, &mut page);
     if let Some((view, me)) = cluster {
         cluster::cluster(shared, view, me, &mut page);
     }

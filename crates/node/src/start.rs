@@ -9,6 +9,8 @@
 
 use crate::admin_source::{Shown, Source};
 use crate::backup_desk::BackupDesk;
+use crate::backup_jobs::{BackupJobs, Look};
+use crate::backup_schedule::BackupSchedule;
 use crate::bootstrap::{self, BootstrapError, Bootstrapped};
 use crate::clock;
 use crate::cluster_parts::ClusterParts;
@@ -22,6 +24,7 @@ use crate::random;
 use crate::shutdown::Shutdown;
 use crate::start_error::{StartError, opening, trying};
 use crate::start_progress::StartProgress;
+use crate::status;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
 use crate::{config_file, memory, process};
@@ -419,6 +422,15 @@ fn start_workers(
     Ok(threads)
 }
 
+/// How backups see the cluster.
+fn look(shared: &Arc<Shared>, view: &Arc<View>, cluster: Option<&ClusterParts>) -> Look {
+    let (shared, view, me) = (shared.clone(), view.clone(), cluster.map(|cluster| cluster.node));
+    Arc::new(move || match me {
+        Some(me) => status::cluster_view(&shared, &view, me),
+        None => status::alone_view(&shared),
+    })
+}
+
 /// A node that serves clients.
 struct Running {
     threads: Vec<WorkerThread>,
@@ -540,9 +552,18 @@ pub fn run(
 
     memory::Sampler::new().keep_sampling(&shared, true);
     let shown = |cluster: &ClusterParts| (view.clone(), cluster.node, cluster.inputs.clone());
+    let backup_jobs = BackupJobs::new(shared.clone(), look(&shared, &view, cluster.as_ref()));
+    if let Some(cluster) = &cluster {
+        let started = BackupSchedule::start(shared.clone(), view.clone(), cluster.node, backup_jobs.clone());
+        if let Err(error) = started {
+            // The node serves clients already: it is not worth its end.
+            tracing::error!(%error, "no thread for the schedule of backups: this node takes none by itself");
+        }
+    }
     admin.source.show(Shown {
         shared: shared.clone(),
         cluster: cluster.as_ref().map(shown),
+        backup_jobs,
     });
     tracing::info!(
         port,

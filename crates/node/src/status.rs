@@ -2,10 +2,12 @@
 
 use crate::clock;
 use crate::view::View;
-use admin::{ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus};
+use admin::{
+    BackupsView, ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus,
+};
 use control::{RecoverySource, RoutingMap, Standing, State, Stop};
 use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
-use ids::{Incarnation, NodeId};
+use ids::{Incarnation, NodeId, UnixMillis};
 use options::DurabilityChoice;
 use std::collections::BTreeMap;
 
@@ -78,6 +80,25 @@ fn disk_view(shared: &Shared) -> DiskView {
         view.is_full = log.is_full;
     }
     view
+}
+
+/// Backups, as this node knows of them.
+fn backups_view(shared: &Shared) -> BackupsView {
+    let settings = shared.settings();
+    let summary = shared.backups.summary();
+    let millis = |at: Option<UnixMillis>| at.and_then(|at| u64::try_from(at.0).ok());
+    BackupsView {
+        target: settings.backup_target.clone().unwrap_or_default(),
+        schedule: settings
+            .backup_schedule
+            .as_ref()
+            .map_or_else(String::new, ToString::to_string),
+        is_running: summary.is_running,
+        next_at: millis(summary.next_at),
+        good_at: millis(summary.good_at),
+        failed_at: millis(summary.failed_at),
+        reason: summary.reason,
+    }
 }
 
 /// The page of a node in no cluster.
@@ -169,6 +190,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         meta_nodes: map.meta.replicas.iter().map(|stop| stop.node.0).collect(),
         nodes: nodes.collect(),
         groups: groups.collect(),
+        backups: backups_view(shared),
     }
 }
 

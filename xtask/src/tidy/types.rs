@@ -40,7 +40,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     (
         "gateway",
         "Shared",
-        33,
+        34,
         "what workers share and nothing touches per command, side by side",
     ),
     ("gateway", "WorkerStats", 42, FACTS),

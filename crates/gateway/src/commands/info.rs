@@ -385,6 +385,20 @@ impl<'a> Report<'a> {
             self.field("log_sync_p99_us", log.sync_p99_micros);
             self.field("log_unsynced_ms", log.unsynced_millis);
         }
+        self.backups();
+    }
+
+    /// Backups of the cluster that this node has taken, by itself or because it was asked to.
+    fn backups(&mut self) {
+        let backups = self.shared.backups.summary();
+        let seconds = |at: Option<UnixMillis>| at.map_or(0, |at| at.0 / 1_000);
+        self.field("backup_in_progress", u8::from(backups.is_running));
+        self.field("backup_last_good_time", seconds(backups.good_at));
+        self.field("backup_last_failed_time", seconds(backups.failed_at));
+        let status = if backups.reason.is_empty() { "ok" } else { "err" };
+        self.field("backup_last_status", status);
+        self.field("backup_last_error", backups.reason);
+        self.field("backup_next_time", seconds(backups.next_at));
     }
 
     fn stats(&mut self) {
