@@ -10,26 +10,25 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use blackbox::{Client, Cluster, Prng, Value, chorale_binary};
+use blackbox::{Client, Cluster, Prng, Value, chorale_binary, eventually};
 
 const ACCOUNTS: usize = 40;
 const OPENING: i64 = 100;
 const WRITERS: usize = 3;
 
 /// A directory for backups, which goes with it.
-struct Cellar(PathBuf);
+pub(crate) struct Cellar(pub(crate) PathBuf);
 
 impl Cellar {
-    fn new(name: &str) -> Cellar {
+    pub(crate) fn new(name: &str) -> Cellar {
         let path = std::env::temp_dir().join(format!("chorale-cellar-{name}-{}", std::process::id()));
         // One of a run that was killed.
         let _ = fs::remove_dir_all(&path);
         Cellar(path)
     }
 
-    fn parts(&self) -> Vec<PathBuf> {
+    pub(crate) fn parts(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.0.join("parts")).expect("there is a backup");
         let mut parts: Vec<PathBuf> = entries
             .map(|entry| entry.expect("it can be listed").path())
@@ -50,19 +49,19 @@ fn chorale(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("the binary is there")
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Runs it, and gives what it prints.
-fn succeeds(arguments: &[&str]) -> String {
+pub(crate) fn succeeds(arguments: &[&str]) -> String {
     let output = chorale(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
 /// Runs what is to fail, and gives the reason.
-fn fails(arguments: &[&str]) -> String {
+pub(crate) fn fails(arguments: &[&str]) -> String {
     let output = chorale(arguments);
     assert_eq!(
         output.status.code(),
@@ -73,15 +72,15 @@ fn fails(arguments: &[&str]) -> String {
     text(&output.stderr)
 }
 
-fn admin(cluster: &Cluster, node: usize) -> String {
+pub(crate) fn admin(cluster: &Cluster, node: usize) -> String {
     cluster.admin_address(node).to_string()
 }
 
-fn show(path: &Path) -> &str {
+pub(crate) fn show(path: &Path) -> &str {
     path.to_str().expect("it is in ASCII")
 }
 
-fn take(cluster: &Cluster, node: usize, cellar: &Cellar, name: &str) -> String {
+pub(crate) fn take(cluster: &Cluster, node: usize, cellar: &Cellar, name: &str) -> String {
     succeeds(&[
         "admin",
         "backup",
@@ -106,7 +105,7 @@ fn restore(cluster: &Cluster, cellar: &Cellar, name: &str) -> String {
     ])
 }
 
-fn grown(nodes: usize) -> Cluster {
+pub(crate) fn grown(nodes: usize) -> Cluster {
     let mut cluster = Cluster::start(nodes, 6);
     cluster.wait_until_replicated();
     cluster
@@ -176,8 +175,11 @@ fn a_backup_of_a_bank_has_all_its_money_in_a_cluster_of_any_size() {
     for number in 0..backups {
         let before = count.load(Ordering::Relaxed);
         take(&cluster, number % 3, &cellar, &number.to_string());
-        assert!(count.load(Ordering::Relaxed) > before, "transfers went on");
-        thread::sleep(Duration::from_millis(100));
+        let after = count.load(Ordering::Relaxed);
+        assert!(after > before, "transfers went on");
+        eventually("a transfer lies between two backups", || {
+            count.load(Ordering::Relaxed) > after
+        });
     }
     is_over.store(true, Ordering::Relaxed);
     writers

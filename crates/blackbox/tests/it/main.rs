@@ -2,6 +2,8 @@
 
 mod admin;
 mod backup;
+mod backup_of_node;
+mod backup_schedule;
 mod bench;
 mod blocking;
 mod cluster;
