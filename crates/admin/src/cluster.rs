@@ -33,6 +33,12 @@ pub struct ClusterView {
     /// Backups that the cluster takes by itself.
     #[serde(default)]
     pub backups: BackupsView,
+    /// What `CONFIG SET` has set, but for secrets: by name.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// Names of the secrets that it has set.
+    #[serde(default)]
+    pub secrets: Vec<String>,
 }
 
 /// What the node that answers knows of backups that it has taken, or is to take by itself. Times are Unix milliseconds.

@@ -117,7 +117,7 @@ impl BackupRun<'_> {
         let partitions = attempt.parts()?;
         let (parts_written, bytes_written) = self.fetch(&attempt)?;
         let parts: Vec<PartSummary> = attempt.all_parts().copied().collect();
-        let manifest = Manifest::new(self.name, &members.cluster, made, attempt.id, partitions, &parts);
+        let manifest = Manifest::new(self.name, &members, made, attempt.id, partitions, &parts);
         drop(attempt);
         self.write_manifest(&manifest, &parts)?;
         Ok(BackupReport {
@@ -241,8 +241,8 @@ impl BackupRun<'_> {
     }
 }
 
-/// A number for an attempt: of 63 bits, not 0.
-fn random_id() -> Result<u64, BackupError> {
+/// A number that nobody else has: of 63 bits, not 0.
+pub(crate) fn random_id() -> Result<u64, BackupError> {
     use std::io::Read;
     let mut bytes = [0; 8];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));

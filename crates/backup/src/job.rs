@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{name_of_now, time_in_words};
 use crate::progress::{RunProgress, bytes_in_words};
+use crate::restored_settings;
 use crate::{
     BackupEntry, BackupError, BackupRun, BackupTarget, ClusterMembers, RestoreRun, Verification, backups,
     find_backup, prune,
@@ -35,6 +36,8 @@ pub enum BackupJob {
         backup: Option<String>,
         /// Whether it is done.
         is_confirmed: bool,
+        /// Whether its settings are set too.
+        with_settings: bool,
     },
     /// Damage is looked for.
     Verify {
@@ -96,7 +99,11 @@ impl BackupJob {
         match self {
             BackupJob::Take { name, keep } => take(cx, name.clone(), *keep),
             BackupJob::List {} => list(cx.target),
-            BackupJob::Restore { backup, is_confirmed } => restore(cx, backup.as_deref(), *is_confirmed),
+            BackupJob::Restore {
+                backup,
+                is_confirmed,
+                with_settings,
+            } => restore(cx, backup.as_deref(), *is_confirmed, *with_settings),
             BackupJob::Verify { backup, is_deep } => verify(cx, backup.as_deref(), *is_deep),
         }
     }
@@ -184,7 +191,12 @@ fn rows(entries: &[BackupEntry]) -> Vec<Vec<String>> {
     rows
 }
 
-fn restore(cx: &JobContext<'_>, backup: Option<&str>, is_confirmed: bool) -> Result<JobReport, BackupError> {
+fn restore(
+    cx: &JobContext<'_>,
+    backup: Option<&str>,
+    is_confirmed: bool,
+    with_settings: bool,
+) -> Result<JobReport, BackupError> {
     let manifest = find_backup(cx.target, backup)?;
     let members = (cx.members)()?;
     let run = RestoreRun {
@@ -201,10 +213,22 @@ fn restore(cx: &JobContext<'_>, backup: Option<&str>, is_confirmed: bool) -> Res
             0 => String::new(),
             count => format!(" {count} had expired."),
         };
-        format!("Restored {}: {} keys.{expired}\n", manifest.name, report.keys)
+        if with_settings {
+            restored_settings::apply(&manifest, &members, cx.password)?;
+        }
+        format!(
+            "Restored {}: {} keys.{expired}\n{}",
+            manifest.name,
+            report.keys,
+            restored_settings::in_words(&manifest, with_settings)
+        )
     } else {
         run.check()?;
-        format!("{}\nNothing was done. --confirm does it.\n", run.in_words())
+        let settings = restored_settings::in_words(&manifest, false);
+        format!(
+            "{}\n{settings}Nothing was done. --confirm does it.\n",
+            run.in_words()
+        )
     };
     Ok(JobReport {
         text,

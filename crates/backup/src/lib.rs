@@ -33,6 +33,7 @@ mod part_writer;
 mod planner;
 mod progress;
 mod restore_run;
+mod restored_settings;
 mod restored_value;
 mod s3_target;
 mod spool;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  {"sha256":"64 digits: of everything behind this line",
-//!    "format": 1,
+//!    "format": 2,
 //!    "name": "20261126T233100Z", ...
 //!    "parts": [ {"partition": 0, "sha256": "64 digits", "bytes": 5130, "raw_bytes": 9216, "keys": 40}, ... ]
 //!  }
@@ -12,13 +12,17 @@
 //! 2. Parts ascend by partition, each there once; a partition without keys has none. The totals are those of the parts.
 //! 3. A format that is not known is refused, and so is a field: what it means cannot be guessed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::part::{hex, read_hex};
-use crate::{BackupError, PartName, PartSummary};
+use crate::{BackupError, ClusterMembers, PartName, PartSummary};
 
-const FORMAT: u32 = 1;
+/// The second has settings.
+const FORMAT: u32 = 2;
+const OLDEST_FORMAT: u32 = 1;
 
 /// Bytes of a manifest: 16,384 parts have a sixth of it. A longer one is an error.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 16 << 20;
@@ -46,6 +50,12 @@ pub struct Manifest {
     pub by: String,
     /// The number of its mark: which attempt it was.
     pub mark: String,
+    /// What `CONFIG SET` had set in the cluster, by name; not before format 2, as what follows.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// Names of the secrets that it had set: their values are nowhere in a backup.
+    #[serde(default)]
+    pub secrets: Vec<String>,
     /// Of the cluster.
     pub partitions: u16,
     /// In all parts, as are the bytes.
@@ -84,7 +94,7 @@ impl Manifest {
     /// Of these parts.
     pub(crate) fn new(
         name: &str,
-        cluster: &str,
+        members: &ClusterMembers,
         made: u64,
         mark: u64,
         partitions: u16,
@@ -96,10 +106,12 @@ impl Manifest {
         Manifest {
             format: FORMAT,
             name: name.to_owned(),
-            cluster: cluster.to_owned(),
+            cluster: members.cluster.clone(),
             made,
             by: concat!("chorale ", env!("CARGO_PKG_VERSION")).to_owned(),
             mark: mark.to_string(),
+            settings: members.settings.clone(),
+            secrets: members.secrets.clone(),
             partitions,
             keys: total(|part| part.keys),
             bytes: total(|part| part.bytes),
@@ -155,7 +167,7 @@ impl Manifest {
             damaged(at, "the fields of a manifest", &error.to_string())
         };
         let AnyFormat { format } = serde_json::from_slice(&object).map_err(misread)?;
-        if format != FORMAT {
+        if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
             return Err(BackupError::Failed(format!(
                 "{file} has format {format}, which this version of Chorale cannot read: use the one that wrote it, or a newer"
             )));
@@ -272,9 +284,15 @@ mod tests {
             raw_bytes: 200,
             keys,
         };
+        let members = ClusterMembers {
+            cluster: "0f".to_owned(),
+            settings: [("maxmemory".to_owned(), "100".to_owned())].into(),
+            secrets: vec!["requirepass".to_owned()],
+            ..ClusterMembers::default()
+        };
         Manifest::new(
             "monday",
-            "0f",
+            &members,
             1_700_000_000_000,
             u64::MAX >> 1,
             256,
@@ -300,7 +318,7 @@ mod tests {
         let file = manifest().encode();
         assert_eq!(Manifest::decode(&file, "m", "monday"), Ok(manifest()));
         let text = String::from_utf8(file.clone()).unwrap();
-        let expected = "\",\n  \"format\": 1,\n  \"name\": \"monday\",\n  \"cluster\": \"0f\",\n";
+        let expected = "\",\n  \"format\": 2,\n  \"name\": \"monday\",\n  \"cluster\": \"0f\",\n";
         assert!(text.contains(expected), "{text}");
         let value: serde_json::Value = serde_json::from_slice(&file).unwrap();
         assert_eq!(value["keys"], 7);
@@ -343,14 +361,28 @@ mod tests {
             );
         }
         let read = Manifest::decode(
-            &edited("\"format\": 1", "\"news\": 0, \"format\": 2"),
+            &edited("\"format\": 2", "\"news\": 0, \"format\": 3"),
             "m",
             "monday",
         );
         let Err(BackupError::Failed(why)) = read else {
             panic!("{read:?}")
         };
-        assert!(why.starts_with("m has format 2"), "{why}");
+        assert!(why.starts_with("m has format 3"), "{why}");
+    }
+
+    #[test]
+    fn a_manifest_of_the_first_format_has_no_settings() {
+        let settings = "  \"settings\": {\n    \"maxmemory\": \"100\"\n  },\n  \"secrets\": [\n    \"requirepass\"\n  ],\n";
+        let first = edited(settings, "");
+        let first = String::from_utf8(first)
+            .unwrap()
+            .replace("\"format\": 2", "\"format\": 1");
+        let rest = first.split_once('\n').unwrap().1;
+        let first = first_line(&Sha256::digest(rest).into()) + rest;
+        let read = Manifest::decode(first.as_bytes(), "m", "monday").unwrap();
+        assert_eq!((read.format, read.settings.len(), read.secrets.len()), (1, 0, 0));
+        assert_eq!(read.parts, manifest().parts);
     }
 
     #[test]

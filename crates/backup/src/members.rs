@@ -13,6 +13,10 @@ pub struct ClusterMembers {
     pub nodes: Vec<MemberNode>,
     /// All groups.
     pub groups: Vec<MemberGroup>,
+    /// What `CONFIG SET` has set, but for secrets: by name.
+    pub settings: BTreeMap<String, String>,
+    /// Names of the secrets that it has set.
+    pub secrets: Vec<String>,
 }
 
 /// A node.
@@ -113,6 +117,7 @@ mod tests {
             groups: (0..6)
                 .map(|number| group(number, u64::from(number % 3) + 1))
                 .collect(),
+            ..ClusterMembers::default()
         }
     }
 

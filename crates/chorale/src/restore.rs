@@ -12,6 +12,7 @@ pub(crate) const RESTORE: &str = "restore";
 const INTO: &str = "into";
 const BACKUP: &str = "backup";
 const CONFIRM: &str = "confirm";
+const SETTINGS: &str = "settings";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +25,7 @@ Examples:
 
 Keep clients away until it is done. Each part is compared with the backup as it is read, and the number of keys at the end. Keys
 that have expired meanwhile stay away. Where it stops halfway the cluster has a part of the keys: FLUSHALL, then again. Settings
-and users are not restored.";
+are shown, and set with --settings; passwords and backup-* never are. Users are not restored.";
 
 /// Its command line.
 pub(crate) fn command() -> Command {
@@ -46,6 +47,12 @@ pub(crate) fn command() -> Command {
                 .help("Which backup, instead of the newest"),
         )
         .arg(
+            Arg::new(SETTINGS)
+                .long(SETTINGS)
+                .action(ArgAction::SetTrue)
+                .help("Set the settings of the backup too, once its keys are there"),
+        )
+        .arg(
             Arg::new(CONFIRM)
                 .long(CONFIRM)
                 .action(ArgAction::SetTrue)
@@ -59,6 +66,7 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
     let job = BackupJob::Restore {
         backup: matches.get_one::<String>(BACKUP).cloned(),
         is_confirmed: matches.get_flag(CONFIRM),
+        with_settings: matches.get_flag(SETTINGS),
     };
     backup_job::main(matches, INTO, &job)
 }

@@ -388,7 +388,7 @@ mod tests {
                 group(1, Some(2), &[2, 3]),
                 group(2, None, &[3, 1]),
             ],
-            backups: BackupsView::default(),
+            ..ClusterView::default()
         };
         view.count();
         view

@@ -11,9 +11,9 @@ use crate::stats::WorkerStats;
 use crate::topology::{Links, NodeName, Topology};
 use crate::transaction_stats::TransactionStats;
 use ids::{Boot, GroupId, Groups, SemanticsVersion};
-use options::{DurabilityChoice, SetError, Settings};
+use options::{Change, DurabilityChoice, Parameter, SetError, Settings};
 use replica::PieceSizes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -96,6 +96,8 @@ struct Held {
     settings: Arc<Settings>,
     /// By name. Bounded by the names that the meta group keeps.
     versions: BTreeMap<String, u64>,
+    /// Names of options that were set without a version. Bounded by the options that there are.
+    set_here: BTreeSet<String>,
 }
 
 /// What only the node can do. Without a node there is no time and nothing to purge.
@@ -236,6 +238,7 @@ impl Shared {
             settings: Mutex::new(Held {
                 settings: Arc::new(settings),
                 versions: BTreeMap::new(),
+                set_here: BTreeSet::new(),
             }),
             settings_version: AtomicU64::new(1),
             cut_off: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
@@ -267,6 +270,13 @@ impl Shared {
     pub fn set_settings(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
         let mut held = held(&self.settings);
         held.settings = Arc::new(self.changed(&held.settings, pairs)?);
+        let names = pairs
+            .iter()
+            .filter_map(|(name, _)| std::str::from_utf8(name).ok());
+        let live = names
+            .filter_map(Parameter::find)
+            .filter(|row| row.change == Change::Live);
+        held.set_here.extend(live.map(|row| row.name.to_owned()));
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -278,6 +288,22 @@ impl Shared {
         changed.take_durability(durability);
         held.settings = Arc::new(changed);
         self.settings_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// What `CONFIG SET` has set, for the whole cluster or here, with the values of now; and the names of those that are secret.
+    pub fn settings_that_were_set(&self) -> (BTreeMap<String, String>, Vec<String>) {
+        let held = held(&self.settings);
+        let names = held.versions.keys().chain(&held.set_here);
+        let rows = names.filter_map(|name| Parameter::find(name));
+        let (mut settings, mut secrets) = (BTreeMap::new(), BTreeSet::new());
+        for row in rows.filter(|row| row.is_in_config()) {
+            if row.secret {
+                secrets.insert(row.name.to_owned());
+            } else if let Some(value) = held.settings.get(row.name) {
+                settings.insert(row.name.to_owned(), value);
+            }
+        }
+        (settings, secrets.into_iter().collect())
     }
 
     /// Whether [`Shared::set_settings`] would do it.

@@ -31,6 +31,8 @@ pub fn backup_members(view: &ClusterView, host: &str) -> ClusterMembers {
                 voters: voters(&group.replicas),
             })
             .collect(),
+        settings: view.settings.clone(),
+        secrets: view.secrets.clone(),
     }
 }
 

@@ -178,6 +178,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     // Without a word from the meta group: as many as most groups have.
     let most = map.groups.iter().map(voters).max().unwrap_or(1);
     let factor = wanted.unwrap_or(most).min(map.nodes.len());
+    let (settings, secrets) = shared.settings_that_were_set();
     ClusterView {
         cluster: map
             .cluster
@@ -191,6 +192,8 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         nodes: nodes.collect(),
         groups: groups.collect(),
         backups: backups_view(shared),
+        settings,
+        secrets,
     }
 }
 

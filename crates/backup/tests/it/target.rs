@@ -41,7 +41,7 @@ pub(crate) fn part(partition: u16, value: &[u8]) -> (PartSummary, Vec<u8>) {
 }
 
 /// Puts a backup of these parts.
-fn put(target: &dyn BackupTarget, name: &str, made: u64, parts: &[(PartSummary, Vec<u8>)]) {
+pub(crate) fn put(target: &dyn BackupTarget, name: &str, made: u64, parts: &[(PartSummary, Vec<u8>)]) {
     for (summary, bytes) in parts {
         let path = format!("parts/{}", summary.name());
         let written = target.write(&path, summary.bytes, &mut &bytes[..]);
@@ -60,6 +60,8 @@ fn put(target: &dyn BackupTarget, name: &str, made: u64, parts: &[(PartSummary, 
         keys: total(|part| part.keys),
         bytes: total(|part| part.bytes),
         raw_bytes: total(|part| part.raw_bytes),
+        settings: Default::default(),
+        secrets: Vec::new(),
         parts: parts
             .iter()
             .map(|(part, _)| ManifestPart {

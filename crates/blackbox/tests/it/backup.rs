@@ -413,3 +413,62 @@ fn a_backup_goes_on_when_a_node_is_lost() {
     assert!(said.contains("500 keys"), "{said}");
     succeeds(&["verify", show(&cellar.0), "--deep"]);
 }
+
+#[test]
+fn settings_stand_in_a_backup_without_secrets_and_are_set_when_that_is_asked_for() {
+    let cellar = Cellar::new("settings");
+    let cluster = grown(3);
+    let mut client = cluster.client(0);
+    client.run_ok("SET key value");
+    client.run_ok("CONFIG SET maxmemory-samples 7 backup-keep 3 requirepass not-for-backups");
+    let taken = Command::new(chorale_binary())
+        .args(["admin", "backup", show(&cellar.0), "--name", "only", "--admin"])
+        .arg(admin(&cluster, 1))
+        .env("CHORALE_REQUIREPASS", "not-for-backups")
+        .output()
+        .expect("the binary is there");
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+    drop(cluster);
+    let manifest = fs::read_to_string(cellar.0.join("backups/only/manifest.json")).expect("it is there");
+    assert!(manifest.contains("\"maxmemory-samples\": \"7\""), "{manifest}");
+    assert!(
+        manifest.contains("\"requirepass\""),
+        "that it was set is said: {manifest}"
+    );
+    assert!(!manifest.contains("not-for-backups"), "{manifest}");
+
+    let cluster = grown(1);
+    let into = admin(&cluster, 0);
+    let mut client = cluster.client(0);
+    let mut value = |name: &str| {
+        let answer = client.run(&format!("CONFIG GET {name}"));
+        answer.elements().and_then(|pair| pair.get(1)?.text())
+    };
+    let said = succeeds(&["restore", show(&cellar.0), "--into", &into, "--confirm"]);
+    assert!(
+        said.contains("only with --settings:\n  maxmemory-samples \"7\""),
+        "{said}"
+    );
+    assert!(said.contains("not in the backup: requirepass"), "{said}");
+    assert_eq!(value("maxmemory-samples").as_deref(), Some("5"), "it was not set");
+    cluster.client(0).run_ok("FLUSHALL");
+    let said = succeeds(&[
+        "restore",
+        show(&cellar.0),
+        "--into",
+        &into,
+        "--settings",
+        "--confirm",
+    ]);
+    assert!(
+        said.contains("Settings that were set:\n  maxmemory-samples"),
+        "{said}"
+    );
+    assert_eq!(value("maxmemory-samples").as_deref(), Some("7"));
+    assert_eq!(
+        value("backup-keep").as_deref(),
+        Some("0"),
+        "it is of the other cluster"
+    );
+    assert_eq!(value("requirepass").as_deref(), Some(""));
+}
