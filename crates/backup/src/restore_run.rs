@@ -6,8 +6,9 @@
 //!  a reply TRYAGAIN, CLUSTERDOWN, LOADING, UNKNOWN: the command again      a lost connection: the part again, at another node
 //! ```
 //!
-//! 1. A command replaces what is there, or adds members that are there already: it may be sent again. Only a piece of a list may
-//!    not, if it may have been added; then its part begins anew, and with it the list.
+//! 1. A command of whole objects replaces what is there: it may be sent again. A piece of a large collection adds to it, and so it is
+//!    sent again under the name that it had (`CLIENT REQUEST`): it is added once. Where a part begins anew its collections do, and what of
+//!    them was still on its way is found when their sizes are asked for.
 //! 2. What was read is compared with the manifest: the SHA-256 of each part, keys, bytes; and at the end what the cluster has.
 //! 3. Nothing is deleted: it goes into an empty cluster alone.
 
@@ -19,9 +20,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::attempt::wrong_password;
+use crate::backup_run::random_id;
 use crate::catalog::shown;
 use crate::clock::unix_millis;
-use crate::connection::{AskError, Connection};
+use crate::connection::{Answer, AskError, Connection};
 use crate::manifest::ManifestPart;
 use crate::members::ClusterMembers;
 use crate::part_reader::{DATABASES, PartReader, PartRecord};
@@ -100,10 +102,8 @@ impl From<AskError> for PartEnd {
 
 /// How a reply that is an error is taken.
 enum Verdict {
-    /// The command was not done, or may be done twice.
-    Retry,
-    /// It may have been done.
-    Unknown,
+    /// The command was not done, or may have been: it is sent again, and done twice is done once.
+    Again,
     Failed(BackupError),
 }
 
@@ -366,14 +366,11 @@ fn restore_object<R: Read>(
     if !RestoredValue::is_one_piece(record) {
         sender.send_batch(batch)?;
         sender.settle()?;
-        let mut is_first = true;
         while let Some(payload) = value.next(reader)? {
             let words = vec![record.key.clone(), deadline.clone().into_bytes(), payload];
-            let may_repeat = is_first || !RestoredValue::is_list(record);
-            sender.send_piece(words, may_repeat, record.deadline)?;
-            is_first = false;
+            sender.send_piece(&words, record.deadline)?;
         }
-        return Ok(());
+        return sender.compare_size(record, value.elements());
     }
     while let Some(payload) = value.next(reader)? {
         let bytes = record.key.len() + payload.len();
@@ -467,7 +464,7 @@ impl<'a> Sender<'a> {
             Ok(_) => Ok(()),
             Err(AskError::Told(told)) => match verdict(&told) {
                 // It replaces what is there.
-                Verdict::Retry | Verdict::Unknown => {
+                Verdict::Again => {
                     self.refused.push(batch);
                     Ok(())
                 }
@@ -495,29 +492,70 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Sends a piece of a large collection, and waits until it was put.
-    fn send_piece(
-        &mut self,
-        words: Vec<Vec<u8>>,
-        may_repeat: bool,
-        deadline: Option<i64>,
-    ) -> Result<(), PartEnd> {
+    /// A name for a request: a UUID of version 7, with the time of the node, which judges it.
+    fn request_name(&mut self) -> Result<String, PartEnd> {
+        let answer = self.connection.ask(&[b"TIME"])?;
+        let time: Option<Vec<u64>> = answer
+            .array()
+            .unwrap_or_default()
+            .iter()
+            .map(Answer::number)
+            .collect();
+        let Some(&[seconds, micros]) = time.as_deref() else {
+            let address = self.connection.address();
+            return Err(PartEnd::Again(format!("{address} answers to TIME with no time")));
+        };
+        let millis = u128::from(seconds * 1_000 + micros / 1_000) & ((1 << 48) - 1);
+        let random = u128::from(random_id()?) & ((1 << 62) - 1);
+        let digits = format!("{:032x}", millis << 80 | 7 << 76 | 2 << 62 | random);
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+        Ok(parts.join("-"))
+    }
+
+    /// Sends a piece of a large collection, and waits until it was put, once.
+    fn send_piece(&mut self, words: &[Vec<u8>], deadline: Option<i64>) -> Result<(), PartEnd> {
+        let name = self.request_name()?;
         let begun = Instant::now();
         loop {
-            match self.connection.ask(&restoring(&words)) {
+            self.connection.send(&[b"CLIENT", b"REQUEST", name.as_bytes()]);
+            self.connection.send(&restoring(words));
+            self.connection.flush()?;
+            self.connection.receive()?;
+            match self.connection.receive() {
                 Ok(_) => return Ok(()),
                 Err(AskError::Told(told)) => match verdict(&told) {
-                    Verdict::Retry => {}
-                    Verdict::Unknown if may_repeat => {}
-                    Verdict::Unknown => return Err(PartEnd::Again(told)),
+                    Verdict::Again => {}
                     // It has expired between two pieces: there is nothing to add to.
-                    Verdict::Failed(_)
-                        if deadline.is_some_and(|deadline| deadline <= unix_millis() as i64) =>
-                    {
-                        return Ok(());
-                    }
+                    Verdict::Failed(_) if has_expired(deadline) => return Ok(()),
                     Verdict::Failed(error) => return Err(error.into()),
                 },
+                Err(error) => return Err(error.into()),
+            }
+            self.pause(begun)?;
+        }
+    }
+
+    /// Looks whether a collection is as large as it was: a piece that an earlier attempt had sent may have come late.
+    fn compare_size(&mut self, record: &PartRecord, expected: u64) -> Result<(), PartEnd> {
+        let begun = Instant::now();
+        loop {
+            match self
+                .connection
+                .ask(&[RestoredValue::size_command(record), &record.key])
+            {
+                Ok(answer) if answer.number() == Some(expected) || has_expired(record.deadline) => {
+                    return Ok(());
+                }
+                Ok(answer) => {
+                    return Err(PartEnd::Again(format!(
+                        "a collection has {} elements where {expected} were put",
+                        answer.number().unwrap_or_default()
+                    )));
+                }
+                Err(AskError::Told(told)) if matches!(verdict(&told), Verdict::Failed(_)) => {
+                    return Err(PartEnd::Again(told));
+                }
+                Err(AskError::Told(_)) => {}
                 Err(error) => return Err(error.into()),
             }
             self.pause(begun)?;
@@ -541,6 +579,10 @@ impl<'a> Sender<'a> {
     }
 }
 
+fn has_expired(deadline: Option<i64>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= unix_millis() as i64)
+}
+
 fn restoring(words: &[Vec<u8>]) -> Vec<&[u8]> {
     let mut all: Vec<&[u8]> = vec![b"MRESTORE"];
     all.extend(words.iter().map(Vec::as_slice));
@@ -550,8 +592,7 @@ fn restoring(words: &[Vec<u8>]) -> Vec<&[u8]> {
 fn verdict(told: &str) -> Verdict {
     let code = told.split(' ').next().unwrap_or_default();
     match code {
-        "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" => Verdict::Retry,
-        "UNKNOWN" => Verdict::Unknown,
+        "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "UNKNOWN" => Verdict::Again,
         "OOM" => Verdict::Failed(BackupError::Failed(format!(
             "the cluster is full ({told}): give it more maxmemory or more nodes, empty it with FLUSHALL, and begin again"
         ))),

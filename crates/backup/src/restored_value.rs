@@ -32,6 +32,7 @@ pub(crate) struct RestoredValue<'a> {
     read: Vec<u8>,
     left: u64,
     is_first: bool,
+    elements: u64,
 }
 
 impl<'a> RestoredValue<'a> {
@@ -41,7 +42,13 @@ impl<'a> RestoredValue<'a> {
             read: Vec::new(),
             left: record.value_length,
             is_first: true,
+            elements: 0,
         }
+    }
+
+    /// How many elements were given of a value that goes in several pieces.
+    pub(crate) fn elements(&self) -> u64 {
+        self.elements
     }
 
     /// Whether one command takes it.
@@ -49,9 +56,14 @@ impl<'a> RestoredValue<'a> {
         record.form <= LAST_FLAT || record.value_length <= PIECE_BYTES as u64
     }
 
-    /// Whether adding a piece twice makes another value of it.
-    pub(crate) fn is_list(record: &PartRecord) -> bool {
-        record.form == LIST
+    /// The command that says how many elements a large collection has.
+    pub(crate) fn size_command(record: &PartRecord) -> &'static [u8] {
+        match record.form {
+            LIST => b"LLEN",
+            HASH => b"HLEN",
+            SORTED_SET => b"ZCARD",
+            _ => b"SCARD",
+        }
     }
 
     /// The payload of the next command; `None` when all was given.
@@ -66,17 +78,17 @@ impl<'a> RestoredValue<'a> {
             0
         };
         let mut wanted = PIECE_BYTES;
-        let end = loop {
+        let (end, elements) = loop {
             while self.left > 0 && (is_whole || self.read.len() < wanted) {
                 let count = from.value(&mut self.read, PIECE_BYTES)?;
                 self.left -= count as u64;
             }
             if is_whole {
-                break self.read.len();
+                break (self.read.len(), 0);
             }
-            let end = elements_end(self.record.form, &self.read, seed);
+            let (end, elements) = elements_end(self.record.form, &self.read, seed);
             if end > seed && (end == self.read.len() || self.left > 0) {
-                break end;
+                break (end, elements);
             }
             if self.left == 0 {
                 return Err(BackupError::Damaged(FileDamage {
@@ -95,16 +107,17 @@ impl<'a> RestoredValue<'a> {
         payload.extend_from_slice(&self.read[..end]);
         self.read.drain(..end);
         self.is_first = false;
+        self.elements += elements;
         Ok(Some(payload))
     }
 }
 
-/// Where the last whole element ends; `from` is behind the seed.
-fn elements_end(form: u8, bytes: &[u8], from: usize) -> usize {
+/// Where the last whole element ends, and how many there are up to it; `from` is behind the seed.
+fn elements_end(form: u8, bytes: &[u8], from: usize) -> (usize, u64) {
     let Some(elements) = bytes.get(from..) else {
-        return 0;
+        return (0, 0);
     };
-    let (mut rest, mut end) = (Reader::new(elements), 0);
+    let (mut rest, mut end, mut count) = (Reader::new(elements), 0, 0);
     loop {
         let element = rest.bytes().and_then(|_| match form {
             HASH => rest.bytes().map(|_| ()),
@@ -112,9 +125,9 @@ fn elements_end(form: u8, bytes: &[u8], from: usize) -> usize {
             _ => Ok(()),
         });
         if element.is_err() {
-            return from + end;
+            return (from + end, count);
         }
-        end = rest.offset();
+        (end, count) = (rest.offset(), count + 1);
     }
 }
 
@@ -174,7 +187,7 @@ mod tests {
                     assert_eq!(payload[..3], [1, 2 | continues, form]);
                     let piece = &payload[3..];
                     let seed = if at == 0 && form > LIST { 16 } else { 0 };
-                    assert_eq!(elements_end(form, piece, seed), piece.len(), "form {form}");
+                    assert_eq!(elements_end(form, piece, seed).0, piece.len(), "form {form}");
                     assert!(piece.len() <= PIECE_BYTES.max(2 * length) + 2 * PIECE_BYTES);
                     together.extend_from_slice(piece);
                 }
