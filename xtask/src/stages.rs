@@ -206,6 +206,12 @@ pub(crate) const TEST: &[&Stage] = &[
             programs.map(step).into()
         },
     },
+    &Stage {
+        name: "s3",
+        what: "backups against a real server of S3, which Go builds; without Go it says so, and that is all",
+        needs: &["packages"],
+        steps: |_| vec![program("tests/s3/run --if-go")],
+    },
 ];
 
 fn program(line: &str) -> Step {
