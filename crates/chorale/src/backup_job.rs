@@ -47,9 +47,20 @@ pub(crate) fn node_argument(name: &'static str, help: &'static str) -> Arg {
 
 /// Does it, with the target that stands on the command line and the node whose admin port this argument names.
 pub(crate) fn main(matches: &ArgMatches, node: &str, job: &BackupJob) -> ExitCode {
-    let target = matches.get_one::<String>(TARGET).expect("it is required");
-    let address = matches.get_one::<String>(node).expect("it has a default");
-    match carry_out(target, &full(address), job) {
+    let address = matches
+        .get_one::<String>(node)
+        .expect("it is required, or has a default");
+    finish(carry_out(target_of(matches), &full(address), job))
+}
+
+/// The target on the command line.
+pub(crate) fn target_of(matches: &ArgMatches) -> &str {
+    matches.get_one::<String>(TARGET).expect("it is required")
+}
+
+/// Shows what came of it. Damage is no success.
+pub(crate) fn finish(done: Result<JobReport, String>) -> ExitCode {
+    match done {
         Ok(report) => {
             let damages = &report.damages;
             damages.iter().for_each(|damage| eprintln!("chorale: {damage}"));
@@ -203,7 +214,7 @@ fn order(address: &str, order: &JobOrder) -> Result<u64, String> {
 }
 
 /// A flag that is set when somebody wants the command to stop; the second time the process ends at once.
-fn stop_flag() -> Result<Arc<AtomicBool>, String> {
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, String> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))

@@ -1,12 +1,14 @@
-//! `chorale verify`: looks for damage in backups.
+//! `chorale verify`: looks for damage in backups, or in the data directory of a node that is stopped.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use backup::BackupJob;
+use backup::{BackupJob, JobReport, TargetPlace};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::admin_client::DEFAULT_ADDRESS;
 use crate::backup_job::{self, S3_HELP, node_argument, target_argument};
+use crate::progress_bar::ProgressBar;
 
 /// The name of the subcommand, and of its arguments.
 pub(crate) const VERIFY: &str = "verify";
@@ -22,6 +24,9 @@ Examples:
       One backup and its parts.
   chorale verify /mnt/backups --deep
       Decodes every object too, as a node would.
+  chorale verify /var/lib/chorale --deep
+      The data directory of a node, which has a file `identity`: who it is, its logs and snapshots, the meta log; deep, logs are replayed
+      onto snapshots. The node must be stopped. Nothing is changed.
 
 What is damaged is named with its file and the offset where it begins, and the rest is looked at all the same. The status is 0 only
 if nothing is. A damaged part that is removed is written again by the next backup if the partition has not changed.";
@@ -29,7 +34,7 @@ if nothing is. A damaged part that is removed is written again by the next backu
 /// Its command line.
 pub(crate) fn command() -> Command {
     Command::new(VERIFY)
-        .about("Look for damage in backups")
+        .about("Look for damage in backups, or in the data directory of a node that is stopped")
         .arg(target_argument())
         .arg(
             node_argument(
@@ -55,9 +60,42 @@ pub(crate) fn command() -> Command {
 
 /// Does what the command line says.
 pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
+    if let Some(directory) = data_directory(matches) {
+        return backup_job::finish(check(&directory, matches));
+    }
     let job = BackupJob::Verify {
         backup: matches.get_one::<String>(BACKUP).cloned(),
         is_deep: matches.get_flag(DEEP),
     };
     backup_job::main(matches, ADMIN_ADDRESS, &job)
+}
+
+/// The data directory that the command line names instead of a target.
+fn data_directory(matches: &ArgMatches) -> Option<PathBuf> {
+    match TargetPlace::parse(backup_job::target_of(matches)) {
+        Ok(TargetPlace::Directory(path)) if node::is_data_directory(&path) => Some(path),
+        _ => None,
+    }
+}
+
+fn check(directory: &Path, matches: &ArgMatches) -> Result<JobReport, String> {
+    if matches.contains_id(BACKUP) {
+        return Err(format!(
+            "{} is the data directory of a node, and has no backups: leave --{BACKUP} out",
+            directory.display()
+        ));
+    }
+    let (stop, bar) = (backup_job::stop_flag()?, ProgressBar::new());
+    let found = node::check_directory(directory, matches.get_flag(DEEP), &bar, &stop);
+    bar.finish();
+    let found = found?;
+    let verdict = match found.damages.len() {
+        0 => "Everything is whole.\n".to_owned(),
+        count => format!("{count} damages.\n"),
+    };
+    Ok(JobReport {
+        text: found.text + &verdict,
+        damages: found.damages,
+        ..JobReport::default()
+    })
 }

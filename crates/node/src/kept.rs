@@ -188,7 +188,7 @@ impl Reading<'_> {
     }
 }
 
-fn image(stored: StoredReplica) -> HandoverImage {
+pub(crate) fn image(stored: StoredReplica) -> HandoverImage {
     HandoverImage {
         group: stored.group,
         incarnation: stored.incarnation,

@@ -15,6 +15,7 @@ mod bootstrap;
 mod clock;
 mod cluster_parts;
 mod config_file;
+mod directory_check;
 mod disk;
 mod free_space;
 mod handover;
@@ -46,6 +47,7 @@ mod view;
 mod worker;
 
 pub use backup_members::backup_members;
+pub use directory_check::{DirectoryFindings, check_directory, is_data_directory};
 pub use recovery::{MetaRecovery, recover_meta};
 pub use start::run;
 pub use start_error::StartError;

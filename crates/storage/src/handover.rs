@@ -324,6 +324,20 @@ impl<F: DiskFile> Handover<F> {
         }
     }
 
+    /// Reads the file that the last stop of `node` left to its end, and leaves it there: of how many groups it is. Nothing that is in
+    /// it comes out here.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`] if it is not what was written.
+    pub fn look<D: Disk<File = F>>(disk: &D, node: NodeId) -> Result<Option<usize>, StorageError> {
+        let Some(file) = disk.open(NAME).map_err(StorageError::io("open", NAME))? else {
+            return Ok(None);
+        };
+        let mut handover = Handover::begin(file, node)?;
+        while handover.next_item()? != Item::End {}
+        Ok(Some(handover.positions.len()))
+    }
+
     /// Reads the table, and looks at the end.
     fn begin(file: F, node: NodeId) -> Result<Handover<F>, StorageError> {
         let size = file.size().map_err(StorageError::io("read", NAME))?;

@@ -290,6 +290,15 @@ impl<D: Disk> MetaLog<D> {
         Ok(Some((log, state)))
     }
 
+    /// What the log holds, which stays as it is; `None` if there is none.
+    ///
+    /// # Errors
+    /// As of [`MetaLog::open`].
+    pub fn look(disk: &D) -> Result<Option<MetaState>, StorageError> {
+        let file = disk.open(NAME).map_err(StorageError::io("open", NAME))?;
+        file.map(|file| replay(&file).map(|(state, _)| state)).transpose()
+    }
+
     /// Makes a new file that holds `state`, in place of the old one.
     fn begin(disk: D, seal: u64, mut state: MetaState) -> Result<MetaLog<D>, StorageError> {
         let (file, size) = write_file(&disk, seal, &state)?;

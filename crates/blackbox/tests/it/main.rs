@@ -12,6 +12,7 @@ mod cluster_status;
 mod command_table;
 mod dev;
 mod differential;
+mod directory_check;
 mod disks;
 mod durability;
 mod durability_changes;
