@@ -1,5 +1,6 @@
 //! What an operator is told when a backup cannot be made, read or restored.
 
+use codec::Damage;
 use std::fmt;
 use std::io;
 
@@ -7,7 +8,7 @@ use std::io;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BackupError {
     /// A file does not hold what was once written: the others may.
-    Damaged(FileDamage),
+    Damaged(Damage),
     /// It is not there.
     Missing(String),
     /// Somebody wanted it to stop.
@@ -16,19 +17,6 @@ pub enum BackupError {
     Passing(String),
     /// Anything else, in words that say what to do next.
     Failed(String),
-}
-
-/// Where a file of a backup differs from what was written, and how.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FileDamage {
-    /// The file.
-    pub file: String,
-    /// The first byte of the part that is wrong.
-    pub offset: u64,
-    /// What should stand there.
-    pub expected: String,
-    /// What does.
-    pub found: String,
 }
 
 impl BackupError {
@@ -69,27 +57,7 @@ impl BackupError {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> BackupError {
-        BackupError::Damaged(FileDamage {
-            file: file.to_owned(),
-            offset,
-            expected: expected.into(),
-            found: found.into(),
-        })
-    }
-}
-
-impl fmt::Display for FileDamage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FileDamage {
-            file,
-            offset,
-            expected,
-            found,
-        } = self;
-        write!(
-            f,
-            "{file} is damaged at offset {offset}: expected {expected}, found {found}"
-        )
+        BackupError::Damaged(Damage::new(file, offset, expected, found))
     }
 }
 

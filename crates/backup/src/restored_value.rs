@@ -7,8 +7,8 @@ use std::io::Read;
 
 use codec::Reader;
 
+use crate::BackupError;
 use crate::part_reader::{PartReader, PartRecord};
-use crate::{BackupError, FileDamage};
 
 /// Bytes of a piece, but for an element that is longer.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
@@ -91,12 +91,12 @@ impl<'a> RestoredValue<'a> {
                 break (end, elements);
             }
             if self.left == 0 {
-                return Err(BackupError::Damaged(FileDamage {
-                    file: from.file().to_owned(),
-                    offset: from.block_offset(),
-                    expected: "whole elements of a collection".to_owned(),
-                    found: "a part of one at the end of its value".to_owned(),
-                }));
+                return Err(BackupError::damaged(
+                    from.file(),
+                    from.block_offset(),
+                    "whole elements of a collection",
+                    "a part of one at the end of its value",
+                ));
             }
             // An element that is longer than a piece.
             wanted = self.read.len() + PIECE_BYTES;

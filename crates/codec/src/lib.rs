@@ -21,7 +21,7 @@ mod error;
 mod reader;
 mod writer;
 
-pub use error::DecodeError;
+pub use error::{Damage, DecodeError};
 pub use reader::Reader;
 pub use writer::{Pieces, Writer, fill_count};
 

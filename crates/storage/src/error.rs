@@ -1,5 +1,6 @@
 //! What an operator is told when storage fails.
 
+use codec::Damage;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -55,19 +56,6 @@ pub enum StorageError {
     },
 }
 
-/// Where a file differs from what was written, and how.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Damage {
-    /// The file.
-    pub file: String,
-    /// The first byte of the part that is wrong.
-    pub offset: u64,
-    /// What should stand there.
-    pub expected: String,
-    /// What does.
-    pub found: String,
-}
-
 impl StorageError {
     /// For `map_err`: what was tried, and with which file.
     pub(crate) fn io(what: &'static str, file: &str) -> impl FnOnce(io::Error) -> StorageError {
@@ -79,37 +67,6 @@ impl StorageError {
 impl From<Damage> for StorageError {
     fn from(damage: Damage) -> StorageError {
         StorageError::Damaged(damage)
-    }
-}
-
-impl Damage {
-    pub(crate) fn new(
-        file: &str,
-        offset: u64,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> Damage {
-        Damage {
-            file: file.to_owned(),
-            offset,
-            expected: expected.into(),
-            found: found.into(),
-        }
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Damage {
-            file,
-            offset,
-            expected,
-            found,
-        } = self;
-        write!(
-            f,
-            "{file} is damaged at offset {offset}: expected {expected}, found {found}"
-        )
     }
 }
 

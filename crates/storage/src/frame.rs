@@ -13,7 +13,8 @@
 //! pass for another.
 
 use crate::disk::DiskFile;
-use crate::error::{Damage, StorageError};
+use crate::error::StorageError;
+use codec::Damage;
 use codec::Reader;
 
 /// Bytes before the payload.

@@ -15,8 +15,9 @@
 //! before. The secret, if the cluster has one, is 64 hexadecimal digits, and the file is for its owner alone.
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Damage, StorageError};
+use crate::error::StorageError;
 use crate::replace::Replacement;
+use codec::Damage;
 use ids::{ClusterId, GroupCount, NodeId};
 use peer_wire::hello::Secret;
 use std::fmt::Write as _;

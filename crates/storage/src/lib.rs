@@ -37,9 +37,10 @@ mod sync_judge;
 mod unready;
 mod worker_disk;
 
+pub use codec::Damage;
 pub use directory::{DataDirectory, DirectoryDisk, DirectoryFile};
 pub use disk::{Disk, DiskFile, FileStamp};
-pub use error::{Damage, StorageError};
+pub use error::StorageError;
 pub use handover::{Handover, HandoverWriter, Item, ReplicaPosition, Taken};
 pub use identity::Identity;
 pub use log::{

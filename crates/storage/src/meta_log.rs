@@ -23,9 +23,10 @@
 
 use crate::disk::{Disk, DiskFile};
 use crate::entry;
-use crate::error::{Damage, StorageError};
+use crate::error::StorageError;
 use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::replace::Replacement;
+use codec::Damage;
 use codec::{DecodeError, Reader, Writer};
 use consensus::{HardState, Index, LogEntry, SnapshotPoint, Term};
 use ids::Incarnation;

@@ -13,8 +13,9 @@
 //! whose file is damaged goes by what its meta log says, or by `--join`.
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Damage, StorageError};
+use crate::error::StorageError;
 use crate::replace::Replacement;
+use codec::Damage;
 use ids::NodeId;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -37,8 +37,9 @@
 //!    the last start of which anything may be gone.
 
 use crate::disk::{Disk, DiskFile, FileStamp};
-use crate::error::{Damage, StorageError};
+use crate::error::StorageError;
 use crate::replace::{Replacement, new_name};
+use codec::Damage;
 use ids::Token;
 use mutations::Mutation;
 use std::fmt::Write as _;

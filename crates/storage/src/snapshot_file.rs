@@ -20,9 +20,10 @@
 //! Absent: going on with a file that was begun by an earlier process (the state is taken anew), and reading from the middle.
 
 use crate::disk::{Disk, DiskFile, FileStamp};
-use crate::error::{Damage, StorageError};
+use crate::error::StorageError;
 use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::snapshot_name::{self, SnapshotName};
+use codec::Damage;
 use codec::{DecodeError, Reader, Writer};
 use consensus::SnapshotPoint;
 use ids::{ClusterId, GroupId, Incarnation, NodeId};

@@ -2,8 +2,9 @@
 
 use super::segment;
 use crate::disk::Disk;
-use crate::error::{Damage, StorageError};
+use crate::error::StorageError;
 use crate::snapshot_name::SnapshotName;
+use codec::Damage;
 use consensus::{HardState, Index, LogEntry, SnapshotPoint, Term};
 use ids::{GroupId, Incarnation};
 use std::collections::BTreeMap;

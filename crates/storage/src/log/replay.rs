@@ -19,7 +19,7 @@ use super::batch::Batch;
 use super::found::ReplicaLog;
 use super::record::{Change, Record};
 use super::table::Reached;
-use crate::error::Damage;
+use codec::Damage;
 use consensus::{HardState, LogEntry, SnapshotPoint};
 use ids::{GroupId, Incarnation};
 use std::collections::BTreeMap;

@@ -13,7 +13,8 @@
 //! ```
 
 use super::LogIdentity;
-use crate::error::{Damage, StorageError};
+use crate::error::StorageError;
+use codec::Damage;
 use codec::{Reader, Writer};
 use ids::{ClusterId, NodeId, Prng};
 
