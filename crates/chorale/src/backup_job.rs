@@ -134,8 +134,8 @@ fn of_node(
     loop {
         if stop.load(Ordering::Relaxed) && !is_stopping {
             is_stopping = true;
-            bar.say("the node is told to stop; again to wait no longer");
             order(address, &JobOrder::Stop { number })?;
+            bar.say("the node is told to stop; again to wait no longer");
         }
         match look(address, number) {
             Ok(view) => {

@@ -1029,6 +1029,10 @@ impl RaftNode {
             let start = self.raw.store().start();
             for (member, progress) in self.raw.raft.prs().iter() {
                 if progress.matched <= start {
+                    // A voter that this leader has not heard yet may have nearly everything: it starts again, with its log.
+                    if progress.matched == 0 && self.members.is_voter(Incarnation(*member)) {
+                        needed = needed.min(start);
+                    }
                     continue;
                 }
                 needed = needed.min(progress.matched);

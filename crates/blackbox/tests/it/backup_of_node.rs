@@ -1,6 +1,7 @@
 //! Backups into a directory of a node, which the node's process writes and reads.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use blackbox::{Cluster, chorale_binary, eventually, http_get};
@@ -113,13 +114,19 @@ fn a_node_does_one_job_at_a_time_and_stops_it_when_it_is_told_to() {
         .args(["-INT", &first.id().to_string()])
         .status();
     assert!(told.expect("there is a kill").success());
+    let mut told = BufReader::new(first.stderr.take().expect("it is a pipe"));
+    let mut line = String::new();
+    while !line.contains("the node is told to stop") {
+        line.clear();
+        let read = told.read_line(&mut line).expect("it can be read");
+        assert!(read > 0, "it ends without a word of it");
+    }
     // The question that waits for the node is answered first.
     cluster.resume(2);
     let status = first.wait().expect("it ends");
     assert_eq!(status.code(), Some(1), "it is a failure");
     let mut said = Vec::new();
-    std::io::Read::read_to_end(&mut first.stderr.take().expect("it is a pipe"), &mut said)
-        .expect("it can be read");
+    told.read_to_end(&mut said).expect("it can be read");
     let said = text(&said);
     assert!(said.contains("interrupted: there is no backup first"), "{said}");
     let said = succeeds(&["admin", "backup", &target, "--admin", &at, "--name", "second"]);
