@@ -15,15 +15,16 @@
 //! Invariants:
 //! 1. A request is answered when it, and all before it of its replica, are kept as the mode demands. A change of the members is
 //!    synced in every mode (decision 0045).
-//! 2. No record of a replica is in the log before a snapshot of the state behind which its log begins is kept.
 //!    A replica that has acknowledged without a log until now is answered at once until it has one: [`WorkerDisk::is_reached`] says
 //!    when that is over, and nobody may rely on the mode before.
+//! 2. No record of a replica is in the log before a snapshot of the state behind which its log begins is kept.
 //! 3. Who asked in another life of the replica is not answered.
 //! 4. In `relaxed`, nothing is answered while something is to be synced and no sync has ended for two windows, or while there is more of
-//!    it than [`UNSYNCED_BYTES_MAX`].
+//!    it than [`UNSYNCED_BYTES_MAX`]; but for what was promised while that was not so.
 //! 5. A snapshot is removed when a later one is kept, and the log is synced beyond that.
 //! 6. While the next segment is not there, what replicas want kept leaves a part of the present one free. In that it is said that
 //!    snapshots are there, and that replicas have ended: so a full disk gets room by itself, where it can.
+//! 7. What was promised ([`WorkerDisk::promise`]) is answered as soon as it is written, and finds room.
 
 use crate::disk::Disk;
 use crate::error::StorageError;
@@ -45,6 +46,10 @@ const SYNC_BYTES: u64 = 8 << 20;
 
 /// Unsynced bytes above which nothing more is answered.
 const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes of which it is promised, at a time, that they are acknowledged at once; and of a small segment that part.
+const PROMISED_BYTES_MAX: u64 = 1 << 20;
+const PROMISED_PART: u64 = 8;
 
 /// Segments that the log of a worker may fill before a snapshot is due, however small the states are: each of its groups has an equal
 /// share of them. Fewer mean more snapshots, more mean longer starts.
@@ -206,6 +211,8 @@ struct Pending {
     frame: Option<u64>,
     /// Whether it is to be synced, whatever the mode.
     is_bound: bool,
+    /// Whether it was promised that it is answered when it is written.
+    is_promised: bool,
 }
 
 /// Whether there is room for entries: where the next segment is ready there is, however many they are.
@@ -237,6 +244,8 @@ pub struct WorkerDisk<D: Disk> {
     /// Groups whose log was begun in this frame, until that is synced.
     begun: Vec<(Option<u64>, GroupId)>,
     asked: Asked,
+    /// Of so many bytes that are requested next it was promised that they are answered when they are written.
+    promised: u64,
     /// Since when something is unsynced.
     unsynced_since: Option<Monotonic>,
     rest: Rest,
@@ -265,6 +274,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             outdated: VecDeque::new(),
             begun: Vec::new(),
             asked: Asked::default(),
+            promised: 0,
             unsynced_since: None,
             rest: Rest::default(),
             now: Monotonic(0),
@@ -544,6 +554,9 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             hard.vote = None;
         }
         self.log.append(owner.group, &persist.entries, hard);
+        let bytes = bytes_of(&persist.entries);
+        let is_promised = bytes <= self.promised;
+        self.promised -= if is_promised { bytes } else { 0 };
         let changes_members = |payload: &Payload| matches!(payload, Payload::Members(_));
         self.pending.push_back(Pending {
             owner,
@@ -553,6 +566,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 .entries
                 .iter()
                 .any(|entry| changes_members(&entry.payload)),
+            is_promised,
         });
     }
 
@@ -587,6 +601,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 number,
                 frame: None,
                 is_bound: false,
+                is_promised: false,
             });
         }
         for persist in &waiting.held {
@@ -620,6 +635,22 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         }
     }
 
+    /// Of how many bytes of entries it is promised that they find room when they are requested and written next, with nothing else, and are
+    /// answered then. None in modes that answer later, and while something waits or is not synced for long.
+    pub fn promise(&mut self, now: Monotonic) -> u64 {
+        self.now = self.now.max(now);
+        let bytes = PROMISED_BYTES_MAX.min(self.log.segment_bytes() / PROMISED_PART);
+        let is_short_of_syncs = self.is_held_back() || self.log.unsynced_bytes() + bytes > UNSYNCED_BYTES_MAX;
+        let may = self.mode == DurabilityMode::Relaxed
+            && self.held.is_empty()
+            && self.pending.is_empty()
+            && !self.log.has_batch()
+            && (self.log.has_ready() || self.log.has_room(bytes))
+            && !is_short_of_syncs;
+        self.promised = if may { bytes } else { 0 };
+        self.promised
+    }
+
     /// Whether there is anything to be written.
     pub fn has_batch(&self) -> bool {
         self.log.has_batch()
@@ -636,6 +667,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         }
         if self.log.has_batch() {
             let frame = self.log.write()?;
+            self.promised = 0;
             self.rest.since = self.now;
             self.unsynced_since.get_or_insert(self.now);
             let new = self.pending.iter_mut().filter(|pending| pending.frame.is_none());
@@ -679,7 +711,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             let Some(frame) = pending.frame else {
                 return false;
             };
-            let waits = pending.is_bound || is_held_back;
+            let waits = pending.is_bound || is_held_back && !pending.is_promised;
             match self.mode {
                 DurabilityMode::Memory | DurabilityMode::Relaxed => {
                     frame <= written && !waits || frame <= synced

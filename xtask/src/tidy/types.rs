@@ -51,9 +51,9 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ("node", "Worker", 21, EDGE),
     ("replica", "Effects", 17, FACTS),
     ("replica", "GroupClient", 23, PARTS),
-    ("replica", "Member", 20, PARTS),
+    ("replica", "Member", 21, PARTS),
     ("replica", "MemberCounts", 15, FACTS),
-    ("storage", "WorkerDisk", 17, PARTS),
+    ("storage", "WorkerDisk", 18, PARTS),
     ("transport", "Transport", 15, EDGE),
 ];
 

@@ -182,6 +182,65 @@ fn relaxed_syncs_in_time_and_answers_nothing_when_it_cannot() {
 }
 
 #[test]
+fn what_was_promised_is_answered_when_it_is_written() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    let promised = scene.disk.promise(scene.now);
+    assert!(promised >= 8 * 1024, "{promised}");
+    // The loop stands still for so long that nothing else would be answered.
+    scene.now = scene.now.after(SYNC_WINDOW * 3);
+    scene.persist(1, 1);
+    assert_eq!(scene.write(), [1]);
+    scene.persist(1, 2);
+    assert_eq!(scene.write(), [], "that was not promised");
+    assert_eq!(scene.disk.promise(scene.now), 0);
+    scene.sync();
+    assert_eq!(scene.answered(), [2]);
+    assert_eq!(scene.disk.promise(scene.now), promised);
+    scene.persist_long(3, promised as usize);
+    scene.now = scene.now.after(SYNC_WINDOW * 3);
+    assert_eq!(scene.write(), [], "it is more than was promised");
+}
+
+#[test]
+fn nothing_is_promised_that_waits_for_a_sync_or_for_room() {
+    let mut strict = begun(DurabilityMode::Strict);
+    assert_eq!(strict.disk.promise(strict.now), 0);
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.persist(1, 1);
+    assert_eq!(scene.disk.promise(scene.now), 0, "it is not written yet");
+    assert_eq!(scene.write(), [1]);
+    assert!(scene.disk.promise(scene.now) > 0);
+    scene.now = scene.now.after(SYNC_WINDOW * 2);
+    assert_eq!(
+        scene.disk.promise(scene.now),
+        0,
+        "no sync has ended for two windows"
+    );
+    scene.sync();
+    scene.prepare();
+    scene.files.plan(Some((scene.files.operations(), Fault::Full)));
+    let mut number = 1;
+    loop {
+        let promised = scene.disk.promise(scene.now);
+        if promised == 0 {
+            break;
+        }
+        // Always all of it.
+        number += 1;
+        scene.persist_long(number, promised as usize - 512);
+        assert_eq!(scene.write(), [number]);
+        if let Some(job) = scene.disk.sync_job(scene.now) {
+            let synced = job.run().expect("an intact disk");
+            scene.disk.on_synced(synced, scene.now);
+        }
+        scene.now = scene.now.after(Duration::from_secs(2));
+        scene.prepare();
+    }
+    assert!(number > 8, "{number} found room");
+    assert_eq!(scene.disk.room(), Room::Short, "what was promised has left room");
+}
+
+#[test]
 fn a_change_of_the_members_is_synced_in_every_mode() {
     let mut scene = begun(DurabilityMode::Relaxed);
     scene.sync_soon();
