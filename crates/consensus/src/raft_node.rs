@@ -253,6 +253,14 @@ impl RaftNode {
         self.is_leader() && self.members.is_alone(self.me)
     }
 
+    /// The same, and nothing of its log is on its way: what it appends is committed as soon as it is kept, and applied next.
+    pub fn is_alone_at_rest(&self) -> bool {
+        self.is_alone()
+            && self.is_established()
+            && self.unpersisted.is_empty()
+            && self.last_index().0 == self.applied_wanted
+    }
+
     /// Whether what it must not forget is to be written ([`Ready::persist`]).
     pub fn is_durable(&self) -> bool {
         self.durability == Durability::Durable

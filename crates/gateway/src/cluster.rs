@@ -12,6 +12,7 @@ mod broken;
 mod group_clients;
 mod handover_image;
 mod layout;
+mod open_entries;
 mod peers;
 mod replica_view;
 mod reports;

@@ -4,6 +4,7 @@
 //!   admit --+-- the gateway's own commands (`commands.rs`), or every node's (`fanout.rs`)
 //!           +-- on keys of one group --+-- here and free: applied at once, the reply is written in place
 //!           |                          +-- here, and held by a transaction: into the line
+//!           |                          +-- alone here, with a log: applied at once, if that is quiet; kept before its reply leaves
 //!           |                          +-- led elsewhere, perhaps: to its group client
 //!           |                          +-- another worker's: into the mailbox batch for it
 //!           +-- of several groups: last agent, local fast path, coordinator (`router.rs`)
@@ -22,7 +23,7 @@ use crate::endpoint::{Endpoint, Scope};
 use crate::fanout;
 use crate::gateway::Gateway;
 use crate::idempotency::request_of;
-use crate::in_flight::{is_free, note_sent};
+use crate::in_flight::{has_nothing_under_way, is_free, note_sent};
 use crate::maxmemory::Changed;
 use crate::offload;
 use crate::program::{Program, group_of_key, groups_of, names_more};
@@ -30,6 +31,7 @@ use crate::pubsub::SubscriptionKind;
 use crate::scan::Next;
 use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
 use ids::{Db, GroupId, RequestUuid};
+use keyspace::BlockCommand;
 use replica::{Condition, locks_of};
 use resp::{Args, ArgsBuf, ReplyWriter};
 
@@ -247,6 +249,7 @@ impl<'a> Dispatch<'a> {
             cx,
             seats,
             group_clients,
+            maxmemory,
             ..
         } = &mut **gateway;
         if may_read_here(cx, connection, spec, args, index)
@@ -264,6 +267,19 @@ impl<'a> Dispatch<'a> {
         }
         if spec.flags.contains(Flags::WRITE) && cx.is_full(index) {
             return connection.writer().error(replica::FULL);
+        }
+        // Keys that are given up for room go in an entry that is made for them, with what needs it.
+        if spec.flags.contains(Flags::WRITE)
+            && !maxmemory.evicts()
+            && seats.may_apply_first(cx, args, cx.frame.is_some(), index, || {
+                has_nothing_under_way(connection, spec, args)
+            })
+        {
+            let (db, protocol) = (connection.session.db, connection.session.protocol);
+            let operation = BlockCommand { db, protocol, args };
+            let replica = &mut cx.local.replicas[index];
+            replica.apply_first(&cx.turn, &operation, &command, &mut connection.writer());
+            return gateway.tell(index);
         }
         let is_free = is_free(connection, spec, args);
         note_sent(connection, spec, args);

@@ -919,6 +919,24 @@ impl Gateway {
         self.route();
     }
 
+    /// The disk has room for so many bytes, and will have written them, and said so, when it next takes tasks. Commands of groups that are
+    /// alone here are applied first, up to that, until [`Gateway::close_entries`].
+    pub fn promise(&mut self, bytes: usize) {
+        self.seats.promise(bytes);
+    }
+
+    /// What was applied first is to be kept now, and nobody is told of it before. Whether there is anything: the driver has the disk write
+    /// it, alone, and then looks ([`Gateway::is_ahead`]).
+    pub fn close_entries(&mut self, now: Monotonic) -> bool {
+        self.cx.now = now;
+        self.seats.close_entries(&mut self.cx)
+    }
+
+    /// Whether a state here is ahead of what is kept.
+    pub fn is_ahead(&self) -> bool {
+        self.seats.is_ahead(&self.cx)
+    }
+
     /// Snapshots that are to be stored: [`Gateway::on_saved`] is told when they are.
     pub fn take_saves(&mut self) -> Vec<SaveTask> {
         std::mem::take(&mut self.cx.outbox.saves)

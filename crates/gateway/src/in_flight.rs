@@ -257,9 +257,14 @@ fn any_slot(spec: &Spec, args: Args<'_>, mut is_so: impl FnMut(Slot) -> bool) ->
 /// Whether a command only reads, and its connection has nothing under way on the same slots: answered at once, it comes behind
 /// whatever was asked before it.
 pub(crate) fn is_untouched(connection: &Connection, spec: &Spec, args: Args<'_>) -> bool {
+    !spec.flags.contains(Flags::WRITE) && has_nothing_under_way(connection, spec, args)
+}
+
+/// Whether the connection of a command has nothing under way on the same slots.
+#[inline]
+pub(crate) fn has_nothing_under_way(connection: &Connection, spec: &Spec, args: Args<'_>) -> bool {
     let sent = &connection.session.in_flight.sent;
-    !spec.flags.contains(Flags::WRITE)
-        && (connection.pipeline.is_settled() || !any_slot(spec, args, |slot| sent.may_hold(slot)))
+    connection.pipeline.is_settled() || !any_slot(spec, args, |slot| sent.may_hold(slot))
 }
 
 /// Whether a plain write would come behind a read of the same connection that was not answered, of the same slot. Where groups

@@ -137,10 +137,11 @@ impl LocalGroups {
         }
     }
 
-    /// Reads where the keys of the next commands lie, all at once, if they are carried out at once: where there is a log, that
+    /// Reads where the keys of the next commands lie, all at once, if they are carried out at once: where they go into a log before, that
     /// is done for each of its entries.
     pub(crate) fn look_ahead(&self, db: Db, bytes: &[u8]) {
-        let is_worth = |replica: &Replica| !replica.has_log() && replica.keyspace().is_large(db);
+        let is_at_once = |replica: &Replica| !replica.has_log() || replica.may_apply_first();
+        let is_worth = |replica: &Replica| is_at_once(replica) && replica.keyspace().is_large(db);
         if !self.replicas.first().is_some_and(is_worth) {
             return;
         }

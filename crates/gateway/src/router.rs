@@ -32,6 +32,7 @@ use crate::session::Session;
 use crate::timing::Caller;
 use command::{CommandId, CommandRoute, Cost, Flags, ReplyError, Spec};
 use ids::{Db, GroupId, Monotonic, NodeId};
+use keyspace::BlockCommand;
 use peer_wire::{PeerAnswer, PeerMessage, Question, Raft};
 use replica::{Asked, Journey, Member, Operation, Output, Replies, ReplyTo, Request, locks_of};
 use resp::{Args, FrozenRope, Protocol, ReplyWriter, Rope};
@@ -488,6 +489,20 @@ impl Gateway {
         }
     }
 
+    /// Whether a command of another worker's connection is applied before it is in the log. Which of that worker's commands are one
+    /// connection's is not known here: so nothing of any is under way.
+    fn may_apply_first_for_other(&mut self, asked: &Asked<'_>, index: usize) -> bool {
+        let (group_clients, args) = (&self.group_clients, asked.args);
+        asked.spec.flags.contains(Flags::WRITE)
+            && !self.maxmemory.evicts()
+            && !self.cx.is_full(index)
+            && self
+                .seats
+                .may_apply_first(&mut self.cx, args, asked.frame.is_some(), index, || {
+                    group_clients.is_idle(index)
+                })
+    }
+
     /// A command of another worker's connection, on a replicated group.
     pub(crate) fn ask_for_other(&mut self, reply_to: ReplyTo, asked: Asked<'_>, index: usize) {
         let parse = asked.spec.parse.expect("only commands on keys are forwarded");
@@ -675,12 +690,16 @@ impl Gateway {
         } else {
             self.cx.local.index(group)
         };
-        if let Some(index) = index.filter(|&index| !denied && self.cx.local.replicas[index].has_log()) {
+        let logged = index.filter(|&index| !denied && self.cx.local.replicas[index].has_log());
+        let is_first = logged.is_some_and(|index| self.may_apply_first_for_other(&asked, index));
+        if let Some(index) = logged.filter(|_| !is_first) {
             self.cx.timing.is_ours = false;
             return self.ask_for_other(reply_to, asked, index);
         }
         let waits = index.is_some_and(|index| {
-            !denied && !self.cx.local.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
+            !denied
+                && !is_first
+                && !self.cx.local.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
         });
         if waits && index.is_some_and(|index| self.cx.local.replicas[index].has_room_to_wait()) {
             return self.wait_for_keys(group, reply_to, asked.to_operation(), asked.touches);
@@ -688,6 +707,7 @@ impl Gateway {
         let may_run = index.is_some() && !denied && !waits;
         let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
         if let Some(Ok(command)) = &parsed
+            && !is_first
             && crate::offload::is_heavy(&self.cx, db, spec, args, command)
         {
             return self.run_offloaded(reply_to, asked.to_operation(), asked.touches);
@@ -703,7 +723,14 @@ impl Gateway {
             (Some(index), Some(Ok(command))) => {
                 let replica = &mut self.cx.local.replicas[index];
                 replica.state_mut().touch(asked.touches);
-                replica.execute(&self.cx.turn, db, &command, &mut out);
+                match is_first {
+                    true => {
+                        let protocol = asked.protocol;
+                        let operation = BlockCommand { db, protocol, args };
+                        replica.apply_first(&self.cx.turn, &operation, &command, &mut out);
+                    }
+                    false => replica.execute(&self.cx.turn, db, &command, &mut out),
+                }
                 replica.state_mut().touch(true);
             }
             (Some(_), Some(Err(error))) => error.write(&mut out),

@@ -446,7 +446,7 @@ impl Operations {
     }
 
     /// Bytes that a command takes at most.
-    pub(crate) fn room_of(args: Args<'_>) -> usize {
+    pub fn room_of(args: Args<'_>) -> usize {
         const HEAD: usize = 9;
         const LENGTH: usize = 4;
         HEAD + args.len() * LENGTH + args.byte_len()

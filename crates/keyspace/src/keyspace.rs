@@ -230,10 +230,7 @@ impl Keyspace {
         mut answer: impl FnMut(ApplyOutput<'_>),
     ) -> Result<(), UnknownSemantics> {
         self.open(&entry.header())?;
-        // Whatever was noted between entries is no part of this one.
-        local.has_waiters = self.has_waiters();
-        local.ready.clear();
-        local.is_all_ready = false;
+        self.begin_unserved(local);
         let mut out = Vec::new();
         let mut waiting = reads.iter().enumerate().peekable();
         let mut position = 0;
@@ -576,6 +573,13 @@ impl Keyspace {
         self.time = self.time.max(header.now);
         self.prng = Prng::new(header.seed);
         Ok(())
+    }
+
+    /// Whatever was noted between entries for clients that wait is no part of the one that is open now.
+    pub fn begin_unserved(&self, local: &mut LeaderLocal) {
+        local.has_waiters = self.has_waiters();
+        local.ready.clear();
+        local.is_all_ready = false;
     }
 
     /// Applies one client's command, writing its reply.

@@ -169,6 +169,10 @@ pub enum Mutation {
     SnapshotGoneEarly,
     /// That a change of the members is committed is told before it is kept.
     ChangeNotKept,
+    /// What a leader alone has applied is told in the turn before the one in which it is written.
+    ToldBeforeWritten,
+    /// A leader alone applies commands ahead of the log while entries of it are on their way.
+    OpenBehindFlights,
 }
 
 impl Mutation {
@@ -253,6 +257,8 @@ impl Mutation {
         Mutation::ReceivedNotAwaited,
         Mutation::SnapshotGoneEarly,
         Mutation::ChangeNotKept,
+        Mutation::ToldBeforeWritten,
+        Mutation::OpenBehindFlights,
     ];
 }
 

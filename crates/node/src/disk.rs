@@ -414,6 +414,14 @@ impl Disk {
         }
     }
 
+    /// Bytes that are acknowledged at once when [`Disk::keep`] writes them next.
+    pub(crate) fn promise(&mut self) -> usize {
+        match self.full {
+            Some(_) => 0,
+            None => self.disk.promise(clock::raw()) as usize,
+        }
+    }
+
     /// Writes what the replicas of `gateway` want kept, and tells them what is. Whether anybody was told anything.
     pub(crate) fn keep(&mut self, gateway: &mut Gateway) -> bool {
         for task in gateway.take_disk_tasks() {

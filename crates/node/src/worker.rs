@@ -3,7 +3,7 @@
 //! ```text
 //!  wait --> begin turn --> read sockets, carry out commands --> take mailbox batches, carry them out
 //!   ^                                                                           |
-//!   +----    cron     <---- hand mailbox batches over <---- send replies <------+
+//!   +----    cron     <---- hand mailbox batches over <---- send replies <---- write the log
 //! ```
 //!
 //! One turn reads every socket that is ready, and at its end writes each connection's replies with one call and
@@ -265,6 +265,7 @@ impl Worker {
             });
         }
         self.keeper.follow(&mut self.gateway);
+        self.gateway.promise(self.keeper.disk().map_or(0, Disk::promise));
         self.let_go();
         // Decisions first: a client that was answered by another worker finds here what it was told.
         self.receive();
@@ -300,6 +301,8 @@ impl Worker {
         }
         self.receive();
         self.gateway.end_waits();
+        // From here on the turn hands out what was made of states.
+        self.keep_first();
         while let Some(offload_job) = self.offload_jobs.fetch(self.number) {
             self.gateway.on_offload_job(offload_job);
         }
@@ -329,6 +332,19 @@ impl Worker {
         if now >= self.cron_at {
             self.cron_at = now + CRON;
             self.cron(now);
+        }
+    }
+
+    /// Has what groups that are alone here have applied first written, before anything leaves that knows of it. Nothing more is applied
+    /// first in this turn.
+    fn keep_first(&mut self) {
+        let Some(disk) = self.keeper.disk() else { return };
+        if self.gateway.close_entries(clock::raw()) {
+            disk.keep(&mut self.gateway);
+            assert!(
+                !self.gateway.is_ahead(),
+                "the disk has promised to acknowledge it"
+            );
         }
     }
 
@@ -595,6 +611,9 @@ impl Worker {
         }
         link.connection.hear(message);
         if link.connection.pipeline.ready_bytes() >= MESSAGE_BYTES_MAX {
+            // Replies may be among it, and what it says may be new.
+            self.keep_first();
+            let link = &mut self.links[key];
             let mut sent = 0;
             if !link.is_full && link.flush(&mut sent) == Io::Closed {
                 link.connection.session.is_overrun = true;

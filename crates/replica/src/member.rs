@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!  leader    batch --> gathered --turn's end--> entry in flight --committed--> applied --> response to the gateway
+//!  alone     command --> applied in the open entry, which is proposed at the turn's end (`open_entry.rs`): the node tells nobody before
+//!            that is kept
 //!       free reads --> evaluated at once, under the lease, which is looked at again when the turn ends
 //!      other reads --> behind unapplied writes of the group: attached to their entry, and ahead of later writes of their gateway
 //!                  \-> else evaluated at once, under the lease, which is looked at again when the turn ends;
@@ -29,14 +31,17 @@
 //! 7. Those of what is gathered hold.
 //! 8. What was read under the lease has been told, or is to be confirmed.
 //! 9. The members are those of an entry that is applied.
+//! 10. An entry that is applied before it is committed is the next one, of a leader alone, and nothing is in flight before it.
 
 mod gathering;
+mod open_entry;
 mod snapshots;
 mod unconfirmed;
 
 pub use self::snapshots::Chunk;
 
 use self::gathering::{Gathered, Gathering, Next};
+use self::open_entry::OpenEntry;
 use self::snapshots::Snapshots;
 use self::unconfirmed::Unconfirmed;
 use crate::batch::{AnswersBuf, Batch, Question, reads};
@@ -48,14 +53,15 @@ use crate::state::GroupState;
 use crate::turn::Turn;
 use crate::waiting_reads::ReadPlace;
 use bytes::Bytes;
+use command::Command;
 use consensus::{
     Committed, Durability, EntryEffect, Index, Members, RaftMessage, RaftNode, ReadPermit, Ready, Role,
     Saved, Scrub, Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
-use keyspace::{Entry, EntryOperation, Header, Operations};
+use keyspace::{BlockCommand, Entry, EntryOperation, Header, Operations};
 use mutations::Mutation;
-use resp::FrozenRope;
+use resp::{FrozenRope, ReplyWriter};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Entries in flight: one is on its way while the next is made.
@@ -149,6 +155,8 @@ pub struct Member {
     members_at: Index,
     applied: Index,
     gathering: Gathering,
+    /// What is applied already, beyond `applied`.
+    open_entry: OpenEntry,
     flights: VecDeque<Flight>,
     unconfirmed: Unconfirmed,
     evaluated: Vec<Evaluated>,
@@ -221,6 +229,7 @@ impl Member {
             scrub: Scrub::new(raft.me(), applied),
             raft,
             gathering: Gathering::default(),
+            open_entry: OpenEntry::default(),
             flights: VecDeque::new(),
             unconfirmed: Unconfirmed::default(),
             evaluated: Vec::new(),
@@ -267,6 +276,16 @@ impl Member {
                 9,
                 &format!("members of {:?}, {:?} applied", self.members_at, self.applied),
             );
+        }
+        if !self.open_entry.is_none() {
+            let last = self.raft.last_index().0;
+            let is_next = match self.open_entry.closed() {
+                Some((index, _)) => index.0 == self.applied.0 + 1 && last >= index.0,
+                None => last == self.applied.0 && self.flights.is_empty(),
+            };
+            if !is_next || !self.raft.is_leader() {
+                return fails(10, &format!("{:?} applied, the log ends at {last}", self.applied));
+            }
         }
         self.scrub.check()
     }
@@ -403,7 +422,8 @@ impl Member {
                     self.judge(at, effects);
                 }
             }
-            // What is refused now is asked for again.
+            // What is refused now is asked for again. Behind the open entry stands nothing before it is in the log.
+            Input::ChangeMembers(_) if self.open_entry.is_open() => {}
             Input::ChangeMembers(members) => _ = self.raft.change_members(&members),
             Input::Transfer(to) => _ = self.raft.transfer(to, now),
             // Of others nothing is remembered.
@@ -412,11 +432,78 @@ impl Member {
                 self.scrub.heard(from, scrubbed);
                 self.judge(scrubbed.at, effects);
             }
+            Input::Close => self.close(state, turn, now, effects),
             Input::Finish => self.finish(state, turn, now, effects),
         }
         if effects.differs {
             self.withdraw(effects);
         }
+    }
+
+    /// Whether a command may be applied before it is in the log: the group is alone, nothing is on its way, and no transaction and no
+    /// client waits for anything in the state.
+    #[inline]
+    pub(crate) fn may_apply_first(&self, state: &GroupState) -> bool {
+        self.open_entry.is_open() || self.may_open(state)
+    }
+
+    fn may_open(&self, state: &GroupState) -> bool {
+        let is_at_rest = self.flights.is_empty() && self.raft.is_alone_at_rest();
+        self.role == Role::Leader
+            && !self.is_stopped
+            && self.open_entry.is_none()
+            && (is_at_rest || mutations::is(Mutation::OpenBehindFlights) && self.raft.is_alone())
+            && state.keyspace().is_unlocked()
+            && !state.keyspace().has_waiters()
+    }
+
+    /// Applies a command in the open entry ([`Member::may_apply_first`]).
+    #[inline]
+    pub(crate) fn apply_first(
+        &mut self,
+        state: &mut GroupState,
+        turn: &Turn,
+        operation: &BlockCommand<'_>,
+        command: &Command<'_>,
+        out: &mut ReplyWriter<'_>,
+    ) {
+        state.begin(turn);
+        let &BlockCommand { db, protocol, args } = operation;
+        if !self.open_entry.is_open() {
+            let header = self.header(turn);
+            self.open_entry.open(&header);
+            state.open_entry(&header);
+        }
+        self.open_entry.push(db, protocol, args);
+        state.keyspace.apply_command(db, command, &mut state.local, out);
+    }
+
+    /// Whether the state is ahead of `applied`.
+    pub(crate) fn has_open_entry(&self) -> bool {
+        !self.open_entry.is_none()
+    }
+
+    /// Whether anything was applied that is not kept.
+    pub(crate) fn is_ahead(&self) -> bool {
+        let is_kept = |(index, _)| index <= self.raft.commit_index();
+        self.open_entry.is_open() || !self.open_entry.closed().is_none_or(is_kept)
+    }
+
+    /// Proposes the open entry, if there is one, and has it kept.
+    fn close(&mut self, state: &mut GroupState, turn: &Turn, now: Monotonic, effects: &mut Effects) {
+        let Some(bytes) = self.open_entry.take() else {
+            return;
+        };
+        let length = bytes.len();
+        let proposed = self.raft.propose(bytes.into());
+        let (index, term) =
+            proposed.expect("who leads alone goes on leading, and what is long goes another way");
+        assert_eq!(index.0, self.applied.0 + 1, "invariant 10");
+        self.counts.entries_proposed += 1;
+        self.counts.bytes_proposed += length as u64;
+        self.open_entry.close(index, term);
+        let ready = self.raft.take_ready(now);
+        self.carry_out(state, turn, ready, effects);
     }
 
     /// Takes a batch.
@@ -654,6 +741,10 @@ impl Member {
     /// `now` is read after all that was answered this turn.
     fn finish(&mut self, state: &mut GroupState, turn: &Turn, now: Monotonic, effects: &mut Effects) {
         self.now = now;
+        if self.open_entry.is_open() {
+            // What follows is to stand behind it in the log.
+            return self.look_again(now, effects);
+        }
         effects.disk.extend(self.begins.take().map(DiskRequest::Begin));
         loop {
             self.gathering.look_at_kept(state, now);
@@ -673,9 +764,12 @@ impl Member {
         }
         self.look_again(now, effects);
         self.answer_deferred(state, effects);
-        self.snapshots.send_next(state, &mut self.raft, effects);
-        if !self.is_stopped {
-            self.snapshots.store_next(state, &self.raft, effects);
+        // Of a piece of the state it is said up to where it reflects the log.
+        if self.open_entry.is_none() {
+            self.snapshots.send_next(state, &mut self.raft, effects);
+            if !self.is_stopped {
+                self.snapshots.store_next(state, &self.raft, effects);
+            }
         }
         let state_bytes = || state.keyspace().memory() + state.keyspace().pending_bytes();
         if let Some(to) = self.raft.compactable(self.snapshots.held(), state_bytes) {
@@ -732,7 +826,8 @@ impl Member {
             self.is_stopped || point.index == self.applied,
             "what is saved is what was applied"
         );
-        let has_state = !self.is_stopped && point.index > Index(0);
+        // A state that is ahead of its log cannot be told from one that is not. It was told to nobody.
+        let has_state = !self.is_stopped && point.index > Index(0) && self.open_entry.is_none();
         has_state.then(|| (point, self.raft.saved()))
     }
 
@@ -744,6 +839,9 @@ impl Member {
             self.carry_out(state, turn, ready, &mut effects);
         }
         self.snapshots.end_all(state.keyspace_mut());
+        if let Some((index, _)) = self.open_entry.closed() {
+            self.applied = index;
+        }
         for entry in self.raft.entries_after(self.applied) {
             if self.is_stopped {
                 break;
@@ -761,16 +859,20 @@ impl Member {
         is_leading && has_room && self.gathering.has_next(&self.unconfirmed)
     }
 
+    /// With what an entry of this turn begins.
+    fn header(&self, turn: &Turn) -> Header {
+        let seed = Prng::new(turn.seed ^ u64::from(self.group.number()) ^ self.applied.0 << 16).next_u64();
+        Header {
+            semantics: turn.semantics,
+            now: turn.now,
+            seed,
+        }
+    }
+
     /// Makes an entry of what was gathered, if there is room in flight.
     fn propose(&mut self, turn: &Turn) {
         while self.can_propose() {
-            let seed =
-                Prng::new(turn.seed ^ u64::from(self.group.number()) ^ self.applied.0 << 16).next_u64();
-            let header = Header {
-                semantics: turn.semantics,
-                now: turn.now,
-                seed,
-            };
+            let header = self.header(turn);
             let Next { entry, batches } = self.gathering.next(&header, &self.unconfirmed);
             let entry_bytes = entry.len();
             let Ok((index, term)) = self.raft.propose(entry) else {
@@ -923,6 +1025,11 @@ impl Member {
             }
             Some(_) | None => None,
         };
+        if self.open_entry.is_committed(committed.index, committed.term) {
+            self.counts.entries_applied += 1;
+            self.applied = committed.index;
+            return;
+        }
         match committed.effect {
             EntryEffect::Nothing => {}
             EntryEffect::Members(members) => {

@@ -26,7 +26,7 @@ use crate::turn::Turn;
 use command::Command;
 use consensus::{Index, Members, RaftMessage, RaftNode, Saved, Scrubbed, SnapshotPoint};
 use ids::{Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionRange, SemanticsVersion, Slot};
-use keyspace::{CopyStep, Cursor, Keyspace, LeaderLocal, Object};
+use keyspace::{BlockCommand, CopyStep, Cursor, Keyspace, LeaderLocal, Object};
 use resp::ReplyWriter;
 use std::time::Duration;
 use txn::{Locks, Mode, Priority, TxnId};
@@ -101,6 +101,8 @@ pub enum Input<'a> {
     ChangeMembers(Members),
     /// Another replica is to lead.
     Transfer(Incarnation),
+    /// What was applied in the open entry ([`Replica::apply_first`]) is to be kept.
+    Close,
     /// The turn ends: `now` is read after all that was answered in it.
     Finish,
 }
@@ -362,7 +364,7 @@ impl Replica {
         let is_busy = match &self.role {
             Role::Elsewhere => return Reload::Done,
             Role::Alone(alone) => !alone.is_quiet(&self.state),
-            Role::Member(_) => self.state.has_waiting_reads(),
+            Role::Member(member) => member.has_open_entry() || self.state.has_waiting_reads(),
         };
         match is_busy {
             true => Reload::Busy,
@@ -380,6 +382,37 @@ impl Replica {
         };
         member.step(&mut self.state, turn, now, input, effects);
         true
+    }
+
+    /// Whether a command on keys of this group may be applied before it is in the log ([`Replica::apply_first`]).
+    #[inline]
+    pub fn may_apply_first(&self) -> bool {
+        self.member()
+            .is_some_and(|member| member.may_apply_first(&self.state))
+    }
+
+    /// Carries out a command that writes in the open entry of a group that is alone and keeps a log. What follows from it is to be told
+    /// to nobody before the entry was closed ([`Input::Close`]) and is kept ([`Replica::is_ahead`]).
+    ///
+    /// # Panics
+    /// If it may not ([`Replica::may_apply_first`]).
+    #[inline]
+    pub fn apply_first(
+        &mut self,
+        turn: &Turn,
+        operation: &BlockCommand<'_>,
+        command: &Command<'_>,
+        out: &mut ReplyWriter<'_>,
+    ) {
+        match &mut self.role {
+            Role::Member(member) => member.apply_first(&mut self.state, turn, operation, command, out),
+            Role::Alone(_) | Role::Elsewhere => unreachable!("only an entry of a log is open"),
+        }
+    }
+
+    /// Whether anything was applied here that is not kept.
+    pub fn is_ahead(&self) -> bool {
+        self.member().is_some_and(Member::is_ahead)
     }
 
     /// Consensus, for what heartbeats say of many groups at once.

@@ -227,6 +227,15 @@ impl GroupState {
         }
     }
 
+    /// Opens an entry of the log.
+    pub(crate) fn open_entry(&mut self, header: &Header) {
+        self.entry_is_open = true;
+        self.keyspace
+            .open(header)
+            .expect("a leader knows the rules that it writes");
+        self.keyspace.begin_unserved(&mut self.local);
+    }
+
     /// Whether keys that have expired stay until further notice. For clients they are gone all the same; but while
     /// `CLIENT PAUSE` holds writes back, the data do not change.
     pub fn keep_expired(&mut self, keeps: bool) {

@@ -237,6 +237,11 @@ impl Swarm {
                 swarm.storm = 15 * SECONDS;
                 swarm.think = MILLIS;
             }
+            // A process that ends between any two turns.
+            Some(Mutation::ToldBeforeWritten) => {
+                swarm.kills = swarm.kills.max(120);
+                swarm.think = MILLIS;
+            }
             // Disks that are full, under processes that end.
             Some(Mutation::FullAcknowledged | Mutation::OpenIsRefused) => {
                 swarm.outages = 60;

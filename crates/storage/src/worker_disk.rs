@@ -299,6 +299,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         assert!(mode.writes(), "a log is kept, or there is none");
         self.mode = mode;
         self.answered = self.log.written();
+        self.promised = 0;
         self.release();
     }
 

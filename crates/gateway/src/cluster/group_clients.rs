@@ -369,6 +369,11 @@ impl GroupClients {
         Sender { node, gateway }
     }
 
+    /// Whether nothing is under way to a group.
+    pub(crate) fn is_idle(&self, index: usize) -> bool {
+        self.leaders[index].client.is_idle()
+    }
+
     /// Whether the leader of a group has been out of reach for longer than anybody waits.
     pub(crate) fn is_cut_off(&self, index: usize) -> bool {
         self.leaders[index].client.is_cut_off()

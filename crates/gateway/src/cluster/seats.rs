@@ -18,6 +18,7 @@
 
 use super::broken::{DIFFERS, guard};
 use super::group_clients::known_leader;
+use super::open_entries::OpenEntries;
 use super::seat::Seat;
 use super::{HandoverImage, Layout};
 use crate::connection::Connection;
@@ -53,6 +54,7 @@ pub(crate) struct Seats {
     leased: Vec<usize>,
     /// Whether replicas that had no log on disk are to get one, one after the other.
     is_changing: bool,
+    open_entries: OpenEntries,
     /// Commands that were answered from the state here, under the lease.
     pub(super) reads_here: u64,
     /// When the figures were last written down.
@@ -778,6 +780,57 @@ impl Seats {
             self.leased.push(index);
         }
         true
+    }
+
+    /// The disk has room for so many bytes, which it will acknowledge at once when they are written next.
+    pub(crate) fn promise(&mut self, bytes: usize) {
+        self.open_entries.promise(bytes);
+    }
+
+    /// Whether a command that writes is applied before it is in the log ([`Seats::apply_first`]): the group is alone here and at rest, and there
+    /// is room for it. `is_in_turn`: whether nothing that its connection sent before is under way on the same keys.
+    #[inline]
+    pub(crate) fn may_apply_first(
+        &mut self,
+        cx: &mut Context,
+        args: Args<'_>,
+        is_long: bool,
+        index: usize,
+        is_in_turn: impl FnOnce() -> bool,
+    ) -> bool {
+        // What is long is not copied into an entry.
+        if !self.open_entries.may_grow() || is_long || !cx.local.replicas[index].may_apply_first() {
+            return false;
+        }
+        let is_first = !cx.local.replicas[index].is_ahead();
+        let may_be = is_in_turn() && self.open_entries.take(Operations::room_of(args), is_first);
+        if may_be && is_first {
+            self.open_entries.opened(index, cx.turn.number);
+            cx.local.visits.touch(index);
+        }
+        may_be
+    }
+
+    /// What was applied first is to be kept, before anybody is told of it. Whether there is anything.
+    pub(crate) fn close_entries(&mut self, cx: &mut Context) -> bool {
+        if mutations::is(Mutation::ToldBeforeWritten) && self.open_entries.since() == cx.turn.number {
+            return false;
+        }
+        self.open_entries.close();
+        let mut count = 0;
+        while let Some(index) = self.open_entries.closed(count) {
+            count += 1;
+            if let Some(effects) = self.step(cx, index, Input::Close) {
+                self.carry_out_effects(cx, index, effects);
+            }
+        }
+        count > 0
+    }
+
+    /// Whether a state here is ahead of what is kept.
+    pub(crate) fn is_ahead(&self, cx: &Context) -> bool {
+        let mut all = self.open_entries.all();
+        all.any(|index| cx.local.replicas[index].is_ahead())
     }
 
     /// Whether what was just read under leases may be told: the process may have stood still since.

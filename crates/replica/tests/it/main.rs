@@ -3,6 +3,7 @@
 mod bank;
 mod cluster;
 mod group_client;
+mod open_entry;
 mod single;
 mod transcripts;
 

@@ -172,6 +172,14 @@ impl Disk {
         });
     }
 
+    /// Bytes that are acknowledged at once when they are written next.
+    pub(crate) fn promise(&mut self) -> usize {
+        match self.is_full || self.failed.is_some() {
+            true => 0,
+            false => self.disk.promise(lent()) as usize,
+        }
+    }
+
     /// Writes what the replicas want kept, and tells them what is. Whether anybody was told anything.
     pub(crate) fn keep(&mut self, gateway: &mut Gateway) -> bool {
         let tasks = gateway.take_disk_tasks();

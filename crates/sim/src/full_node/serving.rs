@@ -277,6 +277,7 @@ impl Serving {
         let worker = &mut self.workers[number];
         worker.list_unread();
         worker.gateway.end_waits();
+        worker.keep_first();
         self.fetch_offload_jobs(number);
         let worker = &mut self.workers[number];
         worker.deliver(talk);

@@ -10,6 +10,7 @@ use crate::node::{Connection, Output};
 use control::{Contact, Instruction, RoutingMap};
 use gateway::{ClientInfo, Delivery, Endpoint, Gateway, Incoming, MailboxBatch, Session, Shared};
 use ids::{DurabilityMode, Monotonic};
+use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -148,6 +149,7 @@ impl Worker {
             self.see(&map, mode, talk);
         }
         self.follow_durability();
+        self.gateway.promise(self.disk.as_mut().map_or(0, Disk::promise));
         for instruction in std::mem::take(&mut self.orders) {
             if let control::GroupRef::Data(group) = instruction.group {
                 self.gateway
@@ -264,6 +266,19 @@ impl Worker {
         self.deliver(talk);
         if reaps {
             self.reap(talk);
+        }
+    }
+
+    /// What groups that are alone here have applied first is written.
+    pub(crate) fn keep_first(&mut self) {
+        let Some(disk) = &mut self.disk else { return };
+        if self.gateway.close_entries(lent()) {
+            disk.keep(&mut self.gateway);
+            let may_be_ahead = disk.failed().is_some() || mutations::is(Mutation::ToldBeforeWritten);
+            assert!(
+                may_be_ahead || !self.gateway.is_ahead(),
+                "the disk has promised to acknowledge it"
+            );
         }
     }
 

@@ -147,6 +147,29 @@ caught_durably! {
     a_change_of_the_members_that_nobody_remembers_is_noticed: ChangeNotKept;
 }
 
+/// In a node that is alone, whose groups outlive its processes.
+fn is_caught_alone(mutation: Mutation) {
+    let options = Options {
+        nodes: 1..=1,
+        workers: 1..=2,
+        durability: vec![DurabilityMode::Relaxed],
+        ..Options::default()
+    };
+    is_caught_with(mutation, options);
+}
+
+#[test]
+fn what_is_told_before_it_is_written_is_noticed() {
+    is_caught_alone(Mutation::ToldBeforeWritten);
+}
+
+#[test]
+fn what_is_applied_ahead_of_entries_on_their_way_is_noticed() {
+    is_caught_alone(Mutation::OpenBehindFlights);
+}
+
+const ALONE: &[Mutation] = &[Mutation::ToldBeforeWritten, Mutation::OpenBehindFlights];
+
 const BETWEEN_WORKERS: &[Mutation] = &[Mutation::LastAgentNotHeld, Mutation::LastAgentNotFree];
 
 /// Mistakes that need what clients here do not do, or a coincidence that is rare. Scenes show them, each a test of its own.
@@ -210,7 +233,7 @@ const BY_SCENES: &[Mutation] = &[
 
 #[test]
 fn every_mistake_has_its_test() {
-    let all = [IN_CLUSTERS, DURABLY, BETWEEN_WORKERS, BY_SCENES];
+    let all = [IN_CLUSTERS, DURABLY, ALONE, BETWEEN_WORKERS, BY_SCENES];
     for mutation in Mutation::ALL {
         let tests = all.iter().flat_map(|mutations| mutations.iter());
         assert_eq!(
