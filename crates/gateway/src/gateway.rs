@@ -269,7 +269,8 @@ impl Gateway {
                 Ok(Decoded::Frame { consumed }) => {
                     if looked_at == 0 && at + consumed < bytes.len() {
                         looked_at = KEYS_AHEAD;
-                        self.cx.local.look_ahead(session.db, &bytes[at..]);
+                        let applies_first = self.seats.applies_first();
+                        self.cx.local.look_ahead(session.db, &bytes[at..], applies_first);
                     }
                     looked_at = looked_at.saturating_sub(1);
                     let args = decoder.args(&bytes[at..]);

@@ -138,9 +138,9 @@ impl LocalGroups {
     }
 
     /// Reads where the keys of the next commands lie, all at once, if they are carried out at once: where they go into a log before, that
-    /// is done for each of its entries.
-    pub(crate) fn look_ahead(&self, db: Db, bytes: &[u8]) {
-        let is_at_once = |replica: &Replica| !replica.has_log() || replica.may_apply_first();
+    /// is done for each of its entries. `applies_first`: whether anything is carried out at once that goes into one.
+    pub(crate) fn look_ahead(&self, db: Db, bytes: &[u8], applies_first: bool) {
+        let is_at_once = |replica: &Replica| !replica.has_log() || applies_first && replica.may_apply_first();
         let is_worth = |replica: &Replica| is_at_once(replica) && replica.keyspace().is_large(db);
         if !self.replicas.first().is_some_and(is_worth) {
             return;

@@ -787,7 +787,13 @@ impl Seats {
         self.open_entries.promise(bytes);
     }
 
-    /// Whether a command that writes is applied before it is in the log ([`Seats::apply_first`]): the group is alone here and at rest, and there
+    /// Whether any command may be applied before it is in a log.
+    #[inline]
+    pub(crate) fn applies_first(&self) -> bool {
+        self.open_entries.may_grow()
+    }
+
+    /// Whether a command that writes is to be applied before it is in the log ([`Replica::apply_first`]): the group is alone here and at rest, and there
     /// is room for it. `is_in_turn`: whether nothing that its connection sent before is under way on the same keys.
     #[inline]
     pub(crate) fn may_apply_first(
