@@ -5,7 +5,7 @@ use crate::single::turn;
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, Times};
 use ids::{Boot, GatewayId, GroupId, HashSeed, Incarnation, Monotonic, NodeId, PartitionRange};
 use keyspace::{EntryOperation, Operations};
-use replica::{Batch, BatchOutcome, DiskAnswer, DiskRequest, Effects, Input, Replica, Sender, Turn};
+use replica::{Batch, BatchOutcome, DiskAnswer, DiskRequest, Effects, Input, LogBase, Replica, Sender, Turn};
 use resp::ReplyWriter;
 
 const ME: Incarnation = Incarnation(5);
@@ -41,7 +41,7 @@ impl Scene {
         let now = Monotonic(1_000_000_000);
         let mut replica = Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
         replica.give_log();
-        replica.join(raft(saved.clone(), now), 0, Index(1), true);
+        replica.join(raft(saved.clone(), now), 0, Index(1), LogBase::Stored);
         let mut scene = Scene {
             replica,
             turn: turn(1, 1_000),
