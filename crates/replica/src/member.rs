@@ -451,6 +451,8 @@ impl Member {
         let is_at_rest = self.flights.is_empty() && self.raft.is_alone_at_rest();
         self.role == Role::Leader
             && !self.is_stopped
+            // Only a disk promises anything.
+            && self.raft.is_durable()
             && self.open_entry.is_none()
             && (is_at_rest || mutations::is(Mutation::OpenBehindFlights) && self.raft.is_alone())
             && state.keyspace().is_unlocked()

@@ -784,6 +784,8 @@ impl Seats {
 
     /// The disk has room for so many bytes, which it will acknowledge at once when they are written next.
     pub(crate) fn promise(&mut self, bytes: usize) {
+        // Not all of them have a log on it yet.
+        let bytes = if self.is_changing { 0 } else { bytes };
         self.open_entries.promise(bytes);
     }
 
