@@ -225,39 +225,6 @@ fn three_strict_nodes_that_are_killed_have_all_that_they_acknowledged() {
 }
 
 /// How long a start goes on is drawn in lines of the log, from none at all to a node that serves clients.
-/// A figure of a node's metrics.
-fn metric(cluster: &Cluster, node: usize, name: &str) -> u64 {
-    let page = http_get(cluster.admin_address(node), "/metrics").expect("the admin port answers");
-    let mut lines = page.body.lines().filter(|line| !line.starts_with('#'));
-    let line = lines.find(|line| line.split(['{', ' ']).next() == Some(name));
-    let number = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-    number.unwrap_or_else(|| panic!("{name} is a metric:\n{}", page.body))
-}
-
-#[test]
-fn nodes_that_are_restarted_one_after_the_other_go_on_with_what_they_had_and_are_not_filled_again() {
-    if is_redis() {
-        return;
-    }
-    let mut cluster = cluster(3, "relaxed");
-    let mut receipts = Receipts::new(seed());
-    receipts.begin(&cluster.addresses(), 4);
-    for (node, is_killed) in [(0, false), (1, true), (2, false), (0, true)] {
-        receipts.wait_for_more(2_000);
-        match is_killed {
-            true => cluster.kill(node),
-            false => assert!(cluster.terminate(node).success()),
-        }
-        // It lags behind what is written meanwhile.
-        receipts.wait_for_more(5_000);
-        cluster.restart(node);
-        cluster.wait_until_replicated();
-        assert_eq!(metric(&cluster, node, "chorale_transfers_installed_total"), 0);
-    }
-    receipts.end();
-    nothing_is_missing(&receipts, &cluster.addresses(), "after all restarts");
-}
-
 fn starts_are_killed(nodes: usize, durability: &str) {
     if is_redis() {
         return;
