@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use blackbox::{
     Client, Cluster, Implementation, Prng, Receipts, SETTLING, Value, chorale_binary, eventually, frame,
-    http_get,
 };
 
 /// Few enough for processes that were built for tests, and some for each worker.
