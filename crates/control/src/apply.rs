@@ -559,7 +559,7 @@ impl State {
             self.touch();
         }
         Ok(MetaOutcome::Set {
-            version: self.settings_version,
+            version: self.epoch.0,
         })
     }
 

@@ -152,7 +152,7 @@ pub enum MetaCommand {
         node: NodeId,
     },
     /// `CONFIG SET` of an option that the whole cluster shares. [`DURABILITY`](crate::DURABILITY) is no setting: it changes when a write
-    /// counts as done, which the map says. Answers `Set`.
+    /// counts as done, which the map says. Answers `Set`, then with the map's epoch.
     Set {
         /// The option.
         name: String,

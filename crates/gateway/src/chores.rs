@@ -22,7 +22,7 @@ use crate::outbox::Told;
 use crate::synced::SyncedReplica;
 use command::ReplyError;
 use consensus::Index;
-use ids::{DurabilityMode, GroupId, Monotonic, NodeId};
+use ids::{DurabilityMode, Epoch, GroupId, Monotonic, NodeId};
 use peer_wire::{PeerAnswer, PeerMessage};
 use replica::{Reload, ReplyTo};
 use resp::{ArgsBuf, Protocol, ReplyWriter};
@@ -32,8 +32,9 @@ use std::time::Duration;
 /// How long a replica may be busy before it is given up to decode it.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// How long a node may take to keep what it acknowledges in another way: as long as all data take to be written.
-const FOLLOW_MAX: Duration = Duration::from_secs(600);
+/// How long a node may take to keep what it acknowledges in another way: about as long as others wait for what all data take to be
+/// written. It is to tell them before that is over.
+const FOLLOW_MAX: Duration = Duration::from_secs(590);
 
 /// What has become of a worker's part: what it has on disk, of a sync; or what went wrong.
 pub(crate) type Outcome = Result<Vec<SyncedReplica>, String>;
@@ -48,7 +49,7 @@ pub enum Chore {
     /// All replicas are to go on with what their encoded state decodes to.
     Reload,
     /// The node is to keep what it acknowledges as this mode demands (`durability_order.rs`).
-    Follow(DurabilityMode),
+    Follow(DurabilityMode, Epoch),
 }
 
 /// Snapshots that a driver is to store: of each group of what it has applied, or more. [`Gateway::on_saved`] hears of it.
@@ -132,13 +133,19 @@ impl Chores {
     }
 
     /// Another node asks to be told when this one keeps what it acknowledges as a mode demands.
-    pub(crate) fn follow_for(&mut self, cx: &mut Context, node: NodeId, id: u64, mode: DurabilityMode) {
+    pub(crate) fn follow_for(
+        &mut self,
+        cx: &mut Context,
+        node: NodeId,
+        id: u64,
+        (mode, epoch): (DurabilityMode, Epoch),
+    ) {
         let reply_to = ReplyTo {
             worker: cx.worker,
             connection: u64::MAX - node.0,
             sequence: id,
         };
-        let chore = (Chore::Follow(mode), Whom::Node(node));
+        let chore = (Chore::Follow(mode, epoch), Whom::Node(node));
         self.begin(cx, reply_to, chore, 0, Vec::new());
     }
 
@@ -201,9 +208,9 @@ impl Chores {
                 });
                 self.reload_those_at_rest(cx);
             }
-            Chore::Follow(mode) => {
+            Chore::Follow(mode, epoch) => {
                 let until = cx.now.after(FOLLOW_MAX);
-                self.followers.push(Follower::new(reply_to, mode, until));
+                self.followers.push(Follower::new(reply_to, (mode, epoch), until));
                 self.look_at_followers(cx);
             }
         }
@@ -218,7 +225,7 @@ impl Chores {
     /// Tells those whose waiting is over.
     pub(crate) fn look_at_followers(&mut self, cx: &mut Context) {
         let mut over = Vec::new();
-        self.followers.retain_mut(|follower| {
+        self.followers.retain(|follower| {
             let outcome = follower.outcome(cx);
             let is_over = outcome.is_some();
             over.extend(outcome.map(|outcome| (follower.reply_to, outcome)));
@@ -301,6 +308,8 @@ impl Chores {
             Ok(synced) => asked
                 .synced
                 .extend(synced.into_iter().map(|replica| (None, replica))),
+            // Each worker may say the same of its node.
+            Err(why) if asked.failed.contains(&why) => {}
             Err(why) => asked.failed.push(why),
         });
     }
@@ -319,11 +328,11 @@ impl Chores {
                 let synced = SyncedReplica::from_numbers(numbers).into_iter();
                 asked.synced.extend(synced.map(|replica| (Some(node), replica)));
             }
-            (Chore::Save | Chore::Reload | Chore::Follow(_), Some([1])) => {}
+            (Chore::Save | Chore::Reload | Chore::Follow(..), Some([1])) => {}
             (Chore::Save | Chore::Reload, Some(_)) => asked
                 .failed
                 .push(format!("node {} could not write a snapshot", node.0)),
-            (Chore::Follow(_), Some(_)) => asked.failed.push(format!("node {} has not followed", node.0)),
+            (Chore::Follow(..), Some(_)) => asked.failed.push(format!("node {} has not followed", node.0)),
         });
     }
 
@@ -455,7 +464,7 @@ impl Asked {
             .collect();
         let silent = silent.join(", ");
         let later = match self.chore {
-            Chore::Follow(_) => ": who is down follows with its next start",
+            Chore::Follow(..) => ": who is down follows with its next start",
             Chore::Save | Chore::Sync | Chore::Reload => "",
         };
         (!silent.is_empty())

@@ -18,8 +18,8 @@ use crate::context::Context;
 use crate::delivery::Delivery;
 use crate::fanout::{Fanout, Purpose, Whom, Wish};
 use command::ReplyError;
-use ids::{DurabilityMode, Monotonic};
-use options::DurabilityChoice;
+use ids::{DurabilityMode, Epoch, Monotonic};
+use options::{DurabilityChoice, Settings};
 use replica::ReplyTo;
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
 use std::collections::BTreeMap;
@@ -50,6 +50,14 @@ pub(crate) fn mode_of(choice: DurabilityChoice) -> DurabilityMode {
     }
 }
 
+fn choice_of(mode: DurabilityMode) -> DurabilityChoice {
+    match mode {
+        DurabilityMode::Memory => DurabilityChoice::Memory,
+        DurabilityMode::Relaxed => DurabilityChoice::Relaxed,
+        DurabilityMode::Strict => DurabilityChoice::Strict,
+    }
+}
+
 /// A `CONFIG SET`, outside of `MULTI`. `false` if it orders no other durability than there is: then nothing was done.
 pub(crate) fn order(
     fanout: &mut Fanout,
@@ -60,7 +68,16 @@ pub(crate) fn order(
     let Ok(pairs) = pairs_of(args) else {
         return false;
     };
-    let mode = match cx.settings.ordered_durability(&pairs) {
+    // Beside what the map says; and what it says may be something that this node has not followed yet.
+    let mut as_ordered = Settings::clone(&cx.settings);
+    if let Some(layout) = cx.view.layout() {
+        as_ordered.take_durability(choice_of(layout.ordered));
+    }
+    let wanted = match as_ordered.ordered_durability(&pairs) {
+        Ok(None) => cx.settings.ordered_durability(&pairs),
+        other => other,
+    };
+    let mode = match wanted {
         Ok(None) => return false,
         Ok(Some(_)) if cx.view.layout().is_none() => {
             NO_CLUSTER.write(&mut connection.writer());
@@ -86,65 +103,71 @@ pub(crate) fn order(
 }
 
 /// The meta group has spoken, or has not in time.
-pub(crate) fn on_wish(fanout: &mut Fanout, cx: &mut Context, reply_to: ReplyTo, is_heard: bool) {
+pub(crate) fn on_wish(fanout: &mut Fanout, cx: &mut Context, reply_to: ReplyTo, epoch: Option<u64>) {
     let open = fanout.durability_orders.open.remove(&reply_to.place());
     let (mode, protocol) = open.expect("an order is open as long as its question");
-    if !is_heard {
+    let Some(epoch) = epoch else {
         let mut bytes = Vec::new();
         ReplyWriter::new(&mut bytes, protocol).error(NOT_HEARD);
         return cx.deliver(Delivery::Awaited { reply_to, bytes });
-    }
-    let words = ArgsBuf::from_slices(["CONFIG", "SET", NAME, mode.name()]);
+    };
+    let words = ["CONFIG", "SET", NAME, mode.name(), &epoch.to_string()];
+    let words = ArgsBuf::from_slices(words);
     let (asked, mut silent) = fanout.ask_nodes(cx, reply_to, Purpose::Durability, words.as_args());
     silent.extend(cx.view.nodes_down());
     chores::follow(
         fanout,
         cx,
         reply_to,
-        (Chore::Follow(mode), protocol),
+        (Chore::Follow(mode, Epoch(epoch)), protocol),
         asked,
         silent,
     );
 }
 
-/// The mode that another node asks to be told of, if it asks that.
-pub(crate) fn asked_by_node(args: Args<'_>) -> Option<DurabilityMode> {
-    let name = args.get(2).filter(|_| args.len() == 4)?;
-    let mode = std::str::from_utf8(args.get(3)?).ok()?;
-    (name == NAME.as_bytes())
-        .then(|| DurabilityMode::of_name(mode))
-        .flatten()
+/// The mode that another node asks to be told of, and the map's version that said it, if it asks that.
+pub(crate) fn asked_by_node(args: Args<'_>) -> Option<(DurabilityMode, Epoch)> {
+    let text = |at| std::str::from_utf8(args.get(at)?).ok();
+    let name = text(2).filter(|_| args.len() == 5)?;
+    let mode = DurabilityMode::of_name(text(3)?)?;
+    let epoch = text(4)?.parse().ok()?;
+    (name == NAME).then_some((mode, Epoch(epoch)))
 }
 
 /// A worker that waits until its node has followed.
 pub(crate) struct Follower {
     pub(crate) reply_to: ReplyTo,
     mode: DurabilityMode,
+    /// The version of the map that has said it first.
+    epoch: Epoch,
     until: Monotonic,
-    /// Whether the map has said it: another mode in it was ordered later.
-    is_ordered: bool,
 }
 
 impl Follower {
-    pub(crate) fn new(reply_to: ReplyTo, mode: DurabilityMode, until: Monotonic) -> Follower {
+    pub(crate) fn new(
+        reply_to: ReplyTo,
+        (mode, epoch): (DurabilityMode, Epoch),
+        until: Monotonic,
+    ) -> Follower {
         Follower {
             reply_to,
             mode,
+            epoch,
             until,
-            is_ordered: false,
         }
     }
 
-    /// Whether its waiting is over, and how.
-    pub(crate) fn outcome(&mut self, cx: &Context) -> Option<Result<(), String>> {
-        let ordered = cx.view.layout().map(|layout| layout.durability);
-        self.is_ordered |= ordered == Some(self.mode);
-        if mode_of(cx.settings.durability) == self.mode && ordered == Some(self.mode) {
-            return Some(Ok(()));
-        }
+    /// Whether its waiting is over, and how. What an earlier version of the map says is not about this order.
+    pub(crate) fn outcome(&self, cx: &Context) -> Option<Result<(), String>> {
+        let layout = cx.view.layout().filter(|layout| layout.epoch >= self.epoch);
         let mode = self.mode.name();
-        if self.is_ordered && ordered != Some(self.mode) {
-            return Some(Err(format!("durability {mode} was followed by another order")));
+        if let Some(layout) = layout {
+            if layout.ordered != self.mode {
+                return Some(Err(format!("durability {mode} was followed by another order")));
+            }
+            if layout.durability == self.mode && mode_of(cx.settings.durability) == self.mode {
+                return Some(Ok(()));
+            }
         }
         (cx.now >= self.until).then(|| {
             let why = "and not all nodes have followed in time: INFO persistence and the logs of the nodes say more";

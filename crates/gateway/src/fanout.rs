@@ -533,7 +533,8 @@ impl Fanout {
             if asking.purpose == Purpose::Durability {
                 let reply_to = asking.reply_to;
                 self.questions.remove(&id);
-                return durability_order::on_wish(self, cx, reply_to, versions.is_some());
+                let epoch = versions.and_then(|versions| versions.first().copied());
+                return durability_order::on_wish(self, cx, reply_to, epoch);
             }
             self.set_on_nodes(cx, asking.reply_to, versions.as_deref());
             self.end_question(cx, id, versions.map(|_| Vec::new()));

@@ -774,7 +774,12 @@ impl Gateway {
     pub fn set_layout(&mut self, layout: Arc<Layout>) {
         // What this node does of its version may be another thing later.
         let known = self.cx.view.layout.as_ref();
-        let known = known.map(|known| (known.epoch, known.durability == layout.durability));
+        let known = known.map(|known| {
+            (
+                known.epoch,
+                (known.durability, known.ordered) == (layout.durability, layout.ordered),
+            )
+        });
         let is_old =
             known.is_some_and(|(epoch, is_same)| layout.epoch < epoch || layout.epoch == epoch && is_same);
         if is_old && !mutations::is(Mutation::StaleMapAccepted) {

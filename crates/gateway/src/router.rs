@@ -788,12 +788,12 @@ impl Gateway {
         } else if spec.id == CommandId::WaitAof {
             return self.fanout.chores.sync_for(&mut self.cx, from, question.id);
         } else if spec.id == CommandId::ConfigSet
-            && let Some(mode) = durability_order::asked_by_node(args)
+            && let Some(order) = durability_order::asked_by_node(args)
         {
             return self
                 .fanout
                 .chores
-                .follow_for(&mut self.cx, from, question.id, mode);
+                .follow_for(&mut self.cx, from, question.id, order);
         } else if spec.id == CommandId::ConfigSet {
             if !fanout::set_for_cluster(&mut self.cx, args) {
                 return;

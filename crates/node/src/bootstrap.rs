@@ -38,7 +38,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{DataDirectory, DirectoryDisk, Identity, MetaLog, PeerBook, StorageError};
+use storage::{DataDirectory, DirectoryDisk, Identity, MetaLog, ModeChange, PeerBook, StorageError};
 use transport::{Greeter, LinkId, Refusals, Remote, Transport, TransportEvent};
 
 /// A node that knows who it is.
@@ -48,7 +48,7 @@ pub(crate) struct Bootstrapped {
     /// By which this start was counted.
     pub(crate) token: Token,
     pub(crate) groups: Groups,
-    /// The cluster's.
+    /// In which this start begins: the cluster's, or less, as long as what it goes on with is kept as less.
     pub(crate) durability: DurabilityMode,
     pub(crate) started: Started,
     pub(crate) driver: Driver,
@@ -130,6 +130,7 @@ pub(crate) fn begin(
         mut kept,
         unclean,
         earlier,
+        mode,
     } = memory;
     let (meta, who) = match &identity {
         Some(identity) => {
@@ -181,6 +182,9 @@ pub(crate) fn begin(
         let writes = map.durability.writes();
         aside = look_at(&started, &mut kept, &unclean, is_unready, writes);
     }
+    let is_handed_over = kept.iter().any(|kept| kept.generation.is_none());
+    let found = mode.filter(|_| !kept.is_empty());
+    let durability = ModeChange::of_start(map.durability, is_handed_over, found);
     let kept = Confirmed {
         groups: kept.iter().map(|kept| kept.group).collect(),
         keeps_earlier: !aside.is_empty(),
@@ -210,7 +214,7 @@ pub(crate) fn begin(
         own,
         token,
         groups,
-        durability: map.durability,
+        durability,
         started,
         driver: bootstrap.driver,
         map,
@@ -291,6 +295,8 @@ struct Memory {
     unclean: Vec<(GroupId, Incarnation)>,
     /// The logs that they stand in, if they were kept and not handed over.
     earlier: Option<EarlierLogs>,
+    /// How these were kept.
+    mode: Option<DurabilityMode>,
 }
 
 impl Memory {
@@ -307,6 +313,7 @@ impl Memory {
                 unclean,
                 left_by,
                 earlier,
+                mode,
             } = kept;
             return Ok(Memory {
                 log,
@@ -315,6 +322,7 @@ impl Memory {
                 kept: images,
                 unclean,
                 earlier: Some(earlier),
+                mode,
             });
         }
         let (left_by, kept) = handover::take(&disk, identity.node)?;
@@ -410,7 +418,7 @@ fn look_at(
             }
             false => {
                 "With durability memory only a stop by SIGTERM or SHUTDOWN leaves data to the next start: give the node company, or \
-                 make the cluster with --durability relaxed or strict"
+                 CONFIG SET durability relaxed, or strict, has it on disk"
             }
         };
         tracing::error!(

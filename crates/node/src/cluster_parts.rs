@@ -170,7 +170,9 @@ impl ClusterParts {
             return;
         }
         let Some(gateways) = gateways else { return };
-        if let Err(error) = kept::keep_nothing(&self.directory.disk()) {
+        // Logs that were begun and are not all there yet may fill the disk.
+        let disk = self.directory.disk();
+        if let Err(error) = storage::remove_replicas(&disk).and_then(|()| kept::keep_nothing(&disk)) {
             tracing::error!(%error, "the data cannot be handed over to the next start: the mark of this run cannot be written");
             return;
         }

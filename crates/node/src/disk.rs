@@ -354,7 +354,12 @@ impl Disk {
 
     /// Whether whatever was acknowledged here is kept as the mode demands.
     pub(crate) fn is_reached(&self) -> bool {
-        self.disk.is_reached()
+        // What groups of an earlier start have that are not in this log yet may not be synced there.
+        let has_former = || {
+            let left = self.former.left.lock().unwrap_or_else(PoisonError::into_inner);
+            !left.1.is_empty()
+        };
+        self.disk.is_reached() && (self.mode != DurabilityMode::Strict || !has_former())
     }
 
     /// Nothing is to be kept here any more.

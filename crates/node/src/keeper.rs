@@ -21,7 +21,7 @@ impl Keeper {
     pub(crate) fn new(worker: u16, disk: Option<Disk>, modes: Option<Arc<WorkerModes>>) -> Keeper {
         Keeper {
             worker,
-            reached: disk.as_ref().map(Disk::mode),
+            reached: None,
             disk,
             modes,
         }

@@ -31,10 +31,11 @@ struct WorkerMode {
 }
 
 impl WorkerModes {
-    pub(crate) fn new(workers: usize, mode: DurabilityMode) -> WorkerModes {
+    /// None has followed anything yet.
+    pub(crate) fn new(workers: usize) -> WorkerModes {
         let one = |_| WorkerMode {
             disk: Mutex::default(),
-            reached: AtomicU8::new(mode.code()),
+            reached: AtomicU8::new(u8::MAX),
         };
         WorkerModes((0..workers).map(one).collect())
     }
@@ -95,7 +96,7 @@ impl Keeping {
         Keeping {
             disk,
             owner,
-            modes: Arc::new(WorkerModes::new(usize::from(mailboxes.workers()), mode)),
+            modes: Arc::new(WorkerModes::new(usize::from(mailboxes.workers()))),
             mailboxes,
             shared,
             progress: Mutex::new(Progress {
@@ -109,7 +110,8 @@ impl Keeping {
     pub(crate) fn follow(&self, wanted: DurabilityMode) -> DurabilityMode {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = progress.change.shown();
-        let Some(step) = progress.change.before(wanted).filter(|_| progress.may_try()) else {
+        let is_time = |_: &ModeStep| progress.may_try() && self.modes.have_all(shown);
+        let Some(step) = progress.change.before(wanted).filter(is_time) else {
             return shown;
         };
         match self.carry_out(step) {

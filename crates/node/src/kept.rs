@@ -41,6 +41,8 @@ pub(crate) struct Kept {
     pub(crate) left_by: Vec<Token>,
     /// The logs that it stands in.
     pub(crate) earlier: EarlierLogs,
+    /// How they were kept.
+    pub(crate) mode: Option<DurabilityMode>,
 }
 
 /// What the cluster has confirmed of it.
@@ -116,6 +118,7 @@ pub(crate) fn take(
     kept.unclean = doubted.map(|image| (image.group, image.incarnation)).collect();
     RunMark::add_start(disk, &run, token)?;
     kept.left_by = run.mark.starts;
+    kept.mode = Some(mode);
     Ok(Some(kept))
 }
 

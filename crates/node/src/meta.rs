@@ -499,7 +499,7 @@ impl Desk {
             self.shared.set_topology(topology);
         }
         let mut layout = Layout::of(&map, me, self.started.boot);
-        layout.durability = self.keeping.follow(map.durability);
+        layout.durability = self.keeping.follow(layout.ordered);
         self.view.set(Seen {
             layout: Arc::new(layout),
             addresses: view::addresses(&map, me),
@@ -515,7 +515,9 @@ impl Desk {
         {
             self.show(seen.map.clone());
         }
-        self.keeping.look()
+        let is_under_way = self.keeping.look();
+        let seen = self.view.seen();
+        is_under_way || seen.is_some_and(|seen| seen.map.durability != seen.layout.durability)
     }
 
     /// Sets what is set for the whole cluster.

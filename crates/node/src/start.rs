@@ -125,12 +125,13 @@ fn check_durability(settings: &Settings) -> Result<(), StartError> {
 }
 
 /// The settings say what the cluster has, whatever was asked for.
-fn take_durability(settings: &mut Settings, durability: DurabilityMode) {
-    let of_cluster = match durability {
+fn take_durability(settings: &mut Settings, of_cluster: DurabilityMode, begun: DurabilityMode) {
+    let choice_of = |mode| match mode {
         DurabilityMode::Memory => DurabilityChoice::Memory,
         DurabilityMode::Relaxed => DurabilityChoice::Relaxed,
         DurabilityMode::Strict => DurabilityChoice::Strict,
     };
+    let of_cluster = choice_of(of_cluster);
     let asked = settings.durability;
     // That of the default was not asked for.
     if asked != of_cluster && asked != Settings::default().durability {
@@ -140,7 +141,7 @@ fn take_durability(settings: &mut Settings, durability: DurabilityMode) {
             "durability is the cluster's: CONFIG SET durability changes it, for all nodes"
         );
     }
-    settings.take_durability(of_cluster);
+    settings.take_durability(choice_of(begun));
 }
 
 /// How many workers there are: not more than groups, they would own nothing.
@@ -527,7 +528,11 @@ pub fn run(
     let kept = bootstrapped.as_mut();
     let kept = kept.map(|bootstrapped| std::mem::take(&mut bootstrapped.kept.images));
     if let Some(bootstrapped) = &bootstrapped {
-        take_durability(&mut settings, bootstrapped.durability);
+        take_durability(
+            &mut settings,
+            bootstrapped.map.durability,
+            bootstrapped.durability,
+        );
     }
     let addresses = listener::describe(&settings.bind);
     let common = Common::new(settings, &ports, workers, new_groups, bootstrapped.as_ref())?;

@@ -389,6 +389,10 @@ impl FullNode {
             out.note(|| format!("keeps all as {}", shown.name()));
         }
         let (map, wanted) = (map.clone(), map.durability);
+        // As in production, one after the other.
+        if !serving.have_reached(self.change.shown()) {
+            return;
+        }
         let Some(step) = self.change.before(wanted) else {
             return;
         };
@@ -494,7 +498,9 @@ impl FullNode {
         // Links of a start are not those of a member.
         links.end(out);
         let events = links.take_events();
-        let mode = map.durability;
+        let is_handed_over = kept.iter().any(|kept| kept.generation.is_none());
+        let found = (!kept.is_empty()).then_some(self.change.shown());
+        let mode = ModeChange::of_start(map.durability, is_handed_over, found);
         self.change = ModeChange::new(mode);
         let disks = match mode.writes() {
             false => match self.store.keep_nothing() {
@@ -534,7 +540,6 @@ impl FullNode {
         });
         for (worker, disk) in serving.workers.iter_mut().zip(disks) {
             worker.disk = Some(disk);
-            worker.reached = Some(mode);
         }
         serving.keep(kept);
         out.note(|| format!("serves as node {}, boot {}", started.node.0, started.boot.0));
@@ -543,7 +548,7 @@ impl FullNode {
         self.on_events(events);
         self.store.write_book(book.clone());
         self.learn(&book);
-        serving.begin(&map, wall, &self.known, out);
+        serving.begin((&map, mode), wall, &self.known, out);
         self.stage = Stage::Serving(Box::new(serving));
         self.old_views.push_back(map);
     }

@@ -10,7 +10,9 @@
 //! Invariants:
 //! 1. The mark, which the next start goes by, says no more than is true of all that any worker has acknowledged.
 //! 2. The node says of itself no more than the mark.
-//! 3. One change follows the other: what workers have reached would not tell which of two it is about.
+//! 3. One change follows the other, and the start: what workers have reached would not tell which of two it is about.
+//!
+//! From nothing the mark says the mode when logs are opened: no replica counts before its log has begun.
 
 use ids::DurabilityMode;
 use mutations::Mutation;
@@ -40,6 +42,20 @@ pub struct ModeChange {
 }
 
 impl ModeChange {
+    /// The mode in which a start is to begin whose cluster wants `wanted`, by what it goes on with: a state that was handed over is on no
+    /// disk, and the logs of the run before are kept as its mark says. From there it changes as any node that runs.
+    pub fn of_start(
+        wanted: DurabilityMode,
+        is_handed_over: bool,
+        found: Option<DurabilityMode>,
+    ) -> DurabilityMode {
+        match found {
+            _ if is_handed_over => DurabilityMode::Memory,
+            Some(found) if found.code() < wanted.code() => found,
+            Some(_) | None => wanted,
+        }
+    }
+
     /// Of a node that begins in this mode.
     pub fn new(mode: DurabilityMode) -> ModeChange {
         ModeChange {
@@ -141,6 +157,19 @@ mod tests {
         assert_eq!(change(Relaxed, Memory), (Mark(Memory), Memory, Remove));
         assert_eq!(change(Memory, Relaxed), (Open(Relaxed), Memory, Nothing));
         assert_eq!(change(Memory, Strict), (Open(Strict), Memory, Nothing));
+    }
+
+    #[test]
+    fn a_start_claims_no_more_than_what_it_goes_on_with() {
+        assert_eq!(
+            ModeChange::of_start(Strict, false, None),
+            Strict,
+            "it goes on with nothing"
+        );
+        assert_eq!(ModeChange::of_start(Strict, false, Some(Relaxed)), Relaxed);
+        assert_eq!(ModeChange::of_start(Relaxed, false, Some(Strict)), Relaxed);
+        assert_eq!(ModeChange::of_start(Memory, false, Some(Strict)), Memory);
+        assert_eq!(ModeChange::of_start(Strict, true, None), Memory);
     }
 
     #[test]

@@ -291,7 +291,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         self.mode == DurabilityMode::Strict
     }
 
-    /// The mode is another one. Without acknowledging less than it, whoever relies on a stronger one waits for [`WorkerDisk::is_reached`].
+    /// It acknowledges by another mode at once. Who relies on a stronger one waits for [`WorkerDisk::is_reached`].
     ///
     /// # Panics
     /// If nothing is to be kept any more: then there is no disk.
@@ -307,7 +307,9 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     pub fn is_reached(&self) -> bool {
         let is_unwritten = self.begun.iter().any(|(frame, _)| frame.is_none());
         let is_kept = self.mode != DurabilityMode::Strict || self.log.synced() >= self.answered;
-        is_kept && !is_unwritten && !self.has_in_use() || mutations::is(Mutation::ReachedTooSoon)
+        let waits = |kept: &Kept| matches!(kept.stage, Stage::Waits(_));
+        is_kept && !is_unwritten && !self.replicas.values().any(waits)
+            || mutations::is(Mutation::ReachedTooSoon)
     }
 
     /// Whether a replica that has acknowledged without a log so far has none yet.

@@ -20,8 +20,10 @@ pub struct Layout {
     pub peers: Vec<NodeId>,
     /// The rules that entries may follow.
     pub semantics: SemanticsVersion,
-    /// When a write counts as done.
+    /// When a write counts as done here.
     pub durability: DurabilityMode,
+    /// When it is to, as the map says: the node may not have followed yet.
+    pub ordered: DurabilityMode,
     /// The newest boot there has been, and those that live.
     pub boots: (Boot, Vec<Boot>),
     /// Where the boots are that are present.
@@ -140,6 +142,7 @@ impl Layout {
             peers: map.nodes.keys().copied().filter(|node| *node != me).collect(),
             semantics: map.semantics,
             durability: map.durability,
+            ordered: map.durability,
             boots: (boots.into_iter().max().unwrap_or(boot), alive.collect()),
             nodes: map.nodes.iter().map(|(node, site)| (site.boot, *node)).collect(),
         }
@@ -180,6 +183,7 @@ impl Layout {
             peers: Vec::new(),
             semantics: SemanticsVersion::CURRENT,
             durability: DurabilityMode::Memory,
+            ordered: DurabilityMode::Memory,
             boots: (boot, vec![boot]),
             nodes: [(boot, me)].into(),
         }

@@ -1,7 +1,7 @@
 //! Commands that concern every node.
 
 use crate::world::{DURABILITY, World};
-use gateway::SaveTask;
+use gateway::{Layout, SaveTask};
 use ids::{DurabilityMode, GroupId, NodeId};
 use options::DurabilityChoice;
 
@@ -206,11 +206,15 @@ fn order(world: &mut World, node: usize, durability: &str, is_heard: bool) {
     world.turns(5);
 }
 
+fn orders(layout: &mut Layout, durability: DurabilityMode) {
+    (layout.durability, layout.ordered) = (durability, durability);
+}
+
 #[test]
 fn an_order_of_another_durability_waits_until_all_nodes_have_followed() {
     let mut world = three();
     order(&mut world, 1, "relaxed", true);
-    world.lay_out(|layout| layout.durability = DurabilityMode::Relaxed);
+    world.lay_out(|layout| orders(layout, DurabilityMode::Relaxed));
     for node in 0..3 {
         world.turns(2_000);
         assert_eq!(world.nodes[1].take_reply(1), "", "it waits for node {node}");
@@ -221,14 +225,21 @@ fn an_order_of_another_durability_waits_until_all_nodes_have_followed() {
     let reply = world.run(2, 1, "CONFIG SET durability relaxed");
     assert_eq!(reply, "+OK", "it is so already");
 
+    // The map says another one, and no node has followed: what they still have is an order, too.
+    world.lay_out(|layout| layout.ordered = DurabilityMode::Memory);
+    order(&mut world, 2, "relaxed", false);
+    let told = world.nodes[2].take_reply(1);
+    assert!(told.starts_with("-UNKNOWN the meta group"), "{told}");
+    world.lay_out(|layout| layout.ordered = DurabilityMode::Relaxed);
+
     order(&mut world, 1, "strict", false);
     let told = world.nodes[1].take_reply(1);
     assert!(told.starts_with("-UNKNOWN the meta group"), "{told}");
 
     order(&mut world, 1, "strict", true);
-    world.lay_out(|layout| layout.durability = DurabilityMode::Strict);
+    world.lay_out(|layout| orders(layout, DurabilityMode::Strict));
     world.turns(200);
-    world.lay_out(|layout| layout.durability = DurabilityMode::Relaxed);
+    world.lay_out(|layout| orders(layout, DurabilityMode::Relaxed));
     world.turns(200);
     let told = world.nodes[1].take_reply(1);
     assert!(told.contains("followed by another order"), "{told}");
@@ -241,8 +252,8 @@ fn an_order_of_another_durability_says_who_is_away() {
         world.nodes[node].gateway.on_link(NodeId(2), false);
     }
     order(&mut world, 0, "strict", true);
-    world.lay_out_for(0, |layout| layout.durability = DurabilityMode::Strict);
-    world.lay_out_for(1, |layout| layout.durability = DurabilityMode::Strict);
+    world.lay_out_for(0, |layout| orders(layout, DurabilityMode::Strict));
+    world.lay_out_for(1, |layout| orders(layout, DurabilityMode::Strict));
     world.nodes[0].gateway.on_link(NodeId(2), false);
     for node in 0..2 {
         world.nodes[node].has_followed(DurabilityChoice::Strict);

@@ -95,7 +95,10 @@ impl Disk {
 
     /// Whether whatever was acknowledged here is kept as the mode demands.
     pub(crate) fn is_reached(&self) -> bool {
-        self.failed.is_none() && self.disk.is_reached()
+        let has_former = !self.former.borrow().1.is_empty();
+        self.failed.is_none()
+            && self.disk.is_reached()
+            && (self.mode != DurabilityMode::Strict || !has_former)
     }
 
     /// Nothing is to be kept here any more.

@@ -202,12 +202,18 @@ impl Serving {
     }
 
     /// Shows the workers the first version of the cluster.
-    pub(crate) fn begin(&mut self, map: &RoutingMap, wall: UnixMillis, known: &Known, out: &mut Output) {
+    pub(crate) fn begin(
+        &mut self,
+        (map, mode): (&RoutingMap, DurabilityMode),
+        wall: UnixMillis,
+        known: &Known,
+        out: &mut Output,
+    ) {
         let mut talk = self.talk(wall, known, out);
         for worker in &mut self.workers {
             // Nobody was there when others called: now they may call again.
             worker.links.end(talk.out);
-            worker.see(map, map.durability, &mut talk);
+            worker.see(map, mode, &mut talk);
         }
     }
 
