@@ -200,9 +200,10 @@ fn order(world: &mut World, node: usize, durability: &str, is_heard: bool) {
     let wishes = world.nodes[node].gateway.take_wishes();
     let wanted = [("durability".to_owned(), durability.to_owned())];
     assert_eq!(wishes[0].settings, wanted);
+    let epoch = world.next_epoch();
     world.nodes[node]
         .gateway
-        .on_wish(wishes[0].id, is_heard.then(|| vec![1]));
+        .on_wish(wishes[0].id, is_heard.then_some(vec![epoch]));
     world.turns(5);
 }
 

@@ -77,6 +77,11 @@ impl World {
         (0..self.nodes.len()).for_each(|number| self.tell(number));
     }
 
+    /// The layout's next version.
+    pub(crate) fn next_epoch(&self) -> u64 {
+        self.layout.epoch.0 + 1
+    }
+
     /// Tells one node alone of the layout's next version.
     pub(crate) fn lay_out_for(&mut self, number: usize, change: impl FnOnce(&mut Layout)) {
         change(&mut self.layout);
