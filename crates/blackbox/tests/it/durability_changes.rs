@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use blackbox::{Client, Cluster, Implementation, Receipts, Value};
+use blackbox::{Client, Cluster, Implementation, Receipts, Value, eventually};
 
 /// Few enough for processes that were built for tests, and some for each worker.
 const GROUPS: usize = 16;
@@ -214,6 +214,44 @@ fn a_graceful_stop_leaves_the_data_whatever_the_durability_became() {
         assert!(orders[0] != "memory" || !was_unready, "{}", cluster.log(0));
         all_show(&cluster, orders[orders.len() - 1]);
     }
+}
+
+#[test]
+fn stops_in_the_middle_of_an_order_lose_nothing() {
+    if is_redis() {
+        return;
+    }
+    let mut cluster = cluster(1, "memory", &[]);
+    let value = "v".repeat(64 << 10);
+    // Some groups have their logs when it stops, and others have not.
+    for number in 0..1_000 {
+        assert_eq!(
+            client(&cluster, 0).run(&format!("SET k{number} {value}")),
+            Value::ok()
+        );
+    }
+    for durability in ["relaxed", "memory", "strict"] {
+        let mut asking = client(&cluster, 0);
+        asking
+            .send(&["CONFIG", "SET", "durability", durability])
+            .expect("the node is there");
+        eventually("the node hears of it", || {
+            let told = format!("to=\"{durability}\"");
+            cluster.log(0).contains(&told)
+        });
+        for _ in 0..3 {
+            assert!(cluster.terminate(0).success());
+            cluster.restart(0);
+            cluster.wait_until_ready(0);
+            assert_eq!(client(&cluster, 0).run("DBSIZE"), Value::Integer(1_000));
+        }
+        eventually("the order is followed", || {
+            shown(&cluster, 0) == format!("{:?}", Value::bulk(durability))
+        });
+    }
+    cluster.kill_all();
+    cluster.restart_all();
+    assert_eq!(client(&cluster, 0).run("DBSIZE"), Value::Integer(1_000));
 }
 
 #[test]
