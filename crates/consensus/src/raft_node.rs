@@ -1033,10 +1033,10 @@ impl RaftNode {
         let mut needed = held.into_iter().map(|index| index.0).min().unwrap_or(u64::MAX);
         let mut taken_in = u64::MAX;
         if self.is_leader() {
-            // Who is at the start or before cannot be served from the log anyhow.
+            // Who is before the start cannot be served from the log anyhow; who is there can.
             let start = self.raw.store().start();
             for (member, progress) in self.raw.raft.prs().iter() {
-                if progress.matched <= start {
+                if progress.matched < start {
                     // A voter that this leader has not heard yet may have nearly everything: it starts again, with its log.
                     if progress.matched == 0 && self.members.is_voter(Incarnation(*member)) {
                         needed = needed.min(start);

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use consensus::{
-    Claim, Config, Durability, EntryEffect, Index, Members, MessageBody, RaftMessage, RaftNode, ReadId,
-    ReadPermit, Role, Saved, Term, Times,
+    Claim, Config, Durability, EntryEffect, Index, LOG_BYTES_KEPT, Members, MessageBody, RaftMessage,
+    RaftNode, ReadId, ReadPermit, Role, Saved, Term, Times,
 };
 use ids::{GroupId, Incarnation, Monotonic};
 use mutations::Mutation;
@@ -18,6 +18,8 @@ struct Trio {
     sent: Vec<RaftMessage>,
     confirmed: Vec<(ReadId, Index)>,
     applied: Vec<Vec<Bytes>>,
+    /// Who is to be given the state.
+    wanted: Vec<Incarnation>,
 }
 
 /// One of a group's first voters, with nothing in its log but them.
@@ -44,6 +46,7 @@ impl Trio {
             sent: Vec::new(),
             confirmed: Vec::new(),
             applied: vec![Vec::new(); 3],
+            wanted: Vec::new(),
         }
     }
 
@@ -70,6 +73,7 @@ impl Trio {
         let ready = self.groups[number].take_ready(self.now);
         self.sent.extend(ready.messages);
         self.confirmed.extend(ready.reads);
+        self.wanted.extend(ready.transfers_wanted);
         if let Some(last) = ready.committed.last().map(|entry| entry.index) {
             let data = ready
                 .committed
@@ -481,4 +485,50 @@ fn a_leader_of_an_earlier_term_hears_of_the_later_one_whatever_it_sends() {
         let tells = |message: &RaftMessage| message.to == leader && message.term == later;
         assert!(trio.sent.iter().any(tells), "{:?}", trio.sent);
     }
+}
+
+/// Entries are proposed and carried out without the third replica, and each time the log of the leader is compacted as far as it may be.
+fn write_without_the_third(trio: &mut Trio, leader: usize, hears: fn(u64, u64) -> bool) {
+    for _ in 0..40 {
+        let entry = Bytes::from(vec![7; 8 << 10]);
+        trio.groups[leader].propose(entry).expect("it leads");
+        trio.settle_where(hears);
+        if let Some(to) = trio.groups[leader].compactable([], || 0) {
+            trio.groups[leader].compact(to);
+        }
+    }
+}
+
+#[test]
+fn a_follower_that_was_away_is_sent_what_it_lacks_and_no_state() {
+    let mut trio = Trio::led();
+    let without: fn(u64, u64) -> bool = |from, to| from != 3 && to != 3;
+    // More than a log keeps that nobody needs, several times.
+    write_without_the_third(&mut trio, 0, without);
+    write_without_the_third(&mut trio, 0, without);
+    assert!(trio.groups[0].log_bytes() > 4 * LOG_BYTES_KEPT.start());
+    for _ in 0..40 {
+        trio.wait(20);
+        trio.beat(&[1, 2]);
+    }
+    assert_eq!(
+        trio.groups[0].matched(Incarnation(3)),
+        Some(trio.groups[0].last_index())
+    );
+    assert_eq!(trio.wanted, []);
+}
+
+#[test]
+fn a_leader_keeps_its_log_for_a_voter_that_it_has_never_heard() {
+    let mut trio = Trio::led();
+    let without: fn(u64, u64) -> bool = |from, to| from != 3 && to != 3;
+    write_without_the_third(&mut trio, 0, without);
+    let now = trio.now;
+    trio.groups[0].transfer(Incarnation(2), now).expect("it leads");
+    trio.settle_where(without);
+    assert!(trio.groups[1].is_leader());
+    let before = trio.groups[1].log_bytes();
+    write_without_the_third(&mut trio, 1, without);
+    let grown = trio.groups[1].log_bytes() - before;
+    assert!(grown > 4 * LOG_BYTES_KEPT.start(), "{grown}");
 }
