@@ -228,9 +228,9 @@ impl Swarm {
                 swarm.disks = swarm.disks.max(60);
                 swarm.storm = 15 * SECONDS;
             }
-            // The same, while the mode changes.
+            // The same, while the mode changes nearly always: what counts is the time until all workers have followed.
             Some(Mutation::WeakerNotMarked) => {
-                swarm.changes = 120;
+                swarm.changes = 900;
                 swarm.outages = if is_durable { 60 } else { 0 };
                 swarm.kills = swarm.kills.max(120);
                 swarm.disks = swarm.disks.max(60);

@@ -142,17 +142,16 @@ caught_durably! {
     an_answer_before_the_sync_is_noticed: AnsweredBeforeSynced;
     what_was_not_synced_and_counts_is_noticed: UncleanIgnored;
     a_doubt_that_the_next_start_has_forgotten_is_noticed: DoubtForgotten;
-    a_weaker_mode_that_the_mark_does_not_say_is_noticed: WeakerNotMarked;
     a_snapshot_that_goes_before_the_next_one_is_there_is_noticed: SnapshotGoneEarly;
     a_change_of_the_members_that_nobody_remembers_is_noticed: ChangeNotKept;
 }
 
 /// In a node that is alone, whose groups outlive its processes.
-fn is_caught_alone(mutation: Mutation) {
+fn is_caught_alone(mutation: Mutation, mode: DurabilityMode) {
     let options = Options {
         nodes: 1..=1,
         workers: 1..=2,
-        durability: vec![DurabilityMode::Relaxed],
+        durability: vec![mode],
         ..Options::default()
     };
     is_caught_with(mutation, options);
@@ -160,15 +159,25 @@ fn is_caught_alone(mutation: Mutation) {
 
 #[test]
 fn what_is_told_before_it_is_written_is_noticed() {
-    is_caught_alone(Mutation::ToldBeforeWritten);
+    is_caught_alone(Mutation::ToldBeforeWritten, DurabilityMode::Relaxed);
 }
 
 #[test]
 fn what_is_applied_ahead_of_entries_on_their_way_is_noticed() {
-    is_caught_alone(Mutation::OpenBehindFlights);
+    is_caught_alone(Mutation::OpenBehindFlights, DurabilityMode::Relaxed);
 }
 
-const ALONE: &[Mutation] = &[Mutation::ToldBeforeWritten, Mutation::OpenBehindFlights];
+/// Others know what one node of several has lost.
+#[test]
+fn a_weaker_mode_that_the_mark_does_not_say_is_noticed() {
+    is_caught_alone(Mutation::WeakerNotMarked, DurabilityMode::Strict);
+}
+
+const ALONE: &[Mutation] = &[
+    Mutation::ToldBeforeWritten,
+    Mutation::OpenBehindFlights,
+    Mutation::WeakerNotMarked,
+];
 
 const BETWEEN_WORKERS: &[Mutation] = &[Mutation::LastAgentNotHeld, Mutation::LastAgentNotFree];
 
