@@ -71,8 +71,8 @@ enum Whom {
     Nobody,
     /// Those that wait for syncs.
     Waits,
-    /// Another node.
-    Node(NodeId),
+    /// Another node, with the number of its question.
+    Node(NodeId, u64),
 }
 
 /// What is known of one so far.
@@ -112,24 +112,26 @@ pub(crate) struct Chores {
 }
 
 impl Chores {
+    /// A place that no client of this worker has, and no other question of a node: one that starts again numbers its own from the beginning.
+    fn for_nobody_here(&mut self, cx: &Context) -> ReplyTo {
+        self.unawaited += 1;
+        ReplyTo {
+            worker: cx.worker,
+            connection: u64::MAX,
+            sequence: self.unawaited,
+        }
+    }
+
     /// Another node asks for what is here.
     pub(crate) fn save_for(&mut self, cx: &mut Context, node: NodeId, id: u64) {
-        let reply_to = ReplyTo {
-            worker: cx.worker,
-            connection: u64::MAX - node.0,
-            sequence: id,
-        };
-        self.begin(cx, reply_to, (Chore::Save, Whom::Node(node)), 0, Vec::new());
+        let reply_to = self.for_nobody_here(cx);
+        self.begin(cx, reply_to, (Chore::Save, Whom::Node(node, id)), 0, Vec::new());
     }
 
     /// The same of a sync.
     pub(crate) fn sync_for(&mut self, cx: &mut Context, node: NodeId, id: u64) {
-        let reply_to = ReplyTo {
-            worker: cx.worker,
-            connection: u64::MAX - node.0,
-            sequence: id,
-        };
-        self.begin(cx, reply_to, (Chore::Sync, Whom::Node(node)), 0, Vec::new());
+        let reply_to = self.for_nobody_here(cx);
+        self.begin(cx, reply_to, (Chore::Sync, Whom::Node(node, id)), 0, Vec::new());
     }
 
     /// Another node asks to be told when this one keeps what it acknowledges as a mode demands.
@@ -140,12 +142,8 @@ impl Chores {
         id: u64,
         (mode, epoch): (DurabilityMode, Epoch),
     ) {
-        let reply_to = ReplyTo {
-            worker: cx.worker,
-            connection: u64::MAX - node.0,
-            sequence: id,
-        };
-        let chore = (Chore::Follow(mode, epoch), Whom::Node(node));
+        let reply_to = self.for_nobody_here(cx);
+        let chore = (Chore::Follow(mode, epoch), Whom::Node(node, id));
         self.begin(cx, reply_to, chore, 0, Vec::new());
     }
 
@@ -344,7 +342,7 @@ impl Chores {
 
     fn end(cx: &mut Context, reply_to: ReplyTo, asked: &Asked) {
         let error = asked.error();
-        if let Whom::Node(node) = asked.whom {
+        if let Whom::Node(node, id) = asked.whom {
             let mut bytes = Vec::new();
             let mut w = ReplyWriter::new(&mut bytes, Protocol::Resp2);
             if asked.chore == Chore::Sync {
@@ -356,7 +354,7 @@ impl Chores {
                 w.integer(error.is_none().into());
             }
             let answer = PeerAnswer {
-                id: reply_to.sequence,
+                id,
                 bytes: bytes.into(),
             };
             return cx.send_to_node(node, PeerMessage::FanoutAnswer(answer));
@@ -409,24 +407,13 @@ pub(crate) fn follow(
 
 /// `BGSAVE`, `BGREWRITEAOF`: nobody waits.
 pub(crate) fn save_unawaited(fanout: &mut Fanout, cx: &mut Context) {
-    fanout.chores.unawaited += 1;
-    // No client has this number, and no node.
-    let reply_to = ReplyTo {
-        worker: cx.worker,
-        connection: u64::MAX,
-        sequence: fanout.chores.unawaited,
-    };
+    let reply_to = fanout.chores.for_nobody_here(cx);
     save_everywhere(fanout, cx, reply_to, Whom::Nobody);
 }
 
 /// All that is written on any node is synced, for those that wait for that: [`Told::Synced`] says how many replicas have it.
 pub(crate) fn sync_everywhere(fanout: &mut Fanout, cx: &mut Context) {
-    fanout.chores.unawaited += 1;
-    let reply_to = ReplyTo {
-        worker: cx.worker,
-        connection: u64::MAX,
-        sequence: fanout.chores.unawaited,
-    };
+    let reply_to = fanout.chores.for_nobody_here(cx);
     let asked = match cx.view.is_spread {
         true => {
             let words = ArgsBuf::from_slices(["WAITAOF", "1", "0", "0"]);

@@ -774,12 +774,7 @@ impl Gateway {
     pub fn set_layout(&mut self, layout: Arc<Layout>) {
         // What this node does of its version may be another thing later.
         let known = self.cx.view.layout.as_ref();
-        let known = known.map(|known| {
-            (
-                known.epoch,
-                (known.durability, known.ordered) == (layout.durability, layout.ordered),
-            )
-        });
+        let known = known.map(|known| (known.epoch, known.change == layout.change));
         let is_old =
             known.is_some_and(|(epoch, is_same)| layout.epoch < epoch || layout.epoch == epoch && is_same);
         if is_old && !mutations::is(Mutation::StaleMapAccepted) {
@@ -812,9 +807,10 @@ impl Gateway {
         }
     }
 
-    /// When a write counts as done, as the layout has it: the driver follows. None before there is a layout.
-    pub fn durability(&self) -> Option<DurabilityMode> {
-        self.cx.view.layout().map(|layout| layout.durability)
+    /// When a write counts as done, as the layout has it, and which change that is: the driver follows. None before there is a layout.
+    pub fn durability(&self) -> Option<(DurabilityMode, u64)> {
+        let layout = self.cx.view.layout()?;
+        Some((layout.durability, layout.change))
     }
 
     /// Whether some replicas here have no log on disk yet that are to have one.
@@ -825,6 +821,11 @@ impl Gateway {
     /// The driver keeps the log of each replica that has one: the next gets its.
     pub fn keep_next(&mut self) {
         self.seats.keep_next(&mut self.cx);
+    }
+
+    /// Nothing came of the log that a replica was to get: it begins anew with what the replica has now.
+    pub fn keep_anew(&mut self, group: GroupId) {
+        self.seats.keep_anew(&mut self.cx, group);
     }
 
     /// The meta group wants something of the leader of a group of this worker.

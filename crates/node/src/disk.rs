@@ -410,7 +410,9 @@ impl Disk {
             self.begin_snapshot(gateway);
         }
         // One after the other: what is written meanwhile waits for the log in memory.
-        if gateway.is_changing_durability() && !self.disk.has_in_use() {
+        if let Some(group) = self.disk.stalled_in_use(clock::raw()) {
+            gateway.keep_anew(group);
+        } else if gateway.is_changing_durability() && !self.disk.has_in_use() {
             gateway.keep_next();
         }
         self.leave_jobs();

@@ -3,7 +3,6 @@
 use crate::disk::Disk;
 use crate::keeping::WorkerModes;
 use gateway::Gateway;
-use ids::DurabilityMode;
 use std::sync::Arc;
 
 /// See the file's header.
@@ -13,15 +12,15 @@ pub(crate) struct Keeper {
     disk: Option<Disk>,
     /// Of a node that is in a cluster: how far all of its workers are.
     modes: Option<Arc<WorkerModes>>,
-    /// The mode in which all is kept that was acknowledged here.
-    reached: Option<DurabilityMode>,
+    /// The change as which all is kept that was acknowledged here.
+    followed: Option<u64>,
 }
 
 impl Keeper {
     pub(crate) fn new(worker: u16, disk: Option<Disk>, modes: Option<Arc<WorkerModes>>) -> Keeper {
         Keeper {
             worker,
-            reached: None,
+            followed: None,
             disk,
             modes,
         }
@@ -39,16 +38,16 @@ impl Keeper {
 
     /// Once a turn, behind the layout: keeps what is acknowledged as that says, and says when all is kept so.
     pub(crate) fn follow(&mut self, gateway: &mut Gateway) {
-        let (Some(mode), Some(modes)) = (gateway.durability(), &self.modes) else {
+        let (Some((mode, change)), Some(modes)) = (gateway.durability(), &self.modes) else {
             return;
         };
-        if self.reached == Some(mode) {
+        if self.followed == Some(change) {
             return;
         }
         match (&mut self.disk, mode.writes()) {
             (Some(disk), true) if disk.mode() != mode => disk.set_mode(mode),
             (Some(_), true) | (None, false) => {}
-            (None, true) => self.disk = modes.take_disk(self.worker),
+            (None, true) => self.disk = modes.take_disk(self.worker, change),
             (disk, false) => {
                 if let Some(disk) = disk.take() {
                     disk.give_up(gateway);
@@ -60,8 +59,8 @@ impl Keeper {
             None => !mode.writes(),
         };
         if is_reached {
-            self.reached = Some(mode);
-            modes.reach(self.worker, mode);
+            self.followed = Some(change);
+            modes.follow(self.worker, change);
         }
     }
 

@@ -12,8 +12,8 @@ use ids::{ClusterId, DurabilityMode, Groups, NodeId, Token};
 use options::DurabilityChoice;
 use std::fmt::Display;
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use storage::{DirectoryDisk, ModeChange, ModeStep, RunMark};
 
@@ -24,38 +24,44 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct WorkerModes(Vec<WorkerMode>);
 
 struct WorkerMode {
-    /// For a worker that had none.
-    disk: Mutex<Option<Disk>>,
-    /// The code of the mode in which all is kept that it has acknowledged.
-    reached: AtomicU8,
+    /// For a worker that had none, and with which change.
+    disk: Mutex<Option<(u64, Disk)>>,
+    /// One more than the number of the change that it has followed last: all that it has acknowledged is kept as that says.
+    followed: AtomicU64,
 }
 
 impl WorkerModes {
-    /// None has followed anything yet.
     pub(crate) fn new(workers: usize) -> WorkerModes {
         let one = |_| WorkerMode {
             disk: Mutex::default(),
-            reached: AtomicU8::new(u8::MAX),
+            followed: AtomicU64::new(0),
         };
         WorkerModes((0..workers).map(one).collect())
     }
 
-    /// The disk of a worker that is to keep something from here on.
-    pub(crate) fn take_disk(&self, worker: u16) -> Option<Disk> {
-        let slot = &self.0[usize::from(worker)].disk;
-        slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The disk of a worker that is to keep something from this change on.
+    pub(crate) fn take_disk(&self, worker: u16, change: u64) -> Option<Disk> {
+        let mut slot = self.0[usize::from(worker)].slot();
+        let disk = slot.take_if(|(number, _)| *number == change);
+        disk.map(|(_, disk)| disk)
     }
 
-    /// All that a worker has acknowledged is kept in this mode.
-    pub(crate) fn reach(&self, worker: u16, mode: DurabilityMode) {
+    /// All that a worker has acknowledged is kept as this change says.
+    pub(crate) fn follow(&self, worker: u16, change: u64) {
         self.0[usize::from(worker)]
-            .reached
-            .store(mode.code(), Ordering::Release);
+            .followed
+            .store(change + 1, Ordering::Release);
     }
 
-    fn have_all(&self, mode: DurabilityMode) -> bool {
+    fn have_all(&self, change: u64) -> bool {
         let mut all = self.0.iter();
-        all.all(|one| one.reached.load(Ordering::Acquire) == mode.code())
+        all.all(|one| one.followed.load(Ordering::Acquire) == change + 1)
+    }
+}
+
+impl WorkerMode {
+    fn slot(&self) -> MutexGuard<'_, Option<(u64, Disk)>> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -106,15 +112,19 @@ impl Keeping {
         }
     }
 
-    /// The map says this mode. The one that workers may be shown: another one than before if that can be followed now.
-    pub(crate) fn follow(&self, wanted: DurabilityMode) -> DurabilityMode {
+    /// The map says this mode. The one that workers may be shown, and the number of the change: another one than before if that can be
+    /// followed now.
+    pub(crate) fn follow(&self, wanted: DurabilityMode) -> (DurabilityMode, u64) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = progress.change.shown();
-        let is_time = |_: &ModeStep| progress.may_try() && self.modes.have_all(shown);
-        let Some(step) = progress.change.before(wanted).filter(is_time) else {
-            return shown;
+        let (shown, number) = (progress.change.shown(), progress.change.number());
+        let is_time = |_: &ModeStep| {
+            // What is taken back need not have been followed.
+            progress.change.is_under_way() || progress.may_try() && self.modes.have_all(number)
         };
-        match self.carry_out(step) {
+        let Some(step) = progress.change.before(wanted).filter(is_time) else {
+            return (shown, number);
+        };
+        match self.carry_out(step, number + 1) {
             Ok(()) => {
                 progress.tried = None;
                 progress.change.show(wanted, step);
@@ -122,7 +132,7 @@ impl Keeping {
             }
             Err(error) => progress.refused(&error),
         }
-        progress.change.shown()
+        (progress.change.shown(), progress.change.number())
     }
 
     /// Looks whether all workers have followed. Whether that is still to come.
@@ -132,10 +142,11 @@ impl Keeping {
             return false;
         }
         let shown = progress.change.shown();
-        if !progress.may_try() || !self.modes.have_all(shown) {
+        let number = progress.change.number();
+        if !progress.may_try() || !self.modes.have_all(number) {
             return true;
         }
-        if let Err(error) = self.carry_out(progress.change.after()) {
+        if let Err(error) = self.carry_out(progress.change.after(), number) {
             progress.refused(&error);
             return true;
         }
@@ -156,19 +167,23 @@ impl Keeping {
         progress.change.keeps_all()
     }
 
-    fn carry_out(&self, step: ModeStep) -> io::Result<()> {
+    fn carry_out(&self, step: ModeStep, number: u64) -> io::Result<()> {
         match step {
             ModeStep::Nothing => Ok(()),
             ModeStep::Mark(mode) => {
                 RunMark::set_durability(&self.disk, mode.code()).map_err(io::Error::other)
             }
-            ModeStep::Open(mode) => self.open_logs(mode),
-            ModeStep::Remove => storage::remove_replicas(&self.disk).map_err(io::Error::other),
+            ModeStep::Open(mode) => self.open_logs(mode, number),
+            ModeStep::Remove => {
+                // Those that no worker has taken.
+                self.modes.0.iter().for_each(|one| drop(one.slot().take()));
+                storage::remove_replicas(&self.disk).map_err(io::Error::other)
+            }
         }
     }
 
     /// Opens the log of each worker, which takes it when it follows the layout.
-    fn open_logs(&self, mode: DurabilityMode) -> io::Result<()> {
+    fn open_logs(&self, mode: DurabilityMode, number: u64) -> io::Result<()> {
         let Owner {
             cluster,
             node,
@@ -187,7 +202,7 @@ impl Keeping {
         };
         let disks = logs.begin(self.mailboxes.workers(), &self.mailboxes)?;
         for (slot, disk) in self.modes.0.iter().zip(disks) {
-            *slot.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+            *slot.slot() = Some((number, disk));
         }
         Ok(())
     }

@@ -499,7 +499,7 @@ impl Desk {
             self.shared.set_topology(topology);
         }
         let mut layout = Layout::of(&map, me, self.started.boot);
-        layout.durability = self.keeping.follow(layout.ordered);
+        (layout.durability, layout.change) = self.keeping.follow(layout.ordered);
         self.view.set(Seen {
             layout: Arc::new(layout),
             addresses: view::addresses(&map, me),
@@ -511,7 +511,7 @@ impl Desk {
     /// Follows the durability that the map says, where that is still to be done. Whether it is.
     fn keep_up(&self) -> bool {
         if let Some(seen) = self.view.seen()
-            && self.keeping.follow(seen.map.durability) != seen.layout.durability
+            && self.keeping.follow(seen.map.durability).1 != seen.layout.change
         {
             self.show(seen.map.clone());
         }

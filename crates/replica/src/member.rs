@@ -910,6 +910,11 @@ impl Member {
 
     /// See [`crate::Replica::set_durable`].
     pub(crate) fn set_durable(&mut self, state: &mut GroupState, is_durable: bool, now: Monotonic) {
+        // What an earlier life was asked for is told to nobody, and counts as kept.
+        self.raft.set_durability(Durability::Memory, now);
+        if self.snapshots.give_up_storing() {
+            self.snapshots.end(state.keyspace_mut());
+        }
         if is_durable {
             self.raft.set_durability(Durability::Durable, now);
             let begin = Member::begin_of(&self.raft, self.generation, self.applied, LogBase::InUse);
@@ -918,11 +923,7 @@ impl Member {
                 self.snapshots.store_soon();
             }
         } else {
-            self.raft.set_durability(Durability::Memory, now);
             self.begins = None;
-            if self.snapshots.give_up_storing() {
-                self.snapshots.end(state.keyspace_mut());
-            }
         }
     }
 

@@ -380,7 +380,7 @@ impl FullNode {
             return;
         };
         let shown = self.change.shown();
-        if self.change.is_under_way() && serving.have_reached(shown) {
+        if self.change.is_under_way() && serving.have_followed(self.change.number()) {
             match self.store.carry_out(self.change.after()) {
                 Ok(()) => self.change.end(),
                 Err(StorageError::Full { .. }) => {}
@@ -389,8 +389,9 @@ impl FullNode {
             out.note(|| format!("keeps all as {}", shown.name()));
         }
         let (map, wanted) = (map.clone(), map.durability);
-        // As in production, one after the other.
-        if !serving.have_reached(self.change.shown()) {
+        // As in production: one after the other, but for what is taken back.
+        let is_taken_back = self.change.is_under_way();
+        if !is_taken_back && !serving.have_followed(self.change.number()) {
             return;
         }
         let Some(step) = self.change.before(wanted) else {
@@ -429,7 +430,7 @@ impl FullNode {
             prng: &mut self.prng,
         })?;
         for (worker, disk) in serving.workers.iter_mut().zip(disks) {
-            worker.next_disk = Some(disk);
+            worker.next_disk = Some((self.change.number() + 1, disk));
         }
         Ok(())
     }
@@ -437,7 +438,7 @@ impl FullNode {
     /// Shows a map to the workers, a little later, and now and then an old one once more: it must not be taken for news.
     fn show(&mut self, map: Arc<RoutingMap>, now: Monotonic) {
         self.map = Some(map.clone());
-        let mode = self.change.shown();
+        let shown = (self.change.shown(), self.change.number());
         let Stage::Serving(serving) = &mut self.stage else {
             return;
         };
@@ -448,13 +449,13 @@ impl FullNode {
                 0 => last.after(Duration::from_millis(self.prng.below(50))),
                 _ => last,
             };
-            worker.views.push_back((late, map.clone(), mode));
+            worker.views.push_back((late, map.clone(), shown));
             if self.prng.below(8) == 0 && !self.old_views.is_empty() {
                 let which = self.prng.below(self.old_views.len() as u64) as usize;
                 let at = late.after(Duration::from_millis(self.prng.below(100)));
                 // One of this version that says another mode would be news.
                 if self.old_views[which].epoch < map.epoch {
-                    worker.views.push_back((at, self.old_views[which].clone(), mode));
+                    worker.views.push_back((at, self.old_views[which].clone(), shown));
                 }
             }
         }
@@ -548,7 +549,7 @@ impl FullNode {
         self.on_events(events);
         self.store.write_book(book.clone());
         self.learn(&book);
-        serving.begin((&map, mode), wall, &self.known, out);
+        serving.begin((&map, (mode, 0)), wall, &self.known, out);
         self.stage = Stage::Serving(Box::new(serving));
         self.old_views.push_back(map);
     }

@@ -10,7 +10,7 @@
 //! Invariants:
 //! 1. The mark, which the next start goes by, says no more than is true of all that any worker has acknowledged.
 //! 2. The node says of itself no more than the mark.
-//! 3. One change follows the other, and the start: what workers have reached would not tell which of two it is about.
+//! 3. One change follows the other, and the start. One from nothing may be taken back before: nobody relies on it.
 //!
 //! From nothing the mark says the mode when logs are opened: no replica counts before its log has begun.
 
@@ -39,6 +39,9 @@ pub struct ModeChange {
     marked: DurabilityMode,
     /// What the node says of itself.
     told: DurabilityMode,
+    is_under_way: bool,
+    /// Counts what workers were shown.
+    number: u64,
 }
 
 impl ModeChange {
@@ -62,6 +65,8 @@ impl ModeChange {
             shown: mode,
             marked: mode,
             told: mode,
+            is_under_way: false,
+            number: 0,
         }
     }
 
@@ -70,9 +75,14 @@ impl ModeChange {
         self.shown
     }
 
+    /// Which change it is that they are shown, from 0 for the start on: they say of it whether they have followed.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Whether workers have still to follow.
     pub fn is_under_way(&self) -> bool {
-        self.shown != self.told
+        self.is_under_way
     }
 
     /// In which mode all is kept that was acknowledged, by the mark and by what workers have said.
@@ -86,7 +96,11 @@ impl ModeChange {
     /// What is to be done before workers may be shown `wanted`; none if they are shown it, or have to follow another one first.
     /// [`ModeChange::show`] follows.
     pub fn before(&self, wanted: DurabilityMode) -> Option<ModeStep> {
-        if self.is_under_way() || self.shown == wanted {
+        if self.shown == wanted {
+            return None;
+        }
+        // Nobody relies yet on what is begun to be kept: a disk that does not take it must not hold the node to it.
+        if self.is_under_way && (self.told.writes() || wanted.writes()) {
             return None;
         }
         Some(match (self.shown.writes(), wanted.code() < self.shown.code()) {
@@ -100,7 +114,8 @@ impl ModeChange {
 
     /// That is done: workers are shown it.
     pub fn show(&mut self, wanted: DurabilityMode, done: ModeStep) {
-        self.shown = wanted;
+        (self.shown, self.is_under_way) = (wanted, true);
+        self.number += 1;
         match done {
             ModeStep::Mark(mode) | ModeStep::Open(mode) => self.marked = mode,
             ModeStep::Nothing | ModeStep::Remove => {}
@@ -118,7 +133,7 @@ impl ModeChange {
 
     /// That is done, too: the node may say so.
     pub fn end(&mut self) {
-        (self.marked, self.told) = (self.shown, self.shown);
+        (self.marked, self.told, self.is_under_way) = (self.shown, self.shown, false);
     }
 
     /// Whether the next start finds on disk what this one has acknowledged; else it is to be handed over, with a mark that says that
@@ -140,7 +155,9 @@ mod tests {
         let before = change.before(to).expect("it is another one");
         change.show(to, before);
         let guaranteed = change.guaranteed();
-        assert!(change.is_under_way() && change.before(from).is_none());
+        assert!(change.is_under_way());
+        let taken_back = (!from.writes()).then_some(ModeStep::Mark(from));
+        assert_eq!(change.before(from), taken_back);
         let after = change.after();
         change.end();
         assert!(!change.is_under_way());
@@ -157,6 +174,22 @@ mod tests {
         assert_eq!(change(Relaxed, Memory), (Mark(Memory), Memory, Remove));
         assert_eq!(change(Memory, Relaxed), (Open(Relaxed), Memory, Nothing));
         assert_eq!(change(Memory, Strict), (Open(Strict), Memory, Nothing));
+    }
+
+    #[test]
+    fn what_has_begun_to_be_kept_can_be_given_up_and_nothing_else() {
+        let mut change = ModeChange::new(Memory);
+        change.show(Relaxed, ModeStep::Open(Relaxed));
+        assert_eq!(change.before(Strict), None);
+        assert_eq!(change.before(Memory), Some(ModeStep::Mark(Memory)));
+        change.show(Memory, ModeStep::Mark(Memory));
+        assert!(change.is_under_way(), "workers have disks");
+        assert_eq!((change.guaranteed(), change.after()), (Memory, ModeStep::Remove));
+        change.end();
+        assert!(!change.is_under_way());
+        let mut change = ModeChange::new(Relaxed);
+        change.show(Strict, ModeStep::Nothing);
+        assert_eq!(change.before(Memory), None);
     }
 
     #[test]

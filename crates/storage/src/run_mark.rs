@@ -126,6 +126,8 @@ impl RunMark {
             },
         };
         let mark = decode_run(&bytes)?;
+        let failed = disk.stamp(FAILED).map_err(StorageError::io("look at", FAILED))?;
+        let has_failed = failed.is_some();
         let stamp = disk.stamp(name).map_err(StorageError::io("look at", name))?;
         let ended = match read_clean(disk) {
             Ok(ended) => ended,
@@ -138,7 +140,8 @@ impl RunMark {
         Ok(Some(FoundRun {
             is_copy: mark.is_copied || stamp.is_none_or(|stamp| !stamp.is_surely(mark.stamp)),
             is_clean: ended == Some(mark.owner),
-            has_failed: mark.has_failed || name == FAILED,
+            // Both are there if it failed while the mark was written, or if a start ended between writing it and this.
+            has_failed: mark.has_failed || has_failed,
             mark,
         }))
     }
@@ -205,16 +208,22 @@ impl RunMark {
             is_copied: found.is_copy,
             ..found.mark
         };
-        mark.replace(disk)
+        // What failed meanwhile is said by another name, which stays.
+        mark.write_to(disk)
     }
 
-    fn replace(mut self, disk: &impl Disk) -> Result<(), StorageError> {
+    fn write_to(mut self, disk: &impl Disk) -> Result<(), StorageError> {
         let mut replacement = Replacement::begin(disk, RUN)?;
         let new = new_name(RUN);
         let stamp = disk.stamp(&new).map_err(StorageError::io("look at", &new))?;
         self.stamp = stamp.unwrap_or_default();
         replacement.append(self.encode().as_bytes())?;
         replacement.finish()?;
+        Ok(())
+    }
+
+    fn replace(self, disk: &impl Disk) -> Result<(), StorageError> {
+        self.write_to(disk)?;
         // What failed is said by the mark now, if it still is to be.
         let failed = disk.stamp(FAILED).map_err(StorageError::io("look at", FAILED))?;
         match failed {

@@ -51,6 +51,9 @@ const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
 const PROMISED_BYTES_MAX: u64 = 1 << 20;
 const PROMISED_PART: u64 = 8;
 
+/// Bytes that are held of a replica that is in use and gets a log: what it writes while a snapshot of it is stored.
+const IN_USE_BYTES_MAX: u64 = 256 << 20;
+
 /// Segments that the log of a worker may fill before a snapshot is due, however small the states are: each of its groups has an equal
 /// share of them. Fewer mean more snapshots, more mean longer starts.
 const LOG_SEGMENTS_MIN: u64 = 2;
@@ -75,6 +78,8 @@ struct Waiting {
     held: Vec<Persist>,
     /// Whether the replica is told at once what is held, as it was before it had a log: see [`LogBase::InUse`].
     is_in_use: bool,
+    /// Bytes of what is held of such a replica.
+    held_bytes: u64,
 }
 
 /// A replica.
@@ -318,6 +323,21 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         replicas.any(|kept| matches!(&kept.stage, Stage::Waits(waiting) if waiting.is_in_use))
     }
 
+    /// A replica in use to whose log nothing came: its snapshot could not be stored, or so much was written meanwhile that no more is to be
+    /// held. It is to begin anew with the state that it has now.
+    pub fn stalled_in_use(&self, now: Monotonic) -> Option<GroupId> {
+        let is_stalled = |kept: &&Kept| match &kept.stage {
+            Stage::Waits(waiting) if waiting.is_in_use => {
+                waiting.held_bytes > IN_USE_BYTES_MAX || kept.is_wanted && now >= self.store_at
+            }
+            Stage::Waits(_) | Stage::Empty | Stage::Logged => false,
+        };
+        self.replicas
+            .values()
+            .find(is_stalled)
+            .map(|kept| kept.owner.group)
+    }
+
     /// Takes a request of a replica, in this life of it.
     pub fn request(&mut self, group: GroupId, life: u64, request: DiskRequest) {
         if let DiskRequest::Begin(begin) = request {
@@ -442,6 +462,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 number: None,
                 held: Vec::new(),
                 is_in_use: begin.base == LogBase::InUse,
+                held_bytes: 0,
             }),
         };
         let kept = Kept {
@@ -484,6 +505,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 number: Some(persist.number),
                 held: Vec::new(),
                 is_in_use: false,
+                held_bytes: 0,
             });
             if mutations::is(Mutation::ReceivedNotAwaited) {
                 self.begin_log(owner, index);
@@ -499,6 +521,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 if waiting.is_in_use {
                     let answer = DiskAnswer::Persisted(persist.number);
                     self.answers.push((owner.group, owner.life, answer));
+                    waiting.held_bytes += bytes_of(&persist.entries);
                 }
                 waiting.held.push(persist);
             }

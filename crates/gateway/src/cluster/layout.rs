@@ -22,6 +22,8 @@ pub struct Layout {
     pub semantics: SemanticsVersion,
     /// When a write counts as done here.
     pub durability: DurabilityMode,
+    /// Counts the changes of that while the node runs.
+    pub change: u64,
     /// When it is to, as the map says: the node may not have followed yet.
     pub ordered: DurabilityMode,
     /// The newest boot there has been, and those that live.
@@ -142,6 +144,7 @@ impl Layout {
             peers: map.nodes.keys().copied().filter(|node| *node != me).collect(),
             semantics: map.semantics,
             durability: map.durability,
+            change: 0,
             ordered: map.durability,
             boots: (boots.into_iter().max().unwrap_or(boot), alive.collect()),
             nodes: map.nodes.iter().map(|(node, site)| (site.boot, *node)).collect(),
@@ -183,6 +186,7 @@ impl Layout {
             peers: Vec::new(),
             semantics: SemanticsVersion::CURRENT,
             durability: DurabilityMode::Memory,
+            change: 0,
             ordered: DurabilityMode::Memory,
             boots: (boot, vec![boot]),
             nodes: [(boot, me)].into(),

@@ -347,6 +347,14 @@ impl Seats {
         self.is_changing
     }
 
+    /// The log of a replica begins anew.
+    pub(crate) fn keep_anew(&mut self, cx: &mut Context, group: GroupId) {
+        if let Some(index) = self.seated(cx, group) {
+            cx.local.replicas[index].set_durable(true, cx.now);
+            cx.local.visits.touch(index);
+        }
+    }
+
     /// The next replica that is to have a log gets one, if there is one: the one before has its.
     pub(crate) fn keep_next(&mut self, cx: &mut Context) {
         let has_none = |replica: &Replica| replica.member().is_some_and(|member| !member.raft().is_durable());

@@ -160,7 +160,9 @@ impl Disk {
         self.write();
         self.tell_health(gateway);
         self.tell(gateway);
-        if gateway.is_changing_durability() && !self.disk.has_in_use() {
+        if let Some(group) = self.disk.stalled_in_use(now) {
+            gateway.keep_anew(group);
+        } else if gateway.is_changing_durability() && !self.disk.has_in_use() {
             gateway.keep_next();
         }
         self.leave_jobs();

@@ -72,9 +72,9 @@ pub(crate) struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    pub(crate) fn layout(&self, map: &RoutingMap, mode: DurabilityMode) -> Layout {
+    pub(crate) fn layout(&self, map: &RoutingMap, shown: (DurabilityMode, u64)) -> Layout {
         let mut layout = Layout::of(map, self.me.0, self.me.1);
-        layout.durability = mode;
+        (layout.durability, layout.change) = shown;
         layout
     }
 }
@@ -204,7 +204,7 @@ impl Serving {
     /// Shows the workers the first version of the cluster.
     pub(crate) fn begin(
         &mut self,
-        (map, mode): (&RoutingMap, DurabilityMode),
+        (map, shown): (&RoutingMap, (DurabilityMode, u64)),
         wall: UnixMillis,
         known: &Known,
         out: &mut Output,
@@ -213,7 +213,7 @@ impl Serving {
         for worker in &mut self.workers {
             // Nobody was there when others called: now they may call again.
             worker.links.end(talk.out);
-            worker.see(map, mode, &mut talk);
+            worker.see(map, shown, &mut talk);
         }
     }
 
@@ -411,9 +411,9 @@ impl Serving {
         disks.any(Disk::is_failing)
     }
 
-    /// Whether all workers keep what they have acknowledged in this mode.
-    pub(crate) fn have_reached(&self, mode: DurabilityMode) -> bool {
-        self.workers.iter().all(|worker| worker.reached == Some(mode))
+    /// Whether all workers keep what they have acknowledged as this change says.
+    pub(crate) fn have_followed(&self, change: u64) -> bool {
+        self.workers.iter().all(|worker| worker.followed == Some(change))
     }
 
     /// Everything is written and synced: the process ends.

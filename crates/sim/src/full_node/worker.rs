@@ -55,11 +55,11 @@ pub(crate) struct Worker {
     /// What clients sent while other workers did not keep up.
     unheard: VecDeque<Work>,
     /// Versions of the cluster on their way, each with the time at which it comes.
-    pub(crate) views: VecDeque<(Monotonic, Arc<RoutingMap>, DurabilityMode)>,
-    /// For one that had none.
-    pub(crate) next_disk: Option<Disk>,
-    /// The mode in which all is kept that was acknowledged here.
-    pub(crate) reached: Option<DurabilityMode>,
+    pub(crate) views: VecDeque<(Monotonic, Arc<RoutingMap>, (DurabilityMode, u64))>,
+    /// For one that had none, and with which change.
+    pub(crate) next_disk: Option<(u64, Disk)>,
+    /// The change as which all is kept that was acknowledged here.
+    pub(crate) followed: Option<u64>,
     pub(crate) orders: Vec<Instruction>,
     /// What the meta group says to others by this worker's links.
     pub(crate) meta_outbox: Vec<(Contact, Vec<u8>)>,
@@ -91,7 +91,7 @@ impl Worker {
             unheard: VecDeque::new(),
             views: VecDeque::new(),
             next_disk: None,
-            reached: None,
+            followed: None,
             orders: Vec::new(),
             meta_outbox: Vec::new(),
             stalled_until: Monotonic(0),
@@ -145,8 +145,8 @@ impl Worker {
         if let Some(disk) = &mut self.disk {
             disk.hear(&mut self.gateway);
         }
-        while let Some((_, map, mode)) = self.views.pop_front_if(|(at, ..)| *at <= now) {
-            self.see(&map, mode, talk);
+        while let Some((_, map, shown)) = self.views.pop_front_if(|(at, ..)| *at <= now) {
+            self.see(&map, shown, talk);
         }
         self.follow_durability();
         self.gateway.promise(self.disk.as_mut().map_or(0, Disk::promise));
@@ -165,8 +165,8 @@ impl Worker {
     }
 
     /// It is told of a version of the cluster, and dials whom it has not known.
-    pub(crate) fn see(&mut self, map: &RoutingMap, mode: DurabilityMode, talk: &mut Talk<'_>) {
-        self.gateway.set_layout(Arc::new(talk.layout(map, mode)));
+    pub(crate) fn see(&mut self, map: &RoutingMap, shown: (DurabilityMode, u64), talk: &mut Talk<'_>) {
+        self.gateway.set_layout(Arc::new(talk.layout(map, shown)));
         if talk.newest.is_none_or(|newest| newest <= map.epoch) {
             self.links.dial(talk.known, talk.out);
         }
@@ -175,17 +175,17 @@ impl Worker {
 
     /// Keeps what is acknowledged as the layout says, as `node/keeper.rs` does.
     fn follow_durability(&mut self) {
-        let Some(mode) = self
-            .gateway
-            .durability()
-            .filter(|mode| self.reached != Some(*mode))
-        else {
+        let shown = self.gateway.durability();
+        let Some((mode, change)) = shown.filter(|(_, change)| self.followed != Some(*change)) else {
             return;
         };
         match (&mut self.disk, mode.writes()) {
             (Some(disk), true) => disk.set_mode(mode),
             (None, false) => {}
-            (None, true) => self.disk = self.next_disk.take(),
+            (None, true) => {
+                let disk = self.next_disk.take_if(|(number, _)| *number == change);
+                self.disk = disk.map(|(_, disk)| disk);
+            }
             (disk, false) => {
                 if let Some(disk) = disk.take() {
                     disk.give_up(&mut self.gateway);
@@ -197,7 +197,7 @@ impl Worker {
             None => !mode.writes(),
         };
         if is_reached {
-            self.reached = Some(mode);
+            self.followed = Some(change);
         }
     }
 

@@ -224,6 +224,23 @@ fn what_may_be_gone_stays_in_doubt_while_starts_end_before_they_write() {
 }
 
 #[test]
+fn a_disk_that_failed_while_the_mode_was_written_has_failed() {
+    let disk = SimDisk::new(0);
+    write(&disk, 1).unwrap();
+    let mark = disk.content("run").unwrap();
+    set_failed(&disk).unwrap();
+    disk.put("run", &mark);
+    assert!(read(&disk).unwrap().is_unclean(KERNEL), "both names are there");
+    RunMark::set_durability(&disk, RELAXED + 1).unwrap();
+    let found = read(&disk).unwrap();
+    assert!(found.has_failed && found.mark.durability == RELAXED + 1);
+    add(&disk, 2).unwrap();
+    assert!(read(&disk).unwrap().has_failed, "the mark says it itself now");
+    write(&disk, 3).unwrap();
+    assert!(!read(&disk).unwrap().has_failed);
+}
+
+#[test]
 fn a_real_mark_knows_its_file_and_its_copy_does_not() {
     let scratch = Scratch::new();
     let directory = DataDirectory::open(&scratch.0).unwrap();
