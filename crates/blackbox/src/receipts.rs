@@ -401,6 +401,18 @@ impl Receipts {
         }
     }
 
+    /// Waits for a round of writing: until some hundreds of operations more were acknowledged, and up to 20,000 beyond them, or up to
+    /// `CHORALE_BLACKBOX_WRITES`.
+    ///
+    /// # Panics
+    /// As [`Receipts::wait_for_more`].
+    #[track_caller]
+    pub fn wait_for_a_round(&self, prng: &mut Prng) {
+        let most = std::env::var("CHORALE_BLACKBOX_WRITES");
+        let most = most.map_or(20_000, |most| most.parse().expect("a number of operations"));
+        self.wait_for_more(300 + prng.below(most) as u64);
+    }
+
     /// The writers end, after the pipeline that each of them waits for.
     ///
     /// # Panics

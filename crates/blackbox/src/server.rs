@@ -1,11 +1,12 @@
 //! A server process: started on free ports in a directory of its own, ended with the test.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -446,12 +447,19 @@ pub(crate) fn fresh_directory() -> PathBuf {
 }
 
 /// A port nobody listens on. It is taken below the range from which the system gives ports to outgoing connections:
-/// tests open thousands of those, and one of them would sooner or later sit on a number asked for as "port 0".
+/// tests open thousands of those, and one of them would sooner or later sit on a number asked for as "port 0". Each is given once: who was
+/// given one may not listen there yet.
 pub(crate) fn free_port() -> u16 {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let mut prng = Prng::new((u64::from(std::process::id()) << 32) | serial());
     loop {
         let port = 10_000 + u16::try_from(prng.below(22_000)).expect("below 22,000");
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+            && GIVEN
+                .lock()
+                .expect("nobody panics while he holds it")
+                .insert(port)
+        {
             return port;
         }
     }

@@ -7,8 +7,8 @@
 //!              all ChoreDone and answers, the end of a link, or the time limit --> one reply
 //! ```
 //!
-//! Snapshots are the driver's to store ([`SaveTask`]); each reflects at least what its replica had applied when it was asked. Commands
-//! before the one that asks were answered by then. What was written when a sync was asked for is synced, and whoever asks is told of each
+//! Snapshots are the driver's to store ([`SaveTask`]); each reflects what the log of its replica had when it was asked, as far as that was
+//! committed within a second. Commands before the one that asks were answered by then. What was written when a sync was asked for is synced, and whoever asks is told of each
 //! replica how far it is on disk (`synced.rs`). A replica is encoded and decoded between two commands, when nothing of it is lent,
 //! locked or waited for: nobody sees anything of it.
 
@@ -31,6 +31,10 @@ use std::time::Duration;
 
 /// How long a replica may be busy before it is given up to decode it.
 const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// How long snapshots wait for replicas to apply what their logs have. A follower hears with the next message of its leader what is
+/// committed; of what never is, it hears nothing.
+const APPLIED_MAX: Duration = Duration::from_secs(1);
 
 /// How long a node may take to keep what it acknowledges in another way: about as long as others wait for what all data take to be
 /// written. It is to tell them before that is over.
@@ -95,6 +99,14 @@ struct Reloading {
     until: Monotonic,
 }
 
+/// Snapshots that wait for replicas of this worker to apply what their logs had when they were asked for.
+struct Lagging {
+    reply_to: ReplyTo,
+    /// Their indices, and the last entry of each.
+    left: Vec<(usize, Index)>,
+    until: Monotonic,
+}
+
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Chores {
@@ -105,6 +117,7 @@ pub(crate) struct Chores {
     /// What the driver was given, and who is to be told.
     given: u64,
     saving: BTreeMap<u64, ReplyTo>,
+    lagging: Vec<Lagging>,
     /// The same, with what the replicas had applied.
     syncing: BTreeMap<u64, (ReplyTo, Vec<SyncedReplica>)>,
     reloading: Vec<Reloading>,
@@ -183,14 +196,16 @@ impl Chores {
     pub(crate) fn on_chore(&mut self, cx: &mut Context, reply_to: ReplyTo, chore: Chore) {
         match chore {
             Chore::Save => {
-                self.given += 1;
-                self.saving.insert(self.given, reply_to);
-                let members = cx.local.replicas.iter().filter_map(|replica| replica.member());
-                let applied = members.map(|member| (member.group(), member.applied()));
-                // Who has no state yet has nothing to store.
-                let wanted = applied.filter(|(_, applied)| *applied > Index(0)).collect();
-                let number = self.given;
-                cx.outbox.saves.push(SaveTask { number, wanted });
+                let replicas = cx.local.replicas.iter().enumerate();
+                let members = replicas.filter_map(|(at, replica)| Some((at, replica.member()?)));
+                self.lagging.push(Lagging {
+                    reply_to,
+                    left: members
+                        .map(|(at, member)| (at, member.raft().last_index()))
+                        .collect(),
+                    until: cx.now.after(APPLIED_MAX),
+                });
+                self.save_those_that_are_not_behind(cx);
             }
             Chore::Sync => {
                 self.given += 1;
@@ -231,6 +246,36 @@ impl Chores {
         });
         for (reply_to, outcome) in over {
             self.tell(cx, reply_to, outcome.map(|()| Vec::new()));
+        }
+    }
+
+    /// Whether snapshots wait for replicas.
+    #[inline]
+    pub(crate) fn has_lagging(&self) -> bool {
+        !self.lagging.is_empty()
+    }
+
+    /// Has the driver store snapshots for which no replica has to be waited any more.
+    pub(crate) fn save_those_that_are_not_behind(&mut self, cx: &mut Context) {
+        let members = |cx: &Context| -> Vec<(GroupId, Index)> {
+            let members = cx.local.replicas.iter().filter_map(|replica| replica.member());
+            let applied = members.map(|member| (member.group(), member.applied()));
+            // Who has no state yet has nothing to store.
+            applied.filter(|(_, applied)| *applied > Index(0)).collect()
+        };
+        for mut lagging in std::mem::take(&mut self.lagging) {
+            lagging.left.retain(|(at, last)| {
+                let member = cx.local.replicas[*at].member();
+                member.is_some_and(|member| member.applied() < *last)
+            });
+            if !lagging.left.is_empty() && cx.now < lagging.until {
+                self.lagging.push(lagging);
+                continue;
+            }
+            self.given += 1;
+            self.saving.insert(self.given, lagging.reply_to);
+            let (number, wanted) = (self.given, members(cx));
+            cx.outbox.saves.push(SaveTask { number, wanted });
         }
     }
 

@@ -648,6 +648,9 @@ impl Gateway {
             self.fanout.chores.reload_those_at_rest(&mut self.cx);
             self.maxmemory.note_changed(Changed::Any);
         }
+        if self.fanout.chores.has_lagging() {
+            self.fanout.chores.save_those_that_are_not_behind(&mut self.cx);
+        }
         if self.fanout.chores.has_followers() {
             self.fanout.chores.look_at_followers(&mut self.cx);
         }

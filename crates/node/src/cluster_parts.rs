@@ -170,9 +170,12 @@ impl ClusterParts {
             return;
         }
         let Some(gateways) = gateways else { return };
-        // Logs that were begun and are not all there yet may fill the disk.
+        // The mark first: a start would miss logs that are gone. But logs that were begun and are not all there yet may fill the disk.
         let disk = self.directory.disk();
-        if let Err(error) = storage::remove_replicas(&disk).and_then(|()| kept::keep_nothing(&disk)) {
+        let keep_nothing = || kept::keep_nothing(&disk);
+        let is_kept =
+            keep_nothing().or_else(|_| storage::remove_replicas(&disk).and_then(|()| keep_nothing()));
+        if let Err(error) = is_kept {
             tracing::error!(%error, "the data cannot be handed over to the next start: the mark of this run cannot be written");
             return;
         }

@@ -6,8 +6,9 @@
 
 use crate::kept::image;
 use backup::RunProgress;
-use ids::{ClusterId, NodeId};
+use ids::{ClusterId, GroupId, NodeId};
 use keyspace::SnapshotReceiver;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,7 +108,7 @@ impl DirectoryCheck<'_> {
         {
             self.say(format_args!("hand-over: {groups} groups"));
         }
-        self.progress.at("reading logs", 0, 1);
+        self.progress.say("reading logs");
         let logs = self.part("logs", |disk| storage::read_logs(disk, cluster, node))?;
         if let Some(logs) = &logs {
             logs.damage.iter().for_each(|damage| self.note(damage));
@@ -159,6 +160,12 @@ impl DirectoryCheck<'_> {
         let _ = writeln!(self.found.text, "{what}.");
     }
 
+    /// Bytes of a snapshot; 0 where it cannot be looked at, which reading it says.
+    fn size(&self, name: &SnapshotName) -> u64 {
+        let file = self.disk.open(&name.to_string()).ok().flatten();
+        file.and_then(|file| file.size().ok()).unwrap_or(0)
+    }
+
     /// Reads each snapshot to its end.
     fn snapshots(
         &mut self,
@@ -166,11 +173,7 @@ impl DirectoryCheck<'_> {
         (cluster, node): (ClusterId, NodeId),
         is_deep: bool,
     ) -> Result<(), String> {
-        let size = |name: &SnapshotName| {
-            let file = self.disk.open(&name.to_string()).ok().flatten();
-            file.and_then(|file| file.size().ok()).unwrap_or(0)
-        };
-        let sizes: Vec<u64> = names.iter().map(size).collect();
+        let sizes: Vec<u64> = names.iter().map(|name| self.size(name)).collect();
         let (mut done, all) = (0, sizes.iter().sum());
         for (name, size) in names.iter().zip(sizes) {
             let stop = self.stop;
@@ -214,8 +217,18 @@ impl DirectoryCheck<'_> {
         names: &[SnapshotName],
         (cluster, node): (ClusterId, NodeId),
     ) -> Result<(), String> {
-        let (all, mut whole) = (logs.replicas.len(), 0);
-        for (done, (group, log)) in logs.replicas.into_iter().enumerate() {
+        let (groups, mut whole) = (logs.replicas.len(), 0);
+        let bytes = |group: GroupId| -> u64 {
+            let its = names.iter().filter(|name| name.group == group);
+            its.map(|name| self.size(name)).sum()
+        };
+        let sizes: BTreeMap<GroupId, u64> = logs
+            .replicas
+            .keys()
+            .map(|group| (*group, bytes(*group)))
+            .collect();
+        let (mut done, all) = (0, sizes.values().sum());
+        for (group, log) in logs.replicas {
             if self.stop.load(Ordering::Relaxed) {
                 return Err("interrupted".to_owned());
             }
@@ -235,9 +248,10 @@ impl DirectoryCheck<'_> {
                     self.found.damages.push(said);
                 }
             }
-            self.progress.at("replaying", done as u64 + 1, all as u64);
+            done += sizes[&group];
+            self.progress.at("replaying", done, all);
         }
-        self.say(format_args!("replayed: {whole} of {all} groups"));
+        self.say(format_args!("replayed: {whole} of {groups} groups"));
         Ok(())
     }
 }

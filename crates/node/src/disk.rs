@@ -362,12 +362,9 @@ impl Disk {
         self.disk.is_reached() && (self.mode != DurabilityMode::Strict || !has_former())
     }
 
-    /// Nothing is to be kept here any more.
-    pub(crate) fn give_up(mut self, gateway: &mut Gateway) {
+    /// Nothing is to be kept here any more. The threads that end what they are at: until then they write to the directory.
+    pub(crate) fn give_up(mut self, gateway: &mut Gateway) -> Vec<JoinHandle<()>> {
         (self.to_sync, self.to_snapshots) = (None, None);
-        for thread in std::mem::take(&mut self.threads) {
-            drop(thread.join());
-        }
         // Without logs a node is one that was ready as soon as it serves.
         let left = self.former.left.lock().map(|left| left.1.clone());
         self.former.begun(&left.unwrap_or_default());
@@ -375,6 +372,10 @@ impl Disk {
         seen.is_short.store(false, Ordering::Relaxed);
         seen.is_slow.store(false, Ordering::Relaxed);
         gateway.set_disk_health(DiskHealth::default());
+        let stats = &gateway.stats().disk.log;
+        stats.is_full.set(0);
+        stats.unsynced_bytes.set(0);
+        stats.unsynced_millis.set(0);
         let (saves, syncs) = self.disk.give_up_all();
         saves
             .into_iter()
@@ -382,6 +383,7 @@ impl Disk {
         syncs
             .into_iter()
             .for_each(|number| gateway.on_synced(number, &[]));
+        self.threads
     }
 
     /// Hears of what has ended beside the loop.
@@ -411,6 +413,10 @@ impl Disk {
         }
         // One after the other: what is written meanwhile waits for the log in memory.
         if let Some(group) = self.disk.stalled_in_use(clock::raw()) {
+            tracing::warn!(
+                group = group.number(),
+                "a log that is to begin begins anew: its snapshot cannot be stored, or more is written meanwhile than is held for it"
+            );
             gateway.keep_anew(group);
         } else if gateway.is_changing_durability() && !self.disk.has_in_use() {
             gateway.keep_next();
@@ -484,7 +490,12 @@ impl Disk {
             Some(_) => Room::None,
             None => self.disk.room(),
         };
-        let is_short = room > Room::Enough;
+        // As long as nobody relies on the log, one that cannot grow is no reason to refuse what is kept in memory.
+        let is_enough = match gateway.is_changing_durability() {
+            true => Room::Short,
+            false => Room::Enough,
+        };
+        let is_short = room > is_enough;
         let own = &self.seen.0[usize::from(self.worker)].is_short;
         if own.load(Ordering::Relaxed) != is_short {
             let was_short = self.seen.health().is_short;

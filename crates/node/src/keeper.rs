@@ -4,6 +4,7 @@ use crate::disk::Disk;
 use crate::keeping::WorkerModes;
 use gateway::Gateway;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 /// See the file's header.
 pub(crate) struct Keeper {
@@ -12,6 +13,8 @@ pub(crate) struct Keeper {
     disk: Option<Disk>,
     /// Of a node that is in a cluster: how far all of its workers are.
     modes: Option<Arc<WorkerModes>>,
+    /// Threads of a disk that was given up. Its files may go when they have ended.
+    leaving: Vec<JoinHandle<()>>,
     /// The change as which all is kept that was acknowledged here.
     followed: Option<u64>,
 }
@@ -23,6 +26,7 @@ impl Keeper {
             followed: None,
             disk,
             modes,
+            leaving: Vec::new(),
         }
     }
 
@@ -50,13 +54,13 @@ impl Keeper {
             (None, true) => self.disk = modes.take_disk(self.worker, change),
             (disk, false) => {
                 if let Some(disk) = disk.take() {
-                    disk.give_up(gateway);
+                    self.leaving = disk.give_up(gateway);
                 }
             }
         }
         let is_reached = match &self.disk {
             Some(disk) => disk.is_reached() && !gateway.is_changing_durability(),
-            None => !mode.writes(),
+            None => !mode.writes() && self.leaving.iter().all(JoinHandle::is_finished),
         };
         if is_reached {
             self.followed = Some(change);
@@ -92,6 +96,9 @@ impl Keeper {
 
     /// The loop has ended.
     pub(crate) fn end(self) {
+        for thread in self.leaving {
+            drop(thread.join());
+        }
         if let Some(disk) = self.disk {
             disk.end();
         }

@@ -119,9 +119,12 @@ impl Keeping {
         let (shown, number) = (progress.change.shown(), progress.change.number());
         let is_time = |_: &ModeStep| {
             // What is taken back need not have been followed.
-            progress.change.is_under_way() || progress.may_try() && self.modes.have_all(number)
+            progress.may_try() && (progress.change.is_under_way() || self.modes.have_all(number))
         };
         let Some(step) = progress.change.before(wanted).filter(is_time) else {
+            if shown == wanted && !progress.change.is_under_way() {
+                progress.tried = None;
+            }
             return (shown, number);
         };
         match self.carry_out(step, number + 1) {
@@ -130,7 +133,15 @@ impl Keeping {
                 progress.change.show(wanted, step);
                 tracing::info!(from = shown.name(), to = wanted.name(), "durability changes");
             }
-            Err(error) => progress.refused(&error),
+            Err(error) => {
+                progress.refused(&error);
+                // The mark may say what has not begun.
+                if let ModeStep::Open(_) = step
+                    && let Err(error) = crate::kept::keep_nothing(&self.disk)
+                {
+                    tracing::error!(%error, "the mark of this run says more than is kept");
+                }
+            }
         }
         (progress.change.shown(), progress.change.number())
     }

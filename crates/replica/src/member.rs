@@ -1000,6 +1000,10 @@ impl Member {
             effects.disk.push(DiskRequest::GiveUp);
         }
         state.replace_keyspace(self.snapshots.take_installed(point));
+        if self.raft.is_durable() {
+            // What came is stored before anything that stands on it.
+            self.snapshots.note_installed(state.local().changes);
+        }
         self.applied = point.index;
         self.members = point.members.clone();
         self.members_at = point.index;

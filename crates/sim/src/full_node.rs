@@ -897,7 +897,7 @@ impl FullNode {
     }
 
     /// It ends in good order, so that its next process has its memory, as far as the disk takes it.
-    pub(crate) fn hand_over(self, clock: &mut Clock<'_>) -> Left {
+    pub(crate) fn hand_over(mut self, clock: &mut Clock<'_>) -> Left {
         let meta = self.meta_holding();
         let is_serving = matches!(self.stage, Stage::Serving(_));
         if self.change.keeps_all() {

@@ -51,8 +51,9 @@ const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
 const PROMISED_BYTES_MAX: u64 = 1 << 20;
 const PROMISED_PART: u64 = 8;
 
-/// Bytes that are held of a replica that is in use and gets a log: what it writes while a snapshot of it is stored.
-const IN_USE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes that are held of a replica that is in use and gets a log: what it writes while a snapshot of it is stored. They go into the log in
+/// one batch, which the segment behind the present one takes: no other has to be made in the worker's turn.
+const IN_USE_BYTES_MAX: u64 = 48 << 20;
 
 /// Segments that the log of a worker may fill before a snapshot is due, however small the states are: each of its groups has an equal
 /// share of them. Fewer mean more snapshots, more mean longer starts.
@@ -846,9 +847,15 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         };
         let is_its = |kept: &Kept| kept.owner == owner;
         if !self.replicas.get(&owner.group).is_some_and(is_its) {
-            // The replica is another one by now.
+            // The replica is another one by now, or another life of this one, of which a snapshot may come by the same name.
             let names: Vec<SnapshotName> = kept.into_iter().map(|kept| kept.name).collect();
-            if !names.is_empty() {
+            let now = self.replicas.get(&owner.group).map(|kept| kept.owner);
+            let is_same = now.is_some_and(|now| {
+                (now.incarnation, now.generation) == (owner.incarnation, owner.generation)
+            });
+            if is_same {
+                self.files.entry(owner.group).or_default().extend(names);
+            } else if !names.is_empty() {
                 self.jobs.push(SnapshotJob::Remove { names });
             }
             return;

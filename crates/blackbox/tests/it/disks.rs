@@ -81,7 +81,7 @@ fn power_is_lost(nodes: usize) {
     let mut prng = Prng::new(seed() + 2_000);
     for round in 0..rounds() {
         receipts.begin(&cluster.addresses(), 8 / nodes);
-        receipts.wait_for_more(300 + prng.below(20_000) as u64);
+        receipts.wait_for_a_round(&mut prng);
         cluster.kill_all();
         receipts.end();
         cluster.restart_all();

@@ -104,7 +104,7 @@ fn kill_all_while_writing(cluster: &mut Cluster, receipts: &mut Receipts, rounds
     let mut prng = Prng::new(seed() + 1_000);
     for round in 0..rounds {
         receipts.begin(&cluster.addresses(), 4);
-        receipts.wait_for_more(300 + prng.below(20_000) as u64);
+        receipts.wait_for_a_round(&mut prng);
         cluster.kill_all();
         receipts.end();
         let start = Instant::now();

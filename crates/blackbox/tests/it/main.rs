@@ -20,6 +20,7 @@ mod every_command;
 mod every_node;
 mod eviction;
 mod expiry;
+mod formats;
 mod growth;
 mod hostile;
 mod large;

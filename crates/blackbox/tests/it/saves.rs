@@ -92,6 +92,11 @@ fn a_save_is_answered_when_every_node_has_snapshots_of_what_was_acknowledged() {
         client.set_patience(SETTLING);
         fill(&mut client);
         let before: Vec<_> = (0..nodes).map(|node| snapshots(&cluster, node)).collect();
+        let changes = |client: &mut Client| client.info_number("persistence", "rdb_changes_since_last_save");
+        // Figures are written down now and then.
+        eventually("changes are counted", || {
+            (0..nodes).all(|node| changes(&mut cluster.client(node)) > 0)
+        });
         assert_eq!(client.run("SAVE"), Value::ok());
         for (node, before) in before.iter().enumerate() {
             let after = snapshots(&cluster, node);
@@ -101,9 +106,8 @@ fn a_save_is_answered_when_every_node_has_snapshots_of_what_was_acknowledged() {
             assert_eq!(status.as_deref(), Some("ok"));
         }
         assert_eq!(client.info_number("persistence", "rdb_saves"), 1);
-        // Figures are written down now and then.
         eventually("nothing has changed since", || {
-            client.info_number("persistence", "rdb_changes_since_last_save") == 0
+            (0..nodes).all(|node| changes(&mut cluster.client(node)) == 0)
         });
         let all = seen(&mut client);
         cluster.kill_all();

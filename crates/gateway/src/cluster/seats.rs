@@ -372,7 +372,8 @@ impl Seats {
     fn settle(&mut self, cx: &mut Context, layout: &Layout, index: usize, seed: u64) {
         let (seat, replica) = (&mut self.seats[index], &mut cx.local.replicas[index]);
         let kept_out = Seat::give_log(layout, replica);
-        let had_log_here = keeps_log(replica);
+        // Another one may begin here in one go with its end.
+        let (had_log_here, life) = (keeps_log(replica), replica.life());
         // One that has acknowledged without a disk until now goes on so until it is its turn.
         let durability = match self.is_changing {
             true => Durability::Memory,
@@ -382,7 +383,7 @@ impl Seats {
         let group = replica.group();
         // What was set aside may be asked for still.
         let is_over = had_log_here && !keeps_log(replica) && !seat.has_former();
-        let ends = is_over.then(|| end_of(replica));
+        let ends = is_over.then(|| end_of(group, life));
         cx.outbox.disk.extend(ends);
         let requests = kept_out.into_iter().map(|request| (group, request));
         cx.outbox.requests.extend(requests);
@@ -669,7 +670,7 @@ impl Seats {
     fn give_up_replica(&mut self, cx: &mut Context, index: usize, effects: Effects) {
         let replica = &mut cx.local.replicas[index];
         let group = replica.group().number();
-        let ends = keeps_log(replica).then(|| end_of(replica));
+        let ends = keeps_log(replica).then(|| end_of(replica.group(), replica.life()));
         self.seats[index].give_up(replica, DIFFERS);
         cx.outbox.disk.extend(ends);
         self.note_vacated(cx, index);
@@ -683,7 +684,7 @@ impl Seats {
     pub(crate) fn break_replica(&mut self, cx: &mut Context, index: usize, words: &str) {
         let replica = &mut cx.local.replicas[index];
         let group = replica.group().number();
-        let ends = keeps_log(replica).then(|| end_of(replica));
+        let ends = keeps_log(replica).then(|| end_of(replica.group(), replica.life()));
         self.seats[index].break_off(replica, words);
         cx.outbox.disk.extend(ends);
         self.note_vacated(cx, index);
@@ -978,10 +979,10 @@ fn keeps_log(replica: &Replica) -> bool {
 }
 
 /// What the disk is told when the life of a replica is over.
-fn end_of(replica: &Replica) -> DiskTask {
+fn end_of(group: GroupId, life: u64) -> DiskTask {
     DiskTask {
-        group: replica.group(),
-        life: replica.life(),
+        group,
+        life,
         request: DiskRequest::End,
     }
 }

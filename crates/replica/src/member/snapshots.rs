@@ -82,6 +82,11 @@ impl Snapshots {
         }
     }
 
+    /// The state is one that came, of which the disk has a snapshot: what commands have changed here is in it, or void.
+    pub(super) fn note_installed(&mut self, changes: u64) {
+        (self.changes_made, self.changes_stored) = (changes, changes);
+    }
+
     /// How many keys commands had changed when the snapshot was made that was stored last.
     pub(super) fn changes_stored(&self) -> u64 {
         self.changes_stored

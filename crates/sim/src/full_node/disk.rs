@@ -170,8 +170,12 @@ impl Disk {
 
     /// Whether there is room, and whether the disk is fast enough, as the process and others hear of it.
     fn tell_health(&mut self, gateway: &mut Gateway) {
+        let is_enough = match gateway.is_changing_durability() {
+            true => Room::Short,
+            false => Room::Enough,
+        };
         gateway.set_disk_health(DiskHealth {
-            is_short: self.is_full || self.disk.room() > Room::Enough,
+            is_short: self.is_full || self.disk.room() > is_enough,
             is_slow: self.pace > DiskPace::Fit,
             sync_p99: self.sync_p99,
         });

@@ -269,14 +269,17 @@ impl Store {
     }
 
     /// Nothing that is on disk of replicas is to count for a start after this one.
-    pub(crate) fn keep_nothing(&self) -> Stored<()> {
+    pub(crate) fn keep_nothing(&mut self) -> Stored<()> {
         let Some(found) = RunMark::read(&self.disk)? else {
             return Ok(());
         };
         if found.mark.durability != DurabilityMode::Memory.code() {
             RunMark::set_durability(&self.disk, DurabilityMode::Memory.code())?;
         }
-        remove_replicas(&self.disk)
+        remove_replicas(&self.disk)?;
+        // Logs that begin later in this process have the names of these files.
+        self.earlier = Earlier::default();
+        Ok(())
     }
 
     /// The process ends with everything synced.

@@ -448,8 +448,10 @@ impl<D: Disk + Clone> WorkerLog<D> {
     /// Whether records of so many bytes fit behind the open batch into the segment that is written to, and leave some of it for what
     /// lets go of others: that snapshots are there, and that replicas have ended.
     pub fn has_room(&self, bytes: u64) -> bool {
-        let left = self.shelf.segment_bytes.saturating_sub(self.offset);
-        let reserve = (self.shelf.segment_bytes / RESERVE_PART).min(RESERVE_BYTES_MAX);
+        // The first segment is smaller than the others.
+        let segment_bytes = self.shelf.current_bytes();
+        let left = segment_bytes.saturating_sub(self.offset);
+        let reserve = (segment_bytes / RESERVE_PART).min(RESERVE_BYTES_MAX);
         self.batch_bytes() + bytes + reserve <= left
     }
 

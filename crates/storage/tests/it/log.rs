@@ -52,6 +52,18 @@ fn a_random_log_is_as_its_model() {
 }
 
 #[test]
+fn the_first_segment_has_no_more_room_than_it_has_bytes() {
+    let disk = SimDisk::new(0);
+    let settings = storage::LogSettings {
+        segment_bytes: 64 << 20,
+    };
+    let log = WorkerLog::begin(disk, settings, identity(0, 1), &[]).unwrap();
+    assert!(!log.has_ready() && log.has_room(5 << 20));
+    // Some is left for what lets go of other segments.
+    assert!(!log.has_room(7 << 20));
+}
+
+#[test]
 fn a_batch_goes_on_in_as_many_segments_as_it_needs() {
     let disk = SimDisk::new(0);
     let mut one = replica(1, 1, 10);
