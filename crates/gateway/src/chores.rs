@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Snapshots are the driver's to store ([`SaveTask`]); each reflects what the log of its replica had when it was asked, as far as that was
-//! committed within a second. Commands before the one that asks were answered by then. What was written when a sync was asked for is synced, and whoever asks is told of each
-//! replica how far it is on disk (`synced.rs`). A replica is encoded and decoded between two commands, when nothing of it is lent,
-//! locked or waited for: nobody sees anything of it.
+//! committed within a second. Commands before the one that asks were answered by then. What was written when a sync was asked for is
+//! synced, and whoever asks is told of each replica how far it is on disk (`synced.rs`). A replica is encoded and decoded between two
+//! commands, when nothing of it is lent, locked or waited for: nobody sees anything of it.
 
 use crate::context::Context;
 use crate::delivery::Delivery;
