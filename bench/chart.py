@@ -110,6 +110,17 @@ class _LogAxis:
         return [mark for mark in marks if self.low <= math.log10(mark) <= self.high]
 
 
+class _EvenAxis:
+    """Values from zero along an axis from one place to another."""
+
+    def __init__(self, most: float, begin: float, end: float) -> None:
+        self.most = most or 1.0
+        self.begin, self.end = begin, end
+
+    def at(self, value: float) -> float:
+        return self.begin + (self.end - self.begin) * value / self.most
+
+
 @dataclass
 class Dots:
     """A row for each thing, and in it a sign for each series: the median, with a line over its range."""
@@ -163,12 +174,13 @@ class Line:
 
 @dataclass
 class Panel:
-    """Lines with axes of their own: x logarithmic, y from zero."""
+    """Lines with axes of their own: x logarithmic, or even and from zero; y from zero."""
 
     title: str
     x_axis: str
     y_axis: str
     lines: list[Line]
+    is_even: bool = False
 
 
 def panels(title: str, below: str, parts: Sequence[Panel]) -> str:
@@ -182,13 +194,14 @@ def panels(title: str, below: str, parts: Sequence[Panel]) -> str:
     for place, part in enumerate(parts):
         left, right = 16 + place * width + 52, 16 + (place + 1) * width - 12
         points = [point for line in part.lines for point in line.points]
-        across = _LogAxis([x for x, _ in points], left, right)
-        most = max(y for _, y in points) * 1.08
+        values = sorted({x for x, _ in points})
+        across = _EvenAxis(values[-1], left, right) if part.is_even else _LogAxis(values, left, right)
+        most = max(y for _, y in points) * 1.08 or 1.0
         out.append(_text(left, top - 10, part.title))
         for y_tick in _even(most):
             y = bottom - (bottom - top) * y_tick / most
             out += [_grid(left, y, right, y), _text(left - 6, y + 4, short(y_tick), "end")]
-        for x in sorted({x for x, _ in points}):
+        for x in _even(across.most) if isinstance(across, _EvenAxis) else values:
             at = across.at(x)
             out += [_grid(at, top, at, bottom), _text(at, bottom + 16, short(x), "middle")]
         for line in part.lines:
@@ -198,7 +211,8 @@ def panels(title: str, below: str, parts: Sequence[Panel]) -> str:
             dashed = " dashed" if line.is_dashed else ""
             out.append(f'<polyline class="s{number % len(COLOURS)} line{dashed}" style="fill:none" points="{path}"/>')
             if not line.is_dashed:
-                out += [_mark(number, x, y) for x, y in at]
+                # Of a line of many, some say whose it is.
+                out += [_mark(number, x, y) for x, y in at[:: 1 + len(at) // 20]]
         out.append(_text((left + right) / 2, bottom + 36, f"{part.x_axis}; upwards: {part.y_axis}", "middle"))
     return "\n".join([*out, "</svg>"]) + "\n"
 

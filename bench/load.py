@@ -40,12 +40,43 @@ def ask_requests(ports: Sequence[int], requests: int, options: Sequence[str]) ->
     return found
 
 
-def _run(ports: Sequence[int], options: Sequence[str], seconds: float) -> dict[str, Any]:
-    program = ROOT / PROGRAM
-    if not program.is_file():
+class Beside:
+    """The tool while it runs beside something else; use as a context manager so that it never outlives the measurement."""
+
+    def __init__(self, ports: Sequence[int], options: Sequence[str]) -> None:
+        self._process = subprocess.Popen(_argv(ports, options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Beside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    def report(self, seconds: float) -> dict[str, Any]:
+        """Waits for its end, which is to come within so long and some spare time."""
+        out, said = self._process.communicate(timeout=seconds + SPARE_SECONDS)
+        if self._process.returncode != 0 or not out.strip():
+            raise SetupError(f"the load generator failed: {said.strip()[-400:] or 'it says nothing'}")
+        return dict(json.loads(out))
+
+
+def program() -> str:
+    """The tool."""
+    path = ROOT / PROGRAM
+    if not path.is_file():
         raise SetupError(f"{PROGRAM} does not exist: run `cargo build --release` first")
+    return str(path)
+
+
+def _argv(ports: Sequence[int], options: Sequence[str]) -> list[str]:
     endpoints = ",".join(str(port) for port in ports)
-    return read([str(program), "bench", endpoints, "--json", "-", *options], seconds)
+    return [program(), "bench", endpoints, "--json", "-", *options]
+
+
+def _run(ports: Sequence[int], options: Sequence[str], seconds: float) -> dict[str, Any]:
+    return read(_argv(ports, options), seconds)
 
 
 def read(argv: Sequence[str], seconds: float) -> dict[str, Any]:

@@ -84,6 +84,8 @@ def bus_port() -> int:
 class Node(Process):
     """One member of a cluster. Its folder outlives its process, so that it can be brought back."""
 
+    start_seconds = START_SECONDS
+
     def __init__(self, name: str, argv: list[str], folder: Path, port: int, admin_port: int = 0) -> None:
         self.name = name
         self.argv = argv
@@ -95,14 +97,18 @@ class Node(Process):
         folder.mkdir()
         self.start()
 
-    def start(self) -> None:
-        """Starts the process, and waits until it answers. The one before is gone by then."""
+    def spawn(self) -> None:
+        """Starts the process. The one before is gone by then."""
         self.reap()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
-        deadline = time.monotonic() + START_SECONDS
+
+    def start(self) -> None:
+        """Starts the process, and waits until it answers."""
+        self.spawn()
+        deadline = time.monotonic() + self.start_seconds
         while True:
             self.ensure_alive()
             try:
@@ -113,7 +119,7 @@ class Node(Process):
                 pass
             if time.monotonic() > deadline:
                 raise SetupError(
-                    f"{self.name} did not answer PING within {START_SECONDS:.0f} s; its log ends with:\n{self.log_tail()}"
+                    f"{self.name} did not answer PING within {self.start_seconds:.0f} s; its log ends with:\n{self.log_tail()}"
                 )
             time.sleep(0.02)
 
@@ -366,7 +372,4 @@ class EtcdMember(Node):
     """One member. It answers only when it has seen the others."""
 
     def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
+        self.spawn()

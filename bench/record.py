@@ -199,6 +199,10 @@ def preamble(title: str, facts: dict[str, object]) -> str:
     return "\n".join(lines) + "\n"
 
 
+# Cells of the bar that shows how much is done.
+BAR = 20
+
+
 class Progress:
     """Tells on stderr what is being done, which of how many, and for how long."""
 
@@ -219,7 +223,11 @@ class Progress:
         now = time.monotonic()
         line = f"[{self.done}/{self.total}] {now - self._began:.0f} s  {what}"
         if self._terminal:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            # What has begun is not done.
+            filled = max(0, self.done - 1) * BAR // max(1, self.total)
+            bar = "\u2588" * filled + "\u2591" * (BAR - filled)
+            room = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            print(f"\r\x1b[K{f'{bar} {line}'[: room - 1]}", end="", file=sys.stderr, flush=True)
         elif now - self._said >= 5.0:
             self._said = now
             print(line, file=sys.stderr, flush=True)
