@@ -95,7 +95,14 @@ class Node(Process):
         self.log = folder / "server.log"
         self.process = None
         folder.mkdir()
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            # Nobody has it yet who would end it.
+            if self.process is not None:
+                self.kill()
+                self.reap()
+            raise
 
     def spawn(self) -> None:
         """Starts the process. The one before is gone by then."""

@@ -52,10 +52,11 @@ class Backups:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
-        if self._problem is not None:
+        # Ctrl-C ends a backup, too.
+        if self._problem is not None and kind is None:
             raise SetupError(f"a backup failed: {self._problem}")
 
     def _run(self) -> None:
@@ -89,7 +90,7 @@ def _loads(options: argparse.Namespace, cluster: OurCluster) -> dict[str, dict[s
     """SET and MSET of two keys side by side, at times fixed beforehand."""
     seconds = 3.0 if options.quick else options.seconds
     ports = [node.port for node in cluster.nodes]
-    shape = ["--keys", str(_keys(options)), "--size", "100", "--clients", str(CLIENTS_EACH), "--no-load", "--seconds", f"{seconds:g}"]
+    shape = ["--keys", str(_keys(options)), "--size", "100", "--clients", str(CLIENTS_EACH), "--no-load", "--seconds", f"{seconds:g}", "--warmup", "1"]
     kinds = {"SET": load.SET, "MSET": ("--workload", "mset", "--batch", "2")}
     reports = {}
     with (

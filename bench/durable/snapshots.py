@@ -14,8 +14,7 @@ import load
 import record
 from chart import Line, Panel, panels
 from durable import turns
-from durable.hosts import REDIS_LOG, Host, children, in_words, info, is_writing, ours, redis, until_quiet
-from wire import Connection
+from durable.hosts import REDIS_COMMANDS, Host, children, figure, in_words, is_writing, ours, redis, until_quiet
 
 NAME = "snapshots"
 TITLE = "While a snapshot is written"
@@ -23,6 +22,7 @@ REPLY_AIM = 2.0
 MEMORY_AIM = 1.2
 MEMORY_EVERY = 0.25
 CLIENTS = 50
+WARM_UP_SECONDS = 1.0
 
 
 def _sides(options: argparse.Namespace) -> list[int]:
@@ -94,11 +94,11 @@ def bytes_of(host: Host) -> int:
     return found
 
 
-def _window(options: argparse.Namespace, host: Host, is_saving: bool) -> dict[str, Any]:
+def _window(options: argparse.Namespace, host: Host, is_ours: bool, is_saving: bool) -> dict[str, Any]:
     seconds = 3.0 if options.quick else options.seconds
     words = [*load.SET, "--keys", str(options.keys), "--size", "100", "--clients", str(CLIENTS)]
-    words += ["--no-load", "--rate", str(options.rate)]
-    before = _snapshots(host)
+    words += ["--no-load", "--rate", str(options.rate), "--warmup", f"{WARM_UP_SECONDS:g}"]
+    before = figure(host, "chorale_snapshots_total") if is_ours else 0
     with Watch(host, is_saving) as watch:
         found = load.ask([host.port], seconds, words)
     until_quiet(host.port)
@@ -112,13 +112,9 @@ def _window(options: argparse.Namespace, host: Host, is_saving: bool) -> dict[st
         "timeline": [[row["second"], row["p99_ms"], row["max_ms"]] for row in found["timeline"]],
         "memory": [[round(at, 2), count] for at, count in watch.memory],
         "saved_s": [round(took, 2) for took in watch.saved],
-        "by_itself": 0 if is_saving else _snapshots(host) - before,
+        # Of groups, because their logs have grown.
+        "by_itself": int(figure(host, "chorale_snapshots_total") - before) if is_ours and not is_saving else 0,
     }
-
-
-def _snapshots(host: Host) -> int:
-    """How often it began its log behind something newer by itself."""
-    return int(info(host.port, "persistence").get("aof_rewrites", 0))
 
 
 def measure(options: argparse.Namespace, progress: record.Progress) -> dict[str, Any]:
@@ -126,9 +122,8 @@ def measure(options: argparse.Namespace, progress: record.Progress) -> dict[str,
     found: dict[str, Any] = {"keys": options.keys, "rate": options.rate, "sides": {}}
     for workers in _sides(options):
         name = f"`relaxed`, {in_words(workers)}" if workers else "redis `everysec`"
-        # What redis's log would be written anew for meanwhile is a snapshot, too.
-        template = REDIS_LOG + " --auto-aof-rewrite-percentage 0"
-        with ours(options.ours, workers, "relaxed") if workers else redis(template) as host:
+        # A log that redis writes anew would be a snapshot in a steady window.
+        with ours(options.ours, workers, "relaxed") if workers else redis(REDIS_COMMANDS) as host:
             progress.step(f"{name}: making {options.keys:,} keys")
             load.fill([host.port], [*load.SET, "--keys", str(options.keys), "--size", "100"])
             until_quiet(host.port)
@@ -136,7 +131,7 @@ def measure(options: argparse.Namespace, progress: record.Progress) -> dict[str,
             for number in range(1, _rounds(options) + 1):
                 for is_saving in (False, True):
                     progress.step(f"{name}: round {number}, {'saving' if is_saving else 'steady'}")
-                    windows.append({"round": number, **_window(options, host, is_saving)})
+                    windows.append({"round": number, **_window(options, host, bool(workers), is_saving)})
             found["sides"][name] = windows
     return found
 
@@ -171,7 +166,7 @@ def report(found: dict[str, Any], facts: dict[str, Any]) -> str:
         late = sum(window["not_started"] + window["errors"] for window in windows)
         text += f"; {late:,} requests failed or never began" if late else ""
         by_itself = sum(window["by_itself"] for window in windows)
-        text += f"; {by_itself} snapshots by itself in steady windows" if by_itself else ""
+        text += f"; {by_itself} snapshots of groups by itself in steady windows" if by_itself else ""
         text += "\n"
     return text
 
@@ -183,7 +178,7 @@ def picture(found: dict[str, Any]) -> str:
         offset, waits, sizes = 0.0, [], []
         for window in windows[:2]:
             waits += [(offset + row[0], row[2]) for row in window["timeline"]]
-            sizes += [(offset + at, count / 1e6) for at, count in window["memory"]]
+            sizes += [(offset + at - WARM_UP_SECONDS, count / 1e6) for at, count in window["memory"] if at >= WARM_UP_SECONDS]
             offset += len(window["timeline"])
         said = name.replace("`", "")
         replies.append(Line(said, waits))
