@@ -34,9 +34,9 @@ class Host(Node):
 
     start_seconds = START_SECONDS_MAX
 
-    def __init__(self, name: str, template: str, **values: object) -> None:
+    def __init__(self, name: str, template: str, place: Path | None = None, **values: object) -> None:
         self.process = None
-        self._scratch = tempfile.TemporaryDirectory(prefix="bench-")
+        self._scratch = tempfile.TemporaryDirectory(prefix="bench-", dir=place)
         ports = {what: free_port() for what in ("port", "cluster_port", "peer_port", "admin_port")}
         argv = shlex.split(template.format(**ports, **values))
         argv[0] = Launch(name, template).program()
@@ -86,10 +86,10 @@ class Host(Node):
             time.sleep(0.005)
 
 
-def ours(options_ours: str, workers: int, durability: str) -> Host:
-    """One of our nodes, alone."""
+def ours(options_ours: str, workers: int, durability: str, place: Path | None = None) -> Host:
+    """One of our nodes, alone. Its folder is made there, or where temporary files are."""
     name = f"{durability}, {in_words(workers)}"
-    return Host(name, options_ours, groups=GROUPS_A_WORKER * workers, workers=workers, durability=durability)
+    return Host(name, options_ours, place, groups=GROUPS_A_WORKER * workers, workers=workers, durability=durability)
 
 
 def three(options_ours: str, workers: int, durability: str) -> OurCluster:
@@ -97,9 +97,9 @@ def three(options_ours: str, workers: int, durability: str) -> OurCluster:
     return OurCluster(options_ours.replace("{durability}", durability), GROUPS_A_WORKER * workers, workers)
 
 
-def redis(template: str, appendfsync: str = "everysec") -> Host:
-    """One redis-server."""
-    return Host("redis", template, appendfsync=appendfsync)
+def redis(template: str, appendfsync: str = "everysec", place: Path | None = None) -> Host:
+    """One redis-server, likewise."""
+    return Host("redis", template, place, appendfsync=appendfsync)
 
 
 def in_words(workers: int) -> str:
