@@ -93,7 +93,7 @@ def report(found: dict[str, Any], facts: dict[str, Any]) -> str:
     def of(side: str, after: str, what: str) -> dict[str, float]:
         return record.spread([row[what] for row in found["starts"] if (row["side"], row["after"]) == (side, after)])
 
-    dump, commands = of(DUMP, KILLED, "whole_s")["median"], of(COMMANDS, STOPPED, "whole_s")["median"]
+    kinds_of_redis = ((DUMP, KILLED), (COMMANDS, STOPPED))
     rows = []
     for side, after in kinds:
         whole = of(side, after, "whole_s")
@@ -101,13 +101,16 @@ def report(found: dict[str, Any], facts: dict[str, Any]) -> str:
         row += [record.shown(of(side, after, what)) for what in ("answers_s", "cpu_s")]
         row.append(f"{of(side, after, 'kept')['median'] / 1e6:.0f}")
         if side in (DUMP, COMMANDS):
-            rows.append([*row, "", ""])
+            rows.append([*row, "", "", "", ""])
             continue
-        for base, target in ((dump, DUMP_AIMS.get(int(side.split()[0]))), (commands, COMMANDS_AIM)):
-            ratio = base / whole["median"]
+        for base, target in zip(kinds_of_redis, (DUMP_AIMS.get(int(side.split()[0])), COMMANDS_AIM), strict=True):
+            ratio = of(*base, "whole_s")["median"] / whole["median"]
             row.append(f"{ratio:.2f}" + (f", {turns.aim(ratio, target, is_most=False)}" if target else ""))
+        # Where others take the cores, seconds say less than this.
+        row += [f"{of(*base, 'cpu_s')['median'] / of(side, after, 'cpu_s')['median']:.2f}" for base in kinds_of_redis]
         rows.append(row)
     headings = ["", "seconds until all keys are there", "until `PING` is answered", "CPU seconds by then", "files, MB", "redis RDB / ours", "redis AOF / ours"]
+    headings += ["CPU, RDB / ours", "CPU, AOF / ours"]
     return (
         f"{found['keys']:,} keys with values of 100 bytes. *Killed* is `kill -9`, *stopped* SIGTERM, *saved and stopped* `SAVE` and then SIGTERM; the "
         "processes are started at once, so that what they read is in the page cache. Redis's AOF is all commands, since nobody has written it "
