@@ -11,7 +11,7 @@ A record has a section for each of these; those that are named are measured, wit
   backup     what clients of three nodes wait for while a backup is taken, and how long its mark takes
 
 Examples:
-    python3 bench/durability.py --quick                does it work? Two minutes; the numbers mean nothing
+    python3 bench/durability.py --quick                does it work? A few minutes; the numbers mean nothing
     python3 bench/durability.py cpu                    one section; printed and written nowhere
     python3 bench/durability.py cpu strict --out bench/records/durability-NAME.json
                                                        two sections into a record
