@@ -411,11 +411,11 @@ impl Disk {
         if self.disk.has_saves() {
             self.begin_snapshot(gateway);
         }
-        // One after the other: what is written meanwhile waits for the log in memory.
+        // One after the other: what is written meanwhile keeps segments of the log.
         if let Some(group) = self.disk.stalled_in_use(clock::raw()) {
             tracing::warn!(
                 group = group.number(),
-                "a log that is to begin begins anew: its snapshot cannot be stored, or more is written meanwhile than is held for it"
+                "a log that is to begin begins anew: its snapshot cannot be stored, or the disk is full"
             );
             gateway.keep_anew(group);
         } else if gateway.is_changing_durability() && !self.disk.has_in_use() {
