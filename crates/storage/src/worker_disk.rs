@@ -337,8 +337,11 @@ impl<D: Disk + Clone> WorkerDisk<D> {
 
     /// Whether whatever was acknowledged is kept as the mode demands, also what was acknowledged before the mode was this one.
     pub fn is_reached(&self) -> bool {
-        let is_unwritten = self.begun.iter().any(|(frame, _)| frame.is_none());
-        let is_kept = self.mode != DurabilityMode::Strict || self.log.synced() >= self.answered;
+        let is_strict = self.mode == DurabilityMode::Strict;
+        // Behind what a log begins with stands what its replica was told at once.
+        let begins = |frame: &Option<u64>| frame.is_none_or(|frame| is_strict && frame > self.log.synced());
+        let is_unwritten = self.begun.iter().any(|(frame, _)| begins(frame));
+        let is_kept = !is_strict || self.log.synced() >= self.answered;
         let waits = |kept: &Kept| matches!(kept.stage, Stage::Waits(_) | Stage::InUse(_));
         is_kept && !is_unwritten && !self.replicas.values().any(waits)
             || mutations::is(Mutation::ReachedTooSoon)

@@ -813,3 +813,22 @@ fn a_log_in_use_begins_anew_where_the_disk_is_full() {
     }
     assert_eq!(scene.disk.stalled_in_use(scene.now), Some(group()));
 }
+
+#[test]
+fn strict_is_not_reached_before_what_a_log_begins_with_is_synced() {
+    let mut scene = Scene::new(DurabilityMode::Strict);
+    scene.begin(1, LogBase::InUse);
+    scene.persist(1, 1);
+    assert_eq!(scene.write(), [1]);
+    // A sync is under way that has not seen what follows.
+    let job = scene.disk.sync_job(scene.now).expect("it is due at once");
+    scene.store_snapshot(1, 1, 1);
+    scene.write();
+    assert!(!scene.disk.has_in_use() && !scene.disk.is_reached());
+    scene
+        .disk
+        .on_synced(job.run().expect("an intact disk"), scene.now);
+    scene.sync_soon();
+    assert!(scene.disk.is_reached());
+    assert_eq!(scene.disk.take_begun(), [group()]);
+}
