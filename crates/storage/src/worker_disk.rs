@@ -465,7 +465,12 @@ impl<D: Disk + Clone> WorkerDisk<D> {
 
     /// A replica begins. Whatever was here of its group belongs to another one, or to an earlier life.
     fn begin(&mut self, group: GroupId, life: u64, begin: LogBegin) {
-        self.asked.let_go(group, Index(u64::MAX));
+        let its = self.replicas.get(&group).map(|kept| kept.owner.incarnation);
+        let goes_on = begin.base == LogBase::InUse && its == Some(begin.incarnation);
+        // Who waits for a snapshot of a replica whose log only begins anew waits on.
+        if !goes_on {
+            self.asked.let_go(group, Index(u64::MAX));
+        }
         self.pending.retain(|pending| pending.owner.group != group);
         self.held.retain(|held| held.group() != group);
         self.begun.retain(|(_, begun)| *begun != group);

@@ -832,3 +832,17 @@ fn strict_is_not_reached_before_what_a_log_begins_with_is_synced() {
     assert!(scene.disk.is_reached());
     assert_eq!(scene.disk.take_begun(), [group()]);
 }
+
+#[test]
+fn a_save_waits_for_a_log_in_use_that_begins_anew() {
+    let mut scene = Scene::new(DurabilityMode::Relaxed);
+    scene.begin(1, LogBase::InUse);
+    scene.persist(1, 1);
+    scene.write();
+    scene.disk.save(7, [(group(), Index(2))]);
+    scene.begin(2, LogBase::InUse);
+    scene.write();
+    assert_eq!(scene.disk.take_saved(), [], "there is no snapshot");
+    scene.store_snapshot(2, 1, 2);
+    assert_eq!(scene.disk.take_saved(), [(7, true)]);
+}
