@@ -16,6 +16,7 @@
 use crate::clock;
 use crate::free_space;
 use crate::mailboxes::Mailboxes;
+use crate::snapshot_pace::SnapshotPace;
 use crate::sync_place::SyncPlace;
 use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
 use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, NodeId};
@@ -23,7 +24,8 @@ use peer_wire::DiskHealth;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use storage::{
@@ -39,6 +41,9 @@ const FULL_TOLD: Duration = Duration::from_secs(5);
 const SYNCS_REMEMBERED: usize = 256;
 /// Bytes that a new segment leaves on the disk: snapshots are written there, which let segments go.
 const ROOM_BYTES: u64 = 64 << 20;
+
+/// How long a snapshot waits for its time, before it is seen that another rate was set.
+const PACE_LOOK: Duration = Duration::from_millis(100);
 
 /// How long a mark may take to be written when the process ends because the disk does not answer.
 const MARK_MAX: Duration = Duration::from_secs(1);
@@ -236,6 +241,63 @@ fn sync(job: SyncJob<DirectoryFile>) -> SyncResult {
     (result, began.elapsed())
 }
 
+/// What the thread of snapshots has.
+struct Beside {
+    store: SnapshotStore<DirectoryDisk>,
+    directory: DirectoryDisk,
+    results: Arc<Results>,
+    pace: Arc<SnapshotPace>,
+}
+
+impl Beside {
+    /// Snapshots at their pace, and segments, for which the log waits, at once.
+    fn run(mut self, jobs: &mpsc::Receiver<Job>) {
+        let mut paced: VecDeque<SnapshotJob> = VecDeque::new();
+        loop {
+            let wait = paced.front().map(|job| match job.bytes() {
+                0 => Ok(()),
+                bytes => self.pace.take(bytes, Instant::now()),
+            });
+            let next = match wait {
+                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(Ok(())) => Err(RecvTimeoutError::Timeout),
+                Some(Err(wait)) => jobs.recv_timeout(wait.min(PACE_LOOK)),
+            };
+            match next {
+                Ok(Job::Prepare(job)) => self.prepare(job),
+                Ok(Job::Snapshot(job)) => paced.push_back(job),
+                Err(RecvTimeoutError::Timeout) if wait == Some(Ok(())) => {
+                    paced.pop_front().into_iter().for_each(|job| self.store(job));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // The loop has ended.
+                Err(RecvTimeoutError::Disconnected) => {
+                    return paced.into_iter().for_each(|job| self.store(job));
+                }
+            }
+        }
+    }
+
+    fn prepare(&self, job: PrepareJob<DirectoryDisk>) {
+        let wanted = match job.new_bytes() {
+            0 => 0,
+            bytes => bytes + ROOM_BYTES,
+        };
+        // Where the system does not say what is free, it is tried.
+        let has_room = free_space::bytes(self.directory.path()).is_none_or(|free| free >= wanted);
+        let prepared = if has_room { job.run() } else { job.refuse() };
+        self.results.push(Done::Prepared(prepared));
+    }
+
+    fn store(&mut self, job: SnapshotJob) {
+        if let Some(done) = self.store.run(job) {
+            let kept = done.kept();
+            let file = kept.map(|kept| SnapshotFile::look(&self.directory, kept.name));
+            self.results.push(Done::Snapshot(done, file));
+        }
+    }
+}
+
 /// See the file's header.
 pub(crate) struct Disk {
     disk: WorkerDisk<DirectoryDisk>,
@@ -245,6 +307,7 @@ pub(crate) struct Disk {
     mode: DurabilityMode,
     judge: SyncJudge,
     seen: Arc<Seen>,
+    pace: Arc<SnapshotPace>,
     results: Arc<Results>,
     to_sync: Option<mpsc::Sender<SyncJob<DirectoryFile>>>,
     to_snapshots: Option<mpsc::Sender<Job>>,
@@ -268,7 +331,7 @@ impl Disk {
         directory: DirectoryDisk,
         (cluster, node): (ClusterId, NodeId),
         former: Arc<FormerLogs>,
-        seen: Arc<Seen>,
+        (seen, pace): (Arc<Seen>, Arc<SnapshotPace>),
         mailboxes: Arc<Mailboxes>,
         files: &[SnapshotFile],
     ) -> io::Result<Disk> {
@@ -289,32 +352,14 @@ impl Disk {
             })?
         };
         let snapshot_thread = {
-            let (results, directory) = (results.clone(), directory.clone());
+            let beside = Beside {
+                store: SnapshotStore::new(directory.clone(), cluster, node),
+                directory: directory.clone(),
+                results: results.clone(),
+                pace: pace.clone(),
+            };
             let thread = std::thread::Builder::new().name(format!("snapshots-{worker}"));
-            thread.spawn(move || {
-                let path = directory.path().to_owned();
-                let mut store = SnapshotStore::new(directory.clone(), cluster, node);
-                for job in snapshots {
-                    match job {
-                        Job::Prepare(job) => {
-                            let wanted = match job.new_bytes() {
-                                0 => 0,
-                                bytes => bytes + ROOM_BYTES,
-                            };
-                            // Where the system does not say what is free, it is tried.
-                            let has_room = free_space::bytes(&path).is_none_or(|free| free >= wanted);
-                            let prepared = if has_room { job.run() } else { job.refuse() };
-                            results.push(Done::Prepared(prepared));
-                        }
-                        Job::Snapshot(job) => {
-                            if let Some(done) = store.run(job) {
-                                let file = done.kept().map(|kept| SnapshotFile::look(&directory, kept.name));
-                                results.push(Done::Snapshot(done, file));
-                            }
-                        }
-                    }
-                }
-            })?
+            thread.spawn(move || beside.run(&snapshots))?
         };
         Ok(Disk {
             disk,
@@ -324,6 +369,7 @@ impl Disk {
             mode,
             judge: SyncJudge::new(mode),
             seen,
+            pace,
             results,
             to_sync: Some(to_sync),
             to_snapshots: Some(to_snapshots),
@@ -594,8 +640,9 @@ impl Disk {
         }
     }
 
-    /// Ten times a second: a snapshot is asked for, if one is due.
-    pub(crate) fn tend(&mut self, gateway: &mut Gateway) {
+    /// Ten times a second: a snapshot is asked for, if one is due, and written at this rate.
+    pub(crate) fn tend(&mut self, gateway: &mut Gateway, snapshot_rate: u64) {
+        self.pace.set_rate(snapshot_rate);
         match self.disk.rest(clock::raw()) {
             Ok(()) | Err(StorageError::Full { .. }) => {}
             Err(error) => self.fail(&error),

@@ -11,6 +11,7 @@
 
 use crate::disk::{Disk, FormerLogs, Seen, SnapshotFile};
 use crate::mailboxes::Mailboxes;
+use crate::snapshot_pace::SnapshotPace;
 use crate::start_progress::StartProgress;
 use gateway::HandoverImage;
 use ids::{ClusterId, DurabilityMode, GroupId, Groups, Incarnation, NodeId, Token};
@@ -324,6 +325,7 @@ impl NewLogs {
         let worker_of =
             |group: GroupId| group.index() * usize::from(workers) / usize::from(self.groups.get());
         let seen = Arc::new(Seen::new(workers));
+        let pace = Arc::new(SnapshotPace::new(Instant::now()));
         let mut all = Vec::new();
         for worker in 0..workers {
             let identity = LogIdentity {
@@ -352,7 +354,7 @@ impl NewLogs {
                 self.disk.clone(),
                 (self.cluster, self.node),
                 former.clone(),
-                seen.clone(),
+                (seen.clone(), pace.clone()),
                 mailboxes.clone(),
                 &looked,
             )?);

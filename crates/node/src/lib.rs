@@ -37,6 +37,7 @@ mod random;
 mod rates;
 mod recovery;
 mod shutdown;
+mod snapshot_pace;
 mod start;
 mod start_error;
 mod start_progress;
