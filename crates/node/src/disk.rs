@@ -18,6 +18,7 @@ use crate::free_space;
 use crate::mailboxes::Mailboxes;
 use crate::snapshot_pace::SnapshotPace;
 use crate::sync_place::SyncPlace;
+use crate::sync_watch::SyncWatch;
 use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
 use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, NodeId};
 use peer_wire::DiskHealth;
@@ -44,6 +45,9 @@ const ROOM_BYTES: u64 = 64 << 20;
 
 /// How long a snapshot waits for its time, before it is seen that another rate was set.
 const PACE_LOOK: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether a sync of the loop has ended.
+const WATCH: Duration = Duration::from_secs(2);
 
 /// How long a mark may take to be written when the process ends because the disk does not answer.
 const MARK_MAX: Duration = Duration::from_secs(1);
@@ -298,6 +302,25 @@ impl Beside {
     }
 }
 
+/// A sync does not end. In `strict` nothing was acknowledged that it is to keep. In `relaxed` it was, and if the sync fails after
+/// all nobody will hear of it: so the next start is to take this for an error, if the disk takes the mark.
+fn end_hopeless(directory: &DirectoryDisk, mode: DurabilityMode) -> ! {
+    tracing::error!(
+        directory = %directory.path().display(),
+        "a sync of the log has not ended for 30 seconds: the node ends"
+    );
+    if mode != DurabilityMode::Strict {
+        let (marked, is_marked) = mpsc::channel();
+        let directory = directory.clone();
+        let mark = move || drop(marked.send(storage::set_failed(&directory)));
+        drop(std::thread::Builder::new().spawn(mark));
+        if !matches!(is_marked.recv_timeout(MARK_MAX), Ok(Ok(()))) {
+            tracing::error!("and the mark of this run cannot be removed");
+        }
+    }
+    std::process::exit(1)
+}
+
 /// See the file's header.
 pub(crate) struct Disk {
     disk: WorkerDisk<DirectoryDisk>,
@@ -313,6 +336,8 @@ pub(crate) struct Disk {
     to_snapshots: Option<mpsc::Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
     sync_place: SyncPlace,
+    /// Of the syncs of the loop.
+    watch: Arc<SyncWatch>,
     /// When the disk was full when something was to be written.
     full: Option<Instant>,
     /// What the system said of it.
@@ -342,12 +367,21 @@ impl Disk {
         });
         let (to_sync, syncs) = mpsc::channel::<SyncJob<DirectoryFile>>();
         let (to_snapshots, snapshots) = mpsc::channel::<Job>();
+        let watch = Arc::new(SyncWatch::default());
         let log_thread = {
-            let results = results.clone();
+            let (results, watch, directory) = (results.clone(), watch.clone(), directory.clone());
             let thread = std::thread::Builder::new().name(format!("log-{worker}"));
             thread.spawn(move || {
-                for job in syncs {
-                    results.push(Done::Synced(sync(job)));
+                loop {
+                    match syncs.recv_timeout(WATCH) {
+                        Ok(job) => results.push(Done::Synced(sync(job))),
+                        // Only what is synced is acknowledged where the loop syncs.
+                        Err(RecvTimeoutError::Timeout) if watch.hangs(clock::raw()) => {
+                            end_hopeless(&directory, DurabilityMode::Strict)
+                        }
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Err(RecvTimeoutError::Disconnected) => return,
+                    }
                 }
             })?
         };
@@ -375,6 +409,7 @@ impl Disk {
             to_snapshots: Some(to_snapshots),
             threads: vec![log_thread, snapshot_thread],
             sync_place: SyncPlace::default(),
+            watch,
             full: None,
             why: None,
             full_told: None,
@@ -490,8 +525,12 @@ impl Disk {
         if self.sync_place.is_here()
             && let Some(job) = self.disk.sync_job(clock::raw())
         {
-            self.judge.begins(clock::raw());
-            self.on_synced(sync(job), &gateway.stats().disk.log);
+            let now = clock::raw();
+            self.judge.begins(now);
+            self.watch.begins(now);
+            let result = sync(job);
+            self.watch.ended();
+            self.on_synced(result, &gateway.stats().disk.log);
         }
         let has_told = self.tell(gateway);
         self.leave_jobs();
@@ -584,7 +623,7 @@ impl Disk {
         own.sync_p99_micros.store(micros, Ordering::Relaxed);
         let pace = self.judge.judge(now, &gateway.other_sync_p99s());
         if pace == DiskPace::Hopeless {
-            self.end_hopeless();
+            end_hopeless(&self.directory, self.mode);
         }
         let is_slow = pace > DiskPace::Fit;
         if own.is_slow.load(Ordering::Relaxed) != is_slow {
@@ -747,25 +786,6 @@ impl Disk {
             }
             Err(error) => self.fail(&error),
         }
-    }
-
-    /// A sync does not end. In `strict` nothing was acknowledged that it is to keep. In `relaxed` it was, and if the sync fails after
-    /// all nobody will hear of it: so the next start is to take this for an error, if the disk takes the mark.
-    fn end_hopeless(&self) -> ! {
-        tracing::error!(
-            directory = %self.directory.path().display(),
-            "a sync of the log has not ended for 30 seconds: the node ends"
-        );
-        if self.mode != DurabilityMode::Strict {
-            let (marked, is_marked) = mpsc::channel();
-            let directory = self.directory.clone();
-            let mark = move || drop(marked.send(storage::set_failed(&directory)));
-            drop(std::thread::Builder::new().spawn(mark));
-            if !matches!(is_marked.recv_timeout(MARK_MAX), Ok(Ok(()))) {
-                tracing::error!("and the mark of this run cannot be removed");
-            }
-        }
-        std::process::exit(1)
     }
 
     /// Nobody knows what is on disk. Whatever this process would say from here on could be about what is not there.

@@ -43,6 +43,7 @@ mod start_error;
 mod start_progress;
 mod status;
 mod sync_place;
+mod sync_watch;
 mod transactions;
 mod view;
 mod worker;
