@@ -17,6 +17,7 @@ mod cluster_parts;
 mod config_file;
 mod directory_check;
 mod disk;
+mod errand;
 mod free_space;
 mod handover;
 mod keeper;
