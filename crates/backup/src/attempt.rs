@@ -314,9 +314,7 @@ fn refused(address: &str, error: AskError) -> AttemptEnd {
                 "{address} answers: {why}. Is it a node of this version of Chorale?"
             )))
         }
-        AskError::Told(why) if why.starts_with(BUSY) => {
-            AttemptEnd::Busy(format!("{address} answers: {why}"))
-        }
+        AskError::Told(why) if why.starts_with(BUSY) => AttemptEnd::Busy(format!("{address} answers: {why}")),
         AskError::Told(why) => AttemptEnd::Again(format!("{address} answers: {why}")),
     }
 }

@@ -373,7 +373,11 @@ impl Chores {
         }
         for (at, failed) in ended.into_iter().rev() {
             let reply_to = self.reloading.remove(at).reply_to;
-            self.tell(cx, reply_to, failed.map(Failure::Told).map_or(Ok(Vec::new()), Err));
+            self.tell(
+                cx,
+                reply_to,
+                failed.map(Failure::Told).map_or(Ok(Vec::new()), Err),
+            );
         }
     }
 

@@ -261,7 +261,7 @@ const WORKING: &[Parameter] = &[
         "snapshot-rate",
         memory(0),
         "200mb",
-        "Bytes of data a second of which the node writes snapshots to disk at most, all workers together: those that let logs go, those \
+        "Bytes of data a second that the node writes to disk as snapshots at most, all workers together: those that let logs go, those \
          that `SAVE` asks for, and what leaders send to fill its replicas. 0: as fast as the disk takes them.",
     )
     .flag(),

@@ -495,7 +495,11 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             (Index(0), _) => (Stage::Empty, None),
             (start, LogBase::InUse) => {
                 let (base, held_bytes) = (None, 0);
-                let in_use = InUse { start, base, held_bytes };
+                let in_use = InUse {
+                    start,
+                    base,
+                    held_bytes,
+                };
                 (Stage::InUse(in_use), Some(log))
             }
             (_, LogBase::New | LogBase::Stored) => {

@@ -464,13 +464,19 @@ fn a_save_right_behind_a_write_waits_for_followers_that_have_not_heard_that_it_i
     for round in 0..20 {
         assert_eq!(world.run(0, 1, &format!("SET key {round}")), "+OK");
         let (applied, last) = place(&world);
-        assert!(applied < last, "it was answered by a majority, and this node is to hear of it");
+        assert!(
+            applied < last,
+            "it was answered by a majority, and this node is to hear of it"
+        );
         world.send(1, 2, "SAVE");
         world.turns(500);
         for node in 0..3 {
             let task = save_task(&mut world, node);
             let reflects = task.wanted[0].1;
-            assert!(reflects >= last, "round {round}, node {node}: {reflects:?}, not {last:?}");
+            assert!(
+                reflects >= last,
+                "round {round}, node {node}: {reflects:?}, not {last:?}"
+            );
             world.nodes[node].gateway.on_saved(task.number, true);
         }
         world.turns(5);

@@ -14,11 +14,11 @@
 //! 3. A log that is cut keeps what was read before; its floor, term and vote are those of the newest table.
 //! 4. Without a table behind the damage nothing is known of the group: it is void.
 
-use super::{NOBODY, Place};
 use super::batch::Batch;
 use super::found::ReplicaLog;
 use super::record::{Change, Record};
 use super::table::Reached;
+use super::{NOBODY, Place};
 use codec::Damage;
 use consensus::{HardState, LogEntry, SnapshotPoint};
 use ids::{GroupId, Incarnation};
