@@ -44,31 +44,31 @@ const FOLLOW_MAX: Duration = Duration::from_secs(590);
 const FOLLOW_STOPPED_MAX: Duration = Duration::from_secs(10);
 
 /// What has become of a worker's part: what it has on disk, of a sync; or what went wrong.
-pub(crate) type Outcome = Result<Vec<SyncedReplica>, Failure>;
+pub(crate) type Outcome = Result<Vec<SyncedReplica>, ChoreFailure>;
 
 /// What went wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failure {
+pub enum ChoreFailure {
     /// This.
     Told(String),
     /// The replica of a group here has stopped, and nothing of it is written before it goes on.
     Stopped(GroupId),
 }
 
-impl Failure {
+impl ChoreFailure {
     /// As another node is told it: whatever it is, it is not 1.
-    fn number(failed: &[Failure]) -> i64 {
+    fn number(failed: &[ChoreFailure]) -> i64 {
         let stopped = failed.iter().find_map(|failure| match failure {
-            Failure::Told(_) => None,
-            Failure::Stopped(group) => Some(-1 - i64::from(group.number())),
+            ChoreFailure::Told(_) => None,
+            ChoreFailure::Stopped(group) => Some(-1 - i64::from(group.number())),
         });
         stopped.unwrap_or(0)
     }
 
     fn in_words(&self) -> String {
         match self {
-            Failure::Told(why) => why.clone(),
-            Failure::Stopped(group) => Failure::stopped("this node", group.number().into()),
+            ChoreFailure::Told(why) => why.clone(),
+            ChoreFailure::Stopped(group) => ChoreFailure::stopped("this node", group.number().into()),
         }
     }
 
@@ -121,7 +121,7 @@ struct Asked {
     chore: Chore,
     whom: Whom,
     /// What went wrong here, and on others.
-    failed: Vec<Failure>,
+    failed: Vec<ChoreFailure>,
     /// The nodes that have not answered.
     silent: Vec<NodeId>,
     /// What is on disk, and on which node; none: here.
@@ -323,7 +323,7 @@ impl Chores {
             let failed = "a snapshot could not be written: the log says why";
             let outcome = is_kept
                 .then(Vec::new)
-                .ok_or_else(|| Failure::Told(failed.to_owned()));
+                .ok_or_else(|| ChoreFailure::Told(failed.to_owned()));
             self.tell(cx, reply_to, outcome);
         }
     }
@@ -376,7 +376,7 @@ impl Chores {
             self.tell(
                 cx,
                 reply_to,
-                failed.map(Failure::Told).map_or(Ok(Vec::new()), Err),
+                failed.map(ChoreFailure::Told).map_or(Ok(Vec::new()), Err),
             );
         }
     }
@@ -418,15 +418,15 @@ impl Chores {
             (Chore::Save | Chore::Reload | Chore::Follow(..), Some([1])) => {}
             (Chore::Save | Chore::Reload, Some(_)) => {
                 let why = format!("node {} could not write a snapshot", node.0);
-                asked.failed.push(Failure::Told(why));
+                asked.failed.push(ChoreFailure::Told(why));
             }
             (Chore::Follow(..), Some(numbers)) => {
                 let node = format!("node {}", node.0);
                 let why = match numbers {
-                    [number] if *number < 0 => Failure::stopped(&node, -1 - number),
+                    [number] if *number < 0 => ChoreFailure::stopped(&node, -1 - number),
                     _ => format!("{node} has not followed"),
                 };
-                asked.failed.push(Failure::Told(why));
+                asked.failed.push(ChoreFailure::Told(why));
             }
         });
     }
@@ -450,7 +450,7 @@ impl Chores {
             } else {
                 w.integer(match error {
                     None => 1,
-                    Some(_) => Failure::number(&asked.failed),
+                    Some(_) => ChoreFailure::number(&asked.failed),
                 });
             }
             let answer = PeerAnswer {
@@ -542,7 +542,7 @@ impl Asked {
     /// What a client is told that went wrong, or may have.
     fn error(&self) -> Option<String> {
         if !self.failed.is_empty() {
-            let failed: Vec<String> = self.failed.iter().map(Failure::in_words).collect();
+            let failed: Vec<String> = self.failed.iter().map(ChoreFailure::in_words).collect();
             return Some(format!("ERR {}", failed.join("; ")));
         }
         let silent: Vec<String> = self

@@ -11,7 +11,7 @@
 //!
 //! [`Shared::take_durability`]: crate::Shared::take_durability
 
-use crate::chores::{self, Chore, Failure};
+use crate::chores::{self, Chore, ChoreFailure};
 use crate::commands::config::{not_set, pairs_of};
 use crate::connection::Connection;
 use crate::context::Context;
@@ -162,13 +162,13 @@ impl Follower {
     }
 
     /// Whether its waiting is over, and how. What an earlier version of the map says is not about this order.
-    pub(crate) fn outcome(&self, cx: &Context) -> Option<Result<(), Failure>> {
+    pub(crate) fn outcome(&self, cx: &Context) -> Option<Result<(), ChoreFailure>> {
         let layout = cx.view.layout().filter(|layout| layout.epoch >= self.epoch);
         let mode = self.mode.name();
         if let Some(layout) = layout {
             if layout.ordered != self.mode {
                 let why = format!("durability {mode} was followed by another order");
-                return Some(Err(Failure::Told(why)));
+                return Some(Err(ChoreFailure::Told(why)));
             }
             if layout.durability == self.mode && mode_of(cx.settings.durability) == self.mode {
                 return Some(Ok(()));
@@ -179,12 +179,12 @@ impl Follower {
         if begins_logs && cx.now >= self.unless_stopped {
             let mut members = cx.local.replicas.iter().filter_map(Replica::member);
             if let Some(stopped) = members.find(|member| member.is_stopped()) {
-                return Some(Err(Failure::Stopped(stopped.group())));
+                return Some(Err(ChoreFailure::Stopped(stopped.group())));
             }
         }
         (cx.now >= self.until).then(|| {
             let why = "and not all nodes have followed in time: INFO persistence and the logs of the nodes say more";
-            Err(Failure::Told(format!("durability is to be {mode}, {why}")))
+            Err(ChoreFailure::Told(format!("durability is to be {mode}, {why}")))
         })
     }
 }

@@ -18,7 +18,6 @@ use crate::free_space;
 use crate::mailboxes::Mailboxes;
 use crate::snapshot_pace::SnapshotPace;
 use crate::sync_place::SyncPlace;
-use crate::sync_watch::SyncWatch;
 use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
 use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, NodeId};
 use peer_wire::DiskHealth;
@@ -52,8 +51,13 @@ const WATCH: Duration = Duration::from_secs(2);
 /// How long a mark may take to be written when the process ends because the disk does not answer.
 const MARK_MAX: Duration = Duration::from_secs(1);
 
-/// How the disk is, as all workers have seen it.
-pub(crate) struct Seen(Vec<SeenByOne>);
+/// What all workers have of the one disk.
+pub(crate) struct Seen {
+    /// How it is, as each has seen it.
+    workers: Vec<SeenByOne>,
+    /// How fast they write snapshots to it.
+    pace: SnapshotPace,
+}
 
 /// What one worker has seen of it.
 #[derive(Default)]
@@ -66,16 +70,19 @@ struct SeenByOne {
 
 impl Seen {
     pub(crate) fn new(workers: u16) -> Seen {
-        Seen((0..workers).map(|_| SeenByOne::default()).collect())
+        Seen {
+            workers: (0..workers).map(|_| SeenByOne::default()).collect(),
+            pace: SnapshotPace::new(Instant::now()),
+        }
     }
 
     fn health(&self) -> DiskHealth {
         let any = |flag: fn(&SeenByOne) -> &AtomicBool| {
-            let mut all = self.0.iter().map(flag);
+            let mut all = self.workers.iter().map(flag);
             all.any(|flag| flag.load(Ordering::Relaxed))
         };
         let micros = self
-            .0
+            .workers
             .iter()
             .map(|one| one.sync_p99_micros.load(Ordering::Relaxed));
         DiskHealth {
@@ -250,7 +257,7 @@ struct Beside {
     store: SnapshotStore<DirectoryDisk>,
     directory: DirectoryDisk,
     results: Arc<Results>,
-    pace: Arc<SnapshotPace>,
+    seen: Arc<Seen>,
 }
 
 impl Beside {
@@ -260,7 +267,7 @@ impl Beside {
         loop {
             let wait = paced.front().map(|job| match job.bytes() {
                 0 => Ok(()),
-                bytes => self.pace.take(bytes, Instant::now()),
+                bytes => self.seen.pace.take(bytes, Instant::now()),
             });
             let next = match wait {
                 None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -330,14 +337,11 @@ pub(crate) struct Disk {
     mode: DurabilityMode,
     judge: SyncJudge,
     seen: Arc<Seen>,
-    pace: Arc<SnapshotPace>,
     results: Arc<Results>,
     to_sync: Option<mpsc::Sender<SyncJob<DirectoryFile>>>,
     to_snapshots: Option<mpsc::Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
     sync_place: SyncPlace,
-    /// Of the syncs of the loop.
-    watch: Arc<SyncWatch>,
     /// When the disk was full when something was to be written.
     full: Option<Instant>,
     /// What the system said of it.
@@ -356,7 +360,7 @@ impl Disk {
         directory: DirectoryDisk,
         (cluster, node): (ClusterId, NodeId),
         former: Arc<FormerLogs>,
-        (seen, pace): (Arc<Seen>, Arc<SnapshotPace>),
+        seen: Arc<Seen>,
         mailboxes: Arc<Mailboxes>,
         files: &[SnapshotFile],
     ) -> io::Result<Disk> {
@@ -367,9 +371,10 @@ impl Disk {
         });
         let (to_sync, syncs) = mpsc::channel::<SyncJob<DirectoryFile>>();
         let (to_snapshots, snapshots) = mpsc::channel::<Job>();
-        let watch = Arc::new(SyncWatch::default());
+        let sync_place = SyncPlace::default();
         let log_thread = {
-            let (results, watch, directory) = (results.clone(), watch.clone(), directory.clone());
+            let (results, watch) = (results.clone(), sync_place.watch.clone());
+            let directory = directory.clone();
             let thread = std::thread::Builder::new().name(format!("log-{worker}"));
             thread.spawn(move || {
                 loop {
@@ -390,7 +395,7 @@ impl Disk {
                 store: SnapshotStore::new(directory.clone(), cluster, node),
                 directory: directory.clone(),
                 results: results.clone(),
-                pace: pace.clone(),
+                seen: seen.clone(),
             };
             let thread = std::thread::Builder::new().name(format!("snapshots-{worker}"));
             thread.spawn(move || beside.run(&snapshots))?
@@ -403,13 +408,11 @@ impl Disk {
             mode,
             judge: SyncJudge::new(mode),
             seen,
-            pace,
             results,
             to_sync: Some(to_sync),
             to_snapshots: Some(to_snapshots),
             threads: vec![log_thread, snapshot_thread],
-            sync_place: SyncPlace::default(),
-            watch,
+            sync_place,
             full: None,
             why: None,
             full_told: None,
@@ -449,7 +452,7 @@ impl Disk {
         // Without logs a node is one that was ready as soon as it serves.
         let left = self.former.left.lock().map(|left| left.1.clone());
         self.former.begun(&left.unwrap_or_default());
-        let seen = &self.seen.0[usize::from(self.worker)];
+        let seen = &self.seen.workers[usize::from(self.worker)];
         seen.is_short.store(false, Ordering::Relaxed);
         seen.is_slow.store(false, Ordering::Relaxed);
         gateway.set_disk_health(DiskHealth::default());
@@ -527,9 +530,9 @@ impl Disk {
         {
             let now = clock::raw();
             self.judge.begins(now);
-            self.watch.begins(now);
+            self.sync_place.watch.begins(now);
             let result = sync(job);
-            self.watch.ended();
+            self.sync_place.watch.ended();
             self.on_synced(result, &gateway.stats().disk.log);
         }
         let has_told = self.tell(gateway);
@@ -581,7 +584,7 @@ impl Disk {
             false => Room::Enough,
         };
         let is_short = room > is_enough;
-        let own = &self.seen.0[usize::from(self.worker)].is_short;
+        let own = &self.seen.workers[usize::from(self.worker)].is_short;
         if own.load(Ordering::Relaxed) != is_short {
             let was_short = self.seen.health().is_short;
             own.store(is_short, Ordering::Relaxed);
@@ -617,7 +620,7 @@ impl Disk {
     /// Whether the disk is fast enough to lead with.
     fn look_at_syncs(&mut self, gateway: &Gateway) {
         let now = clock::raw();
-        let own = &self.seen.0[usize::from(self.worker)];
+        let own = &self.seen.workers[usize::from(self.worker)];
         let p99 = self.judge.p99(now);
         let micros = p99.map_or(0, |p99| p99.as_micros() as u64);
         own.sync_p99_micros.store(micros, Ordering::Relaxed);
@@ -681,7 +684,7 @@ impl Disk {
 
     /// Ten times a second: a snapshot is asked for, if one is due, and written at this rate.
     pub(crate) fn tend(&mut self, gateway: &mut Gateway, snapshot_rate: u64) {
-        self.pace.set_rate(snapshot_rate);
+        self.seen.pace.set_rate(snapshot_rate);
         match self.disk.rest(clock::raw()) {
             Ok(()) | Err(StorageError::Full { .. }) => {}
             Err(error) => self.fail(&error),

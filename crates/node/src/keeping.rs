@@ -6,9 +6,9 @@
 //! is done beside: other nodes hear of that thread every now and then, and would take one that waits for a slow disk for one that is gone.
 
 use crate::disk::Disk;
-use crate::errand::Errand;
 use crate::kept::{Confirmed, NewLogs};
 use crate::mailboxes::Mailboxes;
+use crate::side_task::SideTask;
 use gateway::Shared;
 use ids::{ClusterId, DurabilityMode, Groups, NodeId, Token};
 use options::DurabilityChoice;
@@ -90,7 +90,7 @@ struct Progress {
     change: ModeChange,
     /// When the disk refused something.
     tried: Option<Instant>,
-    errand: Errand<Doing>,
+    side_task: SideTask<Doing>,
 }
 
 /// What steps are carried out with.
@@ -131,7 +131,7 @@ impl Keeping {
             progress: Mutex::new(Progress {
                 change: ModeChange::new(mode),
                 tried: None,
-                errand: Errand::none(),
+                side_task: SideTask::none(),
             }),
         }
     }
@@ -141,7 +141,7 @@ impl Keeping {
     pub(crate) fn follow(&self, wanted: DurabilityMode) -> (DurabilityMode, u64) {
         let mut progress = self.heard();
         let (shown, number) = (progress.change.shown(), progress.change.number());
-        if progress.errand.is_busy() {
+        if progress.side_task.is_busy() {
             return (shown, number);
         }
         let is_time = |_: &ModeStep| {
@@ -162,7 +162,7 @@ impl Keeping {
     pub(crate) fn look(&self) -> bool {
         let mut progress = self.heard();
         let number = progress.change.number();
-        let is_time = progress.may_try() && !progress.errand.is_busy() && self.modes.have_all(number);
+        let is_time = progress.may_try() && !progress.side_task.is_busy() && self.modes.have_all(number);
         if progress.change.is_under_way() && is_time {
             let step = progress.change.after();
             self.begin(&mut progress, Doing::After, step, number);
@@ -174,7 +174,7 @@ impl Keeping {
     /// since it may say in the mark what is to become of the data.
     pub(crate) fn keeps_all(&self) -> bool {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = progress.errand.wait();
+        let ended = progress.side_task.wait();
         self.on_ended(&mut progress, ended);
         progress.change.keeps_all()
     }
@@ -182,7 +182,7 @@ impl Keeping {
     /// How far it is, a step that has ended included.
     fn heard(&self) -> MutexGuard<'_, Progress> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = progress.errand.take_ended();
+        let ended = progress.side_task.take_ended();
         self.on_ended(&mut progress, ended);
         progress
     }
@@ -194,7 +194,7 @@ impl Keeping {
         }
         let tools = self.tools.clone();
         let begun = progress
-            .errand
+            .side_task
             .begin(doing, move || tools.carry_out(step, number));
         if let Err(error) = begun {
             progress.refused(&error);

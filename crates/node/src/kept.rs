@@ -11,7 +11,6 @@
 
 use crate::disk::{Disk, FormerLogs, Seen, SnapshotFile};
 use crate::mailboxes::Mailboxes;
-use crate::snapshot_pace::SnapshotPace;
 use crate::start_progress::StartProgress;
 use gateway::HandoverImage;
 use ids::{ClusterId, DurabilityMode, GroupId, Groups, Incarnation, NodeId, Token};
@@ -325,7 +324,6 @@ impl NewLogs {
         let worker_of =
             |group: GroupId| group.index() * usize::from(workers) / usize::from(self.groups.get());
         let seen = Arc::new(Seen::new(workers));
-        let pace = Arc::new(SnapshotPace::new(Instant::now()));
         let mut all = Vec::new();
         for worker in 0..workers {
             let identity = LogIdentity {
@@ -354,7 +352,7 @@ impl NewLogs {
                 self.disk.clone(),
                 (self.cluster, self.node),
                 former.clone(),
-                (seen.clone(), pace.clone()),
+                seen.clone(),
                 mailboxes.clone(),
                 &looked,
             )?);

@@ -8,14 +8,14 @@ use std::io;
 use std::thread::JoinHandle;
 
 /// See the file's header. `T` says what is done.
-pub(crate) struct Errand<T> {
+pub(crate) struct SideTask<T> {
     under_way: Option<(T, JoinHandle<io::Result<()>>)>,
 }
 
-impl<T> Errand<T> {
+impl<T> SideTask<T> {
     /// There is nothing to be done.
-    pub(crate) fn none() -> Errand<T> {
-        Errand { under_way: None }
+    pub(crate) fn none() -> SideTask<T> {
+        SideTask { under_way: None }
     }
 
     /// Whether something is being done, or was and is not taken yet.
@@ -36,7 +36,7 @@ impl<T> Errand<T> {
         work: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
         assert!(!self.is_busy(), "one at a time");
-        let thread = std::thread::Builder::new().name("errand".to_owned());
+        let thread = std::thread::Builder::new().name("side-task".to_owned());
         self.under_way = Some((what, thread.spawn(work)?));
         Ok(())
     }
@@ -66,19 +66,19 @@ mod tests {
 
     #[test]
     fn who_has_something_done_waits_for_it_only_if_he_wants_to() {
-        let mut errand = Errand::none();
-        assert!(!errand.is_busy() && errand.take_ended().is_none());
+        let mut side_task = SideTask::none();
+        assert!(!side_task.is_busy() && side_task.take_ended().is_none());
         let (go_on, told) = mpsc::channel::<()>();
         let work = move || told.recv().map_err(io::Error::other);
-        errand.begin("one", work).expect("a thread is started");
+        side_task.begin("one", work).expect("a thread is started");
         // It waits for a word that has not come.
-        assert!(errand.is_busy() && errand.take_ended().is_none());
+        assert!(side_task.is_busy() && side_task.take_ended().is_none());
         go_on.send(()).expect("it waits");
-        let (what, outcome) = errand.wait().expect("it is under way");
-        assert_eq!((what, outcome.is_ok(), errand.is_busy()), ("one", true, false));
-        let begun = errand.begin("two", || panic!("a test"));
+        let (what, outcome) = side_task.wait().expect("it is under way");
+        assert_eq!((what, outcome.is_ok(), side_task.is_busy()), ("one", true, false));
+        let begun = side_task.begin("two", || panic!("a test"));
         begun.expect("a thread is started");
-        let (what, outcome) = errand.wait().expect("it is under way");
+        let (what, outcome) = side_task.wait().expect("it is under way");
         assert_eq!((what, outcome.is_err()), ("two", true));
     }
 }
