@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::connection::{Answer, AskError, Connection};
+use crate::desk::BUSY;
 use crate::members::ClusterMembers;
 use crate::part::PartSummary;
 use crate::progress::RunProgress;
@@ -30,6 +31,8 @@ const STANDSTILL_MAX: Duration = Duration::from_secs(120);
 pub(crate) enum AttemptEnd {
     /// Another one may: why this one did not.
     Again(String),
+    /// Another one may when another backup is over: which node says so.
+    Busy(String),
     /// Another one would not either.
     Failed(BackupError),
 }
@@ -311,6 +314,7 @@ fn refused(address: &str, error: AskError) -> AttemptEnd {
                 "{address} answers: {why}. Is it a node of this version of Chorale?"
             )))
         }
+        AskError::Told(why) if why.starts_with(BUSY) => AttemptEnd::Busy(format!("{address} answers: {why}")),
         AskError::Told(why) => AttemptEnd::Again(format!("{address} answers: {why}")),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! 1. The manifest is written when every part is there, and nothing is written after it.
 //! 2. Whatever ends a run earlier leaves parts, which the next run uses, and nothing else.
+//! 3. While nodes are at another backup it waits, for as long as that takes: that is no attempt.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,7 +21,7 @@ use crate::target::{BackupTarget, TargetFolder, manifest_path, part_of, part_pat
 use crate::{BackupError, Manifest, check_name};
 
 /// How often a backup is begun.
-const ATTEMPTS_MAX: u32 = 5;
+const ATTEMPTS_MAX: usize = 5;
 /// Between two attempts.
 const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
 /// How often a part is fetched that the target did not take for a reason that passes, and the pause before that.
@@ -79,18 +80,29 @@ impl BackupRun<'_> {
             )));
         }
         let mut reasons = Vec::new();
-        for number in 1..=ATTEMPTS_MAX {
+        let mut waits = false;
+        while reasons.len() < ATTEMPTS_MAX {
             match self.attempt() {
                 Ok(report) => return Ok(report),
                 Err(AttemptEnd::Failed(error)) => return Err(error),
+                Err(AttemptEnd::Busy(why)) => {
+                    if !std::mem::replace(&mut waits, true) {
+                        self.progress
+                            .say(&format!("it waits until another backup is over: {why}"));
+                    }
+                    self.progress.at("waiting for another backup", 0, 1);
+                    self.pause()?;
+                    continue;
+                }
                 Err(AttemptEnd::Again(why)) => {
+                    let number = reasons.len() + 1;
                     self.progress.say(&format!(
                         "attempt {number} of {ATTEMPTS_MAX} came to nothing: {why}"
                     ));
                     reasons.push(why);
                 }
             }
-            if number < ATTEMPTS_MAX {
+            if reasons.len() < ATTEMPTS_MAX {
                 self.pause()?;
             }
         }

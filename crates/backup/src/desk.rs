@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It is called on a thread of its own, one for the node, and may wait for the disk. Its driver carries out its orders. There is one
-//! backup at a time: another one that begins takes its place, and one that nobody has asked about for [`SILENCE_MAX`] is forgotten.
+//! backup at a time: another one is refused until it is over, and one that nobody has asked about for [`SILENCE_MAX`] is forgotten.
 //!
 //! All that it has on disk is in one directory, which it empties whenever a backup begins or ends.
 
@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 
 /// After so long without a question a backup is forgotten: whoever made it has gone.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// With this begins what is answered to whoever is to wait until another backup is over.
+pub(crate) const BUSY: &str = "BUSY";
 
 /// Bytes that are read at once.
 const READ_BYTES_MAX: u64 = 1024 * 1024;
@@ -197,8 +200,7 @@ impl Desk {
         }
         let current = current.ok_or_else(|| {
             format!(
-                "ERR this node has no backup {backup}: it was ended, another one took its place, or nobody asked about it \
-                 for {} seconds",
+                "ERR this node has no backup {backup}: it was ended, or nobody asked about it for {} seconds",
                 SILENCE_MAX.as_secs()
             )
         })?;
@@ -226,6 +228,13 @@ impl Desk {
             .iter()
             .map(group)
             .collect::<Result<Vec<GroupId>, _>>()?;
+        if let Some(other) = self.current.as_ref().filter(|current| current.backup != backup) {
+            return Err(format!(
+                "{BUSY} this node is at another backup, {}: begin when that is over. One that nobody asks about is forgotten after {} seconds",
+                other.backup,
+                SILENCE_MAX.as_secs()
+            ));
+        }
         self.end();
         let failed = |error: io::Error| {
             format!(

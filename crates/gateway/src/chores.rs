@@ -40,8 +40,45 @@ const APPLIED_MAX: Duration = Duration::from_secs(1);
 /// written. It is to tell them before that is over.
 const FOLLOW_MAX: Duration = Duration::from_secs(590);
 
+/// How long a node whose replica has stopped may take to follow: it does not before a newer build is started there.
+const FOLLOW_STOPPED_MAX: Duration = Duration::from_secs(10);
+
 /// What has become of a worker's part: what it has on disk, of a sync; or what went wrong.
-pub(crate) type Outcome = Result<Vec<SyncedReplica>, String>;
+pub(crate) type Outcome = Result<Vec<SyncedReplica>, ChoreFailure>;
+
+/// What went wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChoreFailure {
+    /// This.
+    Told(String),
+    /// The replica of a group here has stopped, and nothing of it is written before it goes on.
+    Stopped(GroupId),
+}
+
+impl ChoreFailure {
+    /// As another node is told it: whatever it is, it is not 1.
+    fn number(failed: &[ChoreFailure]) -> i64 {
+        let stopped = failed.iter().find_map(|failure| match failure {
+            ChoreFailure::Told(_) => None,
+            ChoreFailure::Stopped(group) => Some(-1 - i64::from(group.number())),
+        });
+        stopped.unwrap_or(0)
+    }
+
+    fn in_words(&self) -> String {
+        match self {
+            ChoreFailure::Told(why) => why.clone(),
+            ChoreFailure::Stopped(group) => ChoreFailure::stopped("this node", group.number().into()),
+        }
+    }
+
+    fn stopped(node: &str, group: i64) -> String {
+        format!(
+            "{node} has not followed: its replica of group {group} has stopped at an entry that its build cannot read. Start a newer \
+             build there, and it follows"
+        )
+    }
+}
 
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,8 +120,8 @@ enum Whom {
 struct Asked {
     chore: Chore,
     whom: Whom,
-    /// What went wrong.
-    failed: Vec<String>,
+    /// What went wrong here, and on others.
+    failed: Vec<ChoreFailure>,
     /// The nodes that have not answered.
     silent: Vec<NodeId>,
     /// What is on disk, and on which node; none: here.
@@ -222,8 +259,9 @@ impl Chores {
                 self.reload_those_at_rest(cx);
             }
             Chore::Follow(mode, epoch) => {
-                let until = cx.now.after(FOLLOW_MAX);
-                self.followers.push(Follower::new(reply_to, (mode, epoch), until));
+                let (until, unless_stopped) = (cx.now.after(FOLLOW_MAX), cx.now.after(FOLLOW_STOPPED_MAX));
+                let follower = Follower::new(reply_to, (mode, epoch), until, unless_stopped);
+                self.followers.push(follower);
                 self.look_at_followers(cx);
             }
         }
@@ -283,7 +321,9 @@ impl Chores {
     pub(crate) fn on_saved(&mut self, cx: &mut Context, number: u64, is_kept: bool) {
         if let Some(reply_to) = self.saving.remove(&number) {
             let failed = "a snapshot could not be written: the log says why";
-            let outcome = is_kept.then(Vec::new).ok_or_else(|| failed.to_owned());
+            let outcome = is_kept
+                .then(Vec::new)
+                .ok_or_else(|| ChoreFailure::Told(failed.to_owned()));
             self.tell(cx, reply_to, outcome);
         }
     }
@@ -333,7 +373,11 @@ impl Chores {
         }
         for (at, failed) in ended.into_iter().rev() {
             let reply_to = self.reloading.remove(at).reply_to;
-            self.tell(cx, reply_to, failed.map_or(Ok(Vec::new()), Err));
+            self.tell(
+                cx,
+                reply_to,
+                failed.map(ChoreFailure::Told).map_or(Ok(Vec::new()), Err),
+            );
         }
     }
 
@@ -372,10 +416,18 @@ impl Chores {
                 asked.synced.extend(synced.map(|replica| (Some(node), replica)));
             }
             (Chore::Save | Chore::Reload | Chore::Follow(..), Some([1])) => {}
-            (Chore::Save | Chore::Reload, Some(_)) => asked
-                .failed
-                .push(format!("node {} could not write a snapshot", node.0)),
-            (Chore::Follow(..), Some(_)) => asked.failed.push(format!("node {} has not followed", node.0)),
+            (Chore::Save | Chore::Reload, Some(_)) => {
+                let why = format!("node {} could not write a snapshot", node.0);
+                asked.failed.push(ChoreFailure::Told(why));
+            }
+            (Chore::Follow(..), Some(numbers)) => {
+                let node = format!("node {}", node.0);
+                let why = match numbers {
+                    [number] if *number < 0 => ChoreFailure::stopped(&node, -1 - number),
+                    _ => format!("{node} has not followed"),
+                };
+                asked.failed.push(ChoreFailure::Told(why));
+            }
         });
     }
 
@@ -396,7 +448,10 @@ impl Chores {
                 w.array(numbers.len());
                 numbers.into_iter().for_each(|number| w.integer(number));
             } else {
-                w.integer(error.is_none().into());
+                w.integer(match error {
+                    None => 1,
+                    Some(_) => ChoreFailure::number(&asked.failed),
+                });
             }
             let answer = PeerAnswer {
                 id,
@@ -487,7 +542,8 @@ impl Asked {
     /// What a client is told that went wrong, or may have.
     fn error(&self) -> Option<String> {
         if !self.failed.is_empty() {
-            return Some(format!("ERR {}", self.failed.join("; ")));
+            let failed: Vec<String> = self.failed.iter().map(ChoreFailure::in_words).collect();
+            return Some(format!("ERR {}", failed.join("; ")));
         }
         let silent: Vec<String> = self
             .silent

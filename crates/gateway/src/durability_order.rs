@@ -11,7 +11,7 @@
 //!
 //! [`Shared::take_durability`]: crate::Shared::take_durability
 
-use crate::chores::{self, Chore};
+use crate::chores::{self, Chore, ChoreFailure};
 use crate::commands::config::{not_set, pairs_of};
 use crate::connection::Connection;
 use crate::context::Context;
@@ -20,7 +20,7 @@ use crate::fanout::{Fanout, Purpose, Whom, Wish};
 use command::ReplyError;
 use ids::{DurabilityMode, Epoch, Monotonic};
 use options::{DurabilityChoice, Settings};
-use replica::ReplyTo;
+use replica::{Replica, ReplyTo};
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
 use std::collections::BTreeMap;
 
@@ -141,6 +141,8 @@ pub(crate) struct Follower {
     /// The version of the map that has said it first.
     epoch: Epoch,
     until: Monotonic,
+    /// When that is over if a replica here has stopped.
+    unless_stopped: Monotonic,
 }
 
 impl Follower {
@@ -148,30 +150,41 @@ impl Follower {
         reply_to: ReplyTo,
         (mode, epoch): (DurabilityMode, Epoch),
         until: Monotonic,
+        unless_stopped: Monotonic,
     ) -> Follower {
         Follower {
             reply_to,
             mode,
             epoch,
             until,
+            unless_stopped,
         }
     }
 
     /// Whether its waiting is over, and how. What an earlier version of the map says is not about this order.
-    pub(crate) fn outcome(&self, cx: &Context) -> Option<Result<(), String>> {
+    pub(crate) fn outcome(&self, cx: &Context) -> Option<Result<(), ChoreFailure>> {
         let layout = cx.view.layout().filter(|layout| layout.epoch >= self.epoch);
         let mode = self.mode.name();
         if let Some(layout) = layout {
             if layout.ordered != self.mode {
-                return Some(Err(format!("durability {mode} was followed by another order")));
+                let why = format!("durability {mode} was followed by another order");
+                return Some(Err(ChoreFailure::Told(why)));
             }
             if layout.durability == self.mode && mode_of(cx.settings.durability) == self.mode {
                 return Some(Ok(()));
             }
         }
+        // Only a log that begins needs the state of its replica.
+        let begins_logs = self.mode.writes() && cx.settings.durability == DurabilityChoice::Memory;
+        if begins_logs && cx.now >= self.unless_stopped {
+            let mut members = cx.local.replicas.iter().filter_map(Replica::member);
+            if let Some(stopped) = members.find(|member| member.is_stopped()) {
+                return Some(Err(ChoreFailure::Stopped(stopped.group())));
+            }
+        }
         (cx.now >= self.until).then(|| {
             let why = "and not all nodes have followed in time: INFO persistence and the logs of the nodes say more";
-            Err(format!("durability is to be {mode}, {why}"))
+            Err(ChoreFailure::Told(format!("durability is to be {mode}, {why}")))
         })
     }
 }

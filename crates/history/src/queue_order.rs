@@ -21,7 +21,8 @@
 //!     +--- the last question that has another answer; no such question: there is none
 //! ```
 //!
-//! Each element is pushed once. Time and memory go with the square of the operations: [`crate::fifo`] is asked first.
+//! Each element is pushed once. Time goes with the square of the operations, and so does memory: a bit for each two of them, and some
+//! bytes for each two that only answers have settled. [`crate::fifo`] is asked first.
 
 use crate::model::Step;
 use crate::operation::{Answer, Call};
@@ -63,7 +64,7 @@ enum Choice {
 
 /// What is to be undone when an answer is taken back.
 enum Change {
-    Before(usize, usize),
+    Before(u32, u32),
     Fate(usize),
 }
 
@@ -85,21 +86,44 @@ struct Orders {
     roles: Vec<Role>,
     elements: Vec<Element>,
     changes: Vec<Change>,
+    /// Whether anything can be taken back: what is known without an answer never is.
+    is_asking: bool,
     /// What follows and is not known yet.
-    follows: Vec<(usize, usize)>,
+    follows: Vec<(u32, u32)>,
 }
+
+/// What has come of an answer.
+#[derive(PartialEq, Eq, Debug)]
+enum Closed {
+    Yes,
+    /// It goes round.
+    Circle,
+    /// It would take more than [`NOTED_MAX`].
+    Limit,
+}
+
+/// Operations that are looked at: the two tables have as many bytes as a quarter of their square.
+const OPERATIONS_MAX: usize = 1 << 16;
+
+/// Changes, and what follows from one answer: some hundred megabytes of each.
+const NOTED_MAX: usize = 1 << 25;
 
 /// As how many situations of the other search a circle counts: it costs about as much.
 const CIRCLE_STATES: usize = 1_000;
 
 /// Looks for an order of `steps`, which are in the order of their calls, and gives up after about as long as `states_max`
-/// situations take.
+/// situations take, or where it would take too much memory.
 pub(crate) fn search(steps: &[Step<'_>], states_max: usize) -> Found {
+    if steps.len() > OPERATIONS_MAX {
+        return Found::Limit;
+    }
     let Some(mut orders) = Orders::new(steps) else {
         return Found::NoWay(Vec::new());
     };
-    if !orders.close() {
-        return Found::NoWay(Vec::new());
+    match orders.close() {
+        Closed::Yes => orders.is_asking = true,
+        Closed::Circle => return Found::NoWay(Vec::new()),
+        Closed::Limit => return Found::Limit,
     }
     let questions = Questions::new(&orders, steps);
     let mut frames: Vec<Frame> = Vec::new();
@@ -121,8 +145,10 @@ pub(crate) fn search(steps: &[Step<'_>], states_max: usize) -> Found {
                 continue;
             };
             question = frame.question + 1;
-            if orders.choose(choice) {
-                break;
+            match orders.choose(choice) {
+                Closed::Yes => break,
+                Closed::Circle => {}
+                Closed::Limit => return Found::Limit,
             }
             circles += 1;
             if circles > states_max / CIRCLE_STATES {
@@ -154,6 +180,7 @@ impl Orders {
             roles: vec![Role::Idle; count],
             elements: Vec::new(),
             changes: Vec::new(),
+            is_asking: false,
             follows: Vec::new(),
         };
         let mut pushed = BTreeMap::new();
@@ -169,7 +196,7 @@ impl Orders {
                         orders.roles[index] = Role::Push(orders.elements.len());
                         if let Some(taker) = taker {
                             orders.roles[taker] = Role::Pop(orders.elements.len());
-                            orders.follows.push((index, taker));
+                            orders.put((index, taker));
                         }
                         orders.elements.push(Element {
                             push: index,
@@ -185,15 +212,41 @@ impl Orders {
         if takers.keys().any(|element| !pushed.contains_key(element)) {
             return None;
         }
+        orders.put_time(steps);
+        Some(orders)
+    }
+
+    /// Real time, and the order in which each process asked. Of every two that follow each other with none between.
+    fn put_time(&mut self, steps: &[Step<'_>]) {
+        let mut returned: Vec<usize> = (0..steps.len()).filter(|&at| !steps[at].is_open()).collect();
+        returned.sort_by_key(|&at| steps[at].returned);
+        let mut over = 0;
+        // The last call of those that were over: whoever was over before it is before this one.
+        let mut called = 0;
+        let mut of_process: BTreeMap<u32, usize> = BTreeMap::new();
         for (index, step) in steps.iter().enumerate() {
-            for (other, earlier) in steps[..index].iter().enumerate() {
-                if earlier.returned < step.invoked || (earlier.process == step.process && !earlier.is_open())
-                {
-                    orders.follows.push((other, index));
+            while over < returned.len() && steps[returned[over]].returned < step.invoked {
+                called = called.max(steps[returned[over]].invoked);
+                over += 1;
+            }
+            for &other in returned[..over].iter().rev() {
+                if steps[other].returned < called {
+                    break;
                 }
+                self.put((other, index));
+            }
+            if let Some(&other) = of_process.get(&step.process) {
+                self.put((other, index));
+            }
+            if !step.is_open() {
+                of_process.insert(step.process, index);
             }
         }
-        Some(orders)
+    }
+
+    fn put(&mut self, (one, other): (usize, usize)) {
+        // There are no more than `OPERATIONS_MAX`.
+        self.follows.push((one as u32, other as u32));
     }
 
     fn is_before(&self, one: usize, other: usize) -> bool {
@@ -207,9 +260,9 @@ impl Orders {
         ones(&self.before[row.clone()]) - ones(&self.after[row])
     }
 
-    fn choose(&mut self, choice: Choice) -> bool {
+    fn choose(&mut self, choice: Choice) -> Closed {
         match choice {
-            Choice::Before(one, other) => self.follows.push((one, other)),
+            Choice::Before(one, other) => self.put((one, other)),
             Choice::Leave(element) => self.settle(element, Fate::Left),
             Choice::Give(element, pop) => self.settle(element, Fate::Taken(pop)),
         }
@@ -223,20 +276,20 @@ impl Orders {
         self.changes.push(Change::Fate(element));
         if let Fate::Taken(pop) = fate {
             self.roles[pop] = Role::Pop(element);
-            self.follows.push((push, pop));
+            self.put((push, pop));
         }
         for other in 0..self.elements.len() {
             let behind = self.elements[other].push;
             match (fate, self.elements[other].fate) {
                 // What stays is behind all that is taken.
-                (Fate::Left, Fate::Taken(_)) => self.follows.push((behind, push)),
-                (Fate::Taken(_), Fate::Left) => self.follows.push((push, behind)),
+                (Fate::Left, Fate::Taken(_)) => self.put((behind, push)),
+                (Fate::Taken(_), Fate::Left) => self.put((push, behind)),
                 _ => {}
             }
         }
         for index in 0..self.count {
             if matches!((fate, self.roles[index]), (Fate::Left, Role::Nil)) {
-                self.follows.push((index, push));
+                self.put((index, push));
             }
             if let Fate::Taken(pop) = fate {
                 for own in [push, pop] {
@@ -251,12 +304,16 @@ impl Orders {
         }
     }
 
-    /// Takes in all that follows. False if it goes round in a circle.
-    fn close(&mut self) -> bool {
+    /// Takes in all that follows.
+    fn close(&mut self) -> Closed {
         while let Some((one, other)) = self.follows.pop() {
+            let (one, other) = (one as usize, other as usize);
             if one == other || self.is_before(other, one) {
                 self.follows.clear();
-                return false;
+                return Closed::Circle;
+            }
+            if self.follows.len().max(self.changes.len()) > NOTED_MAX {
+                return Closed::Limit;
             }
             if self.is_before(one, other) {
                 continue;
@@ -273,7 +330,7 @@ impl Orders {
                 }
             }
         }
-        true
+        Closed::Yes
     }
 
     /// Puts `other`, and all that is after it, after `earlier`.
@@ -287,7 +344,9 @@ impl Orders {
                 let later = word * 64 + fresh.trailing_zeros() as usize;
                 fresh &= fresh - 1;
                 self.before[later * self.words + earlier / 64] |= 1 << (earlier % 64);
-                self.changes.push(Change::Before(earlier, later));
+                if self.is_asking {
+                    self.changes.push(Change::Before(earlier as u32, later as u32));
+                }
                 self.follow(earlier, later);
             }
         }
@@ -310,7 +369,7 @@ impl Orders {
             _ => return,
         };
         if !self.is_before(found.0, found.1) {
-            self.follows.push(found);
+            self.put(found);
         }
     }
 
@@ -318,6 +377,7 @@ impl Orders {
         for change in self.changes.drain(changes..).rev() {
             match change {
                 Change::Before(one, other) => {
+                    let (one, other) = (one as usize, other as usize);
                     self.after[one * self.words + other / 64] &= !(1 << (other % 64));
                     self.before[other * self.words + one / 64] &= !(1 << (one % 64));
                 }
@@ -446,5 +506,81 @@ impl Questions {
                 Choice::Before(first.push, second.push),
             ]
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Elements that come and go, with questions: of each four operations two overlap.
+    fn steps(elements: &[Answer]) -> Vec<Step<'_>> {
+        let mut steps = Vec::new();
+        for (number, answer) in elements.iter().enumerate() {
+            let (number, at) = (number as i64, number as u64 * 10);
+            for (call, invoked, returned, answer) in [
+                (Call::Push(number), at, at + 13, &Answer::Done),
+                (Call::Pop, at + 2, at + 14, answer),
+            ] {
+                steps.push(Step {
+                    process: (steps.len() % 8) as u32,
+                    invoked,
+                    returned,
+                    call,
+                    answer,
+                });
+            }
+        }
+        steps
+    }
+
+    fn taken(count: i64) -> Vec<Answer> {
+        (0..count).map(|number| Answer::Value(Some(number))).collect()
+    }
+
+    #[test]
+    fn what_is_noted_goes_with_the_operations_and_not_with_their_square() {
+        let answers = taken(2_000);
+        let steps = steps(&answers);
+        let mut orders = Orders::new(&steps).expect("it is a queue's");
+        assert!(orders.follows.len() < 8 * steps.len(), "{}", orders.follows.len());
+        assert_eq!(orders.close(), Closed::Yes);
+        assert!(orders.is_before(0, steps.len() - 1));
+        assert!(orders.changes.is_empty(), "nothing of it is taken back");
+        assert!(matches!(search(&steps, 1_000), Found::Way));
+    }
+
+    #[test]
+    fn real_time_and_the_order_of_each_process_are_known_of_every_two() {
+        let answers = taken(60);
+        let mut steps = steps(&answers);
+        // Some ask without waiting, and some are never answered.
+        for (at, step) in steps.iter_mut().enumerate() {
+            step.returned = match at % 7 {
+                3 => u64::MAX,
+                rest => step.invoked + 1 + rest as u64 * 9,
+            };
+        }
+        let mut orders = Orders::new(&steps).expect("it is a queue's");
+        orders.roles.fill(Role::Idle);
+        orders.follows.clear();
+        orders.put_time(&steps);
+        assert_eq!(orders.close(), Closed::Yes);
+        for (index, step) in steps.iter().enumerate() {
+            for (other, earlier) in steps[..index].iter().enumerate() {
+                let is_in_time = earlier.returned < step.invoked;
+                let is_in_process = earlier.process == step.process && !earlier.is_open();
+                if is_in_time || is_in_process {
+                    assert!(orders.is_before(other, index), "{other} is before {index}");
+                }
+                assert!(!orders.is_before(index, other));
+            }
+        }
+    }
+
+    #[test]
+    fn more_operations_than_there_is_room_for_are_not_judged() {
+        let answers = taken(OPERATIONS_MAX as i64 / 2 + 1);
+        assert!(matches!(search(&steps(&answers), 1_000), Found::Limit));
     }
 }

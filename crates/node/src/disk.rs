@@ -16,6 +16,7 @@
 use crate::clock;
 use crate::free_space;
 use crate::mailboxes::Mailboxes;
+use crate::snapshot_pace::SnapshotPace;
 use crate::sync_place::SyncPlace;
 use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
 use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, NodeId};
@@ -23,7 +24,8 @@ use peer_wire::DiskHealth;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use storage::{
@@ -40,11 +42,22 @@ const SYNCS_REMEMBERED: usize = 256;
 /// Bytes that a new segment leaves on the disk: snapshots are written there, which let segments go.
 const ROOM_BYTES: u64 = 64 << 20;
 
+/// How long a snapshot waits for its time, before it is seen that another rate was set.
+const PACE_LOOK: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether a sync of the loop has ended.
+const WATCH: Duration = Duration::from_secs(2);
+
 /// How long a mark may take to be written when the process ends because the disk does not answer.
 const MARK_MAX: Duration = Duration::from_secs(1);
 
-/// How the disk is, as all workers have seen it.
-pub(crate) struct Seen(Vec<SeenByOne>);
+/// What all workers have of the one disk.
+pub(crate) struct Seen {
+    /// How it is, as each has seen it.
+    workers: Vec<SeenByOne>,
+    /// How fast they write snapshots to it.
+    pace: SnapshotPace,
+}
 
 /// What one worker has seen of it.
 #[derive(Default)]
@@ -57,16 +70,19 @@ struct SeenByOne {
 
 impl Seen {
     pub(crate) fn new(workers: u16) -> Seen {
-        Seen((0..workers).map(|_| SeenByOne::default()).collect())
+        Seen {
+            workers: (0..workers).map(|_| SeenByOne::default()).collect(),
+            pace: SnapshotPace::new(Instant::now()),
+        }
     }
 
     fn health(&self) -> DiskHealth {
         let any = |flag: fn(&SeenByOne) -> &AtomicBool| {
-            let mut all = self.0.iter().map(flag);
+            let mut all = self.workers.iter().map(flag);
             all.any(|flag| flag.load(Ordering::Relaxed))
         };
         let micros = self
-            .0
+            .workers
             .iter()
             .map(|one| one.sync_p99_micros.load(Ordering::Relaxed));
         DiskHealth {
@@ -236,6 +252,82 @@ fn sync(job: SyncJob<DirectoryFile>) -> SyncResult {
     (result, began.elapsed())
 }
 
+/// What the thread of snapshots has.
+struct Beside {
+    store: SnapshotStore<DirectoryDisk>,
+    directory: DirectoryDisk,
+    results: Arc<Results>,
+    seen: Arc<Seen>,
+}
+
+impl Beside {
+    /// Snapshots at their pace, and segments, for which the log waits, at once.
+    fn run(mut self, jobs: &mpsc::Receiver<Job>) {
+        let mut paced: VecDeque<SnapshotJob> = VecDeque::new();
+        loop {
+            let wait = paced.front().map(|job| match job.bytes() {
+                0 => Ok(()),
+                bytes => self.seen.pace.take(bytes, Instant::now()),
+            });
+            let next = match wait {
+                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(Ok(())) => Err(RecvTimeoutError::Timeout),
+                Some(Err(wait)) => jobs.recv_timeout(wait.min(PACE_LOOK)),
+            };
+            match next {
+                Ok(Job::Prepare(job)) => self.prepare(job),
+                Ok(Job::Snapshot(job)) => paced.push_back(job),
+                Err(RecvTimeoutError::Timeout) if wait == Some(Ok(())) => {
+                    paced.pop_front().into_iter().for_each(|job| self.store(job));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // The loop has ended.
+                Err(RecvTimeoutError::Disconnected) => {
+                    return paced.into_iter().for_each(|job| self.store(job));
+                }
+            }
+        }
+    }
+
+    fn prepare(&self, job: PrepareJob<DirectoryDisk>) {
+        let wanted = match job.new_bytes() {
+            0 => 0,
+            bytes => bytes + ROOM_BYTES,
+        };
+        // Where the system does not say what is free, it is tried.
+        let has_room = free_space::bytes(self.directory.path()).is_none_or(|free| free >= wanted);
+        let prepared = if has_room { job.run() } else { job.refuse() };
+        self.results.push(Done::Prepared(prepared));
+    }
+
+    fn store(&mut self, job: SnapshotJob) {
+        if let Some(done) = self.store.run(job) {
+            let kept = done.kept();
+            let file = kept.map(|kept| SnapshotFile::look(&self.directory, kept.name));
+            self.results.push(Done::Snapshot(done, file));
+        }
+    }
+}
+
+/// A sync does not end. In `strict` nothing was acknowledged that it is to keep. In `relaxed` it was, and if the sync fails after
+/// all nobody will hear of it: so the next start is to take this for an error, if the disk takes the mark.
+fn end_hopeless(directory: &DirectoryDisk, mode: DurabilityMode) -> ! {
+    tracing::error!(
+        directory = %directory.path().display(),
+        "a sync of the log has not ended for 30 seconds: the node ends"
+    );
+    if mode != DurabilityMode::Strict {
+        let (marked, is_marked) = mpsc::channel();
+        let directory = directory.clone();
+        let mark = move || drop(marked.send(storage::set_failed(&directory)));
+        drop(std::thread::Builder::new().spawn(mark));
+        if !matches!(is_marked.recv_timeout(MARK_MAX), Ok(Ok(()))) {
+            tracing::error!("and the mark of this run cannot be removed");
+        }
+    }
+    std::process::exit(1)
+}
+
 /// See the file's header.
 pub(crate) struct Disk {
     disk: WorkerDisk<DirectoryDisk>,
@@ -279,42 +371,34 @@ impl Disk {
         });
         let (to_sync, syncs) = mpsc::channel::<SyncJob<DirectoryFile>>();
         let (to_snapshots, snapshots) = mpsc::channel::<Job>();
+        let sync_place = SyncPlace::default();
         let log_thread = {
-            let results = results.clone();
+            let (results, watch) = (results.clone(), sync_place.watch.clone());
+            let directory = directory.clone();
             let thread = std::thread::Builder::new().name(format!("log-{worker}"));
             thread.spawn(move || {
-                for job in syncs {
-                    results.push(Done::Synced(sync(job)));
+                loop {
+                    match syncs.recv_timeout(WATCH) {
+                        Ok(job) => results.push(Done::Synced(sync(job))),
+                        // Only what is synced is acknowledged where the loop syncs.
+                        Err(RecvTimeoutError::Timeout) if watch.hangs(clock::raw()) => {
+                            end_hopeless(&directory, DurabilityMode::Strict)
+                        }
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Err(RecvTimeoutError::Disconnected) => return,
+                    }
                 }
             })?
         };
         let snapshot_thread = {
-            let (results, directory) = (results.clone(), directory.clone());
+            let beside = Beside {
+                store: SnapshotStore::new(directory.clone(), cluster, node),
+                directory: directory.clone(),
+                results: results.clone(),
+                seen: seen.clone(),
+            };
             let thread = std::thread::Builder::new().name(format!("snapshots-{worker}"));
-            thread.spawn(move || {
-                let path = directory.path().to_owned();
-                let mut store = SnapshotStore::new(directory.clone(), cluster, node);
-                for job in snapshots {
-                    match job {
-                        Job::Prepare(job) => {
-                            let wanted = match job.new_bytes() {
-                                0 => 0,
-                                bytes => bytes + ROOM_BYTES,
-                            };
-                            // Where the system does not say what is free, it is tried.
-                            let has_room = free_space::bytes(&path).is_none_or(|free| free >= wanted);
-                            let prepared = if has_room { job.run() } else { job.refuse() };
-                            results.push(Done::Prepared(prepared));
-                        }
-                        Job::Snapshot(job) => {
-                            if let Some(done) = store.run(job) {
-                                let file = done.kept().map(|kept| SnapshotFile::look(&directory, kept.name));
-                                results.push(Done::Snapshot(done, file));
-                            }
-                        }
-                    }
-                }
-            })?
+            thread.spawn(move || beside.run(&snapshots))?
         };
         Ok(Disk {
             disk,
@@ -328,7 +412,7 @@ impl Disk {
             to_sync: Some(to_sync),
             to_snapshots: Some(to_snapshots),
             threads: vec![log_thread, snapshot_thread],
-            sync_place: SyncPlace::default(),
+            sync_place,
             full: None,
             why: None,
             full_told: None,
@@ -368,7 +452,7 @@ impl Disk {
         // Without logs a node is one that was ready as soon as it serves.
         let left = self.former.left.lock().map(|left| left.1.clone());
         self.former.begun(&left.unwrap_or_default());
-        let seen = &self.seen.0[usize::from(self.worker)];
+        let seen = &self.seen.workers[usize::from(self.worker)];
         seen.is_short.store(false, Ordering::Relaxed);
         seen.is_slow.store(false, Ordering::Relaxed);
         gateway.set_disk_health(DiskHealth::default());
@@ -411,11 +495,11 @@ impl Disk {
         if self.disk.has_saves() {
             self.begin_snapshot(gateway);
         }
-        // One after the other: what is written meanwhile waits for the log in memory.
+        // One after the other: what is written meanwhile keeps segments of the log.
         if let Some(group) = self.disk.stalled_in_use(clock::raw()) {
             tracing::warn!(
                 group = group.number(),
-                "a log that is to begin begins anew: its snapshot cannot be stored, or more is written meanwhile than is held for it"
+                "a log that is to begin begins anew: its snapshot cannot be stored, or the disk is full"
             );
             gateway.keep_anew(group);
         } else if gateway.is_changing_durability() && !self.disk.has_in_use() {
@@ -444,8 +528,12 @@ impl Disk {
         if self.sync_place.is_here()
             && let Some(job) = self.disk.sync_job(clock::raw())
         {
-            self.judge.begins(clock::raw());
-            self.on_synced(sync(job), &gateway.stats().disk.log);
+            let now = clock::raw();
+            self.judge.begins(now);
+            self.sync_place.watch.begins(now);
+            let result = sync(job);
+            self.sync_place.watch.ended();
+            self.on_synced(result, &gateway.stats().disk.log);
         }
         let has_told = self.tell(gateway);
         self.leave_jobs();
@@ -496,7 +584,7 @@ impl Disk {
             false => Room::Enough,
         };
         let is_short = room > is_enough;
-        let own = &self.seen.0[usize::from(self.worker)].is_short;
+        let own = &self.seen.workers[usize::from(self.worker)].is_short;
         if own.load(Ordering::Relaxed) != is_short {
             let was_short = self.seen.health().is_short;
             own.store(is_short, Ordering::Relaxed);
@@ -532,13 +620,13 @@ impl Disk {
     /// Whether the disk is fast enough to lead with.
     fn look_at_syncs(&mut self, gateway: &Gateway) {
         let now = clock::raw();
-        let own = &self.seen.0[usize::from(self.worker)];
+        let own = &self.seen.workers[usize::from(self.worker)];
         let p99 = self.judge.p99(now);
         let micros = p99.map_or(0, |p99| p99.as_micros() as u64);
         own.sync_p99_micros.store(micros, Ordering::Relaxed);
         let pace = self.judge.judge(now, &gateway.other_sync_p99s());
         if pace == DiskPace::Hopeless {
-            self.end_hopeless();
+            end_hopeless(&self.directory, self.mode);
         }
         let is_slow = pace > DiskPace::Fit;
         if own.is_slow.load(Ordering::Relaxed) != is_slow {
@@ -594,8 +682,9 @@ impl Disk {
         }
     }
 
-    /// Ten times a second: a snapshot is asked for, if one is due.
-    pub(crate) fn tend(&mut self, gateway: &mut Gateway) {
+    /// Ten times a second: a snapshot is asked for, if one is due, and written at this rate.
+    pub(crate) fn tend(&mut self, gateway: &mut Gateway, snapshot_rate: u64) {
+        self.seen.pace.set_rate(snapshot_rate);
         match self.disk.rest(clock::raw()) {
             Ok(()) | Err(StorageError::Full { .. }) => {}
             Err(error) => self.fail(&error),
@@ -700,25 +789,6 @@ impl Disk {
             }
             Err(error) => self.fail(&error),
         }
-    }
-
-    /// A sync does not end. In `strict` nothing was acknowledged that it is to keep. In `relaxed` it was, and if the sync fails after
-    /// all nobody will hear of it: so the next start is to take this for an error, if the disk takes the mark.
-    fn end_hopeless(&self) -> ! {
-        tracing::error!(
-            directory = %self.directory.path().display(),
-            "a sync of the log has not ended for 30 seconds: the node ends"
-        );
-        if self.mode != DurabilityMode::Strict {
-            let (marked, is_marked) = mpsc::channel();
-            let directory = self.directory.clone();
-            let mark = move || drop(marked.send(storage::set_failed(&directory)));
-            drop(std::thread::Builder::new().spawn(mark));
-            if !matches!(is_marked.recv_timeout(MARK_MAX), Ok(Ok(()))) {
-                tracing::error!("and the mark of this run cannot be removed");
-            }
-        }
-        std::process::exit(1)
     }
 
     /// Nobody knows what is on disk. Whatever this process would say from here on could be about what is not there.

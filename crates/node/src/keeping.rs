@@ -2,11 +2,13 @@
 //!
 //! The steps, and their order, are `storage/mode_change.rs`.
 //!
-//! The thread of the meta group looks after it; workers take their disks from here, and say how far they are.
+//! The thread of the meta group looks after it; workers take their disks from here, and say how far they are. What the disk has to do with it
+//! is done beside: other nodes hear of that thread every now and then, and would take one that waits for a slow disk for one that is gone.
 
 use crate::disk::Disk;
 use crate::kept::{Confirmed, NewLogs};
 use crate::mailboxes::Mailboxes;
+use crate::side_task::SideTask;
 use gateway::Shared;
 use ids::{ClusterId, DurabilityMode, Groups, NodeId, Token};
 use options::DurabilityChoice;
@@ -74,19 +76,36 @@ pub(crate) struct Owner {
     pub(crate) groups: Groups,
 }
 
+/// A step on its way, and what it is for.
+#[derive(Clone, Copy)]
+enum Doing {
+    /// Workers are shown this mode when it is done.
+    Before(DurabilityMode, ModeStep),
+    /// All workers have followed.
+    After,
+}
+
 /// How far it is.
 struct Progress {
     change: ModeChange,
     /// When the disk refused something.
     tried: Option<Instant>,
+    side_task: SideTask<Doing>,
+}
+
+/// What steps are carried out with.
+#[derive(Clone)]
+struct Tools {
+    disk: DirectoryDisk,
+    owner: Owner,
+    modes: Arc<WorkerModes>,
+    mailboxes: Arc<Mailboxes>,
 }
 
 /// See the file's header.
 pub(crate) struct Keeping {
-    disk: DirectoryDisk,
-    owner: Owner,
+    tools: Tools,
     pub(crate) modes: Arc<WorkerModes>,
-    mailboxes: Arc<Mailboxes>,
     shared: Arc<Shared>,
     progress: Mutex<Progress>,
 }
@@ -99,15 +118,20 @@ impl Keeping {
         mailboxes: Arc<Mailboxes>,
         shared: Arc<Shared>,
     ) -> Keeping {
+        let modes = Arc::new(WorkerModes::new(usize::from(mailboxes.workers())));
         Keeping {
-            disk,
-            owner,
-            modes: Arc::new(WorkerModes::new(usize::from(mailboxes.workers()))),
-            mailboxes,
+            modes: modes.clone(),
+            tools: Tools {
+                disk,
+                owner,
+                modes,
+                mailboxes,
+            },
             shared,
             progress: Mutex::new(Progress {
                 change: ModeChange::new(mode),
                 tried: None,
+                side_task: SideTask::none(),
             }),
         }
     }
@@ -115,8 +139,11 @@ impl Keeping {
     /// The map says this mode. The one that workers may be shown, and the number of the change: another one than before if that can be
     /// followed now.
     pub(crate) fn follow(&self, wanted: DurabilityMode) -> (DurabilityMode, u64) {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.heard();
         let (shown, number) = (progress.change.shown(), progress.change.number());
+        if progress.side_task.is_busy() {
+            return (shown, number);
+        }
         let is_time = |_: &ModeStep| {
             // What is taken back need not have been followed.
             progress.may_try() && (progress.change.is_under_way() || self.modes.have_all(number))
@@ -127,64 +154,89 @@ impl Keeping {
             }
             return (shown, number);
         };
-        match self.carry_out(step, number + 1) {
-            Ok(()) => {
-                progress.tried = None;
-                progress.change.show(wanted, step);
-                tracing::info!(from = shown.name(), to = wanted.name(), "durability changes");
-            }
-            Err(error) => {
-                progress.refused(&error);
-                // The mark may say what has not begun.
-                if let ModeStep::Open(_) = step
-                    && let Err(error) = crate::kept::keep_nothing(&self.disk)
-                {
-                    tracing::error!(%error, "the mark of this run says more than is kept");
-                }
-            }
-        }
+        self.begin(&mut progress, Doing::Before(wanted, step), step, number + 1);
         (progress.change.shown(), progress.change.number())
     }
 
     /// Looks whether all workers have followed. Whether that is still to come.
     pub(crate) fn look(&self) -> bool {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        if !progress.change.is_under_way() {
-            return false;
-        }
-        let shown = progress.change.shown();
+        let mut progress = self.heard();
         let number = progress.change.number();
-        if !progress.may_try() || !self.modes.have_all(number) {
-            return true;
+        let is_time = progress.may_try() && !progress.side_task.is_busy() && self.modes.have_all(number);
+        if progress.change.is_under_way() && is_time {
+            let step = progress.change.after();
+            self.begin(&mut progress, Doing::After, step, number);
         }
-        if let Err(error) = self.carry_out(progress.change.after(), number) {
-            progress.refused(&error);
-            return true;
-        }
-        progress.change.end();
-        progress.tried = None;
-        self.shared.take_durability(choice_of(shown));
-        tracing::info!(
-            durability = shown.name(),
-            "all that this node acknowledges is kept so"
-        );
-        (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
-        false
+        progress.change.is_under_way()
     }
 
-    /// Whether the next start finds on disk whatever this one has acknowledged, as the loop ends.
+    /// Whether the next start finds on disk whatever this one has acknowledged, as the loop ends: a step that is on its way is waited for,
+    /// since it may say in the mark what is to become of the data.
     pub(crate) fn keeps_all(&self) -> bool {
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = progress.side_task.wait();
+        self.on_ended(&mut progress, ended);
         progress.change.keeps_all()
     }
 
+    /// How far it is, a step that has ended included.
+    fn heard(&self) -> MutexGuard<'_, Progress> {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = progress.side_task.take_ended();
+        self.on_ended(&mut progress, ended);
+        progress
+    }
+
+    /// Carries a step out beside, or at once if there is nothing to be done.
+    fn begin(&self, progress: &mut Progress, doing: Doing, step: ModeStep, number: u64) {
+        if step == ModeStep::Nothing {
+            return self.on_ended(progress, Some((doing, Ok(()))));
+        }
+        let tools = self.tools.clone();
+        let begun = progress
+            .side_task
+            .begin(doing, move || tools.carry_out(step, number));
+        if let Err(error) = begun {
+            progress.refused(&error);
+        }
+    }
+
+    /// A step has ended.
+    fn on_ended(&self, progress: &mut Progress, ended: Option<(Doing, io::Result<()>)>) {
+        let from = progress.change.shown().name();
+        match ended {
+            None => {}
+            Some((_, Err(error))) => progress.refused(&error),
+            Some((Doing::Before(wanted, step), Ok(()))) => {
+                progress.tried = None;
+                progress.change.show(wanted, step);
+                tracing::info!(from, to = wanted.name(), "durability changes");
+            }
+            Some((Doing::After, Ok(()))) => {
+                progress.change.end();
+                progress.tried = None;
+                self.shared.take_durability(choice_of(progress.change.shown()));
+                tracing::info!(durability = from, "all that this node acknowledges is kept so");
+                let mailboxes = &self.tools.mailboxes;
+                (0..mailboxes.workers()).for_each(|worker| mailboxes.wake(worker));
+            }
+        }
+    }
+}
+
+impl Tools {
     fn carry_out(&self, step: ModeStep, number: u64) -> io::Result<()> {
         match step {
             ModeStep::Nothing => Ok(()),
             ModeStep::Mark(mode) => {
                 RunMark::set_durability(&self.disk, mode.code()).map_err(io::Error::other)
             }
-            ModeStep::Open(mode) => self.open_logs(mode, number),
+            ModeStep::Open(mode) => self.open_logs(mode, number).inspect_err(|_| {
+                // The mark may say what has not begun.
+                if let Err(error) = crate::kept::keep_nothing(&self.disk) {
+                    tracing::error!(%error, "the mark of this run says more than is kept");
+                }
+            }),
             ModeStep::Remove => {
                 // Those that no worker has taken.
                 self.modes.0.iter().for_each(|one| drop(one.slot().take()));

@@ -10,6 +10,8 @@
 //! the same one. Here it costs neither, but whoever wants something else waits for it: a reader, another worker, another node. So it is
 //! done here where in the last tenth of a second there was nobody of the kind, and as long as the disk is not very slow.
 
+use crate::sync_watch::SyncWatch;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long syncs may take, on the average, that the loop waits for.
@@ -23,6 +25,8 @@ pub(crate) struct SyncPlace {
     served: u64,
     /// How long syncs took of late, on the average.
     average: Duration,
+    /// Of those of the loop.
+    pub(crate) watch: Arc<SyncWatch>,
 }
 
 impl SyncPlace {

@@ -783,7 +783,7 @@ impl Worker {
     /// Ten times a second.
     fn cron(&mut self, now: Instant) {
         if let Some(disk) = self.keeper.disk() {
-            disk.tend(&mut self.gateway);
+            disk.tend(&mut self.gateway, self.shared.settings().snapshot_rate);
         }
         let is_overdue = now >= self.stats_at;
         if is_overdue {

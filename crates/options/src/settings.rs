@@ -101,6 +101,8 @@ fields! {
     zone: String = "zone";
     /// Of the cluster, once the node is in one.
     durability: DurabilityChoice = "durability";
+    /// Bytes a second. 0: no limit.
+    snapshot_rate: u64 = "snapshot-rate";
     test_disk: TestDisk = "test-disk";
     replication_factor: ReplicationFactor = "rf";
     /// `None`: a node that is away is waited for.

@@ -258,6 +258,15 @@ const WORKING: &[Parameter] = &[
     .order(),
     Parameter::new(
         Section::Node,
+        "snapshot-rate",
+        memory(0),
+        "200mb",
+        "Bytes of data a second that the node writes to disk as snapshots at most, all workers together: those that let logs go, those \
+         that `SAVE` asks for, and what leaders send to fill its replicas. 0: as fast as the disk takes them.",
+    )
+    .flag(),
+    Parameter::new(
+        Section::Node,
         "test-disk",
         choice(TestDisk::WORDS),
         "no",

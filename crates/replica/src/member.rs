@@ -1109,6 +1109,11 @@ impl Member {
         effects.differs = true;
     }
 
+    /// Whether it has met an entry that this build cannot read: it applies nothing more, and its state is not stored.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
     /// The members that were found to differ from most voters.
     pub fn differing(&self) -> impl Iterator<Item = Incarnation> {
         self.scrub.differing()

@@ -56,6 +56,6 @@ pub use snapshot_file::{SnapshotFooter, SnapshotHead, SnapshotReader, SnapshotWr
 pub use snapshot_name::{SnapshotName, remove_snapshot, remove_unfinished_snapshots, snapshots};
 pub use snapshot_store::{SnapshotDone, SnapshotJob, SnapshotOwner, SnapshotStore, StoredSnapshot};
 pub use stored_replica::StoredReplica;
-pub use sync_judge::{DiskPace, SyncJudge};
+pub use sync_judge::{DiskPace, HOPELESS, SyncJudge};
 pub use unready::{is_unready, set_ready, set_unready};
 pub use worker_disk::{Room, SYNC_WINDOW, WorkerDisk};

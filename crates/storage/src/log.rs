@@ -41,10 +41,13 @@ pub use sync::{SyncJob, Synced};
 pub use writer::WorkerLog;
 
 use consensus::{Index, Term};
-use ids::{ClusterId, NodeId, Token};
+use ids::{ClusterId, Incarnation, NodeId, Token};
 
 /// A place as logs are compared: by term, then by index.
 pub(crate) type Place = (Term, Index);
+
+/// Under this name stands a log that does not count yet: no replica is called so.
+pub(crate) const NOBODY: Incarnation = Incarnation(0);
 
 /// Bytes of the payload of one frame: as much is checked at once.
 pub(crate) const FRAME_BYTES_MAX: u32 = 16 * 1024 * 1024;

@@ -77,6 +77,16 @@ pub enum SnapshotJob {
     },
 }
 
+impl SnapshotJob {
+    /// Bytes of data that are to be written.
+    pub fn bytes(&self) -> usize {
+        match self {
+            SnapshotJob::Store { bytes, .. } | SnapshotJob::Receive { bytes, .. } => bytes.len(),
+            SnapshotJob::FinishReceived { .. } | SnapshotJob::GiveUp { .. } | SnapshotJob::Remove { .. } => 0,
+        }
+    }
+}
+
 /// A snapshot that is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredSnapshot {

@@ -33,7 +33,7 @@ const TIMES_MAX: u32 = 5;
 const SYNC_MAX: Duration = Times::DEFAULT.election_max;
 
 /// After this long a sync is not waited for: whoever waits is better off with a process that is not there.
-const HOPELESS: Duration = Duration::from_secs(30);
+pub const HOPELESS: Duration = Duration::from_secs(30);
 
 /// How long a disk is well before it counts as fit again.
 const REST: Duration = Duration::from_secs(10);

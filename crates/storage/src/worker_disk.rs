@@ -17,7 +17,8 @@
 //!    synced in every mode (decision 0045).
 //!    A replica that has acknowledged without a log until now is answered at once until it has one: [`WorkerDisk::is_reached`] says
 //!    when that is over, and nobody may rely on the mode before.
-//! 2. No record of a replica is in the log before a snapshot of the state behind which its log begins is kept.
+//! 2. No log of a replica counts before a snapshot of the state behind which it begins is kept. Nor does that of one that has acknowledged
+//!    without a log before all that it was told at once stands in it; until then it is written under nobody's name.
 //! 3. Who asked in another life of the replica is not answered.
 //! 4. In `relaxed`, nothing is answered while something is to be synced and no sync has ended for two windows, or while there is more of
 //!    it than [`UNSYNCED_BYTES_MAX`]; but for what was promised while that was not so.
@@ -28,10 +29,10 @@
 
 use crate::disk::Disk;
 use crate::error::StorageError;
-use crate::log::{PrepareJob, Prepared, ReplicaLog, SyncJob, Synced, WorkerLog};
+use crate::log::{NOBODY, PrepareJob, Prepared, ReplicaLog, SyncJob, Synced, WorkerLog};
 use crate::snapshot_name::SnapshotName;
 use crate::snapshot_store::{SnapshotDone, SnapshotJob, SnapshotOwner, StoredSnapshot};
-use consensus::{Index, LogEntry, Payload, Persist};
+use consensus::{Index, LogEntry, Payload, Persist, SnapshotPoint};
 use ids::{DurabilityMode, GroupId, Monotonic};
 use mutations::Mutation;
 use replica::{DiskAnswer, DiskRequest, LogBase, LogBegin};
@@ -51,8 +52,9 @@ const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
 const PROMISED_BYTES_MAX: u64 = 1 << 20;
 const PROMISED_PART: u64 = 8;
 
-/// Bytes that are held of a replica that is in use and gets a log: what it writes while a snapshot of it is stored. They go into the log in
-/// one batch, which the segment behind the present one takes: no other has to be made in the worker's turn.
+/// Bytes that wait for room in the log, of a replica that is in use and gets one, and that it is told at once. What comes behind them is told
+/// when it is written, where the next segment is on its way; where the disk is full the log begins anew. They go into the log in one
+/// batch, which the segment behind the present one takes: no other has to be made in the worker's turn.
 const IN_USE_BYTES_MAX: u64 = 48 << 20;
 
 /// Segments that the log of a worker may fill before a snapshot is due, however small the states are: each of its groups has an equal
@@ -65,6 +67,9 @@ enum Stage {
     Empty,
     /// A snapshot of the state behind which it begins is not kept yet.
     Waits(Waiting),
+    /// The same of a replica that is told at once what it wants kept, as it was before it had a log: see [`LogBase::InUse`]. What it
+    /// writes while a snapshot of it is stored may be as much as it likes: so it goes into the log at once, under nobody's name.
+    InUse(InUse),
     /// It stands in the log.
     Logged,
 }
@@ -77,9 +82,15 @@ struct Waiting {
     number: Option<u64>,
     /// What came behind it.
     held: Vec<Persist>,
-    /// Whether the replica is told at once what is held, as it was before it had a log: see [`LogBase::InUse`].
-    is_in_use: bool,
-    /// Bytes of what is held of such a replica.
+}
+
+/// A log that does not count yet.
+struct InUse {
+    /// Where it begins.
+    start: Index,
+    /// A snapshot from there on that is kept. The log counts when nothing of it waits for room.
+    base: Option<SnapshotPoint>,
+    /// Bytes that do.
     held_bytes: u64,
 }
 
@@ -174,14 +185,29 @@ struct Rest {
 /// What waits for room in the log.
 enum HeldBack {
     Persist(SnapshotOwner, Persist),
+    /// The same, of which its replica was told that it is kept.
+    Told(SnapshotOwner, Persist),
     /// A log that begins behind a snapshot, of this place, that is there.
     Begin(SnapshotOwner, Index),
+    /// One that begins and does not count yet.
+    Uncounted(SnapshotOwner, Box<ReplicaLog>),
 }
 
 impl HeldBack {
     fn group(&self) -> GroupId {
         match self {
-            HeldBack::Persist(owner, _) | HeldBack::Begin(owner, _) => owner.group,
+            HeldBack::Persist(owner, _)
+            | HeldBack::Told(owner, _)
+            | HeldBack::Begin(owner, _)
+            | HeldBack::Uncounted(owner, _) => owner.group,
+        }
+    }
+
+    /// Whether somebody waits for it.
+    fn is_awaited(&self) -> bool {
+        match self {
+            HeldBack::Persist(..) | HeldBack::Begin(..) => true,
+            HeldBack::Told(..) | HeldBack::Uncounted(..) => false,
         }
     }
 }
@@ -311,9 +337,12 @@ impl<D: Disk + Clone> WorkerDisk<D> {
 
     /// Whether whatever was acknowledged is kept as the mode demands, also what was acknowledged before the mode was this one.
     pub fn is_reached(&self) -> bool {
-        let is_unwritten = self.begun.iter().any(|(frame, _)| frame.is_none());
-        let is_kept = self.mode != DurabilityMode::Strict || self.log.synced() >= self.answered;
-        let waits = |kept: &Kept| matches!(kept.stage, Stage::Waits(_));
+        let is_strict = self.mode == DurabilityMode::Strict;
+        // Behind what a log begins with stands what its replica was told at once.
+        let begins = |frame: &Option<u64>| frame.is_none_or(|frame| is_strict && frame > self.log.synced());
+        let is_unwritten = self.begun.iter().any(|(frame, _)| begins(frame));
+        let is_kept = !is_strict || self.log.synced() >= self.answered;
+        let waits = |kept: &Kept| matches!(kept.stage, Stage::Waits(_) | Stage::InUse(_));
         is_kept && !is_unwritten && !self.replicas.values().any(waits)
             || mutations::is(Mutation::ReachedTooSoon)
     }
@@ -321,15 +350,16 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     /// Whether a replica that has acknowledged without a log so far has none yet.
     pub fn has_in_use(&self) -> bool {
         let mut replicas = self.replicas.values();
-        replicas.any(|kept| matches!(&kept.stage, Stage::Waits(waiting) if waiting.is_in_use))
+        replicas.any(|kept| matches!(kept.stage, Stage::InUse(_)))
     }
 
-    /// A replica in use to whose log nothing came: its snapshot could not be stored, or so much was written meanwhile that no more is to be
-    /// held. It is to begin anew with the state that it has now.
+    /// A replica in use to whose log nothing came: its snapshot could not be stored, or the disk is full, and no more is to be held of what
+    /// is written meanwhile. It is to begin anew with the state that it has now.
     pub fn stalled_in_use(&self, now: Monotonic) -> Option<GroupId> {
         let is_stalled = |kept: &&Kept| match &kept.stage {
-            Stage::Waits(waiting) if waiting.is_in_use => {
-                waiting.held_bytes > IN_USE_BYTES_MAX || kept.is_wanted && now >= self.store_at
+            Stage::InUse(in_use) => {
+                let is_over = in_use.held_bytes > IN_USE_BYTES_MAX && self.log.is_short();
+                is_over || kept.is_wanted && now >= self.store_at
             }
             Stage::Waits(_) | Stage::Empty | Stage::Logged => false,
         };
@@ -435,7 +465,12 @@ impl<D: Disk + Clone> WorkerDisk<D> {
 
     /// A replica begins. Whatever was here of its group belongs to another one, or to an earlier life.
     fn begin(&mut self, group: GroupId, life: u64, begin: LogBegin) {
-        self.asked.let_go(group, Index(u64::MAX));
+        let its = self.replicas.get(&group).map(|kept| kept.owner.incarnation);
+        let goes_on = begin.base == LogBase::InUse && its == Some(begin.incarnation);
+        // Who waits for a snapshot of a replica whose log only begins anew waits on.
+        if !goes_on {
+            self.asked.let_go(group, Index(u64::MAX));
+        }
         self.pending.retain(|pending| pending.owner.group != group);
         self.held.retain(|held| held.group() != group);
         self.begun.retain(|(_, begun)| *begun != group);
@@ -455,16 +490,22 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             entries: begin.saved.entries,
             floor: None,
         };
-        let index = log.start.index;
-        let stage = match index {
-            Index(0) => Stage::Empty,
-            _ => Stage::Waits(Waiting {
-                log: Box::new(log),
-                number: None,
-                held: Vec::new(),
-                is_in_use: begin.base == LogBase::InUse,
-                held_bytes: 0,
-            }),
+        let (index, log) = (log.start.index, Box::new(log));
+        let (stage, uncounted) = match (index, begin.base) {
+            (Index(0), _) => (Stage::Empty, None),
+            (start, LogBase::InUse) => {
+                let (base, held_bytes) = (None, 0);
+                let in_use = InUse {
+                    start,
+                    base,
+                    held_bytes,
+                };
+                (Stage::InUse(in_use), Some(log))
+            }
+            (_, LogBase::New | LogBase::Stored) => {
+                let (number, held) = (None, Vec::new());
+                (Stage::Waits(Waiting { log, number, held }), None)
+            }
         };
         let kept = Kept {
             owner,
@@ -473,7 +514,9 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             is_wanted: false,
         };
         self.replicas.insert(group, kept);
-        if begin.base == LogBase::Stored || mutations::is(Mutation::BaseNotAwaited) {
+        if let Some(log) = uncounted {
+            self.begin_uncounted(owner, log);
+        } else if begin.base == LogBase::Stored || mutations::is(Mutation::BaseNotAwaited) {
             self.begin_log(owner, index);
         }
     }
@@ -505,8 +548,6 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 log: Box::new(log),
                 number: Some(persist.number),
                 held: Vec::new(),
-                is_in_use: false,
-                held_bytes: 0,
             });
             if mutations::is(Mutation::ReceivedNotAwaited) {
                 self.begin_log(owner, index);
@@ -518,13 +559,23 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 let answer = DiskAnswer::Persisted(persist.number);
                 self.answers.push((owner.group, owner.life, answer));
             }
-            Stage::Waits(waiting) => {
-                if waiting.is_in_use {
+            Stage::Waits(waiting) => waiting.held.push(persist),
+            Stage::InUse(in_use) => {
+                let has_room = self.held.is_empty() && has_room(&self.log, &persist.entries);
+                let is_told = has_room || in_use.held_bytes <= IN_USE_BYTES_MAX || self.log.is_short();
+                if is_told {
                     let answer = DiskAnswer::Persisted(persist.number);
                     self.answers.push((owner.group, owner.life, answer));
-                    waiting.held_bytes += bytes_of(&persist.entries);
                 }
-                waiting.held.push(persist);
+                if has_room {
+                    self.gather(owner, &persist);
+                    return;
+                }
+                in_use.held_bytes += bytes_of(&persist.entries);
+                self.held.push_back(match is_told {
+                    true => HeldBack::Told(owner, persist),
+                    false => HeldBack::Persist(owner, persist),
+                });
             }
             Stage::Logged if self.held.is_empty() && has_room(&self.log, &persist.entries) => {
                 self.append(owner, &persist);
@@ -545,13 +596,72 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             match held {
                 HeldBack::Persist(owner, persist) if has_room(&self.log, &persist.entries) => {
                     self.append(owner, &persist);
+                    self.found_room(owner, bytes_of(&persist.entries));
+                }
+                HeldBack::Told(owner, persist) if has_room(&self.log, &persist.entries) => {
+                    self.gather(owner, &persist);
+                    self.found_room(owner, bytes_of(&persist.entries));
+                }
+                HeldBack::Uncounted(owner, log) if has_room(&self.log, &log.entries) => {
+                    self.log.live(&log);
+                    self.found_room(owner, bytes_of(&log.entries));
                 }
                 HeldBack::Begin(owner, index) if self.has_room_to_begin(owner.group) => {
                     self.begin_log_now(owner, index);
                 }
-                held @ (HeldBack::Persist(..) | HeldBack::Begin(..)) => return self.held.push_front(held),
+                held @ (HeldBack::Persist(..)
+                | HeldBack::Told(..)
+                | HeldBack::Begin(..)
+                | HeldBack::Uncounted(..)) => {
+                    return self.held.push_front(held);
+                }
             }
         }
+    }
+
+    /// A log begins that does not count: whatever stands there of its group is void.
+    fn begin_uncounted(&mut self, owner: SnapshotOwner, mut log: Box<ReplicaLog>) {
+        if self.log.has_log(owner.group) {
+            self.log.end(owner.group);
+        }
+        if !mutations::is(Mutation::BaseNotAwaited) {
+            log.incarnation = NOBODY;
+        }
+        if self.held.is_empty() && has_room(&self.log, &log.entries) {
+            return self.log.live(&log);
+        }
+        let its = self.replicas.get_mut(&owner.group);
+        if let Some(Stage::InUse(in_use)) = its.map(|kept| &mut kept.stage) {
+            in_use.held_bytes += bytes_of(&log.entries);
+        }
+        self.held.push_back(HeldBack::Uncounted(owner, log));
+    }
+
+    /// What has waited for room stands in the log.
+    fn found_room(&mut self, owner: SnapshotOwner, bytes: u64) {
+        let its = self.replicas.get_mut(&owner.group);
+        if let Some(Stage::InUse(in_use)) = its.map(|kept| &mut kept.stage) {
+            in_use.held_bytes -= bytes;
+            self.count(owner);
+        }
+    }
+
+    /// A log counts from here on, if its snapshot is kept and nothing of it waits for room.
+    fn count(&mut self, owner: SnapshotOwner) {
+        let Some(kept) = self.replicas.get_mut(&owner.group) else {
+            return;
+        };
+        let Stage::InUse(InUse {
+            base: Some(point),
+            held_bytes: 0,
+            ..
+        }) = &kept.stage
+        else {
+            return;
+        };
+        self.log.count(owner.group, owner.incarnation, point);
+        (kept.stage, kept.is_wanted) = (Stage::Logged, false);
+        self.begun.push((None, owner.group));
     }
 
     fn has_room_to_begin(&self, group: GroupId) -> bool {
@@ -568,14 +678,16 @@ impl<D: Disk + Clone> WorkerDisk<D> {
 
     /// What room there is.
     pub fn room(&self) -> Room {
-        match (self.log.is_short(), self.held.is_empty()) {
-            (false, _) => Room::Enough,
-            (true, true) => Room::Short,
-            (true, false) => Room::None,
+        let is_awaited = || self.held.iter().any(HeldBack::is_awaited);
+        match self.log.is_short() {
+            false => Room::Enough,
+            true if is_awaited() => Room::None,
+            true => Room::Short,
         }
     }
 
-    fn append(&mut self, owner: SnapshotOwner, persist: &Persist) {
+    /// Puts it into the open batch. Whether that was promised.
+    fn gather(&mut self, owner: SnapshotOwner, persist: &Persist) -> bool {
         let mut hard = persist.hard_state;
         if mutations::is(Mutation::VoteNotKept) {
             hard.vote = None;
@@ -584,6 +696,11 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         let bytes = bytes_of(&persist.entries);
         let is_promised = bytes <= self.promised;
         self.promised -= if is_promised { bytes } else { 0 };
+        is_promised
+    }
+
+    fn append(&mut self, owner: SnapshotOwner, persist: &Persist) {
+        let is_promised = self.gather(owner, persist);
         let changes_members = |payload: &Payload| matches!(payload, Payload::Members(_));
         self.pending.push_back(Pending {
             owner,
@@ -908,9 +1025,18 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         if let Some(kept) = self.replicas.get_mut(&owner.group) {
             kept.state_bytes = bytes;
         }
-        self.begin_log(owner, name.index);
         self.asked.let_go(owner.group, name.index);
-        self.log.on_snapshot(owner.group, &point);
+        let its = self.replicas.get_mut(&owner.group);
+        if let Some(Stage::InUse(in_use)) = its.map(|kept| &mut kept.stage) {
+            // One of the life before says nothing of what this log begins with.
+            if in_use.start <= name.index {
+                in_use.base = Some(point);
+            }
+            self.count(owner);
+        } else {
+            self.begin_log(owner, name.index);
+            self.log.on_snapshot(owner.group, &point);
+        }
         let files = self.files.entry(owner.group).or_default();
         let outdated: Vec<SnapshotName> = files.extract_if(.., |file| *file != name).collect();
         files.clear();
@@ -927,7 +1053,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
 
     fn give_up_waiting(&mut self, owner: SnapshotOwner) {
         self.stop_storing(owner);
-        let waits = |kept: &&mut Kept| matches!(kept.stage, Stage::Waits(_));
+        let waits = |kept: &&mut Kept| matches!(kept.stage, Stage::Waits(_) | Stage::InUse(_));
         if let Some(kept) = self.replicas.get_mut(&owner.group).filter(waits) {
             kept.is_wanted = true;
         }
@@ -1009,10 +1135,16 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         let allowed = self.replicas.values().map(|kept| self.allowed(kept)).sum::<u64>();
         let is_long = self.log.full_bytes() > allowed + self.log.segment_bytes();
         // Where no other segment can be made, any that goes is one to go on with.
-        match self.log.is_short() {
+        let pinning = match self.log.is_short() {
             true => self.log.pinning(1),
             false => is_long.then(|| self.log.pinning(2)).flatten(),
-        }
+        };
+        // One whose log does not count yet is being stored.
+        let is_logged = |group: &GroupId| {
+            let kept = self.replicas.get(group);
+            kept.is_some_and(|kept| !matches!(kept.stage, Stage::InUse(_)))
+        };
+        pinning.filter(is_logged)
     }
 
     /// The groups whose logs have begun and are synced, since the last call: what an earlier start left of them is not needed

@@ -138,10 +138,12 @@ fn equal_objects_make_equal_parts_however_they_came() {
         30 => node.run(9, &["FLUSHDB"]),
         _ => {}
     });
+    assert_eq!(node.ask("BACKUP END 1"), "+OK\r\n");
     let calm = node.back_up(2, |_, _| {});
     assert_eq!(restless, calm);
     assert_eq!(calm.len(), 8, "every partition has keys");
     node.run(0, &["SET", "key:8", "changed"]);
+    assert_eq!(node.ask("BACKUP END 2"), "+OK\r\n");
     let changed = node.back_up(3, |_, _| {});
     let before: BTreeSet<&String> = calm.iter().collect();
     let others = changed.iter().filter(|name| !before.contains(name));
@@ -203,7 +205,13 @@ fn what_is_lost_is_said_and_who_is_silent_is_forgotten() {
         node.ask("BACKUP PARTS 4")
             .starts_with("-ERR the parts of this backup are not all written")
     );
-    // Another one takes its place.
+    // Another one waits until it is over.
+    assert_eq!(
+        node.ask("BACKUP BEGIN 5 0"),
+        "-BUSY this node is at another backup, 4: begin when that is over. One that nobody asks about is forgotten after 60 seconds\r\n"
+    );
+    assert!(node.ask("BACKUP STATUS 4").starts_with('*'), "it goes on");
+    assert_eq!(node.ask("BACKUP END 4"), "+OK\r\n");
     assert_eq!(node.ask("BACKUP BEGIN 5 0"), "+OK\r\n");
     assert!(
         node.ask("BACKUP STATUS 4")

@@ -36,6 +36,8 @@ impl Said {
 struct Source {
     part: PartSummary,
     bytes: Vec<u8>,
+    /// How often it is at another backup when it is to begin.
+    busy: usize,
     /// How many attempts lose their group, and how many marks are refused.
     lost: usize,
     refused: usize,
@@ -49,6 +51,7 @@ fn source(lost: usize, refused: usize) -> FakeNode<Source> {
     let state = Source {
         part,
         bytes,
+        busy: 0,
         lost,
         refused,
         begun: BTreeSet::new(),
@@ -61,6 +64,10 @@ fn source(lost: usize, refused: usize) -> FakeNode<Source> {
 fn answer_source(source: &mut Source, words: &[Vec<u8>]) -> Reply {
     let text = |at: usize| std::str::from_utf8(&words[at]).unwrap_or_default();
     match text(1) {
+        "BEGIN" if source.busy > 0 => {
+            source.busy -= 1;
+            error("BUSY this node is at another backup, 7")
+        }
         "BEGIN" => {
             source.begun.insert(words[2].clone());
             source.marked = false;
@@ -139,6 +146,20 @@ fn a_lost_group_and_a_mark_that_was_not_set_cost_an_attempt_each() {
     assert_eq!(state.begun.len(), 3, "each has a number of its own");
     assert_eq!(state.begun, state.ended, "the node is told to forget them");
     assert_eq!(find_backup(&target, None), Ok(report.manifest));
+}
+
+#[test]
+fn another_backup_is_waited_for_however_long_it_takes() {
+    let folder = Folder::new("busy");
+    let target = DirectoryTarget::new(&folder.0);
+    let (node, said) = (source(0, 0), Said::default());
+    node.state().busy = 7;
+    take(&node, &target, &said).expect("the other one has ended");
+    assert_eq!(node.state().busy, 0);
+    let said = said.all();
+    let waits = said.matches("it waits until another backup is over");
+    assert_eq!(waits.count(), 1, "{said}");
+    assert!(!said.contains("attempt"), "{said}");
 }
 
 #[test]

@@ -404,6 +404,32 @@ fn a_node_whose_sync_fails_ends_and_comes_back_as_a_new_one() {
     nothing_is_missing(&receipts, &addresses, "after it was filled again");
 }
 
+/// Of a node alone in `strict` the loop syncs, where nobody reads: so nobody is served who could notice.
+#[test]
+fn a_node_alone_whose_sync_does_not_end_ends_itself() {
+    if is_redis() || !has_strace() {
+        return;
+    }
+    let mut cluster = begin("strict", &[]);
+    cluster.grow(1);
+    let node = cluster.address(0);
+    inject(&mut cluster, 0, "delay_enter=300000000:when=200+");
+    let written = count(node, 0, &AtomicBool::new(false));
+    assert!(written > 100, "it has served: {written}");
+    let status = cluster.wait(0);
+    assert_eq!(status.code(), Some(1));
+    let said = log(&cluster, 0);
+    let told = "a sync of the log has not ended for 30 seconds: the node ends";
+    assert!(said.contains(told), "{said}");
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    let mut client = Client::connect(node).expect("the node takes clients");
+    for number in 0..written {
+        let value = client.run(&format!("GET late:0:{number}"));
+        assert_eq!(value.text(), Some(number.to_string()), "{number} of {written}");
+    }
+}
+
 #[test]
 fn others_lead_what_a_node_led_whose_disk_is_slow() {
     if is_redis() || !has_strace() {

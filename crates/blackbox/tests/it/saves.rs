@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use blackbox::{
     Client, Cluster, Implementation, SETTLING, Server, Value, chorale_binary, eventually, http_get,
@@ -114,6 +114,32 @@ fn a_save_is_answered_when_every_node_has_snapshots_of_what_was_acknowledged() {
         cluster.restart_all();
         assert_eq!(seen(&mut cluster.client(0)), all, "{durability}");
     }
+}
+
+#[test]
+fn snapshots_are_written_no_faster_than_they_may_be() {
+    if is_redis() {
+        return;
+    }
+    let mut cluster = Cluster::new(GROUPS);
+    cluster.workers(2);
+    cluster.flag("durability", "relaxed");
+    cluster.flag("snapshot-rate", "1mb");
+    cluster.add();
+    let mut client = cluster.client(0);
+    client.set_patience(SETTLING);
+    for key in 0..40 {
+        client.command(&["SET", &format!("key:{key}"), &"x".repeat(100_000)]);
+    }
+    let mut save = || {
+        let began = Instant::now();
+        assert_eq!(client.run("SAVE"), Value::ok());
+        began.elapsed()
+    };
+    let slow = save();
+    assert!(slow > Duration::from_secs(3), "four megabytes in {slow:?}");
+    cluster.client(0).run_ok("CONFIG SET snapshot-rate 0");
+    eventually("the new rate is heard of", || save() < slow / 4);
 }
 
 #[test]

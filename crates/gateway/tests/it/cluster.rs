@@ -4,8 +4,9 @@ use crate::out_of_reach::key;
 use crate::world::World;
 use consensus::{Index, MessageBody, RaftMessage, Term};
 use control::Order;
-use ids::{Boot, GroupId, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, DurabilityMode, GroupId, Incarnation, NodeId, SemanticsVersion};
 use mutations::Mutation;
+use options::DurabilityChoice;
 use peer_wire::{PeerMessage, Raft};
 
 /// Every group has its one replica on the first node.
@@ -125,6 +126,50 @@ fn a_build_that_is_too_old_for_an_entry_stops_its_replica_and_says_which_rules_i
         "{notices:?}"
     );
     assert!(world.run(0, 8, "GET key:7").ends_with(" new"), "the others go on");
+}
+
+#[test]
+fn an_order_of_another_durability_says_whose_replica_has_stopped() {
+    let new = SemanticsVersion(2);
+    let mut world = replicated(2);
+    for node in [0, 1] {
+        world.install(node, new);
+        world.restart(node);
+        world.turns(3_000);
+    }
+    world.lay_out(|layout| layout.semantics = new);
+    world.turns(3_000);
+    for key in 0..20 {
+        assert_eq!(world.run(0, 7, &format!("SET key:{key} new")), "+OK");
+    }
+    let told = "its replica of group 0 has stopped at an entry that its build cannot read. Start a newer build there, and it follows";
+    for (asked, named) in [(0, "node 2"), (2, "this node")] {
+        world.send(asked, 1, "CONFIG SET durability relaxed");
+        world.turns(5);
+        let wishes = world.nodes[asked].gateway.take_wishes();
+        let epoch = world.next_epoch();
+        world.nodes[asked]
+            .gateway
+            .on_wish(wishes[0].id, Some(vec![epoch]));
+        world.lay_out(|layout| {
+            (layout.durability, layout.ordered) = (DurabilityMode::Relaxed, DurabilityMode::Relaxed);
+        });
+        for node in [0, 1] {
+            world.nodes[node].has_followed(DurabilityChoice::Relaxed);
+        }
+        world.turns(9_000);
+        assert_eq!(world.nodes[asked].take_reply(1), "", "it may go on yet");
+        world.turns(2_000);
+        let reply = world.nodes[asked].take_reply(1);
+        assert_eq!(reply, format!("-ERR {named} has not followed: {told}"));
+        world.lay_out(|layout| {
+            (layout.durability, layout.ordered) = (DurabilityMode::Memory, DurabilityMode::Memory);
+        });
+        for node in [0, 1] {
+            world.nodes[node].has_followed(DurabilityChoice::Memory);
+        }
+        world.turns(100);
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Commands that concern every node.
 
+use crate::cluster::replicated;
 use crate::world::{DURABILITY, World};
 use gateway::{Layout, SaveTask};
 use ids::{DurabilityMode, GroupId, NodeId};
@@ -446,6 +447,40 @@ fn a_save_waits_for_all_nodes_and_background_saves_for_none() {
         world.turns(5);
         let info = world.run(1, 1, "INFO persistence");
         assert!(info.contains("rdb_bgsave_in_progress:0") && info.contains("rdb_last_bgsave_status:ok"));
+    }
+}
+
+#[test]
+fn a_save_right_behind_a_write_waits_for_followers_that_have_not_heard_that_it_is_committed() {
+    DURABILITY.set(DurabilityChoice::Relaxed);
+    let mut world = replicated(1);
+    DURABILITY.set(DurabilityChoice::Memory);
+    let place = |world: &World| {
+        let mut views = world.nodes[1].gateway.replica_views();
+        let first = views.next().expect("there is one group");
+        let member = first.member().expect("it has a replica on each node");
+        (member.applied(), member.raft().last_index())
+    };
+    for round in 0..20 {
+        assert_eq!(world.run(0, 1, &format!("SET key {round}")), "+OK");
+        let (applied, last) = place(&world);
+        assert!(
+            applied < last,
+            "it was answered by a majority, and this node is to hear of it"
+        );
+        world.send(1, 2, "SAVE");
+        world.turns(500);
+        for node in 0..3 {
+            let task = save_task(&mut world, node);
+            let reflects = task.wanted[0].1;
+            assert!(
+                reflects >= last,
+                "round {round}, node {node}: {reflects:?}, not {last:?}"
+            );
+            world.nodes[node].gateway.on_saved(task.number, true);
+        }
+        world.turns(5);
+        assert_eq!(world.nodes[1].take_reply(2), "+OK");
     }
 }
 

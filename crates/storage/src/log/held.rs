@@ -61,6 +61,11 @@ impl Held {
         self.ids
     }
 
+    /// It is that of this replica from here on.
+    pub(crate) fn set_incarnation(&mut self, incarnation: Incarnation) {
+        self.ids.0 = incarnation;
+    }
+
     pub(crate) fn hard(&self) -> &HardState {
         &self.hard
     }

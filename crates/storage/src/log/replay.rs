@@ -14,11 +14,11 @@
 //! 3. A log that is cut keeps what was read before; its floor, term and vote are those of the newest table.
 //! 4. Without a table behind the damage nothing is known of the group: it is void.
 
-use super::Place;
 use super::batch::Batch;
 use super::found::ReplicaLog;
 use super::record::{Change, Record};
 use super::table::Reached;
+use super::{NOBODY, Place};
 use codec::Damage;
 use consensus::{HardState, LogEntry, SnapshotPoint};
 use ids::{GroupId, Incarnation};
@@ -31,7 +31,7 @@ pub(crate) enum Fate {
     Found(Box<ReplicaLog>, Option<Damage>),
     /// It may have lost anything.
     Void(Damage),
-    /// It has ended.
+    /// It has ended, or does not count yet.
     Ended,
     /// There is something of it, but not the record with which its log begins.
     Headless,
@@ -166,6 +166,9 @@ impl Group {
         else {
             return self.cut.map_or(Fate::Headless, Fate::Void);
         };
+        if incarnation == NOBODY {
+            return Fate::Ended;
+        }
         let mut hard = self.hard;
         if self.cut.is_some() {
             (hard.term, hard.vote) = (reached.term, reached.vote);

@@ -13,7 +13,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 use crate::frame::{self, HEAD_BYTES};
 use consensus::{HardState, LogEntry, SnapshotPoint};
-use ids::GroupId;
+use ids::{GroupId, Incarnation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -251,6 +251,20 @@ impl<D: Disk + Clone> WorkerLog<D> {
         record::write_snapshot(&mut self.buffers.records, group, held.ids(), (point, held.hard()));
         self.touched.insert(group);
         self.may_trim = true;
+    }
+
+    /// Gathers that the group's log, which stands under nobody's name, is that of this replica, behind a snapshot that is durable.
+    ///
+    /// # Panics
+    /// As [`WorkerLog::append`].
+    pub(crate) fn count(&mut self, group: GroupId, incarnation: Incarnation, point: &SnapshotPoint) {
+        self.held(group).set_incarnation(incarnation);
+        self.on_snapshot(group, point);
+    }
+
+    /// Whether something of the group stands here.
+    pub(crate) fn has_log(&self, group: GroupId) -> bool {
+        self.groups.contains_key(&group)
     }
 
     fn held(&mut self, group: GroupId) -> &mut Held {

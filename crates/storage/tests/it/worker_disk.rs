@@ -132,6 +132,11 @@ impl Scene {
         self.run_jobs();
     }
 
+    /// What a process that starts now would find.
+    fn found(&self) -> FoundLogs {
+        read_logs(&self.files, CLUSTER, NODE).expect("the logs are intact")
+    }
+
     fn after_a_loss_of_power(self) -> FoundLogs {
         self.files.restart();
         read_logs(&self.files, CLUSTER, NODE).expect("the logs are intact")
@@ -695,4 +700,149 @@ fn a_replica_in_use_is_answered_at_once_until_it_has_a_log_and_all_that_it_was_t
         let indexes: Vec<u64> = indexes.map(|entry| entry.index.0).collect();
         assert_eq!(indexes, [3], "the snapshot has the others");
     }
+}
+
+/// The places that the log of a process that starts now has, if one counts.
+fn places(scene: &Scene) -> Option<Vec<u64>> {
+    let found = scene.found();
+    assert_eq!((found.damage, found.damaged.len()), (Vec::new(), 0));
+    let log = found.replicas.get(&group())?;
+    assert_eq!(log.incarnation, ME);
+    Some(log.entries.iter().map(|entry| entry.index.0).collect())
+}
+
+#[test]
+fn a_log_in_use_takes_whatever_is_written_while_its_snapshot_is_stored() {
+    let mut scene = Scene::new(DurabilityMode::Relaxed);
+    scene.begin(1, LogBase::InUse);
+    // More than is ever held in memory.
+    let last = 60;
+    for number in 1..=last {
+        scene.persist_long(number, 1 << 20);
+        assert_eq!(scene.write(), [number]);
+        while scene.disk.room() == Room::Enough && !scene.disk.log().has_ready() {
+            scene.prepare();
+        }
+        assert_eq!(scene.disk.stalled_in_use(scene.now), None, "{number} MiB");
+    }
+    assert_eq!(places(&scene), None, "it does not count yet");
+    scene.store_snapshot(1, 1, last);
+    scene.write();
+    assert!(scene.disk.is_reached());
+    assert_eq!(places(&scene), Some(vec![last + 1]));
+}
+
+#[test]
+fn a_log_in_use_counts_when_all_that_was_told_stands_in_it() {
+    let mut scene = Scene::new(DurabilityMode::Relaxed);
+    scene.begin(1, LogBase::InUse);
+    scene.write();
+    // There is no room but for what is small.
+    scene.persist_long(1, 40_000);
+    scene.persist_long(2, 40_000);
+    scene.persist_long(3, 40_000);
+    assert_eq!(scene.write(), [1, 2, 3]);
+    scene.store_snapshot(1, 1, 2);
+    scene.write();
+    assert!(!scene.disk.is_reached() && scene.disk.has_in_use());
+    assert_eq!(places(&scene), None, "what was told is not there");
+    for _ in 0..6 {
+        scene.prepare();
+        scene.write();
+    }
+    assert!(scene.disk.is_reached());
+    assert_eq!(places(&scene), Some(vec![3, 4]));
+}
+
+#[test]
+fn a_log_in_use_that_begins_anew_is_void_until_a_snapshot_of_what_it_begins_with() {
+    let begun_at = |scene: &mut Scene, index| {
+        let begin = LogBegin {
+            incarnation: ME,
+            generation: 0,
+            start: SnapshotPoint {
+                index: Index(index),
+                ..first()
+            },
+            saved: Saved::default(),
+            base: LogBase::InUse,
+        };
+        scene
+            .disk
+            .request(group(), 1, DiskRequest::Begin(Box::new(begin)));
+    };
+    let mut scene = Scene::new(DurabilityMode::Strict);
+    begun_at(&mut scene, 1);
+    scene.persist(1, 1);
+    scene.write();
+    begun_at(&mut scene, 8);
+    scene.persist(1, 8);
+    scene.write();
+    // That of the log before.
+    scene.store_snapshot(1, 1, 2);
+    scene.write();
+    assert_eq!((places(&scene), scene.disk.is_reached()), (None, false));
+    scene.store_snapshot(1, 2, 8);
+    scene.write();
+    assert_eq!((places(&scene), scene.disk.is_reached()), (Some(vec![9]), true));
+}
+
+#[test]
+fn a_log_in_use_under_its_own_name_would_count_too_soon() {
+    mutations::plant(Some(Mutation::BaseNotAwaited));
+    let mut scene = Scene::new(DurabilityMode::Relaxed);
+    scene.begin(1, LogBase::InUse);
+    scene.persist(1, 1);
+    scene.write();
+    let found = places(&scene);
+    mutations::plant(None);
+    assert_eq!(found, Some(vec![2]));
+}
+
+#[test]
+fn a_log_in_use_begins_anew_where_the_disk_is_full() {
+    let mut scene = Scene::new(DurabilityMode::Relaxed);
+    scene.begin(1, LogBase::InUse);
+    scene.files.plan(Some((scene.files.operations(), Fault::Full)));
+    scene.prepare();
+    for number in 1..=48 {
+        assert_eq!(scene.disk.stalled_in_use(scene.now), None);
+        scene.persist_long(number, 1 << 20);
+        assert_eq!(scene.write(), [number], "nobody relies on the log");
+        assert_eq!(scene.disk.room(), Room::Short);
+    }
+    assert_eq!(scene.disk.stalled_in_use(scene.now), Some(group()));
+}
+
+#[test]
+fn strict_is_not_reached_before_what_a_log_begins_with_is_synced() {
+    let mut scene = Scene::new(DurabilityMode::Strict);
+    scene.begin(1, LogBase::InUse);
+    scene.persist(1, 1);
+    assert_eq!(scene.write(), [1]);
+    // A sync is under way that has not seen what follows.
+    let job = scene.disk.sync_job(scene.now).expect("it is due at once");
+    scene.store_snapshot(1, 1, 1);
+    scene.write();
+    assert!(!scene.disk.has_in_use() && !scene.disk.is_reached());
+    scene
+        .disk
+        .on_synced(job.run().expect("an intact disk"), scene.now);
+    scene.sync_soon();
+    assert!(scene.disk.is_reached());
+    assert_eq!(scene.disk.take_begun(), [group()]);
+}
+
+#[test]
+fn a_save_waits_for_a_log_in_use_that_begins_anew() {
+    let mut scene = Scene::new(DurabilityMode::Relaxed);
+    scene.begin(1, LogBase::InUse);
+    scene.persist(1, 1);
+    scene.write();
+    scene.disk.save(7, [(group(), Index(2))]);
+    scene.begin(2, LogBase::InUse);
+    scene.write();
+    assert_eq!(scene.disk.take_saved(), [], "there is no snapshot");
+    scene.store_snapshot(2, 1, 2);
+    assert_eq!(scene.disk.take_saved(), [(7, true)]);
 }
