@@ -11,6 +11,7 @@ use crate::recovery_source::{RECOVERY_SOURCES_MAX, RecoverySource};
 use crate::state::State;
 use consensus::{Index, SnapshotPoint, Term};
 use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId};
+use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -45,6 +46,14 @@ pub(crate) struct Waiting {
     proposal: Vec<u8>,
 }
 
+/// What a node has of groups that nobody leads.
+struct Told {
+    at: Monotonic,
+    /// The start of the node that has said it, and that keeps what it promised thereby.
+    boot: Boot,
+    recovery_sources: Vec<RecoverySource>,
+}
+
 /// See the file's header.
 pub(crate) struct LeaderState {
     since: Monotonic,
@@ -58,7 +67,7 @@ pub(crate) struct LeaderState {
     known: BTreeMap<NodeId, Monotonic>,
     group_reports: BTreeMap<GroupRef, (Monotonic, GroupReport)>,
     /// What each node has of groups that nobody leads.
-    recovery_sources: BTreeMap<NodeId, (Monotonic, Vec<RecoverySource>)>,
+    recovery_sources: BTreeMap<NodeId, Told>,
     /// The replicas of which each node says that they were given up.
     given_up: BTreeMap<NodeId, (Monotonic, Vec<GivenUp>)>,
     /// Epoch and version of the settings, as far as each node was told.
@@ -119,7 +128,12 @@ impl LeaderState {
         let mut own = node_heartbeat.recovery_sources.clone();
         own.retain(|recovery_source| recovery_source.node == node);
         if !own.is_empty() {
-            self.recovery_sources.insert(node, (now, own));
+            let told = Told {
+                at: now,
+                boot: known.boot,
+                recovery_sources: own,
+            };
+            self.recovery_sources.insert(node, told);
         }
         let known = self.given_up.remove(&node).map(|(_, known)| known);
         if !node_heartbeat.given_up.is_empty() {
@@ -131,10 +145,8 @@ impl LeaderState {
     /// What nodes have said of groups that nobody leads, in the order of the nodes.
     pub(crate) fn recovery_sources(&self, now: Monotonic) -> Vec<RecoverySource> {
         let said = self.recovery_sources.values();
-        let lasting = said.filter(|(said, _)| now.since(*said) < GROUP_REPORT_LASTS);
-        let all = lasting
-            .flat_map(|(_, recovery_sources)| recovery_sources)
-            .cloned();
+        let lasting = said.filter(|told| now.since(told.at) < GROUP_REPORT_LASTS);
+        let all = lasting.flat_map(|told| &told.recovery_sources).cloned();
         all.take(RECOVERY_SOURCES_MAX).collect()
     }
 
@@ -204,6 +216,11 @@ impl LeaderState {
                 *heard = (boot, now);
             }
         }
+        // What an earlier start has said is void.
+        self.recovery_sources.retain(|node, told| {
+            let boot = nodes.get(node).map(|node| node.boot);
+            boot == Some(told.boot) || mutations::is(Mutation::FormerReportCounts)
+        });
         self.group_reports
             .retain(|_, (seen, _)| now.since(*seen) < GROUP_REPORT_LASTS);
         // One that has just joined was not silent before.
