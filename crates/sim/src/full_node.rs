@@ -25,6 +25,7 @@ mod operator;
 mod serving;
 mod slow_reader;
 mod store;
+mod synced;
 mod worker;
 
 use crate::clock::{Clock, lent};
@@ -778,7 +779,11 @@ impl FullNode {
             announcement: announcement(machine),
             token,
             times: META_TIMES,
-            pace: Pace::default(),
+            // A storm is shorter than the time for which nodes are waited for otherwise.
+            pace: Pace {
+                miss_after: Duration::from_secs(3),
+                ..Pace::default()
+            },
             seed: prng.next_u64(),
         };
         let is_unclean = |kept: &&HandoverImage| found.unclean.contains(&(kept.group, kept.incarnation));
