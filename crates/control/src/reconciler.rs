@@ -456,7 +456,8 @@ impl Look<'_> {
         if group.is_unheard {
             return None;
         }
-        if group.voters().count() > 1 && group.has_lost_majority() {
+        let is_nobody_left = group.lost.len() == group.members.len();
+        if (group.voters().count() > 1 || is_nobody_left) && group.has_lost_majority() {
             return self.ending(number, group);
         }
         if group.voters().count() > 2 {

@@ -1573,15 +1573,17 @@ fn ended() -> State {
     let mut state = three_voters();
     lose_power(&mut state, THREE[0]);
     lose_power(&mut state, THREE[1]);
-    state.apply(&END).expect("a majority came back as others");
+    state.apply(&end()).expect("a majority came back as others");
     state.check().expect("a state that can be");
     state
 }
 
-const END: MetaCommand = MetaCommand::End {
-    group: GroupRef::Data(GroupId::new(0)),
-    generation: 0,
-};
+fn end() -> MetaCommand {
+    MetaCommand::End {
+        group: data(0),
+        generation: 0,
+    }
+}
 
 fn begun_with((incarnation, node): (u64, u64)) -> Option<MetaCommand> {
     Some(MetaCommand::Recover {
@@ -1597,26 +1599,26 @@ fn a_generation_is_over_when_a_majority_came_back_as_others_and_nobody_who_is_le
     let unled = [recovery_source(5, 3, 7)];
     lose_power(&mut state, THREE[0]);
     assert_eq!(next_of_first(&state, &unled, &[]), None, "two of three are left");
-    assert_eq!(state.apply(&END), Err(MetaRefusal::NotNeeded));
+    assert_eq!(state.apply(&end()), Err(MetaRefusal::NotNeeded));
     lose_power(&mut state, THREE[1]);
     assert_eq!(next_of_first(&state, &[], &[]), None, "one may be led");
     assert_eq!(next_of_first(&state, &[], &[(3, 29)]), None, "or lead");
-    assert_eq!(next_of_first(&state, &[], &[(3, 30)]), Some(END));
+    assert_eq!(next_of_first(&state, &[], &[(3, 30)]), Some(end()));
     let mut before = unled[0].clone();
     before.incarnation = Incarnation(9);
     assert_eq!(next_of_first(&state, &[before], &[]), None, "that is another one");
     let all = [aside(THREE[0], 9), aside(THREE[1], 8), unled[0].clone()];
     assert_eq!(
         next_of_first(&state, &all, &[]),
-        Some(END),
+        Some(end()),
         "it ends before the next begins"
     );
     mutations::plant(Some(Mutation::NotEndedFirst));
     assert_eq!(next_of_first(&state, &all, &[]), begun_with(THREE[0]));
     mutations::plant(None);
-    state.apply(&END).expect("a majority came back as others");
+    state.apply(&end()).expect("a majority came back as others");
     state.check().expect("a state that can be");
-    assert_eq!(state.apply(&END), Err(MetaRefusal::NotNeeded), "it is over");
+    assert_eq!(state.apply(&end()), Err(MetaRefusal::NotNeeded), "it is over");
     let group = &state.groups()[&data(0)];
     assert!(group.is_over());
     assert_eq!(
@@ -1629,8 +1631,8 @@ fn a_generation_is_over_when_a_majority_came_back_as_others_and_nobody_who_is_le
         (0, 3),
         "nobody has a part in it"
     );
-    let again = MetaCommand::decode(&END.encode());
-    assert_eq!(again, Ok(END));
+    let again = MetaCommand::decode(&end().encode());
+    assert_eq!(again, Ok(end()));
 }
 
 #[test]
@@ -1762,10 +1764,10 @@ fn a_group_of_which_all_have_lost_their_power_begins_anew_in_the_same_way() {
     assert_eq!(state.groups()[&data(0)].former, [1, 2, 3].map(NodeId));
     assert_eq!(
         next_of_first(&state, &[], &[]),
-        Some(END),
+        Some(end()),
         "nobody is left who could lead"
     );
-    state.apply(&END).expect("all came back as others");
+    state.apply(&end()).expect("all came back as others");
     let said = [(THREE[0], 7), (THREE[1], 9), (THREE[2], 8)].map(|(voter, last)| aside(voter, last));
     assert_eq!(
         next_of_first(&state, &said[..2], &[]),
@@ -1773,6 +1775,24 @@ fn a_group_of_which_all_have_lost_their_power_begins_anew_in_the_same_way() {
         "one has not spoken"
     );
     assert_eq!(next_of_first(&state, &said, &[]), begun_with(THREE[1]));
+}
+
+#[test]
+fn a_group_of_one_voter_that_lost_its_power_and_its_learners_after_it_begins_anew_in_the_same_way() {
+    let (mut state, two, three) = about_to_grow();
+    boot_unclean(&mut state, 1, 10, &[1], &[(data(0), 2)]);
+    boot_unclean(&mut state, 2, 20, &[2], &[(data(0), two)]);
+    boot_unclean(&mut state, 3, 30, &[3], &[(data(0), three)]);
+    assert_eq!(next_of_first(&state, &[], &[]), Some(end()));
+    state.apply(&end()).expect("its voter came back as another");
+    let voters = |said| RecoverySource {
+        voters: vec![Incarnation(2)],
+        changed_at: Index(1),
+        ..said
+    };
+    let said = [aside((2, 1), 7), aside((two, 2), 9), aside((three, 3), 8)].map(voters);
+    assert_eq!(next_of_first(&state, &said, &[]), begun_with((two, 2)));
+    assert_eq!(next_of_first(&state, &said[1..], &[(1, 30)]), None, "it may have more");
 }
 
 #[test]
@@ -1789,7 +1809,7 @@ fn a_generation_is_not_over_if_a_majority_of_its_disks_is_empty() {
         }
         let next = next_of_first(&state, &[], &[]);
         assert_eq!(next.is_some(), ends, "{unclean} of three");
-        assert_eq!(state.apply(&END).is_ok(), ends);
+        assert_eq!(state.apply(&end()).is_ok(), ends);
     }
 }
 

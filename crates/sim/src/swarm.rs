@@ -7,7 +7,7 @@ use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::node::Shape;
 use crate::seed::Options;
 use crate::workloads::{self, Mix};
-use ids::Prng;
+use ids::{DurabilityMode, Prng};
 use mutations::Mutation;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -102,14 +102,6 @@ fn late(nodes: usize, prng: &mut Prng) -> usize {
     }
 }
 
-/// Whether a mistake is made where groups begin anew by themselves.
-fn needs_blackouts(mutation: Mutation) -> bool {
-    matches!(
-        mutation,
-        Mutation::NotEndedFirst | Mutation::ReportBindsNobody | Mutation::EmptyCounts
-    )
-}
-
 /// What goes wrong, so many times a minute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
@@ -190,12 +182,11 @@ impl Swarm {
         }
         // As with ruins, which differ in that an operator has groups begin anew. What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x424c_4143_4b4f_0009);
-        let is_of_blackouts = mutation.is_some_and(needs_blackouts);
         let may_black_out = options.ruins
             && swarm.shape.mode() == DurabilityMode::Relaxed
             && swarm.shape.nodes >= 3
-            && (mutation.is_none() || is_of_blackouts);
-        if may_black_out && (is_of_blackouts || prng.below(3) == 0) {
+            && mutation.is_none();
+        if may_black_out && prng.below(3) == 0 {
             swarm.blackouts = 8 + prng.below(40);
             swarm.mix.share = 0;
             swarm.disks = 0;
@@ -229,13 +220,6 @@ impl Swarm {
             // Heartbeats and refusals in one turn, again and again.
             Some(Mutation::LibraryBatching) => {
                 swarm.turn = 20 * MILLIS;
-                swarm.think = MILLIS;
-                swarm.reads = 30;
-            }
-            // Groups that begin anew, one after the other.
-            Some(mutation) if needs_blackouts(mutation) => {
-                swarm.blackouts = 40;
-                swarm.storm = 20 * SECONDS;
                 swarm.think = MILLIS;
                 swarm.reads = 30;
             }

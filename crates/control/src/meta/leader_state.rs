@@ -381,3 +381,96 @@ impl LeaderState {
         self.fills.retain(|&member, _| is_member(member));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Factor, MetaCommand};
+    use crate::group::GroupRef;
+    use crate::node::Announcement;
+    use consensus::HardState;
+    use ids::{ClusterId, DurabilityMode, GroupCount, GroupId, Groups, SemanticsVersion, Token};
+
+    fn announcement() -> Announcement {
+        Announcement {
+            client: "a:6379".into(),
+            cluster: "a:7379".into(),
+            peer: "a:8379".into(),
+            zone: String::new(),
+            semantics_min: SemanticsVersion(1),
+            semantics_max: SemanticsVersion(3),
+        }
+    }
+
+    /// How much is known of what a node has said once it has started again.
+    fn known_of_former_start() -> usize {
+        let mut state = State::default();
+        let create = MetaCommand::Create {
+            cluster: ClusterId(9),
+            token: Token(1),
+            groups: Groups::with_default_partitions(GroupCount::new(1).expect("one")),
+            factor: Factor::Auto,
+            durability: DurabilityMode::Relaxed,
+            semantics: SemanticsVersion(1),
+            announcement: announcement(),
+        };
+        state.apply(&create).expect("there is no cluster yet");
+        let join = MetaCommand::Join {
+            token: Token(2),
+            announcement: announcement(),
+        };
+        state.apply(&join).expect("there is room");
+        let node = NodeId(2);
+        let said = RecoverySource {
+            group: GroupId::new(0),
+            generation: 0,
+            node,
+            incarnation: Incarnation(2),
+            term: HardState::default().term,
+            last: Index(7),
+            applied: Index(7),
+            lost_voter: None,
+            unreported: None,
+            outgoing: Vec::new(),
+            is_aside: true,
+            voters: Vec::new(),
+            changed_at: Index(0),
+        };
+        let heartbeat = NodeHeartbeat {
+            boot: Some(state.nodes()[&node].boot),
+            epoch: state.epoch(),
+            settings_version: 0,
+            group_reports: Vec::new(),
+            recovery_sources: vec![said],
+            given_up: Vec::new(),
+        };
+        let now = Monotonic(1);
+        let mut leader_state = LeaderState::new(Term(1), now);
+        let linked = BTreeSet::from([node]);
+        leader_state.on_node_heartbeat(node, &heartbeat, &state, now);
+        let mut observed = |state: &State| {
+            let seen = leader_state.observations(NodeId(1), &linked, state, &Pace::default(), now);
+            seen.recovery_sources.len()
+        };
+        assert_eq!(observed(&state), 1);
+        let boot = MetaCommand::Boot {
+            node,
+            token: Token(3),
+            announcement: announcement(),
+            left_by: vec![Token(2)],
+            kept: vec![(GroupRef::Data(GroupId::new(0)), Incarnation(2))],
+            unclean: Vec::new(),
+        };
+        state.apply(&boot).expect("it is a node");
+        observed(&state)
+    }
+
+    #[test]
+    fn what_an_earlier_start_of_a_node_has_said_is_void() {
+        assert_eq!(known_of_former_start(), 0);
+        mutations::plant(Some(Mutation::FormerReportCounts));
+        let known = known_of_former_start();
+        mutations::plant(None);
+        assert_eq!(known, 1, "the mistake is noticed");
+    }
+}

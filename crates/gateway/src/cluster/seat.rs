@@ -701,3 +701,52 @@ impl Seat {
         replica.member().map_or(self.left_in, Member::term)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consensus::{HardState, LogEntry, Payload};
+
+    /// What is said of a log that was set aside just now, before and after the sync that was asked for.
+    fn said() -> [Option<RecoverySource>; 3] {
+        let rest = (
+            Config::first(Members::of_voters([1, 2, 3].map(Incarnation))),
+            Saved {
+                hard_state: HardState::default(),
+                entries: vec![LogEntry {
+                    index: Index(2),
+                    term: Term(4),
+                    payload: Payload::Data(Vec::new().into()),
+                }],
+            },
+        );
+        let mut seat = Seat {
+            former: Some(Former::of(Incarnation(2), 7, rest)),
+            is_to_sync: true,
+            ..Seat::default()
+        };
+        assert_eq!(
+            seat.asks_for_sync(5),
+            !mutations::is(Mutation::ReportNotSynced)
+        );
+        assert!(!seat.asks_for_sync(6), "once");
+        [0, 4, 5].map(|synced| {
+            seat.on_synced(synced);
+            seat.former_recovery_source(NodeId(1), GroupId::new(0), &GroupLayout::default())
+        })
+    }
+
+    #[test]
+    fn what_is_set_aside_is_told_when_it_is_synced() {
+        let [None, None, Some(source)] = said() else {
+            panic!("it was told too early, or never")
+        };
+        assert_eq!((source.term, source.last, source.generation), (Term(4), Index(2), 7));
+        assert!(source.is_aside);
+        assert_eq!(source.voters, [1, 2, 3].map(Incarnation));
+        mutations::plant(Some(Mutation::ReportNotSynced));
+        let early = said();
+        mutations::plant(None);
+        assert!(early[0].is_some(), "the mistake is noticed");
+    }
+}
