@@ -667,7 +667,8 @@ impl State {
             return Err(MetaRefusal::Unknown);
         }
         if let Some(recovery_source) = recovery_source {
-            let is_member = !group.is_over() && group.member_on(node).map(|member| member.incarnation) == Some(recovery_source);
+            let is_member = !group.is_over()
+                && group.member_on(node).map(|member| member.incarnation) == Some(recovery_source);
             // Of what is held from before, and of what is there while the group is unheard, the nodes alone know the names.
             let is_told = group.is_unheard || group.former.contains(&node);
             if !is_member && (!is_told || recovery_source.0 >= self.next_incarnation) {

@@ -588,8 +588,7 @@ impl Look<'_> {
         let is_enough = in_question.all(|voters| {
             let whole = voters.iter().filter(|voter| is_whole(voter)).count();
             let lost = voters.iter().filter(|voter| group.is_lost(**voter)).count();
-            voters.len() - whole < majority(voters.len())
-                && (have_all || lost >= majority(voters.len()))
+            voters.len() - whole < majority(voters.len()) && (have_all || lost >= majority(voters.len()))
         });
         let best = said
             .iter()

@@ -1769,11 +1769,7 @@ fn a_group_of_which_all_have_lost_their_power_begins_anew_in_the_same_way() {
     );
     state.apply(&end()).expect("all came back as others");
     let said = [(THREE[0], 7), (THREE[1], 9), (THREE[2], 8)].map(|(voter, last)| aside(voter, last));
-    assert_eq!(
-        next_of_first(&state, &said[..2], &[]),
-        None,
-        "one has not spoken"
-    );
+    assert_eq!(next_of_first(&state, &said[..2], &[]), None, "one has not spoken");
     assert_eq!(next_of_first(&state, &said, &[]), begun_with(THREE[1]));
 }
 
@@ -1792,7 +1788,11 @@ fn a_group_of_one_voter_that_lost_its_power_and_its_learners_after_it_begins_ane
     };
     let said = [aside((2, 1), 7), aside((two, 2), 9), aside((three, 3), 8)].map(voters);
     assert_eq!(next_of_first(&state, &said, &[]), begun_with((two, 2)));
-    assert_eq!(next_of_first(&state, &said[1..], &[(1, 30)]), None, "it may have more");
+    assert_eq!(
+        next_of_first(&state, &said[1..], &[(1, 30)]),
+        None,
+        "it may have more"
+    );
 }
 
 #[test]

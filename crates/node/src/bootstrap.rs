@@ -184,9 +184,8 @@ pub(crate) fn begin(
             let route = map.groups.get(group.index());
             route.is_some_and(|route| route.former.contains(&started.node))
         };
-        let is_aside = |kept: &HandoverImage| {
-            unclean.contains(&(kept.group, kept.incarnation)) || is_former(kept.group)
-        };
+        let is_aside =
+            |kept: &HandoverImage| unclean.contains(&(kept.group, kept.incarnation)) || is_former(kept.group);
         aside = look_at(&started, &mut kept, is_aside, is_unready, writes);
     }
     let is_handed_over = kept.iter().any(|kept| kept.generation.is_none());

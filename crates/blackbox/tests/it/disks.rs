@@ -172,7 +172,8 @@ fn power_is_lost_in_relaxed(nodes: usize, dark: usize) {
         }
         for node in 0..nodes {
             let said = log(&cluster, node);
-            let has_lost = said.contains("the machine went down while the last run had not synced everything");
+            let has_lost =
+                said.contains("the machine went down while the last run had not synced everything");
             assert_eq!(has_lost, node < dark, "node {node}: {said}");
             assert!(!said.contains("panicked"), "{said}");
         }

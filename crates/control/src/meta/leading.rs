@@ -219,7 +219,9 @@ impl Voter {
         let is_missed = |node: NodeId| {
             let within = self.pace.away_after;
             agent.node() != Some(node)
-                && self.leader_state().is_some_and(|state| state.is_missed(node, within, now))
+                && self
+                    .leader_state()
+                    .is_some_and(|state| state.is_missed(node, within, now))
         };
         let mut former = group.former.iter();
         group.is_over() && former.any(|&node| !has_said(node) && !is_missed(node))

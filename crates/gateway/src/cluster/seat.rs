@@ -262,8 +262,12 @@ impl Seat {
         let former = replica.member();
         let had_member = former.is_some();
         // Others may have promised as much as it has, and those who returned from lost power do not know what they have.
-        let promised_until =
-            former.map(|former| former.raft().promised_until().max(now.after(Times::DEFAULT.election_min)));
+        let promised_until = former.map(|former| {
+            former
+                .raft()
+                .promised_until()
+                .max(now.after(Times::DEFAULT.election_min))
+        });
         self.remember(replica);
         let waits_until = self
             .recovered
@@ -725,10 +729,7 @@ mod tests {
             is_to_sync: true,
             ..Seat::default()
         };
-        assert_eq!(
-            seat.asks_for_sync(5),
-            !mutations::is(Mutation::ReportNotSynced)
-        );
+        assert_eq!(seat.asks_for_sync(5), !mutations::is(Mutation::ReportNotSynced));
         assert!(!seat.asks_for_sync(6), "once");
         [0, 4, 5].map(|synced| {
             seat.on_synced(synced);
@@ -741,7 +742,10 @@ mod tests {
         let [None, None, Some(source)] = said() else {
             panic!("it was told too early, or never")
         };
-        assert_eq!((source.term, source.last, source.generation), (Term(4), Index(2), 7));
+        assert_eq!(
+            (source.term, source.last, source.generation),
+            (Term(4), Index(2), 7)
+        );
         assert!(source.is_aside);
         assert_eq!(source.voters, [1, 2, 3].map(Incarnation));
         mutations::plant(Some(Mutation::ReportNotSynced));

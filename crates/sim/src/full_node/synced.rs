@@ -87,7 +87,9 @@ impl SyncedPlaces {
             }
             let chosen = (source.generation, (source.term.0, source.last.0));
             let is_kept = |voters: &[Incarnation]| {
-                let synced = voters.iter().map(|voter| self.synced.get(&(group, generation, *voter)));
+                let synced = voters
+                    .iter()
+                    .map(|voter| self.synced.get(&(group, generation, *voter)));
                 let mut synced: Vec<Place> = synced.map(|place| place.copied().unwrap_or_default()).collect();
                 synced.sort_unstable();
                 // As much or more was synced by a majority.
