@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(last_members(&start, &entries), (Index(7), start.members.clone()));
         let mut add = |change: Option<ConfChangeV2>| {
             let bytes = change.map_or(Vec::new(), |change| change.context.to_vec());
-            let payload = Payload::Members(bytes.into());
+            let payload = Payload::Members(bytes);
             entries.push(LogEntry {
                 index: Index(8 + entries.len() as u64),
                 term: Term(2),

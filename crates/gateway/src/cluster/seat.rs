@@ -720,7 +720,7 @@ mod tests {
                 entries: vec![LogEntry {
                     index: Index(2),
                     term: Term(4),
-                    payload: Payload::Data(Vec::new().into()),
+                    payload: Payload::Data(vec![0u8].into()),
                 }],
             },
         );
