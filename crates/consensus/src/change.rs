@@ -6,7 +6,7 @@
 use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2};
 
 use crate::members::{MEMBERS_MAX, MembersInvalid};
-use crate::message::Members;
+use crate::message::{Index, LogEntry, Members, Payload, SnapshotPoint};
 use codec::{Reader, Writer};
 use ids::Incarnation;
 
@@ -113,6 +113,45 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<ConfChangeV2> {
     Some(change)
 }
 
+/// Who belongs to a group by the last change in this log, committed or not, and the place of that; those at the start if no change is
+/// behind it.
+pub fn last_members(start: &SnapshotPoint, entries: &[LogEntry]) -> (Index, Members) {
+    let (mut at, mut members) = (start.index, start.members.clone());
+    for entry in entries {
+        let Payload::Members(bytes) = &entry.payload else {
+            continue;
+        };
+        let Some(change) = decode(bytes) else { continue };
+        at = entry.index;
+        if change.leave_joint() {
+            members.outgoing.clear();
+            members.learners.append(&mut members.learners_next);
+            members.ends_itself = false;
+            continue;
+        }
+        if change.enter_joint().is_some() {
+            members.outgoing.clone_from(&members.voters);
+            members.ends_itself = true;
+        }
+        for single in change.get_changes() {
+            let member = Incarnation(single.node_id);
+            members.voters.retain(|voter| *voter != member);
+            members.learners.retain(|learner| *learner != member);
+            match single.get_change_type() {
+                ConfChangeType::AddNode => members.voters.push(member),
+                ConfChangeType::AddLearnerNode if members.outgoing.contains(&member) => {
+                    members.learners_next.push(member);
+                }
+                ConfChangeType::AddLearnerNode => members.learners.push(member),
+                ConfChangeType::RemoveNode => {}
+            }
+        }
+        members.voters.sort_unstable();
+        members.learners.sort_unstable();
+    }
+    (at, members)
+}
+
 /// Whom a change leaves as voters, for those who ask before it is proposed.
 pub(crate) fn keeps_voter(target: &Members, replica: Incarnation) -> bool {
     target.voters.contains(&replica)
@@ -121,6 +160,7 @@ pub(crate) fn keeps_voter(target: &Members, replica: Incarnation) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Term;
 
     fn members(voters: &[u64], learners: &[u64]) -> Members {
         Members {
@@ -141,6 +181,37 @@ mod tests {
         let removed = steps(&now, &members(&[1, 2], &[])).expect("a change");
         assert_eq!(removed.enter_joint(), Some(true));
         assert_eq!(steps(&now, &now), Err(ChangeRefused::Nothing));
+    }
+
+    #[test]
+    fn the_members_by_a_log_are_those_of_its_last_change() {
+        let start = SnapshotPoint {
+            index: Index(7),
+            term: Term(2),
+            members: members(&[1, 2, 3], &[4]),
+        };
+        let mut entries = Vec::new();
+        assert_eq!(last_members(&start, &entries), (Index(7), start.members.clone()));
+        let mut add = |change: Option<ConfChangeV2>| {
+            let bytes = change.map_or(Vec::new(), |change| change.context.to_vec());
+            let payload = Payload::Members(bytes);
+            entries.push(LogEntry {
+                index: Index(8 + entries.len() as u64),
+                term: Term(2),
+                payload,
+            });
+            last_members(&start, &entries)
+        };
+        let change = steps(&start.members, &members(&[1, 2, 4], &[])).expect("a change");
+        let (at, joint) = add(Some(change));
+        assert_eq!(
+            (at, &joint.voters, &joint.outgoing),
+            (Index(8), &members(&[1, 2, 4], &[]).voters, &start.members.voters)
+        );
+        assert_eq!(joint.validate(), Ok(()));
+        assert_eq!(add(None), (Index(9), members(&[1, 2, 4], &[])));
+        let change = steps(&members(&[1, 2, 4], &[]), &members(&[1, 2, 4], &[5])).expect("a change");
+        assert_eq!(add(Some(change)), (Index(10), members(&[1, 2, 4], &[5])));
     }
 
     #[test]

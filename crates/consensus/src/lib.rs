@@ -25,7 +25,7 @@ mod standstill;
 mod times;
 mod wire;
 
-pub use change::ChangeRefused;
+pub use change::{ChangeRefused, last_members};
 pub use config::{Config, ConfigInvalid, Durability, Saved};
 pub use heartbeat::{BEATS_MAX, Beat, BeatAnswer, Beats, CLAIMS_MAX, Claim, Listener};
 pub use lease::{Lease, ReadPermit};

@@ -303,6 +303,11 @@ impl RaftNode {
         self.last_index().0 - self.commit_index().0
     }
 
+    /// As far as the log is known to be kept: what is behind was acknowledged to nobody.
+    pub fn persisted_index(&self) -> Index {
+        Index(self.raw.raft.raft_log.persisted)
+    }
+
     /// The bytes that the log takes.
     pub fn log_bytes(&self) -> usize {
         self.raw.store().bytes()

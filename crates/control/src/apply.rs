@@ -74,6 +74,7 @@ impl State {
                 node,
                 recovery_source,
             } => self.on_recover(*group, *node, *recovery_source),
+            MetaCommand::End { group, generation } => self.on_end(*group, *generation),
             MetaCommand::Unreported {
                 group,
                 generation,
@@ -239,7 +240,9 @@ impl State {
         self.learn_kept(id, &memories.kept);
         for (&name, group) in &mut self.groups {
             let kept_before = group.former.len();
+            // It speaks for itself again, of what it has by now.
             group.former.retain(|&former| former != id);
+            let was_former = group.former.len() < kept_before;
             if let Some(source) = memories.last_resort(name, group, id) {
                 go_on_unclean(group, id, source, &mut self.next_incarnation);
                 continue;
@@ -249,7 +252,8 @@ impl State {
                 .members
                 .iter()
                 .any(|member| member.node == id && memories.unclean.contains(&(name, member.incarnation)));
-            if has_unclean && group.former.len() < MEMBERS_MAX {
+            let keeps_former = (was_former || group.is_over()) && memories.has_aside(name, group);
+            if (has_unclean || keeps_former) && group.former.len() < MEMBERS_MAX {
                 group.former.push(id);
                 group.former.sort_unstable();
             }
@@ -301,7 +305,10 @@ impl State {
     fn started(&self, node: NodeId, boot: Boot, memories: &Memories) -> MetaOutcome {
         let kept = &memories.kept;
         let mut replicas = Vec::new();
-        for (&name, group) in &self.groups {
+        // Of one that is over nobody has a replica. So whoever starts again does not go on in a generation that it has said to be over
+        // for it, whatever its disk remembers.
+        let going = self.groups.iter();
+        for (&name, group) in going.filter(|(_, group)| !group.is_over()) {
             let mut begin = |incarnation, beginning| {
                 replicas.push(AssignedReplica {
                     group: name,
@@ -509,7 +516,7 @@ impl State {
 
     fn on_add_replica(&mut self, name: GroupRef, node: NodeId) -> Result<MetaOutcome, MetaRefusal> {
         let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
-        if !group.targets.contains(&node) || group.member_on(node).is_some() {
+        if !group.targets.contains(&node) || group.member_on(node).is_some() || group.is_over() {
             return Err(MetaRefusal::NotNeeded);
         }
         let incarnation = match group.expected_on(node) {
@@ -635,6 +642,20 @@ impl State {
         Ok(MetaOutcome::Done)
     }
 
+    fn on_end(&mut self, name: GroupRef, generation: u64) -> Result<MetaOutcome, MetaRefusal> {
+        let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
+        if name == GroupRef::Meta {
+            return Err(MetaRefusal::Unknown);
+        }
+        let goes_on = generation == group.generation && !group.is_over() && !group.is_unheard;
+        if !goes_on || !group.has_lost_majority() {
+            return Err(MetaRefusal::NotNeeded);
+        }
+        group.end();
+        self.touch();
+        Ok(MetaOutcome::Done)
+    }
+
     fn on_recover(
         &mut self,
         name: GroupRef,
@@ -646,7 +667,8 @@ impl State {
             return Err(MetaRefusal::Unknown);
         }
         if let Some(recovery_source) = recovery_source {
-            let is_member = group.member_on(node).map(|member| member.incarnation) == Some(recovery_source);
+            let is_member = !group.is_over()
+                && group.member_on(node).map(|member| member.incarnation) == Some(recovery_source);
             // Of what is held from before, and of what is there while the group is unheard, the nodes alone know the names.
             let is_told = group.is_unheard || group.former.contains(&node);
             if !is_member && (!is_told || recovery_source.0 >= self.next_incarnation) {
@@ -736,6 +758,16 @@ impl Memories {
         self.kept.contains(&(name, incarnation)) || self.unclean.contains(&(name, incarnation))
     }
 
+    /// Whether it has something of a group besides a replica that has a part in it, or is to: that is set aside.
+    fn has_aside(&self, name: GroupRef, group: &Group) -> bool {
+        let has_part = |incarnation| {
+            let its = &[incarnation].into();
+            !group.is_over() && (names_any(group, its) || group.recovered_from == Some(incarnation))
+        };
+        let mut all = self.kept.iter().chain(&self.unclean);
+        all.any(|&(its, incarnation)| its == name && !has_part(incarnation))
+    }
+
     /// The unclean memory that a group goes on with because no voter has a better one: its only voter is on this node, and has
     /// this. It may not have begun with its own yet, or lost that beginning: then it is what it was to begin with.
     ///
@@ -746,7 +778,7 @@ impl Memories {
         let (Some(&only), None) = (voters.next(), voters.next()) else {
             return None;
         };
-        if only.node != node || group.is_lost(only.incarnation) || group.is_unheard {
+        if only.node != node || group.is_lost(only.incarnation) || group.is_unheard || group.is_over() {
             return None;
         }
         // One that was a learner may vote by now: as long as it has something, it is asked too (`reconciler.rs`).
@@ -794,7 +826,7 @@ fn lose_memory(group: &mut Group, node: NodeId, next: &mut u64, is_kept: impl Fn
         begin_anew(group, node, None, next);
         return;
     }
-    if group.targets.contains(&node) && group.expected_on(node).is_none() {
+    if group.targets.contains(&node) && group.expected_on(node).is_none() && !group.is_over() {
         let incarnation = new_incarnation(next);
         group.expected.push(Expected { incarnation, node });
     }

@@ -208,6 +208,14 @@ pub enum MetaCommand {
         /// With the memory of this replica there; without, with nothing.
         recovery_source: Option<Incarnation>,
     },
+    /// The generation of a group of which a majority of the voters came back as others is over, and that is not taken back: who hears of
+    /// it neither votes nor acknowledges in it any more, and sets aside what it holds. Answers `Done`.
+    End {
+        /// Which group.
+        group: GroupRef,
+        /// Which generation.
+        generation: u64,
+    },
     /// What a replica that knows no leader has applied as its group's members, if too few of them have their memory: no leader
     /// lived to report it, and none can come. A group goes from the last reported configuration to the next at its leader's
     /// word, and that one may need a member that the report calls a learner. Answers `Done`.
@@ -238,6 +246,7 @@ wire_enum!(MetaCommand {
     14 Gone { boot },
     15 GiveUp { group, node, incarnation },
     16 Unreported { group, generation, configuration },
+    17 End { group, generation },
 });
 
 impl MetaCommand {

@@ -11,6 +11,14 @@
 //!
 //! What a group's members are is the group's own decision, in its log. Here stands what its leaders last reported of it, what
 //! it ought to be, and the one thing that groups cannot know: whose memory is gone.
+//!
+//! ```text
+//!           End: a majority of the voters came back as others           Recover: with the best of what was set aside
+//!  it goes on -------------------------------------------> it is over ---------------------------> the next generation
+//! ```
+//!
+//! Of a group that is over the members stay as they were reported last. None of them has a part in it any more: what they hold is set
+//! aside, and their nodes say where it ends.
 
 use crate::recovery_source::Configuration;
 use crate::wire::{Wire, wire_enum, wire_struct};
@@ -105,7 +113,7 @@ pub struct Group {
     pub expected: Vec<Expected>,
     /// Whose memory the only voter begins with, until the group reports that it goes on.
     pub recovered_from: Option<Incarnation>,
-    /// Who led it when it last reported.
+    /// Who led it when it last reported. None of a group of keys that is over ([`Group::is_over`]).
     pub leader: Option<NodeId>,
     /// Where it ought to be, the next node clockwise first.
     pub targets: Vec<NodeId>,
@@ -177,13 +185,47 @@ impl Group {
         later.has_majority()
     }
 
+    /// Whether its last generation has ended, and the next has not begun: it has no replicas, and `former` says who has what is left
+    /// of them.
+    pub fn is_over(&self) -> bool {
+        self.leader.is_none() && !self.members.is_empty()
+    }
+
+    /// Whether a majority of its voters came back as others, or not at all, and no majority with nothing: what they had synced is
+    /// left, and may be asked for.
+    pub(crate) fn has_lost_majority(&self) -> bool {
+        let count = self.voters().count();
+        let lost = || self.voters().filter(|voter| self.is_lost(voter.incarnation));
+        let empty = lost().filter(|voter| !self.former.contains(&voter.node));
+        lost().count() >= majority(count) && empty.count() < majority(count)
+    }
+
+    /// Its generation is over, for good: whoever has something of it keeps that, and has no part in it any more.
+    pub(crate) fn end(&mut self) {
+        let lost = &self.lost;
+        let left = self
+            .members
+            .iter()
+            .filter(|member| !lost.contains(&member.incarnation));
+        // The group may have taken in who was expected, and have had no leader since who could say so.
+        let expected = self.expected.iter().map(|expected| expected.node);
+        self.former.extend(left.map(|member| member.node).chain(expected));
+        self.former.sort_unstable();
+        self.former.dedup();
+        self.former.truncate(MEMBERS_MAX);
+        self.generation += 1;
+        self.expected.clear();
+        self.leader = None;
+    }
+
     /// Whether its only voter has no memory any more, and nobody else has anything either: there is nothing to wait for.
     pub(crate) fn has_nobody_left(&self) -> bool {
         let is_anybody_left = self
             .members
             .iter()
             .any(|member| !self.is_lost(member.incarnation));
-        self.voters().count() == 1 && !is_anybody_left && self.former.is_empty() && !self.is_unheard
+        let may_have = is_anybody_left || !self.former.is_empty() || self.is_unheard || self.is_over();
+        self.voters().count() == 1 && !may_have
     }
 
     /// Whether that is still so if this replica has lost its memory, too.
@@ -196,6 +238,9 @@ impl Group {
     /// Lets go of what was held before it began anew, where it is not needed any more: on nodes that vote; and everywhere, once a
     /// leader has reported as many voters as there are to be.
     pub(crate) fn let_go_of_former(&mut self) {
+        if self.is_over() {
+            return;
+        }
         let voters: Vec<NodeId> = self
             .voters()
             .filter(|voter| !self.is_lost(voter.incarnation))

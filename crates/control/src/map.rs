@@ -197,7 +197,8 @@ impl Route {
                 MemberRole::Learner => Standing::Learner,
             },
         };
-        let is_lost = |member: &&GroupMember| group.is_lost(member.incarnation);
+        // Nobody has a part in a generation that is over.
+        let is_lost = |member: &&GroupMember| group.is_over() || group.is_lost(member.incarnation);
         let members = group.members.iter().filter(|member| !is_lost(member)).map(stop);
         let expected = group.expected.iter().map(|expected| Stop {
             node: expected.node,

@@ -3,7 +3,9 @@
 //! ```text
 //!  for each group, the first of these that applies:
 //!
-//!   its majority is gone, and nothing else is ........ begin it anew with the best of what is left
+//!   a majority of its voters came back as others ..... end its generation
+//!   its generation is over ........................... begin the next with the best of what is left
+//!   its majority is gone, and nothing else is ........ the same
 //!   nobody leads it, or a change is under way ........ nothing
 //!   the state does not know its members .............. report
 //!   a member has no memory any more .................. remove it
@@ -24,8 +26,10 @@
 //! 5. A group of one or two voters that lost one begins anew only when every other member has said that it knows no leader and
 //!    of the loss, and with the one of them whose log is the best: a member more may vote than was reported, never one of
 //!    whom nothing was. Then nothing is lost that three voters have acknowledged. One whose disk may lack the end is asked too.
-//! 6. A group of which every replica is such a one, or has nothing, begins anew with the best log when all of the former have said what
-//!    they have, and no majority of the voters has nothing (decision 0045).
+//! 6. A generation is ended by a command, and only if a majority of the voters came back as others and nobody who is there leads it or
+//!    knows who does. The next begins with the best of what is set aside then, if in each configuration that may be in force those of
+//!    whom nothing whole was found are no majority; once all have said what they have, or those that have not are missed for long,
+//!    and a majority came back as others in each of these configurations (decision 0045).
 //!
 //! Draining is this with a node that is leaving; replacing is this with one that was silent for long. It is the pace alone
 //! that keeps all this from the way of clients.
@@ -56,6 +60,8 @@ pub struct Pace {
     pub transfers_max: usize,
     /// A node that is silent for so long is waited for.
     pub away_after: Duration,
+    /// A group whose generation is over does not wait for a node that is silent for so long.
+    pub miss_after: Duration,
     /// A node that is silent for so long is replaced.
     pub replace_after: Duration,
 }
@@ -68,6 +74,7 @@ impl Default for Pace {
             light_learners_of_node_max: 32,
             transfers_max: 16,
             away_after: Duration::from_secs(2),
+            miss_after: Duration::from_secs(30),
             replace_after: Duration::from_secs(600),
         }
     }
@@ -103,6 +110,10 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     // Those that can bear least come first.
     order.sort_by_key(|(name, group)| (look.spare(group), **name));
     for (&name, group) in order {
+        if group.is_over() {
+            steps.extend(look.next_generation(name, group).map(ReconcileStep::Propose));
+            continue;
+        }
         // What was seen of a leader that has lost its memory since says no more than what it reports.
         let seen = observations.groups.get(&name).filter(|seen| {
             let report = &seen.report;
@@ -283,6 +294,11 @@ impl Look<'_> {
         silence.is_some_and(|&silence| silence < self.pace.away_after)
     }
 
+    fn is_missed(&self, node: NodeId) -> bool {
+        let silence = self.observations.silence.get(&node);
+        silence.is_some_and(|&silence| silence >= self.pace.miss_after)
+    }
+
     fn is_live(&self, group: &Group, member: &GroupMember) -> bool {
         self.is_there(member.node) && !group.is_lost(member.incarnation)
     }
@@ -440,8 +456,9 @@ impl Look<'_> {
         if group.is_unheard {
             return None;
         }
-        if group.lost.len() == group.members.len() && group.voters().count() > 1 {
-            return self.beginning_with_kept(number, group);
+        let is_nobody_left = group.lost.len() == group.members.len();
+        if (group.voters().count() > 1 || is_nobody_left) && group.has_lost_majority() {
+            return self.ending(number, group);
         }
         if group.voters().count() > 2 {
             return None;
@@ -468,7 +485,8 @@ impl Look<'_> {
         // Where nobody is left, those are asked who have kept what they held before the group began anew.
         let former = group.former.iter().map(|&node| {
             recovery_sources().find(|recovery_source| {
-                recovery_source.node == node && recovery_source.generation < group.generation
+                let is_former = recovery_source.is_aside && recovery_source.generation < group.generation;
+                recovery_source.node == node && is_former
             })
         });
         // One that has lost its memory may have most of it on its disk, and is asked as those are that are left.
@@ -502,31 +520,81 @@ impl Look<'_> {
         })
     }
 
-    /// A group of which every replica has lost its memory, and some have most of it on their disks: those are asked that may have it, and
-    /// it begins anew with the best log of all, if no majority of the voters has nothing. Nobody of before can vote or be acknowledged
-    /// any more.
-    fn beginning_with_kept(&self, number: GroupId, group: &Group) -> Option<MetaCommand> {
-        let said = group.former.iter().map(|&node| {
+    /// The end of a generation of which a majority of the voters came back as others, if everybody who is left knows no leader, or is
+    /// missed. One that leads in a configuration which nobody has reported may be among those that are missed, and lose nothing by
+    /// this but time: what it has acknowledged, others have, who are asked.
+    fn ending(&self, number: GroupId, group: &Group) -> Option<MetaCommand> {
+        if mutations::is(Mutation::NotEndedFirst) {
+            return self.next_generation(GroupRef::Data(number), group);
+        }
+        let is_unled = |member: &GroupMember| {
             let mut said = self.observations.recovery_sources.iter();
-            // The replica that the node is to have has nothing, and may say so, too.
-            let next = group.expected_on(node).map(|expected| expected.incarnation);
-            said.find(|said| {
-                let is_its = said.group == number && said.node == node;
-                is_its && Some(said.incarnation) != next && self.is_there(node)
+            said.any(|said| {
+                let is_its = (said.group, said.generation) == (number, group.generation);
+                is_its && (said.node, said.incarnation) == (member.node, member.incarnation)
             })
-        });
-        let said: Vec<&RecoverySource> = said.collect::<Option<_>>()?;
-        let has_said = |voter: &&GroupMember| {
-            said.iter()
-                .any(|said| (said.node, said.incarnation) == (voter.node, voter.incarnation))
         };
-        let voters = group.voters().count();
-        let missing = voters - group.voters().filter(has_said).count();
+        let mut left = group
+            .members
+            .iter()
+            .filter(|member| !group.is_lost(member.incarnation));
+        left.all(|member| match self.is_there(member.node) {
+            true => is_unled(member),
+            false => self.is_missed(member.node),
+        })
+        .then_some(MetaCommand::End {
+            group: GroupRef::Data(number),
+            generation: group.generation,
+        })
+    }
+
+    /// How a group goes on whose generation is over, once enough is known of what is left of it.
+    fn next_generation(&self, name: GroupRef, group: &Group) -> Option<MetaCommand> {
+        let GroupRef::Data(number) = name else {
+            return None;
+        };
+        if group.is_unheard {
+            return None;
+        }
+        // What was said before the end binds nobody.
+        let is_bound = |said: &RecoverySource| {
+            said.is_aside && said.generation < group.generation
+                || mutations::is(Mutation::ReportBindsNobody)
+                || mutations::is(Mutation::NotEndedFirst)
+        };
+        let said = self.observations.recovery_sources.iter();
+        let said: Vec<&RecoverySource> = said
+            .filter(|said| said.group == number && is_bound(said) && self.is_there(said.node))
+            .collect();
+        let has_said = |node: &NodeId| said.iter().any(|said| said.node == *node);
+        let is_missing = |node: &&NodeId| !has_said(node);
+        let mut missing = group.former.iter().filter(is_missing).peekable();
+        let have_all = missing.peek().is_none();
+        if !missing.all(|&node| self.is_missed(node)) {
+            return None;
+        }
+        // Who came back with nothing counts as nobody: what it had synced may be left with one of the others alone.
+        let is_whole = |voter: &Incarnation| {
+            let has_log = |said: &&RecoverySource| {
+                said.incarnation == *voter && said.last > consensus::Index(0)
+                    || mutations::is(Mutation::EmptyCounts)
+            };
+            said.iter().any(has_log)
+        };
+        let reported: Vec<Incarnation> = group.voters().map(|voter| voter.incarnation).collect();
+        let later = said.iter().flat_map(|said| said.in_question(group));
+        let later = later.filter(|_| !mutations::is(Mutation::LaterMembersPassedOver));
+        let mut in_question = std::iter::once(reported.as_slice()).chain(later);
+        let is_enough = in_question.all(|voters| {
+            let whole = voters.iter().filter(|voter| is_whole(voter)).count();
+            let lost = voters.iter().filter(|voter| group.is_lost(**voter)).count();
+            voters.len() - whole < majority(voters.len()) && (have_all || lost >= majority(voters.len()))
+        });
         let best = said
             .iter()
             .max_by_key(|said| (said.generation, said.term, said.last))?;
-        (missing < majority(voters)).then_some(MetaCommand::Recover {
-            group: GroupRef::Data(number),
+        (is_enough && best.last > consensus::Index(0)).then_some(MetaCommand::Recover {
+            group: name,
             node: best.node,
             recovery_source: Some(best.incarnation),
         })

@@ -47,9 +47,17 @@ pub struct RecoverySource {
     /// The configuration that it has applied, if others vote in it than its node's map says. During a joint change it is the half
     /// that those are in who will vote.
     pub unreported: Option<Configuration>,
-    /// Who voted before the joint change of that configuration, as long as it has not ended: nobody leads without a majority of
-    /// these too.
+    /// Who voted before the joint change of that configuration, or of the one in `voters`, as long as it has not ended: nobody leads
+    /// without a majority of these too.
     pub outgoing: Vec<Incarnation>,
+    /// Whether it is set aside: it has no part in its group any more, neither votes nor acknowledges, and what is said here of it is
+    /// synced. That is a promise, which stands as long as this start of its node does; a later one speaks for itself.
+    pub is_aside: bool,
+    /// Of one that is set aside, who votes by the last change of members in its log, committed or not, and the place of that, as in
+    /// [`Report::index`](crate::Report).
+    pub voters: Vec<Incarnation>,
+    /// See `voters`.
+    pub changed_at: Index,
 }
 
 wire_struct!(RecoverySource {
@@ -62,7 +70,10 @@ wire_struct!(RecoverySource {
     applied,
     lost_voter,
     unreported,
-    outgoing
+    outgoing,
+    is_aside,
+    voters,
+    changed_at
 });
 
 impl RecoverySource {
@@ -93,6 +104,19 @@ impl RecoverySource {
         joint
             .flat_map(|joint| &joint.members)
             .filter(|member| member.role == MemberRole::Voter || self.outgoing.contains(&member.incarnation))
+    }
+
+    /// The configurations that may be in force by its log, and are later than what was reported: of a joint change both halves.
+    pub(crate) fn in_question(&self, group: &Group) -> impl Iterator<Item = &[Incarnation]> {
+        let is_reported = |voters: &[Incarnation]| {
+            let is_one = |voter: &GroupMember| voters.contains(&voter.incarnation);
+            voters.len() == group.voters().count() && group.voters().all(is_one)
+        };
+        let halves = [self.voters.as_slice(), self.outgoing.as_slice()];
+        let is_later = self.is_aside && self.changed_at.0 > group.index;
+        halves
+            .into_iter()
+            .filter(move |half| is_later && !half.is_empty() && !is_reported(half))
     }
 
     /// The configuration that it has applied, if it is a later one than was reported.

@@ -814,6 +814,9 @@ fn recovery_source(incarnation: u64, node: u64, last: u64) -> RecoverySource {
         lost_voter: Some(Incarnation(2)),
         unreported: None,
         outgoing: Vec::new(),
+        is_aside: false,
+        voters: Vec::new(),
+        changed_at: Index(0),
     }
 }
 
@@ -1137,6 +1140,8 @@ fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the
     assert_eq!(beginning_anew(&state, &[]), None, "who has it has not said so");
     let mut kept = recovery_source(three, 3, 70);
     kept.lost_voter = Some(recovered.incarnation);
+    assert_eq!(beginning_anew(&state, &[kept.clone()]), None, "it may still vote");
+    kept.is_aside = true;
     let begun = beginning_anew(&state, &[kept]).expect("everybody was asked");
     assert_eq!(begun, recover(3, three));
     state.apply(&begun).expect("nobody else is left");
@@ -1519,82 +1524,292 @@ fn an_unclean_voter_beside_learners_is_asked_as_they_are() {
     );
 }
 
-#[test]
-fn a_group_of_which_all_have_lost_their_power_begins_anew_with_the_best_log() {
-    let mut state = three_voters();
-    let voters = [(2, 1), (4, 2), (5, 3)];
-    let said = |last: [u64; 3]| -> Vec<RecoverySource> {
-        let said = voters.iter().zip(last);
-        let said = said.map(|(&(incarnation, node), last)| recovery_source(incarnation, node, last));
-        let said = said.map(|mut said| {
-            said.lost_voter = None;
-            said
-        });
-        said.collect()
-    };
-    for (incarnation, node) in voters {
-        assert_eq!(beginning_anew(&state, &said([7, 9, 8])), None, "not all are back");
-        boot_unclean(
-            &mut state,
-            node,
-            100 + u128::from(node),
-            &[u128::from(node)],
-            &[(data(0), incarnation)],
-        );
+/// The voters of the first group of [`three_voters`], and their nodes.
+const THREE: [(u64, u64); 3] = [(2, 1), (4, 2), (5, 3)];
+
+/// What a node says of a voter of the first group that is set aside.
+fn aside((incarnation, node): (u64, u64), last: u64) -> RecoverySource {
+    RecoverySource {
+        lost_voter: None,
+        is_aside: true,
+        voters: [2, 4, 5].map(Incarnation).to_vec(),
+        changed_at: Index(5),
+        ..recovery_source(incarnation, node, last)
     }
-    assert_eq!(state.groups()[&data(0)].former, [1, 2, 3].map(NodeId));
-    assert_eq!(
-        beginning_anew(&state, &said([7, 9, 8])[..2]),
-        None,
-        "one has not spoken"
-    );
-    let begun = beginning_anew(&state, &said([7, 9, 8])).expect("all of them have spoken");
-    let expected = MetaCommand::Recover {
-        group: data(0),
-        node: NodeId(2),
-        recovery_source: Some(Incarnation(4)),
+}
+
+/// What is to become of the first group, if this was said of it, and these nodes are silent for so many seconds.
+fn next_of_first(state: &State, said: &[RecoverySource], silent: &[(u64, u64)]) -> Option<MetaCommand> {
+    let silence = |node: NodeId| {
+        let silent = silent.iter().find(|(silent, _)| *silent == node.0);
+        Duration::from_secs(silent.map_or(0, |(_, secs)| *secs))
     };
-    assert_eq!(begun, expected);
-    // Those that are to come in their places have nothing, and may say so first.
-    let next = voters.map(|(_, node)| {
-        let expected = state.groups()[&data(0)].expected_on(NodeId(node));
-        recovery_source(expected.expect("it is a target").incarnation.0, node, 0)
-    });
-    let all: Vec<RecoverySource> = next.into_iter().chain(said([7, 9, 8])).collect();
-    assert_eq!(beginning_anew(&state, &all), Some(expected));
+    let observations = Observations {
+        silence: state.nodes().keys().map(|&node| (node, silence(node))).collect(),
+        recovery_sources: said.to_vec(),
+        ..Observations::default()
+    };
+    let mut next = steps(state, &observations, &Pace::default())
+        .into_iter()
+        .filter_map(|step| match step {
+            ReconcileStep::Propose(command @ (MetaCommand::Recover { .. } | MetaCommand::End { .. })) => {
+                Some(command)
+            }
+            ReconcileStep::Propose(_) | ReconcileStep::Order { .. } => None,
+        });
+    let command = next.next();
+    assert_eq!(next.next(), None, "one step after the other");
+    command
+}
+
+/// A node of the first group starts, and has what its machine left when it lost its power.
+fn lose_power(state: &mut State, (incarnation, node): (u64, u64)) {
+    let (token, last) = (100 + u128::from(node), u128::from(node));
+    boot_unclean(state, node, token, &[last], &[(data(0), incarnation)]);
+}
+
+/// A group of three voters of which two have lost their power, and whose generation is over.
+fn ended() -> State {
+    let mut state = three_voters();
+    lose_power(&mut state, THREE[0]);
+    lose_power(&mut state, THREE[1]);
+    state.apply(&end()).expect("a majority came back as others");
+    state.check().expect("a state that can be");
+    state
+}
+
+fn end() -> MetaCommand {
+    MetaCommand::End {
+        group: data(0),
+        generation: 0,
+    }
+}
+
+fn begun_with((incarnation, node): (u64, u64)) -> Option<MetaCommand> {
+    Some(MetaCommand::Recover {
+        group: data(0),
+        node: NodeId(node),
+        recovery_source: Some(Incarnation(incarnation)),
+    })
+}
+
+#[test]
+fn a_generation_is_over_when_a_majority_came_back_as_others_and_nobody_who_is_left_knows_a_leader() {
+    let mut state = three_voters();
+    let unled = [recovery_source(5, 3, 7)];
+    lose_power(&mut state, THREE[0]);
+    assert_eq!(next_of_first(&state, &unled, &[]), None, "two of three are left");
+    assert_eq!(state.apply(&end()), Err(MetaRefusal::NotNeeded));
+    lose_power(&mut state, THREE[1]);
+    assert_eq!(next_of_first(&state, &[], &[]), None, "one may be led");
+    assert_eq!(next_of_first(&state, &[], &[(3, 29)]), None, "or lead");
+    assert_eq!(next_of_first(&state, &[], &[(3, 30)]), Some(end()));
+    let mut before = unled[0].clone();
+    before.incarnation = Incarnation(9);
+    assert_eq!(next_of_first(&state, &[before], &[]), None, "that is another one");
+    let all = [aside(THREE[0], 9), aside(THREE[1], 8), unled[0].clone()];
+    assert_eq!(
+        next_of_first(&state, &all, &[]),
+        Some(end()),
+        "it ends before the next begins"
+    );
+    mutations::plant(Some(Mutation::NotEndedFirst));
+    assert_eq!(next_of_first(&state, &all, &[]), begun_with(THREE[0]));
+    mutations::plant(None);
+    state.apply(&end()).expect("a majority came back as others");
+    state.check().expect("a state that can be");
+    assert_eq!(state.apply(&end()), Err(MetaRefusal::NotNeeded), "it is over");
+    let group = &state.groups()[&data(0)];
+    assert!(group.is_over());
+    assert_eq!(
+        (group.generation, &group.former),
+        (1, &[1, 2, 3].map(NodeId).to_vec())
+    );
+    let route = &RoutingMap::of(&state).groups[0];
+    assert_eq!(
+        (route.replicas.len(), route.lost.len()),
+        (0, 3),
+        "nobody has a part in it"
+    );
+    let again = MetaCommand::decode(&end().encode());
+    assert_eq!(again, Ok(end()));
+}
+
+#[test]
+fn the_next_generation_begins_with_the_best_log_of_those_who_are_bound() {
+    let state = ended();
+    let (one, two, three) = (aside(THREE[0], 9), aside(THREE[1], 8), aside(THREE[2], 7));
+    let all = [one.clone(), two.clone(), three.clone()];
+    assert_eq!(next_of_first(&state, &all, &[]), begun_with(THREE[0]));
+    assert_eq!(next_of_first(&state, &all[..2], &[]), None, "one has not spoken");
+    // What it said before it heard of the end binds it to nothing.
+    let unbound = [one.clone(), two.clone(), recovery_source(5, 3, 10)];
+    assert_eq!(next_of_first(&state, &unbound, &[]), None);
+    mutations::plant(Some(Mutation::ReportBindsNobody));
+    assert_eq!(next_of_first(&state, &unbound, &[]), begun_with(THREE[2]));
+    mutations::plant(None);
+    // One that lost nothing may have the best, and one that is out of reach for long is not waited for.
+    let later = RecoverySource {
+        term: Term(3),
+        ..three
+    };
+    let best = [one.clone(), two.clone(), later];
+    assert_eq!(next_of_first(&state, &best, &[]), begun_with(THREE[2]));
+    assert_eq!(next_of_first(&state, &all[..2], &[(3, 29)]), None);
+    assert_eq!(next_of_first(&state, &all[..2], &[(3, 30)]), begun_with(THREE[0]));
+    assert_eq!(
+        next_of_first(&state, &all[..1], &[(2, 30), (3, 30)]),
+        None,
+        "two may have what one has not"
+    );
+    let mut state = state;
+    let begun = begun_with(THREE[0]).expect("a command");
     let Ok(MetaOutcome::Replica(replica)) = state.apply(&begun) else {
         panic!("its majority is gone")
     };
-    assert_eq!((replica.generation, replica.beginning), (1, recovered(4)));
+    assert_eq!((replica.generation, replica.beginning), (2, recovered(2)));
+    let group = &state.groups()[&data(0)];
+    assert!(!group.is_over());
     assert_eq!(
-        state.groups()[&data(0)].former,
-        [1, 3].map(NodeId),
+        group.former,
+        [2, 3].map(NodeId),
         "the others keep theirs until it is whole"
     );
 }
 
 #[test]
-fn a_group_does_not_begin_anew_if_a_majority_of_its_disks_is_empty() {
-    for (unclean, begins) in [(2, true), (1, false)] {
+fn who_starts_again_when_its_generation_is_over_has_no_part_in_it_and_is_asked_again() {
+    let mut state = ended();
+    let kept = vec![(META, Incarnation(1)), (data(0), Incarnation(5))];
+    let (_, replicas) = boot(&mut state, 3, 103, kept);
+    assert_eq!(of_first(&replicas), [], "it has said that it is over");
+    let group = &state.groups()[&data(0)];
+    assert_eq!(
+        (&group.lost, &group.former),
+        (&[2, 4].map(Incarnation).to_vec(), &[1, 2, 3].map(NodeId).to_vec())
+    );
+    let add = MetaCommand::AddReplica {
+        group: data(0),
+        node: NodeId(3),
+    };
+    assert_eq!(state.apply(&add), Err(MetaRefusal::NotNeeded));
+    // The power is lost once more, and one disk with it.
+    boot_unclean(&mut state, 3, 203, &[103], &[(data(0), 5)]);
+    boot_unclean(&mut state, 1, 201, &[101], &[]);
+    let group = &state.groups()[&data(0)];
+    assert_eq!(group.former, [2, 3].map(NodeId));
+    assert_eq!(group.lost, [2, 4, 5].map(Incarnation));
+    let left = [aside(THREE[1], 8), aside(THREE[2], 7)];
+    assert_eq!(next_of_first(&state, &left, &[]), begun_with(THREE[1]));
+    // What comes back with nothing counts as nobody, also if it says so.
+    let empty = RecoverySource {
+        term: Term(0),
+        ..aside(THREE[1], 0)
+    };
+    let left = [empty, aside(THREE[2], 7)];
+    assert_eq!(next_of_first(&state, &left, &[]), None, "they may have had more");
+    mutations::plant(Some(Mutation::EmptyCounts));
+    assert_eq!(next_of_first(&state, &left, &[]), begun_with(THREE[2]));
+    mutations::plant(None);
+    let mut started = state.clone();
+    let begun = begun_with(THREE[1]).expect("a command");
+    started.apply(&begun).expect("its majority is gone");
+    // A copy that is kept until the group is whole is kept by the next start too.
+    let claimed = vec![(data(0), 5)];
+    boot_unclean(&mut started, 3, 303, &[203], &claimed);
+    assert_eq!(started.groups()[&data(0)].former, [NodeId(3)]);
+}
+
+#[test]
+fn a_majority_is_wanted_of_the_members_that_stand_in_a_log_too() {
+    let state = ended();
+    let (one, three) = (aside(THREE[0], 9), aside(THREE[2], 7));
+    assert_eq!(
+        next_of_first(&state, &[one.clone(), three.clone()], &[(2, 30)]),
+        begun_with(THREE[0])
+    );
+    // The third voter was to be replaced, and both of those of whom nothing is heard may have had that done.
+    let changed = RecoverySource {
+        voters: [2, 4, 9].map(Incarnation).to_vec(),
+        outgoing: [2, 4, 5].map(Incarnation).to_vec(),
+        changed_at: Index(6),
+        ..one
+    };
+    let said = [changed.clone(), three.clone()];
+    assert_eq!(next_of_first(&state, &said, &[(2, 30)]), None);
+    mutations::plant(Some(Mutation::LaterMembersPassedOver));
+    assert_eq!(next_of_first(&state, &said, &[(2, 30)]), begun_with(THREE[0]));
+    mutations::plant(None);
+    let all = [changed.clone(), aside(THREE[1], 8), three.clone()];
+    assert_eq!(
+        next_of_first(&state, &all, &[]),
+        begun_with(THREE[0]),
+        "two of three in either half"
+    );
+    // What was reported is later than that.
+    let mut before = changed;
+    before.changed_at = Index(4);
+    assert_eq!(
+        next_of_first(&state, &[before, three], &[(2, 30)]),
+        begun_with(THREE[0])
+    );
+}
+
+#[test]
+fn a_group_of_which_all_have_lost_their_power_begins_anew_in_the_same_way() {
+    let mut state = three_voters();
+    for voter in THREE {
+        lose_power(&mut state, voter);
+    }
+    assert_eq!(state.groups()[&data(0)].former, [1, 2, 3].map(NodeId));
+    assert_eq!(
+        next_of_first(&state, &[], &[]),
+        Some(end()),
+        "nobody is left who could lead"
+    );
+    state.apply(&end()).expect("all came back as others");
+    let said = [(THREE[0], 7), (THREE[1], 9), (THREE[2], 8)].map(|(voter, last)| aside(voter, last));
+    assert_eq!(next_of_first(&state, &said[..2], &[]), None, "one has not spoken");
+    assert_eq!(next_of_first(&state, &said, &[]), begun_with(THREE[1]));
+}
+
+#[test]
+fn a_group_of_one_voter_that_lost_its_power_and_its_learners_after_it_begins_anew_in_the_same_way() {
+    let (mut state, two, three) = about_to_grow();
+    boot_unclean(&mut state, 1, 10, &[1], &[(data(0), 2)]);
+    boot_unclean(&mut state, 2, 20, &[2], &[(data(0), two)]);
+    boot_unclean(&mut state, 3, 30, &[3], &[(data(0), three)]);
+    assert_eq!(next_of_first(&state, &[], &[]), Some(end()));
+    state.apply(&end()).expect("its voter came back as another");
+    let voters = |said| RecoverySource {
+        voters: vec![Incarnation(2)],
+        changed_at: Index(1),
+        ..said
+    };
+    let said = [aside((2, 1), 7), aside((two, 2), 9), aside((three, 3), 8)].map(voters);
+    assert_eq!(next_of_first(&state, &said, &[]), begun_with((two, 2)));
+    assert_eq!(
+        next_of_first(&state, &said[1..], &[(1, 30)]),
+        None,
+        "it may have more"
+    );
+}
+
+#[test]
+fn a_generation_is_not_over_if_a_majority_of_its_disks_is_empty() {
+    for (unclean, ends) in [(2, true), (1, false)] {
         let mut state = three_voters();
-        let mut said = Vec::new();
-        for (at, (incarnation, node)) in [(2, 1), (4, 2), (5, 3)].into_iter().enumerate() {
-            let has = at < unclean;
-            let kept: &[(GroupRef, u64)] = if has { &[(data(0), incarnation)] } else { &[] };
-            boot_unclean(
-                &mut state,
-                node,
-                100 + u128::from(node),
-                &[u128::from(node)],
-                kept,
-            );
-            said.extend(has.then(|| recovery_source(incarnation, node, 7)));
+        for (at, (incarnation, node)) in THREE.into_iter().enumerate() {
+            let kept: &[(GroupRef, u64)] = match at < unclean {
+                true => &[(data(0), incarnation)],
+                false => &[],
+            };
+            let token = 100 + u128::from(node);
+            boot_unclean(&mut state, node, token, &[u128::from(node)], kept);
         }
-        assert_eq!(
-            beginning_anew(&state, &said).is_some(),
-            begins,
-            "{unclean} of three"
-        );
+        let next = next_of_first(&state, &[], &[]);
+        assert_eq!(next.is_some(), ends, "{unclean} of three");
+        assert_eq!(state.apply(&end()).is_ok(), ends);
     }
 }
 

@@ -971,6 +971,7 @@ impl Gateway {
 
     /// What was written is synced; these are the groups whose logs stand there.
     pub fn on_synced(&mut self, number: u64, groups: &[GroupId]) {
+        self.seats.on_synced(number);
         self.fanout.chores.on_synced(&mut self.cx, number, groups);
         self.route();
     }

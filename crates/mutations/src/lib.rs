@@ -173,6 +173,18 @@ pub enum Mutation {
     ToldBeforeWritten,
     /// A leader alone applies commands ahead of the log while entries of it are on their way.
     OpenBehindFlights,
+    /// A group whose majority lost its power begins anew before its generation is over.
+    NotEndedFirst,
+    /// What a replica said of its log before its generation was over counts.
+    ReportBindsNobody,
+    /// What an earlier start of its node said of it counts.
+    FormerReportCounts,
+    /// What a replica says of its log is said before that is synced.
+    ReportNotSynced,
+    /// Who has nothing counts as asked.
+    EmptyCounts,
+    /// The members that were reported last are taken for those in force, whatever stands in logs.
+    LaterMembersPassedOver,
 }
 
 impl Mutation {
@@ -259,6 +271,12 @@ impl Mutation {
         Mutation::ChangeNotKept,
         Mutation::ToldBeforeWritten,
         Mutation::OpenBehindFlights,
+        Mutation::NotEndedFirst,
+        Mutation::ReportBindsNobody,
+        Mutation::FormerReportCounts,
+        Mutation::ReportNotSynced,
+        Mutation::EmptyCounts,
+        Mutation::LaterMembersPassedOver,
     ];
 }
 

@@ -180,7 +180,13 @@ pub(crate) fn begin(
     let mut aside = Vec::new();
     if identity.is_some() {
         let writes = map.durability.writes();
-        aside = look_at(&started, &mut kept, &unclean, is_unready, writes);
+        let is_former = |group: GroupId| {
+            let route = map.groups.get(group.index());
+            route.is_some_and(|route| route.former.contains(&started.node))
+        };
+        let is_aside =
+            |kept: &HandoverImage| unclean.contains(&(kept.group, kept.incarnation)) || is_former(kept.group);
+        aside = look_at(&started, &mut kept, is_aside, is_unready, writes);
     }
     let is_handed_over = kept.iter().any(|kept| kept.generation.is_none());
     let found = mode.filter(|_| !kept.is_empty());
@@ -361,11 +367,12 @@ fn leave_again(
     }
 }
 
-/// Drops what the cluster does not count on any more, and tells what is there and what is not. Hands out what may lack the end.
+/// Drops what the cluster does not count on any more, and tells what is there and what is not. Hands out what is set aside:
+/// it may lack the end, or its group is over or has begun anew.
 fn look_at(
     started: &Started,
     kept: &mut Vec<HandoverImage>,
-    unclean: &[(GroupId, Incarnation)],
+    is_aside: impl Fn(&HandoverImage) -> bool,
     is_unready: bool,
     writes: bool,
 ) -> Vec<HandoverImage> {
@@ -384,8 +391,7 @@ fn look_at(
         replicas.any(|replica| replica.group == GroupRef::Data(kept.group))
     };
     let unconfirmed = kept.extract_if(.., |kept| !is_confirmed(kept));
-    let is_unclean = |kept: &HandoverImage| unclean.contains(&(kept.group, kept.incarnation));
-    let (aside, unconfirmed): (Vec<HandoverImage>, Vec<HandoverImage>) = unconfirmed.partition(is_unclean);
+    let (aside, unconfirmed): (Vec<HandoverImage>, Vec<HandoverImage>) = unconfirmed.partition(is_aside);
     let outdated = unconfirmed.iter().filter(|kept| is_still_here(kept)).count();
     let dropped = unconfirmed.len() - outdated;
     let begin = |beginning: Beginning| {

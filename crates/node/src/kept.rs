@@ -312,7 +312,11 @@ impl NewLogs {
         RunMark::write(&self.disk, kernel, self.token, mode, doubted).map_err(io::Error::other)?;
         storage::take_clean(&self.disk).map_err(io::Error::other)?;
         let segments = match keeps_earlier {
-            true => Vec::new(),
+            true => {
+                // What is set aside is told, and is not to be lost then.
+                storage::sync_segments(&self.disk, &earlier.segments).map_err(io::Error::other)?;
+                Vec::new()
+            }
             false => earlier.segments,
         };
         let former = Arc::new(FormerLogs {

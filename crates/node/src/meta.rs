@@ -495,6 +495,7 @@ impl Desk {
             }
         }
         drop(known);
+        self.say_what_began_anew(&map);
         if let Some(topology) = view::topology(&map, me, self.shared.groups) {
             self.shared.set_topology(topology);
         }
@@ -506,6 +507,41 @@ impl Desk {
             map,
         });
         (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
+    }
+
+    /// Says which groups have lost their majority, and what may be lost where they have begun anew.
+    fn say_what_began_anew(&self, map: &RoutingMap) {
+        let Some(seen) = self.view.seen() else { return };
+        let remains = self.view.remains();
+        for (group, (route, before)) in (0u16..).zip(map.groups.iter().zip(&seen.map.groups)) {
+            let generation = route.generation;
+            if generation <= before.generation {
+                continue;
+            }
+            let Some(of) = route.recovered_from else {
+                if route.replicas.is_empty() {
+                    tracing::error!(
+                        group,
+                        generation,
+                        "a majority of the voters of a group has lost its power, or what it had: the group's generation is over. It begins \
+                         anew with the best log that is left, when all nodes that may have one have said so, or have been silent for 30 \
+                         seconds"
+                    );
+                }
+                continue;
+            };
+            let mut said = remains.recovery_sources.iter();
+            let source = said.find(|said| said.group.number() == group && said.incarnation == of);
+            tracing::error!(
+                group,
+                generation,
+                node = route.leader.map(|node| node.0),
+                place = source.map(|source| source.last.0),
+                term = source.map(|source| source.term.0),
+                "DATA MAY BE LOST: a group begins anew with the best of the logs that were left, which ends at this place of this \
+                 term. Writes that were acknowledged behind that, and stand in no log that was left, are lost"
+            );
+        }
     }
 
     /// Follows the durability that the map says, where that is still to be done. Whether it is.

@@ -319,6 +319,9 @@ mod tests {
             lost_voter: None,
             unreported: None,
             outgoing: Vec::new(),
+            is_aside: false,
+            voters: Vec::new(),
+            changed_at: Index(0),
         };
         let me = NodeId(9);
         assert_eq!(

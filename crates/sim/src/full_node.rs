@@ -25,6 +25,7 @@ mod operator;
 mod serving;
 mod slow_reader;
 mod store;
+mod synced;
 mod worker;
 
 use crate::clock::{Clock, lent};
@@ -486,7 +487,11 @@ impl FullNode {
         // What may lack the end is set aside, if the map asks for it.
         let unclean = &self.unclean;
         let is_unclean = |kept: &HandoverImage| unclean.contains(&(kept.group, kept.incarnation));
-        kept.retain(|kept| is_confirmed(started, kept) || is_unclean(kept));
+        let is_former = |kept: &HandoverImage| {
+            let route = map.groups.get(kept.group.index());
+            route.is_some_and(|route| route.former.contains(&started.node))
+        };
+        kept.retain(|kept| is_confirmed(started, kept) || is_unclean(kept) || is_former(kept));
         let identity = Identity {
             cluster: map.cluster.expect("a cluster has a name"),
             node: started.node,
@@ -511,7 +516,7 @@ impl FullNode {
             true => {
                 let confirmed = kept.iter().filter(|kept| is_confirmed(started, kept));
                 let goes_on: Vec<GroupId> = confirmed.map(|kept| kept.group).collect();
-                let lost = self.unclean.iter().any(|(group, _)| !goes_on.contains(group));
+                let lost = kept.len() > goes_on.len();
                 let begun = self.store.begin_logs(NewLogs {
                     mode,
                     cluster: identity.cluster,
@@ -774,7 +779,11 @@ impl FullNode {
             announcement: announcement(machine),
             token,
             times: META_TIMES,
-            pace: Pace::default(),
+            // A storm is shorter than the time for which nodes are waited for otherwise.
+            pace: Pace {
+                miss_after: Duration::from_secs(3),
+                ..Pace::default()
+            },
             seed: prng.next_u64(),
         };
         let is_unclean = |kept: &&HandoverImage| found.unclean.contains(&(kept.group, kept.incarnation));

@@ -107,6 +107,8 @@ pub struct Shape {
     pub durability: Option<DurabilityMode>,
     /// Whether operators order another one while nodes run.
     pub changes_durability: bool,
+    /// Whether so many nodes may lose their power that groups begin anew by themselves.
+    pub loses_power: bool,
 }
 
 impl Shape {

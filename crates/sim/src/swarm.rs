@@ -7,7 +7,7 @@ use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::node::Shape;
 use crate::seed::Options;
 use crate::workloads::{self, Mix};
-use ids::Prng;
+use ids::{DurabilityMode, Prng};
 use mutations::Mutation;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -74,6 +74,8 @@ pub struct Swarm {
     pub ruins: u64,
     /// Several processes ended at once, or all of them, in modes in which nothing may be lost by it.
     pub outages: u64,
+    /// Several nodes that lose their power at once, not all, where what was not synced is lost by it: groups begin anew by themselves.
+    pub blackouts: u64,
     /// Times a minute that an operator orders another durability.
     pub changes: u64,
     /// Transactions of clients.
@@ -115,12 +117,13 @@ pub(crate) enum Fault {
     Disk,
     Ruin,
     Outage,
+    Blackout,
     Durability,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 13] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 14] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -134,6 +137,7 @@ impl Swarm {
             (Fault::Disk, self.disks),
             (Fault::Ruin, self.ruins),
             (Fault::Outage, self.outages),
+            (Fault::Blackout, self.blackouts),
             (Fault::Durability, self.changes),
         ]
     }
@@ -176,9 +180,22 @@ impl Swarm {
             // A disk that is lost beside would leave the meta group without its majority too.
             swarm.disks = 0;
         }
+        // As with ruins, which differ in that an operator has groups begin anew. What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x424c_4143_4b4f_0009);
+        let may_black_out = options.ruins
+            && swarm.shape.mode() == DurabilityMode::Relaxed
+            && swarm.shape.nodes >= 3
+            && mutation.is_none();
+        if may_black_out && prng.below(3) == 0 {
+            swarm.blackouts = 8 + prng.below(40);
+            swarm.mix.share = 0;
+            swarm.disks = 0;
+            swarm.shape.loses_power = true;
+        }
         // What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x4d4f_4445_0000_0006);
-        if !options.durability.is_empty() && swarm.ruins == 0 && prng.below(3) == 0 {
+        let may_change = swarm.ruins == 0 && swarm.blackouts == 0;
+        if !options.durability.is_empty() && may_change && prng.below(3) == 0 {
             swarm.changes = 4 + prng.below(60);
         }
         match mutation {
@@ -379,6 +396,7 @@ impl Swarm {
                 replicas: replicas.min(nodes),
                 durability: None,
                 changes_durability: false,
+                loses_power: false,
             },
             late: 0,
             clients: 3 + prng.below(8) as usize,
@@ -408,6 +426,7 @@ impl Swarm {
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
             outages: 0,
+            blackouts: 0,
             changes: 0,
             mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }

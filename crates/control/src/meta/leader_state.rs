@@ -11,6 +11,7 @@ use crate::recovery_source::{RECOVERY_SOURCES_MAX, RecoverySource};
 use crate::state::State;
 use consensus::{Index, SnapshotPoint, Term};
 use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId};
+use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -45,6 +46,14 @@ pub(crate) struct Waiting {
     proposal: Vec<u8>,
 }
 
+/// What a node has of groups that nobody leads.
+struct Told {
+    at: Monotonic,
+    /// The start of the node that has said it, and that keeps what it promised thereby.
+    boot: Boot,
+    recovery_sources: Vec<RecoverySource>,
+}
+
 /// See the file's header.
 pub(crate) struct LeaderState {
     since: Monotonic,
@@ -58,7 +67,7 @@ pub(crate) struct LeaderState {
     known: BTreeMap<NodeId, Monotonic>,
     group_reports: BTreeMap<GroupRef, (Monotonic, GroupReport)>,
     /// What each node has of groups that nobody leads.
-    recovery_sources: BTreeMap<NodeId, (Monotonic, Vec<RecoverySource>)>,
+    recovery_sources: BTreeMap<NodeId, Told>,
     /// The replicas of which each node says that they were given up.
     given_up: BTreeMap<NodeId, (Monotonic, Vec<GivenUp>)>,
     /// Epoch and version of the settings, as far as each node was told.
@@ -119,7 +128,12 @@ impl LeaderState {
         let mut own = node_heartbeat.recovery_sources.clone();
         own.retain(|recovery_source| recovery_source.node == node);
         if !own.is_empty() {
-            self.recovery_sources.insert(node, (now, own));
+            let told = Told {
+                at: now,
+                boot: known.boot,
+                recovery_sources: own,
+            };
+            self.recovery_sources.insert(node, told);
         }
         let known = self.given_up.remove(&node).map(|(_, known)| known);
         if !node_heartbeat.given_up.is_empty() {
@@ -131,10 +145,8 @@ impl LeaderState {
     /// What nodes have said of groups that nobody leads, in the order of the nodes.
     pub(crate) fn recovery_sources(&self, now: Monotonic) -> Vec<RecoverySource> {
         let said = self.recovery_sources.values();
-        let lasting = said.filter(|(said, _)| now.since(*said) < GROUP_REPORT_LASTS);
-        let all = lasting
-            .flat_map(|(_, recovery_sources)| recovery_sources)
-            .cloned();
+        let lasting = said.filter(|told| now.since(told.at) < GROUP_REPORT_LASTS);
+        let all = lasting.flat_map(|told| &told.recovery_sources).cloned();
         all.take(RECOVERY_SOURCES_MAX).collect()
     }
 
@@ -204,6 +216,11 @@ impl LeaderState {
                 *heard = (boot, now);
             }
         }
+        // What an earlier start has said is void.
+        self.recovery_sources.retain(|node, told| {
+            let boot = nodes.get(node).map(|node| node.boot);
+            boot == Some(told.boot) || mutations::is(Mutation::FormerReportCounts)
+        });
         self.group_reports
             .retain(|_, (seen, _)| now.since(*seen) < GROUP_REPORT_LASTS);
         // One that has just joined was not silent before.
@@ -362,5 +379,98 @@ impl LeaderState {
     /// Those that are no members are not filled.
     pub(crate) fn retain_fills(&mut self, is_member: impl Fn(Incarnation) -> bool) {
         self.fills.retain(|&member, _| is_member(member));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Factor, MetaCommand};
+    use crate::group::GroupRef;
+    use crate::node::Announcement;
+    use consensus::HardState;
+    use ids::{ClusterId, DurabilityMode, GroupCount, GroupId, Groups, SemanticsVersion, Token};
+
+    fn announcement() -> Announcement {
+        Announcement {
+            client: "a:6379".into(),
+            cluster: "a:7379".into(),
+            peer: "a:8379".into(),
+            zone: String::new(),
+            semantics_min: SemanticsVersion(1),
+            semantics_max: SemanticsVersion(3),
+        }
+    }
+
+    /// How much is known of what a node has said once it has started again.
+    fn known_of_former_start() -> usize {
+        let mut state = State::default();
+        let create = MetaCommand::Create {
+            cluster: ClusterId(9),
+            token: Token(1),
+            groups: Groups::with_default_partitions(GroupCount::new(1).expect("one")),
+            factor: Factor::Auto,
+            durability: DurabilityMode::Relaxed,
+            semantics: SemanticsVersion(1),
+            announcement: announcement(),
+        };
+        state.apply(&create).expect("there is no cluster yet");
+        let join = MetaCommand::Join {
+            token: Token(2),
+            announcement: announcement(),
+        };
+        state.apply(&join).expect("there is room");
+        let node = NodeId(2);
+        let said = RecoverySource {
+            group: GroupId::new(0),
+            generation: 0,
+            node,
+            incarnation: Incarnation(2),
+            term: HardState::default().term,
+            last: Index(7),
+            applied: Index(7),
+            lost_voter: None,
+            unreported: None,
+            outgoing: Vec::new(),
+            is_aside: true,
+            voters: Vec::new(),
+            changed_at: Index(0),
+        };
+        let heartbeat = NodeHeartbeat {
+            boot: Some(state.nodes()[&node].boot),
+            epoch: state.epoch(),
+            settings_version: 0,
+            group_reports: Vec::new(),
+            recovery_sources: vec![said],
+            given_up: Vec::new(),
+        };
+        let now = Monotonic(1);
+        let mut leader_state = LeaderState::new(Term(1), now);
+        let linked = BTreeSet::from([node]);
+        leader_state.on_node_heartbeat(node, &heartbeat, &state, now);
+        let mut observed = |state: &State| {
+            let seen = leader_state.observations(NodeId(1), &linked, state, &Pace::default(), now);
+            seen.recovery_sources.len()
+        };
+        assert_eq!(observed(&state), 1);
+        let boot = MetaCommand::Boot {
+            node,
+            token: Token(3),
+            announcement: announcement(),
+            left_by: vec![Token(2)],
+            kept: vec![(GroupRef::Data(GroupId::new(0)), Incarnation(2))],
+            unclean: Vec::new(),
+        };
+        state.apply(&boot).expect("it is a node");
+        observed(&state)
+    }
+
+    #[test]
+    fn what_an_earlier_start_of_a_node_has_said_is_void() {
+        assert_eq!(known_of_former_start(), 0);
+        mutations::plant(Some(Mutation::FormerReportCounts));
+        let known = known_of_former_start();
+        mutations::plant(None);
+        assert_eq!(known, 1, "the mistake is noticed");
     }
 }

@@ -185,6 +185,7 @@ impl Voter {
             || own.is_some_and(|own| own.report.generation >= group.generation)
             || leader_state.is_led(*name, group.generation, now)
             || self.is_voter_untold(*name, group, agent, now)
+            || self.is_former_untold(*name, group, agent, now)
     }
 
     /// Whether one that votes in either half of a joint change has its memory, is there, and has not said what it holds. Whoever
@@ -202,6 +203,28 @@ impl Voter {
             !has_told && !group.is_lost(member.incarnation) && is_there(member.node)
         };
         told.iter().flat_map(|one| one.joint_voters(group)).any(is_untold)
+    }
+
+    /// Whether a node that is there has not said what it has of a generation that is over.
+    fn is_former_untold(&self, name: GroupRef, group: &Group, agent: &Agent, now: Monotonic) -> bool {
+        let others = self.leader_state().map(|state| state.recovery_sources(now));
+        let others = others.unwrap_or_default();
+        let said: Vec<&RecoverySource> = others.iter().chain(&agent.own.recovery_sources).collect();
+        let has_said = |node: NodeId| {
+            let is_its = |said: &&RecoverySource| {
+                GroupRef::Data(said.group) == name && said.is_aside && said.node == node
+            };
+            said.iter().copied().any(|said| is_its(&said))
+        };
+        let is_missed = |node: NodeId| {
+            let within = self.pace.away_after;
+            agent.node() != Some(node)
+                && self
+                    .leader_state()
+                    .is_some_and(|state| state.is_missed(node, within, now))
+        };
+        let mut former = group.former.iter();
+        group.is_over() && former.any(|&node| !has_said(node) && !is_missed(node))
     }
 
     /// What nodes, this one too, have said of the replicas that are left of a group.

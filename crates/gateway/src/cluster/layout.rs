@@ -60,6 +60,11 @@ pub struct GroupLayout {
 }
 
 impl GroupLayout {
+    /// Whether its last generation has ended, and the next has not begun: whoever had a replica is asked what it holds.
+    pub(crate) fn is_over(&self) -> bool {
+        self.leader.is_none() && self.seats.is_empty() && !self.lost.is_empty()
+    }
+
     /// The replica on a node.
     pub fn seat_on(&self, node: NodeId) -> Option<Incarnation> {
         let found = self.seats.iter().filter(|(_, seat)| **seat == node);

@@ -54,6 +54,8 @@ pub(crate) struct Seat {
     /// What was held here before the group began anew without it, or what an earlier process kept and may lack the end of: the last
     /// such, as long as the map asks for it.
     former: Option<Former>,
+    /// Whether what was set aside is to be synced.
+    is_to_sync: bool,
 }
 
 /// A replica that has no part in its group any more, whose data may be needed still ([`Replica::set_aside`]).
@@ -61,11 +63,30 @@ struct Former {
     incarnation: Incarnation,
     /// The group's, as it was then.
     generation: u64,
-    rest: (SnapshotPoint, Saved),
+    /// None of one that has nothing, and says so.
+    rest: Option<(SnapshotPoint, Saved)>,
     /// The last entry of its log, and up to where that is applied.
     term: Term,
     last: Index,
     applied: Index,
+    /// Under which number it is to be synced: nothing is said of it before.
+    awaits_sync: Option<u64>,
+}
+
+impl Former {
+    fn of(incarnation: Incarnation, generation: u64, rest: (SnapshotPoint, Saved)) -> Former {
+        let (point, saved) = &rest;
+        let last = saved.entries.last();
+        Former {
+            incarnation,
+            generation,
+            term: last.map_or(point.term, |last| last.term),
+            last: last.map_or(point.index, |last| last.index),
+            applied: saved.hard_state.commit.max(point.index),
+            rest: Some(rest),
+            awaits_sync: None,
+        }
+    }
 }
 
 impl Seat {
@@ -122,8 +143,8 @@ impl Seat {
         replica.join(raft, group.generation, applied, base);
     }
 
-    /// What an earlier process kept may lack the end, so that its replica has another name now: it is set aside, as long as the map
-    /// asks for it.
+    /// What an earlier process kept may lack the end, so that its replica has another name now; or its group is over, or has begun anew
+    /// without it. It is set aside, as long as the map asks for it.
     fn keep_aside(&mut self, kept: HandoverImage, group: &GroupLayout, me: NodeId, replica: &mut Replica) {
         let (Some(generation), Some(rest)) = (kept.generation, kept.rest) else {
             return;
@@ -131,16 +152,8 @@ impl Seat {
         if !group.former.contains(&me) || generation > group.generation {
             return;
         }
-        let (point, saved) = &rest;
-        let last = saved.entries.last();
-        self.former = Some(Former {
-            incarnation: kept.incarnation,
-            generation,
-            term: last.map_or(point.term, |last| last.term),
-            last: last.map_or(point.index, |last| last.index),
-            applied: saved.hard_state.commit.max(point.index),
-            rest,
-        });
+        // Logs of earlier starts are synced before this one goes on.
+        self.former = Some(Former::of(kept.incarnation, generation, rest));
         replica.put_aside(kept.keyspace);
     }
 
@@ -248,7 +261,13 @@ impl Seat {
         let was_recovered = self.recovered.is_some();
         let former = replica.member();
         let had_member = former.is_some();
-        let promised_until = former.map(|former| former.raft().promised_until());
+        // Others may have promised as much as it has, and those who returned from lost power do not know what they have.
+        let promised_until = former.map(|former| {
+            former
+                .raft()
+                .promised_until()
+                .max(now.after(Times::DEFAULT.election_min))
+        });
         self.remember(replica);
         let waits_until = self
             .recovered
@@ -267,6 +286,18 @@ impl Seat {
             }
             waits_until
         };
+        if group.is_over() && group.former.contains(&layout.me) && self.former.is_none() {
+            // Who would say nothing would be waited for.
+            self.former = Some(Former {
+                incarnation: self.incarnation.unwrap_or(Incarnation(0)),
+                generation: group.generation.saturating_sub(1),
+                rest: None,
+                term: Term(0),
+                last: Index(0),
+                applied: Index(0),
+                awaits_sync: None,
+            });
+        }
         self.incarnation = incarnation;
         let Some(me) = incarnation else {
             return;
@@ -308,21 +339,22 @@ impl Seat {
     fn part(&mut self, group: &GroupLayout, me: NodeId, replica: &mut Replica, turn: &Turn, now: Monotonic) {
         let generation = replica.state().generation();
         let is_wanted = group.generation > generation && group.former.contains(&me);
-        let raft = replica.member().map(|member| (member.raft(), member.applied()));
-        let stats = raft.map(|(raft, applied)| (raft.last_term(), raft.last_index(), applied));
+        let raft = replica.member().map(Member::raft);
+        let stats = raft.map(|raft| match raft.is_durable() {
+            true => (raft.persisted_index(), true),
+            false => (Index(u64::MAX), false),
+        });
         if is_wanted
             && !mutations::is(Mutation::MapForgets)
-            && let (Some(incarnation), Some((term, last, applied))) = (self.incarnation, stats)
-            && let Some(rest) = replica.set_aside(turn, now)
+            && let (Some(incarnation), Some((persisted, is_durable))) = (self.incarnation, stats)
+            && let Some((point, mut saved)) = replica.set_aside(turn, now)
         {
-            self.former = Some(Former {
-                incarnation,
-                generation,
-                rest,
-                term,
-                last,
-                applied,
-            });
+            // What is not kept was acknowledged to nobody, and is not what the next start of the node would have.
+            saved.entries.retain(|entry| entry.index <= persisted);
+            let last = saved.entries.last().map_or(point.index, |last| last.index);
+            saved.hard_state.commit = saved.hard_state.commit.min(last);
+            self.former = Some(Former::of(incarnation, generation, (point, saved)));
+            self.is_to_sync = is_durable;
             return;
         }
         replica.leave();
@@ -348,7 +380,7 @@ impl Seat {
             let kept = HandoverImage {
                 group: replica.group(),
                 incarnation: former.incarnation,
-                rest: Some(former.rest),
+                rest: former.rest,
                 generation: None,
                 keyspace,
             };
@@ -362,7 +394,23 @@ impl Seat {
 
     /// Whether something is set aside.
     pub(super) fn has_former(&self) -> bool {
-        self.former.is_some()
+        self.former.as_ref().is_some_and(|former| former.rest.is_some())
+    }
+
+    /// Whether what was set aside just now is to be synced: under this number, then.
+    pub(super) fn asks_for_sync(&mut self, number: u64) -> bool {
+        let asks = std::mem::take(&mut self.is_to_sync) && !mutations::is(Mutation::ReportNotSynced);
+        if let Some(former) = self.former.as_mut().filter(|_| asks) {
+            former.awaits_sync = Some(number);
+        }
+        asks
+    }
+
+    /// All that was written before this number was given is synced.
+    pub(super) fn on_synced(&mut self, number: u64) {
+        if let Some(former) = &mut self.former {
+            former.awaits_sync.take_if(|awaited| *awaited <= number);
+        }
     }
 
     /// Before the replica here leaves its group's log: what it did is counted, and its term is known.
@@ -589,6 +637,9 @@ impl Seat {
             lost_voter: layout.lost_voter,
             unreported: self.unreported(member, layout),
             outgoing: member.members().outgoing.clone(),
+            is_aside: false,
+            voters: Vec::new(),
+            changed_at: Index(0),
         })
     }
 
@@ -626,6 +677,12 @@ impl Seat {
         layout: &GroupLayout,
     ) -> Option<RecoverySource> {
         let former = self.former.as_ref()?;
+        if former.awaits_sync.is_some() {
+            return None;
+        }
+        let members = former.rest.as_ref();
+        let members = members.map(|(point, saved)| consensus::last_members(point, &saved.entries));
+        let (changed_at, members) = members.unwrap_or_default();
         Some(RecoverySource {
             group,
             generation: former.generation,
@@ -636,12 +693,64 @@ impl Seat {
             applied: former.applied,
             lost_voter: layout.lost_voter,
             unreported: None,
-            outgoing: Vec::new(),
+            outgoing: members.outgoing,
+            is_aside: true,
+            voters: members.voters,
+            changed_at,
         })
     }
 
     /// The term of the replica here, or of the last one that was.
     pub(super) fn term(&self, replica: &Replica) -> Term {
         replica.member().map_or(self.left_in, Member::term)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consensus::{HardState, LogEntry, Payload};
+
+    /// What is said of a log that was set aside just now, before and after the sync that was asked for.
+    fn said() -> [Option<RecoverySource>; 3] {
+        let rest = (
+            Config::first(Members::of_voters([1, 2, 3].map(Incarnation))),
+            Saved {
+                hard_state: HardState::default(),
+                entries: vec![LogEntry {
+                    index: Index(2),
+                    term: Term(4),
+                    payload: Payload::Data(vec![0u8].into()),
+                }],
+            },
+        );
+        let mut seat = Seat {
+            former: Some(Former::of(Incarnation(2), 7, rest)),
+            is_to_sync: true,
+            ..Seat::default()
+        };
+        assert_eq!(seat.asks_for_sync(5), !mutations::is(Mutation::ReportNotSynced));
+        assert!(!seat.asks_for_sync(6), "once");
+        [0, 4, 5].map(|synced| {
+            seat.on_synced(synced);
+            seat.former_recovery_source(NodeId(1), GroupId::new(0), &GroupLayout::default())
+        })
+    }
+
+    #[test]
+    fn what_is_set_aside_is_told_when_it_is_synced() {
+        let [None, None, Some(source)] = said() else {
+            panic!("it was told too early, or never")
+        };
+        assert_eq!(
+            (source.term, source.last, source.generation),
+            (Term(4), Index(2), 7)
+        );
+        assert!(source.is_aside);
+        assert_eq!(source.voters, [1, 2, 3].map(Incarnation));
+        mutations::plant(Some(Mutation::ReportNotSynced));
+        let early = said();
+        mutations::plant(None);
+        assert!(early[0].is_some(), "the mistake is noticed");
     }
 }

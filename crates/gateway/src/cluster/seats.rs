@@ -59,7 +59,12 @@ pub(crate) struct Seats {
     pub(super) reads_here: u64,
     /// When the figures were last written down.
     pub(super) stats_at: Monotonic,
+    /// Syncs that were asked for because something was set aside.
+    syncs_aside: u64,
 }
+
+/// From here on numbers of syncs are those of what is set aside; below are those that clients wait for.
+const SYNCS_ASIDE: u64 = 1 << 63;
 
 /// What a seat has for the rest of the gateway.
 pub(crate) enum SeatOutput {
@@ -326,6 +331,13 @@ impl Seats {
         !had_log && cx.local.replicas[index].has_log()
     }
 
+    /// What was written is synced.
+    pub(crate) fn on_synced(&mut self, number: u64) {
+        if number >= SYNCS_ASIDE {
+            self.seats.iter_mut().for_each(|seat| seat.on_synced(number));
+        }
+    }
+
     /// Groups are to outlive their processes from here on, or not to any more.
     pub(crate) fn on_durability(&mut self, cx: &mut Context, is_durable: bool) {
         self.is_changing = is_durable;
@@ -381,6 +393,10 @@ impl Seats {
         };
         seat.settle(layout, replica, durability, &cx.turn, seed, cx.now);
         let group = replica.group();
+        if seat.asks_for_sync(SYNCS_ASIDE + self.syncs_aside) {
+            cx.outbox.syncs.push(SYNCS_ASIDE + self.syncs_aside);
+            self.syncs_aside += 1;
+        }
         // What was set aside may be asked for still.
         let is_over = had_log_here && !keeps_log(replica) && !seat.has_former();
         let ends = is_over.then(|| end_of(group, life));

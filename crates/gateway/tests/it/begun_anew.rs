@@ -259,6 +259,47 @@ fn what_is_kept_is_let_go_of_when_the_map_asks_for_it_no_more() {
     assert_eq!(world.run(0, 2, "DBSIZE"), ":50");
 }
 
+/// The generation of the first group is over.
+fn end(layout: &mut gateway::Layout) {
+    let group = &mut layout.groups[0];
+    group.generation += 1;
+    group.lost = std::mem::take(&mut group.seats);
+    group.bootstrap_replica = None;
+    group.leader = None;
+    group.voters = 0;
+    group.former = (0..3).map(NodeId).collect();
+}
+
+#[test]
+fn who_hears_that_its_generation_is_over_has_no_part_in_it_and_says_what_it_has() {
+    let mut world = replicated(1);
+    for key in 0..50 {
+        assert_eq!(world.run(0, 1, &format!("SET k{key} {key}")), "+OK");
+    }
+    seconds(&mut world, 1);
+    // One of them alone hears of it at first: the others go on without it, and know more.
+    world.lay_out_for(2, end);
+    assert_eq!(kept(&world), [(NodeId(2), 0)]);
+    assert_eq!(world.run(0, 1, "SET more 1"), "+OK");
+    seconds(&mut world, 1);
+    world.lay_out(|_| {});
+    assert_eq!(kept(&world), [(NodeId(0), 0), (NodeId(1), 0), (NodeId(2), 0)]);
+    let said = |node: usize| {
+        let said = world.nodes[node].gateway.recovery_sources();
+        assert!(said.len() == 1 && said[0].is_aside, "{said:?}");
+        let voters: Vec<u64> = said[0].voters.iter().map(|voter| voter.0).collect();
+        assert_eq!(voters, [1, 1_000, 1_001]);
+        said[0].last
+    };
+    assert!(said(0) > said(2) && said(1) > said(2));
+    world.send(1, 3, "SET more 2");
+    seconds(&mut world, 1);
+    assert_ne!(world.nodes[1].take_reply(3), "+OK", "nobody acknowledges it");
+    inherit(&mut world, Incarnation(1_000), 1, 5_000);
+    seconds(&mut world, 5);
+    assert_eq!(world.run(2, 2, "DBSIZE"), ":51");
+}
+
 #[test]
 fn a_map_of_a_meta_group_that_has_not_heard_of_a_group_changes_nothing_of_it() {
     let mut world = replicated(1);

@@ -10,7 +10,9 @@
 //! 7. The client of a transaction is told of it by its deadline, however often it begins again.
 //! 8. A worker keeps of the transactions that it coordinates what fits together.
 //! 9. A member of the meta group remembers its term and whom it voted for, whatever becomes of its process, and of the power.
+//! 10. A group that begins anew has all that a majority of its last members had synced (`synced.rs`).
 
+use super::synced::SyncedPlaces;
 use super::{FullNode, Holding};
 use crate::node::Shape;
 use consensus::{HardState, Members};
@@ -41,6 +43,7 @@ pub(crate) struct Checks {
     transactions: BTreeMap<(Boot, u16), BTreeMap<u64, Monotonic>>,
     /// By group: the newest members that a replica has had, with its generation and their place in the log.
     newest: BTreeMap<u16, (u64, u64, Members)>,
+    synced: SyncedPlaces,
 }
 
 /// How many replicas a group is to have.
@@ -152,6 +155,16 @@ impl Checks {
         }
         if let Some(map) = &node.map {
             self.check_map(map)?;
+            if self.shape.loses_power {
+                let newest = |group: u16| {
+                    let newest = self.newest.get(&group)?;
+                    Some((newest.0, newest.2.clone()))
+                };
+                self.synced.check(map, running, newest)?;
+            }
+        }
+        if self.shape.loses_power {
+            self.synced.note(node);
         }
         node.meta
             .check()

@@ -113,6 +113,12 @@ impl Disk {
             .for_each(|number| gateway.on_synced(number, &[]));
     }
 
+    /// The frames of the log that are written, and that are synced.
+    pub(crate) fn frames(&self) -> (u64, u64) {
+        let log = self.disk.log();
+        (log.written(), log.synced())
+    }
+
     /// Why the process is to end.
     pub(crate) fn failed(&self) -> Option<&StorageError> {
         self.failed.as_ref()

@@ -15,7 +15,7 @@ use storage::{
     Handover, HandoverWriter, Identity, Item, KernelBoot, LogIdentity, LogSettings, MetaLog, MetaState,
     ModeStep, PeerBook, ReplicaPosition, RunMark, SimDisk, Snapshot, SnapshotStore, StorageError,
     StoredReplica, Taken, WorkerDisk, WorkerLog, read_logs, remove_replicas, remove_unfinished_snapshots,
-    set_clean, snapshots, take_clean,
+    set_clean, snapshots, sync_segments, take_clean,
 };
 
 type Stored<T> = Result<T, StorageError>;
@@ -223,6 +223,8 @@ impl Store {
         RunMark::write(&self.disk, kernel, token, mode.code(), earlier.doubted)?;
         take_clean(&self.disk)?;
         let segments = if keeps_earlier {
+            // What is set aside is told, and is not to be lost then.
+            sync_segments(&self.disk, &earlier.segments)?;
             Vec::new()
         } else {
             earlier.segments

@@ -288,7 +288,8 @@ impl Worker {
             self.gateway.finish_cluster(lent());
         }
         if let Some(disk) = &mut self.disk {
-            while self.gateway.has_disk_tasks() && disk.keep(&mut self.gateway) {
+            while (self.gateway.has_disk_tasks() || self.gateway.has_syncs()) && disk.keep(&mut self.gateway)
+            {
                 self.gateway.finish_cluster(lent());
             }
             if disk.failed().is_some() {

@@ -71,6 +71,7 @@ impl World<'_> {
             Fault::Durability => self.whim(Whim::Durability),
             Fault::Ruin => self.ruin(node),
             Fault::Outage => self.outage(node),
+            Fault::Blackout => self.blackout(node),
         }
         Ok(())
     }
@@ -127,6 +128,13 @@ impl World<'_> {
         for number in 0..count {
             self.end((first + number) % nodes, false);
         }
+        if self.lose_clients() == 1 {
+            self.after(RECOVERY, Event::Recovery);
+        }
+    }
+
+    /// Clients use other keys from here on. How often that was.
+    fn lose_clients(&mut self) -> u64 {
         for index in 0..self.clients.clients.len() {
             if let Some(connection) = self.clients.clients[index].connection {
                 self.clients.lose(index);
@@ -134,9 +142,25 @@ impl World<'_> {
                 self.after(MILLIS, Event::Wake(index));
             }
         }
-        if self.clients.begin_anew() == 1 {
-            self.after(RECOVERY, Event::Recovery);
+        self.clients.begin_anew()
+    }
+
+    /// Nodes lose their power at once, not all, and one of those that are left may be out of reach for a while. Groups begin anew by
+    /// themselves, and may have lost what was not synced.
+    fn blackout(&mut self, first: usize) {
+        let nodes = self.machines.len();
+        let count = 1 + self.disks.below(nodes as u64 - 1) as usize;
+        for number in 0..count {
+            self.end_by((first + number) % nodes, End::Killed(Killed::ByPower));
         }
+        if self.disks.below(2) == 0 {
+            let alone = (first + count) % nodes;
+            let until = self.now + SECONDS + self.disks.below(8 * SECONDS);
+            for peer in (0..nodes).filter(|peer| *peer != alone) {
+                self.break_link(alone, peer, until);
+            }
+        }
+        self.lose_clients();
     }
 
     /// Some processes end at once, or all of them; in `strict` it may be that the power has gone.

@@ -238,6 +238,16 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::FullAcknowledged,
     // A leader that is lost for longer than clients wait: `crates/gateway/tests/it/full_disks.rs`.
     Mutation::OpenIsRefused,
+    // A generation that ends while somebody leads it in a configuration that nobody has reported, or with a majority of disks that are
+    // lost: `crates/control/tests/state.rs`.
+    Mutation::NotEndedFirst,
+    Mutation::ReportBindsNobody,
+    Mutation::EmptyCounts,
+    Mutation::LaterMembersPassedOver,
+    // A node that starts again between its word and the look at it: `crates/control/src/meta/leader_state.rs`.
+    Mutation::FormerReportCounts,
+    // Power that goes between a word and a sync: `crates/gateway/src/cluster/seat.rs`.
+    Mutation::ReportNotSynced,
 ];
 
 #[test]

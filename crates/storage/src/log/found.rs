@@ -1,7 +1,7 @@
 //! What was found of the logs of earlier starts.
 
 use super::segment;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 use crate::snapshot_name::SnapshotName;
 use codec::Damage;
@@ -70,6 +70,20 @@ pub fn drop_segments<D: Disk>(disk: &D, segments: &[String]) -> Result<(), Stora
         if segment::parse_name(name).is_some_and(|name| name.is_segment) {
             disk.sync_names()
                 .map_err(StorageError::io("sync the names beside", name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Syncs files of earlier starts' logs: what a start reads there may be in the system's memory alone, and is lost with its power.
+///
+/// # Errors
+/// What the disk answers.
+pub fn sync_segments<D: Disk>(disk: &D, segments: &[String]) -> Result<(), StorageError> {
+    for name in segments {
+        let file = disk.open_to_write(name).map_err(StorageError::io("open", name))?;
+        if let Some(mut file) = file {
+            file.sync().map_err(StorageError::io("sync", name))?;
         }
     }
     Ok(())
