@@ -70,3 +70,30 @@ fn a_lease_counted_from_the_arrival_is_noticed() {
 fn a_lease_that_is_not_looked_at_again_is_noticed() {
     is_noticed(Mutation::LeaseNotChecked);
 }
+
+/// Replicas of which one lacks what was damaged, nearly always.
+fn with_damage(plan: &mut Plan) {
+    plan.durability = consensus::Durability::Durable;
+    (plan.damage, plan.crash, plan.partition) = (1_000, 300, 80);
+    plan.clients_ms = 60;
+}
+
+#[test]
+fn a_floor_that_is_forgotten_is_noticed() {
+    is_noticed_in(Mutation::FloorForgotten, with_damage);
+}
+
+#[test]
+fn a_floor_by_the_place_alone_is_noticed() {
+    is_noticed_in(Mutation::FloorByPlace, with_damage);
+}
+
+#[test]
+fn what_a_former_start_has_acknowledged_and_counts_is_noticed() {
+    is_noticed_in(Mutation::ProgressKept, with_damage);
+}
+
+#[test]
+fn answers_of_a_former_start_that_count_are_noticed() {
+    is_noticed_in(Mutation::FormerAnswersCount, with_damage);
+}
