@@ -238,8 +238,7 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::StrongerMarkedFirst,
     // Followers that wait for room, and are killed with others in that moment: the same file.
     Mutation::FullAcknowledged,
-    // A floor that a longer log of an earlier term does not reach: `crates/consensus/testdata/floor_by_term.txt`, and seeds of
-    // `crates/consensus/tests/it/mutations.rs`.
+    // A floor that a longer log of an earlier term does not reach: `crates/consensus/testdata/floor_by_term.txt`.
     Mutation::FloorByPlace,
     // A second start before the floor is reached: `crates/storage/tests/it/worker_disk.rs`.
     Mutation::FloorNotWritten,
