@@ -506,6 +506,10 @@ impl Look<'_> {
         if asked.iter().any(Option::is_none) && !mutations::is(Mutation::NotAllAsked) {
             return None;
         }
+        // Who lacks what he had once is asked in vain: his log may be the best and lack what was acknowledged.
+        if asked.iter().flatten().any(|said| !said.is_whole) {
+            return None;
+        }
         let said = asked.into_iter().flatten();
         let best = said.max_by_key(|said| (said.generation, said.term, said.last))?;
         let has_nothing = best.last == consensus::Index(0);
@@ -573,10 +577,11 @@ impl Look<'_> {
         if !missing.all(|&node| self.is_missed(node)) {
             return None;
         }
-        // Who came back with nothing counts as nobody: what it had synced may be left with one of the others alone.
+        // Who came back with nothing, or lacks what it had once, counts as nobody: what it had synced may be left with one of the others
+        // alone.
         let is_whole = |voter: &Incarnation| {
             let has_log = |said: &&RecoverySource| {
-                said.incarnation == *voter && said.last > consensus::Index(0)
+                said.incarnation == *voter && said.last > consensus::Index(0) && said.is_whole
                     || mutations::is(Mutation::EmptyCounts)
             };
             said.iter().any(has_log)

@@ -58,6 +58,9 @@ pub struct RecoverySource {
     pub voters: Vec<Incarnation>,
     /// See `voters`.
     pub changed_at: Index,
+    /// Whether its log lacks nothing that was in it once, as far as is known: it was not damaged, or reaches its floor again
+    /// (docs/decisions/0046).
+    pub is_whole: bool,
 }
 
 wire_struct!(RecoverySource {
@@ -73,7 +76,8 @@ wire_struct!(RecoverySource {
     outgoing,
     is_aside,
     voters,
-    changed_at
+    changed_at,
+    is_whole
 });
 
 impl RecoverySource {

@@ -1040,6 +1040,7 @@ fn a_group_that_died_amid_a_joint_change_begins_anew_when_the_voters_of_both_hal
             is_aside: false,
             voters: Vec::new(),
             changed_at: Index(0),
+            is_whole: true,
         }
     };
     let (one, other) = (source(first, 70), source(newcomer, 71));

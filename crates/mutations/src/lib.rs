@@ -185,6 +185,16 @@ pub enum Mutation {
     EmptyCounts,
     /// The members that were reported last are taken for those in force, whatever stands in logs.
     LaterMembersPassedOver,
+    /// A replica whose log is damaged goes on with what is left as if it had never had more.
+    FloorForgotten,
+    /// A floor counts as reached at its place, whatever the term there.
+    FloorByPlace,
+    /// The floor is not in the log of the next start.
+    FloorNotWritten,
+    /// A leader goes on with what a former start of a follower's node has acknowledged.
+    ProgressKept,
+    /// Answers of a former start of a follower's node count.
+    FormerAnswersCount,
 }
 
 impl Mutation {
@@ -277,6 +287,11 @@ impl Mutation {
         Mutation::ReportNotSynced,
         Mutation::EmptyCounts,
         Mutation::LaterMembersPassedOver,
+        Mutation::FloorForgotten,
+        Mutation::FloorByPlace,
+        Mutation::FloorNotWritten,
+        Mutation::ProgressKept,
+        Mutation::FormerAnswersCount,
     ];
 }
 

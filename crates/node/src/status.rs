@@ -322,6 +322,7 @@ mod tests {
             is_aside: false,
             voters: Vec::new(),
             changed_at: Index(0),
+            is_whole: true,
         };
         let me = NodeId(9);
         assert_eq!(

@@ -69,6 +69,8 @@ struct Former {
     term: Term,
     last: Index,
     applied: Index,
+    /// Whether the log lacks nothing that was in it once.
+    is_whole: bool,
     /// Under which number it is to be synced: nothing is said of it before.
     awaits_sync: Option<u64>,
 }
@@ -83,6 +85,7 @@ impl Former {
             term: last.map_or(point.term, |last| last.term),
             last: last.map_or(point.index, |last| last.index),
             applied: saved.hard_state.commit.max(point.index),
+            is_whole: saved.floor.is_none(),
             rest: Some(rest),
             awaits_sync: None,
         }
@@ -116,7 +119,7 @@ impl Seat {
             Some(_) => LogBase::Stored,
             None => LogBase::New,
         };
-        let config = kept.config(layout.persistence(), seed);
+        let config = kept.config(layout.persistence(), layout.boot, seed);
         replica.restore(kept.keyspace);
         let Some(config) = config else {
             // It is the only voter, and begins its log where its data are. As one that was recovered it may not have waited for long enough.
@@ -295,6 +298,7 @@ impl Seat {
                 term: Term(0),
                 last: Index(0),
                 applied: Index(0),
+                is_whole: false,
                 awaits_sync: None,
             });
         }
@@ -321,6 +325,7 @@ impl Seat {
             start,
             saved: Saved::default(),
             durability,
+            node_start: layout.boot,
             times: Times::DEFAULT,
             seed,
         };
@@ -344,6 +349,7 @@ impl Seat {
             true => (raft.persisted_index(), true),
             false => (Index(u64::MAX), false),
         });
+        let is_whole = raft.is_some_and(|raft| !raft.is_below_floor());
         if is_wanted
             && !mutations::is(Mutation::MapForgets)
             && let (Some(incarnation), Some((persisted, is_durable))) = (self.incarnation, stats)
@@ -353,7 +359,8 @@ impl Seat {
             saved.entries.retain(|entry| entry.index <= persisted);
             let last = saved.entries.last().map_or(point.index, |last| last.index);
             saved.hard_state.commit = saved.hard_state.commit.min(last);
-            self.former = Some(Former::of(incarnation, generation, (point, saved)));
+            let former = Former::of(incarnation, generation, (point, saved));
+            self.former = Some(Former { is_whole, ..former });
             self.is_to_sync = is_durable;
             return;
         }
@@ -640,6 +647,7 @@ impl Seat {
             is_aside: false,
             voters: Vec::new(),
             changed_at: Index(0),
+            is_whole: !raft.is_below_floor(),
         })
     }
 
@@ -697,6 +705,7 @@ impl Seat {
             is_aside: true,
             voters: members.voters,
             changed_at,
+            is_whole: former.is_whole,
         })
     }
 

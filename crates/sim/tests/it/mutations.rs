@@ -144,6 +144,8 @@ caught_durably! {
     a_doubt_that_the_next_start_has_forgotten_is_noticed: DoubtForgotten;
     a_snapshot_that_goes_before_the_next_one_is_there_is_noticed: SnapshotGoneEarly;
     a_change_of_the_members_that_nobody_remembers_is_noticed: ChangeNotKept;
+    a_floor_that_is_forgotten_is_noticed: FloorForgotten;
+    progress_that_goes_on_behind_damage_is_noticed: ProgressKept;
 }
 
 /// In a node that is alone, whose groups outlive its processes.
@@ -236,6 +238,12 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::StrongerMarkedFirst,
     // Followers that wait for room, and are killed with others in that moment: the same file.
     Mutation::FullAcknowledged,
+    // A floor that a longer log of an earlier term does not reach: `crates/consensus/testdata/floor_by_term.txt`.
+    Mutation::FloorByPlace,
+    // A second start before the floor is reached: `crates/storage/tests/it/worker_disk.rs`.
+    Mutation::FloorNotWritten,
+    // Answers that are as late as a start takes: `crates/consensus/tests/it/scenario.rs`.
+    Mutation::FormerAnswersCount,
     // A leader that is lost for longer than clients wait: `crates/gateway/tests/it/full_disks.rs`.
     Mutation::OpenIsRefused,
     // A generation that ends while somebody leads it in a configuration that nobody has reported, or with a majority of disks that are

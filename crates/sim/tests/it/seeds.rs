@@ -4,10 +4,11 @@ use ids::DurabilityMode;
 use mutations::Mutation;
 use sim::Options;
 
-/// As these seeds were drawn when they found something: without losses of majorities.
+/// As these seeds were drawn when they found something: without losses of majorities, and without damage.
 fn of_any() -> Options {
     Options {
         ruins: false,
+        damage: false,
         ..Options::default()
     }
 }
@@ -214,11 +215,19 @@ fn durably(mode: DurabilityMode) -> Options {
     }
 }
 
-/// The same, as these seeds were drawn when they found something: where the power goes, no majority loses anything.
-fn durably_of_any(mode: DurabilityMode) -> Options {
+/// As seeds of these were drawn before there was damage.
+fn undamaged(mode: DurabilityMode) -> Options {
+    Options {
+        damage: false,
+        ..durably(mode)
+    }
+}
+
+/// The same before majorities lost their power, too.
+fn spared(mode: DurabilityMode) -> Options {
     Options {
         ruins: false,
-        ..durably(mode)
+        ..undamaged(mode)
     }
 }
 
@@ -231,18 +240,18 @@ fn a_handful_of_seeds_whose_groups_are_kept_finds_nothing() {
 
 #[test]
 fn members_that_start_again_know_that_a_joint_change_has_ended() {
-    find_nothing([2], &durably_of_any(DurabilityMode::Relaxed));
+    find_nothing([2], &spared(DurabilityMode::Relaxed));
 }
 
 #[test]
 fn who_lost_its_power_as_the_only_reported_voter_is_asked_with_those_that_were_learners() {
-    find_nothing([604, 800], &durably_of_any(DurabilityMode::Relaxed));
+    find_nothing([604, 800], &spared(DurabilityMode::Relaxed));
 }
 
 #[test]
 fn groups_of_which_a_majority_lost_its_power_begin_anew_by_themselves() {
     // A lone voter, and its learner after it: nobody was left, and each waited for the other one.
-    find_nothing([22], &durably(DurabilityMode::Relaxed));
+    find_nothing([22], &undamaged(DurabilityMode::Relaxed));
 }
 
 #[test]
