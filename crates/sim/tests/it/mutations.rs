@@ -144,8 +144,6 @@ caught_durably! {
     a_doubt_that_the_next_start_has_forgotten_is_noticed: DoubtForgotten;
     a_snapshot_that_goes_before_the_next_one_is_there_is_noticed: SnapshotGoneEarly;
     a_change_of_the_members_that_nobody_remembers_is_noticed: ChangeNotKept;
-    a_floor_that_is_forgotten_is_noticed: FloorForgotten;
-    progress_that_goes_on_behind_damage_is_noticed: ProgressKept;
 }
 
 /// In a node that is alone, whose groups outlive its processes.
@@ -238,6 +236,12 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::StrongerMarkedFirst,
     // Followers that wait for room, and are killed with others in that moment: the same file.
     Mutation::FullAcknowledged,
+    // A voter that lacks what it acknowledged, and a candidate that never had it, while the third is away: seeds of
+    // `crates/consensus/tests/it/mutations.rs`, and `crates/consensus/testdata/floor.txt`.
+    Mutation::FloorForgotten,
+    // A leader that stays until its follower is to be filled, in a group to which nothing is written: `crates/consensus/tests/it/scenario.rs`,
+    // and the same transcript.
+    Mutation::ProgressKept,
     // A floor that a longer log of an earlier term does not reach: `crates/consensus/testdata/floor_by_term.txt`.
     Mutation::FloorByPlace,
     // A second start before the floor is reached: `crates/storage/tests/it/worker_disk.rs`.
