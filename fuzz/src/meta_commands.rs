@@ -298,6 +298,7 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
                     true => group.voters().map(|voter| voter.incarnation).collect(),
                     false => Vec::new(),
                 },
+                is_whole: source.below(4) > 0,
             });
         }
     }

@@ -211,6 +211,7 @@ fn messages() -> Vec<PeerMessage> {
             index: Index(8),
             commit: Index(6),
             reject: Some((Index(5), Term(1))),
+            start: Boot(2),
         }),
         raft(consensus::MessageBody::Snapshot(SnapshotPoint {
             index: Index(8),
@@ -256,6 +257,7 @@ fn messages() -> Vec<PeerMessage> {
             number: 6,
             digest: 7,
             refused: Some(vec![1, 3]),
+            start: Boot(2),
         }),
         PeerMessage::MetaRequest(Question {
             id: 1,

@@ -8,7 +8,7 @@ use crate::members::MembersInvalid;
 use crate::message::{Index, LogEntry, Members, Payload, SnapshotPoint, Term};
 use crate::ready::HardState;
 use crate::times::Times;
-use ids::{GroupId, Incarnation};
+use ids::{Boot, GroupId, Incarnation};
 
 /// Whether votes and entries outlive the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,9 @@ pub struct Saved {
     pub hard_state: HardState,
     /// The log behind the start.
     pub entries: Vec<LogEntry>,
+    /// What was in the log once, if a part of that is gone. Until the log reaches it, the replica does not campaign, and votes only for
+    /// whose log does (docs/decisions/0046).
+    pub floor: Option<(Term, Index)>,
 }
 
 /// What a replica is born with.
@@ -42,6 +45,9 @@ pub struct Config {
     pub saved: Saved,
     /// Whether its log is on disk.
     pub durability: Durability,
+    /// Which start of its node this is; later ones are greater. Leaders hear of it with each answer, and ask a later one anew what it
+    /// holds. Where nobody comes back with less than he acknowledged it may always be the same.
+    pub node_start: Boot,
     /// The group's times.
     pub times: Times,
     /// Of the random part of its election time-outs.

@@ -9,7 +9,7 @@ use raft::eraftpb::{self, EntryType, MessageType};
 use crate::change;
 use crate::log::is_change;
 use crate::message::{Index, LogEntry, Members, MessageBody, Payload, RaftMessage, SnapshotPoint, Term};
-use ids::Incarnation;
+use ids::{Boot, Incarnation};
 
 /// The library's mark of a vote that a leader asked for (`CAMPAIGN_TRANSFER`).
 const TRANSFER: &[u8] = raft::CAMPAIGN_TRANSFER;
@@ -102,6 +102,7 @@ pub(crate) fn to_library(message: RaftMessage) -> eraftpb::Message {
             index,
             commit,
             reject,
+            start: _,
         } => {
             out.set_msg_type(MessageType::MsgAppendResponse);
             out.index = index.0;
@@ -117,7 +118,11 @@ pub(crate) fn to_library(message: RaftMessage) -> eraftpb::Message {
             out.commit = commit.0;
             out.context = read_to_library(read).into();
         }
-        MessageBody::HeartbeatAnswer { commit, read } => {
+        MessageBody::HeartbeatAnswer {
+            commit,
+            read,
+            start: _,
+        } => {
             out.set_msg_type(MessageType::MsgHeartbeatResponse);
             out.commit = commit.0;
             out.context = read_to_library(read).into();
@@ -167,8 +172,8 @@ pub(crate) fn to_library(message: RaftMessage) -> eraftpb::Message {
     out
 }
 
-/// Our form of what the library sends; `None` for what must not leave this replica.
-pub(crate) fn from_library(mut message: eraftpb::Message) -> Option<RaftMessage> {
+/// Our form of what the library of a replica sends in this start of its node; `None` for what must not leave the replica.
+pub(crate) fn from_library(mut message: eraftpb::Message, start: Boot) -> Option<RaftMessage> {
     let body = match message.get_msg_type() {
         MessageType::MsgAppend => MessageBody::Append {
             log_term: Term(message.log_term),
@@ -186,6 +191,7 @@ pub(crate) fn from_library(mut message: eraftpb::Message) -> Option<RaftMessage>
             reject: message
                 .reject
                 .then_some((Index(message.reject_hint), Term(message.log_term))),
+            start,
         },
         MessageType::MsgHeartbeat => MessageBody::Heartbeat {
             commit: Index(message.commit),
@@ -195,6 +201,7 @@ pub(crate) fn from_library(mut message: eraftpb::Message) -> Option<RaftMessage>
         MessageType::MsgHeartbeatResponse => MessageBody::HeartbeatAnswer {
             commit: Index(message.commit),
             read: read_from_library(&message.context).unwrap_or(0),
+            start,
         },
         kind @ (MessageType::MsgRequestVote | MessageType::MsgRequestPreVote) => MessageBody::Vote {
             is_pre: kind == MessageType::MsgRequestPreVote,

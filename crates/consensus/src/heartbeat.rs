@@ -67,6 +67,8 @@ pub struct BeatAnswer {
     pub digest: u128,
     /// The places in the list of the claims that the receiver does not agree with; `None` if it does not know the list.
     pub refused: Option<Vec<u16>>,
+    /// The start of the node that answers ([`crate::Config::node_start`]).
+    pub start: Boot,
 }
 
 /// The side that leads.
@@ -182,15 +184,16 @@ impl Beats {
 }
 
 /// The side that follows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Listener {
+    start: Boot,
     known: Option<(u128, Vec<Claim>)>,
 }
 
 impl Listener {
-    /// It knows no list.
-    pub fn new() -> Listener {
-        Listener::default()
+    /// It knows no list, and answers as of this start of its node.
+    pub fn new(start: Boot) -> Listener {
+        Listener { start, known: None }
     }
 
     /// A heartbeat: asks `confirms` for each claim whether this node's replica agrees, which is
@@ -220,6 +223,7 @@ impl Listener {
             number: beat.number,
             digest: beat.digest,
             refused,
+            start: self.start,
         }
     }
 }
@@ -251,7 +255,7 @@ mod tests {
     #[test]
     fn a_list_travels_until_it_is_known_and_what_is_confirmed_counts_from_the_sending() {
         let mut beats = Beats::new(Boot(1), Duration::from_nanos(100));
-        let mut listener = Listener::new();
+        let mut listener = Listener::new(Boot(2));
         assert_eq!(beats.beat(Monotonic(0)), None);
         beats.claim(vec![claim(0), claim(1)], Monotonic(5));
         let first = beats.beat(Monotonic(5)).expect("due at once");
@@ -270,13 +274,13 @@ mod tests {
     #[test]
     fn a_listener_that_does_not_know_the_list_is_told_it_at_once() {
         let mut beats = Beats::new(Boot(1), Duration::from_nanos(100));
-        let mut listener = Listener::new();
+        let mut listener = Listener::new(Boot(2));
         beats.claim(vec![claim(0)], Monotonic(0));
         let first = beats.beat(Monotonic(0)).expect("due at once");
         let answer = listener.on_beat(first, |_| true);
         beats.on_answer(&answer, Monotonic(1), |_, _| ());
         let second = beats.beat(Monotonic(100)).expect("due again");
-        let answer = Listener::new().on_beat(second, |_| true);
+        let answer = Listener::new(Boot(2)).on_beat(second, |_| true);
         assert_eq!(answer.refused, None);
         beats.on_answer(&answer, Monotonic(110), |_, _| panic!("nothing is confirmed"));
         assert!(
@@ -289,7 +293,7 @@ mod tests {
     #[test]
     fn an_answer_about_an_earlier_list_confirms_nothing() {
         let mut beats = Beats::new(Boot(1), Duration::from_nanos(100));
-        let mut listener = Listener::new();
+        let mut listener = Listener::new(Boot(2));
         beats.claim(vec![claim(0)], Monotonic(0));
         let first = beats.beat(Monotonic(0)).expect("due at once");
         let answer = listener.on_beat(first, |_| true);

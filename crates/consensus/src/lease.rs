@@ -11,12 +11,13 @@
 //!                  '---------- a transfer starts ------------'----> none for the rest of the term
 //! ```
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use mutations::Mutation;
 
 use crate::message::{Index, Members, Term};
-use ids::{Incarnation, Monotonic};
+use ids::{Boot, Incarnation, Monotonic};
 
 /// How a read may be answered now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +49,19 @@ pub(crate) struct Leadership {
     pub(crate) is_given_up: bool,
     acknowledged: BTreeMap<Incarnation, Monotonic>,
     reached: Option<Monotonic>,
+    /// The latest start of each member's node that was heard of in this term.
+    starts: BTreeMap<Incarnation, Boot>,
+}
+
+/// What an answer is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HeardStart {
+    /// The start that was heard of before, or the first one.
+    Known,
+    /// A later one than was heard of.
+    Later,
+    /// A former one.
+    Former,
 }
 
 impl Leadership {
@@ -59,6 +73,20 @@ impl Leadership {
             is_given_up: false,
             acknowledged: BTreeMap::new(),
             reached: None,
+            starts: BTreeMap::new(),
+        }
+    }
+
+    /// A member has answered in this start of its node.
+    pub(crate) fn hear(&mut self, member: Incarnation, start: Boot) -> HeardStart {
+        let known = self.starts.entry(member).or_insert(start);
+        match start.cmp(known) {
+            Ordering::Less => HeardStart::Former,
+            Ordering::Equal => HeardStart::Known,
+            Ordering::Greater => {
+                *known = start;
+                HeardStart::Later
+            }
         }
     }
 
@@ -92,8 +120,9 @@ impl Leadership {
 
     /// Counts again, because somebody acknowledged or the members changed.
     pub(crate) fn count(&mut self, members: &Members, me: Incarnation) {
-        self.acknowledged
-            .retain(|member, _| members.is_voter(*member) || members.learners.contains(member));
+        let is_member = |member: &Incarnation| members.is_voter(*member) || members.learners.contains(member);
+        self.acknowledged.retain(|member, _| is_member(member));
+        self.starts.retain(|member, _| is_member(member));
         // This replica itself is always there: who is its own majority is a leader until it steps down.
         self.reached = members.majority(|voter| {
             if voter == me {

@@ -3,7 +3,7 @@
 //! Plain values: the library's own types are made from them and into them at the edge of this crate, and never meet
 //! bytes that a peer sent.
 
-use ids::Incarnation;
+use ids::{Boot, Incarnation};
 
 /// A Raft term.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -48,6 +48,8 @@ pub enum MessageBody {
         commit: Index,
         /// Set if the follower does not hold the place before: a hint where to try, and the term there.
         reject: Option<(Index, Term)>,
+        /// The start of the sender's node: a later one may hold less than an earlier one has acknowledged.
+        start: Boot,
     },
     /// The leader lives, or asks whether it still leads.
     Heartbeat {
@@ -62,6 +64,8 @@ pub enum MessageBody {
         commit: Index,
         /// The round, as it was asked.
         read: u64,
+        /// As in `AppendAnswer`.
+        start: Boot,
     },
     /// Will you vote for me, or would you?
     Vote {

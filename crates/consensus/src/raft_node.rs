@@ -14,12 +14,14 @@
 //! which nothing happens does nothing, all times are measured by the monotonic clock and not by ticks that come in
 //! bursts, and nothing depends on the library's own randomness.
 //!
-//! Invariants. The simulation in `tests/it` checks the first three after every step, the scenes beside it the fourth:
+//! Invariants. The simulation in `tests/it` checks the first three after every step, the scenes beside it the others:
 //!
 //! 1. At most one leader in a term, and a leader has what was committed before.
 //! 2. What is applied at a place is the same everywhere.
 //! 3. Two leases that hold never overlap, and who holds one has applied all that was acknowledged.
 //! 4. While a promise stands, its voter does not vote or campaign except at its leader's wish.
+//! 5. A replica whose log does not reach its floor does not campaign, and votes for nobody whose log does not reach it.
+//! 6. What a leader counts for a member was acknowledged in the latest start of the member's node that it has heard of.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,13 +35,13 @@ use crate::change::{self, ChangeRefused};
 use crate::config::{Config, ConfigInvalid, Durability, Saved, validate};
 use crate::convert;
 use crate::heartbeat::Claim;
-use crate::lease::{Leadership, Lease, ReadPermit};
+use crate::lease::{HeardStart, Leadership, Lease, ReadPermit};
 use crate::log::{self, Log};
 use crate::message::{Index, LogEntry, Members, MessageBody, Payload, RaftMessage, SnapshotPoint, Term};
 use crate::promise::Promise;
 use crate::ready::{Committed, EntryEffect, HardState, Persist, ReadId, Ready, Role, Status};
 use crate::times::Times;
-use ids::{GroupId, Incarnation, Monotonic, Prng};
+use ids::{Boot, GroupId, Incarnation, Monotonic, Prng};
 
 /// Rounds of reads that wait for confirmation. Further reads are refused; they wait for one that is under way to end.
 pub const READ_ROUNDS_MAX: usize = 64;
@@ -98,6 +100,9 @@ pub struct RaftNode {
     group: GroupId,
     me: Incarnation,
     durability: Durability,
+    node_start: Boot,
+    /// What was in the log once. It stays when the log has reached it: who reaches it once does so for ever.
+    floor: Option<(Term, Index)>,
     times: Times,
     raw: RawNode<Log>,
     prng: Prng,
@@ -186,6 +191,11 @@ impl RaftNode {
             group: config.group,
             me,
             durability: config.durability,
+            node_start: config.node_start,
+            floor: config
+                .saved
+                .floor
+                .filter(|_| !mutations::is(Mutation::FloorForgotten)),
             times: config.times,
             raw,
             prng: Prng::new(config.seed ^ me.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
@@ -298,6 +308,24 @@ impl RaftNode {
         Index(self.raw.raft.raft_log.committed)
     }
 
+    /// What was in its log once, as far as it is known that a part of that was lost.
+    pub fn floor(&self) -> Option<(Term, Index)> {
+        self.floor
+    }
+
+    /// Whether its log lacks something that was in it once.
+    pub fn is_below_floor(&self) -> bool {
+        !self.reaches_floor(self.last_term(), self.last_index())
+    }
+
+    fn reaches_floor(&self, term: Term, index: Index) -> bool {
+        self.floor
+            .is_none_or(|floor| match mutations::is(Mutation::FloorByPlace) {
+                true => index >= floor.1,
+                false => (term, index) >= floor,
+            })
+    }
+
     /// Entries that are in the log and not known to be committed.
     pub fn in_flight(&self) -> u64 {
         self.last_index().0 - self.commit_index().0
@@ -339,6 +367,7 @@ impl RaftNode {
         Saved {
             hard_state: self.hard_state(),
             entries: self.entries_after(Index(self.applied_wanted)),
+            floor: self.floor.filter(|_| self.is_below_floor()),
         }
     }
 
@@ -400,7 +429,8 @@ impl RaftNode {
     /// Before then, `tick` does nothing.
     pub fn next_timer(&self) -> Option<Monotonic> {
         let Some(leadership) = &self.leadership else {
-            return self.raw.raft.promotable().then(|| self.campaign_at());
+            let may_campaign = self.raw.raft.promotable() && !self.is_below_floor();
+            return may_campaign.then(|| self.campaign_at());
         };
         let stands_down = leadership.reached().map_or(Some(leadership.since), |reached| {
             (reached != Monotonic(u64::MAX)).then_some(reached.max(leadership.since))
@@ -488,11 +518,12 @@ impl RaftNode {
         }
     }
 
-    /// Whether the library can bear a campaign: it takes for granted that its log is on disk, and that what was applied
-    /// is where the log begins or later.
+    /// Whether it lacks nothing that it had, and the library can bear a campaign: that takes for granted that its log is on disk, and
+    /// that what was applied is where the log begins or later.
     fn can_campaign(&self) -> bool {
         let log = &self.raw.raft.raft_log;
-        log.persisted == log.last_index()
+        !self.is_below_floor()
+            && log.persisted == log.last_index()
             && log.applied + 1 >= log.first_index()
             && self.unpersisted.is_empty()
     }
@@ -518,8 +549,17 @@ impl RaftNode {
         }
         match &message.body {
             MessageBody::Vote {
-                is_pre, is_transfer, ..
-            } => self.on_vote(*is_transfer && !is_pre, message, now),
+                is_pre,
+                is_transfer,
+                index,
+                log_term,
+                ..
+            } => {
+                // The library compares with the log that is here. Once that reaches the floor, whoever it votes for does.
+                if self.reaches_floor(*log_term, *index) || !self.is_below_floor() {
+                    self.on_vote(*is_transfer && !is_pre, message, now);
+                }
+            }
             MessageBody::VoteAnswer { is_pre, .. } => {
                 // A candidate whose promise was renewed meanwhile does not go on to the real election.
                 if !is_pre || !self.promise.stands(now) || mutations::is(Mutation::CampaignInsidePromise) {
@@ -539,12 +579,19 @@ impl RaftNode {
                 let point = point.clone();
                 self.on_snapshot(point, message, now);
             }
-            MessageBody::AppendAnswer { index, reject, .. } => {
-                let (index, is_reject) = (*index, reject.is_some());
-                self.on_append_answer(index, is_reject, message, now);
+            MessageBody::AppendAnswer {
+                index, reject, start, ..
+            } => {
+                let (index, is_reject, start) = (*index, reject.is_some(), *start);
+                if self.hear_start(from, start, now) {
+                    self.on_append_answer(index, is_reject, message, now);
+                }
             }
-            MessageBody::HeartbeatAnswer { read, .. } => {
-                let read = *read;
+            MessageBody::HeartbeatAnswer { read, start, .. } => {
+                let (read, start) = (*read, *start);
+                if !self.hear_start(from, start, now) {
+                    return;
+                }
                 if term == self.status.term
                     && let Some((_, sent)) = self.rounds.iter().find(|(number, _)| *number == read).copied()
                 {
@@ -632,6 +679,7 @@ impl RaftNode {
                     index: point.index,
                     commit: self.commit_index(),
                     reject: Some((last, self.term_of(last.0).unwrap_or_default())),
+                    start: self.node_start,
                 },
             });
         }
@@ -667,6 +715,42 @@ impl RaftNode {
             }
         }
         self.deliver(message, now);
+    }
+
+    /// Hears of which start of a member's node an answer is: whether it counts. What a later start holds is asked anew: it may be less
+    /// than was acknowledged, and the library takes refusals of what it counts for old ones. An answer of a former start that comes late
+    /// would undo that.
+    fn hear_start(&mut self, member: Incarnation, start: Boot, now: Monotonic) -> bool {
+        let is_member = self.raw.raft.prs().get(member.0).is_some();
+        let Some(leadership) = self.leadership.as_mut().filter(|_| is_member) else {
+            return true;
+        };
+        match leadership.hear(member, start) {
+            HeardStart::Known => true,
+            HeardStart::Later => {
+                if !mutations::is(Mutation::ProgressKept) {
+                    self.begin_progress_anew(member);
+                    self.observe(now);
+                }
+                true
+            }
+            HeardStart::Former => mutations::is(Mutation::FormerAnswersCount),
+        }
+    }
+
+    fn begin_progress_anew(&mut self, member: Incarnation) {
+        self.raw.mut_store().withdraw(member);
+        self.snapshot_sends.retain(|(known, _)| *known != member);
+        let next = self.last_index().0 + 1;
+        let Some(progress) = self.raw.raft.mut_prs().get_mut(member.0) else {
+            return;
+        };
+        progress.matched = 0;
+        progress.committed_index = 0;
+        progress.snapshot_failure();
+        progress.become_probe();
+        progress.next_idx = next;
+        self.raw.raft.send_append(member.0);
     }
 
     fn deliver(&mut self, message: RaftMessage, now: Monotonic) {
@@ -708,9 +792,12 @@ impl RaftNode {
         agrees
     }
 
-    /// A member confirmed, in answer to a heartbeat sent at `sent`, that this replica leads in `term`.
-    pub fn acknowledged(&mut self, claim: &Claim, sent: Monotonic, now: Monotonic) {
+    /// A member confirmed, in this start of its node and in answer to a heartbeat sent at `sent`, that this replica leads in `term`.
+    pub fn acknowledged(&mut self, claim: &Claim, start: Boot, sent: Monotonic, now: Monotonic) {
         if !self.is_leader() || claim.term != self.status.term || claim.leader != self.me {
+            return;
+        }
+        if !self.hear_start(claim.to, start, now) {
             return;
         }
         self.renew(claim.to, sent, now);
@@ -718,8 +805,11 @@ impl RaftNode {
     }
 
     /// A member does not agree: it may not know of the election, or know of a later one.
-    pub fn refused(&mut self, claim: &Claim, now: Monotonic) {
+    pub fn refused(&mut self, claim: &Claim, start: Boot, now: Monotonic) {
         if !self.is_leader() || claim.term != self.status.term || claim.leader != self.me {
+            return;
+        }
+        if !self.hear_start(claim.to, start, now) {
             return;
         }
         self.reach(claim.to, now);
@@ -1225,7 +1315,10 @@ impl RaftNode {
 
     /// Messages leave now, or when the request `behind` is persisted.
     fn post(&mut self, messages: Vec<eraftpb::Message>, behind: Option<u64>) {
-        let messages = messages.into_iter().filter_map(convert::from_library);
+        let start = self.node_start;
+        let messages = messages
+            .into_iter()
+            .filter_map(|message| convert::from_library(message, start));
         match behind {
             None => self.outbox.extend(messages),
             Some(number) => {

@@ -3,9 +3,9 @@
 //! ```text
 //!  message   from u64 | to u64 | term u64 | tag u8 | fields
 //!    1 append            log term u64 | index u64 | commit u64 | count u32 | entry*
-//!    2 append answer     index u64 | commit u64 | rejected u8 | [hint u64 | term there u64]
+//!    2 append answer     index u64 | commit u64 | rejected u8 | [hint u64 | term there u64] | start u64
 //!    3 heartbeat         commit u64 | read u64
-//!    4 heartbeat answer  commit u64 | read u64
+//!    4 heartbeat answer  commit u64 | read u64 | start u64
 //!    5 vote              pre u8 | index u64 | log term u64 | commit u64 | term there u64 | priority i64 | transfer u8
 //!    6 vote answer       pre u8 | rejected u8 | commit u64 | term there u64
 //!    7 snapshot          point
@@ -15,7 +15,7 @@
 //!  voters .. count u32 | incarnation u64*
 //!  beat      boot u64 | number u64 | digest u128 | listed u8 | [count u32 | claim*]
 //!  claim     group u16 | term u64 | leader u64 | to u64
-//!  answer    boot u64 | number u64 | digest u128 | known u8 | [count u32 | refused place u16*]
+//!  answer    boot u64 | number u64 | digest u128 | known u8 | [count u32 | refused place u16*] | start u64
 //! ```
 //!
 //! Entries carry no index: they follow each other from the message's on, so that no message can say anything else.
@@ -35,6 +35,9 @@ const MESSAGE_BYTES: usize = 126;
 const CLAIM_BYTES: usize = 2 + 8 + 8 + 8;
 
 const BEAT_BYTES: usize = 8 + 8 + 16 + 1 + 4;
+
+/// Bytes in which an answer says of which start it is.
+const START_BYTES: usize = 8;
 
 impl RaftMessage {
     /// At least as many bytes as it is written in.
@@ -87,18 +90,20 @@ impl RaftMessage {
                 index,
                 commit,
                 reject,
+                start,
             } => {
                 out.u8(2);
                 out.u64s(&[index.0, commit.0]);
                 out.option(reject, |out, (hint, term)| out.u64s(&[hint.0, term.0]));
+                out.u64(start.0);
             }
             MessageBody::Heartbeat { commit, read } => {
                 out.u8(3);
                 out.u64s(&[commit.0, *read]);
             }
-            MessageBody::HeartbeatAnswer { commit, read } => {
+            MessageBody::HeartbeatAnswer { commit, read, start } => {
                 out.u8(4);
-                out.u64s(&[commit.0, *read]);
+                out.u64s(&[commit.0, *read, start.0]);
             }
             MessageBody::Vote {
                 is_pre,
@@ -145,6 +150,7 @@ impl RaftMessage {
                 index: Index(reader.u64()?),
                 commit: Index(reader.u64()?),
                 reject: reader.option(place)?,
+                start: Boot(reader.u64()?),
             },
             3 => MessageBody::Heartbeat {
                 commit: Index(reader.u64()?),
@@ -153,6 +159,7 @@ impl RaftMessage {
             4 => MessageBody::HeartbeatAnswer {
                 commit: Index(reader.u64()?),
                 read: reader.u64()?,
+                start: Boot(reader.u64()?),
             },
             5 => MessageBody::Vote {
                 is_pre: reader.bool()?,
@@ -314,7 +321,7 @@ impl Beat {
 impl BeatAnswer {
     /// At least as many bytes as it is written in.
     pub fn weight(&self) -> usize {
-        BEAT_BYTES + self.refused.as_ref().map_or(0, Vec::len) * 2
+        BEAT_BYTES + START_BYTES + self.refused.as_ref().map_or(0, Vec::len) * 2
     }
 
     /// Writes it.
@@ -328,6 +335,7 @@ impl BeatAnswer {
             assert!(is_rising(refused), "refused places stand in order");
             out.list(refused, |out, &place| out.u16(place));
         });
+        out.u64(self.start.0);
     }
 
     /// Reads what [`BeatAnswer::encode`] wrote.
@@ -353,6 +361,7 @@ impl BeatAnswer {
                     Err(disorder)
                 }
             })?,
+            start: Boot(reader.u64()?),
         })
     }
 }

@@ -488,6 +488,10 @@ impl Look<'_> {
         if asked.iter().any(Option::is_none) && !mutations::is(Mutation::NotAllAsked) {
             return None;
         }
+        // Who lacks what he had once is asked in vain: his log may be the best and lack what was acknowledged.
+        if asked.iter().flatten().any(|said| !said.is_whole) {
+            return None;
+        }
         let said = asked.into_iter().flatten();
         let best = said.max_by_key(|said| (said.generation, said.term, said.last))?;
         let has_nothing = best.last == consensus::Index(0);
@@ -518,7 +522,7 @@ impl Look<'_> {
         let said: Vec<&RecoverySource> = said.collect::<Option<_>>()?;
         let has_said = |voter: &&GroupMember| {
             said.iter()
-                .any(|said| (said.node, said.incarnation) == (voter.node, voter.incarnation))
+                .any(|said| said.is_whole && (said.node, said.incarnation) == (voter.node, voter.incarnation))
         };
         let voters = group.voters().count();
         let missing = voters - group.voters().filter(has_said).count();

@@ -50,6 +50,9 @@ pub struct RecoverySource {
     /// Who voted before the joint change of that configuration, as long as it has not ended: nobody leads without a majority of
     /// these too.
     pub outgoing: Vec<Incarnation>,
+    /// Whether its log lacks nothing that was in it once, as far as is known: it was not damaged, or reaches its floor again
+    /// (docs/decisions/0046).
+    pub is_whole: bool,
 }
 
 wire_struct!(RecoverySource {
@@ -62,7 +65,8 @@ wire_struct!(RecoverySource {
     applied,
     lost_voter,
     unreported,
-    outgoing
+    outgoing,
+    is_whole
 });
 
 impl RecoverySource {

@@ -1037,6 +1037,7 @@ fn a_group_that_died_amid_a_joint_change_begins_anew_when_the_voters_of_both_hal
                 members: known.members.iter().map(swapped).collect(),
             }),
             outgoing: known.voters().map(|voter| voter.incarnation).collect(),
+            is_whole: true,
         }
     };
     let (one, other) = (source(first, 70), source(newcomer, 71));

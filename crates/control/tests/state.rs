@@ -814,6 +814,7 @@ fn recovery_source(incarnation: u64, node: u64, last: u64) -> RecoverySource {
         lost_voter: Some(Incarnation(2)),
         unreported: None,
         outgoing: Vec::new(),
+        is_whole: true,
     }
 }
 
@@ -886,6 +887,13 @@ fn a_group_whose_only_reported_voter_died_begins_anew_with_the_best_log_when_all
     let mut of_before = all.clone();
     of_before[1].generation = 7;
     assert_eq!(beginning_anew(&state, &of_before), None);
+    let mut damaged = all.clone();
+    damaged[0].is_whole = false;
+    assert_eq!(
+        beginning_anew(&state, &damaged),
+        None,
+        "what its log had once may be what was acknowledged"
+    );
     mutations::plant(Some(Mutation::NotAllAsked));
     let hasty = beginning_anew(&state, &all[..1]);
     mutations::plant(None);

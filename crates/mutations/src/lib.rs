@@ -173,6 +173,16 @@ pub enum Mutation {
     ToldBeforeWritten,
     /// A leader alone applies commands ahead of the log while entries of it are on their way.
     OpenBehindFlights,
+    /// A replica whose log is damaged goes on with what is left as if it had never had more.
+    FloorForgotten,
+    /// A floor counts as reached at its place, whatever the term there.
+    FloorByPlace,
+    /// The floor is not in the log of the next start.
+    FloorNotWritten,
+    /// A leader goes on with what a former start of a follower's node has acknowledged.
+    ProgressKept,
+    /// Answers of a former start of a follower's node count.
+    FormerAnswersCount,
 }
 
 impl Mutation {
@@ -259,6 +269,11 @@ impl Mutation {
         Mutation::ChangeNotKept,
         Mutation::ToldBeforeWritten,
         Mutation::OpenBehindFlights,
+        Mutation::FloorForgotten,
+        Mutation::FloorByPlace,
+        Mutation::FloorNotWritten,
+        Mutation::ProgressKept,
+        Mutation::FormerAnswersCount,
     ];
 }
 

@@ -903,6 +903,7 @@ impl Member {
             saved: Saved {
                 hard_state: raft.hard_state(),
                 entries: raft.entries_after(applied),
+                floor: raft.floor(),
             },
             base,
         })
@@ -1233,6 +1234,7 @@ mod tests {
             start: Config::NOWHERE,
             saved: Saved::default(),
             durability: Durability::Memory,
+            node_start: Boot(1),
             times: Times::DEFAULT,
             seed: 1,
         };

@@ -1,5 +1,5 @@
-//! Each mistake that can be planted in this crate is noticed within so many seeds. Two need so rare a coincidence that
-//! `scenario.rs` stages it.
+//! Each mistake that can be planted in this crate is noticed within so many seeds. Some need so rare a coincidence that
+//! `scenario.rs` stages it, or a transcript.
 
 use mutations::Mutation;
 
@@ -69,4 +69,16 @@ fn a_lease_counted_from_the_arrival_is_noticed() {
 #[test]
 fn a_lease_that_is_not_looked_at_again_is_noticed() {
     is_noticed(Mutation::LeaseNotChecked);
+}
+
+/// Replicas of which one lacks what was damaged, nearly always.
+fn with_damage(plan: &mut Plan) {
+    plan.durability = consensus::Durability::Durable;
+    (plan.damage, plan.crash, plan.partition) = (1_000, 300, 80);
+    plan.clients_ms = 60;
+}
+
+#[test]
+fn a_floor_that_is_forgotten_is_noticed() {
+    is_noticed_in(Mutation::FloorForgotten, with_damage);
 }

@@ -31,10 +31,44 @@ pub(crate) struct Disk {
     pub(crate) state: State,
     pub(crate) entries: Vec<LogEntry>,
     pub(crate) hard_state: HardState,
+    pub(crate) floor: Option<(Term, Index)>,
+    /// What was on it before the last writes.
+    pub(crate) former: Vec<(SnapshotPoint, State, Vec<LogEntry>, HardState)>,
 }
 
+/// Writes of which damage may take the last ones.
+const FORMER_MAX: usize = 12;
+
 impl Disk {
+    /// The last entry, or the start.
+    fn last(&self) -> (Term, Index) {
+        let entry = self.entries.last().map(|entry| (entry.term, entry.index));
+        entry.unwrap_or((self.start.term, self.start.index))
+    }
+
+    /// So many of the last writes are damaged: what was there before them is left, and what the newest table says.
+    pub(crate) fn damage(&mut self, writes: usize) {
+        let newest = self.last();
+        let left = self.former.len().saturating_sub(writes);
+        let Some((start, state, entries, hard_state)) = self.former.drain(left..).next() else {
+            return;
+        };
+        (self.start, self.state, self.entries) = (start, state, entries);
+        self.hard_state.commit = hard_state.commit;
+        self.floor = self.floor.max(Some(newest)).filter(|floor| *floor > self.last());
+    }
+
     pub(crate) fn write(&mut self, persist: &Persist, installed: Option<State>) {
+        let former = (
+            self.start.clone(),
+            self.state,
+            self.entries.clone(),
+            self.hard_state,
+        );
+        self.former.push(former);
+        if self.former.len() > FORMER_MAX {
+            self.former.remove(0);
+        }
         if let Some(start) = &persist.start {
             self.start = start.clone();
             self.state = installed.expect("a start comes with a state");
@@ -45,6 +79,7 @@ impl Disk {
         }
         self.entries.extend(persist.entries.iter().cloned());
         self.hard_state = persist.hard_state;
+        self.floor = self.floor.filter(|floor| *floor > self.last());
     }
 }
 
@@ -104,6 +139,7 @@ impl Node {
             start: birth.start.clone(),
             saved: birth.saved.clone(),
             durability: birth.durability,
+            node_start: birth.boot,
             times: Times::DEFAULT,
             seed: birth.seed,
         };
@@ -120,6 +156,8 @@ impl Node {
                 state: birth.state,
                 entries: birth.saved.entries,
                 hard_state: birth.saved.hard_state,
+                floor: birth.saved.floor,
+                former: Vec::new(),
             },
             writing: VecDeque::new(),
             beats: BTreeMap::new(),

@@ -31,6 +31,18 @@ fn whatever_happens_nothing_committed_is_lost_and_no_read_is_stale() {
 }
 
 #[test]
+fn damage_that_spares_all_copies_but_one_loses_nothing() {
+    for seed in seeds(0..30) {
+        let mut plan = Plan::draw(seed);
+        plan.durability = consensus::Durability::Durable;
+        (plan.damage, plan.crash) = (1_000, plan.crash.max(100));
+        if let Err(broken) = run(plan) {
+            panic!("{broken}");
+        }
+    }
+}
+
+#[test]
 fn a_seed_decides_everything() {
     for seed in [3, 4] {
         let first = run(Plan::draw(seed)).expect("nothing breaks");

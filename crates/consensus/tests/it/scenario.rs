@@ -5,11 +5,14 @@ use consensus::{
     Claim, Config, Durability, EntryEffect, Index, LOG_BYTES_KEPT, Members, MessageBody, RaftMessage,
     RaftNode, ReadId, ReadPermit, Role, Saved, Term, Times,
 };
-use ids::{GroupId, Incarnation, Monotonic};
+use ids::{Boot, GroupId, Incarnation, Monotonic};
 use mutations::Mutation;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
+
+/// That of all nodes here, unless one starts again.
+const START: Boot = Boot(1);
 
 struct Trio {
     groups: Vec<RaftNode>,
@@ -30,8 +33,38 @@ pub(crate) fn first_voter(me: u64, members: &Members, now: Monotonic) -> RaftNod
         start: Config::first(members.clone()),
         saved: Saved::default(),
         durability: Durability::Memory,
+        node_start: START,
         times: Times::DEFAULT,
         seed: me,
+    };
+    RaftNode::new(config, now).expect("a valid configuration")
+}
+
+/// That replica in another start of its node: all behind a place of its log is lost, and it is known what was there.
+pub(crate) fn damaged(replica: &RaftNode, behind: Index, start: Boot, now: Monotonic) -> RaftNode {
+    let members = replica.members().clone();
+    let first = Config::first(members);
+    let mut entries = replica.entries_after(first.index);
+    let had = (replica.last_term(), replica.last_index());
+    entries.retain(|entry| entry.index <= behind);
+    let last = entries
+        .last()
+        .map_or((first.term, first.index), |last| (last.term, last.index));
+    let mut hard_state = replica.hard_state();
+    hard_state.commit = hard_state.commit.min(last.1);
+    let config = Config {
+        group: replica.group(),
+        me: replica.me(),
+        start: first,
+        saved: Saved {
+            hard_state,
+            entries,
+            floor: replica.floor().max(Some(had)).filter(|floor| *floor > last),
+        },
+        durability: Durability::Memory,
+        node_start: start,
+        times: Times::DEFAULT,
+        seed: replica.me().0,
     };
     RaftNode::new(config, now).expect("a valid configuration")
 }
@@ -121,9 +154,9 @@ impl Trio {
                 continue;
             }
             if self.groups[to].confirm(&claim, now) {
-                self.groups[0].acknowledged(&claim, now, now);
+                self.groups[0].acknowledged(&claim, START, now, now);
             } else {
-                self.groups[0].refused(&claim, now);
+                self.groups[0].refused(&claim, START, now);
             }
         }
         self.settle();
@@ -210,14 +243,14 @@ fn appends_follow_their_place() -> bool {
     let now = trio.now;
     let claim: Claim = trio.groups[0].claims()[0];
     assert!(trio.groups[1].confirm(&claim, now));
-    trio.groups[0].acknowledged(&claim, now, now);
+    trio.groups[0].acknowledged(&claim, START, now, now);
     trio.take(0);
     for message in std::mem::take(&mut trio.sent) {
         trio.groups[1].step(message, now);
     }
     trio.take(1);
     // One more empty append waits when the refusal of the first arrives, in the same turn.
-    trio.groups[0].acknowledged(&claim, now, now);
+    trio.groups[0].acknowledged(&claim, START, now, now);
     for refusal in std::mem::take(&mut trio.sent) {
         assert!(matches!(
             refusal.body,
@@ -267,7 +300,7 @@ fn a_quiet_group_sends_nothing_and_its_followers_know_what_is_committed() {
         let claims = trio.groups[0].claims();
         for claim in claims {
             assert!(trio.groups[claim.to.0 as usize - 1].confirm(&claim, now));
-            trio.groups[0].acknowledged(&claim, now, now);
+            trio.groups[0].acknowledged(&claim, START, now, now);
         }
         assert!(trio.groups.iter().all(|group| !group.has_ready()));
         assert!(matches!(trio.groups[0].read_permit(now), ReadPermit::Lease(_)));
@@ -531,4 +564,125 @@ fn a_leader_keeps_its_log_for_a_voter_that_it_has_never_heard() {
     write_without_the_third(&mut trio, 1, without);
     let grown = trio.groups[1].log_bytes() - before;
     assert!(grown > 4 * LOG_BYTES_KEPT.start(), "{grown}");
+}
+
+/// A leader with two entries that all have, and a third replica that starts again without them: the answers that it sent before.
+fn third_starts_again() -> (Trio, Vec<RaftMessage>) {
+    let mut trio = Trio::led();
+    let mut answers = Vec::new();
+    for data in [b"one", b"two"] {
+        trio.groups[0]
+            .propose(Bytes::from_static(data))
+            .expect("it leads");
+        trio.take(0);
+        let now = trio.now;
+        for message in std::mem::take(&mut trio.sent) {
+            trio.groups[message.to.0 as usize - 1].step(message, now);
+        }
+        trio.take(2);
+        answers.extend(trio.sent.iter().cloned());
+        trio.settle();
+    }
+    let now = trio.now;
+    assert_eq!(
+        trio.groups[0].matched(Incarnation(3)),
+        Some(trio.groups[0].last_index())
+    );
+    assert!(!answers.is_empty());
+    let start = Boot(2);
+    trio.groups[2] = damaged(&trio.groups[2], Index(2), start, now);
+    trio.applied[2].clear();
+    assert!(trio.groups[2].is_below_floor());
+    (trio, answers)
+}
+
+/// Heartbeats to the third replica, in its second start.
+fn beat_third(trio: &mut Trio) {
+    let now = trio.now;
+    for claim in trio.groups[0].claims() {
+        if claim.to == Incarnation(3) {
+            match trio.groups[2].confirm(&claim, now) {
+                true => trio.groups[0].acknowledged(&claim, Boot(2), now, now),
+                false => trio.groups[0].refused(&claim, Boot(2), now),
+            }
+        }
+    }
+}
+
+/// Whether the third replica is given what it lacks, in a group to which nothing is written. `late` answers of its former start arrive
+/// whenever one of the present start has.
+fn is_filled(late: bool) -> bool {
+    let (mut trio, answers) = third_starts_again();
+    for _ in 0..20 {
+        trio.wait(100);
+        beat_third(&mut trio);
+        for message in late.then_some(&answers).into_iter().flatten() {
+            let now = trio.now;
+            trio.groups[0].step(message.clone(), now);
+        }
+        trio.settle();
+    }
+    let is_filled = trio.groups[2].last_index() == trio.groups[0].last_index();
+    assert!(!is_filled || !trio.groups[2].is_below_floor() && trio.applied[2].len() == 2);
+    is_filled
+}
+
+#[test]
+fn a_follower_that_starts_again_with_less_is_given_what_it_lacks() {
+    assert!(is_filled(false));
+}
+
+#[test]
+fn late_answers_of_its_former_start_do_not_keep_it_from_that() {
+    assert!(is_filled(true));
+}
+
+#[test]
+fn a_leader_that_goes_on_with_what_a_former_start_has_acknowledged_is_noticed() {
+    mutations::plant(Some(Mutation::ProgressKept));
+    let is_filled = is_filled(false);
+    mutations::plant(None);
+    assert!(!is_filled);
+}
+
+#[test]
+fn answers_of_a_former_start_that_count_are_noticed() {
+    mutations::plant(Some(Mutation::FormerAnswersCount));
+    let is_filled = is_filled(true);
+    mutations::plant(None);
+    assert!(!is_filled);
+}
+
+#[test]
+fn what_a_former_start_has_acknowledged_is_not_counted_once_a_later_one_is_heard_of() {
+    let (mut trio, answers) = third_starts_again();
+    beat_third(&mut trio);
+    assert_eq!(trio.groups[0].matched(Incarnation(3)), Some(Index(0)));
+    for answer in answers {
+        let now = trio.now;
+        trio.groups[0].step(answer, now);
+    }
+    assert_eq!(trio.groups[0].matched(Incarnation(3)), Some(Index(0)));
+    trio.settle();
+    assert_eq!(
+        trio.groups[0].matched(Incarnation(3)),
+        Some(trio.groups[0].last_index())
+    );
+}
+
+#[test]
+fn below_its_floor_a_replica_does_not_campaign_at_its_leaders_wish_either() {
+    let (mut trio, _) = third_starts_again();
+    trio.take(2);
+    trio.wait(10_000);
+    let (now, term) = (trio.now, trio.groups[2].status().term);
+    trio.groups[2].tick(now);
+    let wish = RaftMessage {
+        from: Incarnation(1),
+        to: Incarnation(3),
+        term,
+        body: MessageBody::TimeoutNow,
+    };
+    trio.groups[2].step(wish, now);
+    assert!(!trio.groups[2].has_ready() && trio.groups[2].next_timer().is_none());
 }

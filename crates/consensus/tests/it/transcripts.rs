@@ -3,12 +3,12 @@
 //! A replica acts when a command says so: there is no time but `wait`, and no message arrives but by `deliver` and
 //! `settle`. Times are counted from the start of the transcript.
 
-use crate::scenario::first_voter;
+use crate::scenario::{damaged, first_voter};
 use bytes::Bytes;
 use consensus::{
     EntryEffect, Index, Members, MessageBody, RaftMessage, RaftNode, ReadId, ReadPermit, Role, Term,
 };
-use ids::{Incarnation, Monotonic};
+use ids::{Boot, Incarnation, Monotonic};
 use mutations::Mutation;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -38,6 +38,9 @@ fn a_mistake_in_a_group_is_noticed_by_its_transcript() {
         ("election", Mutation::MinorityCommit),
         ("lease_loss", Mutation::CampaignInsidePromise),
         ("lease_loss", Mutation::LeaseKeptAcrossTransfer),
+        ("floor", Mutation::FloorForgotten),
+        ("floor", Mutation::ProgressKept),
+        ("floor_by_term", Mutation::FloorByPlace),
     ] {
         mutations::plant(Some(mutation));
         let goes = transcript::goes_as_written(format!("{FOLDER}/{file}.txt"), interpreter());
@@ -49,6 +52,8 @@ fn a_mistake_in_a_group_is_noticed_by_its_transcript() {
 /// Replicas of one group, numbered from 1.
 struct Group {
     replicas: Vec<RaftNode>,
+    /// Which start each of their nodes is in.
+    starts: Vec<Boot>,
     /// What was last said of each: role, term, leader.
     told: Vec<(Role, Term, Option<Incarnation>)>,
     applied: Vec<Vec<String>>,
@@ -62,6 +67,7 @@ impl Group {
     fn new() -> Group {
         Group {
             replicas: Vec::new(),
+            starts: Vec::new(),
             told: Vec::new(),
             applied: Vec::new(),
             now: BEGINNING,
@@ -100,6 +106,10 @@ impl Group {
             }
             "cut" => self.cut_off.extend(self.named(command, 0)?),
             "heal" => self.cut_off.clear(),
+            "damage" => {
+                let number = self.named(command, 0)?[0];
+                self.damage(number, command.parsed_value("behind")?.ok_or("lacks behind=")?);
+            }
             "heartbeat" => self.heartbeat(self.named(command, 0)?[0]),
             "propose" => {
                 let number = self.named(command, 0)?[0];
@@ -128,6 +138,22 @@ impl Group {
         Ok(std::mem::take(&mut self.out))
     }
 
+    /// A replica starts again, without what its log had behind an entry.
+    fn damage(&mut self, number: u64, behind: u64) {
+        let at = number as usize - 1;
+        let start = Boot(self.starts[at].0 + 1);
+        let replica = damaged(&self.replicas[at], Index(behind), start, self.now);
+        let (last, floor) = (replica.last_index().0, replica.floor());
+        let status = replica.status();
+        self.told[at] = (status.role, status.term, status.leader);
+        (self.replicas[at], self.starts[at]) = (replica, start);
+        let had = match floor {
+            Some((term, index)) => format!("it had entry {} of term {} once", index.0, term.0),
+            None => "that is all it had".into(),
+        };
+        let _ = writeln!(self.out, "{number} starts again with a log to {last}: {had}");
+    }
+
     fn begin(&mut self, voters: u64) {
         let members = Members::of_voters((1..=voters).map(Incarnation));
         for me in 1..=voters {
@@ -135,6 +161,7 @@ impl Group {
             let status = replica.status();
             self.told.push((status.role, status.term, status.leader));
             self.replicas.push(replica);
+            self.starts.push(Boot(1));
             self.applied.push(Vec::new());
         }
         self.status();
@@ -220,14 +247,15 @@ impl Group {
             if self.cut_off.contains(&to) || self.cut_off.contains(&leader) {
                 continue;
             }
+            let start = self.starts[to as usize - 1];
             let is_confirmed = self.replica(to).confirm(&claim, now);
             self.take(to);
             if is_confirmed {
                 heard.push(to.to_string());
-                self.replica(leader).acknowledged(&claim, now, now);
+                self.replica(leader).acknowledged(&claim, start, now, now);
             } else {
                 let _ = writeln!(self.out, "{to} does not take {leader} for the leader");
-                self.replica(leader).refused(&claim, now);
+                self.replica(leader).refused(&claim, start, now);
             }
         }
         let heard = if heard.is_empty() {

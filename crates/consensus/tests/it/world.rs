@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use consensus::{Claim, Config, Durability, Index, Lease, Members, ReadPermit, Role, Saved, SnapshotPoint};
+use consensus::{
+    Claim, Config, Durability, Index, Lease, Listener, Members, ReadPermit, Role, Saved, SnapshotPoint,
+};
 use ids::{Boot, Incarnation, Prng};
 
 use crate::checks::{Broken, Checks, number_of};
@@ -28,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) reset: u64,
     pub(crate) moves: u64,
     pub(crate) compact: u64,
+    /// How many crashes of a thousand damage what was written.
+    pub(crate) damage: u64,
     /// Entries that may be under way at once.
     pub(crate) in_flight: u64,
     /// The longest pause between two clients' requests, in milliseconds.
@@ -60,6 +64,8 @@ impl Plan {
             reset: pick(prng, &[0, 50, 200]),
             moves: pick(prng, &[0, 30]),
             compact: pick(prng, &[0, 50, 300]),
+            // What is drawn for it changes nothing else.
+            damage: pick(&mut Prng::new(seed ^ 0x464c_4f4f_5200_0001), &[0, 300, 1_000]),
             in_flight: pick(prng, &[2, 2, 2, 32]),
             clients_ms: pick(prng, &[4, 60, 600]),
             turn_us: pick(prng, &[0, 1_000, 10_000]),
@@ -360,7 +366,8 @@ impl World {
             }
             Packet::Beat(beat) => {
                 let group = &mut node.group;
-                let listener = node.listeners.entry(from).or_default();
+                let boot = node.boot;
+                let listener = node.listeners.entry(from).or_insert_with(|| Listener::new(boot));
                 let answer = listener.on_beat(beat, |claim| group.confirm(claim, now));
                 self.send(to, from, Packet::Answer(answer));
             }
@@ -368,8 +375,8 @@ impl World {
                 if let Some(beats) = node.beats.get_mut(&from) {
                     let group = &mut node.group;
                     beats.on_answer(&answer, now, |claim, sent| match sent {
-                        Some(sent) => group.acknowledged(claim, sent, now),
-                        None => group.refused(claim, now),
+                        Some(sent) => group.acknowledged(claim, answer.start, sent, now),
+                        None => group.refused(claim, answer.start, now),
                     });
                 }
             }
@@ -829,10 +836,14 @@ impl World {
         let me = node.group.me();
         let birth = match self.plan.durability {
             Durability::Durable => {
-                let disk = node.disk.clone();
+                let mut disk = node.disk.clone();
+                if self.others_are_whole(me) && chance(&mut self.prng, self.plan.damage) {
+                    disk.damage(1 + self.prng.below(8) as usize);
+                }
                 let saved = Saved {
                     hard_state: disk.hard_state,
                     entries: disk.entries,
+                    floor: disk.floor,
                 };
                 Some(self.birth(number, me, disk.start, disk.state, saved))
             }
@@ -864,6 +875,14 @@ impl World {
         self.down.insert(number, birth);
         let pause = 1 + self.prng.below(1_500);
         self.schedule(pause * MS, Event::Restart(number));
+    }
+
+    /// Whether nobody else lacks what he had: damage spares all copies but one.
+    fn others_are_whole(&self, me: Incarnation) -> bool {
+        let mut down = self.down.values().flatten();
+        self.live()
+            .all(|node| node.group.me() == me || !node.group.is_below_floor())
+            && down.all(|birth| birth.saved.floor.is_none())
     }
 
     /// Whether a majority of every group of voters that anybody goes by is left without this replica's memory.

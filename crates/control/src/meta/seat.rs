@@ -21,7 +21,7 @@ use consensus::{
     Config, Durability, EntryEffect, HardState, Index, LogEntry, Members, RaftMessage, RaftNode, Saved,
     SnapshotPoint, Term, Times,
 };
-use ids::{GroupId, Incarnation, Monotonic};
+use ids::{Boot, GroupId, Incarnation, Monotonic};
 use mutations::Mutation;
 use std::collections::VecDeque;
 
@@ -93,6 +93,8 @@ fn config(me: Incarnation, start: SnapshotPoint, saved: Saved, times: Times, see
         start,
         saved,
         durability: Durability::Durable,
+        // A member whose log is damaged does not start: none comes back with less than it acknowledged.
+        node_start: Boot(0),
         times,
         seed,
     }
@@ -129,6 +131,7 @@ impl Seat {
         let saved = Saved {
             hard_state: restored.hard_state,
             entries: restored.entries,
+            floor: None,
         };
         let start = point.index;
         let raft = RaftNode::new(config(me, point, saved, times, seed), now).ok()?;

@@ -273,7 +273,10 @@ impl Voter {
             self.listeners.clear();
         }
         let seated = &mut self.seated;
-        let listener = self.listeners.entry(node).or_default();
+        let listener = self
+            .listeners
+            .entry(node)
+            .or_insert_with(|| Listener::new(Boot(0)));
         let answer = listener.on_beat(beat, |claim| {
             let seated = seated.as_mut();
             seated.is_some_and(|seated| seated.seat.raft.confirm(claim, now))
@@ -287,8 +290,8 @@ impl Voter {
         };
         let Some(beats) = beats.get_mut(&node) else { return };
         beats.on_answer(answer, now, |claim, sent| match sent {
-            Some(sent) => seat.raft.acknowledged(claim, sent, now),
-            None => seat.raft.refused(claim, now),
+            Some(sent) => seat.raft.acknowledged(claim, answer.start, sent, now),
+            None => seat.raft.refused(claim, answer.start, now),
         });
     }
 

@@ -9,7 +9,7 @@
 
 use super::seat::Seat;
 use consensus::{Config, Durability, RaftNode, Saved, SnapshotPoint, Times};
-use ids::{GroupId, Incarnation, Monotonic};
+use ids::{Boot, GroupId, Incarnation, Monotonic};
 use keyspace::Keyspace;
 use replica::{Replica, Turn};
 
@@ -29,7 +29,7 @@ pub struct HandoverImage {
 
 impl HandoverImage {
     /// What consensus begins with, if the replica has a part in it.
-    pub(super) fn config(&self, durability: Durability, seed: u64) -> Option<Config> {
+    pub(super) fn config(&self, durability: Durability, node_start: Boot, seed: u64) -> Option<Config> {
         let (start, saved) = self.rest.clone()?;
         Some(Config {
             group: self.group,
@@ -37,6 +37,7 @@ impl HandoverImage {
             start,
             saved,
             durability,
+            node_start,
             times: Times::DEFAULT,
             seed,
         })
@@ -44,7 +45,7 @@ impl HandoverImage {
 
     /// Whether a replica can begin with it.
     pub fn is_sound(&self) -> bool {
-        self.config(Durability::Memory, 0)
+        self.config(Durability::Memory, Boot(0), 0)
             .is_none_or(|config| RaftNode::new(config, Monotonic(0)).is_ok())
     }
 
@@ -60,7 +61,11 @@ impl HandoverImage {
         if replica.has_transactions() {
             return None;
         }
-        let (incarnation, rest) = if replica.member().is_some() {
+        let (incarnation, rest) = if let Some(member) = replica.member() {
+            // A file that is handed over has no floors, and who lacks something without one would count for what it has not.
+            if member.raft().is_below_floor() {
+                return None;
+            }
             (seat.incarnation?, Some(replica.end(turn, now)?))
         } else if seat.recovered.is_some() {
             // It waits until it may begin its group anew.

@@ -45,7 +45,7 @@ impl Peers {
         for &node in &new {
             let peer = Peer {
                 beats: Beats::new(layout.boot, Times::DEFAULT.heartbeat),
-                listener: Listener::new(),
+                listener: Listener::new(layout.boot),
             };
             self.peers.insert(node, peer);
         }
@@ -100,8 +100,8 @@ impl Peers {
                 return;
             };
             let told = guard(|| match sent {
-                Some(sent) => raft.acknowledged(claim, sent, now),
-                None => raft.refused(claim, now),
+                Some(sent) => raft.acknowledged(claim, answer.start, sent, now),
+                None => raft.refused(claim, answer.start, now),
             });
             if let Err(words) = told {
                 return broken.push((index, words));

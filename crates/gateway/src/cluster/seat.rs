@@ -66,6 +66,8 @@ struct Former {
     term: Term,
     last: Index,
     applied: Index,
+    /// Whether the log lacks nothing that was in it once.
+    is_whole: bool,
 }
 
 impl Seat {
@@ -95,7 +97,7 @@ impl Seat {
             Some(_) => LogBase::Stored,
             None => LogBase::New,
         };
-        let config = kept.config(layout.persistence(), seed);
+        let config = kept.config(layout.persistence(), layout.boot, seed);
         replica.restore(kept.keyspace);
         let Some(config) = config else {
             // It is the only voter, and begins its log where its data are. As one that was recovered it may not have waited for long enough.
@@ -139,6 +141,7 @@ impl Seat {
             term: last.map_or(point.term, |last| last.term),
             last: last.map_or(point.index, |last| last.index),
             applied: saved.hard_state.commit.max(point.index),
+            is_whole: saved.floor.is_none(),
             rest,
         });
         replica.put_aside(kept.keyspace);
@@ -290,6 +293,7 @@ impl Seat {
             start,
             saved: Saved::default(),
             durability,
+            node_start: layout.boot,
             times: Times::DEFAULT,
             seed,
         };
@@ -310,6 +314,7 @@ impl Seat {
         let is_wanted = group.generation > generation && group.former.contains(&me);
         let raft = replica.member().map(|member| (member.raft(), member.applied()));
         let stats = raft.map(|(raft, applied)| (raft.last_term(), raft.last_index(), applied));
+        let is_whole = raft.is_some_and(|(raft, _)| !raft.is_below_floor());
         if is_wanted
             && !mutations::is(Mutation::MapForgets)
             && let (Some(incarnation), Some((term, last, applied))) = (self.incarnation, stats)
@@ -322,6 +327,7 @@ impl Seat {
                 term,
                 last,
                 applied,
+                is_whole,
             });
             return;
         }
@@ -589,6 +595,7 @@ impl Seat {
             lost_voter: layout.lost_voter,
             unreported: self.unreported(member, layout),
             outgoing: member.members().outgoing.clone(),
+            is_whole: !raft.is_below_floor(),
         })
     }
 
@@ -637,6 +644,7 @@ impl Seat {
             lost_voter: layout.lost_voter,
             unreported: None,
             outgoing: Vec::new(),
+            is_whole: former.is_whole,
         })
     }
 

@@ -26,8 +26,8 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// What this build speaks.
-    pub const OURS: Versions = Versions { oldest: 2, newest: 2 };
+    /// What this build speaks. From 3 on answers say of which start of their node they are.
+    pub const OURS: Versions = Versions { oldest: 3, newest: 3 };
 
     /// The newest that is in both.
     pub(super) fn newest_common(self, other: Versions) -> Option<u16> {

@@ -120,11 +120,22 @@ fn body() -> impl Strategy<Value = MessageBody> {
     );
     prop_oneof![
         3 => append(),
-        1 => (index(), index(), option::of((index(), term()))).prop_map(|(index, commit, reject)| {
-            MessageBody::AppendAnswer { index, commit, reject }
-        }),
+        1 => (index(), index(), option::of((index(), term())), any::<u64>()).prop_map(
+            |(index, commit, reject, start)| MessageBody::AppendAnswer {
+                index,
+                commit,
+                reject,
+                start: Boot(start),
+            }
+        ),
         1 => (index(), any::<u64>()).prop_map(|(commit, read)| MessageBody::Heartbeat { commit, read }),
-        1 => (index(), any::<u64>()).prop_map(|(commit, read)| MessageBody::HeartbeatAnswer { commit, read }),
+        1 => (index(), any::<u64>(), any::<u64>()).prop_map(|(commit, read, start)| {
+            MessageBody::HeartbeatAnswer {
+                commit,
+                read,
+                start: Boot(start),
+            }
+        }),
         1 => (any::<bool>(), index(), term(), (index(), term()), any::<i64>(), any::<bool>()).prop_map(
             |(is_pre, index, log_term, commit, priority, is_transfer)| MessageBody::Vote {
                 is_pre,
@@ -329,12 +340,12 @@ fn beat() -> impl Strategy<Value = Beat> {
 
 fn beat_answer() -> impl Strategy<Value = BeatAnswer> {
     let refused = option::of(btree_set(any::<u16>(), 0..6));
-    (any::<u64>(), any::<u64>(), any::<u128>(), refused).prop_map(|(boot, number, digest, refused)| {
-        BeatAnswer {
-            boot: Boot(boot),
-            number,
-            digest,
-            refused: refused.map(|places| places.into_iter().collect()),
-        }
+    let numbers = (any::<u64>(), any::<u64>(), any::<u128>(), any::<u64>());
+    (numbers, refused).prop_map(|((boot, number, digest, start), refused)| BeatAnswer {
+        boot: Boot(boot),
+        number,
+        digest,
+        refused: refused.map(|places| places.into_iter().collect()),
+        start: Boot(start),
     })
 }

@@ -146,6 +146,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
                 index: Index(10),
                 commit: Index(7),
                 reject: None,
+                start: Boot(3),
             }),
         ),
         (
@@ -154,6 +155,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
                 index: Index(10),
                 commit: Index(7),
                 reject: Some(commit),
+                start: Boot(3),
             }),
         ),
         (
@@ -168,6 +170,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
             raft(MessageBody::HeartbeatAnswer {
                 commit: Index(7),
                 read: 2,
+                start: Boot(3),
             }),
         ),
         (
@@ -207,6 +210,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
                 number: 2,
                 digest,
                 refused: Some(vec![0, 3]),
+                start: Boot(3),
             }),
         ),
         (

@@ -145,7 +145,7 @@ fn two_members_introduce_themselves_in_four_frames() {
     let caller = caller.unwrap().unwrap().unwrap();
     let answerer = answerer.unwrap().unwrap().unwrap();
     assert_eq!((caller.who, answerer.who), (member(2), member(1)));
-    assert_eq!((caller.version, answerer.version), (2, 2));
+    assert_eq!((caller.version, answerer.version), (3, 3));
     assert_eq!((caller.worker, caller.workers, answerer.worker), (5, 8, 5));
     assert_eq!(said.len(), 4);
     assert_eq!(

@@ -208,8 +208,9 @@ fn refused_claims_stand_in_order() {
         number: 2,
         digest: 3,
         refused: Some(vec![4, 5]),
+        start: Boot(6),
     }));
-    let last = answer.len() - 2;
+    let last = answer.len() - 8 - 2;
     answer[last] = 4;
     let [error, _] = both_ways(FrameKind::HeartbeatAnswer as u8, &answer[HEAD_BYTES..]);
     assert_eq!(error.unwrap_err().expected, "refused places in order");
