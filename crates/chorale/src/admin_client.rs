@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use admin::{ClusterView, TransactionsView};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 
 use crate::{backup, http, print, recover, status, transactions};
 
@@ -15,6 +15,9 @@ const TXNS: &str = "txns";
 const RECOVER: &str = "recover";
 const GONE: &str = "gone";
 const META: &str = "meta";
+const CUT: &str = "cut";
+/// What is done on the directory of a node that is stopped.
+const STOPPED: &str = "stopped";
 const DIR: &str = "dir";
 const CONFIRM: &str = "confirm";
 const ADDRESS: &str = "address";
@@ -81,7 +84,11 @@ Examples:
       majority of the others are gone for good. Do this on one node only; stop the others first. Then start this
       node, then the others, and recover the groups of keys.
 
-What was acknowledged and is on no surviving replica is lost. Copy the data directory before you use --meta.
+  chorale admin recover --cut --dir /var/lib/chorale
+      On the machine of a node that does not start because a log of it is damaged, and that is alone: what would go if
+      its groups went on with what stands before the damage. Changes nothing; with --confirm it is done.
+
+What was acknowledged and is on no surviving replica is lost. Copy the data directory before you use --meta or --cut.
 Recovery is taken from the node's own machine alone.";
 
 /// The pages that are asked for.
@@ -165,10 +172,19 @@ pub(crate) fn command() -> Command {
                         .help("The meta group, on the directory of a stopped node"),
                 )
                 .arg(
+                    Arg::new(CUT)
+                        .long(CUT)
+                        .action(ArgAction::SetTrue)
+                        .requires(DIR)
+                        .conflicts_with(GONE)
+                        .help("Damaged logs of groups that nobody else has, on the directory of a stopped node"),
+                )
+                .group(ArgGroup::new(STOPPED).args([META, CUT]))
+                .arg(
                     Arg::new(DIR)
                         .long(DIR)
                         .value_name("PATH")
-                        .requires(META)
+                        .requires(STOPPED)
                         .help("The data directory of that node"),
                 )
                 .arg(
@@ -201,7 +217,10 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
         Some((RECOVER, matches)) => {
             let is_confirmed = matches.get_flag(CONFIRM);
             if let Some(directory) = matches.get_one::<String>(DIR) {
-                return show(recover::meta(directory, is_confirmed));
+                return show(match matches.get_flag(CUT) {
+                    true => recover::cut(directory, is_confirmed),
+                    false => recover::meta(directory, is_confirmed),
+                });
             }
             let address = matches.get_one::<String>(ADDRESS).expect("it has a default");
             let gone: Vec<u64> = matches.get_many(GONE).into_iter().flatten().copied().collect();

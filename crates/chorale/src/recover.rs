@@ -6,6 +6,7 @@ use std::path::Path;
 use admin::{CONFIRMATION, Fate, Plan, Recovered, list};
 
 use crate::{admin_client, http};
+use node::{GroupCut, GroupLeft};
 
 /// Groups of keys: the plan, or what came of it.
 pub(crate) fn groups(address: &str, gone: &[u64], is_confirmed: bool) -> Result<String, String> {
@@ -101,4 +102,86 @@ pub(crate) fn meta(directory: &str, is_confirmed: bool) -> Result<String, String
         );
     }
     Ok(text)
+}
+
+/// Damaged logs, in the directory of a node that is stopped.
+pub(crate) fn cut(directory: &str, is_confirmed: bool) -> Result<String, String> {
+    let cut = node::cut_logs(Path::new(directory), is_confirmed)?;
+    if cut.groups.is_empty() {
+        return Ok(format!(
+            "No log of node {} is damaged: nothing is to be cut.\n",
+            cut.node
+        ));
+    }
+    let mut text = String::new();
+    for group in &cut.groups {
+        text.push_str(&cut_in_words(group, cut.is_done));
+    }
+    let is_left = |group: &GroupCut| matches!(group.left, GroupLeft::Others);
+    text.push_str(match (cut.is_done, cut.groups.iter().all(is_left)) {
+        (true, _) => "The logs were cut. Start the node.\n",
+        (false, true) => "Nothing is to be cut.\n",
+        (false, false) if cut.has_company => {
+            "Other nodes are in the cluster: if one of them holds such a group too, start this node instead, and the group is filled \
+             from there. Nothing was done. --confirm does it.\n"
+        }
+        (false, false) => {
+            "If the disk may give the bytes back, or there is a backup, try that first.\nNothing was done. --confirm does it.\n"
+        }
+    });
+    Ok(text)
+}
+
+fn cut_in_words(group: &GroupCut, is_done: bool) -> String {
+    let GroupCut {
+        group,
+        damage,
+        left,
+        unused,
+    } = group;
+    let goes = if is_done { "went" } else { "would go" };
+    let mut text = format!("Group {group}: {damage}.\n");
+    let _ = match left {
+        GroupLeft::Log { last, proven } if proven.0 > last.0 => writeln!(
+            text,
+            "  Its log is intact up to entry {} of term {}, and its tables prove that it went on to entry {} of term {}. {} entries {goes}.",
+            last.0,
+            last.1,
+            proven.0,
+            proven.1,
+            proven.0 - last.0
+        ),
+        GroupLeft::Log { last, proven } if proven != last => writeln!(
+            text,
+            "  Its log is intact up to entry {} of term {}, and its tables prove that later entries were replaced, up to entry {} of term \
+             {}. These {goes}.",
+            last.0, last.1, proven.0, proven.1
+        ),
+        GroupLeft::Log { last, .. } => writeln!(
+            text,
+            "  Its log is intact up to entry {} of term {}. No table proves that it went on.",
+            last.0, last.1
+        ),
+        GroupLeft::Snapshot { index } => writeln!(
+            text,
+            "  Of its log too little is left. Its last snapshot reflects what was written up to entry {index}: all behind that {goes}."
+        ),
+        GroupLeft::Nothing => writeln!(
+            text,
+            "  Nothing of it is left: it {} EMPTY, and all its data are lost.",
+            if is_done { "begins" } else { "would begin" }
+        ),
+        GroupLeft::Others => writeln!(
+            text,
+            "  Others may have it: it is left as it is, and they fill it when the node starts."
+        ),
+    };
+    if unused.0 > 0 && !matches!(left, GroupLeft::Others) {
+        let _ = writeln!(
+            text,
+            "  Of what {goes}, {} entries with {} bytes can be read, and cannot be used without what stood before them.",
+            unused.0, unused.1
+        );
+    }
+    text
 }

@@ -236,6 +236,7 @@ impl Reading {
         let saved = Saved {
             hard_state: hard,
             entries: self.entries,
+            floor: None,
         };
         let kept = HandoverImage {
             group: position.group,

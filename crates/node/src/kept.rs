@@ -12,6 +12,7 @@
 use crate::disk::{Disk, FormerLogs, Seen, SnapshotFile};
 use crate::mailboxes::Mailboxes;
 use crate::start_progress::StartProgress;
+use consensus::{Index, Term};
 use gateway::HandoverImage;
 use ids::{ClusterId, DurabilityMode, GroupId, Groups, Incarnation, NodeId, Token};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ use storage::{
 };
 
 /// Bytes of a segment of a worker's log.
-const SEGMENT_BYTES: u64 = 64 << 20;
+pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// Between two words to an operator who waits.
 const PROGRESS: Duration = Duration::from_secs(3);
@@ -213,20 +214,17 @@ fn read(
         tracing::error!(%damage, "a log is damaged in front of what is known to have been synced");
     }
     if is_alone && let Some(damage) = found.damaged.values().next().cloned() {
+        tracing::error!(
+            "nobody else has what stood there, so nothing is begun without it: `chorale admin recover --cut --dir {}` says what would go",
+            disk.path().display()
+        );
         return Err(damage.into());
     }
     let names = storage::snapshots(disk)?;
-    // Part of those that damage concerns may be lost that was acknowledged.
-    let (logs, damaged): (Vec<_>, Vec<_>) = found
-        .replicas
-        .into_iter()
-        .partition(|(group, _)| !found.damaged.contains_key(group));
-    for (group, _) in damaged {
-        tracing::error!(
-            group = group.number(),
-            "what was kept of a group is not used, because its log is damaged: its replica here begins as a new one"
-        );
+    for group in found.damaged.keys() {
+        tell_damaged(*group, found.replicas.get(group));
     }
+    let logs = found.replicas;
     progress.reads(Some(logs.len()));
     let reading = Reading {
         progress,
@@ -265,6 +263,28 @@ fn read(
         },
         ..Kept::default()
     })
+}
+
+/// Tells what becomes of a group whose log is damaged, of which this is left.
+fn tell_damaged(group: GroupId, left: Option<&ReplicaLog>) {
+    let group = group.number();
+    let Some(log) = left else {
+        tracing::error!(
+            group,
+            "what was kept of a group is not used, because of its log too little is left: its replica here begins as a new one"
+        );
+        return;
+    };
+    let place = |(term, index): (Term, Index)| format!("entry {} of term {}", index.0, term.0);
+    let last = log.entries.last();
+    let last = last.map_or((log.start.term, log.start.index), |last| (last.term, last.index));
+    tracing::error!(
+        group,
+        last = place(last),
+        floor = log.floor.map(place),
+        "the log of a group is damaged: its replica goes on with what stands before that, and neither leads nor votes for whoever lacks \
+         what it had, until others have filled it"
+    );
 }
 
 /// A start that keeps nothing is about to serve: what is on disk is not to count for one after it.

@@ -25,6 +25,7 @@ mod kept;
 mod link;
 mod listener;
 mod lobby;
+mod log_cut;
 mod mailboxes;
 mod memory;
 mod meta;
@@ -48,6 +49,7 @@ mod worker;
 
 pub use backup_members::backup_members;
 pub use directory_check::{DirectoryFindings, check_directory, is_data_directory};
+pub use log_cut::{GroupCut, GroupLeft, LogCut, cut_logs};
 pub use recovery::{MetaRecovery, recover_meta};
 pub use start::run;
 pub use start_error::StartError;

@@ -319,6 +319,7 @@ mod tests {
             lost_voter: None,
             unreported: None,
             outgoing: Vec::new(),
+            is_whole: true,
         };
         let me = NodeId(9);
         assert_eq!(

@@ -44,8 +44,8 @@ pub use error::StorageError;
 pub use handover::{Handover, HandoverWriter, Item, ReplicaPosition, Taken};
 pub use identity::Identity;
 pub use log::{
-    FoundLogs, LogIdentity, LogSettings, PrepareJob, Prepared, ReplicaLog, SyncJob, Synced, WorkerLog,
-    drop_segments, read_logs, remove_replicas, rewrite_batch,
+    FoundLogs, LogIdentity, LogSettings, PrepareJob, Prepared, ReplicaLog, SyncJob, Synced, Unused,
+    WorkerLog, drop_segments, read_logs, remove_replicas, rewrite_batch,
 };
 pub use meta_log::{MetaLog, MetaState, Snapshot};
 pub use mode_change::{ModeChange, ModeStep};

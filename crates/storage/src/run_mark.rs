@@ -194,6 +194,24 @@ impl RunMark {
         }
     }
 
+    /// Writes the mark that was found once more, if something is in doubt: what stands in the logs of starts up to this number may lack
+    /// something, too. To be called before what does is written there.
+    ///
+    /// # Errors
+    /// As [`RunMark::write`].
+    pub fn doubt_upto(disk: &impl Disk, found: &FoundRun, start: u64) -> Result<(), StorageError> {
+        if found.mark.doubted == 0 {
+            return Ok(());
+        }
+        let mark = RunMark {
+            has_failed: found.has_failed,
+            is_copied: found.is_copy,
+            doubted: start,
+            ..found.mark.clone()
+        };
+        mark.replace(disk)
+    }
+
     /// Writes the mark of the start that owns the directory once more, with another mode. Whoever is to acknowledge less than before does that
     /// first; who is to acknowledge more has it written when all that was acknowledged is kept as that demands.
     ///

@@ -100,7 +100,8 @@ fn behind(log: ReplicaLog, point: SnapshotPoint, keyspace: Keyspace) -> Result<S
         generation,
         mut hard,
         mut entries,
-        ..
+        floor,
+        start: _,
     } = log;
     // What the state reflects is committed, and so is all before it: another history there was never its own.
     let same = entries
@@ -120,9 +121,11 @@ fn behind(log: ReplicaLog, point: SnapshotPoint, keyspace: Keyspace) -> Result<S
         ));
     }
     hard.commit = hard.commit.max(point.index);
-    let last = entries.last().map_or(point.term, |entry| entry.term);
-    if hard.term < last {
-        (hard.term, hard.vote) = (last, None);
+    let last = entries
+        .last()
+        .map_or((point.term, point.index), |entry| (entry.term, entry.index));
+    if hard.term < last.0 {
+        (hard.term, hard.vote) = (last.0, None);
     }
     Ok(StoredReplica {
         group,
@@ -132,6 +135,8 @@ fn behind(log: ReplicaLog, point: SnapshotPoint, keyspace: Keyspace) -> Result<S
         saved: Saved {
             hard_state: hard,
             entries,
+            // The state may reach what the log does not.
+            floor: floor.filter(|floor| *floor > last),
         },
         keyspace,
     })

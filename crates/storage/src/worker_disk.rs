@@ -453,7 +453,10 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             start: begin.start,
             hard: begin.saved.hard_state,
             entries: begin.saved.entries,
-            floor: None,
+            floor: begin
+                .saved
+                .floor
+                .filter(|_| !mutations::is(Mutation::FloorNotWritten)),
         };
         let index = log.start.index;
         let stage = match index {
@@ -486,6 +489,12 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         if let Some(point) = persist.start {
             // What is void waits for nothing.
             self.held.retain(|held| held.group() != owner.group);
+            // The state that came may be of a place below what was in the log once.
+            let floor = match &kept.stage {
+                Stage::Empty => None,
+                Stage::Waits(waiting) => waiting.log.floor,
+                Stage::Logged => self.log.floor(owner.group),
+            };
             // What follows stands on the state that came, and waits for it.
             self.jobs.push(SnapshotJob::FinishReceived {
                 owner,
@@ -498,7 +507,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 start: point,
                 hard: persist.hard_state,
                 entries: persist.entries,
-                floor: None,
+                floor,
             };
             let index = log.start.index;
             kept.stage = Stage::Waits(Waiting {

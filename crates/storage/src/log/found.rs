@@ -28,6 +28,15 @@ pub struct ReplicaLog {
     pub floor: Option<(Term, Index)>,
 }
 
+/// What stands behind damage, can be read, and cannot be used: what came before it is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unused {
+    /// Entries.
+    pub entries: u64,
+    /// Bytes of their data.
+    pub bytes: u64,
+}
+
 /// What all logs on a disk hold together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FoundLogs {
@@ -37,6 +46,8 @@ pub struct FoundLogs {
     pub starts: BTreeMap<GroupId, u64>,
     /// Groups that damage concerns. One that is not among the replicas may have lost anything: its replica returns as a new one.
     pub damaged: BTreeMap<GroupId, Damage>,
+    /// Of groups that damage concerns, what stands behind it.
+    pub unused: BTreeMap<GroupId, Unused>,
     /// Damage that may have been of any group: one that stands nowhere here may have had a log.
     pub unclear: Option<Damage>,
     /// All damage, in the order in which it was met.

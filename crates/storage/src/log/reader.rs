@@ -12,7 +12,7 @@
 //! 3. Of two logs that have a group, that of the later start counts; and what it may have lost is not taken from an earlier one.
 
 use super::batch::Batch;
-use super::found::FoundLogs;
+use super::found::{FoundLogs, Unused};
 use super::replay::{Fate, Replay};
 use super::segment::{self, BLOCK_BYTES, SegmentHead, SegmentName};
 use super::{FRAME_BYTES_MAX, GOES_ON, PREFIX_BYTES, ROOM_MIN, WENT_ON};
@@ -298,7 +298,7 @@ impl<D: Disk> Cursor<'_, D> {
 
 /// What one chain says.
 struct Outcome {
-    fates: BTreeMap<GroupId, Fate>,
+    fates: BTreeMap<GroupId, (Fate, Unused)>,
     /// Damage that may have been of any group.
     unclear: Option<Damage>,
     damage: Vec<Damage>,
@@ -549,7 +549,7 @@ fn take_chains<D: Disk>(disk: &D, chains: &[Chain], found: &mut FoundLogs) -> Re
                 }
             }
         }
-        for (group, fate) in outcome.fates {
+        for (group, (fate, unused)) in outcome.fates {
             let is_elsewhere = told.get(&group).is_some_and(|start| *start == chain.start);
             // Of an earlier start: the logs of a later one stand, and this one was being removed.
             let is_gone = matches!(fate, Fate::Headless) && chain.start < found.start;
@@ -559,6 +559,10 @@ fn take_chains<D: Disk>(disk: &D, chains: &[Chain], found: &mut FoundLogs) -> Re
             told.insert(group, chain.start);
             found.replicas.remove(&group);
             found.damaged.remove(&group);
+            found.unused.remove(&group);
+            if unused != Unused::default() {
+                found.unused.insert(group, unused);
+            }
             match fate {
                 Fate::Found(log, damage) => {
                     found.replicas.insert(group, *log);

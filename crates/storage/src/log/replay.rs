@@ -16,7 +16,7 @@
 
 use super::Place;
 use super::batch::Batch;
-use super::found::ReplicaLog;
+use super::found::{ReplicaLog, Unused};
 use super::record::{Change, Record};
 use super::table::Reached;
 use codec::Damage;
@@ -47,6 +47,8 @@ struct Group {
     /// What the newest table says; the inner `None` if the log has ended.
     row: Option<Option<Reached>>,
     cut: Option<Damage>,
+    /// What was met behind the cut.
+    unused: Unused,
     /// Whether damage was met behind the newest table.
     is_unclear: bool,
 }
@@ -130,6 +132,11 @@ impl Group {
                 self.put(entries);
             }
             Change::End => *self = Group::default(),
+            Change::Append { entries, .. } if self.cut.is_some() => {
+                let bytes = |entry: &LogEntry| entry.data().map_or(0, |data| data.len() as u64);
+                self.unused.entries += entries.len() as u64;
+                self.unused.bytes += entries.iter().map(bytes).sum::<u64>();
+            }
             _ if self.cut.is_some() => {}
             Change::Append { hard, entries } => {
                 self.hard = hard;
@@ -237,17 +244,18 @@ impl Replay {
     }
 
     /// What has become of each group, and damage that may have been of any.
-    pub(crate) fn finish(mut self) -> (BTreeMap<GroupId, Fate>, Option<Damage>) {
+    pub(crate) fn finish(mut self) -> (BTreeMap<GroupId, (Fate, Unused)>, Option<Damage>) {
         if let Some(damage) = self.pending.take() {
             self.damaged(&damage);
         }
         let unclear = self.unclear;
         let fates = self.groups.into_iter().map(|(number, group)| {
+            let unused = group.unused;
             let fate = match (group.fate(number), &unclear) {
                 (Fate::Headless, Some(damage)) => Fate::Void(damage.clone()),
                 (fate, _) => fate,
             };
-            (number, fate)
+            (number, (fate, unused))
         });
         (fates.collect(), unclear)
     }

@@ -1,5 +1,6 @@
 //! The log of a worker, open to write. See the header of `log.rs`.
 
+use super::Place;
 use super::found::ReplicaLog;
 use super::held::Held;
 use super::prepare::{PrepareJob, Prepared};
@@ -510,6 +511,11 @@ impl<D: Disk + Clone> WorkerLog<D> {
     /// many as lie behind it.
     pub fn bytes_of(&self, group: GroupId) -> u64 {
         self.groups.get(&group).map_or(0, |held| held.bytes)
+    }
+
+    /// What the group's log must reach, until what reaches it is kept.
+    pub fn floor(&self, group: GroupId) -> Option<Place> {
+        self.groups.get(&group).and_then(Held::floor)
     }
 
     /// The group whose records keep the oldest segment, if there are so many that are full: a snapshot of it lets go of that, or its

@@ -274,6 +274,26 @@ fn damage_to_one_batch_concerns_the_groups_in_it_alone() {
 }
 
 #[test]
+fn what_stands_behind_damage_and_cannot_be_used_is_counted() {
+    let (disk, _) = small_log();
+    let name = "log-00000-000000000001";
+    let mut bytes = disk.content(name).expect("an intact disk");
+    bytes[2 * 4096 + 30] ^= 4;
+    disk.put(name, &bytes);
+    let found = read(&disk);
+    let cut = &found.replicas[&GroupId::new(2)];
+    assert_eq!((last(cut), cut.floor), (11, Some((Term(13), Index(13)))));
+    let unused = storage::Unused {
+        entries: 1,
+        bytes: 20,
+    };
+    assert_eq!(
+        found.unused.into_iter().collect::<Vec<_>>(),
+        [(GroupId::new(2), unused)]
+    );
+}
+
+#[test]
 fn damage_to_more_makes_groups_void_of_which_nothing_later_tells() {
     let (disk, history) = small_log();
     let name = "log-00000-000000000001";

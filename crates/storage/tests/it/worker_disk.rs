@@ -696,3 +696,62 @@ fn a_replica_in_use_is_answered_at_once_until_it_has_a_log_and_all_that_it_was_t
         assert_eq!(indexes, [3], "the snapshot has the others");
     }
 }
+
+/// The floor in the tables of a log that begins with one, before and behind a state that a leader sends, and when it is reached.
+fn floors() -> [Option<(Term, Index)>; 3] {
+    let mut scene = Scene::new(DurabilityMode::Strict);
+    let floor = Some((Term(2), Index(12)));
+    let begin = LogBegin {
+        incarnation: ME,
+        generation: 0,
+        start: first(),
+        saved: Saved {
+            floor,
+            ..Saved::default()
+        },
+        base: LogBase::Stored,
+    };
+    scene
+        .disk
+        .request(group(), 1, DiskRequest::Begin(Box::new(begin)));
+    let found = |scene: &mut Scene| {
+        scene.write();
+        if let Some(job) = scene.disk.sync_job(scene.now) {
+            let synced = job.run().expect("an intact disk");
+            scene.disk.on_synced(synced, scene.now);
+        }
+        let found = read_logs(&scene.files, CLUSTER, NODE).expect("an intact disk");
+        found.replicas[&group()].floor
+    };
+    let begun = found(&mut scene);
+    let received = DiskRequest::Received {
+        from: Incarnation(3),
+        transfer: 1,
+        number: 0,
+        bytes: b"a state".to_vec(),
+    };
+    scene.disk.request(group(), 1, received);
+    let mut installed = persist(9);
+    installed.start = Some(SnapshotPoint {
+        index: Index(9),
+        ..first()
+    });
+    scene.disk.request(group(), 1, DiskRequest::Persist(installed));
+    scene.write();
+    scene.run_jobs();
+    let installed = found(&mut scene);
+    for number in 10..12 {
+        scene.persist(1, number);
+    }
+    [begun, installed, found(&mut scene)]
+}
+
+#[test]
+fn a_floor_is_in_the_log_of_each_start_until_the_log_reaches_it() {
+    let floor = Some((Term(2), Index(12)));
+    assert_eq!(floors(), [floor, floor, None]);
+    mutations::plant(Some(Mutation::FloorNotWritten));
+    let noticed = floors();
+    mutations::plant(None);
+    assert_eq!(noticed[0], None);
+}
