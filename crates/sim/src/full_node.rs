@@ -166,6 +166,15 @@ impl Left {
     pub(crate) fn disk(&self) -> &SimDisk {
         &self.disk
     }
+
+    /// Damages what the log of some worker has synced, if there is such a place: what was damaged. What damage costs that nothing behind it
+    /// tells of is no business of floors.
+    pub(crate) fn damage(&mut self, prng: &mut Prng) -> Option<String> {
+        let damage = store::damage(&self.disk, prng)?;
+        // Nothing of the replicas is counted on before they are filled again.
+        self.holdings.retain(|holding| holding.group == GroupRef::Meta);
+        Some(damage)
+    }
 }
 
 /// A replica whose memory is there.
@@ -585,13 +594,24 @@ impl FullNode {
             Stage::Starting(kept, _) => {
                 let is_unclean =
                     |kept: &&HandoverImage| self.unclean.contains(&(kept.group, kept.incarnation));
+                let is_whole = |kept: &&HandoverImage| {
+                    let rest = kept.rest.as_ref();
+                    rest.is_none_or(|(_, saved)| saved.floor.is_none())
+                };
                 kept.iter()
                     .filter(|kept| !is_unclean(kept))
+                    .filter(is_whole)
                     .map(holding)
                     .collect()
             }
             Stage::Serving(_) => {
-                let holdings = self.replica_views().map(|replica_view| Holding {
+                // Who lacks what it acknowledged is not counted on before others have filled it.
+                let is_whole = |replica_view: &ReplicaView<'_>| {
+                    let member = replica_view.member();
+                    member.is_none_or(|member| !member.raft().is_below_floor())
+                };
+                let views = self.replica_views().filter(is_whole);
+                let holdings = views.map(|replica_view| Holding {
                     group: GroupRef::Data(replica_view.group),
                     incarnation: replica_view.incarnation,
                     members: replica_view.members().cloned(),

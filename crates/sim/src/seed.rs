@@ -23,6 +23,8 @@ pub struct Options {
     pub mutation: Option<Mutation>,
     /// Whether a seed may draw losses of majorities, which an operator mends.
     pub ruins: bool,
+    /// Whether a seed may draw damage of what is on disk, where groups outlive the processes.
+    pub damage: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
     pub durability: Vec<DurabilityMode>,
 }
@@ -34,6 +36,7 @@ impl Default for Options {
             workers: 1..=3,
             mutation: None,
             ruins: true,
+            damage: true,
             durability: Vec::new(),
         }
     }
@@ -72,6 +75,7 @@ impl Failure {
     pub fn command(&self) -> String {
         let Options { nodes, workers, .. } = &self.options;
         let ruins = if self.options.ruins { "" } else { " --no-ruins" };
+        let damage = if self.options.damage { "" } else { " --no-damage" };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
             [] => String::new(),
@@ -83,7 +87,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

@@ -74,6 +74,8 @@ pub struct Swarm {
     pub ruins: u64,
     /// Several processes ended at once, or all of them, in modes in which nothing may be lost by it.
     pub outages: u64,
+    /// Processes killed of which the log is damaged before they start again.
+    pub damages: u64,
     /// Times a minute that an operator orders another durability.
     pub changes: u64,
     /// Transactions of clients.
@@ -115,12 +117,13 @@ pub(crate) enum Fault {
     Disk,
     Ruin,
     Outage,
+    Damage,
     Durability,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 13] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 14] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -134,6 +137,7 @@ impl Swarm {
             (Fault::Disk, self.disks),
             (Fault::Ruin, self.ruins),
             (Fault::Outage, self.outages),
+            (Fault::Damage, self.damages),
             (Fault::Durability, self.changes),
         ]
     }
@@ -163,6 +167,10 @@ impl Swarm {
         let is_durable = swarm.shape.mode().writes();
         if is_durable {
             swarm.outages = often(&mut prng, 12, 60);
+        }
+        // What is drawn for it changes nothing else.
+        if is_durable && options.damage {
+            swarm.damages = often(&mut Prng::new(seed ^ 0x464c_4f4f_5200_0009), 12, 60);
         }
         let mutation = options.mutation;
         let is_of_ruins = mutation == Some(Mutation::UnreportedPassedOver);
@@ -228,7 +236,21 @@ impl Swarm {
                 swarm.disks = swarm.disks.max(60);
                 swarm.storm = 15 * SECONDS;
             }
-            // The same, while the mode changes nearly always: what counts is the time until all workers have followed.
+            // One node after the other comes back with less than it acknowledged, while others are out of reach.
+            Some(
+                Mutation::FloorForgotten
+                | Mutation::FloorByPlace
+                | Mutation::FloorNotWritten
+                | Mutation::ProgressKept
+                | Mutation::FormerAnswersCount,
+            ) => {
+                swarm.damages = 90;
+                swarm.partitions = swarm.partitions.max(120);
+                swarm.storm = 15 * SECONDS;
+                swarm.think = MILLIS;
+                swarm.reads = 30;
+            }
+            // Processes that end at any moment, while the mode changes nearly always: what counts is the time until all workers have followed.
             Some(Mutation::WeakerNotMarked) => {
                 swarm.changes = 900;
                 swarm.outages = if is_durable { 60 } else { 0 };
@@ -408,6 +430,7 @@ impl Swarm {
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
             outages: 0,
+            damages: 0,
             changes: 0,
             mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }

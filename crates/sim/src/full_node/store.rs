@@ -328,10 +328,12 @@ fn read(
     let names = snapshots(disk)?;
     let mut kept = Vec::new();
     for (group, log) in found.replicas {
-        // Part of it may be lost that was acknowledged.
         if let Some(damage) = found.damaged.get(&group) {
-            notes.push(format!("group {}: {damage}", group.number()));
-            continue;
+            notes.push(format!(
+                "group {}: {damage}; floor {:?}",
+                group.number(),
+                log.floor
+            ));
         }
         match StoredReplica::read(disk, identity.cluster, identity.node, log, &names) {
             Ok(stored) => kept.push(HandoverImage {
@@ -398,6 +400,7 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<HandoverImage>)
                 let saved = consensus::Saved {
                     hard_state,
                     entries: std::mem::take(&mut entries),
+                    floor: None,
                 };
                 let kept = HandoverImage {
                     group: position.group,
@@ -414,4 +417,42 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<HandoverImage>)
             Item::End => return Ok((handover.left_by().to_vec(), all)),
         }
     }
+}
+
+/// Damages a byte, or some blocks, of what a worker's log is known to have synced. `None` if nothing was hit that counts: then nothing was
+/// changed.
+pub(crate) fn damage(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
+    /// How often a place is drawn.
+    const TRIES: u32 = 8;
+    let identity = Identity::read(disk).ok()??;
+    let is_damaged = |found: Stored<storage::FoundLogs>| found.is_ok_and(|found| !found.damage.is_empty());
+    let is_noticed = || is_damaged(read_logs(disk, identity.cluster, identity.node));
+    if is_noticed() {
+        return None;
+    }
+    let names = storage::Disk::names(disk).ok()?;
+    let logs: Vec<String> = names
+        .into_iter()
+        .filter(|name| name.starts_with("log-"))
+        .collect();
+    for _ in 0..TRIES {
+        let name = logs.get(prng.below(logs.len().max(1) as u64) as usize)?;
+        let before = disk.content(name)?;
+        let used = before.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+        let at = prng.below(used as u64 + 1) as usize;
+        let mut bytes = before.clone();
+        match prng.below(3) {
+            0 => {
+                let end = (at + 1 + prng.below(3 * 4096) as usize).min(bytes.len());
+                bytes[at..end].fill(0);
+            }
+            _ => bytes[at] ^= 1 << prng.below(8),
+        }
+        disk.put(name, &bytes);
+        if is_noticed() {
+            return Some(format!("{name} is damaged at {at}"));
+        }
+        disk.put(name, &before);
+    }
+    None
 }

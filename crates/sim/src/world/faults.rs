@@ -71,6 +71,7 @@ impl World<'_> {
             Fault::Durability => self.whim(Whim::Durability),
             Fault::Ruin => self.ruin(node),
             Fault::Outage => self.outage(node),
+            Fault::Damage => self.damage(node),
         }
         Ok(())
     }
@@ -155,6 +156,25 @@ impl World<'_> {
             self.machines[index].heal_disk();
             let how = if is_power { Killed::ByPower } else { Killed::Alone };
             self.end_by(index, End::Killed(how));
+        }
+    }
+
+    /// A process is killed, and before it starts again the log of one of its workers is damaged below what it knows to be synced. What
+    /// others hold is enough: nothing may be lost.
+    fn damage(&mut self, index: usize) {
+        let is_serving = |node: &FullNode| node.is_serving();
+        let may_be = self.machines[index].node.as_ref().is_some_and(is_serving)
+            && self.survives_without(&[index], false);
+        if !may_be {
+            return;
+        }
+        self.machines[index].heal_disk();
+        self.end_by(index, End::Killed(Killed::Alone));
+        let Some(left) = &mut self.machines[index].left else {
+            return;
+        };
+        if let Some(what) = left.damage(&mut self.disks) {
+            self.note(|| format!("node {index}: {what}"));
         }
     }
 

@@ -236,6 +236,18 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::StrongerMarkedFirst,
     // Followers that wait for room, and are killed with others in that moment: the same file.
     Mutation::FullAcknowledged,
+    // A voter that lacks what it acknowledged, and a candidate that never had it, while the third is away: seeds of
+    // `crates/consensus/tests/it/mutations.rs`, and `crates/consensus/testdata/floor.txt`.
+    Mutation::FloorForgotten,
+    // A leader that stays until its follower is to be filled, in a group to which nothing is written: `crates/consensus/tests/it/scenario.rs`,
+    // and the same transcript.
+    Mutation::ProgressKept,
+    // A floor that a longer log of an earlier term does not reach: `crates/consensus/testdata/floor_by_term.txt`.
+    Mutation::FloorByPlace,
+    // A second start before the floor is reached: `crates/storage/tests/it/worker_disk.rs`.
+    Mutation::FloorNotWritten,
+    // Answers that are as late as a start takes: `crates/consensus/tests/it/scenario.rs`.
+    Mutation::FormerAnswersCount,
     // A leader that is lost for longer than clients wait: `crates/gateway/tests/it/full_disks.rs`.
     Mutation::OpenIsRefused,
 ];
