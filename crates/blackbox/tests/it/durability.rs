@@ -638,6 +638,129 @@ fn a_node_alone_whose_log_is_damaged_does_not_start_and_names_the_place() {
     assert_eq!(cluster.client(0).run("DBSIZE"), Value::Integer(100));
 }
 
+/// What `chorale admin recover --cut` says of a data directory.
+fn cut(data: &Path, more: &[&str]) -> String {
+    let output = Command::new(chorale_binary())
+        .args(["admin", "recover", "--cut", "--dir"])
+        .arg(data)
+        .args(more)
+        .output()
+        .expect("it is a program");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("it is text")
+}
+
+#[test]
+fn a_node_alone_goes_on_with_what_stands_before_damage_once_its_logs_are_cut() {
+    if is_redis() {
+        return;
+    }
+    let mut cluster = cluster(1, "strict");
+    let mut client = cluster.client(0);
+    for number in 0..100 {
+        client.run_ok(&format!("SET key:{number} {number}"));
+    }
+    cluster.kill(0);
+    let data = cluster.data(0);
+    assert!(cut(&data, &[]).contains("No log of node"), "nothing is damaged");
+    flip(&data);
+    let said = cut(&data, &[]);
+    for word in ["is damaged at offset", "entries would go", "--confirm does it"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    cluster.restart(0);
+    assert!(!cluster.wait(0).success(), "nothing was cut");
+    assert!(log(&cluster, 0).contains("chorale admin recover --cut --dir"));
+    let said = cut(&data, &["--confirm"]);
+    assert!(
+        said.contains("The logs were cut") && said.contains("entries went"),
+        "{said}"
+    );
+    assert!(cut(&data, &[]).contains("No log of node"), "it is done");
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    let mut client = cluster.client(0);
+    let values: Vec<Value> = (0..100)
+        .map(|number| client.run(&format!("GET key:{number}")))
+        .collect();
+    let mut lost = 0;
+    for (number, value) in values.iter().enumerate() {
+        lost += usize::from(*value == Value::NullBulk);
+        let is_its = *value == Value::NullBulk || *value == Value::bulk(&number.to_string());
+        assert!(is_its, "key {number}: {value:?}");
+    }
+    assert!((1..100).contains(&lost), "{lost} of 100 are lost");
+    // What is written from here on stands behind what was left.
+    for number in 0..100 {
+        client.run_ok(&format!("SET key:{number} again"));
+    }
+    cluster.kill(0);
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    let mut client = cluster.client(0);
+    for number in 0..100 {
+        assert_eq!(client.run(&format!("GET key:{number}")), Value::bulk("again"));
+    }
+    never_says(&cluster, "DATA LOST");
+}
+
+/// The log of one of three nodes is damaged in its middle while the node is down and the others go on.
+fn one_log_of_three_is_damaged(durability: &str) {
+    if is_redis() {
+        return;
+    }
+    let mut cluster = cluster(3, durability);
+    let all = cluster.addresses();
+    let mut receipts = Receipts::new(seed());
+    let work = |receipts: &mut Receipts, nodes: &[SocketAddr]| {
+        receipts.begin(nodes, 2);
+        receipts.wait_for_more(2_000);
+        receipts.end();
+    };
+    work(&mut receipts, &all);
+    let before = cluster.wait_until_replicated();
+    cluster.kill(2);
+    flip(&cluster.data(2));
+    work(&mut receipts, &all[..2]);
+    cluster.restart(2);
+    cluster.wait_until_ready(2);
+    let after = cluster.wait_until_replicated();
+    let log = cluster.log(2);
+    assert!(
+        log.contains("its replica goes on with what stands before that"),
+        "{log}"
+    );
+    assert!(log.contains("refilled=0 dropped=0 aside=0"), "{log}");
+    let of_node = |replicas: &[(usize, u64, bool)]| {
+        let own = replicas.iter().find(|replica| replica.0 == 2);
+        own.expect("every group has three replicas").1
+    };
+    for (before, after) in before.replicas.iter().zip(&after.replicas) {
+        assert_eq!(
+            of_node(before),
+            of_node(after),
+            "the replica is the same one: {log}"
+        );
+    }
+    nothing_is_missing(&receipts, &all, "with what the others have filled");
+    cluster.kill(0);
+    nothing_is_missing(&receipts, &all[1..], "without one that filled it");
+    cluster.kill_all();
+    cluster.restart_all();
+    nothing_is_missing(&receipts, &all, "after all were killed");
+    never_says(&cluster, "DATA LOST");
+}
+
+#[test]
+fn a_strict_node_whose_log_is_damaged_goes_on_with_its_replicas_and_the_others_fill_them() {
+    one_log_of_three_is_damaged("strict");
+}
+
+#[test]
+fn a_relaxed_node_whose_log_is_damaged_goes_on_with_its_replicas_and_the_others_fill_them() {
+    one_log_of_three_is_damaged("relaxed");
+}
+
 fn databases_stay_as_they_were(nodes: usize, durability: &str) {
     if is_redis() {
         return;
