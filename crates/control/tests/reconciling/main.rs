@@ -24,6 +24,7 @@ const PACE: Pace = Pace {
     light_learners_of_node_max: 4,
     transfers_max: 4,
     away_after: Duration::from_secs(1),
+    miss_after: Duration::from_secs(30),
     replace_after: Duration::from_secs(20),
 };
 
