@@ -725,6 +725,7 @@ mod tests {
         let rest = (
             Config::first(Members::of_voters([1, 2, 3].map(Incarnation))),
             Saved {
+                floor: None,
                 hard_state: HardState::default(),
                 entries: vec![LogEntry {
                     index: Index(2),

@@ -29,6 +29,7 @@ fn raft(saved: Saved, now: Monotonic) -> RaftNode {
         start: Config::first(Members::of_voters([ME])),
         saved,
         durability: Durability::Durable,
+        node_start: Boot(1),
         times: Times::DEFAULT,
         seed: 1,
     };
