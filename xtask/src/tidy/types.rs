@@ -27,7 +27,7 @@ const EDGE: &str = "what a thread of a node has of the system, which its loop go
 const LARGE: &[(&str, &str, usize, &str)] = &[
     ("admin", "TransactionsView", 17, FACTS),
     ("command", "Spec", 15, FACTS),
-    ("consensus", "RaftNode", 31, PARTS),
+    ("consensus", "RaftNode", 33, PARTS),
     ("control", "State", 19, PARTS),
     ("gateway", "ClientInfo", 24, FACTS),
     (
