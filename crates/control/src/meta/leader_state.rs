@@ -432,6 +432,7 @@ mod tests {
             lost_voter: None,
             unreported: None,
             outgoing: Vec::new(),
+            is_whole: true,
             is_aside: true,
             voters: Vec::new(),
             changed_at: Index(0),
