@@ -237,7 +237,7 @@ fn read(
             done: 0,
             told: began,
         }),
-        left: Mutex::new(logs.into_iter().map(|(_, log)| log).collect()),
+        left: Mutex::new(logs.into_values().collect()),
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {

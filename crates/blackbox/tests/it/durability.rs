@@ -686,7 +686,7 @@ fn a_node_alone_goes_on_with_what_stands_before_damage_once_its_logs_are_cut() {
     let mut lost = 0;
     for (number, value) in values.iter().enumerate() {
         lost += usize::from(*value == Value::NullBulk);
-        let is_its = *value == Value::NullBulk || *value == Value::bulk(&number.to_string());
+        let is_its = *value == Value::NullBulk || *value == Value::bulk(number.to_string());
         assert!(is_its, "key {number}: {value:?}");
     }
     assert!((1..100).contains(&lost), "{lost} of 100 are lost");
