@@ -62,6 +62,7 @@ pub(crate) fn announcement(
         cluster: at(&host, cluster_port.unwrap_or(0)),
         peer: at(&peer_host, settings.peer_port.unwrap_or(0)),
         zone: settings.zone.clone(),
+        name: settings.node_name.clone(),
         semantics_min: SemanticsVersion::OLDEST,
         semantics_max: SemanticsVersion::CURRENT,
     };

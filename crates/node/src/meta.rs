@@ -440,8 +440,8 @@ fn refused(refusal: MetaRefusal) -> String {
             SemanticsVersion::CURRENT.0
         ),
         MetaRefusal::Full => "it has as many nodes as there can be".to_owned(),
-        MetaRefusal::Taken => "a node that is there announces the same peer address. Give this one another --peer-port, or \
-             --advertise; if that node has just ended, start this one again in some seconds"
+        MetaRefusal::Taken => "a node that is there announces the same peer address, or has the same --node-name. Give this one \
+             another --peer-port, --advertise or --node-name; if that node has just ended, start this one again in some seconds"
             .to_owned(),
         MetaRefusal::Loopback => "some nodes would announce an address of the loopback and others one that other machines reach, and \
              could not all reach each other. Name an address of its machine for each node, with --advertise or --bind"

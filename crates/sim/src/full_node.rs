@@ -693,6 +693,7 @@ fn announcement(machine: usize) -> Announcement {
         cluster: at(7379),
         peer: at(8379),
         zone: String::new(),
+        name: String::new(),
         semantics_min: SemanticsVersion::OLDEST,
         semantics_max: SemanticsVersion::CURRENT,
     }
