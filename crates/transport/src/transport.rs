@@ -724,10 +724,14 @@ impl<I: Introducer> Transport<I> {
     }
 
     /// Why a link that somebody else dialled is not taken: if both dial, the one that the smaller node dialled stays. So they
-    /// cannot take turns at closing each other's.
+    /// cannot take turns at closing each other's. Where that one dials in vain, as at an address that the other has no more, it takes
+    /// what comes.
     fn refusal(&self, link: LinkId) -> Option<Broken> {
-        let is_dialled = self.peers.get(&link).is_some_and(|peer| !peer.addresses.is_empty());
-        let is_refused = is_dialled && self.settings.own.is_some_and(|own| link.is_dialled_by(own));
+        let own = self.settings.own?;
+        let peer = self.peers.get(&link)?;
+        let is_introduced = |key: usize| !matches!(self.links[key].phase, Phase::Dialling(_));
+        let is_vain = peer.up.is_none() && peer.failures > 0 && !peer.attempt.is_some_and(is_introduced);
+        let is_refused = !peer.addresses.is_empty() && link.is_dialled_by(own) && !is_vain;
         is_refused.then(|| Broken::Refused(format!("{link} is dialled by this node")))
     }
 

@@ -198,6 +198,25 @@ fn when_both_dial_one_link_stays() {
 }
 
 #[test]
+fn who_dials_in_vain_takes_the_link_that_its_peer_dialled() {
+    let (mut one, mut two) = (Node::new(1), Node::new(2));
+    // The second node has another address by now.
+    let former = Node::new(3).address;
+    one.dial(link(2, 0), former);
+    two.dial(link(1, 0), one.address);
+    let is_up = |nodes: &[&mut Node]| nodes[0].is_up(link(2, 0)) && nodes[1].is_up(link(1, 0));
+    until(&mut [&mut one, &mut two], "the link", is_up);
+    let seen = (one.seen.len(), two.seen.len());
+    for _ in 0..200 {
+        one.skipped += Duration::from_millis(50);
+        two.skipped += Duration::from_millis(50);
+        one.turn();
+        two.turn();
+    }
+    assert_eq!((one.seen.len(), two.seen.len()), seen, "it stays");
+}
+
+#[test]
 fn a_link_is_handed_to_the_worker_that_it_is_for() {
     let any = "127.0.0.1:0".parse().unwrap();
     let mut one = Node::new(1);
