@@ -115,6 +115,7 @@ fn announcement(source: &mut Source<'_>) -> Announcement {
         cluster: "a:2".into(),
         peer: "a:3".into(),
         zone: source.pick(&["", "a", "b"]).into(),
+        name: source.pick(&["", "n", "m"]).into(),
         semantics_min: SemanticsVersion(source.below(3) as u16),
         semantics_max: SemanticsVersion(source.below(6) as u16),
     }
@@ -316,6 +317,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         cluster: "a:2".into(),
         peer: "a:3".into(),
         zone: "z".into(),
+        name: "n".into(),
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(2),
     };

@@ -229,7 +229,10 @@ impl Cluster {
                 .unwrap_or_else(|error| panic!("no namespace: {error}")),
         };
         let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
-        let running = (0..number).find(|&node| self.is_running(node) && !self.is_paused(node));
+        let is_told = flags.iter().any(|flag| flag == "--join");
+        let running = (0..number)
+            .filter(|_| !is_told)
+            .find(|&node| self.is_running(node) && !self.is_paused(node));
         if let Some(running) = running {
             flags.extend(["--join".to_owned(), self.peer_address(running).to_string()]);
         }
@@ -515,6 +518,27 @@ impl Cluster {
         network
             .cut(from, to)
             .unwrap_or_else(|error| panic!("cannot cut: {error}"));
+    }
+
+    /// Gives a node that is down another address for its next start.
+    ///
+    /// # Panics
+    /// Without namespaces.
+    pub fn readdress(&mut self, node: usize) {
+        let network = self.network.as_mut().expect("addresses are of namespaces only");
+        let moved = network.readdress(node);
+        self.nodes[node].host = moved.unwrap_or_else(|error| panic!("no other address: {error}"));
+    }
+
+    /// What names mean to all nodes that were begun, from now on.
+    ///
+    /// # Panics
+    /// Without namespaces.
+    pub fn set_names(&mut self, names: &[(String, Ipv4Addr)]) {
+        let network = self.network.as_mut().expect("names are of namespaces only");
+        network
+            .set_names(names)
+            .unwrap_or_else(|error| panic!("no names: {error}"));
     }
 
     /// Ends [`Cluster::cut`].

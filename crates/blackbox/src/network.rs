@@ -8,14 +8,16 @@
 //! A node is cut off from another by a route that swallows what it sends there: one way alone, and without a filter, so
 //! that nothing but `ip` is needed. Clients reach every node always: what they see is what is tested.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::server::serial;
 
 /// Nodes that one network has addresses for.
-const NODES_MAX: usize = 200;
+const NODES_MAX: usize = 199;
 
 /// What the names of all bridges and namespaces begin with. Interfaces have at most 15 letters.
 const NAME: &str = "chb";
@@ -26,6 +28,10 @@ pub(crate) struct Network {
     name: String,
     subnet: [u8; 2],
     nodes: usize,
+    /// How often each node was given another address.
+    moves: BTreeMap<usize, usize>,
+    /// What names mean, as in a file of hosts.
+    names: String,
 }
 
 impl Network {
@@ -40,6 +46,8 @@ impl Network {
             name: format!("{NAME}{:x}", number & 0xf_ffff),
             subnet,
             nodes: 0,
+            moves: BTreeMap::new(),
+            names: String::new(),
         };
         let bridge = &network.name;
         ip(&format!("link add {bridge} type bridge"))?;
@@ -78,7 +86,49 @@ impl Network {
             "-n {namespace} route add default via {}",
             self.address(253)
         ))?;
+        self.write_names(node)?;
         Ok(address)
+    }
+
+    /// Gives a node another address, in place of the one that it has.
+    pub(crate) fn readdress(&mut self, node: usize) -> Result<Ipv4Addr, String> {
+        let moves = self.moves.entry(node).or_default();
+        *moves += 1;
+        // Behind the addresses of those that stay.
+        let address = Ipv4Addr::new(
+            10,
+            self.subnet[0],
+            self.subnet[1],
+            200 + (node * 8 + *moves) as u8,
+        );
+        let namespace = self.namespace(node);
+        ip(&format!("-n {namespace} addr flush dev inside"))?;
+        ip(&format!("-n {namespace} addr add {address}/24 dev inside"))?;
+        ip(&format!(
+            "-n {namespace} route add default via {}",
+            self.address(253)
+        ))?;
+        Ok(address)
+    }
+
+    /// What names mean in all namespaces, from now on.
+    pub(crate) fn set_names(&mut self, names: &[(String, Ipv4Addr)]) -> Result<(), String> {
+        let lines = names.iter().map(|(name, address)| format!("{address} {name}\n"));
+        self.names = lines.collect();
+        (0..self.nodes).try_for_each(|node| self.write_names(node))
+    }
+
+    /// Writes what `ip netns exec` shows to a program in place of the machine's own: to those that run, too, as it is the same file.
+    fn write_names(&self, node: usize) -> Result<(), String> {
+        let directory = self.names_of(node);
+        let text = format!("127.0.0.1 localhost\n{}", self.names);
+        let written =
+            fs::create_dir_all(&directory).and_then(|()| fs::write(directory.join("hosts"), text.as_bytes()));
+        written.map_err(|error| format!("{}: {error}", directory.display()))
+    }
+
+    fn names_of(&self, node: usize) -> PathBuf {
+        Path::new("/etc/netns").join(self.namespace(node))
     }
 
     /// A program in the namespace of a node. It becomes the process itself, so that signals reach it.
@@ -111,6 +161,7 @@ impl Drop for Network {
         // The interfaces of a namespace go with it.
         for node in 0..self.nodes {
             let _ = ip(&format!("netns del {}", self.namespace(node)));
+            let _ = fs::remove_dir_all(self.names_of(node));
         }
         let _ = ip(&format!("link del {}", self.name));
     }

@@ -161,7 +161,8 @@ fn fences(state: &State, observations: &Observations, pace: &Pace) -> Vec<Reconc
         .collect()
 }
 
-/// A silent node at whose address another one has joined is gone for good: two cannot listen there. What it had is given up at once,
+/// A silent node at whose address another one has joined is gone for good: two cannot listen there. So is one under whose name another
+/// one has joined, wherever that is. What it had is given up at once,
 /// and when no group has anything of it any more it is no node. So a machine that comes back again and again without its
 /// directory leaves no voters behind that never answer. Nor was anybody ever there who has joined at the address of a node that is
 /// heard: a request was held up, and its process had ended.
@@ -177,11 +178,13 @@ fn replaced(state: &State, observations: &Observations, pace: &Pace) -> Vec<Reco
     let is_gone = |id: &NodeId| {
         let node = &state.nodes[id];
         let mut there = state.nodes.iter().filter(|(other, there)| {
-            *other != id && there.announcement.peer == node.announcement.peer && !is_away(other)
+            *other != id && there.announcement.is_same_place(&node.announcement) && !is_away(other)
         });
-        there.any(|(other, there)| {
-            let has_come_later = there.joined > Some(node.boot);
-            let was_there = there.boot < node.boot && node.joined == Some(node.boot) && is_heard(other);
+        there.any(|(&other, there)| {
+            let is_namesake = there.announcement.has_name_of(&node.announcement);
+            let is_there = there.announcement.peer == node.announcement.peer;
+            let has_come_later = is_there && there.joined > Some(node.boot) || is_namesake && other > *id;
+            let was_there = there.boot < node.boot && node.joined == Some(node.boot) && is_heard(&other);
             has_come_later || was_there
         })
     };

@@ -189,17 +189,24 @@ impl State {
         }
     }
 
-    /// Nodes at whose address another one has joined since their last start. One that has only started there again says nothing of
-    /// them: they may be on their way to other addresses.
+    /// Nodes at whose address another one has joined since their last start, or under whose name another one has joined after them.
+    /// One that has only started there again says nothing of them: they may be on their way to other addresses.
     pub(crate) fn replaced(&self) -> impl Iterator<Item = NodeId> {
         let mut joined: BTreeMap<&str, Option<Boot>> = BTreeMap::new();
+        let named = self.nodes.iter();
+        let named = named.map(|(&id, node)| (&*node.announcement.name, id));
+        // The last one of a name stays: numbers are given in the order of joining.
+        let named: BTreeMap<&str, NodeId> = named.filter(|(name, _)| !name.is_empty()).collect();
         for node in self.nodes.values() {
             let last = joined.entry(&*node.announcement.peer).or_default();
             *last = (*last).max(node.joined);
         }
         let nodes = self.nodes.iter();
-        nodes
-            .filter_map(move |(&id, node)| (joined[&*node.announcement.peer] > Some(node.boot)).then_some(id))
+        nodes.filter_map(move |(&id, node)| {
+            let is_joined_at = joined[&*node.announcement.peer] > Some(node.boot);
+            let is_named = named.get(&*node.announcement.name).is_some_and(|last| *last > id);
+            (is_joined_at || is_named).then_some(id)
+        })
     }
 
     /// Whether the boot may still have effects: it is its node's last one, and was not fenced.

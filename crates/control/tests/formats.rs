@@ -20,6 +20,7 @@ fn announcement() -> Announcement {
         cluster: "a:7379".into(),
         peer: "a:8379".into(),
         zone: String::new(),
+        name: String::new(),
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(3),
     }

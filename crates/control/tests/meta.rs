@@ -152,6 +152,8 @@ struct World {
     is_split: bool,
     /// The newest rules that the builds of now follow.
     newest: SemanticsVersion,
+    /// Of the nodes that start from now on.
+    name: String,
     boots: BTreeSet<Boot>,
     sent: u64,
     steps: u64,
@@ -163,6 +165,7 @@ fn announcement(machine: usize) -> Announcement {
         cluster: "10.0.0.1:7379".into(),
         peer: format!("10.0.0.{}:8379", machine + 1),
         zone: String::new(),
+        name: String::new(),
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(2),
     }
@@ -184,6 +187,7 @@ impl World {
             leaders: BTreeMap::new(),
             is_split: false,
             newest: announcement(0).semantics_max,
+            name: String::new(),
             boots: BTreeSet::new(),
             sent: 0,
             steps: 0,
@@ -195,6 +199,7 @@ impl World {
             node,
             announcement: Announcement {
                 semantics_max: self.newest,
+                name: self.name.clone(),
                 ..announcement(machine)
             },
             token: Token(u128::from(self.prng.next_u64())),
@@ -1210,6 +1215,38 @@ fn a_node_joins_at_the_address_of_one_that_has_ended_and_not_of_one_that_is_ther
     world.run_until("the new one votes", Duration::from_secs(60), |world| {
         let meta = world.state().map(|state| &state.groups()[&GroupRef::Meta]);
         meta.is_some_and(|meta| meta.voters().any(|voter| voter.node == successor))
+    });
+}
+
+#[test]
+fn a_node_joins_under_the_name_of_one_that_has_ended_and_not_of_one_that_is_there() {
+    let mut world = World::cluster(43, 3);
+    let leader = world.leader().unwrap();
+    let old = (leader + 1) % 3;
+    let node = world.machines[old].node.unwrap();
+    world.on_links(Some(node), true);
+    // It joined without a name, and starts again with one.
+    world.name = "b".to_owned();
+    world.crash(old);
+    world.boot(old);
+    world.run_until("it is back", Duration::from_secs(10), |world| {
+        let state = world.state();
+        state.is_some_and(|state| state.nodes()[&node].announcement.name == "b")
+    });
+    let twin = world.join_at(7, leader);
+    let refusal = MetaRefusal::Taken;
+    world.run_until("it is refused", Duration::from_secs(5), |world| {
+        let notices = &world.machines[twin].notices;
+        notices.contains(&Notice::StartRefused { refusal })
+    });
+    world.crash(old);
+    let successor = world.join_at(8, leader);
+    world.run_until("it is let in at once", Duration::from_secs(1), |world| {
+        world.machines[successor].boot.is_some()
+    });
+    world.run_until("the old one is no member", Duration::from_secs(60), |world| {
+        let state = world.state();
+        state.is_some_and(|state| !state.nodes().contains_key(&node))
     });
 }
 

@@ -28,6 +28,7 @@ fn announcement() -> Announcement {
         cluster: "a:7379".into(),
         peer: "a:8379".into(),
         zone: String::new(),
+        name: String::new(),
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(3),
     }
@@ -1286,6 +1287,47 @@ fn a_node_takes_the_place_of_one_at_whose_address_it_joins_and_not_where_it_star
     start(&mut state, 2, 22, "e:8379");
     start(&mut state, 5, 35, "a:8379");
     assert_eq!(taken_for_gone(&state, &[1, 3, 4]), []);
+    state.check().expect("a state that can be");
+}
+
+#[test]
+fn a_node_takes_the_place_of_one_under_whose_name_it_joins_wherever_it_is() {
+    let mut state = created();
+    let join = |state: &mut State, token: u128, name: &str| {
+        let announcement = Announcement {
+            peer: format!("10.0.0.{token}:8379"),
+            name: name.into(),
+            ..announcement()
+        };
+        let token = Token(token);
+        let command = MetaCommand::Join { token, announcement };
+        state.apply(&command).expect("there is room");
+    };
+    join(&mut state, 2, "");
+    join(&mut state, 3, "b");
+    join(&mut state, 4, "");
+    join(&mut state, 5, "b");
+    assert_eq!(taken_for_gone(&state, &[2]), [], "no name is nobody's");
+    assert_eq!(taken_for_gone(&state, &[3]), [NodeId(3)]);
+    assert_eq!(taken_for_gone(&state, &[3, 5]), [], "nobody knows");
+    assert_eq!(taken_for_gone(&state, &[5]), [NodeId(5)], "the third is heard");
+    // It starts again, at another address: it is still the one that came in the other's place.
+    let command = MetaCommand::Boot {
+        node: NodeId(5),
+        token: Token(15),
+        announcement: Announcement {
+            peer: "10.0.1.5:8379".into(),
+            name: "b".into(),
+            ..announcement()
+        },
+        left_by: Vec::new(),
+        kept: Vec::new(),
+        unclean: Vec::new(),
+    };
+    state.apply(&command).expect("it is a node");
+    assert_eq!(taken_for_gone(&state, &[3]), [NodeId(3)]);
+    let restored = State::restore(&state.snapshot());
+    assert_eq!(restored.as_ref(), Ok(&state), "names are kept");
     state.check().expect("a state that can be");
 }
 

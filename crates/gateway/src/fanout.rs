@@ -355,6 +355,12 @@ fn shared_settings(args: Args<'_>) -> Vec<(String, String)> {
     pairs.collect()
 }
 
+/// Whether a `CONFIG SET` sets the password of clients.
+fn names_password(args: Args<'_>) -> bool {
+    let mut names = (2..args.len()).step_by(2);
+    names.any(|at| is_word(args, at, b"requirepass"))
+}
+
 impl Fanout {
     /// Asks every node that is up. How many were asked, and who could not be.
     pub(crate) fn ask_nodes(
@@ -658,7 +664,11 @@ pub(crate) fn on_every_node(
     }
     let is_asked_alone =
         |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
-    let join = Join::of(spec, args).filter(|join| gateway.cx.view.is_spread && !is_asked_alone(join));
+    // The password is the cluster's also where that is this node alone: a start without it asks for it all the same.
+    let is_kept_alone =
+        |join: &Join| *join == Join::Kept && gateway.cx.view.layout().is_some() && names_password(args);
+    let is_wider = |join: &Join| gateway.cx.view.is_spread || is_kept_alone(join);
+    let join = Join::of(spec, args).filter(|join| is_wider(join) && !is_asked_alone(join));
     let Some(join) = join else {
         return false;
     };

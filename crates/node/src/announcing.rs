@@ -11,8 +11,8 @@
 
 use control::Announcement;
 use ids::SemanticsVersion;
-use options::{PeerAddress, Settings};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use options::Settings;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 /// The ports of clients, of the any-node and of the cluster endpoint.
 pub(crate) type ClientPorts = (u16, Option<u16>);
@@ -31,14 +31,15 @@ fn is_protected(settings: &Settings) -> bool {
     settings.cluster_secret.is_none() && !settings.bind[0].ip.is_loopback()
 }
 
-/// What this node says of itself to others, which it knows by these addresses.
+/// What this node says of itself to others, which it knows by the addresses that `known` finds: that may take a while, and is
+/// done where they matter.
 ///
 /// # Errors
 /// If some of them are on other machines, and could not reach it.
 pub(crate) fn announcement(
     settings: &Settings,
     (port, cluster_port): ClientPorts,
-    known: &[SocketAddr],
+    known: impl Fn() -> Vec<SocketAddr>,
 ) -> Result<Announcement, String> {
     let is_protected = is_protected(settings);
     let bind = settings.bind[0].ip;
@@ -46,7 +47,7 @@ pub(crate) fn announcement(
     let host = match advertised.map(|advertised| advertised.host.clone()) {
         Some(host) => host,
         None if bind.is_unspecified() && is_protected => Ipv4Addr::LOCALHOST.to_string(),
-        None if bind.is_unspecified() => own_address(known).to_string(),
+        None if bind.is_unspecified() => own_address(&known()).to_string(),
         None => bind.to_string(),
     };
     let peer_host = match is_protected {
@@ -62,11 +63,15 @@ pub(crate) fn announcement(
         cluster: at(&host, cluster_port.unwrap_or(0)),
         peer: at(&peer_host, settings.peer_port.unwrap_or(0)),
         zone: settings.zone.clone(),
+        name: settings.node_name.clone(),
         semantics_min: SemanticsVersion::OLDEST,
         semantics_max: SemanticsVersion::CURRENT,
     };
-    let elsewhere = known.iter().find(|other| is_elsewhere(other.ip()));
-    match elsewhere.filter(|_| announcement.is_loopback()) {
+    let known = match announcement.is_loopback() {
+        true => known(),
+        false => Vec::new(),
+    };
+    match known.iter().find(|other| is_elsewhere(other.ip())) {
         None => {}
         Some(other) if is_protected => {
             return Err(format!(
@@ -88,14 +93,6 @@ pub(crate) fn announcement(
         );
     }
     Ok(announcement)
-}
-
-/// Where the peers are that `--join` names. Those whose names cannot be resolved now are left out: dialling says so.
-pub(crate) fn resolve(join: &[PeerAddress]) -> impl Iterator<Item = SocketAddr> {
-    let resolved = join
-        .iter()
-        .map(|peer| (peer.host.as_str(), peer.port).to_socket_addrs());
-    resolved.flatten().filter_map(|mut all| all.next())
 }
 
 /// Whether an address is none of this machine's.

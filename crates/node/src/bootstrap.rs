@@ -19,6 +19,7 @@ use crate::kept::{self, Confirmed, EarlierLogs, Kept};
 use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
+use crate::resolver::{self, Resolver};
 use crate::start_progress::StartProgress;
 use crate::view;
 use control::{
@@ -33,7 +34,7 @@ use options::{DurabilityChoice, PeerAddress, Settings, TestDisk};
 use peer_wire::hello::{HelloRefusal, NotIntroduced, Peer, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,6 +53,7 @@ pub(crate) struct Bootstrapped {
     pub(crate) durability: DurabilityMode,
     pub(crate) started: Started,
     pub(crate) driver: Driver,
+    pub(crate) resolver: Resolver,
     pub(crate) map: Arc<RoutingMap>,
     /// What the last stop left, or the last process kept, of the replicas that this node still has.
     pub(crate) kept: Confirmed,
@@ -64,8 +66,14 @@ pub(crate) struct Bootstrapped {
 /// How long a node that comes back waits for a word of those that `--join` names, to see that they are of its cluster.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// Between two looks at a cluster that does not answer.
+/// Between two words to an operator about a cluster that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two looks at who is to be dialled, and where names lead.
+const DIALLING: Duration = Duration::from_secs(1);
+
+/// Addresses of all that `--join` names. At the limit what is found later is left out.
+const CONTACTS_MAX: usize = 256;
 
 type Failure = String;
 
@@ -163,6 +171,9 @@ pub(crate) fn begin(
         map: None,
         started: None,
         book,
+        resolver: Resolver::start()
+            .map_err(|error| format!("cannot start the thread that looks up names: {error}"))?,
+        contacts: Vec::new(),
         behind: BTreeMap::new(),
     };
     let words = settings.cluster_secret.as_deref();
@@ -223,6 +234,7 @@ pub(crate) fn begin(
         durability,
         started,
         driver: bootstrap.driver,
+        resolver: bootstrap.resolver,
         map,
         kept,
         book: bootstrap.book,
@@ -283,9 +295,14 @@ impl Found {
 
     /// What the node says of itself, as those see it that it knows.
     fn announcement(&self, settings: &Settings, ports: ClientPorts) -> Result<Announcement, Failure> {
-        let mut known: Vec<SocketAddr> = announcing::resolve(&settings.join).collect();
-        known.extend(view::resolve(&self.book).into_values());
-        announcing::announcement(settings, ports, &known)
+        // A name that leads nowhere now is left out: dialling says so.
+        let known = || {
+            let named = settings.join.iter().map(ToString::to_string);
+            let all = named.chain(self.book.peers.values().cloned());
+            all.flat_map(|name| resolver::look_up(&name).unwrap_or_default())
+                .collect()
+        };
+        announcing::announcement(settings, ports, known)
     }
 }
 
@@ -487,6 +504,10 @@ struct Bootstrap {
     map: Option<Arc<RoutingMap>>,
     started: Option<Started>,
     book: PeerBook,
+    resolver: Resolver,
+    /// The addresses that `--join` names, each by its number, and which of its words did: a name may have several. They stay when a
+    /// name leads elsewhere: numbers are not given again.
+    contacts: Vec<(SocketAddr, usize)>,
     /// Who stands behind the addresses that `--join` names, by their number, as far as a node that comes back has had a link there.
     /// It speaks with them as with any other node: each end knows who the other is.
     behind: BTreeMap<u16, NodeId>,
@@ -522,7 +543,9 @@ impl Bootstrap {
         let mut check = Check::new(is_checked);
         let mut links = Links::open(settings, who, secret, workers, check.refusals())?;
         let mut told_at = clock::raw();
+        let mut dialled_at = told_at;
         self.dial(settings, who, &mut links.transport);
+        let mut names = self.resolver.version();
         loop {
             links.wait(self.driver.timer())?;
             if told_to_stop.load(Ordering::Relaxed) {
@@ -538,7 +561,8 @@ impl Bootstrap {
             let mut ignored = |_: TransportEvent<'_, Peer>| {};
             links.transport.flush(now, &mut ignored);
             if let (Some(number), Who::Starting { cluster, node }) = (check.other_cluster(), who) {
-                return Err(elsewhere(settings, number, cluster, node).into());
+                let (_, named) = self.contacts[usize::from(number)];
+                return Err(elsewhere(settings, named, cluster, node).into());
             }
             if self.is_over() && check.is_over(&settings.join, now) {
                 return Ok(());
@@ -546,6 +570,9 @@ impl Bootstrap {
             if now.since(told_at) >= PATIENCE {
                 told_at = now;
                 say_what_is_awaited(settings, who);
+            }
+            if now.since(dialled_at) >= DIALLING || names != self.resolver.version() {
+                (dialled_at, names) = (now, self.resolver.version());
                 self.dial(settings, who, &mut links.transport);
             }
         }
@@ -612,38 +639,45 @@ impl Bootstrap {
         }
     }
 
-    /// Dials whoever may know the cluster, each in one way: whom `--join` names as that.
-    fn dial(&self, settings: &Settings, who: Who, transport: &mut Transport<Greeter>) {
+    /// Dials whoever may know the cluster, each in one way: whom `--join` names as that, at all addresses at once.
+    fn dial(&mut self, settings: &Settings, who: Who, transport: &mut Transport<Greeter>) {
         let now = clock::raw();
-        let mut contacts = Vec::new();
-        for (number, peer) in (0..).zip(&settings.join) {
-            let resolved = (peer.host.as_str(), peer.port).to_socket_addrs();
-            match resolved.map(|mut all| all.next()) {
-                Ok(Some(address)) => contacts.push((number, address)),
-                Ok(None) => tracing::warn!(%peer, "the name has no address"),
-                Err(error) => tracing::warn!(%peer, %error, "cannot resolve the name"),
+        let mut named = Vec::new();
+        for (word, peer) in settings.join.iter().map(ToString::to_string).enumerate() {
+            self.resolver.want(&peer);
+            let found = self.resolver.addresses(&peer).into_iter();
+            named.extend(found.map(|address| (address, word)));
+        }
+        for (address, word) in &named {
+            let is_known = self.contacts.iter().any(|(known, _)| known == address);
+            if !is_known && self.contacts.len() < CONTACTS_MAX {
+                self.contacts.push((*address, *word));
             }
         }
+        let is_named = |address: &SocketAddr| named.iter().any(|(named, _)| named == address);
         if let Some(me) = who.node() {
             let mut book = self.book.clone();
             if let Some(map) = self.driver.known_map() {
                 book.peers.extend(view::book(&map, me).peers);
             }
-            for (node, address) in view::resolve(&book) {
-                let link = LinkId {
-                    remote: Remote::Node(node),
-                    number: 0,
-                };
-                let is_contact = contacts.iter().any(|(_, contact)| *contact == address);
-                if link.is_dialled_by(me) && !is_contact && !self.is_linked(link.remote, transport) {
-                    transport.dial(link, address, now);
+            for (node, peer) in book.peers {
+                let remote = Remote::Node(node);
+                let link = LinkId { remote, number: 0 };
+                if link.is_dialled_by(me) && !self.is_linked(remote, transport) {
+                    self.resolver.want(&peer);
+                    let mut addresses = self.resolver.addresses(&peer);
+                    addresses.retain(|address| !is_named(address));
+                    transport.dial_any(link, &addresses, now);
                 }
             }
         }
-        for (number, address) in contacts {
+        for (number, (address, _)) in (0..).zip(&self.contacts) {
             let remote = Remote::Contact(number);
-            if !self.is_linked(self.known(remote), transport) {
-                transport.dial(LinkId { remote, number: 0 }, address, now);
+            let link = LinkId { remote, number: 0 };
+            if !is_named(address) {
+                transport.leave_dialling(link);
+            } else if !self.is_linked(self.known(remote), transport) {
+                transport.dial(link, *address, now);
             }
         }
     }
@@ -843,8 +877,8 @@ impl Check {
     }
 }
 
-fn elsewhere(settings: &Settings, number: u16, cluster: ClusterId, node: ids::NodeId) -> Failure {
-    let named = settings.join.get(usize::from(number));
+fn elsewhere(settings: &Settings, named: usize, cluster: ClusterId, node: ids::NodeId) -> Failure {
+    let named = settings.join.get(named);
     let named = named.map_or_else(String::new, ToString::to_string);
     format!(
         "the data directory {} is that of node {} of cluster {:032x}, and --join names {named}, which is of another cluster. \

@@ -8,6 +8,7 @@ use crate::keeping::{Keeping, Owner};
 use crate::kept::{self, NewLogs};
 use crate::mailboxes::Mailboxes;
 use crate::meta::{self, Desk, Input, Outbox};
+use crate::password::BroughtPassword;
 use crate::peers::{Handed, Peers};
 use crate::random;
 use crate::view::View;
@@ -62,6 +63,7 @@ impl ClusterParts {
             token,
             started,
             driver,
+            resolver,
             map,
             book,
             announcement,
@@ -112,6 +114,7 @@ impl ClusterParts {
                 worker,
                 registry,
                 view.clone(),
+                resolver.clone(),
                 handed.clone(),
                 inputs.clone(),
                 outbox.clone(),
@@ -122,6 +125,12 @@ impl ClusterParts {
             }
             peers.push_back(links);
         }
+        let settings = driver.settings();
+        let brought = BroughtPassword::new(
+            shared.settings().requirepass.as_deref(),
+            settings.as_deref(),
+            map.nodes.len() == 1,
+        );
         let desk = Desk {
             view,
             outbox,
@@ -131,7 +140,12 @@ impl ClusterParts {
             keeping: keeping.clone(),
             disk: directory.disk(),
             book: Mutex::new(book),
+            brought,
         };
+        // Before there are workers: nobody is to be let in without the cluster's password.
+        if let Some(settings) = settings {
+            desk.set(&settings);
+        }
         tracing::info!(
             cluster = format!("{:032x}", own.cluster.0),
             node = own.node.0,

@@ -11,6 +11,7 @@
 use crate::clock;
 use crate::keeping::Keeping;
 use crate::mailboxes::Mailboxes;
+use crate::password::{self, BroughtPassword};
 use crate::status::Ledger;
 use crate::view::{self, Seen, View};
 use bytes::Bytes;
@@ -103,6 +104,8 @@ pub(crate) struct Driver {
     /// What is set for the whole cluster, as last heard.
     settings: Option<Arc<BTreeMap<String, Setting>>>,
     wishes: Wishes,
+    /// The proposal of the password that this start brings.
+    bringing: Option<u64>,
     orders: VecDeque<Orders>,
     /// By worker, what it has of groups that nobody leads.
     recovery_sources: BTreeMap<u16, Vec<RecoverySource>>,
@@ -156,6 +159,8 @@ pub(crate) struct Happened {
     pub(crate) settings: Option<Arc<BTreeMap<String, Setting>>>,
     /// What became of workers' wishes.
     pub(crate) outcomes: Vec<Granted>,
+    /// Whether the password that this start brings is the cluster's now, or cannot be.
+    pub(crate) has_brought: bool,
     /// Why the node cannot be a member.
     pub(crate) refused: Option<String>,
     /// Why this start of the node is dead: nothing that it does has an effect any more.
@@ -190,6 +195,7 @@ impl Driver {
             log,
             settings: None,
             wishes: Wishes::default(),
+            bringing: None,
             orders: VecDeque::new(),
             recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
@@ -217,6 +223,16 @@ impl Driver {
             proposals.push((proposal, None));
         }
         self.wishes.versions.insert(whose, proposals);
+    }
+
+    /// Proposes the password that this start brings, unless that is under way.
+    fn bring(&mut self, password: &BroughtPassword) {
+        if self.bringing.is_none() {
+            self.bringing = Some(self.meta.propose(control::MetaCommand::Set {
+                name: password::NAME.to_owned(),
+                value: password.words.clone(),
+            }));
+        }
     }
 
     /// What is set for the whole cluster, if anything was heard of it.
@@ -350,6 +366,12 @@ impl Driver {
                 happened.settings = Some(settings);
             }
             for (proposal, outcome) in effects.outcomes {
+                if self.bringing == Some(proposal) {
+                    self.bringing = None;
+                    // What was not done is tried again.
+                    happened.has_brought |= !matches!(outcome, Err(Failure::NotDone | Failure::Unknown));
+                    continue;
+                }
                 if self.on_ordered(proposal, &outcome) {
                     continue;
                 }
@@ -440,8 +462,8 @@ fn refused(refusal: MetaRefusal) -> String {
             SemanticsVersion::CURRENT.0
         ),
         MetaRefusal::Full => "it has as many nodes as there can be".to_owned(),
-        MetaRefusal::Taken => "a node that is there announces the same peer address. Give this one another --peer-port, or \
-             --advertise; if that node has just ended, start this one again in some seconds"
+        MetaRefusal::Taken => "a node that is there announces the same peer address, or has the same --node-name. Give this one \
+             another --peer-port, --advertise or --node-name; if that node has just ended, start this one again in some seconds"
             .to_owned(),
         MetaRefusal::Loopback => "some nodes would announce an address of the loopback and others one that other machines reach, and \
              could not all reach each other. Name an address of its machine for each node, with --advertise or --bind"
@@ -480,6 +502,7 @@ pub(crate) struct Desk {
     pub(crate) disk: DirectoryDisk,
     /// Where the others are, as the disk has it.
     pub(crate) book: Mutex<PeerBook>,
+    pub(crate) brought: Option<BroughtPassword>,
 }
 
 impl Desk {
@@ -503,7 +526,6 @@ impl Desk {
         (layout.durability, layout.change) = self.keeping.follow(layout.ordered);
         self.view.set(Seen {
             layout: Arc::new(layout),
-            addresses: view::addresses(&map, me),
             map,
         });
         (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
@@ -557,8 +579,13 @@ impl Desk {
     }
 
     /// Sets what is set for the whole cluster.
-    fn set(&self, settings: &BTreeMap<String, Setting>) {
+    pub(crate) fn set(&self, settings: &BTreeMap<String, Setting>) {
+        let is_over = |name: &str, version| {
+            let brought = self.brought.as_ref();
+            brought.is_some_and(|brought| brought.is_over(name, version))
+        };
         let all = settings.iter();
+        let all = all.filter(|(name, setting)| !is_over(name, setting.version));
         self.shared
             .set_for_cluster(all.map(|(name, Setting { value, version })| (&**name, &**value, *version)));
         (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
@@ -609,9 +636,7 @@ const FOLLOWING: Duration = Duration::from_millis(10);
 /// The thread.
 pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
     desk.view.set_ledger(driver.ledger());
-    if let Some(settings) = driver.settings() {
-        desk.set(&settings);
-    }
+    let mut brought = desk.brought.as_ref();
     let mut shown = Remains::default();
     let mut is_following = false;
     loop {
@@ -624,6 +649,9 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
             Err(RecvTimeoutError::Disconnected) => return,
         };
         driver.heed(&desk.shared.settings());
+        if let Some(brought) = brought {
+            driver.bring(brought);
+        }
         while let Some(one) = input {
             // After it was received: promises are counted from it.
             let now = clock::raw();
@@ -652,6 +680,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                     desk.view.set_ledger(driver.ledger());
                 }
                 let dead = happened.dead;
+                brought = brought.filter(|_| !happened.has_brought);
                 desk.hand_over(happened);
                 let remains = driver.remains(now);
                 if remains != shown {

@@ -2,7 +2,9 @@
 
 use crate::clock;
 use crate::meta::{self, Input};
+use crate::resolver::Resolver;
 use crate::view::{self, View};
+use control::RoutingMap;
 use gateway::{Gateway, LinkStatus, PeerLink};
 use ids::{Boot, ClusterId, Monotonic, NodeId, UnixMillis};
 use mio::Registry;
@@ -48,9 +50,7 @@ pub(crate) struct Peers {
     handed: Handed,
     meta: Sender<Input>,
     outbox: Arc<meta::Outbox>,
-    dialled: BTreeSet<NodeId>,
-    /// Since when nodes are missed whose part it is to dial this one.
-    missed: BTreeMap<NodeId, Monotonic>,
+    dialling: Dialling,
     group_reports_at: Monotonic,
     /// Since when each node is reached by this worker's link, and when it was last heard of.
     linked: BTreeMap<NodeId, (UnixMillis, UnixMillis)>,
@@ -59,6 +59,16 @@ pub(crate) struct Peers {
     has_recovery_sources: bool,
     /// Whether it found any that were given up.
     has_given_up: bool,
+}
+
+/// Whom a worker dials, and where.
+struct Dialling {
+    nodes: BTreeSet<NodeId>,
+    /// Since when nodes are missed whose part it is to dial this one.
+    missed: BTreeMap<NodeId, Monotonic>,
+    resolver: Resolver,
+    /// As of which all were dialled where their names lead.
+    resolver_version: u64,
 }
 
 /// Who this node is to others.
@@ -117,6 +127,7 @@ impl Peers {
         worker: u16,
         registry: Registry,
         view: Arc<View>,
+        resolver: Resolver,
         handed: Handed,
         meta: Sender<Input>,
         outbox: Arc<meta::Outbox>,
@@ -146,8 +157,12 @@ impl Peers {
             handed,
             meta,
             outbox,
-            dialled: BTreeSet::new(),
-            missed: BTreeMap::new(),
+            dialling: Dialling {
+                nodes: BTreeSet::new(),
+                missed: BTreeMap::new(),
+                resolver,
+                resolver_version: 0,
+            },
             group_reports_at: Monotonic(0),
             linked: BTreeMap::new(),
             linked_at: Monotonic(0),
@@ -188,10 +203,14 @@ impl Peers {
         }
         self.transport
             .tick(now, &mut |event| happened.extend(note(event)));
-        if self.view_version != self.view.version() {
-            self.view_version = self.view.version();
-            if let Some(seen) = self.view.seen() {
-                self.dial(&seen.addresses, now, &mut happened);
+        let (view, resolver) = (self.view.version(), self.dialling.resolver.version());
+        if (self.view_version, self.dialling.resolver_version) != (view, resolver)
+            && let Some(seen) = self.view.seen()
+        {
+            self.dialling.resolver_version = resolver;
+            self.dial(&seen.map, now, &mut happened);
+            if self.view_version != view {
+                self.view_version = view;
                 gateway.set_layout(seen.layout.clone());
             }
         }
@@ -211,48 +230,60 @@ impl Peers {
     }
 
     /// Dials the nodes that are this one's to dial, and lets go of those that are members no longer.
-    fn dial(
-        &mut self,
-        addresses: &std::collections::BTreeMap<NodeId, SocketAddr>,
-        now: Monotonic,
-        happened: &mut Vec<Happening>,
-    ) {
-        for (&node, &address) in addresses {
+    fn dial(&mut self, map: &RoutingMap, now: Monotonic, happened: &mut Vec<Happening>) {
+        for (&node, site) in &map.nodes {
             let link = self.link(node);
-            if link.is_dialled_by(self.me) {
-                self.transport.dial(link, address, now);
-                self.dialled.insert(node);
+            let is_dialled = link.is_dialled_by(self.me) || self.dialling.nodes.contains(&node);
+            if node != self.me && is_dialled {
+                self.dial_at(link, &site.peer, now);
+                self.dialling.nodes.insert(node);
             }
         }
         let gone: Vec<NodeId> = self
-            .dialled
+            .dialling
+            .nodes
             .iter()
             .copied()
-            .filter(|node| !addresses.contains_key(node))
+            .filter(|node| !map.nodes.contains_key(node))
             .collect();
         for node in gone {
-            self.dialled.remove(&node);
+            self.dialling.nodes.remove(&node);
             self.transport
                 .forget(self.link(node), now, &mut |event| happened.extend(note(event)));
         }
+    }
+
+    fn dial_at(&mut self, link: LinkId, peer: &str, now: Monotonic) {
+        self.transport
+            .dial_any(link, &self.dialling.resolver.addresses(peer), now);
+    }
+
+    /// Has the names of nodes looked up that there is no link with: they may lead elsewhere by now.
+    fn look_for_missed(&self) {
+        let Some(seen) = self.view.seen() else { return };
+        let missed = seen.map.nodes.iter();
+        let missed = missed.filter(|(node, _)| **node != self.me && !self.linked.contains_key(node));
+        missed.for_each(|(_, site)| self.dialling.resolver.want(&site.peer));
     }
 
     /// Dials members whose part it is to dial, and who have not for long. They may not know of this one: a node that was away
     /// when this one joined goes by an older map, and learns of it from nobody if this one leads the meta group by now.
     fn dial_missed(&mut self, now: Monotonic) {
         let Some(seen) = self.view.seen() else { return };
-        for (&node, &address) in &seen.addresses {
+        for (&node, site) in &seen.map.nodes {
             let link = self.link(node);
             if node == self.me || link.is_dialled_by(self.me) || self.linked.contains_key(&node) {
                 continue;
             }
-            let since = *self.missed.entry(node).or_insert(now);
+            let since = *self.dialling.missed.entry(node).or_insert(now);
             if now.since(since) >= DIALLED_AFTER {
-                self.transport.dial(link, address, now);
-                self.dialled.insert(node);
+                self.dial_at(link, &site.peer, now);
+                self.dialling.nodes.insert(node);
             }
         }
-        self.missed.retain(|node, _| seen.addresses.contains_key(node));
+        self.dialling
+            .missed
+            .retain(|node, _| seen.map.nodes.contains_key(node));
     }
 
     fn link(&self, node: NodeId) -> LinkId {
@@ -281,10 +312,10 @@ impl Peers {
                         gateway.on_link(node, true);
                     }
                     if let Remote::Node(node) = link.remote {
-                        self.missed.remove(&node);
+                        self.dialling.missed.remove(&node);
                         if !link.is_dialled_by(self.me) {
                             self.transport.leave_dialling(link);
-                            self.dialled.remove(&node);
+                            self.dialling.nodes.remove(&node);
                         }
                         self.linked.insert(node, (clock::now(), clock::now()));
                         self.linked_at = Monotonic(0);
@@ -387,6 +418,7 @@ impl Peers {
         if now >= self.linked_at {
             self.linked_at = now.after(LINKS_SHOWN);
             self.show_links(gateway);
+            self.look_for_missed();
             self.dial_missed(now);
         }
         let news = gateway.take_news();

@@ -21,6 +21,7 @@ use crate::mailboxes::Mailboxes;
 use crate::offload_jobs::OffloadJobs;
 use crate::ports::Ports;
 use crate::random;
+use crate::service_manager;
 use crate::shutdown::Shutdown;
 use crate::start_error::{StartError, opening, trying};
 use crate::start_progress::StartProgress;
@@ -459,6 +460,7 @@ impl Running {
                 }
                 for signal in signals.forever() {
                     tracing::info!(signal, "stopping");
+                    service_manager::tell_stopping();
                     stop();
                 }
             })
@@ -471,6 +473,8 @@ impl Running {
                 Err(_) => panicked = true,
             }
         }
+        // It may have been told by a client, or have failed.
+        service_manager::tell_stopping();
         if let Some(cluster) = self.cluster {
             let is_wanted = !panicked && !self.shared.leaves_nothing.load(Ordering::Relaxed);
             cluster.end(is_wanted.then_some(gateways), !panicked);
@@ -509,6 +513,7 @@ pub fn run(
     let admin = AdminPort::open(&settings, &mut ports, progress.clone())?;
 
     let told_to_stop = watch_signals()?;
+    progress.waits();
     let membership = Membership::begin(
         &settings,
         &mut ports,
@@ -580,6 +585,7 @@ pub fn run(
         admin_port = admin.server.as_ref().map(|(_, port)| *port),
         "ready for clients"
     );
+    service_manager::tell_ready();
     Running {
         threads,
         cluster,

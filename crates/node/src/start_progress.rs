@@ -4,6 +4,7 @@
 //!   reading: logs and snapshots, group by group --> waiting: the cluster is to count this start --> ready: nobody asks here any more
 //! ```
 
+use crate::service_manager;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// See the file's header.
@@ -26,6 +27,7 @@ impl StartProgress {
     /// What was kept is read: of so many groups, if that is known.
     pub(crate) fn reads(&self, of: Option<usize>) {
         *self.stage() = Stage::Reading { done: 0, of };
+        self.tell();
     }
 
     /// Another group is read.
@@ -33,11 +35,18 @@ impl StartProgress {
         if let Stage::Reading { done, .. } = &mut *self.stage() {
             *done += 1;
         }
+        self.tell();
     }
 
     /// Nothing more is to be read.
     pub(crate) fn waits(&self) {
         *self.stage() = Stage::Waiting;
+        self.tell();
+    }
+
+    /// Tells a service manager.
+    fn tell(&self) {
+        service_manager::tell_status(&self.sentence());
     }
 
     /// What every command is answered, in words that clients know of Redis: it is worth asking again.

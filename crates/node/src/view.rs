@@ -6,8 +6,6 @@ use crate::status::Ledger;
 use control::{Order, RoutingMap};
 use gateway::{GroupPlacement, Layout, NodeHealth, NodeIndex, NodeName, Topology, TopologyNode};
 use ids::{GroupId, Groups, NodeId, UnixMillis};
-use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use storage::PeerBook;
@@ -16,8 +14,6 @@ use storage::PeerBook;
 pub(crate) struct Seen {
     pub(crate) layout: Arc<Layout>,
     pub(crate) map: Arc<RoutingMap>,
-    /// Where the other nodes' peer ports are.
-    pub(crate) addresses: BTreeMap<NodeId, SocketAddr>,
 }
 
 /// See the file's header.
@@ -124,34 +120,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the peer ports of the nodes of a map are. Those whose names cannot be resolved now are left out, and said.
-pub(crate) fn addresses(map: &RoutingMap, me: NodeId) -> BTreeMap<NodeId, SocketAddr> {
-    resolve(&book(map, me))
-}
-
 /// What a map says of where the others are, to be written down.
 pub(crate) fn book(map: &RoutingMap, me: NodeId) -> PeerBook {
     let others = map.nodes.iter().filter(|(node, _)| **node != me);
     PeerBook {
         peers: others.map(|(&node, site)| (node, site.peer.clone())).collect(),
     }
-}
-
-/// Addresses of names. Those that cannot be resolved now are left out, and said.
-pub(crate) fn resolve(book: &PeerBook) -> BTreeMap<NodeId, SocketAddr> {
-    let mut found = BTreeMap::new();
-    for (&node, peer) in &book.peers {
-        match peer.to_socket_addrs().map(|mut all| all.next()) {
-            Ok(Some(address)) => {
-                found.insert(node, address);
-            }
-            Ok(None) => tracing::warn!(node = node.0, peer, "the peer's name has no address"),
-            Err(error) => {
-                tracing::warn!(node = node.0, peer, %error, "cannot resolve the peer's name");
-            }
-        }
-    }
-    found
 }
 
 /// The cluster as clients of the cluster endpoint are told of it.

@@ -98,6 +98,8 @@ fields! {
     /// Read it and call [`Settings::take_cluster_secret`].
     cluster_secret_file: Option<String> = "cluster-secret-file";
     /// May be empty.
+    node_name: String = "node-name";
+    /// May be empty.
     zone: String = "zone";
     /// Of the cluster, once the node is in one.
     durability: DurabilityChoice = "durability";

@@ -162,8 +162,9 @@ const WORKING: &[Parameter] = &[
         WORD,
         "",
         "Password that clients must give with `AUTH` or `HELLO`. Empty: none. Prefer the environment or the file \
-         to the flag: other users of the machine can read a process's flags. With a password and without a `cluster-secret` \
-         no node joins.",
+         to the flag: other users of the machine can read a process's flags. In a cluster the password is the cluster's: the first \
+         one that a node brings, and from then on what `CONFIG SET` says; members ask for it whatever they were started with. With a \
+         password and without a `cluster-secret` no node joins.",
     )
     .flag()
     .unit("password")
@@ -290,8 +291,9 @@ const WORKING: &[Parameter] = &[
         "join",
         OptionKind::Peers,
         "",
-        "Peer addresses of nodes of a cluster to become a member of, separated by spaces; one that answers is enough. A \
-         node that is a member already finds its cluster with what stands in `dir`. Empty: the first start makes a \
+        "Peer addresses of nodes of a cluster to become a member of, separated by spaces; one that answers is enough. Of a \
+         name all addresses are tried, and it is looked up again for each attempt. A \
+         node that is a member already finds its cluster with what stands in `dir`, and with these. Empty: the first start makes a \
          cluster of this one node, which others can join.",
     )
     .flag()
@@ -319,6 +321,17 @@ const WORKING: &[Parameter] = &[
     )
     .flag()
     .unit("file")
+    .restart(),
+    Parameter::new(
+        Section::Cluster,
+        "node-name",
+        OptionKind::Text { max_len: 255 },
+        "",
+        "What the node is called, if it comes back without its directory, or at another address: a host's name, that of a pod. A node \
+         that joins under the name of one which is away takes its place: that one is gone for good. Names are given once: while a \
+         node is there, nobody joins under its name. Empty: its peer address alone says so.",
+    )
+    .flag()
     .restart(),
     Parameter::new(
         Section::Cluster,

@@ -210,7 +210,7 @@ impl FullNode {
             return self.stop();
         }
         if let Input::Order(Order::Propose(command)) = input {
-            self.meta.propose(command);
+            self.meta.propose(*command);
             return;
         }
         match &mut self.stage {
@@ -718,6 +718,7 @@ fn announcement(machine: usize) -> Announcement {
         cluster: at(7379),
         peer: at(8379),
         zone: String::new(),
+        name: String::new(),
         semantics_min: SemanticsVersion::OLDEST,
         semantics_max: SemanticsVersion::CURRENT,
     }

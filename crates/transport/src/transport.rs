@@ -86,8 +86,10 @@ pub struct Arrival<P> {
 /// A peer that this node dials or is linked with.
 #[derive(Default)]
 struct Peer {
-    /// Where it is dialled; `None` if it dials this node.
-    address: Option<SocketAddr>,
+    /// Where it is dialled, one after the other; none if it dials this node.
+    addresses: Vec<SocketAddr>,
+    /// Which of them is the next.
+    next: usize,
     up: Option<usize>,
     attempt: Option<usize>,
     retry_at: Option<Monotonic>,
@@ -182,11 +184,20 @@ impl<I: Introducer> Transport<I> {
     /// Keeps a link with a peer up from now on, by dialling it at `address` at the next [`Transport::tick`] and whenever it
     /// breaks. A link that is up stays as it is.
     pub fn dial(&mut self, link: LinkId, address: SocketAddr, now: Monotonic) {
+        self.dial_any(link, &[address], now);
+    }
+
+    /// [`Transport::dial`] where a peer may be at any of several addresses, as a name can have more than one: each attempt tries
+    /// all of them, one right after the other. Without any nothing is changed.
+    pub fn dial_any(&mut self, link: LinkId, addresses: &[SocketAddr], now: Monotonic) {
+        if addresses.is_empty() {
+            return;
+        }
         let peer = self.peers.entry(link).or_default();
-        let is_new = peer.address != Some(address);
-        peer.address = Some(address);
+        let is_new = peer.addresses != addresses;
         if is_new {
-            peer.failures = 0;
+            peer.addresses = addresses.to_vec();
+            (peer.next, peer.failures) = (0, 0);
         }
         if peer.up.is_none() && peer.attempt.is_none() && (is_new || peer.retry_at.is_none()) {
             peer.retry_at = Some(now);
@@ -197,7 +208,7 @@ impl<I: Introducer> Transport<I> {
     /// Leaves it to a peer to dial from now on. A link that is up stays.
     pub fn leave_dialling(&mut self, link: LinkId) {
         if let Some(peer) = self.peers.get_mut(&link) {
-            peer.address = None;
+            peer.addresses.clear();
             peer.retry_at = None;
         }
     }
@@ -212,7 +223,7 @@ impl<I: Introducer> Transport<I> {
         let Some(peer) = self.peers.get_mut(&link) else {
             return;
         };
-        peer.address = None;
+        peer.addresses.clear();
         peer.retry_at = None;
         let keys = [peer.attempt, peer.up];
         for key in keys.into_iter().flatten() {
@@ -421,7 +432,7 @@ impl<I: Introducer> Transport<I> {
             }
             let ways = [peer.up.is_some(), peer.attempt.is_some(), peer.retry_at.is_some()];
             let count = ways.into_iter().filter(|way| *way).count();
-            if peer.address.is_some() {
+            if !peer.addresses.is_empty() {
                 assert_eq!(count, 1, "2: a dialled peer is linked, dialled or waited for");
             }
             assert!(
@@ -505,7 +516,7 @@ impl<I: Introducer> Transport<I> {
     fn attempt(&mut self, id: LinkId, now: Monotonic) {
         let peer = self.peers.get_mut(&id).expect("only peers of the table are due");
         peer.retry_at = None;
-        let Some(address) = peer.address else {
+        let Some(&address) = peer.addresses.get(peer.next) else {
             return;
         };
         let dialled = TcpStream::connect(address).and_then(|stream| {
@@ -524,14 +535,20 @@ impl<I: Introducer> Transport<I> {
             .expect("links of the table stay in it until they are forgotten")
     }
 
-    /// Sets the time of the next attempt after one that failed.
+    /// Sets the time of the next attempt after one that failed: at once while there are addresses that it has not tried.
     fn retry(&mut self, id: LinkId, broken: &Broken, now: Monotonic) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
-        let Some(address) = peer.address else {
+        let Some(&address) = peer.addresses.get(peer.next) else {
             return;
         };
+        peer.next = (peer.next + 1) % peer.addresses.len();
+        if peer.next != 0 {
+            peer.retry_at = Some(now);
+            self.due = self.due.min(now);
+            return;
+        }
         let wait = backoff::delay(peer.failures, &mut self.prng);
         peer.failures = peer.failures.saturating_add(1);
         let at = now.after(wait);
@@ -707,10 +724,14 @@ impl<I: Introducer> Transport<I> {
     }
 
     /// Why a link that somebody else dialled is not taken: if both dial, the one that the smaller node dialled stays. So they
-    /// cannot take turns at closing each other's.
+    /// cannot take turns at closing each other's. Where that one dials in vain, as at an address that the other has no more, it takes
+    /// what comes.
     fn refusal(&self, link: LinkId) -> Option<Broken> {
-        let is_dialled = self.peers.get(&link).is_some_and(|peer| peer.address.is_some());
-        let is_refused = is_dialled && self.settings.own.is_some_and(|own| link.is_dialled_by(own));
+        let own = self.settings.own?;
+        let peer = self.peers.get(&link)?;
+        let is_introduced = |key: usize| !matches!(self.links[key].phase, Phase::Dialling(_));
+        let is_vain = peer.up.is_none() && peer.failures > 0 && !peer.attempt.is_some_and(is_introduced);
+        let is_refused = !peer.addresses.is_empty() && link.is_dialled_by(own) && !is_vain;
         is_refused.then(|| Broken::Refused(format!("{link} is dialled by this node")))
     }
 
@@ -781,7 +802,7 @@ impl<I: Introducer> Transport<I> {
                 if now.since(link.since) >= STEADY {
                     peer.failures = 0;
                 }
-                if peer.address.is_some() {
+                if !peer.addresses.is_empty() {
                     self.retry(id, broken, now);
                 } else {
                     self.peers.remove(&id);

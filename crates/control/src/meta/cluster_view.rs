@@ -72,14 +72,15 @@ impl ClusterView {
         is_newer.then(|| Arc::new(RoutingMap::of(state)))
     }
 
-    /// Sends what is newer than what the other one has.
+    /// Sends what is newer than what the other one has: settings first. By the map a start is over, and the node serves clients, who
+    /// may need a password that is one of the settings.
     pub(crate) fn tell(&self, to: Contact, (epoch, settings_version): (Epoch, u64), out: &mut MetaEffects) {
-        if let Some(map) = self.map.clone().filter(|map| map.epoch > epoch) {
-            out.send(to, MetaMessage::Map(map));
-        }
         if self.settings_version > settings_version {
             let (version, settings) = (self.settings_version, Arc::clone(&self.settings));
             out.send(to, MetaMessage::Settings { version, settings });
+        }
+        if let Some(map) = self.map.clone().filter(|map| map.epoch > epoch) {
+            out.send(to, MetaMessage::Map(map));
         }
     }
 }

@@ -63,8 +63,8 @@ pub(crate) struct LeaderState {
     /// Which start of each node was heard last, and when. A start that was just counted counts as heard: the silence before it
     /// was another's.
     heard: BTreeMap<NodeId, (Boot, Monotonic)>,
-    /// Since when this one knows of each node.
-    known: BTreeMap<NodeId, Monotonic>,
+    /// Since when this one knows of the last start of each node: one that was never heard was silent since then.
+    known: BTreeMap<NodeId, (Boot, Monotonic)>,
     group_reports: BTreeMap<GroupRef, (Monotonic, GroupReport)>,
     /// What each node has of groups that nobody leads.
     recovery_sources: BTreeMap<NodeId, Told>,
@@ -226,8 +226,11 @@ impl LeaderState {
         // One that has just joined was not silent before.
         let since = if self.known.is_empty() { self.since } else { now };
         self.known.retain(|node, _| nodes.contains_key(node));
-        for &node in nodes.keys() {
-            self.known.entry(node).or_insert(since);
+        for (&id, node) in nodes {
+            let known = self.known.entry(id).or_insert((node.boot, since));
+            if known.0 != node.boot {
+                *known = (node.boot, now);
+            }
         }
         let silence = nodes.keys().filter_map(|&node| {
             if node == me {
@@ -238,7 +241,7 @@ impl LeaderState {
                 // It was silent for this long at least. Whether it is there will soon be known.
                 heard => Some((
                     node,
-                    now.since(heard.map_or(self.known[&node], |&(_, heard)| heard)),
+                    now.since(heard.map_or(self.known[&node].1, |&(_, heard)| heard)),
                 ))
                 .filter(|(_, silent)| *silent >= pace.away_after),
             }
@@ -385,7 +388,7 @@ impl LeaderState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Factor, MetaCommand};
+    use crate::command::{Factor, MetaCommand, MetaOutcome};
     use crate::group::GroupRef;
     use crate::node::Announcement;
     use consensus::HardState;
@@ -397,6 +400,7 @@ mod tests {
             cluster: "a:7379".into(),
             peer: "a:8379".into(),
             zone: String::new(),
+            name: String::new(),
             semantics_min: SemanticsVersion(1),
             semantics_max: SemanticsVersion(3),
         }
@@ -473,5 +477,62 @@ mod tests {
         let known = known_of_former_start();
         mutations::plant(None);
         assert_eq!(known, 1, "the mistake is noticed");
+    }
+
+    #[test]
+    fn a_start_that_was_just_counted_was_not_silent_although_the_node_was_never_heard() {
+        let announcement = |peer: &str| Announcement {
+            client: String::new(),
+            cluster: String::new(),
+            peer: peer.to_owned(),
+            zone: String::new(),
+            name: String::new(),
+            semantics_min: SemanticsVersion(1),
+            semantics_max: SemanticsVersion(1),
+        };
+        let mut state = State::default();
+        let apply = |state: &mut State, command: &MetaCommand| match state.apply(command) {
+            Ok(MetaOutcome::Started { node, .. }) => node,
+            other => panic!("{other:?}"),
+        };
+        let create = MetaCommand::Create {
+            cluster: ClusterId(1),
+            token: Token(1),
+            groups: Groups::with_default_partitions(GroupCount::new(1).unwrap()),
+            factor: Factor::One,
+            durability: DurabilityMode::Memory,
+            semantics: SemanticsVersion(1),
+            announcement: announcement("a:1"),
+        };
+        let me = apply(&mut state, &create);
+        let join = MetaCommand::Join {
+            token: Token(2),
+            announcement: announcement("b:1"),
+        };
+        let other = apply(&mut state, &join);
+        // This one leads since then, and has not heard of the other since.
+        let pace = Pace::default();
+        let began = Monotonic(1);
+        let mut leads = LeaderState::new(Term(1), began);
+        let mut silence = |state: &State, now| {
+            let seen = leads.observations(me, &BTreeSet::new(), state, &pace, now);
+            seen.silence.get(&other).copied()
+        };
+        assert_eq!(silence(&state, began), None);
+        let late = began.after(pace.replace_after);
+        assert_eq!(silence(&state, late), Some(pace.replace_after));
+        let boot = MetaCommand::Boot {
+            node: other,
+            token: Token(3),
+            announcement: announcement("b:1"),
+            left_by: Vec::new(),
+            kept: Vec::new(),
+            unclean: Vec::new(),
+        };
+        apply(&mut state, &boot);
+        assert_eq!(silence(&state, late), None);
+        // But from then on it may be.
+        let later = late.after(pace.away_after);
+        assert_eq!(silence(&state, later), Some(pace.away_after));
     }
 }

@@ -139,20 +139,32 @@ impl Voter {
         if self.has_unreported_majority(command, agent, now) {
             return Some(MetaRefusal::NotNeeded);
         }
-        let MetaCommand::Join { token, announcement } = command else {
-            return None;
-        };
         let others = self.state()?.nodes().iter();
-        let mut others = others.filter(|(_, node)| node.join != *token && !node.is_fenced);
+        let others = others.filter(|(_, node)| !node.is_fenced);
         let within = self.pace.away_after;
         let is_there = |node: NodeId| {
             let is_heard = |leader_state: &LeaderState| leader_state.is_heard(node, within, now);
             let is_linked = agent.linked().contains(&node) && self.leader_state().is_some_and(is_heard);
             agent.node() == Some(node) || is_linked
         };
+        if let MetaCommand::Boot {
+            node: itself,
+            announcement,
+            ..
+        } = command
+        {
+            // Addresses may be dealt anew among nodes that start again; names are not.
+            let mut namesakes = others.filter(|(_, node)| node.announcement.has_name_of(announcement));
+            let is_taken = namesakes.any(|(id, _)| id != itself && is_there(*id));
+            return is_taken.then_some(MetaRefusal::Taken);
+        }
+        let MetaCommand::Join { token, announcement } = command else {
+            return None;
+        };
+        let mut others = others.filter(|(_, node)| node.join != *token);
         others.find_map(|(&id, node)| {
             let other = &node.announcement;
-            if other.peer == announcement.peer {
+            if other.is_same_place(announcement) {
                 return is_there(id).then_some(MetaRefusal::Taken);
             }
             (other.is_loopback() != announcement.is_loopback()).then_some(MetaRefusal::Loopback)

@@ -95,6 +95,7 @@ fn announcement(zone: &str, number: u128) -> Announcement {
         cluster: "10.0.0.1:7379".into(),
         peer: format!("10.0.0.{number}:8379"),
         zone: zone.into(),
+        name: String::new(),
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(2),
     }

@@ -16,7 +16,7 @@ pub(crate) enum Order {
     /// The process is to stop.
     Stop,
     /// The meta group is to carry this out.
-    Propose(MetaCommand),
+    Propose(Box<MetaCommand>),
 }
 
 /// What an operator feels like.
@@ -104,7 +104,7 @@ impl FullNode {
                 node: best.map_or(leader.serving()?.node, |best| best.node),
                 recovery_source: best.map(|best| best.incarnation),
             };
-            Some((NodeId(leader.machine as u64), Order::Propose(command)))
+            Some((NodeId(leader.machine as u64), Order::Propose(Box::new(command))))
         };
         groups.filter_map(recover).collect()
     }
@@ -152,5 +152,5 @@ fn durability(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
         name: DURABILITY.to_owned(),
         value: mode.name().to_owned(),
     };
-    Some((NodeId(node.machine as u64), Order::Propose(command)))
+    Some((NodeId(node.machine as u64), Order::Propose(Box::new(command))))
 }

@@ -152,6 +152,27 @@ fn nobody_is_dialled_more_often_than_every_second_in_the_long_run() {
 }
 
 #[test]
+fn a_peer_is_looked_for_at_all_of_its_addresses_in_each_attempt() {
+    let mut one = Node::new(1);
+    let closed = [Node::new(3).address, Node::new(4).address];
+    let mut two = Node::new(2);
+    let everywhere = [closed[0], two.address, closed[1]];
+    let now = one.now();
+    one.transport.dial_any(link(2, 0), &everywhere, now);
+    let is_up = |nodes: &[&mut Node]| nodes[0].is_up(link(2, 0));
+    until(&mut [&mut one, &mut two], "the link", is_up);
+    // It comes back at another of them, after so long that an attempt is far from the next.
+    drop(two);
+    for _ in 0..100 {
+        one.skipped += Duration::from_millis(100);
+        one.turn();
+    }
+    let mut two = Node::at(2, 0, 1, closed[1]);
+    one.skipped += Duration::from_secs(2);
+    until(&mut [&mut one, &mut two], "the link", is_up);
+}
+
+#[test]
 fn when_both_dial_one_link_stays() {
     for _ in 0..10 {
         let (mut one, mut two) = (Node::new(1), Node::new(2));
@@ -174,6 +195,25 @@ fn when_both_dial_one_link_stays() {
             nodes.iter().all(|node| node.messages.len() == 1)
         });
     }
+}
+
+#[test]
+fn who_dials_in_vain_takes_the_link_that_its_peer_dialled() {
+    let (mut one, mut two) = (Node::new(1), Node::new(2));
+    // The second node has another address by now.
+    let former = Node::new(3).address;
+    one.dial(link(2, 0), former);
+    two.dial(link(1, 0), one.address);
+    let is_up = |nodes: &[&mut Node]| nodes[0].is_up(link(2, 0)) && nodes[1].is_up(link(1, 0));
+    until(&mut [&mut one, &mut two], "the link", is_up);
+    let seen = (one.seen.len(), two.seen.len());
+    for _ in 0..200 {
+        one.skipped += Duration::from_millis(50);
+        two.skipped += Duration::from_millis(50);
+        one.turn();
+        two.turn();
+    }
+    assert_eq!((one.seen.len(), two.seen.len()), seen, "it stays");
 }
 
 #[test]
