@@ -1,0 +1,21 @@
+//! The numbers of `math.random`, as Redis makes them: the same for every run of a script unless it says otherwise.
+
+/// POSIX's `lrand48`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Random {
+    state: u64,
+}
+
+impl Random {
+    pub(crate) fn seeded(seed: i32) -> Self {
+        Self {
+            state: u64::from(seed as u32) << 16 | 0x330e,
+        }
+    }
+
+    /// A number of 31 bits.
+    pub(crate) fn draw(&mut self) -> i32 {
+        self.state = self.state.wrapping_mul(0x0005_deec_e66d).wrapping_add(0xb) & 0xffff_ffff_ffff;
+        (self.state >> 17) as i32
+    }
+}
