@@ -14,60 +14,198 @@ pub(crate) const CONSTANTS_NEAR: usize = 0x7fff - CONSTANT as usize;
 /// One instruction, of eight bytes. `a` is nearly always the register that gets the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    Move { a: u8, b: u8 },
-    Constant { a: u8, k: u32 },
+    Move {
+        a: u8,
+        b: u8,
+    },
+    Constant {
+        a: u8,
+        k: u32,
+    },
     /// A truth value; then one instruction is left out, or none.
-    Bool { a: u8, value: bool, skip: bool },
+    Bool {
+        a: u8,
+        value: bool,
+        skip: bool,
+    },
     /// Registers `a` to `b`.
-    Nil { a: u8, b: u8 },
-    GetUpval { a: u8, b: u8 },
-    SetUpval { a: u8, b: u8 },
-    GetGlobal { a: u8, k: u32 },
-    SetGlobal { a: u8, k: u32 },
-    Index { a: u8, b: u8, c: u16 },
+    Nil {
+        a: u8,
+        b: u8,
+    },
+    GetUpval {
+        a: u8,
+        b: u8,
+    },
+    SetUpval {
+        a: u8,
+        b: u8,
+    },
+    GetGlobal {
+        a: u8,
+        k: u32,
+    },
+    SetGlobal {
+        a: u8,
+        k: u32,
+    },
+    Index {
+        a: u8,
+        b: u8,
+        c: u16,
+    },
     /// Of a key that is a constant string.
-    Field { a: u8, b: u8, k: u16 },
-    SetIndex { a: u8, b: u16, c: u16 },
-    SetField { a: u8, k: u16, c: u16 },
-    NewTable { a: u8, array: u16, hash: u16 },
+    Field {
+        a: u8,
+        b: u8,
+        k: u16,
+    },
+    SetIndex {
+        a: u8,
+        b: u16,
+        c: u16,
+    },
+    SetField {
+        a: u8,
+        k: u16,
+        c: u16,
+    },
+    NewTable {
+        a: u8,
+        array: u16,
+        hash: u16,
+    },
     /// `b[c]` into `a`, and `b` behind it.
-    Method { a: u8, b: u8, c: u16 },
-    Add { a: u8, b: u16, c: u16 },
-    Sub { a: u8, b: u16, c: u16 },
-    Mul { a: u8, b: u16, c: u16 },
-    Div { a: u8, b: u16, c: u16 },
-    Mod { a: u8, b: u16, c: u16 },
-    Pow { a: u8, b: u16, c: u16 },
-    Minus { a: u8, b: u8 },
-    Not { a: u8, b: u8 },
-    Length { a: u8, b: u8 },
+    Method {
+        a: u8,
+        b: u8,
+        c: u16,
+    },
+    Add {
+        a: u8,
+        b: u16,
+        c: u16,
+    },
+    Sub {
+        a: u8,
+        b: u16,
+        c: u16,
+    },
+    Mul {
+        a: u8,
+        b: u16,
+        c: u16,
+    },
+    Div {
+        a: u8,
+        b: u16,
+        c: u16,
+    },
+    Mod {
+        a: u8,
+        b: u16,
+        c: u16,
+    },
+    Pow {
+        a: u8,
+        b: u16,
+        c: u16,
+    },
+    Minus {
+        a: u8,
+        b: u8,
+    },
+    Not {
+        a: u8,
+        b: u8,
+    },
+    Length {
+        a: u8,
+        b: u8,
+    },
     /// Registers `b` to `c`.
-    Concat { a: u8, b: u8, c: u8 },
-    Jump { by: i32 },
+    Concat {
+        a: u8,
+        b: u8,
+        c: u8,
+    },
+    Jump {
+        by: i32,
+    },
     /// The next instruction, a jump, is left out unless the comparison gives `is`.
-    Equal { is: bool, b: u16, c: u16 },
-    Less { is: bool, b: u16, c: u16 },
-    LessEqual { is: bool, b: u16, c: u16 },
+    Equal {
+        is: bool,
+        b: u16,
+        c: u16,
+    },
+    Less {
+        is: bool,
+        b: u16,
+        c: u16,
+    },
+    LessEqual {
+        is: bool,
+        b: u16,
+        c: u16,
+    },
     /// The next instruction, a jump, is left out unless `a` is as true as `is`.
-    Test { a: u8, is: bool },
+    Test {
+        a: u8,
+        is: bool,
+    },
     /// The same of `b`, which is also copied if the jump is taken.
-    TestSet { a: u8, b: u8, is: bool },
+    TestSet {
+        a: u8,
+        b: u8,
+        is: bool,
+    },
     /// `a` with `args - 1` arguments behind it, or all there are; `results - 1` results from `a` on, or all.
-    Call { a: u8, args: u8, results: u8 },
-    TailCall { a: u8, args: u8 },
+    Call {
+        a: u8,
+        args: u8,
+        results: u8,
+    },
+    TailCall {
+        a: u8,
+        args: u8,
+    },
     /// `count - 1` values from `a` on, or all.
-    Return { a: u8, count: u8 },
-    ForLoop { a: u8, by: i32 },
-    ForPrepare { a: u8, by: i32 },
+    Return {
+        a: u8,
+        count: u8,
+    },
+    ForLoop {
+        a: u8,
+        by: i32,
+    },
+    ForPrepare {
+        a: u8,
+        by: i32,
+    },
     /// Calls the iterator at `a`; the jump behind it goes round once more.
-    ForEach { a: u8, count: u8 },
+    ForEach {
+        a: u8,
+        count: u8,
+    },
     /// `count` values behind `a`, or all there are, from index `from` on.
-    SetList { a: u8, count: u8, from: u32 },
+    SetList {
+        a: u8,
+        count: u8,
+        from: u32,
+    },
     /// Captured variables from `a` on live by themselves now.
-    Close { a: u8 },
-    Closure { a: u8, child: u32 },
+    Close {
+        a: u8,
+    },
+    Closure {
+        a: u8,
+        child: u32,
+    },
     /// `count - 1` of the arguments that have no name, or all.
-    Vararg { a: u8, count: u8 },
+    Vararg {
+        a: u8,
+        count: u8,
+    },
 }
 
 /// A constant.

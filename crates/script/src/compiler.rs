@@ -66,7 +66,10 @@ impl Compiler<'_> {
     }
 
     fn too_many(&self, what: &str, limit: usize) -> SyntaxError {
-        let line = self.functions.last().map_or(0, |function| function.signature.line);
+        let line = self
+            .functions
+            .last()
+            .map_or(0, |function| function.signature.line);
         let message = if line == 0 {
             format!("main function has more than {limit} {what}")
         } else {
@@ -357,7 +360,11 @@ impl Compiler<'_> {
         self.block()?;
         let back = self.top().jump();
         self.top().patch_list(back, start);
-        self.expect_match(&Token::Keyword(Keyword::End), &Token::Keyword(Keyword::While), line)?;
+        self.expect_match(
+            &Token::Keyword(Keyword::End),
+            &Token::Keyword(Keyword::While),
+            line,
+        )?;
         self.leave_block()?;
         self.top().patch_to_here(exit);
         Ok(())
@@ -369,7 +376,11 @@ impl Compiler<'_> {
         self.enter_block(false);
         self.next()?;
         self.chunk()?;
-        self.expect_match(&Token::Keyword(Keyword::Until), &Token::Keyword(Keyword::Repeat), line)?;
+        self.expect_match(
+            &Token::Keyword(Keyword::Until),
+            &Token::Keyword(Keyword::Repeat),
+            line,
+        )?;
         // The condition sees the variables of the block.
         let exit = self.condition()?;
         let has_upval = self.top().blocks.last().is_some_and(|block| block.has_upval);
@@ -888,7 +899,9 @@ impl Compiler<'_> {
         match &self.lexer.token {
             Token::Char(b'(') => {
                 if self.lexer.has_moved_line() {
-                    return Err(self.lexer.error("ambiguous syntax (function call x new statement)"));
+                    return Err(self
+                        .lexer
+                        .error("ambiguous syntax (function call x new statement)"));
                 }
                 self.next()?;
                 if !self.is(&Token::Char(b')')) {
@@ -1063,7 +1076,11 @@ impl Compiler<'_> {
         self.expect(&Token::Char(b')'))?;
         self.chunk()?;
         let end = self.lexer.line;
-        self.expect_match(&Token::Keyword(Keyword::End), &Token::Keyword(Keyword::Function), line)?;
+        self.expect_match(
+            &Token::Keyword(Keyword::End),
+            &Token::Keyword(Keyword::Function),
+            line,
+        )?;
         self.leave_block()?;
         self.top().return_values(0, Some(0));
         let pc = self.top().pc() - 1;

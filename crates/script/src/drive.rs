@@ -20,7 +20,11 @@ use crate::vm::{Args, CALLS_MAX, Event, NATIVES_MAX, Site, Vm};
 #[derive(Debug)]
 pub(crate) enum Action {
     /// The function at a place of the stack is called with the arguments behind it.
-    Call { at: usize, count: usize, then: Then },
+    Call {
+        at: usize,
+        count: usize,
+        then: Then,
+    },
     /// What is in `values` goes where it is wanted.
     Deliver(Then),
     /// One value goes there.
@@ -97,7 +101,13 @@ impl Vm {
         }
     }
 
-    fn call(&mut self, functions: Functions<'_>, at: usize, count: usize, then: Then) -> Result<Action, Exit> {
+    fn call(
+        &mut self,
+        functions: Functions<'_>,
+        at: usize,
+        count: usize,
+        then: Then,
+    ) -> Result<Action, Exit> {
         self.thread.top = 0;
         self.fuel.left -= 1;
         match self.thread.stack[at] {
@@ -172,7 +182,14 @@ impl Vm {
     }
 
     /// Calls a function with what is in `values`, on behalf of one of the library that waits for it.
-    fn call_back(&mut self, function: Value, waiting: Waiting, base: usize, top: usize, then: Then) -> Action {
+    fn call_back(
+        &mut self,
+        function: Value,
+        waiting: Waiting,
+        base: usize,
+        top: usize,
+        then: Then,
+    ) -> Action {
         if self.thread.natives >= NATIVES_MAX {
             return Action::Raise(Raise::Text("C stack overflow"));
         }
@@ -591,7 +608,12 @@ impl Vm {
     }
 
     /// Calls a handler of a metatable, above all that is in use.
-    pub(crate) fn call_handler(&mut self, handler: Value, args: &[Value], then: Then) -> Result<Action, Raise> {
+    pub(crate) fn call_handler(
+        &mut self,
+        handler: Value,
+        args: &[Value],
+        then: Then,
+    ) -> Result<Action, Raise> {
         let extent = match self.thread.calls.last() {
             Some((Call::Script(frame), _)) => {
                 frame.base as usize + usize::from(self.prototypes[frame.prototype as usize].registers)

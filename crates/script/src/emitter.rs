@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::code::{CONSTANT, CONSTANTS_NEAR, Capture, Constant, Name, NameKind, Named, Op, Prototype, Varargs};
+use crate::code::{
+    CONSTANT, CONSTANTS_NEAR, Capture, Constant, Name, NameKind, Named, Op, Prototype, Varargs,
+};
 use crate::expression::{Binary, Expression, Kind, NO_JUMP, Unary};
 
 /// No register.
@@ -190,7 +192,11 @@ impl Emitter {
     fn release(&mut self, register: u16) {
         if register < CONSTANT && usize::from(register) >= self.locals.len() {
             self.free -= 1;
-            debug_assert_eq!(usize::from(register), self.free, "registers are freed from the top");
+            debug_assert_eq!(
+                usize::from(register),
+                self.free,
+                "registers are freed from the top"
+            );
         }
     }
 
@@ -212,7 +218,10 @@ impl Emitter {
     }
 
     pub(crate) fn text(&mut self, text: &Arc<[u8]>) -> u32 {
-        self.constant(ConstantKey::Text(Arc::clone(text)), Constant::Text(Arc::clone(text)))
+        self.constant(
+            ConstantKey::Text(Arc::clone(text)),
+            Constant::Text(Arc::clone(text)),
+        )
     }
 
     fn number(&mut self, n: f64) -> u32 {
@@ -231,8 +240,13 @@ impl Emitter {
 
     fn target(&self, pc: i32) -> i32 {
         match self.code[pc as usize] {
-            Op::Jump { by: NO_JUMP } => NO_JUMP,
-            Op::Jump { by } | Op::ForLoop { by, .. } | Op::ForPrepare { by, .. } => pc + 1 + by,
+            Op::Jump { by } | Op::ForLoop { by, .. } | Op::ForPrepare { by, .. } => {
+                if by == NO_JUMP {
+                    NO_JUMP
+                } else {
+                    pc + 1 + by
+                }
+            }
             _ => unreachable!("lists are of jumps"),
         }
     }
@@ -311,7 +325,11 @@ impl Emitter {
     fn patch(&mut self, mut list: i32, values: i32, register: u8, others: i32) {
         while list != NO_JUMP {
             let next = self.target(list);
-            let target = if self.patch_test(list, register) { values } else { others };
+            let target = if self.patch_test(list, register) {
+                values
+            } else {
+                others
+            };
             self.set_target(list, target);
             list = next;
         }
@@ -524,14 +542,16 @@ impl Emitter {
             Kind::Relocatable(pc) => self.set_register(pc, register),
             Kind::Fixed(from) => {
                 if from != register {
-                    self.emit(Op::Move {
-                        a: register,
-                        b: from,
-                    });
+                    self.emit(Op::Move { a: register, b: from });
                 }
             }
             Kind::Void | Kind::Jump(_) => return,
-            Kind::Local(_) | Kind::Upval(_) | Kind::Global(_) | Kind::Indexed { .. } | Kind::Call(_) | Kind::Vararg(_) => {
+            Kind::Local(_)
+            | Kind::Upval(_)
+            | Kind::Global(_)
+            | Kind::Indexed { .. }
+            | Kind::Call(_)
+            | Kind::Vararg(_) => {
                 unreachable!("it was discharged")
             }
         }
@@ -623,7 +643,9 @@ impl Emitter {
     pub(crate) fn to_operand(&mut self, e: &mut Expression) -> Made<u16> {
         self.to_value(e)?;
         let k = match e.kind {
-            Kind::Nil if self.constants.len() < CONSTANTS_NEAR => self.constant(ConstantKey::Nil, Constant::Nil),
+            Kind::Nil if self.constants.len() < CONSTANTS_NEAR => {
+                self.constant(ConstantKey::Nil, Constant::Nil)
+            }
             Kind::True | Kind::False if self.constants.len() < CONSTANTS_NEAR => {
                 let value = e.kind == Kind::True;
                 self.constant(ConstantKey::Bool(value), Constant::Bool(value))
@@ -838,7 +860,12 @@ impl Emitter {
     }
 
     /// Behind it.
-    pub(crate) fn postfix(&mut self, operator: Binary, left: &mut Expression, right: &mut Expression) -> Made<()> {
+    pub(crate) fn postfix(
+        &mut self,
+        operator: Binary,
+        left: &mut Expression,
+        right: &mut Expression,
+    ) -> Made<()> {
         match operator {
             Binary::And => {
                 self.discharge(right);
@@ -858,13 +885,21 @@ impl Emitter {
             Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Mod | Binary::Pow => {
                 return self.arithmetic(operator, left, right);
             }
-            Binary::Equal => return self.comparison(left, right, true, |is, b, c| Op::Equal { is, b, c }, false),
-            Binary::NotEqual => return self.comparison(left, right, false, |is, b, c| Op::Equal { is, b, c }, false),
-            Binary::Less => return self.comparison(left, right, true, |is, b, c| Op::Less { is, b, c }, false),
+            Binary::Equal => {
+                return self.comparison(left, right, true, |is, b, c| Op::Equal { is, b, c }, false);
+            }
+            Binary::NotEqual => {
+                return self.comparison(left, right, false, |is, b, c| Op::Equal { is, b, c }, false);
+            }
+            Binary::Less => {
+                return self.comparison(left, right, true, |is, b, c| Op::Less { is, b, c }, false);
+            }
             Binary::LessEqual => {
                 return self.comparison(left, right, true, |is, b, c| Op::LessEqual { is, b, c }, false);
             }
-            Binary::Greater => return self.comparison(left, right, true, |is, b, c| Op::Less { is, b, c }, true),
+            Binary::Greater => {
+                return self.comparison(left, right, true, |is, b, c| Op::Less { is, b, c }, true);
+            }
             Binary::GreaterEqual => {
                 return self.comparison(left, right, true, |is, b, c| Op::LessEqual { is, b, c }, true);
             }

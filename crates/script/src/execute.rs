@@ -64,7 +64,9 @@ impl Vm {
                 self.thread.stack[to] = value;
                 Ok(Action::Go)
             }
-            Found::Handler(handler, object) => self.call_handler(handler, &[object, key], Then::One(to as u32)),
+            Found::Handler(handler, object) => {
+                self.call_handler(handler, &[object, key], Then::One(to as u32))
+            }
             Found::Not(_, true) if register.is_some() => {
                 Err(self.operand_error("index", register.unwrap_or_default()))
             }
@@ -84,7 +86,8 @@ impl Vm {
         let mut object = object;
         for step in 0..HANDLERS_MAX {
             let handler = if let Value::Table(table) = object {
-                let handler = if self.heap.table(table).meta.is_none() || !self.heap.get(table, key).is_nil() {
+                let handler = if self.heap.table(table).meta.is_none() || !self.heap.get(table, key).is_nil()
+                {
                     Value::Nil
                 } else {
                     self.table_handler(table, Event::NewIndex)
@@ -659,8 +662,7 @@ impl Vm {
                         }
                     }
                     Op::ForPrepare { a, by } => {
-                        let [from, limit, step] =
-                            [0, 1, 2].map(|index| self.to_number(register!(a + index)));
+                        let [from, limit, step] = [0, 1, 2].map(|index| self.to_number(register!(a + index)));
                         let what = match (from, limit, step) {
                             (None, _, _) => "'for' initial value must be a number",
                             (_, None, _) => "'for' limit must be a number",
@@ -680,7 +682,11 @@ impl Vm {
                             (register!(a), register!(a + 1), register!(a + 2))
                         {
                             let index = index + step;
-                            if if step > 0.0 { index <= limit } else { limit <= index } {
+                            if if step > 0.0 {
+                                index <= limit
+                            } else {
+                                limit <= index
+                            } {
                                 register!(a) = Value::Number(index);
                                 register!(a + 3) = Value::Number(index);
                                 pc = pc.wrapping_add_signed(by as isize);
@@ -689,8 +695,7 @@ impl Vm {
                     }
                     Op::ForEach { a, count } => {
                         let at = base + usize::from(a);
-                        let [iterator, state, control] =
-                            [0, 1, 2].map(|index| self.thread.stack[at + index]);
+                        let [iterator, state, control] = [0, 1, 2].map(|index| self.thread.stack[at + index]);
                         // The two iterators that nearly all loops have are not called.
                         if let Value::Table(table) = state {
                             let pair = match iterator {

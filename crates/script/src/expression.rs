@@ -17,7 +17,10 @@ pub(crate) enum Kind {
     Local(u8),
     Upval(u8),
     Global(u32),
-    Indexed { table: u8, key: u16 },
+    Indexed {
+        table: u8,
+        key: u16,
+    },
     /// A comparison: this jump is taken if it is true.
     Jump(usize),
     /// This instruction gives it, into a register that is still to be chosen.
@@ -91,9 +94,12 @@ impl Binary {
             Self::Mul | Self::Div | Self::Mod => (7, 7),
             Self::Pow => (10, 9),
             Self::Concat => (5, 4),
-            Self::Equal | Self::NotEqual | Self::Less | Self::LessEqual | Self::Greater | Self::GreaterEqual => {
-                (3, 3)
-            }
+            Self::Equal
+            | Self::NotEqual
+            | Self::Less
+            | Self::LessEqual
+            | Self::Greater
+            | Self::GreaterEqual => (3, 3),
             Self::And => (2, 2),
             Self::Or => (1, 1),
         }

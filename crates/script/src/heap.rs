@@ -103,6 +103,8 @@ const STEP_WORK: usize = 4_096;
 struct Collector {
     phase: Phase,
     gray: Vec<Gray>,
+    /// Tables that were black when something was put into them.
+    again: Vec<TableRef>,
     /// Coroutines that are reached; their stacks are looked at last.
     threads: Vec<ThreadRef>,
     white: bool,
@@ -150,6 +152,7 @@ impl Heap {
             collector: Collector {
                 phase: Phase::Pause,
                 gray: Vec::new(),
+                again: Vec::new(),
                 threads: Vec::new(),
                 white: false,
                 threshold: FIRST_THRESHOLD,
@@ -161,7 +164,7 @@ impl Heap {
     /// Bytes that a run may have, beside what every run begins with.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = self.fixed_bytes.saturating_add(limit);
-        self.collector.threshold = self.used + FIRST_THRESHOLD.min(limit / 2);
+        self.collector.threshold = self.used.saturating_add(FIRST_THRESHOLD.min(limit / 2));
     }
 
     pub(crate) fn used(&self) -> usize {
@@ -250,8 +253,10 @@ impl Heap {
     #[inline]
     fn barrier(&mut self, table: TableRef) {
         if self.tables.mark(table.0) == Mark::Black && self.collector.phase == Phase::Mark {
+            // Looked into once more at the end, and not before: a loop that fills a large table would have it looked
+            // into all the time.
             self.tables.set_mark(table.0, Mark::Gray);
-            self.collector.gray.push(Gray::Table(table));
+            self.collector.again.push(table);
         }
     }
 
@@ -389,7 +394,11 @@ impl Heap {
     /// From now on steps are due until all that is dead now has gone.
     pub(crate) fn collect_everything(&mut self) {
         // A collection that is under way lets live what has died since it began.
-        self.collector.forced = if self.collector.phase == Phase::Pause { 1 } else { 2 };
+        self.collector.forced = if self.collector.phase == Phase::Pause {
+            1
+        } else {
+            2
+        };
     }
 
     fn mark(&mut self, value: Value) {
@@ -482,6 +491,8 @@ impl Heap {
     fn finish_marking(&mut self, roots: &mut dyn Roots) {
         roots.clear_unused();
         self.mark_roots(roots);
+        let again = std::mem::take(&mut self.collector.again);
+        self.collector.gray.extend(again.into_iter().map(Gray::Table));
         let mut looked_at = 0;
         loop {
             while !self.collector.gray.is_empty() {
@@ -639,6 +650,12 @@ impl Heap {
         self.fixed_bytes = self.used;
     }
 
+    /// The strings that are here now are there for every run. Nothing else has been made since the last one.
+    pub(crate) fn fix_strings(&mut self) {
+        self.strings.fix();
+        self.fixed_bytes = self.used;
+    }
+
     /// Forgets a run.
     pub(crate) fn reset(&mut self) {
         self.strings.reset();
@@ -649,6 +666,7 @@ impl Heap {
         self.threads.reset();
         self.used = self.fixed_bytes;
         self.collector.gray.clear();
+        self.collector.again.clear();
         self.collector.threads.clear();
         self.collector.phase = Phase::Pause;
         self.collector.forced = 0;

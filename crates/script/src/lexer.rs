@@ -128,7 +128,6 @@ impl<'a> Lexer<'a> {
         self.source.get(self.at).copied()
     }
 
-
     /// An error at a line, near something.
     fn error_near(&self, message: &str, near: Option<&[u8]>) -> SyntaxError {
         let mut text = self.name.clone();
@@ -151,7 +150,9 @@ impl<'a> Lexer<'a> {
     /// An error near the current token.
     pub(crate) fn error(&self, message: &str) -> SyntaxError {
         let near = match self.token {
-            Token::Number(_) | Token::Name(_) | Token::Text(_) => self.source[self.text.0..self.text.1].to_vec(),
+            Token::Number(_) | Token::Name(_) | Token::Text(_) => {
+                self.source[self.text.0..self.text.1].to_vec()
+            }
             _ => self.token.word(),
         };
         self.error_near(message, Some(&near))
@@ -408,7 +409,10 @@ impl<'a> Lexer<'a> {
     }
 
     fn number(&mut self) -> Result<Token, SyntaxError> {
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit() || byte == b'.') {
+        while self
+            .peek()
+            .is_some_and(|byte| byte.is_ascii_digit() || byte == b'.')
+        {
             self.at += 1;
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {

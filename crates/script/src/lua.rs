@@ -57,7 +57,9 @@ impl CompiledChunk for Chunk {
 /// Redis's Lua. One for each worker: machines whose runs are over are kept and used again.
 #[derive(Debug, Default)]
 pub struct Lua {
-    idle: Vec<Vm>,
+    /// Boxed, since they are handed on with each run.
+    #[allow(clippy::vec_box)]
+    idle: Vec<Box<Machine>>,
 }
 
 impl Lua {
@@ -67,8 +69,75 @@ impl Lua {
         Self::default()
     }
 
-    fn machine(&mut self) -> Vm {
-        self.idle.pop().unwrap_or_else(new_machine)
+    /// A machine that has loaded this, and where.
+    fn machine(&mut self, prototype: &Arc<Prototype>) -> (Box<Machine>, u32) {
+        let knows = |machine: &Machine| machine.place_of(prototype).is_some();
+        let place = self.idle.iter().rposition(|machine| knows(machine));
+        let mut machine = match place {
+            Some(place) => self.idle.swap_remove(place),
+            None => self.idle.pop().unwrap_or_default(),
+        };
+        if !machine.has_room_for(prototype) {
+            *machine = Machine::default();
+        }
+        let main = machine.load(prototype);
+        (machine, main)
+    }
+}
+
+/// A machine with the scripts that it knows: their constants are there for every run, as the library is.
+#[derive(Debug)]
+struct Machine {
+    vm: Vm,
+    known: Vec<(Arc<Prototype>, u32)>,
+    known_bytes: usize,
+    /// Functions that stay loaded.
+    kept: usize,
+}
+
+/// Scripts that a machine knows, and their bytes; one that would know more begins anew.
+const KNOWN_MAX: usize = 128;
+const KNOWN_BYTES_MAX: usize = 512 * 1024;
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            vm: new_machine(),
+            known: Vec::new(),
+            known_bytes: 0,
+            kept: 0,
+        }
+    }
+}
+
+impl Machine {
+    fn place_of(&self, prototype: &Arc<Prototype>) -> Option<u32> {
+        let found = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, prototype));
+        found.map(|&(_, place)| place)
+    }
+
+    fn has_room_for(&self, prototype: &Arc<Prototype>) -> bool {
+        self.known.is_empty()
+            || self.place_of(prototype).is_some()
+            || self.known.len() < KNOWN_MAX && self.known_bytes + prototype.bytes() <= KNOWN_BYTES_MAX
+    }
+
+    fn load(&mut self, prototype: &Arc<Prototype>) -> u32 {
+        if let Some(place) = self.place_of(prototype) {
+            return place;
+        }
+        // Between two runs nothing but what stays is there.
+        self.vm.heap.set_limit(usize::MAX);
+        let place = self.vm.load(prototype).expect("there is no limit");
+        self.vm.heap.fix_strings();
+        self.known.push((Arc::clone(prototype), place));
+        self.known_bytes += prototype.bytes();
+        self.kept = self.vm.loaded.len();
+        place
+    }
+
+    fn reset(&mut self) {
+        self.vm.reset(self.kept);
     }
 }
 
@@ -95,46 +164,49 @@ impl Interpreter for Lua {
     }
 
     fn start(&mut self, chunk: &Chunk, input: Input, limits: Limits) -> LuaRun {
-        let mut vm = self.machine();
+        let (mut machine, main) = self.machine(&chunk.prototype);
+        let vm = &mut machine.vm;
         vm.heap.set_limit(limits.memory_bytes);
         vm.random = Random::seeded(0);
         vm.session = Session {
             is_resp3: input.is_resp3,
             ..Session::default()
         };
-        let state = match begin(&mut vm, &chunk.prototype, &input) {
+        let state = match begin(vm, main, &input) {
             Ok(action) => State::Ready(action),
             Err(_) => State::Over(Box::new(Step::Failed(out_of_memory()))),
         };
         LuaRun {
-            vm,
+            machine,
             state,
             name: Arc::clone(&chunk.sha1),
+            function: None,
         }
     }
 
     fn recycle(&mut self, run: LuaRun) {
-        let mut vm = run.vm;
+        let mut machine = run.machine;
         if self.idle.len() < IDLE_MAX {
-            vm.reset(0);
-            self.idle.push(vm);
+            machine.reset();
+            self.idle.push(machine);
         }
     }
 }
 
 /// Puts a function with its inputs onto the stack.
-fn begin(vm: &mut Vm, prototype: &Arc<Prototype>, input: &Input) -> Result<Action, Raise> {
+fn begin(vm: &mut Vm, main: u32, input: &Input) -> Result<Action, Raise> {
     vm.fuel = Fuel::default();
     let keys = array_of(vm, &input.keys)?;
     let argv = array_of(vm, &input.argv)?;
     vm.pinned.extend([Value::Table(keys), Value::Table(argv)]);
     let tables = vm.tables;
     vm.heap.table_mut(tables.globals).is_readonly = false;
-    vm.heap.replace_string(tables.globals, tables.keys, Value::Table(keys));
-    vm.heap.replace_string(tables.globals, tables.argv, Value::Table(argv));
+    vm.heap
+        .replace_string(tables.globals, tables.keys, Value::Table(keys));
+    vm.heap
+        .replace_string(tables.globals, tables.argv, Value::Table(argv));
     vm.heap.table_mut(tables.globals).is_readonly = true;
-    let loaded = vm.load(prototype)?;
-    let main = vm.closure(loaded)?;
+    let main = vm.closure(main)?;
     vm.ensure_stack(1)?;
     vm.thread.stack[0] = Value::Closure(main);
     vm.thread.top = 1;
@@ -253,7 +325,11 @@ fn build(vm: &mut Vm) -> Result<(), Raise> {
     vm.heap.table_to_fill(globals).meta = Some(meta);
     let string_meta = vm.heap.add_table(0, 1)?;
     put(vm, string_meta, "__index", Value::Table(library("string")))?;
-    for table in libraries.iter().map(|(_, table)| *table).chain([meta, string_meta]) {
+    for table in libraries
+        .iter()
+        .map(|(_, table)| *table)
+        .chain([meta, string_meta])
+    {
         vm.heap.table_mut(table).is_readonly = true;
     }
     vm.tables = Tables {
@@ -263,7 +339,15 @@ fn build(vm: &mut Vm) -> Result<(), Raise> {
         argv: vm.heap.string(b"ARGV")?,
     };
     // Names that replies are looked through for.
-    for name in ["double", "map", "set", "big_number", "verbatim_string", "string", "format"] {
+    for name in [
+        "double",
+        "map",
+        "set",
+        "big_number",
+        "verbatim_string",
+        "string",
+        "format",
+    ] {
         vm.heap.string(name.as_bytes())?;
     }
     Ok(())
@@ -288,34 +372,40 @@ enum State {
 /// A script that runs.
 #[derive(Debug)]
 pub struct LuaRun {
-    vm: Vm,
+    machine: Box<Machine>,
     state: State,
     /// What messages call it.
     name: Arc<str>,
+    /// The function that is called when its library has run.
+    function: Option<usize>,
 }
 
 impl LuaRun {
     fn run(&mut self, mut action: Action) -> Step {
         loop {
-            let functions = std::mem::take(&mut self.vm.loaded);
-            let exit = self.vm.execute(&functions, action);
-            self.vm.loaded = functions;
+            let functions = std::mem::take(&mut self.machine.vm.loaded);
+            let exit = self.machine.vm.execute(&functions, action);
+            self.machine.vm.loaded = functions;
             match exit {
                 Exit::Yielded => {
-                    self.state = State::Ready(self.vm.put_off.take().unwrap_or(Action::Go));
+                    self.state = State::Ready(self.machine.vm.put_off.take().unwrap_or(Action::Go));
                     return Step::Yielded;
                 }
                 Exit::Command => {
                     self.state = State::Waiting;
-                    let words = std::mem::take(&mut self.vm.session.words);
-                    return match self.vm.session.asking {
+                    let words = std::mem::take(&mut self.machine.vm.session.words);
+                    return match self.machine.vm.session.asking {
                         Asking::Command => Step::Call { words },
                         Asking::Permission => Step::Permission { words },
                     };
                 }
+                Exit::Finished if self.function.is_some() => match self.call_function() {
+                    Ok(next) => action = next,
+                    Err(_) => return self.end(Step::Failed(out_of_memory())),
+                },
                 Exit::Finished => {
-                    let value = self.vm.values.first().copied().unwrap_or(Value::Nil);
-                    let reply = self.vm.to_reply(value);
+                    let value = self.machine.vm.values.first().copied().unwrap_or(Value::Nil);
+                    let reply = self.machine.vm.to_reply(value);
                     return self.end(Step::Finished(reply));
                 }
                 Exit::Failed(error) => {
@@ -324,7 +414,10 @@ impl LuaRun {
                 }
                 Exit::OutOfMemory => return self.end(Step::Failed(out_of_memory())),
                 Exit::Load(prototype, then) => {
-                    let loaded = self.vm.load(&prototype).and_then(|loaded| self.vm.closure(loaded));
+                    let loaded = self
+                        .vm
+                        .load(&prototype)
+                        .and_then(|loaded| self.machine.vm.closure(loaded));
                     action = match loaded {
                         Ok(closure) => Action::DeliverOne(Value::Closure(closure), then),
                         Err(_) => return self.end(Step::Failed(out_of_memory())),
@@ -332,6 +425,22 @@ impl LuaRun {
                 }
             }
         }
+    }
+
+    /// The library has run: now its function is called with the keys and the arguments.
+    fn call_function(&mut self) -> Result<Action, Raise> {
+        let index = self.function.take().unwrap_or_default();
+        self.machine.vm.session.registering = None;
+        self.machine.vm.ensure_stack(3)?;
+        let [keys, argv] = [self.machine.vm.pinned[0], self.machine.vm.pinned[1]];
+        let callback = self.machine.vm.pinned.get(2 + index).copied().unwrap_or(Value::Nil);
+        self.machine.vm.thread.stack[..3].copy_from_slice(&[callback, keys, argv]);
+        self.machine.vm.values.clear();
+        Ok(Action::Call {
+            at: 0,
+            count: 2,
+            then: crate::thread::Then::Native,
+        })
     }
 
     fn end(&mut self, step: Step) -> Step {
@@ -342,13 +451,13 @@ impl LuaRun {
     /// An error that nobody has caught, as the client is told.
     fn failure(&mut self, error: Value) -> Failure {
         let mut message = match error {
-            Value::Table(table) => match self.vm.heap.get_string(table, Event::Err.name()) {
-                Value::Str(text) => self.vm.heap.bytes(text).to_vec(),
+            Value::Table(table) => match self.machine.vm.heap.get_string(table, Event::Err.name()) {
+                Value::Str(text) => self.machine.vm.heap.bytes(text).to_vec(),
                 // A table that says nothing.
                 _ => b"ERR unknown error".to_vec(),
             },
             value => {
-                let text = self.vm.to_bytes(value).map(|text| text.to_vec());
+                let text = self.machine.vm.to_bytes(value).map(|text| text.to_vec());
                 let text = text.unwrap_or_else(|| match value {
                     Value::Bool(bit) => bit.to_string().into_bytes(),
                     other => other.type_name().as_bytes().to_vec(),
@@ -356,7 +465,7 @@ impl LuaRun {
                 [b"ERR ", &text[..]].concat()
             }
         };
-        if let Some(site) = &self.vm.site {
+        if let Some(site) = &self.machine.vm.site {
             message.extend_from_slice(format!(" script: {}, on ", self.name).as_bytes());
             message.extend_from_slice(&site.source);
             message.extend_from_slice(format!(":{}.", site.line).as_bytes());
@@ -378,13 +487,13 @@ impl Run for LuaRun {
         let budget = i64::try_from(budget).unwrap_or(i64::MAX / 2).min(i64::MAX / 2);
         match std::mem::replace(&mut self.state, State::Waiting) {
             State::Ready(action) => {
-                self.vm.fuel.left += budget;
-                self.vm.fuel.given += budget as u64;
+                self.machine.vm.fuel.left += budget;
+                self.machine.vm.fuel.given += budget as u64;
                 let step = self.run(action);
                 // What is left of a budget is not kept, but what was charged beyond it is.
-                let unused = self.vm.fuel.left.max(0);
-                self.vm.fuel.left -= unused;
-                self.vm.fuel.given -= unused as u64;
+                let unused = self.machine.vm.fuel.left.max(0);
+                self.machine.vm.fuel.left -= unused;
+                self.machine.vm.fuel.given -= unused as u64;
                 step
             }
             State::Waiting => panic!("a run that waits for a reply was resumed without one"),
@@ -400,15 +509,15 @@ impl Run for LuaRun {
             matches!(self.state, State::Waiting),
             "a run that waits for no reply was given one"
         );
-        let Some((Call::Native(frame), then)) = self.vm.thread.calls.pop() else {
+        let Some((Call::Native(frame), then)) = self.machine.vm.thread.calls.pop() else {
             unreachable!("a run that waits for a reply is in a function of the library")
         };
-        self.vm.thread.natives -= 1;
+        self.machine.vm.thread.natives -= 1;
         let is_protected = matches!(frame.waiting, Waiting::Command { is_protected: true });
         let is_error = matches!(reply, Reply::Error(_));
-        let value = match self.vm.session.asking {
+        let value = match self.machine.vm.session.asking {
             Asking::Permission if !is_error => Ok(Value::Bool(*reply == Reply::Integer(1))),
-            Asking::Permission | Asking::Command => self.vm.from_reply(reply),
+            Asking::Permission | Asking::Command => self.machine.vm.from_reply(reply),
         };
         self.state = match value {
             Ok(value) if is_error && !is_protected => State::Ready(Action::Raise(Raise::Value(value))),
@@ -418,17 +527,17 @@ impl Run for LuaRun {
     }
 
     fn instructions(&self) -> u64 {
-        self.vm.fuel.used()
+        self.machine.vm.fuel.used()
     }
 
     fn memory_bytes(&self) -> usize {
-        self.vm.heap.used()
+        self.machine.vm.heap.used()
     }
 
     fn take_log(&mut self) -> Vec<LogLine> {
-        let log = std::mem::take(&mut self.vm.session.log);
+        let log = std::mem::take(&mut self.machine.vm.session.log);
         let bytes = log.iter().map(|line| line.text.len()).sum();
-        self.vm.heap.give(bytes);
+        self.machine.vm.heap.give(bytes);
         log
     }
 }
@@ -450,14 +559,19 @@ impl Lua {
     ///
     /// # Errors
     /// The error for the client, code first.
-    pub fn load_library(&mut self, source: &[u8], limits: Limits, instructions: u64) -> Result<FunctionLibrary, Vec<u8>> {
+    pub fn load_library(
+        &mut self,
+        source: &[u8],
+        limits: Limits,
+        instructions: u64,
+    ) -> Result<FunctionLibrary, Vec<u8>> {
         let (shebang, body) = Shebang::parse(source, Purpose::Library).map_err(String::into_bytes)?;
         let name = shebang.and_then(|shebang| shebang.name).unwrap_or_default();
         let prototype = compile(body, LIBRARY_NAME)
             .map_err(|message| [b"ERR Error compiling function: ", &message[..]].concat())?;
         let mut run = self.start_library(&prototype, limits);
         let step = run.resume(instructions);
-        let functions = run.vm.session.registering.take().unwrap_or_default();
+        let functions = run.machine.vm.session.registering.take().unwrap_or_default();
         self.recycle(run);
         match step {
             Step::Finished(_) if functions.is_empty() => Err(b"ERR No functions registered".to_vec()),
@@ -466,12 +580,37 @@ impl Lua {
                 functions,
                 prototype,
             }),
-            Step::Failed(failure) => Err([b"ERR Error registering functions: ", &failure.message[..]].concat()),
+            Step::Failed(failure) => {
+                Err([b"ERR Error registering functions: ", &failure.message[..]].concat())
+            }
             Step::Yielded => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
             Step::Call { .. } | Step::Permission { .. } => {
                 unreachable!("a library that is loaded has no `redis.call`")
             }
         }
+    }
+
+    /// Begins a call of a library's function: the library runs once more, and then the function. `None` if it has no such one.
+    pub fn start_function(
+        &mut self,
+        library: &FunctionLibrary,
+        name: &[u8],
+        input: Input,
+        limits: Limits,
+    ) -> Option<LuaRun> {
+        let index = library
+            .functions
+            .iter()
+            .position(|function| &function.name[..] == name)?;
+        let chunk = Chunk {
+            prototype: Arc::clone(&library.prototype),
+            sha1: Arc::from(String::from_utf8_lossy(name)),
+            shebang: None,
+        };
+        let mut run = self.start(&chunk, input, limits);
+        run.machine.vm.session.registering = Some(Vec::new());
+        run.function = Some(index);
+        Some(run)
     }
 
     fn start_library(&mut self, prototype: &Arc<Prototype>, limits: Limits) -> LuaRun {
@@ -481,7 +620,7 @@ impl Lua {
             shebang: None,
         };
         let mut run = self.start(&chunk, Input::default(), limits);
-        run.vm.session.registering = Some(Vec::new());
+        run.machine.vm.session.registering = Some(Vec::new());
         run
     }
 }

@@ -91,7 +91,11 @@ impl Directive {
         let mut text = self.sign(is_negative).to_vec();
         if !n.is_finite() {
             let word: &[u8] = if n.is_nan() { b"nan" } else { b"inf" };
-            text.extend_from_slice(&if upper { word.to_ascii_uppercase() } else { word.to_vec() });
+            text.extend_from_slice(&if upper {
+                word.to_ascii_uppercase()
+            } else {
+                word.to_vec()
+            });
             self.pad(out, &text, false);
             return;
         }

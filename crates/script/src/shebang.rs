@@ -83,7 +83,9 @@ impl Shebang {
                         return Err(format!("ERR Invalid metadata value given: {word}"));
                     };
                     if shebang.name.is_some() {
-                        return Err("ERR Invalid metadata value, name argument was given multiple times".to_owned());
+                        return Err(
+                            "ERR Invalid metadata value, name argument was given multiple times".to_owned(),
+                        );
                     }
                     shebang.name = Some(name.to_owned());
                 }
@@ -114,18 +116,25 @@ mod tests {
 
     #[test]
     fn a_script_may_have_a_line_of_flags() {
-        let (shebang, rest) = Shebang::parse(b"#!lua flags=no-writes,allow-oom\nreturn 1", Purpose::Script).unwrap();
+        let (shebang, rest) =
+            Shebang::parse(b"#!lua flags=no-writes,allow-oom\nreturn 1", Purpose::Script).unwrap();
         assert_eq!(shebang.unwrap().flags, ["no-writes", "allow-oom"]);
         assert_eq!(rest, b"\nreturn 1");
         let (shebang, rest) = Shebang::parse(b"return 1", Purpose::Script).unwrap();
         assert_eq!((shebang, rest), (None, &b"return 1"[..]));
         for (line, error) in [
-            ("#!lua flags=fast\n", "ERR Unexpected flag in script shebang: fast"),
+            (
+                "#!lua flags=fast\n",
+                "ERR Unexpected flag in script shebang: fast",
+            ),
             ("#!perl\n", "ERR Unexpected engine in script shebang: perl"),
             ("#!lua name=x\n", "ERR Unknown lua shebang option: name=x"),
             ("#!lua", "ERR Invalid script shebang"),
         ] {
-            assert_eq!(Shebang::parse(line.as_bytes(), Purpose::Script).unwrap_err(), error);
+            assert_eq!(
+                Shebang::parse(line.as_bytes(), Purpose::Script).unwrap_err(),
+                error
+            );
         }
     }
 
@@ -133,8 +142,17 @@ mod tests {
     fn a_library_must_have_a_name() {
         let (shebang, _) = Shebang::parse(b"#!lua name=mylib\n", Purpose::Library).unwrap();
         assert_eq!(shebang.unwrap().name.as_deref(), Some("mylib"));
-        for source in ["return 1", "#!lua\n", "#!lua name=a-b\n", "#!js name=a\n", "#!lua name=a name=b\n"] {
-            assert!(Shebang::parse(source.as_bytes(), Purpose::Library).is_err(), "{source}");
+        for source in [
+            "return 1",
+            "#!lua\n",
+            "#!lua name=a-b\n",
+            "#!js name=a\n",
+            "#!lua name=a name=b\n",
+        ] {
+            assert!(
+                Shebang::parse(source.as_bytes(), Purpose::Library).is_err(),
+                "{source}"
+            );
         }
     }
 }

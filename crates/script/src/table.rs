@@ -351,7 +351,10 @@ impl Table {
             if from >= self.array.len() {
                 break;
             }
-            *count = self.array[from..to].iter().filter(|value| !value.is_nil()).count();
+            *count = self.array[from..to]
+                .iter()
+                .filter(|value| !value.is_nil())
+                .count();
             whole += *count;
         }
         total += whole;
@@ -404,7 +407,12 @@ impl Table {
         // There is a place for each of them: the sizes were counted.
         for (index, value) in (array + 1..).zip(vanishing) {
             if !value.is_nil() {
-                self.set(hashed(Value::Number(index as f64), strings), value, strings, usize::MAX)?;
+                self.set(
+                    hashed(Value::Number(index as f64), strings),
+                    value,
+                    strings,
+                    usize::MAX,
+                )?;
             }
         }
         for node in old.iter().rev().filter(|node| !node.value.is_nil()) {
@@ -481,10 +489,15 @@ impl Table {
     pub(crate) fn next(&self, hashed: Hashed) -> Option<(Value, Value)> {
         let from = match hashed.key {
             Value::Nil => 0,
-            Value::Number(n) if as_index(n).is_some_and(|index| index as usize <= self.array.len()) => n as usize,
+            Value::Number(n) if as_index(n).is_some_and(|index| index as usize <= self.array.len()) => {
+                n as usize
+            }
             _ => self.array.len() + self.position_of(hashed)? + 1,
         };
-        Some(self.entry_from(from).map_or((Value::Nil, Value::Nil), |(_, key, value)| (key, value)))
+        Some(
+            self.entry_from(from)
+                .map_or((Value::Nil, Value::Nil), |(_, key, value)| (key, value)),
+        )
     }
 
     /// The first key with a value from a position on, and the position behind it.

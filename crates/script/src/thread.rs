@@ -50,14 +50,22 @@ pub(crate) enum Waiting {
     Sort(Box<Sort>),
     /// `foreach`: the last key is at `base + 3`.
     Foreach,
-    Foreachi { next: u32, last: u32 },
+    Foreachi {
+        next: u32,
+        last: u32,
+    },
     /// `load`: what its function has given.
     Load(Vec<u8>),
     /// `resume`, or a function that `wrap` made.
-    Resume { thread: ThreadRef, is_wrap: bool },
+    Resume {
+        thread: ThreadRef,
+        is_wrap: bool,
+    },
     Yield,
     /// The host carries out a command.
-    Command { is_protected: bool },
+    Command {
+        is_protected: bool,
+    },
 }
 
 /// Its call.

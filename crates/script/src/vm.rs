@@ -174,7 +174,10 @@ impl Roots for RunRoots<'_> {
                 }
             }
         }
-        self.values.iter().chain(self.pinned).for_each(|&value| mark(value));
+        self.values
+            .iter()
+            .chain(self.pinned)
+            .for_each(|&value| mark(value));
         for loaded in self.loaded {
             loaded.constants.iter().for_each(|&value| mark(value));
         }
@@ -308,17 +311,24 @@ impl Vm {
         if let Some((_, thread)) = self.coroutines.resumers.iter().find(|(other, _)| *other == id) {
             return thread;
         }
-        self.heap.thread(id.expect("the script itself runs or waits for a coroutine"))
+        self.heap
+            .thread(id.expect("the script itself runs or waits for a coroutine"))
     }
 
     fn thread_of_mut(&mut self, id: Option<ThreadRef>) -> &mut Thread {
         if id == self.coroutines.current {
             return &mut self.thread;
         }
-        if let Some(place) = self.coroutines.resumers.iter().position(|(other, _)| *other == id) {
+        if let Some(place) = self
+            .coroutines
+            .resumers
+            .iter()
+            .position(|(other, _)| *other == id)
+        {
             return &mut self.coroutines.resumers[place].1;
         }
-        self.heap.thread_mut(id.expect("the script itself runs or waits for a coroutine"))
+        self.heap
+            .thread_mut(id.expect("the script itself runs or waits for a coroutine"))
     }
 
     pub(crate) fn upval(&self, upval: UpvalRef) -> Value {
@@ -413,10 +423,15 @@ impl Vm {
             Some(Value::Bound(bound)) => self.heap.bound(*bound).native.name(),
             _ => "?",
         };
-        let (number, name) = (index + 1, self.called_as(args).unwrap_or_else(|| name.as_bytes().to_vec()));
+        let (number, name) = (
+            index + 1,
+            self.called_as(args).unwrap_or_else(|| name.as_bytes().to_vec()),
+        );
         let name = String::from_utf8_lossy(&name).into_owned();
         match self.is_method_call(args) {
-            true if number == 1 => Raise::Message(format!("calling '{name}' on bad self ({what})").into_bytes()),
+            true if number == 1 => {
+                Raise::Message(format!("calling '{name}' on bad self ({what})").into_bytes())
+            }
             true => Raise::Message(format!("bad argument #{} to '{name}' ({what})", number - 1).into_bytes()),
             false => Raise::Message(format!("bad argument #{number} to '{name}' ({what})").into_bytes()),
         }
@@ -434,7 +449,10 @@ impl Vm {
     fn called_as(&self, args: Args) -> Option<Vec<u8>> {
         // A function that was not called from a script's instruction has no name; Lua says so.
         match self.thread.calls.last() {
-            Some((Call::Script(_), _)) => Some(self.call_name(args).map_or(b"?".to_vec(), |name| name.text.to_vec())),
+            Some((Call::Script(_), _)) => Some(
+                self.call_name(args)
+                    .map_or(b"?".to_vec(), |name| name.text.to_vec()),
+            ),
             _ => Some(b"?".to_vec()),
         }
     }
@@ -564,7 +582,11 @@ impl Vm {
 
     /// Goes back to who resumed this coroutine.
     pub(crate) fn switch_back(&mut self, status: Status) {
-        let (id, mut previous) = self.coroutines.resumers.pop().expect("a coroutine was resumed by somebody");
+        let (id, mut previous) = self
+            .coroutines
+            .resumers
+            .pop()
+            .expect("a coroutine was resumed by somebody");
         previous.status = Status::Running;
         let mut finished = std::mem::replace(&mut self.thread, previous);
         finished.status = status;

@@ -105,7 +105,8 @@ pub(super) fn ipairs(vm: &mut Vm, args: Args) -> Result {
     let table = vm.table_arg(args, 0)?;
     vm.values.clear();
     let iterator = Value::Native(Native::IpairsIterator);
-    vm.values.extend([iterator, Value::Table(table), Value::Number(0.0)]);
+    vm.values
+        .extend([iterator, Value::Table(table), Value::Number(0.0)]);
     Ok(Flow::Values)
 }
 

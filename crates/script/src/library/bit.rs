@@ -57,7 +57,11 @@ pub(super) fn shift(vm: &mut Vm, native: Native, args: Args) -> Result {
 /// `bit.tohex(x [, n])`. The number of digits is whatever a script says: in C the least of all integers overflowed the buffer.
 pub(super) fn to_hex(vm: &mut Vm, args: Args) -> Result {
     let n = bits(vm, args, 0)?;
-    let digits = if args.count < 2 { 8 } else { bits(vm, args, 1)? as i32 };
+    let digits = if args.count < 2 {
+        8
+    } else {
+        bits(vm, args, 1)? as i32
+    };
     let text = format!("{n:08x}");
     let text = if digits < 0 { text.to_uppercase() } else { text };
     let count = digits.unsigned_abs().min(8) as usize;

@@ -77,14 +77,19 @@ fn choice(vm: &Vm, args: Args, index: usize, now: u8, options: &[&str]) -> Made<
 }
 
 pub(super) fn set(vm: &mut Vm, native: Native, args: Args) -> Result {
-    let wanted = if native == Native::CjsonEncodeSparseArray { 3 } else { 1 };
+    let wanted = if native == Native::CjsonEncodeSparseArray {
+        3
+    } else {
+        1
+    };
     if args.count > wanted {
         return Err(vm.bad_argument(args, wanted, "found too many arguments"));
     }
     let mut settings = vm.session.cjson;
     let result = match native {
         Native::CjsonEncodeSparseArray => {
-            settings.convert_sparse = choice(vm, args, 0, u8::from(settings.convert_sparse), &["off", "on"])? == 1;
+            settings.convert_sparse =
+                choice(vm, args, 0, u8::from(settings.convert_sparse), &["off", "on"])? == 1;
             settings.sparse_ratio = integer(vm, args, 1, settings.sparse_ratio, 0, i32::MAX)?;
             settings.sparse_safe = integer(vm, args, 2, settings.sparse_safe, 0, i32::MAX)?;
             vm.session.cjson = settings;
@@ -120,7 +125,8 @@ pub(super) fn set(vm: &mut Vm, native: Native, args: Args) -> Result {
             }
         }
         _ => {
-            settings.decode_invalid = choice(vm, args, 0, u8::from(settings.decode_invalid), &["off", "on"])? == 1;
+            settings.decode_invalid =
+                choice(vm, args, 0, u8::from(settings.decode_invalid), &["off", "on"])? == 1;
             Value::Bool(settings.decode_invalid)
         }
     };
@@ -249,7 +255,9 @@ impl Encoder<'_> {
 
     fn table(&mut self, table: TableRef, depth: usize) -> Made<()> {
         if depth > self.settings.encode_depth as usize || depth > DEPTH_MAX {
-            return Err(Raise::message(format!("Cannot serialise, excessive depth ({depth})")));
+            return Err(Raise::message(format!(
+                "Cannot serialise, excessive depth ({depth})"
+            )));
         }
         self.work += self.vm.heap.table(table).places() / 4;
         if let Some(length @ 1..) = self.array_length(table)? {

@@ -217,7 +217,11 @@ fn unpack_some(vm: &mut Vm, args: Args, limit: i32, offset: i32) -> Result {
     let (left, work) = (unpacker.bytes.len(), unpacker.work);
     vm.charge(work + bytes.len() / 32);
     if !is_all {
-        let next = if left == 0 { -1.0 } else { (bytes.len() - left) as f64 };
+        let next = if left == 0 {
+            -1.0
+        } else {
+            (bytes.len() - left) as f64
+        };
         values.insert(0, Value::Number(next));
     }
     vm.values = values;

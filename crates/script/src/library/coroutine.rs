@@ -89,7 +89,10 @@ pub(super) fn wrapped(vm: &mut Vm, args: Args) -> Result {
     };
     let status = status_of(vm, thread);
     if status != Status::Suspended {
-        return Err(Raise::message(format!("cannot resume {} coroutine", word(status))));
+        return Err(Raise::message(format!(
+            "cannot resume {} coroutine",
+            word(status)
+        )));
     }
     take(vm, args, 0);
     Ok(Flow::Resume {

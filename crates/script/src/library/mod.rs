@@ -40,15 +40,23 @@ pub(crate) enum Flow {
     /// What is in the machine's `values`.
     Values,
     /// Calls a function with what is in `values`, and goes on with its results.
-    Call { function: Value, waiting: Waiting },
+    Call {
+        function: Value,
+        waiting: Waiting,
+    },
     /// Goes on later: this has taken its time.
     Pause(Waiting),
     /// A function that has been compiled.
     Load(Arc<Prototype>),
     /// The host is to carry out the command in `values`.
-    Command { is_protected: bool },
+    Command {
+        is_protected: bool,
+    },
     Yield,
-    Resume { thread: ThreadRef, is_wrap: bool },
+    Resume {
+        thread: ThreadRef,
+        is_wrap: bool,
+    },
 }
 
 /// What calling one gives.
@@ -130,7 +138,9 @@ pub(crate) fn call(vm: &mut Vm, native: Native, args: Args) -> Result {
         | Native::MathSqrt
         | Native::MathTan
         | Native::MathTanh => math::of_one(vm, native, args),
-        Native::MathAtan2 | Native::MathFmod | Native::MathMod | Native::MathPow => math::of_two(vm, native, args),
+        Native::MathAtan2 | Native::MathFmod | Native::MathMod | Native::MathPow => {
+            math::of_two(vm, native, args)
+        }
         Native::MathFrexp => math::frexp(vm, args),
         Native::MathLdexp => math::ldexp(vm, args),
         Native::MathMax => math::max(vm, args),

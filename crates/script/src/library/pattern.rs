@@ -186,7 +186,10 @@ impl<'a> Matcher<'a> {
                     return Ok(result);
                 }
                 b')' => {
-                    let open = self.captures.iter().rposition(|&(_, length)| length == Length::Open);
+                    let open = self
+                        .captures
+                        .iter()
+                        .rposition(|&(_, length)| length == Length::Open);
                     let Some(level) = open else {
                         return Err(Raise::Text("invalid pattern capture"));
                     };
@@ -225,7 +228,9 @@ impl<'a> Matcher<'a> {
                         return Err(Raise::Text("invalid capture index"));
                     };
                     self.steps += length / 16;
-                    if self.source[start..start + length] != *self.source.get(at..at + length).unwrap_or_default() {
+                    if self.source[start..start + length]
+                        != *self.source.get(at..at + length).unwrap_or_default()
+                    {
                         return Ok(None);
                     }
                     at += length;
@@ -419,9 +424,12 @@ fn begin(vm: &mut Vm, args: Args, goal: Goal) -> Result {
     let (source, pattern) = (vm.bytes_arg(args, 0)?, vm.bytes_arg(args, 1)?);
     let init = from_end(vm.optional_integer(args, 2, 1)?, source.len());
     let init = usize::try_from(init - 1).unwrap_or(0).min(source.len());
-    let until_zero = pattern.iter().position(|&byte| byte == 0).unwrap_or(pattern.len());
-    let is_plain = vm.arg(args, 3).is_truthy()
-        || !pattern[..until_zero].iter().any(|byte| SPECIALS.contains(byte));
+    let until_zero = pattern
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(pattern.len());
+    let is_plain =
+        vm.arg(args, 3).is_truthy() || !pattern[..until_zero].iter().any(|byte| SPECIALS.contains(byte));
     if goal == Goal::Find && is_plain {
         vm.charge(source.len() / 16);
         vm.values.clear();
@@ -511,7 +519,10 @@ pub(super) fn gmatch_iterator(vm: &mut Vm, args: Args) -> Result {
     let [Value::Str(source), Value::Str(pattern), Value::Number(at)] = vm.heap.bound(bound).state else {
         return Ok(Flow::None);
     };
-    let (source, pattern) = (Arc::clone(vm.heap.bytes(source)), Arc::clone(vm.heap.bytes(pattern)));
+    let (source, pattern) = (
+        Arc::clone(vm.heap.bytes(source)),
+        Arc::clone(vm.heap.bytes(pattern)),
+    );
     if at as usize > source.len() {
         return Ok(Flow::None);
     }
@@ -551,9 +562,15 @@ mod tests {
     fn a_pattern_that_goes_back_for_ever_is_an_error() {
         let source = "a".repeat(5_000);
         let mut matcher = Matcher::new(source.as_bytes(), b".-.-.-.-b");
-        assert!(matches!(matcher.attempt(0, 0), Err(Raise::Text("pattern too complex"))));
+        assert!(matches!(
+            matcher.attempt(0, 0),
+            Err(Raise::Text("pattern too complex"))
+        ));
         let deep = "a?".repeat(1_000);
         let mut matcher = Matcher::new(source.as_bytes(), deep.as_bytes());
-        assert!(matches!(matcher.attempt(0, 0), Err(Raise::Text("pattern too complex"))));
+        assert!(matches!(
+            matcher.attempt(0, 0),
+            Err(Raise::Text("pattern too complex"))
+        ));
     }
 }

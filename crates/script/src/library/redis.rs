@@ -28,7 +28,9 @@ fn failed(text: &str) -> Raise {
 /// The words of a command, or what is wrong with them.
 fn words(vm: &Vm, args: Args) -> std::result::Result<Vec<Arc<[u8]>>, Raise> {
     if args.count == 0 {
-        return Err(failed("Please specify at least one argument for this redis lib call"));
+        return Err(failed(
+            "Please specify at least one argument for this redis lib call",
+        ));
     }
     let mut words = Vec::with_capacity(args.count);
     for index in 0..args.count {
@@ -39,7 +41,11 @@ fn words(vm: &Vm, args: Args) -> std::result::Result<Vec<Arc<[u8]>>, Raise> {
                 number::push_exact(&mut text, n);
                 Arc::from(text)
             }
-            _ => return Err(failed("Lua redis lib command arguments must be strings or integers")),
+            _ => {
+                return Err(failed(
+                    "Lua redis lib command arguments must be strings or integers",
+                ));
+            }
         });
     }
     Ok(words)
@@ -160,13 +166,17 @@ pub(super) fn sha1hex(vm: &mut Vm, args: Args) -> Result {
     if args.count != 1 {
         return Err(failed("wrong number of arguments"));
     }
-    let text = vm.to_bytes(vm.arg(args, 0)).unwrap_or_else(|| Arc::from(&b""[..]));
+    let text = vm
+        .to_bytes(vm.arg(args, 0))
+        .unwrap_or_else(|| Arc::from(&b""[..]));
     vm.charge(text.len() / 8);
     vm.heap.text(&hex(&Sha1::digest(&text))).map(Flow::One)
 }
 
 pub(super) fn absent_global(vm: &mut Vm, args: Args) -> Result {
-    let name = vm.to_bytes(vm.arg(args, 1)).unwrap_or_else(|| Arc::from(&b"?"[..]));
+    let name = vm
+        .to_bytes(vm.arg(args, 1))
+        .unwrap_or_else(|| Arc::from(&b"?"[..]));
     let mut text = b"Script attempted to access nonexistent global variable '".to_vec();
     text.extend_from_slice(&name);
     text.push(b'\'');
@@ -180,7 +190,9 @@ const FUNCTIONS_MAX: usize = 1_000;
 
 pub(super) fn register_function(vm: &mut Vm, args: Args) -> Result {
     if vm.session.registering.is_none() {
-        return Err(failed("redis.register_function can only be called on FUNCTION LOAD command"));
+        return Err(failed(
+            "redis.register_function can only be called on FUNCTION LOAD command",
+        ));
     }
     if args.count == 0 || args.count > 2 {
         return Err(failed("wrong number of arguments to redis.register_function"));
@@ -204,7 +216,10 @@ pub(super) fn register_function(vm: &mut Vm, args: Args) -> Result {
         (name, callback, Vec::new(), None)
     };
     let (name, callback, flags, description) = registered;
-    let is_name = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let is_name = !name.is_empty()
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     if !is_name {
         return Err(failed(
             "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
@@ -237,20 +252,28 @@ fn named_arguments(vm: &Vm, args: Args) -> std::result::Result<Arguments, Raise>
     let (mut name, mut callback, mut flags, mut description) = (None, None, Vec::new(), None);
     for (key, value) in vm.heap.table(table).entries() {
         let Value::Str(key) = key else {
-            return Err(failed("named argument key given to redis.register_function is not a string"));
+            return Err(failed(
+                "named argument key given to redis.register_function is not a string",
+            ));
         };
         match (&vm.heap.bytes(key)[..], value) {
             (b"function_name", Value::Str(text)) => name = Some(Arc::clone(vm.heap.bytes(text))),
             (b"function_name", _) => {
-                return Err(failed("function_name argument given to redis.register_function must be a string"));
+                return Err(failed(
+                    "function_name argument given to redis.register_function must be a string",
+                ));
             }
             (b"description", Value::Str(text)) => description = Some(Arc::clone(vm.heap.bytes(text))),
             (b"description", _) => {
-                return Err(failed("description argument given to redis.register_function must be a string"));
+                return Err(failed(
+                    "description argument given to redis.register_function must be a string",
+                ));
             }
             (b"callback", function @ Value::Closure(_)) => callback = Some(function),
             (b"callback", _) => {
-                return Err(failed("callback argument given to redis.register_function must be a function"));
+                return Err(failed(
+                    "callback argument given to redis.register_function must be a function",
+                ));
             }
             (b"flags", Value::Table(list)) => {
                 let mut index = 1;
@@ -274,7 +297,9 @@ fn named_arguments(vm: &Vm, args: Args) -> std::result::Result<Arguments, Raise>
         }
     }
     let Some(name) = name else {
-        return Err(failed("redis.register_function must get a function name argument"));
+        return Err(failed(
+            "redis.register_function must get a function name argument",
+        ));
     };
     let Some(callback) = callback else {
         return Err(failed("redis.register_function must get a callback argument"));

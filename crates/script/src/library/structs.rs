@@ -112,7 +112,10 @@ impl<'a> Format<'a> {
 }
 
 fn is_integer(option: u8) -> bool {
-    matches!(option, b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I')
+    matches!(
+        option,
+        b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I'
+    )
 }
 
 pub(super) fn pack(vm: &mut Vm, args: Args) -> Result {
@@ -141,12 +144,20 @@ pub(super) fn pack(vm: &mut Vm, args: Args) -> Result {
             b'f' => {
                 let n = vm.number_arg(args, arg)? as f32;
                 arg += 1;
-                out.extend_from_slice(&if format.is_little { n.to_le_bytes() } else { n.to_be_bytes() });
+                out.extend_from_slice(&if format.is_little {
+                    n.to_le_bytes()
+                } else {
+                    n.to_be_bytes()
+                });
             }
             b'd' => {
                 let n = vm.number_arg(args, arg)?;
                 arg += 1;
-                out.extend_from_slice(&if format.is_little { n.to_le_bytes() } else { n.to_be_bytes() });
+                out.extend_from_slice(&if format.is_little {
+                    n.to_le_bytes()
+                } else {
+                    n.to_be_bytes()
+                });
             }
             b'c' | b's' => {
                 let bytes = vm.bytes_arg(args, arg)?;

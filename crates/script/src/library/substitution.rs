@@ -31,7 +31,12 @@ pub(super) fn gsub(vm: &mut Vm, args: Args) -> Result {
     };
     if !matches!(
         vm.arg(args, 2),
-        Value::Number(_) | Value::Str(_) | Value::Table(_) | Value::Closure(_) | Value::Native(_) | Value::Bound(_)
+        Value::Number(_)
+            | Value::Str(_)
+            | Value::Table(_)
+            | Value::Closure(_)
+            | Value::Native(_)
+            | Value::Bound(_)
     ) {
         return Err(vm.bad_argument(args, 2, "string/function/table expected"));
     }
@@ -61,7 +66,8 @@ impl Substitution {
         match value {
             Value::Nil | Value::Bool(false) => self.out.extend_from_slice(&self.source[start..end]),
             Value::Str(_) | Value::Number(_) => {
-                self.out.extend_from_slice(&vm.to_bytes(value).unwrap_or_default());
+                self.out
+                    .extend_from_slice(&vm.to_bytes(value).unwrap_or_default());
             }
             other => {
                 return Err(Raise::message(format!(
@@ -88,7 +94,13 @@ impl Substitution {
 }
 
 /// The replacement text, with what was captured in place of `%1`.
-fn fill_in(out: &mut Vec<u8>, text: &[u8], matcher: &Matcher<'_>, start: usize, end: usize) -> std::result::Result<(), Raise> {
+fn fill_in(
+    out: &mut Vec<u8>,
+    text: &[u8],
+    matcher: &Matcher<'_>,
+    start: usize,
+    end: usize,
+) -> std::result::Result<(), Raise> {
     let mut index = 0;
     while index < text.len() {
         let byte = text[index];

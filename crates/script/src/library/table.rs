@@ -67,10 +67,14 @@ pub(super) fn setn(vm: &mut Vm, args: Args) -> Result {
 pub(super) fn maxn(vm: &mut Vm, args: Args) -> Result {
     let table = vm.table_arg(args, 0)?;
     vm.charge(vm.heap.table(table).places() / 4);
-    let max = vm.heap.table(table).entries().fold(0.0, |max: f64, (key, _)| match key {
-        Value::Number(n) if n > max => n,
-        _ => max,
-    });
+    let max = vm
+        .heap
+        .table(table)
+        .entries()
+        .fold(0.0, |max: f64, (key, _)| match key {
+            Value::Number(n) if n > max => n,
+            _ => max,
+        });
     Ok(Flow::One(Value::Number(max)))
 }
 
@@ -201,9 +205,6 @@ pub(super) fn foreachi_next(vm: &mut Vm, base: usize, next: u32, last: u32) -> R
     vm.values.extend([Value::Number(f64::from(next)), value]);
     Ok(Flow::Call {
         function: vm.arg(args, 1),
-        waiting: Waiting::Foreachi {
-            next: next + 1,
-            last,
-        },
+        waiting: Waiting::Foreachi { next: next + 1, last },
     })
 }
