@@ -1,8 +1,8 @@
 //! Scripts and what they decode.
 
-use script::{Input, Interpreter as _, Limits, Lua, Reply, Run as _, Step};
+use script::{ScriptInput, Interpreter as _, RunLimits, Lua, Reply, Run as _, Stop};
 
-const LIMITS: Limits = Limits {
+const LIMITS: RunLimits = RunLimits {
     memory_bytes: 4 << 20,
 };
 
@@ -23,21 +23,21 @@ const DECODERS: &[&str] = &[
 ];
 
 /// Runs a script with a budget; returns how it ended and what it took.
-fn run(lua: &mut Lua, source: &[u8], words: [&[u8]; 2], budget: u64) -> Option<(Step, u64)> {
+fn run(lua: &mut Lua, source: &[u8], words: [&[u8]; 2], budget: u64) -> Option<(Stop, u64)> {
     let chunk = lua.compile(source).ok()?;
-    let input = Input {
+    let input = ScriptInput {
         keys: vec![words[0].into()],
         argv: vec![words[1].into()],
-        ..Input::default()
+        ..ScriptInput::default()
     };
     let mut run = lua.start(&chunk, input, LIMITS);
     let step = loop {
         let step = run.resume(budget);
         assert!(run.memory_bytes() <= LIMITS.memory_bytes);
         match step {
-            Step::Yielded if run.instructions() < INSTRUCTIONS_MAX => {}
-            Step::Call { words } => run.resume_with(&Reply::Bulk(words[0].clone())),
-            Step::Permission { .. } => run.resume_with(&Reply::Integer(1)),
+            Stop::Yielded if run.instructions() < INSTRUCTIONS_MAX => {}
+            Stop::Call { words, .. } => run.resume_with(&Reply::Bulk(words[0].clone())),
+            Stop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
             step => break step,
         }
     };
@@ -54,7 +54,7 @@ pub fn script(data: &[u8]) {
     let whole = run(&mut lua, data, [b"key", b"1"], INSTRUCTIONS_MAX);
     let cut = run(&mut lua, data, [b"key", b"1"], 61);
     if let (Some((whole, instructions)), Some((cut, others))) = (whole, cut)
-        && whole != Step::Yielded
+        && whole != Stop::Yielded
     {
         assert_eq!(format!("{whole:?}"), format!("{cut:?}"));
         assert_eq!(instructions, others);

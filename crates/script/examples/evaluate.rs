@@ -4,13 +4,13 @@
 
 use std::time::Instant;
 
-use script::{Input, Interpreter, Limits, Lua, Reply, Run, Step};
+use script::{Interpreter, Lua, Reply, Run, RunLimits, ScriptInput, Stop};
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let source = args.next().unwrap_or_else(|| "return 1".to_owned());
     let times: u32 = args.next().and_then(|times| times.parse().ok()).unwrap_or(1);
-    let limits = Limits {
+    let limits = RunLimits {
         memory_bytes: 256 << 20,
     };
     let mut lua = Lua::new();
@@ -20,10 +20,10 @@ fn main() {
     };
     let start = Instant::now();
     for time in 1..=times {
-        let input = Input {
+        let input = ScriptInput {
             keys: vec![(&b"key"[..]).into()],
             argv: vec![(&b"10"[..]).into(), (&b"60"[..]).into()],
-            ..Input::default()
+            ..ScriptInput::default()
         };
         let mut run = lua.start(&chunk, input, limits);
         let (mut longest, mut slices) = (0, 0);
@@ -33,16 +33,16 @@ fn main() {
             longest = longest.max(begun.elapsed().as_micros());
             slices += 1;
             match step {
-                Step::Yielded => {}
-                Step::Call { .. } => run.resume_with(&Reply::Integer(1)),
-                Step::Permission { .. } => run.resume_with(&Reply::Integer(1)),
+                Stop::Yielded => {}
+                Stop::Call { .. } => run.resume_with(&Reply::Integer(1)),
+                Stop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
                 step => break step,
             }
         };
         if time == times {
             match &step {
-                Step::Failed(failure) => println!("error: {}", String::from_utf8_lossy(&failure.message)),
-                Step::Finished(Reply::Bulk(text)) => println!("{:?}", String::from_utf8_lossy(text)),
+                Stop::Failed(failure) => println!("error: {}", String::from_utf8_lossy(&failure.message)),
+                Stop::Finished(Reply::Bulk(text)) => println!("{:?}", String::from_utf8_lossy(text)),
                 step => println!("{step:?}"),
             }
             println!(

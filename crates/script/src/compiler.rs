@@ -940,6 +940,7 @@ impl Compiler<'_> {
         });
         self.top().set_line(pc, line);
         self.top().note(pc, base);
+        self.top().forget_name(base);
         self.top().set_free_register(usize::from(base) + 1);
         *function = Expression::new(Kind::Call(pc));
         Ok(())

@@ -16,6 +16,12 @@ use crate::thread::{Call, Frame, NativeFrame, Status, Then, Waiting};
 use crate::value::{ClosureRef, Value};
 use crate::vm::{Args, CALLS_MAX, Event, NATIVES_MAX, Site, Vm};
 
+/// Places from its own on that a function of the library may use while it waits.
+const KEPT_PLACES: usize = 5;
+
+/// Bytes of a table of arguments, beside the arguments.
+const ARGUMENTS_BYTES: usize = 512;
+
 /// What happens next.
 #[derive(Debug)]
 pub(crate) enum Action {
@@ -147,6 +153,8 @@ impl Vm {
         top: usize,
         then: Then,
     ) -> Result<Action, Exit> {
+        // Some keep more on the stack than their arguments.
+        let top = top.max(base + KEPT_PLACES);
         match flow {
             Ok(Flow::One(value)) => Ok(Action::DeliverOne(value, then)),
             Ok(Flow::Values) => Ok(Action::Deliver(then)),
@@ -236,6 +244,10 @@ impl Vm {
         } else {
             let base = at + 1 + count;
             self.ensure_stack(base + registers.max(params + 1))?;
+            // Arguments are about to move, and a table may be made of them: there must be room before.
+            if self.heap.room() < ARGUMENTS_BYTES + 64 * count {
+                return Err(Raise::Memory);
+            }
             for index in 0..params {
                 self.thread.stack[base + index] = if index < count {
                     std::mem::replace(&mut self.thread.stack[at + 1 + index], Value::Nil)
@@ -372,7 +384,9 @@ impl Vm {
 
     fn yield_values(&mut self, base: usize, top: usize, then: Then) -> Action {
         if self.coroutines.current.is_none() {
-            return Action::Raise(Raise::Text("attempt to yield across metamethod/C-call boundary"));
+            return Action::Raise(Raise::Bare(
+                b"attempt to yield across metamethod/C-call boundary".to_vec(),
+            ));
         }
         self.wait(Waiting::Yield, base, top, then);
         self.switch_back(Status::Suspended);
@@ -476,6 +490,7 @@ impl Vm {
                             return Ok(self.call_back(handler, Waiting::XpcallHandler, base, top, then));
                         }
                         Waiting::Load(_) => {
+                            self.close_upvals(base);
                             self.values.extend([Value::Nil, error]);
                             return Ok(Action::Deliver(then));
                         }
@@ -599,12 +614,29 @@ impl Vm {
                 }
             }
             self.charge(text.len() / 64);
+            // Should there be no room for a handler's call, then that must be known before anything is replaced.
+            if begin > first {
+                let extent = self.extent();
+                self.ensure_stack(extent + 3)?;
+            }
             let result = self.heap.text(&text)?;
             self.thread.stack[begin] = result;
             last = begin;
         }
         self.thread.stack[to] = self.thread.stack[first];
         Ok(Action::Go)
+    }
+
+    /// The end of what is in use on the stack.
+    fn extent(&self) -> usize {
+        let extent = match self.thread.calls.last() {
+            Some((Call::Script(frame), _)) => {
+                frame.base as usize + usize::from(self.prototypes[frame.prototype as usize].registers)
+            }
+            Some((Call::Native(frame), _)) => frame.top as usize,
+            None => 0,
+        };
+        extent.max(self.thread.top)
     }
 
     /// Calls a handler of a metatable, above all that is in use.
@@ -614,14 +646,7 @@ impl Vm {
         args: &[Value],
         then: Then,
     ) -> Result<Action, Raise> {
-        let extent = match self.thread.calls.last() {
-            Some((Call::Script(frame), _)) => {
-                frame.base as usize + usize::from(self.prototypes[frame.prototype as usize].registers)
-            }
-            Some((Call::Native(frame), _)) => frame.top as usize,
-            None => 0,
-        };
-        let at = extent.max(self.thread.top);
+        let at = self.extent();
         self.ensure_stack(at + 1 + args.len())?;
         self.thread.stack[at] = handler;
         self.thread.stack[at + 1..=at + args.len()].copy_from_slice(args);

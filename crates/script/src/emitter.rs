@@ -156,6 +156,11 @@ impl Emitter {
         }
     }
 
+    /// What a register is called no longer says what is in it.
+    pub(crate) fn forget_name(&mut self, register: u8) {
+        self.register_names[usize::from(register)] = None;
+    }
+
     fn note_operand(&mut self, pc: usize, operand: u16) {
         if operand < CONSTANT {
             self.note(pc, operand as u8);

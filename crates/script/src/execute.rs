@@ -200,6 +200,11 @@ impl Vm {
         Err(Self::compare_error(a, b))
     }
 
+    /// Steps along chains are an eighth of an instruction each.
+    fn pay_for_steps(&mut self) {
+        self.fuel.left -= (self.heap.strings.take_steps() / 8) as i64;
+    }
+
     fn compared(&mut self, result: bool, is: bool) -> Action {
         if result != is
             && let Some((Call::Script(frame), _)) = self.thread.calls.last_mut()
@@ -247,7 +252,7 @@ impl Vm {
                 }
                 self.collect_step(functions);
             }
-            self.fuel.left -= self.heap.strings.take_steps() as i64 / 8;
+            self.pay_for_steps();
             let result = if is_second_try {
                 // One instruction, so that its failing again is told from another one's.
                 let left = self.fuel.left;
@@ -330,6 +335,15 @@ impl Vm {
                 }};
             }
 
+            // Keys that share a place with many others cost more.
+            macro_rules! pay {
+                () => {
+                    if self.heap.strings.has_many_steps() {
+                        self.pay_for_steps();
+                    }
+                };
+            }
+
             loop {
                 if self.fuel.left <= 0 {
                     save!();
@@ -377,9 +391,10 @@ impl Vm {
                         leave!(self.set_index(globals, key, value, None));
                     }
                     Op::Index { a, b, c } => {
+                        pay!();
                         let (object, key) = (register!(b), operand!(c));
                         if let (Value::Table(table), Value::Number(n)) = (object, key) {
-                            let value = self.heap.table(table).get_number(n);
+                            let value = self.heap.get_number(table, n);
                             if !value.is_nil() {
                                 register!(a) = value;
                                 continue;
@@ -397,6 +412,7 @@ impl Vm {
                         leave!(self.index_slow(base + usize::from(a), object, key, at));
                     }
                     Op::Field { a, b, k } => {
+                        pay!();
                         let (object, key) = (register!(b), constants[usize::from(k)]);
                         if let (Value::Table(table), Value::Str(key)) = (object, key) {
                             let value = self.heap.get_string(table, key);
@@ -410,6 +426,7 @@ impl Vm {
                         leave!(self.index_slow(base + usize::from(a), object, key, at));
                     }
                     Op::SetIndex { a, b, c } => {
+                        pay!();
                         let (object, key, value) = (register!(a), operand!(b), operand!(c));
                         if let (Value::Table(table), Value::Number(n)) = (object, key)
                             && self.heap.replace_number(table, n, value)
@@ -424,6 +441,7 @@ impl Vm {
                         }
                     }
                     Op::SetField { a, k, c } => {
+                        pay!();
                         let (object, key, value) = (register!(a), constants[usize::from(k)], operand!(c));
                         if let (Value::Table(table), Value::Str(key)) = (object, key)
                             && self.heap.replace_string(table, key, value)
@@ -447,6 +465,7 @@ impl Vm {
                         }
                     }
                     Op::Method { a, b, c } => {
+                        pay!();
                         let (object, key) = (register!(b), operand!(c));
                         register!(a + 1) = object;
                         save!();
@@ -477,7 +496,7 @@ impl Vm {
                     Op::Not { a, b } => register!(a) = Value::Bool(!register!(b).is_truthy()),
                     Op::Length { a, b } => match register!(b) {
                         Value::Table(table) => {
-                            register!(a) = Value::Number(f64::from(self.heap.table(table).border()));
+                            register!(a) = Value::Number(f64::from(self.heap.border(table)));
                         }
                         Value::Str(string) => {
                             register!(a) = Value::Number(self.heap.bytes(string).len() as f64);
@@ -570,7 +589,9 @@ impl Vm {
                                     self.thread.top = at + 1 + count;
                                 }
                                 let flow = library::call(self, native, Args { base: at, count });
-                                self.thread.top = 0;
+                                if !matches!(flow, Err(Raise::Memory)) {
+                                    self.thread.top = 0;
+                                }
                                 if let Ok(Flow::One(value)) = flow
                                     && results > 0
                                 {
@@ -694,20 +715,21 @@ impl Vm {
                         }
                     }
                     Op::ForEach { a, count } => {
+                        pay!();
                         let at = base + usize::from(a);
                         let [iterator, state, control] = [0, 1, 2].map(|index| self.thread.stack[at + index]);
                         // The two iterators that nearly all loops have are not called.
                         if let Value::Table(table) = state {
                             let pair = match iterator {
                                 Value::Native(crate::native::Native::Next) => {
-                                    self.heap.table(table).next(self.heap.hashed(control))
+                                    self.heap.next(table, self.heap.hashed(control))
                                 }
                                 Value::Native(crate::native::Native::IpairsIterator) => {
                                     let index = match control {
                                         Value::Number(n) => n + 1.0,
                                         _ => f64::NAN,
                                     };
-                                    let value = self.heap.table(table).get_number(index);
+                                    let value = self.heap.get_number(table, index);
                                     let is_plain = self.heap.table(table).meta.is_none();
                                     if value.is_nil() {
                                         is_plain.then_some((Value::Nil, Value::Nil))

@@ -18,7 +18,7 @@ use crate::arena::{Arena, Mark};
 use crate::code::Prototype;
 use crate::raise::Raise;
 use crate::strings::Strings;
-use crate::table::{Full, Hashed, Table, hashed};
+use crate::table::{Full, Hashed, StringHashes as _, Table, hashed};
 use crate::thread::Thread;
 use crate::value::{BoundRef, ClosureRef, StrRef, TableRef, ThreadRef, UpvalRef, Value};
 
@@ -268,13 +268,40 @@ impl Heap {
     }
 
     pub(crate) fn get(&self, table: TableRef, key: Value) -> Value {
-        self.table(table).get(self.hashed(key))
+        self.table(table).get(self.hashed(key), self.strings.steps())
+    }
+
+    #[inline]
+    pub(crate) fn get_number(&self, table: TableRef, n: f64) -> Value {
+        self.table(table).get_number(n, self.strings.steps())
+    }
+
+    #[inline]
+    pub(crate) fn get_index(&self, table: TableRef, index: u32) -> Value {
+        self.table(table).get_index(index, self.strings.steps())
+    }
+
+    /// An error if what decodes text meets keys that were made to collide.
+    pub(crate) fn check_steps(&self) -> Result<(), Raise> {
+        if self.strings.steps().are_too_many() {
+            return Err(Raise::Text("too many keys share a place"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn border(&self, table: TableRef) -> u32 {
+        self.table(table).border(self.strings.steps())
+    }
+
+    /// The first key with a value behind `key`, with it: `None` if `key` is not of this table, nil at the end.
+    pub(crate) fn next(&self, table: TableRef, key: Hashed) -> Option<(Value, Value)> {
+        self.table(table).next(key, self.strings.steps())
     }
 
     #[inline]
     pub(crate) fn get_string(&self, table: TableRef, key: StrRef) -> Value {
         let table = self.table(table);
-        table.get_string(key, crate::table::StringHashes::hash_of(&self.strings, key))
+        table.get_string(key, self.strings.hash_of(key), self.strings.steps())
     }
 
     /// Puts a value into a table, whatever its metatable says. The key is neither nil nor NaN.
@@ -294,10 +321,10 @@ impl Heap {
     /// Replaces a value that is there, without looking further.
     #[inline]
     pub(crate) fn replace_string(&mut self, table: TableRef, key: StrRef, value: Value) -> bool {
-        let hash = crate::table::StringHashes::hash_of(&self.strings, key);
+        let hash = self.strings.hash_of(key);
         self.barrier(table);
         let object = self.tables.get_mut(table.0);
-        !object.is_readonly && object.replace_string(key, hash, value)
+        !object.is_readonly && object.replace_string(key, hash, value, self.strings.steps())
     }
 
     /// The same of a number in the array.
@@ -442,9 +469,14 @@ impl Heap {
             return;
         }
         self.upvals.set_mark(upval.0, Mark::Black);
-        // The value of an open one is on a stack, which is in use if its coroutine is.
-        if let Upval::Closed(value) = *self.upvals.get(upval.0) {
-            self.mark(value);
+        match *self.upvals.get(upval.0) {
+            Upval::Closed(value) => self.mark(value),
+            // Its value is on the stack of a coroutine, which must not go before it.
+            Upval::Open { thread, .. } => {
+                if let Some(thread) = thread {
+                    self.mark(Value::Thread(thread));
+                }
+            }
         }
     }
 
@@ -670,19 +702,6 @@ impl Heap {
         self.collector.threads.clear();
         self.collector.phase = Phase::Pause;
         self.collector.forced = 0;
-    }
-
-    /// Panics if an invariant of the header is broken.
-    #[cfg(test)]
-    pub(crate) fn check_used(&self, beside: usize) {
-        let mut sum = beside;
-        for id in 0..self.tables.len() as u32 {
-            if self.tables.mark(id) != Mark::Free {
-                sum += Arena::<Table>::BYTES + self.tables.get(id).bytes();
-            }
-        }
-        assert!(self.used >= sum);
-        assert!(self.used <= self.limit);
     }
 }
 

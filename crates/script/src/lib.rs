@@ -45,8 +45,8 @@ mod thread;
 mod value;
 mod vm;
 
-pub use interpreter::{CompiledChunk, Failure, Input, Interpreter, Limits, Run, Step};
-pub use lua::{Chunk, FunctionLibrary, Lua, LuaRun, sha1_hex};
+pub use interpreter::{CompiledScript, Interpreter, Run, RunLimits, ScriptFailure, ScriptInput, Stop};
+pub use lua::{FunctionLibrary, Lua, LuaRun, Script, sha1_hex};
 pub use reply::Reply;
 pub use session::{LogLevel, LogLine, Registered};
 pub use shebang::{Purpose, Shebang};

@@ -8,7 +8,7 @@ use crate::code::Prototype;
 use crate::compiler::compile;
 use crate::drive::{Action, Exit};
 use crate::heap::Heap;
-use crate::interpreter::{CompiledChunk, Failure, Input, Interpreter, Limits, Run, Step};
+use crate::interpreter::{CompiledScript, Interpreter, Run, RunLimits, ScriptFailure, ScriptInput, Stop};
 use crate::native::Native;
 use crate::raise::Raise;
 use crate::random::Random;
@@ -34,13 +34,13 @@ const REDIS_VERSION_NUM: f64 = 459_264.0;
 
 /// A script that was compiled.
 #[derive(Clone, Debug)]
-pub struct Chunk {
+pub struct Script {
     prototype: Arc<Prototype>,
     sha1: Arc<str>,
     shebang: Option<Shebang>,
 }
 
-impl Chunk {
+impl Script {
     /// The line that the script begins with.
     #[must_use]
     pub fn shebang(&self) -> Option<&Shebang> {
@@ -48,7 +48,7 @@ impl Chunk {
     }
 }
 
-impl CompiledChunk for Chunk {
+impl CompiledScript for Script {
     fn sha1(&self) -> &str {
         &self.sha1
     }
@@ -148,13 +148,13 @@ pub fn sha1_hex(source: &[u8]) -> String {
 }
 
 impl Interpreter for Lua {
-    type Chunk = Chunk;
+    type Script = Script;
     type Run = LuaRun;
 
-    fn compile(&self, source: &[u8]) -> Result<Chunk, Vec<u8>> {
+    fn compile(&self, source: &[u8]) -> Result<Script, Vec<u8>> {
         let (shebang, body) = Shebang::parse(source, Purpose::Script).map_err(String::into_bytes)?;
         match compile(body, CHUNK_NAME) {
-            Ok(prototype) => Ok(Chunk {
+            Ok(prototype) => Ok(Script {
                 prototype,
                 sha1: Arc::from(sha1_hex(source)),
                 shebang,
@@ -163,18 +163,18 @@ impl Interpreter for Lua {
         }
     }
 
-    fn start(&mut self, chunk: &Chunk, input: Input, limits: Limits) -> LuaRun {
+    fn start(&mut self, chunk: &Script, input: ScriptInput, limits: RunLimits) -> LuaRun {
         let (mut machine, main) = self.machine(&chunk.prototype);
         let vm = &mut machine.vm;
         vm.heap.set_limit(limits.memory_bytes);
-        vm.random = Random::seeded(0);
+        vm.random = Random::for_run(input.seed);
         vm.session = Session {
             is_resp3: input.is_resp3,
             ..Session::default()
         };
         let state = match begin(vm, main, &input) {
             Ok(action) => State::Ready(action),
-            Err(_) => State::Over(Box::new(Step::Failed(out_of_memory()))),
+            Err(_) => State::Over(Box::new(Stop::Failed(out_of_memory()))),
         };
         LuaRun {
             machine,
@@ -194,7 +194,7 @@ impl Interpreter for Lua {
 }
 
 /// Puts a function with its inputs onto the stack.
-fn begin(vm: &mut Vm, main: u32, input: &Input) -> Result<Action, Raise> {
+fn begin(vm: &mut Vm, main: u32, input: &ScriptInput) -> Result<Action, Raise> {
     vm.fuel = Fuel::default();
     let keys = array_of(vm, &input.keys)?;
     let argv = array_of(vm, &input.argv)?;
@@ -210,6 +210,8 @@ fn begin(vm: &mut Vm, main: u32, input: &Input) -> Result<Action, Raise> {
     vm.ensure_stack(1)?;
     vm.thread.stack[0] = Value::Closure(main);
     vm.thread.top = 1;
+    // What it took to get here is nobody's.
+    vm.heap.strings.take_steps();
     Ok(Action::Call {
         at: 0,
         count: 0,
@@ -226,8 +228,8 @@ fn array_of(vm: &mut Vm, texts: &[Arc<[u8]>]) -> Result<TableRef, Raise> {
     Ok(table)
 }
 
-fn out_of_memory() -> Failure {
-    Failure {
+fn out_of_memory() -> ScriptFailure {
+    ScriptFailure {
         message: b"ERR Error running script: not enough memory".to_vec(),
         is_out_of_memory: true,
     }
@@ -366,7 +368,7 @@ enum State {
     /// A reply is awaited.
     Waiting,
     /// It has ended so.
-    Over(Box<Step>),
+    Over(Box<Stop>),
 }
 
 /// A script that runs.
@@ -381,7 +383,7 @@ pub struct LuaRun {
 }
 
 impl LuaRun {
-    fn run(&mut self, mut action: Action) -> Step {
+    fn run(&mut self, mut action: Action) -> Stop {
         loop {
             let functions = std::mem::take(&mut self.machine.vm.loaded);
             let exit = self.machine.vm.execute(&functions, action);
@@ -389,38 +391,42 @@ impl LuaRun {
             match exit {
                 Exit::Yielded => {
                     self.state = State::Ready(self.machine.vm.put_off.take().unwrap_or(Action::Go));
-                    return Step::Yielded;
+                    return Stop::Yielded;
                 }
                 Exit::Command => {
                     self.state = State::Waiting;
                     let words = std::mem::take(&mut self.machine.vm.session.words);
                     return match self.machine.vm.session.asking {
-                        Asking::Command => Step::Call { words },
-                        Asking::Permission => Step::Permission { words },
+                        Asking::Command => Stop::Call {
+                            words,
+                            is_resp3: self.machine.vm.session.is_resp3,
+                        },
+                        Asking::Permission => Stop::Permission { words },
                     };
                 }
                 Exit::Finished if self.function.is_some() => match self.call_function() {
                     Ok(next) => action = next,
-                    Err(_) => return self.end(Step::Failed(out_of_memory())),
+                    Err(_) => return self.end(Stop::Failed(out_of_memory())),
                 },
                 Exit::Finished => {
                     let value = self.machine.vm.values.first().copied().unwrap_or(Value::Nil);
                     let reply = self.machine.vm.to_reply(value);
-                    return self.end(Step::Finished(reply));
+                    return self.end(Stop::Finished(reply));
                 }
                 Exit::Failed(error) => {
                     let failure = self.failure(error);
-                    return self.end(Step::Failed(failure));
+                    return self.end(Stop::Failed(failure));
                 }
-                Exit::OutOfMemory => return self.end(Step::Failed(out_of_memory())),
+                Exit::OutOfMemory => return self.end(Stop::Failed(out_of_memory())),
                 Exit::Load(prototype, then) => {
                     let loaded = self
+                        .machine
                         .vm
                         .load(&prototype)
                         .and_then(|loaded| self.machine.vm.closure(loaded));
                     action = match loaded {
                         Ok(closure) => Action::DeliverOne(Value::Closure(closure), then),
-                        Err(_) => return self.end(Step::Failed(out_of_memory())),
+                        Err(_) => return self.end(Stop::Failed(out_of_memory())),
                     };
                 }
             }
@@ -433,7 +439,13 @@ impl LuaRun {
         self.machine.vm.session.registering = None;
         self.machine.vm.ensure_stack(3)?;
         let [keys, argv] = [self.machine.vm.pinned[0], self.machine.vm.pinned[1]];
-        let callback = self.machine.vm.pinned.get(2 + index).copied().unwrap_or(Value::Nil);
+        let callback = self
+            .machine
+            .vm
+            .pinned
+            .get(2 + index)
+            .copied()
+            .unwrap_or(Value::Nil);
         self.machine.vm.thread.stack[..3].copy_from_slice(&[callback, keys, argv]);
         self.machine.vm.values.clear();
         Ok(Action::Call {
@@ -443,13 +455,13 @@ impl LuaRun {
         })
     }
 
-    fn end(&mut self, step: Step) -> Step {
+    fn end(&mut self, step: Stop) -> Stop {
         self.state = State::Over(Box::new(step.clone()));
         step
     }
 
     /// An error that nobody has caught, as the client is told.
-    fn failure(&mut self, error: Value) -> Failure {
+    fn failure(&mut self, error: Value) -> ScriptFailure {
         let mut message = match error {
             Value::Table(table) => match self.machine.vm.heap.get_string(table, Event::Err.name()) {
                 Value::Str(text) => self.machine.vm.heap.bytes(text).to_vec(),
@@ -475,7 +487,7 @@ impl LuaRun {
                 *byte = b' ';
             }
         }
-        Failure {
+        ScriptFailure {
             message,
             is_out_of_memory: false,
         }
@@ -483,7 +495,7 @@ impl LuaRun {
 }
 
 impl Run for LuaRun {
-    fn resume(&mut self, budget: u64) -> Step {
+    fn resume(&mut self, budget: u64) -> Stop {
         let budget = i64::try_from(budget).unwrap_or(i64::MAX / 2).min(i64::MAX / 2);
         match std::mem::replace(&mut self.state, State::Waiting) {
             State::Ready(action) => {
@@ -522,7 +534,7 @@ impl Run for LuaRun {
         self.state = match value {
             Ok(value) if is_error && !is_protected => State::Ready(Action::Raise(Raise::Value(value))),
             Ok(value) => State::Ready(Action::DeliverOne(value, then)),
-            Err(_) => State::Over(Box::new(Step::Failed(out_of_memory()))),
+            Err(_) => State::Over(Box::new(Stop::Failed(out_of_memory()))),
         };
     }
 
@@ -562,7 +574,7 @@ impl Lua {
     pub fn load_library(
         &mut self,
         source: &[u8],
-        limits: Limits,
+        limits: RunLimits,
         instructions: u64,
     ) -> Result<FunctionLibrary, Vec<u8>> {
         let (shebang, body) = Shebang::parse(source, Purpose::Library).map_err(String::into_bytes)?;
@@ -574,17 +586,17 @@ impl Lua {
         let functions = run.machine.vm.session.registering.take().unwrap_or_default();
         self.recycle(run);
         match step {
-            Step::Finished(_) if functions.is_empty() => Err(b"ERR No functions registered".to_vec()),
-            Step::Finished(_) => Ok(FunctionLibrary {
+            Stop::Finished(_) if functions.is_empty() => Err(b"ERR No functions registered".to_vec()),
+            Stop::Finished(_) => Ok(FunctionLibrary {
                 name,
                 functions,
                 prototype,
             }),
-            Step::Failed(failure) => {
+            Stop::Failed(failure) => {
                 Err([b"ERR Error registering functions: ", &failure.message[..]].concat())
             }
-            Step::Yielded => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
-            Step::Call { .. } | Step::Permission { .. } => {
+            Stop::Yielded => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
+            Stop::Call { .. } | Stop::Permission { .. } => {
                 unreachable!("a library that is loaded has no `redis.call`")
             }
         }
@@ -595,14 +607,14 @@ impl Lua {
         &mut self,
         library: &FunctionLibrary,
         name: &[u8],
-        input: Input,
-        limits: Limits,
+        input: ScriptInput,
+        limits: RunLimits,
     ) -> Option<LuaRun> {
         let index = library
             .functions
             .iter()
             .position(|function| &function.name[..] == name)?;
-        let chunk = Chunk {
+        let chunk = Script {
             prototype: Arc::clone(&library.prototype),
             sha1: Arc::from(String::from_utf8_lossy(name)),
             shebang: None,
@@ -613,13 +625,13 @@ impl Lua {
         Some(run)
     }
 
-    fn start_library(&mut self, prototype: &Arc<Prototype>, limits: Limits) -> LuaRun {
-        let chunk = Chunk {
+    fn start_library(&mut self, prototype: &Arc<Prototype>, limits: RunLimits) -> LuaRun {
+        let chunk = Script {
             prototype: Arc::clone(prototype),
             sha1: Arc::from(""),
             shebang: None,
         };
-        let mut run = self.start(&chunk, Input::default(), limits);
+        let mut run = self.start(&chunk, ScriptInput::default(), limits);
         run.machine.vm.session.registering = Some(Vec::new());
         run
     }

@@ -248,7 +248,7 @@ impl Vm {
         let mut items = Vec::new();
         loop {
             let index = u32::try_from(items.len() + 1).unwrap_or(u32::MAX);
-            let value = self.heap.table(table).get_index(index);
+            let value = self.heap.get_index(table, index);
             if value.is_nil() || *left == 0 {
                 return Reply::Array(items);
             }

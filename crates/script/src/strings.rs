@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::arena::{Arena, Mark};
-use crate::table::StringHashes;
+use crate::table::{Steps, StringHashes};
 use crate::value::StrRef;
 
 const NONE: u32 = u32::MAX;
@@ -38,13 +38,18 @@ pub(crate) struct Strings {
     arena: Arena<Text>,
     buckets: Vec<u32>,
     count: usize,
-    steps: u64,
+    steps: Steps,
 }
 
 impl StringHashes for Strings {
     #[inline]
     fn hash_of(&self, string: StrRef) -> u32 {
         self.arena.get(string.0).hash
+    }
+
+    #[inline]
+    fn steps(&self) -> &Steps {
+        &self.steps
     }
 }
 
@@ -68,7 +73,7 @@ impl Strings {
             arena: Arena::default(),
             buckets: vec![NONE; BUCKETS],
             count: 0,
-            steps: 0,
+            steps: Steps::default(),
         }
     }
 
@@ -85,7 +90,7 @@ impl Strings {
     fn find(&mut self, bytes: &[u8], hash: u32, alive: Mark) -> Option<StrRef> {
         let mut at = self.buckets[hash as usize & (self.buckets.len() - 1)];
         while at != NONE {
-            self.steps += 1;
+            self.steps.add(1);
             let text = self.arena.get(at);
             if text.hash == hash && *text.bytes == *bytes {
                 // One that is dead and was not swept yet lives again.
@@ -131,13 +136,19 @@ impl Strings {
                 self.buckets[bucket] = at;
                 at = next;
             }
-            self.steps += 1;
+            self.steps.add(1);
         }
     }
 
+    /// True if steps along chains should be paid for before more are made.
+    #[inline]
+    pub(crate) fn has_many_steps(&self) -> bool {
+        self.steps.are_many()
+    }
+
     /// Steps along chains since this was last asked.
-    pub(crate) fn take_steps(&mut self) -> u64 {
-        std::mem::take(&mut self.steps)
+    pub(crate) fn take_steps(&self) -> u64 {
+        self.steps.take()
     }
 
     pub(crate) fn mark(&mut self, string: StrRef) {
@@ -207,7 +218,7 @@ impl Strings {
         }
         self.arena.reset();
         self.count = self.arena.len();
-        self.steps = 0;
+        self.steps.take();
     }
 
     /// Takes strings that do not stay out of a bucket whose first one stays.

@@ -33,6 +33,37 @@ const FREE: Node = Node {
     next: NONE,
 };
 
+/// Steps that are paid for at once.
+const MANY: u64 = 64;
+
+/// Steps of one function of the library: some milliseconds.
+const TOO_MANY: u64 = 2_000_000;
+
+/// Steps along chains of keys that share a place. Keys that were made to collide form long ones; whoever walks them pays for it.
+#[derive(Debug, Default)]
+pub(crate) struct Steps(std::cell::Cell<u64>);
+
+impl Steps {
+    #[inline]
+    pub(crate) fn add(&self, steps: u64) {
+        self.0.set(self.0.get() + steps);
+    }
+
+    pub(crate) fn take(&self) -> u64 {
+        self.0.take()
+    }
+
+    #[inline]
+    pub(crate) fn are_many(&self) -> bool {
+        self.0.get() >= MANY
+    }
+
+    /// True if nobody should go on without a pause.
+    pub(crate) fn are_too_many(&self) -> bool {
+        self.0.get() >= TOO_MANY
+    }
+}
+
 /// Why a key was not put into a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
@@ -76,6 +107,9 @@ pub(crate) enum Hash {
 /// Hashes of the strings of a heap.
 pub(crate) trait StringHashes {
     fn hash_of(&self, string: StrRef) -> u32;
+
+    /// Where steps are counted.
+    fn steps(&self) -> &Steps;
 }
 
 pub(crate) fn hashed(key: Value, strings: &impl StringHashes) -> Hashed {
@@ -139,7 +173,7 @@ impl Table {
     }
 
     #[inline]
-    fn find(&self, hashed: Hashed) -> Option<&Node> {
+    fn find(&self, hashed: Hashed, steps: &Steps) -> Option<&Node> {
         if self.nodes.is_empty() {
             return None;
         }
@@ -152,12 +186,13 @@ impl Table {
             if node.next == NONE {
                 return None;
             }
+            steps.add(1);
             at = node.next as usize;
         }
     }
 
     #[inline]
-    pub(crate) fn get_string(&self, key: StrRef, hash: u32) -> Value {
+    pub(crate) fn get_string(&self, key: StrRef, hash: u32, steps: &Steps) -> Value {
         if self.nodes.is_empty() {
             return Value::Nil;
         }
@@ -172,13 +207,14 @@ impl Table {
             if node.next == NONE {
                 return Value::Nil;
             }
+            steps.add(1);
             at = node.next as usize;
         }
     }
 
     /// Replaces the value of a string that is a key already and has a value.
     #[inline]
-    pub(crate) fn replace_string(&mut self, key: StrRef, hash: u32, value: Value) -> bool {
+    pub(crate) fn replace_string(&mut self, key: StrRef, hash: u32, value: Value, steps: &Steps) -> bool {
         if self.nodes.is_empty() {
             return false;
         }
@@ -197,36 +233,37 @@ impl Table {
             if node.next == NONE {
                 return false;
             }
+            steps.add(1);
             at = node.next as usize;
         }
     }
 
     /// The value of a whole number.
     #[inline]
-    pub(crate) fn get_index(&self, index: u32) -> Value {
+    pub(crate) fn get_index(&self, index: u32, steps: &Steps) -> Value {
         match self.array.get((index as usize).wrapping_sub(1)) {
             Some(&value) => value,
-            None => self.find_number(f64::from(index)),
+            None => self.find_number(f64::from(index), steps),
         }
     }
 
-    fn find_number(&self, n: f64) -> Value {
+    fn find_number(&self, n: f64, steps: &Steps) -> Value {
         let hashed = Hashed {
             key: Value::Number(n),
             hash: number_hash(n),
         };
-        self.find(hashed).map_or(Value::Nil, |node| node.value)
+        self.find(hashed, steps).map_or(Value::Nil, |node| node.value)
     }
 
     #[inline]
-    pub(crate) fn get_number(&self, n: f64) -> Value {
+    pub(crate) fn get_number(&self, n: f64, steps: &Steps) -> Value {
         let index = n as u32;
         if f64::from(index) == n
             && let Some(&value) = self.array.get((index as usize).wrapping_sub(1))
         {
             return value;
         }
-        self.find_number(n)
+        self.find_number(n, steps)
     }
 
     /// Replaces what stands in the array.
@@ -243,11 +280,11 @@ impl Table {
         false
     }
 
-    pub(crate) fn get(&self, hashed: Hashed) -> Value {
+    pub(crate) fn get(&self, hashed: Hashed, steps: &Steps) -> Value {
         match hashed.key {
             Value::Nil => Value::Nil,
-            Value::Number(n) => self.get_number(n),
-            _ => self.find(hashed).map_or(Value::Nil, |node| node.value),
+            Value::Number(n) => self.get_number(n, steps),
+            _ => self.find(hashed, steps).map_or(Value::Nil, |node| node.value),
         }
     }
 
@@ -266,7 +303,7 @@ impl Table {
             *slot = value;
             return Ok(());
         }
-        if let Some(at) = self.position_of(hashed) {
+        if let Some(at) = self.position_of(hashed, strings.steps()) {
             self.nodes[at].value = value;
             return Ok(());
         }
@@ -274,7 +311,7 @@ impl Table {
         self.insert(hashed, value, strings, room)
     }
 
-    fn position_of(&self, hashed: Hashed) -> Option<usize> {
+    fn position_of(&self, hashed: Hashed, steps: &Steps) -> Option<usize> {
         if self.nodes.is_empty() {
             return None;
         }
@@ -286,6 +323,7 @@ impl Table {
             if self.nodes[at].next == NONE {
                 return None;
             }
+            steps.add(1);
             at = self.nodes[at].next as usize;
         }
     }
@@ -322,6 +360,7 @@ impl Table {
                 at = free;
             } else {
                 while self.nodes[other].next != at as u32 {
+                    strings.steps().add(1);
                     other = self.nodes[other].next as usize;
                 }
                 self.nodes[other].next = free as u32;
@@ -373,6 +412,8 @@ impl Table {
         }
         count_key(hashed.key);
         total += 1;
+        // All places were looked at, and will be moved.
+        strings.steps().add((self.places() / 2) as u64);
         let (array, in_array) = best_array(&counts, whole);
         self.resize(array, total - in_array, strings, room)?;
         self.set(hashed, value, strings, room)
@@ -442,7 +483,7 @@ impl Table {
     }
 
     /// An index whose value is not nil, before one whose value is: what `#` gives.
-    pub(crate) fn border(&self) -> u32 {
+    pub(crate) fn border(&self, steps: &Steps) -> u32 {
         let length = self.array.len();
         if let Some(last) = self.array.last()
             && last.is_nil()
@@ -462,12 +503,12 @@ impl Table {
             return length as u32;
         }
         let (mut low, mut high) = (length as u32, length as u32 + 1);
-        while !self.get_index(high).is_nil() {
+        while !self.get_index(high, steps).is_nil() {
             low = high;
             if high > u32::MAX / 4 {
                 // Somebody put numbers there on purpose.
                 let mut index = 1;
-                while !self.get_index(index).is_nil() {
+                while !self.get_index(index, steps).is_nil() {
                     index += 1;
                 }
                 return index - 1;
@@ -476,7 +517,7 @@ impl Table {
         }
         while high - low > 1 {
             let middle = low.midpoint(high);
-            if self.get_index(middle).is_nil() {
+            if self.get_index(middle, steps).is_nil() {
                 high = middle;
             } else {
                 low = middle;
@@ -486,13 +527,13 @@ impl Table {
     }
 
     /// The first key with a value behind `key`, with it: `None` if `key` is not of this table, nil at the end.
-    pub(crate) fn next(&self, hashed: Hashed) -> Option<(Value, Value)> {
+    pub(crate) fn next(&self, hashed: Hashed, steps: &Steps) -> Option<(Value, Value)> {
         let from = match hashed.key {
             Value::Nil => 0,
             Value::Number(n) if as_index(n).is_some_and(|index| index as usize <= self.array.len()) => {
                 n as usize
             }
-            _ => self.array.len() + self.position_of(hashed)? + 1,
+            _ => self.array.len() + self.position_of(hashed, steps)? + 1,
         };
         Some(
             self.entry_from(from)
@@ -561,7 +602,10 @@ impl Table {
             {
                 assert!(index as usize > self.array.len());
             }
-            assert!(self.position_of(hashed(node.key, strings)).is_some());
+            assert!(
+                self.position_of(hashed(node.key, strings), strings.steps())
+                    .is_some()
+            );
         }
     }
 }
@@ -598,11 +642,16 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    struct Plain;
+    #[derive(Default)]
+    struct Plain(Steps);
 
     impl StringHashes for Plain {
         fn hash_of(&self, string: StrRef) -> u32 {
             string.0.wrapping_mul(0x9e37_79b9)
+        }
+
+        fn steps(&self) -> &Steps {
+            &self.0
         }
     }
 
@@ -613,6 +662,7 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 8) % below
         };
+        let plain = Plain::default();
         let mut table = Table::default();
         let mut model = BTreeMap::new();
         for _ in 0..20_000 {
@@ -627,7 +677,7 @@ mod tests {
             } else {
                 Value::Number(f64::from(draw(1000)))
             };
-            table.set(hashed(key, &Plain), value, &Plain, usize::MAX).unwrap();
+            table.set(hashed(key, &plain), value, &plain, usize::MAX).unwrap();
             if value.is_nil() {
                 model.remove(&id);
             } else {
@@ -640,23 +690,24 @@ mod tests {
                 Value::Str(StrRef(probe))
             };
             let expected = model.get(&probe).copied().unwrap_or(Value::Nil);
-            assert_eq!(table.get(hashed(key, &Plain)), expected);
+            assert_eq!(table.get(hashed(key, &plain), plain.steps()), expected);
         }
-        table.check(&Plain);
+        table.check(&plain);
         assert_eq!(table.entries().count(), model.len());
-        let border = table.border();
-        assert!(border == 0 || !table.get_index(border).is_nil());
-        assert!(table.get_index(border + 1).is_nil());
+        let border = table.border(plain.steps());
+        assert!(border == 0 || !table.get_index(border, plain.steps()).is_nil());
+        assert!(table.get_index(border + 1, plain.steps()).is_nil());
     }
 
     #[test]
     fn a_table_that_would_be_too_large_stays_as_it_is() {
+        let plain = Plain::default();
         let mut table = Table::default();
         let one = Value::Number(1.0);
-        table.set(hashed(one, &Plain), one, &Plain, 1_000).unwrap();
+        table.set(hashed(one, &plain), one, &plain, 1_000).unwrap();
         let two = Value::Number(2.0);
-        assert_eq!(table.set(hashed(two, &Plain), two, &Plain, 30), Err(Full::Memory));
-        assert_eq!(table.get(hashed(one, &Plain)), one);
-        assert_eq!(table.get(hashed(two, &Plain)), Value::Nil);
+        assert_eq!(table.set(hashed(two, &plain), two, &plain, 30), Err(Full::Memory));
+        assert_eq!(table.get(hashed(one, &plain), plain.steps()), one);
+        assert_eq!(table.get(hashed(two, &plain), plain.steps()), Value::Nil);
     }
 }

@@ -113,7 +113,7 @@ pub(super) fn ipairs(vm: &mut Vm, args: Args) -> Result {
 pub(super) fn ipairs_iterator(vm: &mut Vm, args: Args) -> Result {
     let table = vm.table_arg(args, 0)?;
     let index = (vm.integer_arg(args, 1)? as i32).wrapping_add(1);
-    let value = vm.heap.table(table).get_number(f64::from(index));
+    let value = vm.heap.get_number(table, f64::from(index));
     vm.values.clear();
     if !value.is_nil() {
         vm.values.extend([Value::Number(f64::from(index)), value]);
@@ -124,7 +124,7 @@ pub(super) fn ipairs_iterator(vm: &mut Vm, args: Args) -> Result {
 pub(super) fn next(vm: &mut Vm, args: Args) -> Result {
     let table = vm.table_arg(args, 0)?;
     let key = vm.heap.hashed(vm.arg(args, 1));
-    let Some((key, value)) = vm.heap.table(table).next(key) else {
+    let Some((key, value)) = vm.heap.next(table, key) else {
         return Err(Raise::Bare(b"invalid key to 'next'".to_vec()));
     };
     vm.values.clear();
@@ -261,7 +261,7 @@ pub(super) fn unpack(vm: &mut Vm, args: Args) -> Result {
     let table = vm.table_arg(args, 0)?;
     let first = vm.optional_integer(args, 1, 1)? as i32;
     let last = match vm.arg(args, 2) {
-        Value::Nil => i64::from(vm.heap.table(table).border()),
+        Value::Nil => i64::from(vm.heap.border(table)),
         _ => vm.integer_arg(args, 2)?,
     } as i32;
     if first > last {
@@ -274,7 +274,7 @@ pub(super) fn unpack(vm: &mut Vm, args: Args) -> Result {
     vm.charge(count as usize / 4);
     vm.values.clear();
     for index in first..=last {
-        let value = vm.heap.table(table).get_number(f64::from(index));
+        let value = vm.heap.get_number(table, f64::from(index));
         vm.values.push(value);
     }
     Ok(Flow::Values)

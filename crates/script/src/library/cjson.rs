@@ -266,7 +266,7 @@ impl Encoder<'_> {
                 if index > 1 {
                     self.out.push(b',');
                 }
-                self.value(self.vm.heap.table(table).get_number(index as f64), depth)?;
+                self.value(self.vm.heap.get_number(table, index as f64), depth)?;
             }
             self.out.push(b']');
             return Ok(());
@@ -576,6 +576,7 @@ impl Decoder<'_> {
             token = self.next();
             let value = self.value(token, depth)?;
             self.vm.heap.set(table, key, value)?;
+            self.vm.heap.check_steps()?;
             token = self.next();
             if token == Token::ObjectEnd {
                 return Ok(Value::Table(table));

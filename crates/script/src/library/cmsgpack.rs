@@ -128,10 +128,10 @@ impl Packer<'_> {
     fn table(&mut self, table: TableRef, level: usize) -> Made<()> {
         self.work += self.vm.heap.table(table).places() / 4;
         if self.is_array(table) {
-            let length = self.vm.heap.table(table).border();
+            let length = self.vm.heap.border(table);
             self.count(length as usize, 0x90, 0xdc);
             for index in 1..=length {
-                self.value(self.vm.heap.table(table).get_index(index), level + 1)?;
+                self.value(self.vm.heap.get_index(table, index), level + 1)?;
             }
             return Ok(());
         }
@@ -267,7 +267,8 @@ impl Unpacker<'_> {
             0xcc => Value::Number(f64::from(u8::from_be_bytes(self.array_of()?))),
             0xcd => Value::Number(f64::from(u16::from_be_bytes(self.array_of()?))),
             0xce => Value::Number(f64::from(u32::from_be_bytes(self.array_of()?))),
-            0xcf => Value::Number(u64::from_be_bytes(self.array_of()?) as f64),
+            // Signed, as the library gives it.
+            0xcf => Value::Number(i64::from_be_bytes(self.array_of()?) as f64),
             0xd0 => Value::Number(f64::from(i8::from_be_bytes(self.array_of()?))),
             0xd1 => Value::Number(f64::from(i16::from_be_bytes(self.array_of()?))),
             0xd2 => Value::Number(f64::from(i32::from_be_bytes(self.array_of()?))),
@@ -332,6 +333,7 @@ impl Unpacker<'_> {
                 }
                 _ => self.vm.heap.set(table, key, value)?,
             }
+            self.vm.heap.check_steps()?;
         }
         Ok(Value::Table(table))
     }

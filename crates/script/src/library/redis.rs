@@ -278,7 +278,7 @@ fn named_arguments(vm: &Vm, args: Args) -> std::result::Result<Arguments, Raise>
             (b"flags", Value::Table(list)) => {
                 let mut index = 1;
                 loop {
-                    match vm.heap.table(list).get_index(index) {
+                    match vm.heap.get_index(list, index) {
                         Value::Nil => break,
                         Value::Str(flag) if crate::shebang::is_flag(vm.heap.bytes(flag)) => {
                             flags.push(Arc::clone(vm.heap.bytes(flag)));

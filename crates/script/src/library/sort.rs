@@ -45,10 +45,7 @@ pub(super) fn sort(vm: &mut Vm, args: Args) -> Result {
     if has_function {
         vm.function_arg(args, 1)?;
     }
-    if vm.heap.table(table).is_readonly {
-        return Err(Raise::Bare(crate::vm::READONLY.into()));
-    }
-    let high = i64::from(vm.heap.table(table).border());
+    let high = i64::from(vm.heap.border(table));
     vm.ensure_stack(args.base + 5)?;
     vm.thread.stack[args.base + 3] = Value::Nil;
     let mut sort = Box::new(Sort {
@@ -78,7 +75,7 @@ pub(super) fn go_on(vm: &mut Vm, mut sort: Box<Sort>, base: usize) -> Result {
 }
 
 fn get(vm: &Vm, table: TableRef, index: i64) -> Value {
-    vm.heap.table(table).get_number(index as f64)
+    vm.heap.get_number(table, index as f64)
 }
 
 fn set(vm: &mut Vm, table: TableRef, index: i64, value: Value) -> Sorted<()> {

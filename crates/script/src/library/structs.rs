@@ -118,6 +118,14 @@ fn is_integer(option: u8) -> bool {
     )
 }
 
+/// The first argument that is missing is nil: the library puts one behind them.
+fn number(vm: &Vm, args: Args, index: usize) -> Made<f64> {
+    if index == args.count {
+        return Err(vm.bad_argument(args, index, "number expected, got nil"));
+    }
+    vm.number_arg(args, index)
+}
+
 pub(super) fn pack(vm: &mut Vm, args: Args) -> Result {
     let text = vm.bytes_arg(args, 0)?;
     let mut format = Format::new(&text);
@@ -128,7 +136,7 @@ pub(super) fn pack(vm: &mut Vm, args: Args) -> Result {
         out.resize(out.len() + padding, 0);
         match item.option {
             option if is_integer(option) => {
-                let n = vm.number_arg(args, arg)?;
+                let n = number(vm, args, arg)?;
                 arg += 1;
                 let mut value = if n < 0.0 { n as i64 as u64 } else { n as u64 };
                 let start = out.len();
@@ -142,7 +150,7 @@ pub(super) fn pack(vm: &mut Vm, args: Args) -> Result {
             }
             b'x' => out.push(0),
             b'f' => {
-                let n = vm.number_arg(args, arg)? as f32;
+                let n = number(vm, args, arg)? as f32;
                 arg += 1;
                 out.extend_from_slice(&if format.is_little {
                     n.to_le_bytes()
@@ -151,7 +159,7 @@ pub(super) fn pack(vm: &mut Vm, args: Args) -> Result {
                 });
             }
             b'd' => {
-                let n = vm.number_arg(args, arg)?;
+                let n = number(vm, args, arg)?;
                 arg += 1;
                 out.extend_from_slice(&if format.is_little {
                     n.to_le_bytes()

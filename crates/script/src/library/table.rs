@@ -7,11 +7,11 @@ use crate::value::{TableRef, Value};
 use crate::vm::{Args, Vm};
 
 fn length(vm: &Vm, table: TableRef) -> i64 {
-    i64::from(vm.heap.table(table).border())
+    i64::from(vm.heap.border(table))
 }
 
 fn get(vm: &Vm, table: TableRef, index: i64) -> Value {
-    vm.heap.table(table).get_number(index as f64)
+    vm.heap.get_number(table, index as f64)
 }
 
 fn set(vm: &mut Vm, table: TableRef, index: i64, value: Value) -> std::result::Result<(), Raise> {
@@ -115,17 +115,42 @@ fn shift(vm: &mut Vm, table: TableRef, first: i64, end: i64, is_up: bool) -> std
         }
         return Ok(());
     }
-    vm.charge(usize::try_from(count).unwrap_or(0));
-    if is_up {
-        for index in (first..end).rev() {
-            let value = get(vm, table, index);
-            set(vm, table, index + 1, value)?;
+    if count <= 2 * vm.heap.table(table).places() as i64 + 64 {
+        vm.charge(usize::try_from(count).unwrap_or(0));
+        if is_up {
+            for index in (first..end).rev() {
+                let value = get(vm, table, index);
+                set(vm, table, index + 1, value)?;
+            }
+        } else {
+            for index in first..end {
+                let value = get(vm, table, index + 1);
+                set(vm, table, index, value)?;
+            }
         }
+        return Ok(());
+    }
+    // A range that somebody chose to be long: only what is there is moved.
+    vm.charge(vm.heap.table(table).places());
+    let (from, to, by) = if is_up {
+        (first, end, 1.0)
     } else {
-        for index in first..end {
-            let value = get(vm, table, index + 1);
-            set(vm, table, index, value)?;
-        }
+        (first + 1, end + 1, -1.0)
+    };
+    let inside: Vec<(f64, Value)> = vm
+        .heap
+        .table(table)
+        .entries()
+        .filter_map(|(key, value)| match key {
+            Value::Number(n) if n >= from as f64 && n < to as f64 && n == n.trunc() => Some((n, value)),
+            _ => None,
+        })
+        .collect();
+    for &(n, _) in &inside {
+        vm.raw_set(table, Value::Number(n), Value::Nil)?;
+    }
+    for (n, value) in inside {
+        vm.raw_set(table, Value::Number(n + by), value)?;
     }
     Ok(())
 }
@@ -166,7 +191,7 @@ pub(super) fn foreach_next(vm: &mut Vm, base: usize) -> Result {
     let args = Args { base, count: 3 };
     let table = vm.table_arg(args, 0)?;
     let key = vm.heap.hashed(vm.arg(args, 2));
-    let Some((key, value)) = vm.heap.table(table).next(key) else {
+    let Some((key, value)) = vm.heap.next(table, key) else {
         return Err(Raise::Bare(b"invalid key to 'next'".to_vec()));
     };
     if key.is_nil() {
@@ -184,7 +209,7 @@ pub(super) fn foreach_next(vm: &mut Vm, base: usize) -> Result {
 pub(super) fn foreachi(vm: &mut Vm, args: Args) -> Result {
     let table = vm.table_arg(args, 0)?;
     vm.function_arg(args, 1)?;
-    let last = vm.heap.table(table).border();
+    let last = vm.heap.border(table);
     vm.values.clear();
     foreachi_next(vm, args.base, 1, last)
 }
@@ -200,7 +225,7 @@ pub(super) fn foreachi_next(vm: &mut Vm, base: usize, next: u32, last: u32) -> R
     }
     let args = Args { base, count: 2 };
     let table = vm.table_arg(args, 0)?;
-    let value = vm.heap.table(table).get_index(next);
+    let value = vm.heap.get_index(table, next);
     vm.values.clear();
     vm.values.extend([Value::Number(f64::from(next)), value]);
     Ok(Flow::Call {

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use script::{Input, Interpreter as _, Limits, Lua, Reply, Run as _, Step};
+use script::{Interpreter as _, Lua, Reply, Run as _, RunLimits, ScriptInput, Stop};
 
 const MEBIBYTE: usize = 1 << 20;
 
-fn step_of(source: &str, memory_bytes: usize, budget: u64) -> (Step, u64, usize) {
+fn step_of(source: &str, memory_bytes: usize, budget: u64) -> (Stop, u64, usize) {
     let mut lua = Lua::new();
     let chunk = lua.compile(source.as_bytes()).unwrap();
-    let mut run = lua.start(&chunk, Input::default(), Limits { memory_bytes });
+    let mut run = lua.start(&chunk, ScriptInput::default(), RunLimits { memory_bytes });
     let step = run.resume(budget);
     (step, run.instructions(), run.memory_bytes())
 }
@@ -18,7 +18,7 @@ fn step_of(source: &str, memory_bytes: usize, budget: u64) -> (Step, u64, usize)
 fn a_budget_is_used_to_the_last_instruction() {
     for budget in [1, 2, 10, 1_000, 12_345] {
         let (step, used, _) = step_of("while true do end", MEBIBYTE, budget);
-        assert_eq!((step, used), (Step::Yielded, budget));
+        assert_eq!((step, used), (Stop::Yielded, budget));
     }
 }
 
@@ -26,7 +26,7 @@ fn a_budget_is_used_to_the_last_instruction() {
 fn instructions_are_counted_exactly() {
     // LOADK, three of FORPREP's, FORPREP, and for each round the body and FORLOOP; the call, and the return.
     let (step, empty, _) = step_of("for i = 1, 0 do end", MEBIBYTE, 1_000_000);
-    assert_eq!(step, Step::Finished(Reply::Null));
+    assert_eq!(step, Stop::Finished(Reply::Null));
     let (_, hundred, _) = step_of("for i = 1, 100 do end", MEBIBYTE, 1_000_000);
     assert_eq!(hundred, empty + 100);
     let (_, added, _) = step_of("local n = 0 for i = 1, 100 do n = n + i end", MEBIBYTE, 1_000_000);
@@ -63,16 +63,16 @@ fn no_script_has_more_memory_than_it_may() {
         let limit = 2 * MEBIBYTE;
         let mut lua = Lua::new();
         let chunk = lua.compile(source.as_bytes()).unwrap();
-        let mut run = lua.start(&chunk, Input::default(), Limits { memory_bytes: limit });
-        let mut step = Step::Yielded;
+        let mut run = lua.start(&chunk, ScriptInput::default(), RunLimits { memory_bytes: limit });
+        let mut step = Stop::Yielded;
         let mut rounds = 0;
-        while step == Step::Yielded && rounds < 3_000 {
+        while step == Stop::Yielded && rounds < 3_000 {
             step = run.resume(100_000);
             assert!(run.memory_bytes() <= limit, "{source}");
             rounds += 1;
         }
-        assert_ne!(step, Step::Yielded, "{source}");
-        if let Step::Failed(failure) = &step {
+        assert_ne!(step, Stop::Yielded, "{source}");
+        if let Stop::Failed(failure) = &step {
             let is_stack = failure.message.windows(14).any(|part| part == b"stack overflow");
             let is_argument = failure.message.windows(12).any(|part| part == b"bad argument");
             assert!(
@@ -91,7 +91,7 @@ fn garbage_is_no_memory() {
         "for i = 1, 100000 do local f = function() return i end end return true",
         "local t = {} for i = 1, 200000 do t[i % 100 + 1] = {i, 'x' .. i} end return #t == 100",
         "for i = 1, 3000 do local c = coroutine.wrap(function() coroutine.yield(1) end) c() end return true",
-        "local a = {} for i = 1, 50000 do local b = {} a.next = b b.back = a a = b end return true",
+        "local a = {} for i = 1, 50000 do local b = {} a.next = b b.own = b a = b end return true",
         "for i = 1, 20 do local s = string.rep('x', 300000 + i) end return true",
         "local n = 0 for w in string.gmatch(string.rep('word ', 20000), '%a+') do n = n + #(w .. n) end return n > 0",
         "local s = string.gsub(string.rep('ab', 20000), 'a', string.upper) return #s == 40000",
@@ -100,15 +100,15 @@ fn garbage_is_no_memory() {
     ] {
         let mut lua = Lua::new();
         let chunk = lua.compile(source.as_bytes()).unwrap();
-        let limits = Limits {
+        let limits = RunLimits {
             memory_bytes: 4 * MEBIBYTE,
         };
-        let mut run = lua.start(&chunk, Input::default(), limits);
+        let mut run = lua.start(&chunk, ScriptInput::default(), limits);
         let mut step = run.resume(10_000);
-        while step == Step::Yielded {
+        while step == Stop::Yielded {
             step = run.resume(10_000);
         }
-        assert_eq!(step, Step::Finished(Reply::Integer(1)), "{source}");
+        assert_eq!(step, Stop::Finished(Reply::Integer(1)), "{source}");
     }
 }
 
@@ -147,17 +147,17 @@ fn what_is_in_use_is_not_collected() {
     let mut lua = Lua::new();
     let chunk = lua.compile(source.as_bytes()).unwrap();
     for budget in [7, 1_000, 100_000] {
-        let limits = Limits {
+        let limits = RunLimits {
             memory_bytes: 3 * MEBIBYTE,
         };
-        let mut run = lua.start(&chunk, Input::default(), limits);
+        let mut run = lua.start(&chunk, ScriptInput::default(), limits);
         let mut step = run.resume(budget);
-        while step == Step::Yielded {
+        while step == Stop::Yielded {
             step = run.resume(budget);
         }
         assert_eq!(
             step,
-            Step::Finished(Reply::Integer(1)),
+            Stop::Finished(Reply::Integer(1)),
             "with a budget of {budget}"
         );
         lua.recycle(run);
@@ -178,16 +178,16 @@ fn no_slice_takes_long() {
     ] {
         let mut lua = Lua::new();
         let chunk = lua.compile(source.as_bytes()).unwrap();
-        let limits = Limits {
+        let limits = RunLimits {
             memory_bytes: 32 * MEBIBYTE,
         };
-        let mut run = lua.start(&chunk, Input::default(), limits);
+        let mut run = lua.start(&chunk, ScriptInput::default(), limits);
         let mut longest = Duration::ZERO;
         for _ in 0..2_000 {
             let begun = Instant::now();
             let step = run.resume(10_000);
             longest = longest.max(begun.elapsed());
-            if step != Step::Yielded {
+            if step != Stop::Yielded {
                 break;
             }
         }

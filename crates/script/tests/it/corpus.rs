@@ -21,7 +21,9 @@ fn scripts() -> Vec<(&'static str, &'static str)> {
 
 /// What a script answers on this machine, with commands carried out by `store`.
 pub(crate) fn ours(store: &mut Redis, source: &str) -> Reply {
-    let reply = evaluate_with(source, &KEYS, &ARGV, &mut |words| match store.command(words) {
+    let reply = evaluate_with(source, &KEYS, &ARGV, &mut |words, is_resp3| match store
+        .command_in(words, is_resp3)
+    {
         // What Redis says inside of a script is shorter.
         Reply::Error(text) if text.starts_with(b"ERR unknown command") => {
             Reply::Error(b"ERR Unknown Redis command called from script".to_vec())

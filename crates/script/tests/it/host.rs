@@ -1,8 +1,8 @@
 //! Runs scripts to their end.
 
-use script::{Input, Interpreter, Limits, Lua, Reply, Run, Step};
+use script::{Interpreter, Lua, Reply, Run, RunLimits, ScriptInput, Stop};
 
-pub(crate) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: RunLimits = RunLimits {
     memory_bytes: 64 << 20,
 };
 
@@ -17,17 +17,17 @@ pub(crate) fn evaluate_with(
     source: &str,
     keys: &[&str],
     argv: &[&str],
-    carry: &mut dyn FnMut(&[&[u8]]) -> Reply,
+    carry: &mut dyn FnMut(&[&[u8]], bool) -> Reply,
 ) -> Reply {
     let mut lua = Lua::new();
     let chunk = match lua.compile(source.as_bytes()) {
         Ok(chunk) => chunk,
         Err(message) => return Reply::Error(message),
     };
-    let input = Input {
+    let input = ScriptInput {
         keys: keys.iter().map(|key| key.as_bytes().into()).collect(),
         argv: argv.iter().map(|arg| arg.as_bytes().into()).collect(),
-        ..Input::default()
+        ..ScriptInput::default()
     };
     let mut run = lua.start(&chunk, input, LIMITS);
     let mut turn = 0;
@@ -39,25 +39,25 @@ pub(crate) fn evaluate_with(
         };
         turn += 1;
         match run.resume(budget) {
-            Step::Yielded => assert!(
+            Stop::Yielded => assert!(
                 run.instructions() < INSTRUCTIONS_MAX,
                 "the script does not end: {source}"
             ),
-            Step::Call { words } => {
+            Stop::Call { words, is_resp3 } => {
                 let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
-                let reply = carry(&words);
+                let reply = carry(&words, is_resp3);
                 run.resume_with(&reply);
             }
-            Step::Permission { .. } => run.resume_with(&Reply::Integer(1)),
-            Step::Finished(reply) => return reply,
-            Step::Failed(failure) => return Reply::Error(failure.message),
+            Stop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
+            Stop::Finished(reply) => return reply,
+            Stop::Failed(failure) => return Reply::Error(failure.message),
         }
     }
 }
 
 /// Runs a script that needs no store; a command is answered with its own words.
 pub(crate) fn evaluate(source: &str) -> Reply {
-    evaluate_with(source, &[], &[], &mut |words| {
+    evaluate_with(source, &[], &[], &mut |words, _| {
         Reply::Array(words.iter().map(|word| Reply::Bulk((*word).into())).collect())
     })
 }

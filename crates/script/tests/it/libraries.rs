@@ -1,7 +1,7 @@
 //! Libraries of functions: what `FUNCTION LOAD` reads.
 
 use crate::host::LIMITS;
-use script::{Input, Lua, Reply, Run as _, Step};
+use script::{Lua, Reply, Run as _, ScriptInput, Stop};
 
 fn load(source: &str) -> Result<Vec<String>, String> {
     Lua::new()
@@ -77,28 +77,28 @@ fn a_function_is_called_with_keys_and_arguments() {
     let source = "#!lua name=mylib\nlocal function twice(x) return x .. x end\nredis.register_function('f', function(keys, args) return {keys[1], twice(args[1]), redis.call('echo', 'x')} end)";
     let mut lua = Lua::new();
     let library = lua.load_library(source.as_bytes(), LIMITS, 1_000_000).unwrap();
-    let input = Input {
+    let input = ScriptInput {
         keys: vec![b"k"[..].into()],
         argv: vec![b"a"[..].into()],
-        ..Input::default()
+        ..ScriptInput::default()
     };
     let mut run = lua.start_function(&library, b"f", input, LIMITS).unwrap();
     let bulk = |text: &str| Reply::Bulk(text.as_bytes().into());
     loop {
         match run.resume(3) {
-            Step::Yielded => {}
-            Step::Call { words } => run.resume_with(&Reply::Bulk(words[1].clone())),
+            Stop::Yielded => {}
+            Stop::Call { words, .. } => run.resume_with(&Reply::Bulk(words[1].clone())),
             step => {
                 assert_eq!(
                     step,
-                    Step::Finished(Reply::Array(vec![bulk("k"), bulk("aa"), bulk("x")]))
+                    Stop::Finished(Reply::Array(vec![bulk("k"), bulk("aa"), bulk("x")]))
                 );
                 break;
             }
         }
     }
     assert!(
-        lua.start_function(&library, b"g", Input::default(), LIMITS)
+        lua.start_function(&library, b"g", ScriptInput::default(), LIMITS)
             .is_none()
     );
 }

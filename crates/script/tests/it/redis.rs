@@ -61,6 +61,17 @@ impl Redis {
         self.read()
     }
 
+    /// The same, answered with the types of RESP3 if it says so.
+    pub(crate) fn command_in(&mut self, words: &[&[u8]], is_resp3: bool) -> Reply {
+        if !is_resp3 {
+            return self.command(words);
+        }
+        self.command(&[b"HELLO", b"3"]);
+        let reply = self.command(words);
+        self.command(&[b"HELLO", b"2"]);
+        reply
+    }
+
     pub(crate) fn eval(&mut self, source: &str, keys: &[&str], argv: &[&str]) -> Reply {
         let count = keys.len().to_string();
         let mut words: Vec<&[u8]> = vec![b"EVAL", source.as_bytes(), count.as_bytes()];

@@ -4,7 +4,7 @@ use crate::host::{evaluate, evaluate_with, text};
 use script::Reply;
 
 fn answered(reply: &Reply, source: &str) -> Reply {
-    evaluate_with(source, &[], &[], &mut |_| reply.clone())
+    evaluate_with(source, &[], &[], &mut |_, _| reply.clone())
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn a_reply_without_an_end_is_an_error() {
 
 #[test]
 fn log_lines_are_the_host_s() {
-    use script::{Input, Interpreter as _, LogLevel, Lua, Run as _};
+    use script::{Interpreter as _, LogLevel, Lua, Run as _, ScriptInput};
     let mut lua = Lua::new();
     let chunk = lua.compile(b"redis.log(redis.LOG_WARNING, 'a', 1, 'b')").unwrap();
-    let mut run = lua.start(&chunk, Input::default(), crate::host::LIMITS);
+    let mut run = lua.start(&chunk, ScriptInput::default(), crate::host::LIMITS);
     run.resume(1_000);
     let log = run.take_log();
     assert_eq!(log.len(), 1);

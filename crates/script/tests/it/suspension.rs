@@ -1,7 +1,7 @@
 //! A run stops and goes on: wherever it is, with whatever budget, and others run meanwhile.
 
 use crate::host::LIMITS;
-use script::{Input, Interpreter as _, Lua, LuaRun, Reply, Run as _, Step};
+use script::{Interpreter as _, Lua, LuaRun, Reply, Run as _, ScriptInput, Stop};
 
 /// A script that calls back from everywhere, and asks for commands there.
 const EVERYWHERE: &str = "
@@ -41,9 +41,9 @@ fn run_by(run: &mut LuaRun, budget: u64) -> (Reply, u64) {
     let mut stops = 0;
     loop {
         match run.resume(budget) {
-            Step::Yielded => stops += 1,
-            Step::Call { words } => run.resume_with(&Reply::Bulk(words[1].clone())),
-            Step::Finished(reply) => return (reply, stops),
+            Stop::Yielded => stops += 1,
+            Stop::Call { words, .. } => run.resume_with(&Reply::Bulk(words[1].clone())),
+            Stop::Finished(reply) => return (reply, stops),
             other => panic!("{other:?}"),
         }
     }
@@ -53,7 +53,7 @@ fn run_by(run: &mut LuaRun, budget: u64) -> (Reply, u64) {
 fn a_run_is_the_same_however_it_is_cut() {
     let mut lua = Lua::new();
     let chunk = lua.compile(EVERYWHERE.as_bytes()).unwrap();
-    let mut whole = lua.start(&chunk, Input::default(), LIMITS);
+    let mut whole = lua.start(&chunk, ScriptInput::default(), LIMITS);
     let (expected, _) = run_by(&mut whole, 1_000_000);
     let Reply::Bulk(text) = &expected else {
         panic!("{expected:?}");
@@ -66,7 +66,7 @@ fn a_run_is_the_same_however_it_is_cut() {
     assert!(text.ends_with("123"), "{text}");
     let instructions = whole.instructions();
     for budget in 1..40 {
-        let mut run = lua.start(&chunk, Input::default(), LIMITS);
+        let mut run = lua.start(&chunk, ScriptInput::default(), LIMITS);
         let (reply, stops) = run_by(&mut run, budget);
         assert_eq!(reply, expected, "with a budget of {budget}");
         assert_eq!(run.instructions(), instructions, "with a budget of {budget}");
@@ -83,9 +83,9 @@ fn runs_go_on_side_by_side() {
         .unwrap();
     let mut runs: Vec<(LuaRun, Option<Reply>)> = (1..=20)
         .map(|n: i64| {
-            let input = Input {
+            let input = ScriptInput {
                 argv: vec![n.to_string().as_bytes().into()],
-                ..Input::default()
+                ..ScriptInput::default()
             };
             (lua.start(&chunk, input, LIMITS), None)
         })
@@ -96,12 +96,12 @@ fn runs_go_on_side_by_side() {
                 continue;
             }
             match run.resume(5) {
-                Step::Yielded => {}
-                Step::Call { words } => {
+                Stop::Yielded => {}
+                Stop::Call { words, .. } => {
                     let n: i64 = std::str::from_utf8(&words[1]).unwrap().parse().unwrap();
                     run.resume_with(&Reply::Integer(n));
                 }
-                Step::Finished(found) => *reply = Some(found),
+                Stop::Finished(found) => *reply = Some(found),
                 other => panic!("{other:?}"),
             }
         }
@@ -120,14 +120,14 @@ fn a_machine_that_is_used_again_remembers_nothing() {
     let look = lua
         .compile(b"return {#KEYS, math.random(1000), cjson.encode_max_depth(), tostring(next({})), tostring(false), tostring({})}")
         .unwrap();
-    let mut fresh = lua.start(&look, Input::default(), LIMITS);
+    let mut fresh = lua.start(&look, ScriptInput::default(), LIMITS);
     let (expected, _) = run_by(&mut fresh, 1_000);
     let instructions = fresh.instructions();
     for _ in 0..20 {
-        let mut run = lua.start(&leave, Input::default(), LIMITS);
-        assert_eq!(run.resume(50_000), Step::Yielded);
+        let mut run = lua.start(&leave, ScriptInput::default(), LIMITS);
+        assert_eq!(run.resume(50_000), Stop::Yielded);
         lua.recycle(run);
-        let mut run = lua.start(&look, Input::default(), LIMITS);
+        let mut run = lua.start(&look, ScriptInput::default(), LIMITS);
         let (reply, _) = run_by(&mut run, 1_000);
         assert_eq!(reply, expected);
         assert_eq!(run.instructions(), instructions);
