@@ -1,6 +1,6 @@
 //! Scripts and what they decode.
 
-use script::{ScriptInput, Interpreter as _, RunLimits, Lua, Reply, Run as _, Stop};
+use script::{ScriptInput, Interpreter as _, RunLimits, Lua, Reply, Run as _, ScriptStop};
 
 const LIMITS: RunLimits = RunLimits {
     memory_bytes: 4 << 20,
@@ -23,7 +23,7 @@ const DECODERS: &[&str] = &[
 ];
 
 /// Runs a script with a budget; returns how it ended and what it took.
-fn run(lua: &mut Lua, source: &[u8], words: [&[u8]; 2], budget: u64) -> Option<(Stop, u64)> {
+fn run(lua: &mut Lua, source: &[u8], words: [&[u8]; 2], budget: u64) -> Option<(ScriptStop, u64)> {
     let chunk = lua.compile(source).ok()?;
     let input = ScriptInput {
         keys: vec![words[0].into()],
@@ -35,9 +35,9 @@ fn run(lua: &mut Lua, source: &[u8], words: [&[u8]; 2], budget: u64) -> Option<(
         let step = run.resume(budget);
         assert!(run.memory_bytes() <= LIMITS.memory_bytes);
         match step {
-            Stop::Yielded if run.instructions() < INSTRUCTIONS_MAX => {}
-            Stop::Call { words, .. } => run.resume_with(&Reply::Bulk(words[0].clone())),
-            Stop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
+            ScriptStop::Yielded if run.instructions() < INSTRUCTIONS_MAX => {}
+            ScriptStop::Call { words, .. } => run.resume_with(&Reply::Bulk(words[0].clone())),
+            ScriptStop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
             step => break step,
         }
     };
@@ -54,7 +54,7 @@ pub fn script(data: &[u8]) {
     let whole = run(&mut lua, data, [b"key", b"1"], INSTRUCTIONS_MAX);
     let cut = run(&mut lua, data, [b"key", b"1"], 61);
     if let (Some((whole, instructions)), Some((cut, others))) = (whole, cut)
-        && whole != Stop::Yielded
+        && whole != ScriptStop::Yielded
     {
         assert_eq!(format!("{whole:?}"), format!("{cut:?}"));
         assert_eq!(instructions, others);

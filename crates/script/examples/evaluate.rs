@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use script::{Interpreter, Lua, Reply, Run, RunLimits, ScriptInput, Stop};
+use script::{Interpreter, Lua, Reply, Run, RunLimits, ScriptInput, ScriptStop};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -33,16 +33,18 @@ fn main() {
             longest = longest.max(begun.elapsed().as_micros());
             slices += 1;
             match step {
-                Stop::Yielded => {}
-                Stop::Call { .. } => run.resume_with(&Reply::Integer(1)),
-                Stop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
+                ScriptStop::Yielded => {}
+                ScriptStop::Call { .. } => run.resume_with(&Reply::Integer(1)),
+                ScriptStop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
                 step => break step,
             }
         };
         if time == times {
             match &step {
-                Stop::Failed(failure) => println!("error: {}", String::from_utf8_lossy(&failure.message)),
-                Stop::Finished(Reply::Bulk(text)) => println!("{:?}", String::from_utf8_lossy(text)),
+                ScriptStop::Failed(failure) => {
+                    println!("error: {}", String::from_utf8_lossy(&failure.message))
+                }
+                ScriptStop::Finished(Reply::Bulk(text)) => println!("{:?}", String::from_utf8_lossy(text)),
                 step => println!("{step:?}"),
             }
             println!(

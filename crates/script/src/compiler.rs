@@ -449,7 +449,7 @@ impl Compiler<'_> {
             self.expression_to_next()?;
         } else {
             let mut one = Expression::new(Kind::Number(1.0));
-            let result = self.top().to_next_register(&mut one);
+            let result = self.top().load_next_register(&mut one);
             self.made(result)?;
         }
         for hidden in ["(for index)", "(for limit)", "(for step)"] {
@@ -588,11 +588,11 @@ impl Compiler<'_> {
             let first = self.top().locals.len();
             self.top().return_values(first, None);
         } else if count == 1 {
-            let result = self.top().to_any_register(&mut last);
+            let result = self.top().load_any_register(&mut last);
             let register = self.made(result)?;
             self.top().return_values(usize::from(register), Some(1));
         } else {
-            let result = self.top().to_next_register(&mut last);
+            let result = self.top().load_next_register(&mut last);
             self.made(result)?;
             let first = self.top().locals.len();
             self.top().return_values(first, Some(count));
@@ -693,7 +693,7 @@ impl Compiler<'_> {
             return Ok(());
         }
         if last.kind != Kind::Void {
-            let result = self.top().to_next_register(last);
+            let result = self.top().load_next_register(last);
             self.made(result)?;
         }
         if variables > expressions {
@@ -715,7 +715,7 @@ impl Compiler<'_> {
         let mut count = 1;
         let mut e = self.expression()?;
         while self.accept(&Token::Char(b','))? {
-            let result = self.top().to_next_register(&mut e);
+            let result = self.top().load_next_register(&mut e);
             self.made(result)?;
             e = self.expression()?;
             count += 1;
@@ -725,7 +725,7 @@ impl Compiler<'_> {
 
     fn expression_to_next(&mut self) -> Parsed<()> {
         let mut e = self.expression()?;
-        let result = self.top().to_next_register(&mut e);
+        let result = self.top().load_next_register(&mut e);
         self.made(result)
     }
 
@@ -848,7 +848,7 @@ impl Compiler<'_> {
             match &self.lexer.token {
                 Token::Char(b'.') => self.field(&mut e)?,
                 Token::Char(b'[') => {
-                    let result = self.top().to_any_register(&mut e);
+                    let result = self.top().load_any_register(&mut e);
                     self.made(result)?;
                     let mut key = self.index()?;
                     let result = self.top().indexed(&mut e, &mut key);
@@ -863,7 +863,7 @@ impl Compiler<'_> {
                     self.arguments(&mut e)?;
                 }
                 Token::Char(b'(') | Token::Text(_) | Token::Char(b'{') => {
-                    let result = self.top().to_next_register(&mut e);
+                    let result = self.top().load_next_register(&mut e);
                     self.made(result)?;
                     self.arguments(&mut e)?;
                 }
@@ -874,7 +874,7 @@ impl Compiler<'_> {
 
     /// `.name` or `:name`.
     fn field(&mut self, e: &mut Expression) -> Parsed<()> {
-        let result = self.top().to_any_register(e);
+        let result = self.top().load_any_register(e);
         self.made(result)?;
         self.next()?;
         let name = self.name()?;
@@ -887,7 +887,7 @@ impl Compiler<'_> {
     fn index(&mut self) -> Parsed<Expression> {
         self.next()?;
         let mut e = self.expression()?;
-        let result = self.top().to_value(&mut e);
+        let result = self.top().load_value(&mut e);
         self.made(result)?;
         self.expect(&Token::Char(b']'))?;
         Ok(e)
@@ -928,7 +928,7 @@ impl Compiler<'_> {
             0
         } else {
             if args.kind != Kind::Void {
-                let result = self.top().to_next_register(&mut args);
+                let result = self.top().load_next_register(&mut args);
                 self.made(result)?;
             }
             (self.top().free_register() - usize::from(base)) as u8
@@ -954,7 +954,7 @@ impl Compiler<'_> {
             hash: 0,
         });
         let mut table = Expression::new(Kind::Relocatable(pc));
-        let result = self.top().to_next_register(&mut table);
+        let result = self.top().load_next_register(&mut table);
         self.made(result)?;
         let Kind::Fixed(base) = table.kind else {
             unreachable!("it was put into a register")
@@ -965,7 +965,7 @@ impl Compiler<'_> {
         while !self.is(&Token::Char(b'}')) {
             // The value before, now that another one follows.
             if item.kind != Kind::Void {
-                let result = self.top().to_next_register(&mut item);
+                let result = self.top().load_next_register(&mut item);
                 self.made(result)?;
                 item.kind = Kind::Void;
                 if pending == FIELDS_PER_FLUSH {
@@ -1001,7 +1001,7 @@ impl Compiler<'_> {
                 in_array -= 1;
             } else {
                 if item.kind != Kind::Void {
-                    let result = self.top().to_next_register(&mut item);
+                    let result = self.top().load_next_register(&mut item);
                     self.made(result)?;
                 }
                 let result = self.top().set_list(base, in_array, Some(pending));
@@ -1029,7 +1029,7 @@ impl Compiler<'_> {
         let result = self.top().indexed(&mut variable, &mut key);
         self.made(result)?;
         let mut value = self.expression()?;
-        let result = self.top().to_operand(&mut value);
+        let result = self.top().load_operand(&mut value);
         self.made(result)?;
         let result = self.top().store_kept(&variable, &mut value);
         self.made(result)?;

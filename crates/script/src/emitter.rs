@@ -571,7 +571,7 @@ impl Emitter {
         Ok(())
     }
 
-    fn to_register(&mut self, e: &mut Expression, register: u8) {
+    fn load_register(&mut self, e: &mut Expression, register: u8) {
         self.discharge_to(e, register);
         if let Kind::Jump(pc) = e.kind {
             let mut list = e.if_true;
@@ -609,35 +609,35 @@ impl Emitter {
         self.register_names[usize::from(register)] = e.name.clone();
     }
 
-    pub(crate) fn to_next_register(&mut self, e: &mut Expression) -> Made<()> {
+    pub(crate) fn load_next_register(&mut self, e: &mut Expression) -> Made<()> {
         self.discharge(e);
         self.release_expression(e);
         self.reserve(1)?;
-        self.to_register(e, (self.free - 1) as u8);
+        self.load_register(e, (self.free - 1) as u8);
         Ok(())
     }
 
-    pub(crate) fn to_any_register(&mut self, e: &mut Expression) -> Made<u8> {
+    pub(crate) fn load_any_register(&mut self, e: &mut Expression) -> Made<u8> {
         self.discharge(e);
         if let Kind::Fixed(register) = e.kind {
             if !e.has_jumps() {
                 return Ok(register);
             }
             if usize::from(register) >= self.locals.len() {
-                self.to_register(e, register);
+                self.load_register(e, register);
                 return Ok(register);
             }
         }
-        self.to_next_register(e)?;
+        self.load_next_register(e)?;
         match e.kind {
             Kind::Fixed(register) => Ok(register),
             _ => unreachable!("it was put into a register"),
         }
     }
 
-    pub(crate) fn to_value(&mut self, e: &mut Expression) -> Made<()> {
+    pub(crate) fn load_value(&mut self, e: &mut Expression) -> Made<()> {
         if e.has_jumps() {
-            self.to_any_register(e)?;
+            self.load_any_register(e)?;
         } else {
             self.discharge(e);
         }
@@ -645,8 +645,8 @@ impl Emitter {
     }
 
     /// A register or a constant.
-    pub(crate) fn to_operand(&mut self, e: &mut Expression) -> Made<u16> {
-        self.to_value(e)?;
+    pub(crate) fn load_operand(&mut self, e: &mut Expression) -> Made<u16> {
+        self.load_value(e)?;
         let k = match e.kind {
             Kind::Nil if self.constants.len() < CONSTANTS_NEAR => {
                 self.constant(ConstantKey::Nil, Constant::Nil)
@@ -657,13 +657,13 @@ impl Emitter {
             }
             Kind::Number(n) if self.constants.len() < CONSTANTS_NEAR => self.number(n),
             Kind::Constant(k) => k,
-            _ => return self.to_any_register(e).map(u16::from),
+            _ => return self.load_any_register(e).map(u16::from),
         };
         if (k as usize) < CONSTANTS_NEAR {
             e.kind = Kind::Constant(k);
             Ok(k as u16 + CONSTANT)
         } else {
-            self.to_any_register(e).map(u16::from)
+            self.load_any_register(e).map(u16::from)
         }
     }
 
@@ -671,19 +671,19 @@ impl Emitter {
         match variable.kind {
             Kind::Local(register) => {
                 self.release_expression(e);
-                self.to_register(e, register);
+                self.load_register(e, register);
                 return Ok(());
             }
             Kind::Upval(upval) => {
-                let a = self.to_any_register(e)?;
+                let a = self.load_any_register(e)?;
                 self.emit(Op::SetUpval { a, b: upval });
             }
             Kind::Global(k) => {
-                let a = self.to_any_register(e)?;
+                let a = self.load_any_register(e)?;
                 self.emit(Op::SetGlobal { a, k });
             }
             Kind::Indexed { table, key } => {
-                let c = self.to_operand(e)?;
+                let c = self.load_operand(e)?;
                 let pc = match self.text_of(key) {
                     Some(_) => self.emit(Op::SetField {
                         a: table,
@@ -715,11 +715,11 @@ impl Emitter {
     }
 
     pub(crate) fn method(&mut self, e: &mut Expression, key: &mut Expression) -> Made<()> {
-        let b = self.to_any_register(e)?;
+        let b = self.load_any_register(e)?;
         self.release_expression(e);
         let a = self.free as u8;
         self.reserve(2)?;
-        let c = self.to_operand(key)?;
+        let c = self.load_operand(key)?;
         let pc = self.emit(Op::Method { a, b, c });
         self.note(pc, b);
         self.release_expression(key);
@@ -734,7 +734,7 @@ impl Emitter {
     }
 
     pub(crate) fn indexed(&mut self, table: &mut Expression, key: &mut Expression) -> Made<()> {
-        let key = self.to_operand(key)?;
+        let key = self.load_operand(key)?;
         match table.kind {
             Kind::Fixed(register) => table.kind = Kind::Indexed { table: register, key },
             _ => unreachable!("the table is in a register"),
@@ -831,7 +831,7 @@ impl Emitter {
             }
             Unary::Length => {}
         }
-        let b = self.to_any_register(e)?;
+        let b = self.load_any_register(e)?;
         self.release_expression(e);
         let pc = self.emit(match operator {
             Unary::Minus => Op::Minus { a: 0, b },
@@ -848,10 +848,10 @@ impl Emitter {
         match operator {
             Binary::And => self.go_if_true(e),
             Binary::Or => self.go_if_false(e),
-            Binary::Concat => self.to_next_register(e),
+            Binary::Concat => self.load_next_register(e),
             Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Mod | Binary::Pow => {
                 if e.number().is_none() {
-                    self.to_operand(e)?;
+                    self.load_operand(e)?;
                 }
                 Ok(())
             }
@@ -860,7 +860,7 @@ impl Emitter {
             | Binary::Less
             | Binary::LessEqual
             | Binary::Greater
-            | Binary::GreaterEqual => self.to_operand(e).map(|_| ()),
+            | Binary::GreaterEqual => self.load_operand(e).map(|_| ()),
         }
     }
 
@@ -913,7 +913,7 @@ impl Emitter {
     }
 
     fn concatenate(&mut self, left: &mut Expression, right: &mut Expression) -> Made<()> {
-        self.to_value(right)?;
+        self.load_value(right)?;
         let Kind::Fixed(first) = left.kind else {
             unreachable!("the left operand was put into a register")
         };
@@ -925,7 +925,7 @@ impl Emitter {
             self.note(pc, first);
             left.kind = Kind::Relocatable(pc);
         } else {
-            self.to_next_register(right)?;
+            self.load_next_register(right)?;
             let Kind::Fixed(last) = right.kind else {
                 unreachable!("it was put into a register")
             };
@@ -951,8 +951,8 @@ impl Emitter {
             left.kind = Kind::Number(folded);
             return Ok(());
         }
-        let c = self.to_operand(right)?;
-        let b = self.to_operand(left)?;
+        let c = self.load_operand(right)?;
+        let b = self.load_operand(left)?;
         if b > c {
             self.release_expression(left);
             self.release_expression(right);
@@ -983,8 +983,8 @@ impl Emitter {
         op: fn(bool, u16, u16) -> Op,
         is_swapped: bool,
     ) -> Made<()> {
-        let mut b = self.to_operand(left)?;
-        let mut c = self.to_operand(right)?;
+        let mut b = self.load_operand(left)?;
+        let mut c = self.load_operand(right)?;
         self.release_expression(right);
         self.release_expression(left);
         if is_swapped {

@@ -19,7 +19,7 @@ use crate::session::LogLine;
 /// What a run may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLimits {
-    /// Bytes of all that it makes. A run that needs more ends with [`Stop::Failed`].
+    /// Bytes of all that it makes. A run that needs more ends with [`ScriptStop::Failed`].
     pub memory_bytes: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct ScriptInput {
 
 /// Why a run has stopped.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stop {
+pub enum ScriptStop {
     /// The budget is used up.
     Yielded,
     /// A command, to be carried out and answered.
@@ -98,9 +98,9 @@ pub trait Interpreter {
 pub trait Run {
     /// Goes on for at most so many instructions. What a function of the library does at once may be some more: each
     /// charges for its work, so that the next budget is smaller by that.
-    fn resume(&mut self, budget: u64) -> Stop;
+    fn resume(&mut self, budget: u64) -> ScriptStop;
 
-    /// Gives the reply that [`Stop::Call`] or [`Stop::Permission`] asked for. The run goes on with the next
+    /// Gives the reply that [`ScriptStop::Call`] or [`ScriptStop::Permission`] asked for. The run goes on with the next
     /// [`resume`](Self::resume).
     fn resume_with(&mut self, reply: &Reply);
 

@@ -45,7 +45,7 @@ mod thread;
 mod value;
 mod vm;
 
-pub use interpreter::{CompiledScript, Interpreter, Run, RunLimits, ScriptFailure, ScriptInput, Stop};
+pub use interpreter::{CompiledScript, Interpreter, Run, RunLimits, ScriptFailure, ScriptInput, ScriptStop};
 pub use lua::{FunctionLibrary, Lua, LuaRun, Script, sha1_hex};
 pub use reply::Reply;
 pub use session::{LogLevel, LogLine, Registered};

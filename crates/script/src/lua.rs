@@ -8,7 +8,9 @@ use crate::code::Prototype;
 use crate::compiler::compile;
 use crate::drive::{Action, Exit};
 use crate::heap::Heap;
-use crate::interpreter::{CompiledScript, Interpreter, Run, RunLimits, ScriptFailure, ScriptInput, Stop};
+use crate::interpreter::{
+    CompiledScript, Interpreter, Run, RunLimits, ScriptFailure, ScriptInput, ScriptStop,
+};
 use crate::native::Native;
 use crate::raise::Raise;
 use crate::random::Random;
@@ -174,7 +176,7 @@ impl Interpreter for Lua {
         };
         let state = match begin(vm, main, &input) {
             Ok(action) => State::Ready(action),
-            Err(_) => State::Over(Box::new(Stop::Failed(out_of_memory()))),
+            Err(_) => State::Over(Box::new(ScriptStop::Failed(out_of_memory()))),
         };
         LuaRun {
             machine,
@@ -368,7 +370,7 @@ enum State {
     /// A reply is awaited.
     Waiting,
     /// It has ended so.
-    Over(Box<Stop>),
+    Over(Box<ScriptStop>),
 }
 
 /// A script that runs.
@@ -383,7 +385,7 @@ pub struct LuaRun {
 }
 
 impl LuaRun {
-    fn run(&mut self, mut action: Action) -> Stop {
+    fn run(&mut self, mut action: Action) -> ScriptStop {
         loop {
             let functions = std::mem::take(&mut self.machine.vm.loaded);
             let exit = self.machine.vm.execute(&functions, action);
@@ -391,33 +393,33 @@ impl LuaRun {
             match exit {
                 Exit::Yielded => {
                     self.state = State::Ready(self.machine.vm.put_off.take().unwrap_or(Action::Go));
-                    return Stop::Yielded;
+                    return ScriptStop::Yielded;
                 }
                 Exit::Command => {
                     self.state = State::Waiting;
                     let words = std::mem::take(&mut self.machine.vm.session.words);
                     return match self.machine.vm.session.asking {
-                        Asking::Command => Stop::Call {
+                        Asking::Command => ScriptStop::Call {
                             words,
                             is_resp3: self.machine.vm.session.is_resp3,
                         },
-                        Asking::Permission => Stop::Permission { words },
+                        Asking::Permission => ScriptStop::Permission { words },
                     };
                 }
                 Exit::Finished if self.function.is_some() => match self.call_function() {
                     Ok(next) => action = next,
-                    Err(_) => return self.end(Stop::Failed(out_of_memory())),
+                    Err(_) => return self.end(ScriptStop::Failed(out_of_memory())),
                 },
                 Exit::Finished => {
                     let value = self.machine.vm.values.first().copied().unwrap_or(Value::Nil);
-                    let reply = self.machine.vm.to_reply(value);
-                    return self.end(Stop::Finished(reply));
+                    let reply = self.machine.vm.reply_of(value);
+                    return self.end(ScriptStop::Finished(reply));
                 }
                 Exit::Failed(error) => {
                     let failure = self.failure(error);
-                    return self.end(Stop::Failed(failure));
+                    return self.end(ScriptStop::Failed(failure));
                 }
-                Exit::OutOfMemory => return self.end(Stop::Failed(out_of_memory())),
+                Exit::OutOfMemory => return self.end(ScriptStop::Failed(out_of_memory())),
                 Exit::Load(prototype, then) => {
                     let loaded = self
                         .machine
@@ -426,7 +428,7 @@ impl LuaRun {
                         .and_then(|loaded| self.machine.vm.closure(loaded));
                     action = match loaded {
                         Ok(closure) => Action::DeliverOne(Value::Closure(closure), then),
-                        Err(_) => return self.end(Stop::Failed(out_of_memory())),
+                        Err(_) => return self.end(ScriptStop::Failed(out_of_memory())),
                     };
                 }
             }
@@ -455,7 +457,7 @@ impl LuaRun {
         })
     }
 
-    fn end(&mut self, step: Stop) -> Stop {
+    fn end(&mut self, step: ScriptStop) -> ScriptStop {
         self.state = State::Over(Box::new(step.clone()));
         step
     }
@@ -495,7 +497,7 @@ impl LuaRun {
 }
 
 impl Run for LuaRun {
-    fn resume(&mut self, budget: u64) -> Stop {
+    fn resume(&mut self, budget: u64) -> ScriptStop {
         let budget = i64::try_from(budget).unwrap_or(i64::MAX / 2).min(i64::MAX / 2);
         match std::mem::replace(&mut self.state, State::Waiting) {
             State::Ready(action) => {
@@ -529,12 +531,12 @@ impl Run for LuaRun {
         let is_error = matches!(reply, Reply::Error(_));
         let value = match self.machine.vm.session.asking {
             Asking::Permission if !is_error => Ok(Value::Bool(*reply == Reply::Integer(1))),
-            Asking::Permission | Asking::Command => self.machine.vm.from_reply(reply),
+            Asking::Permission | Asking::Command => self.machine.vm.value_of(reply),
         };
         self.state = match value {
             Ok(value) if is_error && !is_protected => State::Ready(Action::Raise(Raise::Value(value))),
             Ok(value) => State::Ready(Action::DeliverOne(value, then)),
-            Err(_) => State::Over(Box::new(Stop::Failed(out_of_memory()))),
+            Err(_) => State::Over(Box::new(ScriptStop::Failed(out_of_memory()))),
         };
     }
 
@@ -586,17 +588,17 @@ impl Lua {
         let functions = run.machine.vm.session.registering.take().unwrap_or_default();
         self.recycle(run);
         match step {
-            Stop::Finished(_) if functions.is_empty() => Err(b"ERR No functions registered".to_vec()),
-            Stop::Finished(_) => Ok(FunctionLibrary {
+            ScriptStop::Finished(_) if functions.is_empty() => Err(b"ERR No functions registered".to_vec()),
+            ScriptStop::Finished(_) => Ok(FunctionLibrary {
                 name,
                 functions,
                 prototype,
             }),
-            Stop::Failed(failure) => {
+            ScriptStop::Failed(failure) => {
                 Err([b"ERR Error registering functions: ", &failure.message[..]].concat())
             }
-            Stop::Yielded => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
-            Stop::Call { .. } | Stop::Permission { .. } => {
+            ScriptStop::Yielded => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
+            ScriptStop::Call { .. } | ScriptStop::Permission { .. } => {
                 unreachable!("a library that is loaded has no `redis.call`")
             }
         }

@@ -359,7 +359,7 @@ pub(crate) fn as_index(n: f64) -> Option<u32> {
 
 /// What C's conversion to a long makes of a number: the lowest one where it does not fit.
 pub(crate) fn to_i64(n: f64) -> i64 {
-    if n >= -9_223_372_036_854_775_808.0 && n < 9_223_372_036_854_775_808.0 {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&n) {
         n as i64
     } else {
         i64::MIN

@@ -81,7 +81,7 @@ fn on_one_line(text: &[u8]) -> Vec<u8> {
 
 impl Vm {
     /// A reply as the script sees it. An error is a table; whether it is raised is the caller's business.
-    pub(crate) fn from_reply(&mut self, reply: &Reply) -> Result<Value, Raise> {
+    pub(crate) fn value_of(&mut self, reply: &Reply) -> Result<Value, Raise> {
         match reply {
             Reply::Null | Reply::NullArray => Ok(if self.session.is_resp3 {
                 Value::Nil
@@ -99,7 +99,7 @@ impl Vm {
             Reply::Map(pairs) => {
                 let map = self.heap.add_table(0, pairs.len())?;
                 for (key, value) in pairs {
-                    let (key, value) = (self.from_reply(key)?, self.from_reply(value)?);
+                    let (key, value) = (self.value_of(key)?, self.value_of(value)?);
                     self.set_key(map, key, value)?;
                 }
                 self.table_with(&[("map", Value::Table(map))])
@@ -107,7 +107,7 @@ impl Vm {
             Reply::Set(items) => {
                 let set = self.heap.add_table(0, items.len())?;
                 for item in items {
-                    let key = self.from_reply(item)?;
+                    let key = self.value_of(item)?;
                     self.set_key(set, key, Value::Bool(true))?;
                 }
                 self.table_with(&[("set", Value::Table(set))])
@@ -150,7 +150,7 @@ impl Vm {
     fn array_of(&mut self, items: &[Reply]) -> Result<Value, Raise> {
         let table = self.heap.add_table(items.len(), 0)?;
         for (index, item) in (1..).zip(items) {
-            let value = self.from_reply(item)?;
+            let value = self.value_of(item)?;
             self.heap.set(table, Value::Number(f64::from(index)), value)?;
         }
         Ok(Value::Table(table))
@@ -171,12 +171,12 @@ impl Vm {
     }
 
     /// What a script's value is as a reply. Nothing of the script runs: metatables are not asked.
-    pub(crate) fn to_reply(&mut self, value: Value) -> Reply {
+    pub(crate) fn reply_of(&mut self, value: Value) -> Reply {
         let mut left = VALUES_MAX;
-        self.to_reply_within(value, 0, &mut left)
+        self.reply_within(value, 0, &mut left)
     }
 
-    fn to_reply_within(&mut self, value: Value, depth: usize, left: &mut usize) -> Reply {
+    fn reply_within(&mut self, value: Value, depth: usize, left: &mut usize) -> Reply {
         if depth > DEPTH_MAX || *left == 0 {
             return Reply::Error(TOO_DEEP.to_vec());
         }
@@ -186,7 +186,7 @@ impl Vm {
             Value::Number(n) => Reply::Integer(to_i64(n)),
             Value::Bool(bit) if self.session.is_resp3 => Reply::Bool(bit),
             Value::Bool(true) => Reply::Integer(1),
-            Value::Table(table) => self.table_to_reply(table, depth, left),
+            Value::Table(table) => self.table_reply(table, depth, left),
             Value::Nil
             | Value::Bool(false)
             | Value::Closure(_)
@@ -197,7 +197,7 @@ impl Vm {
         }
     }
 
-    fn table_to_reply(&mut self, table: TableRef, depth: usize, left: &mut usize) -> Reply {
+    fn table_reply(&mut self, table: TableRef, depth: usize, left: &mut usize) -> Reply {
         if let Value::Str(text) = self.heap.get_string(table, Event::Err.name()) {
             return Reply::Error(on_one_line(self.heap.bytes(text)));
         }
@@ -213,8 +213,8 @@ impl Vm {
             let mut from = 0;
             while let Some((next, key, value)) = self.heap.table(map).entry_from(from) {
                 from = next;
-                let key = self.to_reply_within(key, depth + 1, left);
-                pairs.push((key, self.to_reply_within(value, depth + 1, left)));
+                let key = self.reply_within(key, depth + 1, left);
+                pairs.push((key, self.reply_within(value, depth + 1, left)));
                 if *left == 0 {
                     break;
                 }
@@ -226,7 +226,7 @@ impl Vm {
             let mut from = 0;
             while let Some((next, key, _)) = self.heap.table(set).entry_from(from) {
                 from = next;
-                items.push(self.to_reply_within(key, depth + 1, left));
+                items.push(self.reply_within(key, depth + 1, left));
                 if *left == 0 {
                     break;
                 }
@@ -252,7 +252,7 @@ impl Vm {
             if value.is_nil() || *left == 0 {
                 return Reply::Array(items);
             }
-            items.push(self.to_reply_within(value, depth + 1, left));
+            items.push(self.reply_within(value, depth + 1, left));
         }
     }
 }

@@ -224,8 +224,11 @@ impl<'a> Matcher<'a> {
                 }
                 ESCAPE if self.at(p + 1).is_ascii_digit() => {
                     let level = usize::from(self.at(p + 1)).wrapping_sub(usize::from(b'1'));
-                    let Some(&(start, Length::Bytes(length))) = self.captures.get(level) else {
-                        return Err(Raise::Text("invalid capture index"));
+                    let (start, length) = match self.captures.get(level) {
+                        Some(&(start, Length::Bytes(length))) => (start, length),
+                        // A position is as long as nothing is.
+                        Some((_, Length::Position)) => return Ok(None),
+                        Some((_, Length::Open)) | None => return Err(Raise::Text("invalid capture index")),
                     };
                     self.steps += length / 16;
                     if self.source[start..start + length]

@@ -103,9 +103,9 @@ pub(super) fn insert(vm: &mut Vm, args: Args) -> Result {
 /// Moves the values from `first` on, before `end`, by one place: up, the last being overwritten, or down onto `first`.
 fn shift(vm: &mut Vm, table: TableRef, first: i64, end: i64, is_up: bool) -> std::result::Result<(), Raise> {
     let count = end - first;
-    vm.charge(usize::try_from(count).unwrap_or(0) / 16);
     let inside = vm.heap.table(table).array().len() as i64;
     if first >= 1 && end <= inside {
+        vm.charge(usize::try_from(count).unwrap_or(0) / 16);
         let array = vm.heap.table_to_fill(table).array_mut();
         let (from, to) = ((first - 1) as usize, (end - 1) as usize);
         if is_up {

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use script::{Interpreter as _, Lua, Reply, Run as _, RunLimits, ScriptInput, Stop};
+use script::{Interpreter as _, Lua, Reply, Run as _, RunLimits, ScriptInput, ScriptStop};
 
 const MEBIBYTE: usize = 1 << 20;
 
-fn step_of(source: &str, memory_bytes: usize, budget: u64) -> (Stop, u64, usize) {
+fn step_of(source: &str, memory_bytes: usize, budget: u64) -> (ScriptStop, u64, usize) {
     let mut lua = Lua::new();
     let chunk = lua.compile(source.as_bytes()).unwrap();
     let mut run = lua.start(&chunk, ScriptInput::default(), RunLimits { memory_bytes });
@@ -18,7 +18,7 @@ fn step_of(source: &str, memory_bytes: usize, budget: u64) -> (Stop, u64, usize)
 fn a_budget_is_used_to_the_last_instruction() {
     for budget in [1, 2, 10, 1_000, 12_345] {
         let (step, used, _) = step_of("while true do end", MEBIBYTE, budget);
-        assert_eq!((step, used), (Stop::Yielded, budget));
+        assert_eq!((step, used), (ScriptStop::Yielded, budget));
     }
 }
 
@@ -26,7 +26,7 @@ fn a_budget_is_used_to_the_last_instruction() {
 fn instructions_are_counted_exactly() {
     // LOADK, three of FORPREP's, FORPREP, and for each round the body and FORLOOP; the call, and the return.
     let (step, empty, _) = step_of("for i = 1, 0 do end", MEBIBYTE, 1_000_000);
-    assert_eq!(step, Stop::Finished(Reply::Null));
+    assert_eq!(step, ScriptStop::Finished(Reply::Null));
     let (_, hundred, _) = step_of("for i = 1, 100 do end", MEBIBYTE, 1_000_000);
     assert_eq!(hundred, empty + 100);
     let (_, added, _) = step_of("local n = 0 for i = 1, 100 do n = n + i end", MEBIBYTE, 1_000_000);
@@ -64,15 +64,15 @@ fn no_script_has_more_memory_than_it_may() {
         let mut lua = Lua::new();
         let chunk = lua.compile(source.as_bytes()).unwrap();
         let mut run = lua.start(&chunk, ScriptInput::default(), RunLimits { memory_bytes: limit });
-        let mut step = Stop::Yielded;
+        let mut step = ScriptStop::Yielded;
         let mut rounds = 0;
-        while step == Stop::Yielded && rounds < 3_000 {
+        while step == ScriptStop::Yielded && rounds < 3_000 {
             step = run.resume(100_000);
             assert!(run.memory_bytes() <= limit, "{source}");
             rounds += 1;
         }
-        assert_ne!(step, Stop::Yielded, "{source}");
-        if let Stop::Failed(failure) = &step {
+        assert_ne!(step, ScriptStop::Yielded, "{source}");
+        if let ScriptStop::Failed(failure) = &step {
             let is_stack = failure.message.windows(14).any(|part| part == b"stack overflow");
             let is_argument = failure.message.windows(12).any(|part| part == b"bad argument");
             assert!(
@@ -105,10 +105,10 @@ fn garbage_is_no_memory() {
         };
         let mut run = lua.start(&chunk, ScriptInput::default(), limits);
         let mut step = run.resume(10_000);
-        while step == Stop::Yielded {
+        while step == ScriptStop::Yielded {
             step = run.resume(10_000);
         }
-        assert_eq!(step, Stop::Finished(Reply::Integer(1)), "{source}");
+        assert_eq!(step, ScriptStop::Finished(Reply::Integer(1)), "{source}");
     }
 }
 
@@ -152,12 +152,12 @@ fn what_is_in_use_is_not_collected() {
         };
         let mut run = lua.start(&chunk, ScriptInput::default(), limits);
         let mut step = run.resume(budget);
-        while step == Stop::Yielded {
+        while step == ScriptStop::Yielded {
             step = run.resume(budget);
         }
         assert_eq!(
             step,
-            Stop::Finished(Reply::Integer(1)),
+            ScriptStop::Finished(Reply::Integer(1)),
             "with a budget of {budget}"
         );
         lua.recycle(run);
@@ -187,7 +187,7 @@ fn no_slice_takes_long() {
             let begun = Instant::now();
             let step = run.resume(10_000);
             longest = longest.max(begun.elapsed());
-            if step != Stop::Yielded {
+            if step != ScriptStop::Yielded {
                 break;
             }
         }

@@ -322,7 +322,7 @@ impl Source {
                 format!("t = {} table.sort(t{order})", self.table(0))
             }
             _ if depth < 2 => format!(
-                "do local n = 0 repeat n = n + 1 {} until n > {} end",
+                "do local rounds = 0 repeat rounds = rounds + 1 {} until rounds > {} end",
                 self.statement(depth + 1),
                 self.below(4)
             ),

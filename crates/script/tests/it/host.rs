@@ -1,6 +1,6 @@
 //! Runs scripts to their end.
 
-use script::{Interpreter, Lua, Reply, Run, RunLimits, ScriptInput, Stop};
+use script::{Interpreter, Lua, Reply, Run, RunLimits, ScriptInput, ScriptStop};
 
 pub(crate) const LIMITS: RunLimits = RunLimits {
     memory_bytes: 64 << 20,
@@ -39,18 +39,18 @@ pub(crate) fn evaluate_with(
         };
         turn += 1;
         match run.resume(budget) {
-            Stop::Yielded => assert!(
+            ScriptStop::Yielded => assert!(
                 run.instructions() < INSTRUCTIONS_MAX,
                 "the script does not end: {source}"
             ),
-            Stop::Call { words, is_resp3 } => {
+            ScriptStop::Call { words, is_resp3 } => {
                 let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
                 let reply = carry(&words, is_resp3);
                 run.resume_with(&reply);
             }
-            Stop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
-            Stop::Finished(reply) => return reply,
-            Stop::Failed(failure) => return Reply::Error(failure.message),
+            ScriptStop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
+            ScriptStop::Finished(reply) => return reply,
+            ScriptStop::Failed(failure) => return Reply::Error(failure.message),
         }
     }
 }

@@ -268,13 +268,13 @@ fn errors_may_be_anything() {
 /// CVE-2024-46981: a collector that runs while something is still in use.
 #[test]
 fn a_heap_that_goes_away_takes_all_of_it() {
-    use script::{Interpreter as _, Lua, Run as _, ScriptInput, Stop};
+    use script::{Interpreter as _, Lua, Run as _, ScriptInput, ScriptStop};
     let source = b"local t = {} for i = 1, 1e9 do t[i % 1000 + 1] = {coroutine.wrap(function() coroutine.yield(t) end), 'x' .. i} t[i % 1000 + 1][1]() end";
     let mut lua = Lua::new();
     let chunk = lua.compile(source).unwrap();
     for budget in (1..200).map(|n| n * 331) {
         let mut run = lua.start(&chunk, ScriptInput::default(), crate::host::LIMITS);
-        assert_eq!(run.resume(budget), Stop::Yielded);
+        assert_eq!(run.resume(budget), ScriptStop::Yielded);
         if budget % 2 == 0 {
             lua.recycle(run);
         }
@@ -390,7 +390,7 @@ fn what_is_too_much_is_refused() {
 /// Strings that were made to collide cost their author, and nobody else.
 #[test]
 fn colliding_keys_cost_instructions() {
-    use script::{Interpreter as _, Lua, Run as _, ScriptInput, Stop};
+    use script::{Interpreter as _, Lua, Run as _, ScriptInput, ScriptStop};
     // Of a string of 72 bytes every third one is hashed: here it is always the same, or says the number.
     let program = |group: &str| {
         format!(
@@ -411,7 +411,7 @@ fn colliding_keys_cost_instructions() {
     for group in ["'yy' .. bit", "bit .. 'yy'"] {
         let chunk = lua.compile(program(group).as_bytes()).unwrap();
         let mut run = lua.start(&chunk, ScriptInput::default(), crate::host::LIMITS);
-        while run.resume(1_000_000) == Stop::Yielded {}
+        while run.resume(1_000_000) == ScriptStop::Yielded {}
         costs.push(run.instructions());
     }
     // Two thousand keys in one chain, looked for ten times each, are twenty million steps.

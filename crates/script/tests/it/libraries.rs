@@ -1,7 +1,7 @@
 //! Libraries of functions: what `FUNCTION LOAD` reads.
 
 use crate::host::LIMITS;
-use script::{Lua, Reply, Run as _, ScriptInput, Stop};
+use script::{Lua, Reply, Run as _, ScriptInput, ScriptStop};
 
 fn load(source: &str) -> Result<Vec<String>, String> {
     Lua::new()
@@ -86,12 +86,12 @@ fn a_function_is_called_with_keys_and_arguments() {
     let bulk = |text: &str| Reply::Bulk(text.as_bytes().into());
     loop {
         match run.resume(3) {
-            Stop::Yielded => {}
-            Stop::Call { words, .. } => run.resume_with(&Reply::Bulk(words[1].clone())),
+            ScriptStop::Yielded => {}
+            ScriptStop::Call { words, .. } => run.resume_with(&Reply::Bulk(words[1].clone())),
             step => {
                 assert_eq!(
                     step,
-                    Stop::Finished(Reply::Array(vec![bulk("k"), bulk("aa"), bulk("x")]))
+                    ScriptStop::Finished(Reply::Array(vec![bulk("k"), bulk("aa"), bulk("x")]))
                 );
                 break;
             }
