@@ -127,6 +127,7 @@ fn what_is_in_use_is_not_collected() {
                 co = coroutine.wrap(function(a) local own = 'own' .. a while true do own = own .. coroutine.yield(own) end end),
                 iterator = string.gmatch('one' .. i .. ' two' .. i, '%w+'),
                 meta = setmetatable({}, {__index = function(_, k) return k .. i end}),
+                lent = coroutine.wrap(function() local own = 'lent' .. i coroutine.yield(function() return own end) end)(),
             }
             keep[i].co(i)
         end
@@ -141,6 +142,7 @@ fn what_is_in_use_is_not_collected() {
                 if round < 5 then assert(k.co('.') == 'own' .. i .. ('.'):rep(round)) end
                 if round < 3 then assert(k.iterator() == (round == 1 and 'one' or 'two') .. i) end
                 assert(k.meta.x == 'x' .. i)
+                assert(k.lent() == 'lent' .. i)
             end
         end
         return true";
