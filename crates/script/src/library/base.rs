@@ -191,7 +191,7 @@ pub(super) fn select(vm: &mut Vm, args: Args) -> Result {
     {
         return Ok(Flow::One(Value::Number((args.count - 1) as f64)));
     }
-    let mut index = vm.integer_arg(args, 0)?;
+    let mut index = i64::from(vm.integer_arg(args, 0)? as i32);
     if index < 0 {
         index = index.saturating_add(args.count as i64);
     }

@@ -287,7 +287,7 @@ impl Encoder<'_> {
                     self.out.push(b'"');
                 }
                 Value::Str(string) => self.text(self.vm.heap.bytes(string)),
-                _ => return Err(cannot("table", "table key must be a number or string")),
+                other => return Err(cannot(other.type_name(), "table key must be a number or string")),
             }
             self.out.push(b':');
             self.value(value, depth)?;
