@@ -1,6 +1,6 @@
 //! Scripts and what they decode.
 
-use script::{ScriptInput, Interpreter as _, RunLimits, Lua, Reply, Run as _, ScriptStop};
+use script::{Interpreter as _, Lua, Reply, Run as _, RunLimits, ScriptInput, ScriptStop};
 
 const LIMITS: RunLimits = RunLimits {
     memory_bytes: 4 << 20,
