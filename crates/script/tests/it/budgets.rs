@@ -8,7 +8,7 @@ const MEBIBYTE: usize = 1 << 20;
 
 fn step_of(source: &str, memory_bytes: usize, budget: u64) -> (ScriptStop, u64, usize) {
     let mut lua = Lua::new();
-    let chunk = lua.compile(source.as_bytes()).unwrap();
+    let chunk = lua.compile(source.as_bytes()).expect("the test's script is one");
     let mut run = lua.start(&chunk, ScriptInput::default(), RunLimits { memory_bytes });
     let step = run.resume(budget);
     (step, run.instructions(), run.memory_bytes())

@@ -20,10 +20,7 @@ fn bytecode_is_not_loaded() {
         text("return tostring((loadstring('\\27Lua' .. string.rep('\\0', 100))))"),
         "nil"
     );
-    assert_eq!(
-        text("return tostring((load(function() return nil end)))").contains("function"),
-        true
-    );
+    assert!(text("return tostring((load(function() return nil end)))").contains("function"));
     is_error("return string.dump(function() end)", "unable to dump");
     let source = "local n = 0 return tostring((load(function() n = n + 1 return n == 1 and '\\27Lua\\81\\0\\1\\4\\8' or nil end)))";
     assert_eq!(text(source), "nil");

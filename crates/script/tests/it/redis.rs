@@ -85,17 +85,27 @@ impl Redis {
             .read_until(b'\n', &mut line)
             .expect("redis-server is there");
         let line = line.strip_suffix(b"\r\n").expect("redis-server is there");
-        let number = || -> i64 { std::str::from_utf8(&line[1..]).unwrap().parse().unwrap() };
+        let number = || -> i64 {
+            std::str::from_utf8(&line[1..])
+                .ok()
+                .and_then(|text| text.parse().ok())
+                .expect("a number stands there")
+        };
         match line[0] {
             b'+' => Reply::Status(line[1..].to_vec()),
             b'-' => Reply::Error(line[1..].to_vec()),
             b':' => Reply::Integer(number()),
             b'_' => Reply::Null,
             b'#' => Reply::Bool(line[1] == b't'),
-            b',' => Reply::Double(std::str::from_utf8(&line[1..]).unwrap().parse().unwrap()),
+            b',' => Reply::Double(
+                std::str::from_utf8(&line[1..])
+                    .ok()
+                    .and_then(|text| text.parse().ok())
+                    .expect("a number stands there"),
+            ),
             b'(' => Reply::BigNumber(line[1..].to_vec()),
             b'$' | b'=' if number() >= 0 => {
-                let mut bytes = vec![0; usize::try_from(number()).unwrap() + 2];
+                let mut bytes = vec![0; usize::try_from(number()).expect("it is not negative") + 2];
                 self.connection
                     .read_exact(&mut bytes)
                     .expect("redis-server is there");
