@@ -73,10 +73,18 @@ pub(super) fn format(vm: &mut Vm, args: Args) -> Result {
         let letter = format.get(at).copied().unwrap_or(0);
         at += 1;
         arg += 1;
+        if arg >= args.count {
+            return Err(vm.bad_argument(args, arg, "no value"));
+        }
         match letter {
             b'c' => {
                 let byte = vm.integer_arg(args, arg)? as u8;
+                let start = out.len();
                 found.pad(&mut out, &[byte], false);
+                // C's formatting ends at a zero.
+                if let Some(zero) = out[start..].iter().position(|&byte| byte == 0) {
+                    out.truncate(start + zero);
+                }
             }
             b'd' | b'i' => found.decimal(&mut out, to_i64(vm.number_arg(args, arg)?)),
             b'o' | b'u' | b'x' | b'X' => {

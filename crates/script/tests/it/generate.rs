@@ -316,7 +316,7 @@ impl Source {
             12 => {
                 let order = self.pick(&[
                     "",
-                    ", function(x, y) return tostring(x) < tostring(y) end",
+                    ", function(x, y) return D(x) < D(y) end",
                     ", function(x, y) return x > y end",
                 ]);
                 format!("t = {} table.sort(t{order})", self.table(0))
