@@ -15,6 +15,7 @@ mod part_file;
 mod peer_frames;
 mod peer_hello;
 mod program;
+mod script;
 mod snapshot_file;
 mod source;
 mod transfer;
@@ -30,6 +31,7 @@ pub use part_file::part_file;
 pub use peer_frames::peer_frames;
 pub use peer_hello::peer_hello;
 pub use program::program;
+pub use script::script;
 pub use snapshot_file::snapshot_file;
 pub use transfer::transfer;
 
@@ -110,5 +112,10 @@ pub const TARGETS: &[Target] = &[
         name: "manifest",
         run: manifest,
         seeds: manifest::seeds,
+    },
+    Target {
+        name: "script",
+        run: script,
+        seeds: script::seeds,
     },
 ];

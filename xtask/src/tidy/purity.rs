@@ -20,6 +20,7 @@ const PURE: &[&str] = &[
     "peer-wire",
     "options",
     "gateway",
+    "script",
 ];
 
 /// Foreign crates that compute and do nothing else.
@@ -36,6 +37,7 @@ const PURE_FOREIGN: &[&str] = &[
     "crc32c",
     "hmac",
     "sha2",
+    "sha1",
     // It hands an event to whoever the program chose to listen.
     "tracing",
 ];

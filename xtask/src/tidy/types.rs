@@ -71,6 +71,12 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     ("keyspace", "Edit", 3, COMMANDS),
     ("keyspace", "Keyspace", 13, PARTS),
     ("keyspace", "Reader", 13, COMMANDS),
+    (
+        "script",
+        "Vm",
+        4,
+        "instructions, calls and replies are told apart, and all of them change the same run",
+    ),
 ];
 
 /// One type, by its crate and name.

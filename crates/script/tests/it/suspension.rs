@@ -1,0 +1,137 @@
+//! A run stops and goes on: wherever it is, with whatever budget, and others run meanwhile.
+
+use crate::host::LIMITS;
+use script::{Interpreter as _, Lua, LuaRun, Reply, Run as _, ScriptInput, ScriptStop};
+
+/// A script that calls back from everywhere, and asks for commands there.
+const EVERYWHERE: &str = "
+    local log = {}
+    local function ask(x) local r = redis.call('echo', x) log[#log + 1] = r return r end
+    local t = setmetatable({}, {
+        __index = function(_, k) return ask(k) end,
+        __newindex = function(_, k, v) ask(v) end,
+        __add = function() return ask('add') end,
+        __concat = function() return ask('concat') end,
+        __eq = function() return ask('eq') == 'eq' end,
+        __lt = function() return ask('lt') == 'lt' end,
+        __call = function(_, x) return ask(x) end,
+        __tostring = function() return ask('tostring') end,
+    })
+    local u = setmetatable({}, getmetatable(t))
+    local r = {t.index, t + 1, t .. 'x', t == u, t < u, t('call'), tostring(t)}
+    t.x = 'newindex'
+    r[#r + 1] = pcall(function() return ask('pcall') end)
+    r[#r + 1] = select(2, xpcall(function() error(ask('xpcall'), 0) end, function(e) return ask(e) end))
+    local list = {3, 1, 2} table.sort(list, function(a, b) ask('sort') return a < b end)
+    r[#r + 1] = (('ab'):gsub('.', function(c) return ask(c) end))
+    r[#r + 1] = (('ab'):gsub('.', setmetatable({}, {__index = function(_, k) return ask(k .. k) end})))
+    table.foreach({7}, function(k, v) ask(v) end)
+    table.foreachi({8}, function(k, v) ask(v) end)
+    local co = coroutine.wrap(function() coroutine.yield(ask('co')) ask('co2') end) co() co()
+    for k in (function(_, c) if not c then return ask('iterator') end end) do r[#r + 1] = k end
+    local i = 0
+    r[#r + 1] = load(function() i = i + 1 return i == 1 and 'return 1' or (ask('load') and nil) end)()
+    local s = table.concat(log, ',') .. ';'
+    for i = 1, #r do s = s .. tostring(r[i]) .. ',' end
+    return s .. table.concat(list)
+";
+
+/// Runs it with the same budget each time; returns the reply, and how often it stopped.
+fn run_by(run: &mut LuaRun, budget: u64) -> (Reply, u64) {
+    let mut stops = 0;
+    loop {
+        stops += 1;
+        match run.resume(budget) {
+            ScriptStop::Yielded => {}
+            ScriptStop::Call { words, .. } => run.resume_with(&Reply::Bulk(words[1].clone())),
+            ScriptStop::Finished(reply) => return (reply, stops),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_run_is_the_same_however_it_is_cut() {
+    let mut lua = Lua::new();
+    let chunk = lua.compile(EVERYWHERE.as_bytes()).unwrap();
+    let mut whole = lua.start(&chunk, ScriptInput::default(), LIMITS);
+    let (expected, _) = run_by(&mut whole, 1_000_000);
+    let Reply::Bulk(text) = &expected else {
+        panic!("{expected:?}");
+    };
+    let text = String::from_utf8_lossy(text);
+    assert!(
+        text.starts_with("index,add,concat,eq,lt,call,tostring,newindex,pcall,xpcall,xpcall,sort,"),
+        "{text}"
+    );
+    assert!(text.ends_with("123"), "{text}");
+    let instructions = whole.instructions();
+    for budget in 1..40 {
+        let mut run = lua.start(&chunk, ScriptInput::default(), LIMITS);
+        let (reply, stops) = run_by(&mut run, budget);
+        assert_eq!(reply, expected, "with a budget of {budget}");
+        assert_eq!(run.instructions(), instructions, "with a budget of {budget}");
+        assert!(stops >= instructions / budget, "with a budget of {budget}");
+        lua.recycle(run);
+    }
+}
+
+#[test]
+fn runs_go_on_side_by_side() {
+    let mut lua = Lua::new();
+    let chunk = lua
+        .compile(b"local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + redis.call('x', i) end return n")
+        .unwrap();
+    let mut runs: Vec<(LuaRun, Option<Reply>)> = (1..=20)
+        .map(|n: i64| {
+            let input = ScriptInput {
+                argv: vec![n.to_string().as_bytes().into()],
+                ..ScriptInput::default()
+            };
+            (lua.start(&chunk, input, LIMITS), None)
+        })
+        .collect();
+    while runs.iter().any(|(_, reply)| reply.is_none()) {
+        for (run, reply) in &mut runs {
+            if reply.is_some() {
+                continue;
+            }
+            match run.resume(5) {
+                ScriptStop::Yielded => {}
+                ScriptStop::Call { words, .. } => {
+                    let n: i64 = std::str::from_utf8(&words[1]).unwrap().parse().unwrap();
+                    run.resume_with(&Reply::Integer(n));
+                }
+                ScriptStop::Finished(found) => *reply = Some(found),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    for (n, (_, reply)) in (1..).zip(&runs) {
+        assert_eq!(reply, &Some(Reply::Integer(n * (n + 1) / 2)));
+    }
+}
+
+#[test]
+fn a_machine_that_is_used_again_remembers_nothing() {
+    let mut lua = Lua::new();
+    let leave = lua
+        .compile(b"local t = {} for i = 1, 5000 do t[i] = 'left' .. i end KEYS[1] = 'x' math.randomseed(5) cjson.encode_max_depth(3) redis.setresp(3) for i = 1, 1e9 do end")
+        .unwrap();
+    let look = lua
+        .compile(b"return {#KEYS, math.random(1000), cjson.encode_max_depth(), tostring(next({})), tostring(false), tostring({})}")
+        .unwrap();
+    let mut fresh = lua.start(&look, ScriptInput::default(), LIMITS);
+    let (expected, _) = run_by(&mut fresh, 1_000);
+    let instructions = fresh.instructions();
+    for _ in 0..20 {
+        let mut run = lua.start(&leave, ScriptInput::default(), LIMITS);
+        assert_eq!(run.resume(50_000), ScriptStop::Yielded);
+        lua.recycle(run);
+        let mut run = lua.start(&look, ScriptInput::default(), LIMITS);
+        let (reply, _) = run_by(&mut run, 1_000);
+        assert_eq!(reply, expected);
+        assert_eq!(run.instructions(), instructions);
+        lua.recycle(run);
+    }
+}
