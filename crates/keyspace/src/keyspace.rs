@@ -613,6 +613,7 @@ impl Keyspace {
         self.applied.0 += 1;
         let location = self.locate(key);
         if let Some(object) = self.databases[db.index()].remove(location, key, self.applied) {
+            local.went(db, &object);
             self.lazyfree.add(object);
             local.evicted += 1;
             local.event(EventClasses::EVICTED, "evicted", db, key);
@@ -706,6 +707,7 @@ impl Keyspace {
                     }
                     local.came(db, &object);
                     if let Some(before) = database.put(location, object) {
+                        local.went(db, &before);
                         self.lazyfree.add(before);
                     }
                 }
@@ -713,6 +715,7 @@ impl Keyspace {
                 Effect::Delete { db, key } => {
                     let location = self.locate(&key);
                     if let Some(before) = self.databases[db.index()].remove(location, &key, self.applied) {
+                        local.went(db, &before);
                         self.lazyfree.add(before);
                     }
                 }
@@ -743,6 +746,7 @@ impl Keyspace {
             .is_some_and(|object| object.is_expired(self.time))
         {
             if let Some(object) = database.remove(location, key, self.applied) {
+                local.went(db, &object);
                 self.lazyfree.add(object);
             }
             local.expired += 1;
