@@ -7,7 +7,7 @@ use crate::key_spec::{KeyFlags, KeySpec};
 use crate::list::ListEnd;
 use crate::sorted_set::SortedSetEnd;
 use crate::spec::{Cost, Flags, Spec};
-use crate::stream::StreamRead;
+use crate::stream::{self, StreamRead};
 use crate::{Command, CommandId, ReplyError, number, pop_first};
 use resp::Args;
 
@@ -84,13 +84,10 @@ impl<'a> BlockingPop<'a> {
 
 /// Whether these words ask to wait: of most commands that may wait, all do.
 pub fn waits(spec: &Spec, args: Args<'_>) -> bool {
-    if !matches!(spec.id, CommandId::XRead | CommandId::XReadGroup) {
-        return spec.flags.contains(Flags::BLOCKING);
+    match spec.id {
+        CommandId::XRead | CommandId::XReadGroup => stream::has_block(args),
+        _ => spec.flags.contains(Flags::BLOCKING),
     }
-    matches!(
-        spec.parse.map(|parse| parse(args)),
-        Some(Ok(Command::Blocking(_)))
-    )
 }
 
 /// The last word of `BLPOP` and its kin, the first of `BLMPOP`: seconds, with a fraction.

@@ -4,6 +4,7 @@ mod parse;
 mod read;
 mod specs;
 
+pub(crate) use read::has_block;
 pub use read::{GroupRead, ReadFrom, StreamRead, streams_at};
 pub(crate) use specs::*;
 

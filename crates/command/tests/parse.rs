@@ -809,6 +809,7 @@ fn options_of_streams_reach_the_command() {
 fn reads_of_streams_wait_only_if_they_are_asked_to() {
     for (line, expected) in [
         ("xread streams block 0", false),
+        ("xread count block streams k 0", false),
         ("xread block 5 streams k $", true),
         ("xreadgroup group block c streams k >", false),
         ("xreadgroup group g c block 0 streams k >", true),

@@ -1109,5 +1109,7 @@ fn compactness(settings: &Settings) -> Compactness {
         sorted_set_value_bytes: number(settings.zset_max_listpack_value),
         list_node_size: settings.list_max_listpack_size,
         sparse_bytes: number(settings.hll_sparse_max_bytes),
+        stream_node_bytes: number(settings.stream_node_max_bytes),
+        stream_node_entries: number(settings.stream_node_max_entries),
     }
 }

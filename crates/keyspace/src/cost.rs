@@ -298,7 +298,7 @@ impl<'k> Values<'_, 'k> {
         self.with(key, |object| match object.kind() {
             Kind::Stream => stream_of(object)
                 .group(group)
-                .map_or(0, |group| group.pending_len() / LOOKUP),
+                .map_or(0, |group| group.pending_len()),
             _ => 0,
         })
     }

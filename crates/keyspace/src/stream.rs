@@ -39,6 +39,12 @@ pub(crate) fn stream_of(object: &Object) -> &Stream {
     }
 }
 
+/// Whether somebody who waits for a key may have something to hear, now that this object is in the place of another one.
+pub(crate) fn has_news_since(after: &Object, before: &Object) -> bool {
+    let are_streams = [after, before].iter().all(|object| object.kind() == Kind::Stream);
+    !are_streams || stream_of(after).has_news_since(stream_of(before))
+}
+
 fn stream_mut(object: &mut Object) -> &mut Stream {
     match object.large_mut() {
         Some(Large::Stream(stream)) => stream,
@@ -290,7 +296,7 @@ impl Apply<'_, '_> {
             if stream.len() > 0 && added.is_some_and(|added| added < stream.len() as u64) {
                 return Err(ReplyError::EntriesAddedBelowLength);
             }
-            stream.last_id = last;
+            stream.set_last_id(last);
             stream.added = added.unwrap_or(stream.added);
             if let Some(max_deleted) = max_deleted.filter(|id| *id != StreamId::MIN) {
                 stream.max_deleted = max_deleted;

@@ -62,6 +62,22 @@ impl<'a> StreamRead<'a> {
     }
 }
 
+/// Whether `BLOCK` stands among the options.
+pub(crate) fn has_block(args: Args<'_>) -> bool {
+    let mut at = 1;
+    while let Some(word) = args.get(at) {
+        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        at += match () {
+            () if is(b"block") => return true,
+            () if is(b"count") => 2,
+            () if is(b"group") => 3,
+            () if is(b"noack") => 1,
+            () => break,
+        };
+    }
+    false
+}
+
 /// Where the keys of `XREAD` and `XREADGROUP` stand: behind the option `STREAMS`, up to the middle of what follows. None if
 /// the words are a mistake. Groups, consumers and streams may be called `STREAMS` too.
 pub fn streams_at(args: Args<'_>) -> Range<usize> {

@@ -215,11 +215,10 @@ impl Reader<'_, '_> {
             };
             write_id(out, first);
             write_id(out, last.map_or(first, |(last, _)| last));
-            let holds = group
-                .consumers()
-                .filter(|(_, consumer)| consumer.pending_len() > 0);
-            out.array(holds.clone().count());
-            for (_, consumer) in holds {
+            let holders = group.consumers().map(|(_, consumer)| consumer);
+            let holders: Vec<_> = holders.filter(|consumer| consumer.pending_len() > 0).collect();
+            out.array(holders.len());
+            for consumer in holders {
                 out.array(2);
                 out.bulk(&consumer.name);
                 out.bulk_integer(consumer.pending_len() as i64);

@@ -159,9 +159,9 @@ impl Block {
         self.last
     }
 
-    /// The bytes.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// The entries that had higher ids are removed, and their ids may be used again.
+    pub(super) fn lower_last(&mut self, id: StreamId) {
+        self.last = id;
     }
 
     /// Bytes of memory, without its place in the stream.
@@ -482,11 +482,11 @@ mod tests {
         let base = StreamId::new(1_700_000_000_000, 0);
         let fields = ArgsBuf::from_slices(["temperature", "21.5", "humidity", "62"]);
         let mut block = Block::begin(base, fields.as_args());
-        let names = block.bytes().len();
+        let names = block.bytes.len();
         for entry in 0..100 {
             block.push(base, StreamId::new(base.ms + entry * 10, 0), fields.as_args());
         }
-        let each = (block.bytes().len() - names) / 100;
+        let each = (block.bytes.len() - names) / 100;
         assert!(each <= 11, "{each}");
     }
 

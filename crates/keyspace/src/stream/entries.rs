@@ -21,6 +21,7 @@ use command::{NewId, ReplyError, Trim, TrimBound};
 use ids::{StreamId, UnixMillis};
 use resp::Args;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Bytes of an entry's fields: Redis takes no more.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
@@ -37,8 +38,10 @@ const TRIMMED_ENTRIES_MAX: u64 = 1_000_000;
 
 /// See the file's header.
 #[derive(Clone, Default)]
-pub(crate) struct Stream {
-    blocks: BTreeMap<StreamId, Block>,
+pub struct Stream {
+    /// Shared with copies of the stream until one of them changes: what is tried out on a copy costs no more than the blocks
+    /// it touches.
+    blocks: BTreeMap<StreamId, Arc<Block>>,
     len: usize,
     /// The id of the entry that was added last, or what `XSETID` made it.
     pub(super) last_id: StreamId,
@@ -112,7 +115,7 @@ impl Stream {
             }
             before = Some(block.last());
         }
-        let len: usize = self.blocks.values().map(Block::live).sum();
+        let len: usize = self.blocks.values().map(|block| block.live()).sum();
         if (len, self.counted_memory()) != (self.len, self.memory) {
             return Err(format!("invariant 2: {len} entries, {} counted", self.len));
         }
@@ -181,6 +184,16 @@ impl Stream {
             .map(|(base, _)| *base)
     }
 
+    /// Sets the last id, which is not below that of any entry that is there.
+    pub(super) fn set_last_id(&mut self, id: StreamId) {
+        self.last_id = id;
+        if let Some(mut last) = self.blocks.last_entry()
+            && last.get().last() > id
+        {
+            Arc::make_mut(last.get_mut()).lower_last(id);
+        }
+    }
+
     /// The block in which this id would be, or the first one, with its base.
     pub(super) fn block_for(&self, id: StreamId) -> Option<(StreamId, &Block)> {
         self.blocks_from(self.base_for(id)?).next()
@@ -188,7 +201,7 @@ impl Stream {
 
     /// The blocks from this base on.
     pub(super) fn blocks_from(&self, base: StreamId) -> impl Iterator<Item = (StreamId, &Block)> {
-        self.blocks.range(base..).map(|(base, block)| (*base, block))
+        self.blocks.range(base..).map(|(base, block)| (*base, &**block))
     }
 
     /// The entries from `start` to `end`, both included.
@@ -280,7 +293,7 @@ impl Stream {
         let begins = match self.blocks.last_entry() {
             Some(mut last) => {
                 let base = *last.key();
-                let block = last.get_mut();
+                let block = Arc::make_mut(last.get_mut());
                 let before = block.memory();
                 let is_full = block.is_full(base, id, bytes, most);
                 if is_full {
@@ -297,7 +310,7 @@ impl Stream {
             let mut block = Block::begin(id, fields);
             block.push(id, id, fields);
             self.memory += block.memory() + BLOCK_PLACE_BYTES;
-            self.blocks.insert(id, block);
+            self.blocks.insert(id, Arc::new(block));
         }
         self.len += 1;
         self.added = self.added.wrapping_add(1);
@@ -316,7 +329,7 @@ impl Stream {
         }
         self.len += block.live();
         self.memory += block.memory() + BLOCK_PLACE_BYTES;
-        self.blocks.insert(base, block);
+        self.blocks.insert(base, Arc::new(block));
         Some(())
     }
 
@@ -325,6 +338,10 @@ impl Stream {
         let Some((&base, block)) = self.blocks.range_mut(..=id).next_back() else {
             return false;
         };
+        if block.last() < id {
+            return false;
+        }
+        let block = Arc::make_mut(block);
         if !block.remove(base, id) {
             return false;
         }
@@ -352,7 +369,7 @@ impl Stream {
         let mut removed = 0;
         while let Some(mut first) = self.blocks.first_entry() {
             let base = *first.key();
-            let block = first.get_mut();
+            let block = first.get();
             let newest = match trim.keeps {
                 TrimBound::Newest(newest) => Some(usize::try_from(newest).unwrap_or(usize::MAX)),
                 TrimBound::From(_) => None,
@@ -375,6 +392,7 @@ impl Stream {
                 break;
             }
             let len = self.len;
+            let block = Arc::make_mut(first.get_mut());
             let count = block.remove_first(base, |entry, gone| match trim.keeps {
                 TrimBound::Newest(_) => newest.is_some_and(|newest| len - gone > newest),
                 TrimBound::From(id) => entry.id < id,
@@ -389,6 +407,18 @@ impl Stream {
             break;
         }
         removed
+    }
+
+    /// Whether somebody who waits for the stream may have something to hear that he had not when it was as `before`: an entry,
+    /// one more for a group, or that a group is gone.
+    pub(crate) fn has_news_since(&self, before: &Stream) -> bool {
+        let have_all = self.groups.len() == before.groups.len()
+            && self
+                .groups
+                .iter()
+                .zip(&before.groups)
+                .all(|(after, before)| after.0 == before.0 && after.1.last_id >= before.1.last_id);
+        (self.last_id, self.added) != (before.last_id, before.added) || !have_all
     }
 
     /// The groups, by name.

@@ -159,7 +159,8 @@ impl Stream {
         let mut rest = Reader::new(bytes);
         match rest.u8().ok()? {
             0 => {
-                let is_first = self.len() == 0 && self.groups().len() == 0;
+                let is_unused = self.last_id == StreamId::MIN && self.added == 0;
+                let is_first = is_unused && self.len() == 0 && self.groups().len() == 0;
                 let (last_id, max_deleted) = (read_id(&mut rest)?, read_id(&mut rest)?);
                 let added = rest.u64().ok()?;
                 if !is_first || !rest.is_empty() {
@@ -291,4 +292,122 @@ pub(crate) fn is_stream(bytes: &[u8]) -> bool {
             .is_ok_and(|record| stream.read_record(record).is_some());
     }
     is_whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::EncodingLimits;
+    use command::NewId;
+    use ids::Prng;
+    use resp::ArgsBuf;
+
+    /// A stream in whose middle something is missing, with groups of many and of no pending entries.
+    fn stream(seed: u64) -> Stream {
+        let mut prng = Prng::new(seed);
+        let mut stream = Stream::default();
+        for number in 0..600 {
+            let value = "v".repeat(prng.below(60) as usize);
+            let fields = ArgsBuf::from_slices(["name", &value, "other", "7"]);
+            let added = stream.add(
+                NewId::Now,
+                UnixMillis(number),
+                fields.as_args(),
+                &EncodingLimits::default(),
+            );
+            added.expect("ids grow");
+        }
+        for ms in (200..300).chain([7, 599]) {
+            assert!(stream.remove(StreamId::new(ms, 0)));
+        }
+        for (name, pending) in [(&b"a"[..], 300), (b"b", 0), (b"c", 3)] {
+            let mut group = Group::new(
+                StreamId::new(pending, 0),
+                Some(pending).filter(|pending| *pending > 0),
+            );
+            let consumers = [&b"x"[..], b"y"].map(|name| group.add_consumer(name, UnixMillis(9)));
+            group.add_consumer(b"none", UnixMillis(1));
+            group.activate(consumers[1], UnixMillis(11));
+            for ms in 0..pending {
+                let pending = Pending {
+                    consumer: consumers[prng.below(2) as usize],
+                    delivered_at: UnixMillis(prng.below(1_000) as i64),
+                    deliveries: 1 + prng.below(3),
+                };
+                group.set_pending(StreamId::new(ms, 0), pending);
+            }
+            assert!(stream.add_group(name, group));
+        }
+        stream
+    }
+
+    fn written(stream: &Stream) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        stream.write(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_stream_is_read_as_it_was_written_in_pieces_of_any_size() {
+        for seed in 0..4 {
+            let stream = stream(seed);
+            stream.check().expect("it is sound");
+            let whole = written(&stream);
+            assert!(is_stream(&whole) && are_records(&whole));
+            for piece in [1, 100, 5_000, usize::MAX] {
+                let (mut from, mut joined, mut copy) =
+                    (Some(RecordsFrom::Start), Vec::new(), Stream::default());
+                while let Some(place) = from {
+                    let mut bytes = Vec::new();
+                    from = stream.write_from(&mut bytes, place, piece);
+                    assert!(are_records(&bytes));
+                    let mut rest = Reader::new(&bytes);
+                    while let Ok(record) = rest.bytes() {
+                        copy.read_record(record).expect("it follows");
+                    }
+                    joined.extend(bytes);
+                }
+                assert!(joined == whole && written(&copy) == whole, "pieces of {piece}");
+                copy.check().expect("it is as sound");
+            }
+        }
+    }
+
+    #[test]
+    fn records_that_cannot_follow_are_refused_and_leave_it_sound() {
+        let whole = written(&stream(1));
+        let mut rest = Reader::new(&whole);
+        let records: Vec<&[u8]> = std::iter::from_fn(|| rest.bytes().ok()).collect();
+        for (at, record) in records.iter().enumerate() {
+            let mut copy = Stream::default();
+            for record in &records[..=at] {
+                copy.read_record(record).expect("it follows");
+            }
+            // Nothing stands there twice, and no block behind a group.
+            assert!(copy.read_record(record).is_none(), "record {at} again");
+            copy.check().expect("it is sound");
+        }
+        let mut prng = Prng::new(5);
+        for _ in 0..2_000 {
+            let mut damaged = whole.clone();
+            let at = prng.below(damaged.len() as u64) as usize;
+            damaged[at] ^= 1 << prng.below(8);
+            let (mut copy, mut rest) = (Stream::default(), Reader::new(&damaged));
+            while let Ok(record) = rest.bytes()
+                && copy.read_record(record).is_some()
+            {}
+            copy.check().expect("it is sound");
+        }
+    }
+
+    #[test]
+    fn what_is_dropped_piece_by_piece_is_gone_at_the_end() {
+        let mut stream = stream(2);
+        let mut rounds = 0;
+        while !stream.drain(&mut 10) {
+            rounds += 1;
+        }
+        assert!(rounds > 50, "{rounds}");
+        assert!(stream.blocks_len() == 0 && stream.groups().len() == 0);
+    }
 }
