@@ -2,7 +2,7 @@
 
 use super::answers::{write_entry, write_id};
 use super::group::{ConsumerNumber, Group, Pending};
-use super::{StreamEntry, ids};
+use super::{StreamEdit, StreamEntry, ids};
 use crate::apply::Apply;
 use crate::events::EventClasses;
 use command::{ClaimOptions, DeliveryTime, ReplyError};
@@ -28,12 +28,24 @@ fn is_idle(pending: &Pending, now: UnixMillis, millis: u64) -> bool {
     millis == 0 || u64::try_from(idle).is_ok_and(|idle| idle >= millis)
 }
 
-/// The consumer of this name, which is made if there is none; whether it was.
-fn consumer_of(group: &mut Group, name: &[u8], now: UnixMillis) -> (ConsumerNumber, bool) {
+/// What became of a claim.
+#[derive(Default)]
+struct Claimed {
+    /// Whether the consumer was made for it.
+    is_new_consumer: bool,
+    /// Whether anything has changed.
+    has_changed: bool,
+}
+
+/// The consumer of this name, to which something is given: it is made if there is none.
+fn consumer_for(group: &mut Group, name: &[u8], now: UnixMillis, claimed: &mut Claimed) -> ConsumerNumber {
     let found = group.find(name);
     let number = found.unwrap_or_else(|| group.add_consumer(name, now));
     group.see(number, now);
-    (number, found.is_none())
+    group.activate(number, now);
+    claimed.is_new_consumer |= found.is_none();
+    claimed.has_changed = true;
+    number
 }
 
 fn write_claimed(out: &mut ReplyWriter<'_>, entry: StreamEntry<'_>, only_id: bool) {
@@ -58,12 +70,13 @@ impl Apply<'_, '_> {
             let now = edit.now;
             let delivered_at = delivered_at(options.delivered, now);
             let claimed = edit.stream.with_group_and_entries(name, |group, stream| {
+                let mut outcome = Claimed::default();
+                outcome.has_changed |= options.last_id > group.last_id;
                 group.last_id = group.last_id.max(options.last_id);
-                let (number, is_new) = consumer_of(group, consumer, now);
                 let mut claimed = Vec::new();
                 for id in ids(words) {
                     let Some(entry) = stream.find(id) else {
-                        group.remove_pending(id);
+                        outcome.has_changed |= group.remove_pending(id);
                         continue;
                     };
                     let before = group.pending(id);
@@ -81,28 +94,27 @@ impl Apply<'_, '_> {
                         counted.saturating_add(1)
                     };
                     let pending = Pending {
-                        consumer: number,
+                        consumer: consumer_for(group, consumer, now, &mut outcome),
                         delivered_at,
                         deliveries: options.deliveries.unwrap_or(again),
                     };
                     group.set_pending(id, pending);
                     claimed.push(entry);
                 }
-                if !claimed.is_empty() {
-                    group.activate(number, now);
-                }
                 out.array(claimed.len());
                 claimed
                     .into_iter()
                     .for_each(|entry| write_claimed(out, entry, options.only_ids));
-                is_new
+                outcome
             });
-            let is_new = claimed.ok_or_else(|| ReplyError::no_group(key, name))?;
-            edit.mark();
-            Ok(is_new)
+            end_claim(edit, claimed, key, name)
         })?;
-        let is_new = claimed.ok_or_else(|| ReplyError::no_group(key, name))?;
-        if is_new {
+        self.note_claim(claimed, key, name)
+    }
+
+    /// Notes that a consumer was made for a claim; `None` of a stream that is not there.
+    fn note_claim(&mut self, claimed: Option<bool>, key: &[u8], group: &[u8]) -> Result<(), ReplyError> {
+        if claimed.ok_or_else(|| ReplyError::no_group(key, group))? {
             self.event(EventClasses::STREAM, "xgroup-createconsumer", key);
         }
         Ok(())
@@ -122,7 +134,7 @@ impl Apply<'_, '_> {
         let claimed = self.edit_stream(key, false, |edit, out| {
             let now = edit.now;
             let claimed = edit.stream.with_group_and_entries(name, |group, stream| {
-                let (number, is_new) = consumer_of(group, consumer, now);
+                let mut outcome = Claimed::default();
                 let (mut looked_at, mut deleted, mut left) = (Vec::new(), Vec::new(), count);
                 let attempts = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);
                 let mut next = StreamId::MIN;
@@ -141,18 +153,15 @@ impl Apply<'_, '_> {
                     left -= 1;
                 }
                 for id in &deleted {
-                    group.remove_pending(*id);
+                    outcome.has_changed |= group.remove_pending(*id);
                 }
                 for (entry, before) in &looked_at {
                     let pending = Pending {
-                        consumer: number,
+                        consumer: consumer_for(group, consumer, now, &mut outcome),
                         delivered_at: now,
                         deliveries: before.deliveries.saturating_add(u64::from(!only_ids)),
                     };
                     group.set_pending(entry.id, pending);
-                }
-                if !looked_at.is_empty() {
-                    group.activate(number, now);
                 }
                 out.array(3);
                 write_id(out, next);
@@ -162,16 +171,24 @@ impl Apply<'_, '_> {
                     .for_each(|(entry, _)| write_claimed(out, entry, only_ids));
                 out.array(deleted.len());
                 deleted.into_iter().for_each(|id| write_id(out, id));
-                is_new
+                outcome
             });
-            let is_new = claimed.ok_or_else(|| ReplyError::no_group(key, name))?;
-            edit.mark();
-            Ok(is_new)
+            end_claim(edit, claimed, key, name)
         })?;
-        let is_new = claimed.ok_or_else(|| ReplyError::no_group(key, name))?;
-        if is_new {
-            self.event(EventClasses::STREAM, "xgroup-createconsumer", key);
-        }
-        Ok(())
+        self.note_claim(claimed, key, name)
     }
+}
+
+/// Marks a stream in which something was claimed. Whether a consumer was made for that; an error if there was no group.
+fn end_claim(
+    edit: &mut StreamEdit<'_>,
+    claimed: Option<Claimed>,
+    key: &[u8],
+    group: &[u8],
+) -> Result<bool, ReplyError> {
+    let claimed = claimed.ok_or_else(|| ReplyError::no_group(key, group))?;
+    if claimed.has_changed {
+        edit.mark();
+    }
+    Ok(claimed.is_new_consumer)
 }

@@ -17,7 +17,7 @@
 use super::block::{Block, StreamEntry};
 use super::group::Group;
 use crate::limits::EncodingLimits;
-use command::{NewId, ReplyError, Trim, TrimBound};
+use command::{NewId, ReadFrom, ReplyError, Trim, TrimBound};
 use ids::{StreamId, UnixMillis};
 use resp::Args;
 use std::collections::BTreeMap;
@@ -245,6 +245,23 @@ impl Stream {
             };
         }
         count.min(most)
+    }
+
+    /// About how many entries a read from there tells, of which so many are told at most: what is looked at to find out is
+    /// bounded by what a read of as many looks at.
+    pub(crate) fn count_to_read(&self, from: ReadFrom, group: Option<&[u8]>, most: usize) -> usize {
+        let group = group.map(|name| self.group(name));
+        let behind = match (from, group) {
+            (_, Some(None)) | (ReadFrom::Last, _) => return 0,
+            (ReadFrom::New, Some(Some(group))) => group.last_id,
+            (ReadFrom::New, None) => return 0,
+            (ReadFrom::After(_), Some(Some(group))) => return group.pending_len().min(most),
+            (ReadFrom::After(id), None) => id,
+        };
+        match behind.next() {
+            Some(start) if start <= self.last_id() => self.count(start, StreamId::MAX, most),
+            _ => 0,
+        }
     }
 
     /// The entry of this id.

@@ -32,25 +32,6 @@ fn most(count: Option<u64>) -> usize {
     count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-impl Stream {
-    /// About how many entries a read from there tells, of which so many are told at most: what is looked at to find out is
-    /// bounded by what a read of as many looks at.
-    pub(crate) fn count_to_read(&self, from: ReadFrom, group: Option<&[u8]>, most: usize) -> usize {
-        let group = group.map(|name| self.group(name));
-        let behind = match (from, group) {
-            (_, Some(None)) | (ReadFrom::Last, _) => return 0,
-            (ReadFrom::New, Some(Some(group))) => group.last_id,
-            (ReadFrom::New, None) => return 0,
-            (ReadFrom::After(_), Some(Some(group))) => return group.pending_len().min(most),
-            (ReadFrom::After(id), None) => id,
-        };
-        match behind.next() {
-            Some(start) if start <= self.last_id() => self.count(start, StreamId::MAX, most),
-            _ => 0,
-        }
-    }
-}
-
 impl Reader<'_, '_> {
     /// `XREAD`. Whether there was anything: if not, nothing is written.
     pub(crate) fn read_streams(&mut self, read: &StreamRead<'_>) -> Result<bool, ReplyError> {
@@ -138,44 +119,44 @@ impl Apply<'_, '_> {
         begin: impl FnOnce(&mut ReplyWriter<'_>),
     ) -> Result<bool, ReplyError> {
         let told = self.edit_stream(key, false, |edit, out| {
-            edit.mark();
             let (now, extent) = (edit.now, edit.stream.extent());
             let told = edit.stream.with_group_and_entries(read.group, |group, stream| {
+                // Where there is nothing new, nothing changes, and no consumer is made.
+                let new = match from {
+                    ReadFrom::After(id) if id != StreamId::MAX => None,
+                    ReadFrom::After(_) | ReadFrom::New | ReadFrom::Last => {
+                        let start = group.last_id.next().filter(|start| *start <= stream.last_id())?;
+                        let count = stream.count(start, StreamId::MAX, most);
+                        Some(Some((start, count)).filter(|(_, count)| *count > 0)?)
+                    }
+                };
                 let found = group.find(read.consumer);
                 let number = found.unwrap_or_else(|| group.add_consumer(read.consumer, now));
                 group.see(number, now);
-                let is_told = match from {
-                    ReadFrom::After(id) if id != StreamId::MAX => {
-                        begin(out);
-                        write_key(out, key);
-                        tell_pending(group, stream, number, id, now, most, out);
-                        true
+                begin(out);
+                write_key(out, key);
+                match (from, new) {
+                    (_, Some((start, count))) => {
+                        out.array(count);
+                        let reader = (number, read.is_acknowledged);
+                        deliver(group, stream, &extent, reader, (start, count), now, out);
                     }
-                    ReadFrom::After(_) | ReadFrom::New | ReadFrom::Last => {
-                        let Some(start) = group.last_id.next().filter(|start| *start <= stream.last_id())
-                        else {
-                            return (found.is_none(), false);
-                        };
-                        let count = stream.count(start, StreamId::MAX, most);
-                        if count > 0 {
-                            begin(out);
-                            write_key(out, key);
-                            out.array(count);
-                            let reader = (number, read.is_acknowledged);
-                            deliver(group, stream, &extent, reader, (start, count), now, out);
-                        }
-                        count > 0
-                    }
-                };
-                (found.is_none(), is_told)
+                    (ReadFrom::After(id), None) => tell_pending(group, stream, number, id, now, most, out),
+                    (ReadFrom::New | ReadFrom::Last, None) => unreachable!("there is something new"),
+                }
+                Some(found.is_none())
             });
-            Ok(told.expect("the caller has looked for the group"))
+            let told = told.expect("the caller has looked for the group");
+            if told.is_some() {
+                edit.mark();
+            }
+            Ok(told)
         })?;
-        let (is_new, is_told) = told.expect("the caller has looked for the stream");
-        if is_new {
+        let told = told.expect("the caller has looked for the stream");
+        if told == Some(true) {
             self.event(EventClasses::STREAM, "xgroup-createconsumer", key);
         }
-        Ok(is_told)
+        Ok(told.is_some())
     }
 }
 

@@ -221,7 +221,11 @@ impl Generator {
         arguments.push(self.word(&["STREAMS"]));
         let streams = 1 + self.prng.below(2);
         for _ in 0..streams {
-            arguments.push(self.stream_key());
+            // Which of several groups is said to be missing is not promised over slots.
+            arguments.push(match of_group && streams > 1 {
+                true => self.of(&["stream:{a}", "other:{a}"]),
+                false => self.stream_key(),
+            });
         }
         for _ in 0..streams {
             arguments.push(match self.prng.below(10) {
@@ -265,7 +269,7 @@ impl Generator {
     /// Mostly one of a few, so that streams meet.
     pub(super) fn stream_key(&mut self) -> Vec<u8> {
         if self.prng.chance(85) {
-            self.of(&["stream", "stream", "stream:{a}", "stream:{b}"])
+            self.of(&["stream", "stream", "stream:{a}", "other:{a}"])
         } else {
             self.key()
         }
