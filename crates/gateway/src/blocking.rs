@@ -43,7 +43,7 @@ mod watches;
 
 use crate::connection::Connection;
 use crate::context::Context;
-use crate::delivery::{Answers, Delivery};
+use crate::delivery::{Answered, Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::message::{Message, WaitMessage};
 use crate::outbox::Told;
@@ -469,13 +469,29 @@ impl Blocking {
     }
 
     /// What became of the command of a blocked client over several groups. `false` if `reply_to` is not one's.
-    pub(crate) fn ends_try(&mut self, cx: &mut Context, reply_to: ReplyTo, answers: &Answers) -> bool {
-        match answers {
+    pub(crate) fn ends_try(&mut self, cx: &mut Context, answered: &Answered) -> bool {
+        let reply_to = answered.reply_to;
+        match &answered.replies {
             Answers::Whole(replies) => self.on_tried(cx, reply_to, replies.bytes()),
             Answers::Failed(error) => {
                 let mut bytes = Vec::new();
                 ReplyWriter::new(&mut bytes, resp::Protocol::Resp2).error(error);
                 self.on_tried(cx, reply_to, &bytes)
+            }
+            // Reads of streams are parted among their groups.
+            Answers::Parts(parts) if self.blocked.contains_key(&reply_to.connection) => {
+                let mut operations = answered.program.operations();
+                let (Some(operation), None) = (operations.next(), operations.next()) else {
+                    return false;
+                };
+                let parts = parts
+                    .iter()
+                    .filter_map(|(group, (_, replies))| Some((*group, replies.iter().next()?)));
+                let parts: Vec<(GroupId, &[u8])> = parts.collect();
+                let mut reply = Vec::new();
+                let mut out = ReplyWriter::new(&mut reply, operation.protocol);
+                crate::program::merge(operation, cx.groups, &parts, &mut cx.prng, &mut out);
+                self.on_tried(cx, reply_to, &reply)
             }
             Answers::Refused | Answers::Parts(_) | Answers::Mixed { .. } => false,
         }

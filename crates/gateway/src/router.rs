@@ -154,10 +154,7 @@ impl Gateway {
     }
 
     fn finish(&mut self, Finished { answered, came_at }: Finished) {
-        if self
-            .blocking
-            .ends_try(&mut self.cx, answered.reply_to, &answered.replies)
-        {
+        if self.blocking.ends_try(&mut self.cx, &answered) {
             return;
         }
         if let Some(came_at) = came_at {
