@@ -177,7 +177,6 @@ fixed! {
     EntriesAddedNegative = "ERR entries_added must be positive";
     EntriesReadNegative = "ERR value for ENTRIESREAD must be positive or -1";
     SetIdBelowGivenDeleted = "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id";
-    SetIdBelowDeleted = "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id";
     SetIdBelowTop = "ERR The ID specified in XSETID is smaller than the target stream top item";
     EntriesAddedBelowLength = "ERR The entries_added specified in XSETID is smaller than the target stream length";
     UnbalancedStreams = "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.";

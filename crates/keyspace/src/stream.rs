@@ -287,9 +287,6 @@ impl Apply<'_, '_> {
     ) -> Result<(), ReplyError> {
         let done = self.edit_stream(key, false, |edit, _| {
             let stream = &mut *edit.stream;
-            if last < stream.max_deleted {
-                return Err(ReplyError::SetIdBelowDeleted);
-            }
             if stream.last().is_some_and(|top| last < top.id) {
                 return Err(ReplyError::SetIdBelowTop);
             }
