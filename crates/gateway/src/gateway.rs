@@ -448,6 +448,8 @@ impl Gateway {
             more |= cron::evict(cx, seats, maxmemory);
             self.tell_noted();
         }
+        // Who waits with a group is told that its stream has expired.
+        self.serve_waiters();
         more
     }
 

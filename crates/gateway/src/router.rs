@@ -304,6 +304,10 @@ impl Gateway {
             program,
             replies,
         };
+        // What `$` stands for was asked of one group.
+        if self.blocking.ends_try(&mut self.cx, &answered) {
+            return;
+        }
         self.cx.deliver(Delivery::Answered(Box::new(answered)));
     }
 
