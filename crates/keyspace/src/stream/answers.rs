@@ -397,7 +397,7 @@ fn write_full_group(out: &mut ReplyWriter<'_>, stream: &Stream, name: &[u8], gro
             consumer.active_at.map_or(-1, |active| active.0),
         );
         number(out, "pel-count", consumer.pending_len() as i64);
-        out.bulk(b"pel");
+        out.bulk(b"pending");
         let pending = told(consumer.pending_len(), count);
         out.array(pending);
         for id in consumer.pending_from(StreamId::MIN).take(pending) {
