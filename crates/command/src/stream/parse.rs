@@ -497,6 +497,9 @@ pub(super) fn parse_group_start(args: Args<'_>, creates_group: bool) -> Result<C
     }
     let from = match args.arg(4) {
         b"$" => GroupStart::Last,
+        // Only `SETID` takes the ends of a range, in Redis.
+        b"-" if !creates_group => GroupStart::After(StreamId::MIN),
+        b"+" if !creates_group => GroupStart::After(StreamId::MAX),
         word => GroupStart::After(strict_id(word)?),
     };
     let (key, group) = (args.arg(2), args.arg(3));
