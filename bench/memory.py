@@ -193,6 +193,8 @@ class Collection:
     command: bytes
     # The words of element number i of collection number c.
     words: Callable[[int, int], tuple[bytes, ...]]
+    # How many of them go into one command.
+    per_command: int = ELEMENTS_PER_COMMAND
 
     def key(self, number: int) -> bytes:
         """The key of one of them: as long as those of `resident`."""
@@ -202,6 +204,11 @@ class Collection:
 def member(number: int) -> bytes:
     """A member or field of a large collection: 16 bytes, as different from the one before as can be."""
     return b"member%010d" % (number * 7_368_787 % 10_000_000_000)
+
+
+def entry(_: int, number: int) -> tuple[bytes, ...]:
+    """An entry of a stream: its id, ten milliseconds behind the one before, and two fields."""
+    return (b"%d-0" % (1_700_000_000_000 + 10 * number), b"temperature", b"%d.%d" % (15 + number % 9, number % 10), b"sensor", member(number))
 
 
 def shapes(collections: int, large: int) -> list[Collection]:
@@ -219,6 +226,8 @@ def shapes(collections: int, large: int) -> list[Collection]:
         Collection("one set", 1, large, b"SADD", lambda _, i: (member(i),)),
         Collection("one hash", 1, large, b"HSET", lambda _, i: (member(i), b"value-%010d" % i)),
         Collection("one sorted set", 1, large, b"ZADD", lambda _, i: (b"%d" % (i * 7919 % large), member(i))),
+        Collection("streams of 50", collections // 5, 50, b"XADD", entry, 1),
+        Collection("one stream", 1, large, b"XADD", entry, 1),
     ]
 
 
@@ -227,8 +236,8 @@ def additions(shape: Collection) -> Iterator[tuple[bytes, int]]:
     batch: list[bytes] = []
     size = 0
     for number in range(shape.collections):
-        for start in range(0, shape.elements, ELEMENTS_PER_COMMAND):
-            elements = range(start, min(start + ELEMENTS_PER_COMMAND, shape.elements))
+        for start in range(0, shape.elements, shape.per_command):
+            elements = range(start, min(start + shape.per_command, shape.elements))
             words = (word for element in elements for word in shape.words(number, element))
             batch.append(encode(shape.command, shape.key(number), *words))
             size += len(batch[-1])

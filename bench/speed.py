@@ -34,6 +34,7 @@ FAMILIES = {
     "hashes": ("hset",),
     "sets": ("sadd", "spop"),
     "sorted-sets": ("zadd", "zpopmin", "zrange"),
+    "streams": ("xadd", "xrange"),
 }
 SHAPE = ("--keys", str(KEYS), "--size", str(len(VALUE)))
 # What `chorale bench` asks.
@@ -53,6 +54,8 @@ WORDS = {
     "zadd": ("ZADD", "bench:sorted-set", "__rand_int__", ELEMENT),
     "zpopmin": ("ZPOPMIN", "bench:sorted-set"),
     "zrange": ("ZRANGE", "bench:sorted-set", "0", "99"),
+    "xadd": ("XADD", "bench:stream", "*", "field", VALUE.decode()),
+    "xrange": ("XRANGE", "bench:stream", "-", "+", "COUNT", "100"),
 }
 # How many elements a collection has of which some are read.
 READ_FROM = 10_000
@@ -156,7 +159,7 @@ def prepare(server: Server, cell: Cell, requests: int) -> None:
     key = WORDS[cell.command][1].encode()
     requests = max(requests, cell.connections * cell.pipeline)
     popped = dict.fromkeys(("lpop", "rpop", "spop", "zpopmin"), requests)
-    count = {"incr": KEYS, "lrange": READ_FROM, "zrange": READ_FROM, **popped}.get(cell.command, 0)
+    count = {"incr": KEYS, "lrange": READ_FROM, "zrange": READ_FROM, "xrange": READ_FROM, **popped}.get(cell.command, 0)
     with Connection(server.port) as connection:
         connection.command(b"UNLINK", key)
         for start in range(0, count, 1000):
@@ -165,6 +168,9 @@ def prepare(server: Server, cell: Cell, requests: int) -> None:
                 connection.command(b"MSET", *(word for n in numbers for word in (b"counter:%012d" % n, b"0")))
             elif key == b"bench:list":
                 connection.command(b"RPUSH", key, *[VALUE] * len(numbers))
+            elif key == b"bench:stream":
+                for number in numbers:
+                    connection.command(b"XADD", key, b"%d-1" % number, b"field", VALUE)
             elif key == b"bench:set":
                 connection.command(b"SADD", key, *(b"element:%012d" % n for n in numbers))
             else:

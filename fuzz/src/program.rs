@@ -82,6 +82,16 @@ const TEMPLATES: &[&str] = &[
     "PFCOUNT K K",
     "PFMERGE K K K",
     "PFDEBUG TODENSE K",
+    "XADD K * V S",
+    "XADD K MAXLEN ~ S N V S",
+    "XREADGROUP GROUP S S COUNT S STREAMS K >",
+    "XGROUP CREATE K S 0 MKSTREAM",
+    "XDEL K S S",
+    "XTRIM K MINID = S",
+    "XCLAIM K S S 0 S S FORCE",
+    "XAUTOCLAIM K S S 0 0 COUNT S",
+    "XACK K S S",
+    "XINFO STREAM K FULL",
     "ZADD K N V",
     "ZADD K S S S S S S",
     "ZADD K GT CH N S",
@@ -240,6 +250,8 @@ fn limits(source: &mut Source<'_>) -> EncodingLimits {
         sorted_set_value_bytes: number(source),
         list_node_size: i32::from(source.byte()) - 100,
         sparse_bytes: number(source),
+        stream_node_bytes: number(source),
+        stream_node_entries: number(source),
     }
 }
 

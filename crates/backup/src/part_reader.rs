@@ -29,7 +29,7 @@ const HEAD_FLAGS: u8 = 7;
 /// The head's object has a deadline.
 const HAS_DEADLINE: u8 = 1;
 /// The last form of a value.
-const FORM_MAX: u8 = 9;
+const FORM_MAX: u8 = 10;
 
 /// What stands before a value.
 #[derive(Clone, PartialEq, Eq, Debug)]

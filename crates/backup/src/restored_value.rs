@@ -1,6 +1,6 @@
 //! A value on its way from a part into commands: as many of them as its length takes.
 //!
-//! A large collection (forms 6 to 9) that is longer than a piece goes in several: the first one puts it, with its seed, the
+//! A large collection (forms 6 to 10) that is longer than a piece goes in several: the first one puts it, with its seed, the
 //! others add to it. A piece ends where an element ends.
 
 use std::io::Read;
@@ -18,6 +18,12 @@ const LAST_FLAT: u8 = 5;
 const LIST: u8 = 6;
 const HASH: u8 = 8;
 const SORTED_SET: u8 = 9;
+const STREAM: u8 = 10;
+
+/// What a block of a stream begins with, as one of its records, and where it says how many entries it has: behind that and
+/// two ids.
+const BLOCK: u8 = 1;
+const BLOCK_ENTRIES_AT: usize = 33;
 const SEED_BYTES: usize = 16;
 
 /// What a payload begins with, and its flag for a piece that is not the first.
@@ -62,6 +68,7 @@ impl<'a> RestoredValue<'a> {
             LIST => b"LLEN",
             HASH => b"HLEN",
             SORTED_SET => b"ZCARD",
+            STREAM => b"XLEN",
             _ => b"SCARD",
         }
     }
@@ -72,11 +79,8 @@ impl<'a> RestoredValue<'a> {
             return Ok(None);
         }
         let is_whole = RestoredValue::is_one_piece(self.record);
-        let seed = if self.is_first && self.record.form > LIST {
-            SEED_BYTES
-        } else {
-            0
-        };
+        let has_seed = (HASH - 1..=SORTED_SET).contains(&self.record.form);
+        let seed = if self.is_first && has_seed { SEED_BYTES } else { 0 };
         let mut wanted = PIECE_BYTES;
         let (end, elements) = loop {
             while self.left > 0 && (is_whole || self.read.len() < wanted) {
@@ -112,6 +116,15 @@ impl<'a> RestoredValue<'a> {
     }
 }
 
+/// How many entries of a stream this record of it has.
+fn entries_of(record: &[u8]) -> u64 {
+    let entries = record.get(BLOCK_ENTRIES_AT..BLOCK_ENTRIES_AT + size_of::<u32>());
+    match (record, entries.map(<[u8; 4]>::try_from)) {
+        ([BLOCK, ..], Some(Ok(entries))) => u32::from_le_bytes(entries).into(),
+        _ => 0,
+    }
+}
+
 /// Where the last whole element ends, and how many there are up to it; `from` is behind the seed.
 fn elements_end(form: u8, bytes: &[u8], from: usize) -> (usize, u64) {
     let Some(elements) = bytes.get(from..) else {
@@ -119,15 +132,16 @@ fn elements_end(form: u8, bytes: &[u8], from: usize) -> (usize, u64) {
     };
     let (mut rest, mut end, mut count) = (Reader::new(elements), 0, 0);
     loop {
-        let element = rest.bytes().and_then(|_| match form {
-            HASH => rest.bytes().map(|_| ()),
-            SORTED_SET => rest.take(size_of::<f64>()).map(|_| ()),
-            _ => Ok(()),
+        let element = rest.bytes().and_then(|element| match form {
+            HASH => rest.bytes().map(|_| 1),
+            SORTED_SET => rest.take(size_of::<f64>()).map(|_| 1),
+            STREAM => Ok(entries_of(element)),
+            _ => Ok(1),
         });
-        if element.is_err() {
+        let Ok(elements) = element else {
             return (from + end, count);
-        }
-        (end, count) = (rest.offset(), count + 1);
+        };
+        (end, count) = (rest.offset(), count + elements);
     }
 }
 

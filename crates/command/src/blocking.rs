@@ -1,4 +1,4 @@
-//! Commands that wait for a list or sorted set to be filled.
+//! Commands that wait for a list or sorted set to be filled, or for a stream to grow.
 //!
 //! As effects they are pops like any others, which answer nil if there is nothing to pop: that is all they are inside
 //! `MULTI`. The gateway makes a client wait that is answered nil outside of it.
@@ -7,7 +7,8 @@ use crate::key_spec::{KeyFlags, KeySpec};
 use crate::list::ListEnd;
 use crate::sorted_set::SortedSetEnd;
 use crate::spec::{Cost, Flags, Spec};
-use crate::{Command, ReplyError, number, pop_first};
+use crate::stream::{self, StreamRead};
+use crate::{Command, CommandId, ReplyError, number, pop_first};
 use resp::Args;
 
 /// One command that may wait.
@@ -49,20 +50,43 @@ pub enum BlockingPop<'a> {
         end: SortedSetEnd,
         count: u64,
     },
+    /// `XREAD`, `XREADGROUP` with `BLOCK`.
+    Streams(StreamRead<'a>),
 }
 
 impl<'a> BlockingPop<'a> {
+    /// Whether it changes anything: `XREAD` takes nothing away.
+    pub fn writes(&self) -> bool {
+        match self {
+            BlockingPop::One { .. }
+            | BlockingPop::Many { .. }
+            | BlockingPop::Move { .. }
+            | BlockingPop::OneScored { .. }
+            | BlockingPop::ManyScored { .. } => true,
+            BlockingPop::Streams(read) => read.writes(),
+        }
+    }
+
     /// The keys that may be filled while the client waits.
     pub fn awaited(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (one, many) = match *self {
             BlockingPop::One { keys, .. }
             | BlockingPop::Many { keys, .. }
             | BlockingPop::OneScored { keys, .. }
-            | BlockingPop::ManyScored { keys, .. } => (None, Some(keys)),
+            | BlockingPop::ManyScored { keys, .. }
+            | BlockingPop::Streams(StreamRead { keys, .. }) => (None, Some(keys)),
             BlockingPop::Move { from, .. } => (Some(from), None),
         };
         one.into_iter()
             .chain(many.into_iter().flat_map(|keys| keys.iter()))
+    }
+}
+
+/// Whether these words ask to wait: of most commands that may wait, all do.
+pub fn waits(spec: &Spec, args: Args<'_>) -> bool {
+    match spec.id {
+        CommandId::XRead | CommandId::XReadGroup => stream::has_block(args),
+        _ => spec.flags.contains(Flags::BLOCKING),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::set::SetCommand;
 use crate::sort::SortCommand;
 use crate::sorted_set::SortedSetCommand;
 use crate::spec::ValueAccess;
+use crate::stream::StreamCommand;
 use ids::{Db, Slot, UnixMillis};
 use resp::Args;
 
@@ -125,6 +126,8 @@ pub enum Command<'a> {
     Hash(HashCommand<'a>),
     /// Sorted sets.
     SortedSet(SortedSetCommand<'a>),
+    /// Streams.
+    Stream(StreamCommand<'a>),
     /// HyperLogLogs.
     HyperLogLog(HyperLogLogCommand<'a>),
     /// Positions on the earth.
@@ -337,10 +340,11 @@ impl Command<'_> {
             Command::Members(command) => command.writes(),
             Command::Hash(command) => command.writes(),
             Command::SortedSet(command) => command.writes(),
+            Command::Stream(command) => command.writes(),
             Command::HyperLogLog(command) => command.writes(),
             Command::Geo(command) => command.writes(),
             Command::Sort(command) => command.writes(),
-            Command::Blocking(_) => true,
+            Command::Blocking(command) => command.pop.writes(),
             Command::Get { .. }
             | Command::MGet { .. }
             | Command::StrLen { .. }
@@ -403,10 +407,12 @@ impl Command<'_> {
             Command::Members(command) => command.access(),
             Command::Hash(command) => command.access(),
             Command::SortedSet(command) => command.access(),
+            Command::Stream(command) => command.access(),
             Command::HyperLogLog(command) => command.access(),
             Command::Geo(command) => command.access(),
             Command::Sort(command) => command.access(),
-            Command::Blocking(_) => ValueAccess::Modifies,
+            Command::Blocking(command) if command.pop.writes() => ValueAccess::Modifies,
+            Command::Blocking(_) => ValueAccess::Reads,
             Command::Get { .. }
             | Command::GetEx { .. }
             | Command::MGet { .. }

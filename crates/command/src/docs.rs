@@ -234,7 +234,9 @@ impl Syntax {
             (token, multiple_token) = (Some(once), is_repeated);
             word = self.word();
         }
-        let (name, mut suffix) = word.split_at(word.find(['@', '~', '.']).unwrap_or(word.len()));
+        let is_tilde = word.ends_with("=~");
+        let name_end = word.find(['@', '~', '.']).filter(|_| !is_tilde);
+        let (name, mut suffix) = word.split_at(name_end.unwrap_or(word.len()));
         let (name, kind) = match name.split_once('=') {
             Some((name, kind)) => (name, Some(kind)),
             None => (name, None),
@@ -322,7 +324,7 @@ impl Syntax {
 }
 
 fn is_token(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_uppercase())
+    word.starts_with(|c: char| c.is_ascii_uppercase()) || matches!(word, "=" | "~" | "*" | "$")
 }
 
 /// Takes `...` from the end.

@@ -128,24 +128,20 @@ fn key_spec(spec: &KeySpec, w: &mut ReplyWriter<'_>) {
             w.bulk(b"spec");
             numbers(&[("index", index)], w);
         }
-        Search::After { keyword } => {
-            field("type", "keyword", w);
-            w.bulk(b"spec");
-            w.map(2);
-            field("keyword", keyword, w);
-            w.bulk(b"startfrom");
-            w.integer(index);
-        }
+        Search::After { keyword } => begins_with(keyword, index, w),
+        Search::Streams => begins_with("STREAMS", index, w),
         Search::Hidden { .. } | Search::Incomplete => unknown(w),
     }
     w.bulk(b"find_keys");
     w.map(2);
     match spec.search {
-        Search::Range | Search::After { .. } => {
+        Search::Range | Search::After { .. } | Search::Streams => {
             field("type", "range", w);
             w.bulk(b"spec");
             let (last, step) = (i64::from(spec.last), i64::from(spec.step));
-            numbers(&[("lastkey", last), ("keystep", step), ("limit", 0)], w);
+            // One half of what follows are keys.
+            let limit = if spec.search == Search::Streams { 2 } else { 0 };
+            numbers(&[("lastkey", last), ("keystep", step), ("limit", limit)], w);
         }
         Search::Counted => {
             field("type", "keynum", w);
@@ -155,6 +151,15 @@ fn key_spec(spec: &KeySpec, w: &mut ReplyWriter<'_>) {
         }
         Search::Hidden { .. } | Search::Incomplete => unknown(w),
     }
+}
+
+fn begins_with(keyword: &str, from: i64, w: &mut ReplyWriter<'_>) {
+    field("type", "keyword", w);
+    w.bulk(b"spec");
+    w.map(2);
+    field("keyword", keyword, w);
+    w.bulk(b"startfrom");
+    w.integer(from);
 }
 
 fn numbers(fields: &[(&str, i64)], w: &mut ReplyWriter<'_>) {

@@ -1,7 +1,7 @@
 //! Where a command's keys are, and what happens to them.
 
 use crate::spec::{Flags, bit_set};
-use crate::{CommandId, Spec, bitfield, sort};
+use crate::{CommandId, Spec, bitfield, sort, stream};
 use resp::Args;
 
 /// One place where keys stand, as the `COMMAND` reply describes it.
@@ -40,6 +40,8 @@ pub enum Search {
         /// In capitals.
         keyword: &'static str,
     },
+    /// Behind the option `STREAMS`, which is looked for from `first` on, up to the middle of what follows.
+    Streams,
     /// Keys that only the data tell: patterns of `SORT`.
     Incomplete,
 }
@@ -158,6 +160,15 @@ impl KeySpec {
         }
     }
 
+    /// The streams of `XREAD` and `XREADGROUP`. Redis says that both only read.
+    pub(crate) const fn streams(first: u8) -> KeySpec {
+        KeySpec {
+            search: Search::Streams,
+            ..KeySpec::at(first, KeyFlags::READ)
+        }
+        .last(-1)
+    }
+
     /// Every word from `first` to the end.
     pub(crate) const fn from(first: u8, flags: KeyFlags) -> KeySpec {
         KeySpec::at(first, flags).last(-1)
@@ -207,11 +218,19 @@ impl KeySpec {
             // Every word that the keyword precedes, though the command takes the last: what precedes may itself be the
             // value of an option, and a key too many is harmless.
             Search::After { .. } => (first + 1, words),
+            Search::Streams => {
+                let streams = stream::streams_at(args);
+                (streams.start, streams.end)
+            }
             Search::Incomplete => (0, 0),
         };
         let keyword = match self.search {
             Search::After { keyword } => Some(keyword.as_bytes()),
-            Search::Range | Search::Counted | Search::Hidden { .. } | Search::Incomplete => None,
+            Search::Range
+            | Search::Counted
+            | Search::Hidden { .. }
+            | Search::Streams
+            | Search::Incomplete => None,
         };
         (first..past_last.min(words))
             .step_by(usize::from(self.step))
@@ -224,12 +243,18 @@ impl KeySpec {
 /// Calls `found` with the position and the use of every key of a command whose arity is right.
 ///
 /// Routing, locks and `COMMAND GETKEYS` all use this one function. Keys that stand twice are found twice. What never
-/// changes data only reads its keys, whatever the flags say: those of `PFCOUNT` are Redis's, which writes a cache.
+/// changes data only reads its keys, whatever the flags say: those of `PFCOUNT` are Redis's, which writes a cache. And
+/// `XREADGROUP` writes its keys, though its flags, Redis's too, say that it reads them.
 #[inline]
 pub fn keys(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyUse)) {
     let reads_only = spec.flags.contains(Flags::READONLY);
+    let notes_reads = spec.id == CommandId::XReadGroup;
     key_flags(spec, args, &mut |position, flags| {
-        let key_use = if reads_only { KeyUse::Read } else { flags.key_use() };
+        let key_use = match flags.key_use() {
+            _ if reads_only => KeyUse::Read,
+            _ if notes_reads => KeyUse::Write,
+            key_use => key_use,
+        };
         found(position, key_use)
     });
 }
@@ -273,7 +298,8 @@ pub(crate) fn key_flags(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usiz
 /// keys of its other places, as `PFMERGE` is.
 pub(crate) fn misses_keys(spec: &Spec, args: Args<'_>) -> bool {
     spec.keys.iter().any(|place| {
-        matches!(place.search, Search::Range | Search::Counted) && place.positions(args).next().is_none()
+        matches!(place.search, Search::Range | Search::Counted | Search::Streams)
+            && place.positions(args).next().is_none()
     })
 }
 

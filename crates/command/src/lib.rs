@@ -43,6 +43,7 @@ mod slowlog;
 mod sort;
 mod sorted_set;
 mod spec;
+mod stream;
 mod string;
 mod table;
 mod transaction;
@@ -50,7 +51,7 @@ mod word;
 
 pub use backup::{RESTORE_CONTINUES, RESTORE_FORMAT, RestoredObject, backup_id};
 pub use bitfield::{BitFieldAction, BitFieldOperation, BitFieldOverflow, bitfield_operations};
-pub use blocking::{BlockingCommand, BlockingPop};
+pub use blocking::{BlockingCommand, BlockingPop, waits};
 pub use cluster::slot_asked_for;
 pub use command::{
     BitOperation, BitRange, BitUnit, Command, Deadline, ExpireCondition, LcsOutput, ObjectAspect,
@@ -68,6 +69,7 @@ pub use set::*;
 pub use sort::*;
 pub use sorted_set::*;
 pub use spec::{Categories, CommandRoute, Cost, Flags, Merge, Parse, Spec, Spread, ValueAccess};
+pub use stream::*;
 pub use table::{CommandId, TABLE, check_arity, lookup, resolve, resolve_in_group};
 
 /// The longest value, in bytes: what Redis's `proto-max-bulk-len` is by default.

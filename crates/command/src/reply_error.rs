@@ -160,6 +160,49 @@ fixed! {
     WatchInsideMulti = "ERR WATCH inside MULTI is not allowed";
     NotInTransaction = "ERR Command not allowed inside a transaction";
 
+    // Streams.
+    InvalidStreamId = "ERR Invalid stream ID specified as stream command argument";
+    InvalidRangeStart = "ERR invalid start ID for the interval";
+    InvalidRangeEnd = "ERR invalid end ID for the interval";
+    StreamIdZero = "ERR The ID specified in XADD must be greater than 0-0";
+    StreamIdNotAbove = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
+    StreamIdsExhausted = "ERR The stream has exhausted the last possible ID, unable to add more items";
+    StreamEntryTooLarge = "ERR Elements are too large to be stored";
+    StreamMaxLenNegative = "ERR The MAXLEN argument must be >= 0.";
+    StreamLimitNegative = "ERR The LIMIT argument must be >= 0.";
+    TwoTrimBounds = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible";
+    LimitWithoutTrim = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy";
+    LimitOfExactTrim = "ERR syntax error, LIMIT cannot be used without the special ~ option";
+    NoTrim = "ERR syntax error, XTRIM must be called with a trimming strategy";
+    EntriesAddedNegative = "ERR entries_added must be positive";
+    EntriesReadNegative = "ERR value for ENTRIESREAD must be positive or -1";
+    SetIdBelowGivenDeleted = "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id";
+    SetIdBelowTop = "ERR The ID specified in XSETID is smaller than the target stream top item";
+    EntriesAddedBelowLength = "ERR The entries_added specified in XSETID is smaller than the target stream length";
+    UnbalancedStreams = "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.";
+    GroupOfXread = "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.";
+    NoAckOfXread = "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.";
+    NoGroup = "ERR Missing GROUP option for XREADGROUP";
+    LastIdOfGroup = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this \
+        consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty \
+        result set.";
+    NewWithoutGroup = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> \
+        option.";
+    ClaimIdleMin = "ERR Invalid min-idle-time argument for XCLAIM";
+    ClaimIdle = "ERR Invalid IDLE option argument for XCLAIM";
+    ClaimTime = "ERR Invalid TIME option argument for XCLAIM";
+    ClaimRetryCount = "ERR Invalid RETRYCOUNT option argument for XCLAIM";
+    AutoClaimIdleMin = "ERR Invalid min-idle-time argument for XAUTOCLAIM";
+    AutoClaimCount = "ERR COUNT must be > 0";
+    GroupExists = "BUSYGROUP Consumer Group name already exists";
+    /// `XGROUP` of a key that is absent.
+    NoStreamForGroup = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use \
+        the MKSTREAM option to create an empty stream automatically.";
+    /// A client waited for a group of a stream that is gone, or is something else now.
+    StreamIsGone = "UNBLOCKED the stream key no longer exists";
+    /// A client waited for a group that is gone.
+    GroupIsGone = "NOGROUP the consumer group this client was blocked on no longer exists";
+
     // Publish and subscribe, and `MONITOR`.
     MonitorDenied = "ERR MONITOR isn't allowed for DENY BLOCKING client";
     MonitorOnKeys = "ERR Replica can't interact with the keyspace";
@@ -227,6 +270,49 @@ impl ReplyError {
         let before = format!("ERR {what} '");
         let after = format!("'. Try {container} HELP.");
         ReplyError::quoting(&before, quotable(word, QUOTED_MAX), &after)
+    }
+
+    /// There is no such group, or nothing under its key.
+    pub fn no_group(key: &[u8], group: &[u8]) -> ReplyError {
+        ReplyError::group_missing(
+            b"NOGROUP No such key '",
+            key,
+            b"' or consumer group '",
+            group,
+            b"'",
+        )
+    }
+
+    /// The same, as `XREADGROUP` says it.
+    pub fn no_group_to_read(key: &[u8], group: &[u8]) -> ReplyError {
+        let after = b"' in XREADGROUP with GROUP option";
+        ReplyError::group_missing(
+            b"NOGROUP No such key '",
+            key,
+            b"' or consumer group '",
+            group,
+            after,
+        )
+    }
+
+    /// There is no such group of the stream that is there.
+    pub fn no_group_of_key(key: &[u8], group: &[u8]) -> ReplyError {
+        let between = b"' for key name '";
+        ReplyError::group_missing(b"NOGROUP No such consumer group '", group, between, key, b"'")
+    }
+
+    fn group_missing(before: &[u8], first: &[u8], between: &[u8], second: &[u8], after: &[u8]) -> ReplyError {
+        let (first, second) = (quotable(first, usize::MAX), quotable(second, usize::MAX));
+        ReplyError::Quoting([before, first, between, second, after].concat().into())
+    }
+
+    /// `XCLAIM` does not know this option.
+    pub(crate) fn unknown_claim_option(word: &[u8]) -> ReplyError {
+        ReplyError::quoting(
+            "ERR Unrecognized XCLAIM option '",
+            quotable(word, usize::MAX),
+            "'",
+        )
     }
 
     /// `PFDEBUG` does not know this subcommand.

@@ -284,8 +284,8 @@ pub enum Spread {
     Split(Merge),
     /// `MSETNX`: split like `MSET`, but only if none of the keys exists in any group.
     IfAllAbsent,
-    /// `XFER`: every group gets a part of its own, an internal command that may answer an error. One that does refuses for
-    /// all, and the error is the answer; else the answers, in the order of the keys, are an array. Inside an `EXEC` an error
+    /// `XFER`, `XREADGROUP`: every group gets a part of its own, which may answer an error. One that does refuses for
+    /// all, and the error is the answer; else the answers are joined in the order of the keys. Inside an `EXEC` an error
     /// is a result and stops nobody else, so there the command is carried out as [`Spread::ValueFlow`].
     AllOrNothing,
     /// Values cross groups: the gateway reads, evaluates and writes in one transaction.
@@ -301,6 +301,9 @@ pub enum Merge {
     Sum,
     /// An array of one element per key, put back into the order of the arguments.
     ByPosition,
+    /// Every part tells some of its keys, each with what was asked of it, or nil: they are put into the order of the
+    /// arguments.
+    Streams,
     /// Arrays are joined; their order says nothing.
     Concatenate,
     /// Every part is `*2` of the group's key count and a key or nil: one part is drawn by weight.

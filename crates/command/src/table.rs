@@ -4,7 +4,8 @@ use crate::spec::Categories;
 use crate::word::Word;
 use crate::{
     ReplyError, Spec, backup, bitmap, blocking, cluster, connection, extensions, generic, geo, hash,
-    hyperloglog, latency, list, pubsub, scan, server, set, slowlog, sort, sorted_set, string, transaction,
+    hyperloglog, latency, list, pubsub, scan, server, set, slowlog, sort, sorted_set, stream, string,
+    transaction,
 };
 use resp::Args;
 
@@ -97,6 +98,14 @@ command_table! {
         GeoAdd = GEOADD, GeoPos = GEOPOS, GeoDist = GEODIST, GeoHash = GEOHASH, GeoSearch = GEOSEARCH,
         GeoSearchStore = GEOSEARCHSTORE, GeoRadius = GEORADIUS, GeoRadiusRo = GEORADIUS_RO,
         GeoRadiusByMember = GEORADIUSBYMEMBER, GeoRadiusByMemberRo = GEORADIUSBYMEMBER_RO,
+    }
+    stream: STREAM {
+        XAdd = XADD, XLen = XLEN, XRange = XRANGE, XRevRange = XREVRANGE, XRead = XREAD, XReadLast = XREAD_LAST,
+        XReadGroup = XREADGROUP, XDel = XDEL, XTrim = XTRIM, XSetId = XSETID, XAck = XACK, XPending = XPENDING,
+        XClaim = XCLAIM, XAutoClaim = XAUTOCLAIM, XGroup = XGROUP, XGroupCreate = XGROUP_CREATE,
+        XGroupSetId = XGROUP_SETID, XGroupDestroy = XGROUP_DESTROY, XGroupCreateConsumer = XGROUP_CREATECONSUMER,
+        XGroupDelConsumer = XGROUP_DELCONSUMER, XGroupHelp = XGROUP_HELP, XInfo = XINFO, XInfoStream = XINFO_STREAM,
+        XInfoGroups = XINFO_GROUPS, XInfoConsumers = XINFO_CONSUMERS, XInfoHelp = XINFO_HELP,
     }
     blocking: LIST {
         BLPop = BLPOP, BRPop = BRPOP, BLMove = BLMOVE, BRPopLPush = BRPOPLPUSH, BLMPop = BLMPOP,
@@ -330,7 +339,7 @@ pub fn resolve_in_group(args: Args<'_>) -> Result<&'static Spec, ReplyError> {
 
 #[cold]
 fn lookup_internal(name: &[u8]) -> Option<&'static Spec> {
-    let parts = [CommandId::XferFrom, CommandId::XferTo].map(CommandId::spec);
+    let parts = [CommandId::XferFrom, CommandId::XferTo, CommandId::XReadLast].map(CommandId::spec);
     let is_it = |spec: &&'static Spec| spec.name.as_bytes().eq_ignore_ascii_case(name);
     parts.into_iter().find(is_it)
 }
@@ -444,7 +453,7 @@ mod tests {
 
     #[test]
     fn parts_of_commands_are_found_by_groups_alone() {
-        for id in [CommandId::XferFrom, CommandId::XferTo] {
+        for id in [CommandId::XferFrom, CommandId::XferTo, CommandId::XReadLast] {
             let spec = id.spec();
             assert!(spec.is_internal && TABLE.iter().all(|listed| listed.id != id));
             assert!(lookup(spec.name.as_bytes()).is_none() && lookup_full(spec.name.as_bytes()).is_none());
@@ -458,12 +467,16 @@ mod tests {
                 let found = resolve_in_group(words.as_args()).expect("groups know it");
                 assert!(std::ptr::eq(found, spec), "{name}");
             }
-            let words = ArgsBuf::from_slices([spec.name, "k"]);
+            let words = ArgsBuf::from_slices(if spec.arity < 0 {
+                vec![spec.name]
+            } else {
+                vec![spec.name, "k"]
+            });
             let error = resolve_in_group(words.as_args()).err();
             assert_eq!(error, Some(ReplyError::WrongArity(spec.name)));
         }
         let internal = all().filter(|spec| spec.is_internal).count();
-        assert_eq!(internal, 2, "`lookup_internal` finds them all");
+        assert_eq!(internal, 3, "`lookup_internal` finds them all");
         let listed = ArgsBuf::from_slices(["GET", "k"]);
         assert!(std::ptr::eq(
             resolve_in_group(listed.as_args()).expect("everybody knows it"),
@@ -525,7 +538,8 @@ mod tests {
                 && spec.route != CommandRoute::Everywhere
                 && name != "function|flush"
             {
-                assert!(writes_key, "{name}");
+                // Of `XREADGROUP`, Redis says that it reads.
+                assert!(writes_key || name == "xreadgroup", "{name}");
             }
             assert!(
                 !writes_key || spec.flags.contains(Flags::WRITE) || name == "pfcount",
@@ -553,7 +567,8 @@ mod tests {
             named(Cost::Part),
             "blmpop bzmpop copy georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch \
              geosearchstore hrandfield hscan lmpop lpop lpos lrange ltrim rpop sdiff sdiffstore sinter sintercard \
-             sinterstore sort sort_ro spop srandmember sscan sunion sunionstore zdiff zdiffstore zinter zintercard \
+             sinterstore sort sort_ro spop srandmember sscan sunion sunionstore xautoclaim xgroup|delconsumer xgroup|destroy \
+             xinfo|stream xpending xrange xread xreadgroup xrevrange xtrim zdiff zdiffstore zinter zintercard \
              zinterstore zmpop zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore \
              zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zscan zunion \
              zunionstore"
@@ -570,6 +585,7 @@ mod tests {
             Categories::HASH,
             Categories::SORTEDSET,
             Categories::GEO,
+            Categories::STREAM,
         ];
         let mut little: Vec<&str> = all()
             .filter(|spec| spec.cost == Cost::Little)
@@ -582,7 +598,9 @@ mod tests {
             little.join(" "),
             "blmove blpop brpop brpoplpush bzpopmax bzpopmin geoadd geodist geohash geopos hdel hexists hget hincrby \
              hincrbyfloat hmget hmset hset hsetnx hstrlen lindex lmove lpush lpushx lset rpoplpush rpush rpushx sadd \
-             sismember smismember smove srem zadd zcount zincrby zlexcount zmscore zrank zrem zrevrank zscore"
+             sismember smismember smove srem xack xadd xclaim xdel xgroup|create xgroup|createconsumer xgroup|setid \
+             xinfo|consumers xinfo|groups xread.last xsetid zadd zcount zincrby zlexcount zmscore zrank zrem zrevrank \
+             zscore"
         );
     }
 
@@ -659,6 +677,20 @@ mod tests {
             ("watch a b", vec![read(1), read(2)]),
             ("pfcount a b", vec![read(1), read(2)]),
             ("pfmerge a b c", vec![write(1), read(2), read(3)]),
+            ("xadd k * streams v", vec![write(1)]),
+            ("xread streams a b 0 0", vec![read(2), read(3)]),
+            (
+                "xread block streams count streams streams streams 0",
+                vec![read(6)],
+            ),
+            ("xread count 5 a 0", vec![]),
+            ("xread count 5 streams a b 0", vec![]),
+            (
+                "xreadgroup group streams streams noack streams a >",
+                vec![write(6)],
+            ),
+            ("xgroup create k g $", vec![write(2)]),
+            ("xinfo stream k", vec![read(2)]),
             ("ping", vec![]),
             ("ssubscribe a b", vec![]),
             ("spublish a b", vec![]),

@@ -2,10 +2,11 @@
 
 use command::number::LongDouble;
 use command::{
-    Command, Deadline, LcsOutput, ListCommand, ListEnd, ListSearch, SetCondition, SetExpiry, SetReply,
-    ValueAccess, parse, resolve,
+    BlockingPop, ClaimOptions, Command, Deadline, DeliveryTime, LcsOutput, ListCommand, ListEnd, ListSearch,
+    NewId, ReadFrom, SetCondition, SetExpiry, SetReply, StreamCommand, Trim, TrimBound, ValueAccess, parse,
+    resolve, waits,
 };
-use ids::UnixMillis;
+use ids::{StreamId, UnixMillis};
 use resp::ArgsBuf;
 
 /// Words divided by spaces; `''` is the empty one.
@@ -549,4 +550,274 @@ fn lines_about_lists_are_refused_in_the_words_of_redis() {
         };
         assert_eq!((keys, end, count), (words("a b").as_args(), ListEnd::Right, 7));
     });
+}
+
+#[test]
+fn lines_about_streams_are_refused_in_the_words_of_redis() {
+    const SYNTAX: &str = "ERR syntax error";
+    const INTEGER: &str = "ERR value is not an integer or out of range";
+    const ID: &str = "ERR Invalid stream ID specified as stream command argument";
+    const ADD: &str = "ERR wrong number of arguments for 'xadd' command";
+    const TWO: &str = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible";
+    const NO_TRIM: &str = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy";
+    const EXACT: &str = "ERR syntax error, LIMIT cannot be used without the special ~ option";
+    const XGROUP: &str = "ERR unknown subcommand or wrong number of arguments for 'create'. Try XGROUP HELP.";
+    const XINFO: &str = "ERR unknown subcommand or wrong number of arguments for 'stream'. Try XINFO HELP.";
+    for (line, expected) in [
+        ("xadd k * f", ADD),
+        ("xadd k maxlen 1 *", ADD),
+        ("xadd k 1-1 f v f", ADD),
+        (
+            "xadd k 0-0 f v",
+            "ERR The ID specified in XADD must be greater than 0-0",
+        ),
+        ("xadd k 1-1- f v", ID),
+        ("xadd k 1-x f v", ID),
+        ("xadd k - f v", ID),
+        ("xadd k 18446744073709551616-0 f v", ID),
+        ("xadd k maxlen x * f v", INTEGER),
+        ("xadd k maxlen -1 * f v", "ERR The MAXLEN argument must be >= 0."),
+        (
+            "xadd k maxlen ~ 1 limit -1 * f v",
+            "ERR The LIMIT argument must be >= 0.",
+        ),
+        ("xadd k maxlen 1 minid 1 * f v", TWO),
+        ("xadd k minid - * f v", ID),
+        ("xadd k limit 3 * f v", NO_TRIM),
+        ("xadd k maxlen 1 limit 3 * f v", EXACT),
+        ("xadd k maxlen 1 limit 0 * f v", EXACT),
+        ("xtrim k foo 1", SYNTAX),
+        (
+            "xtrim k limit 0",
+            "ERR syntax error, XTRIM must be called with a trimming strategy",
+        ),
+        ("xtrim k limit 1", NO_TRIM),
+        ("xrange k 0 x", ID),
+        (
+            "xrange k (18446744073709551615-18446744073709551615 +",
+            "ERR invalid start ID for the interval",
+        ),
+        ("xrange k - (0-0", "ERR invalid end ID for the interval"),
+        ("xrange k (- +", ID),
+        ("xrange k - + count", SYNTAX),
+        ("xrange k - + limit 1", SYNTAX),
+        ("xrange k - + count x", INTEGER),
+        ("xdel k 1 x", ID),
+        ("xsetid k 1 entriesadded -1", "ERR entries_added must be positive"),
+        (
+            "xsetid k 1 maxdeletedid 2",
+            "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+        ),
+        ("xsetid k 1 entriesadded", SYNTAX),
+        ("xread count 1 foo 1", SYNTAX),
+        ("xread count 1 count 1", SYNTAX),
+        (
+            "xread block x streams k 0",
+            "ERR timeout is not an integer or out of range",
+        ),
+        ("xread block -1 streams k 0", "ERR timeout is negative"),
+        (
+            "xread streams a b 0",
+            "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+        ),
+        ("xread streams k +", ID),
+        (
+            "xread group g c streams k 0",
+            "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
+        ),
+        (
+            "xread noack streams k 0",
+            "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
+        ),
+        (
+            "xread streams k >",
+            "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+        ),
+        (
+            "xreadgroup count 1 block 1 streams k >",
+            "ERR Missing GROUP option for XREADGROUP",
+        ),
+        (
+            "xreadgroup group g c streams k $",
+            "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+             specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+        ),
+        ("xack k g x", ID),
+        ("xpending k g -", SYNTAX),
+        ("xpending k g idle 5 - +", SYNTAX),
+        ("xpending k g idle x - + 1", INTEGER),
+        (
+            "xclaim k g c x 1",
+            "ERR Invalid min-idle-time argument for XCLAIM",
+        ),
+        (
+            "xclaim k g c 1 1 idle x",
+            "ERR Invalid IDLE option argument for XCLAIM",
+        ),
+        (
+            "xclaim k g c 1 1 time x",
+            "ERR Invalid TIME option argument for XCLAIM",
+        ),
+        (
+            "xclaim k g c 1 1 retrycount x",
+            "ERR Invalid RETRYCOUNT option argument for XCLAIM",
+        ),
+        (
+            "xclaim k g c 1 1 force foo",
+            "ERR Unrecognized XCLAIM option 'foo'",
+        ),
+        ("xclaim k g c 1 1 idle", "ERR Unrecognized XCLAIM option 'idle'"),
+        (
+            "xautoclaim k g c x 1",
+            "ERR Invalid min-idle-time argument for XAUTOCLAIM",
+        ),
+        ("xautoclaim k g c 1 0 count 0", "ERR COUNT must be > 0"),
+        (
+            "xautoclaim k g c 1 0 count 9223372036854775807",
+            "ERR COUNT must be > 0",
+        ),
+        ("xautoclaim k g c 1 0 foo", SYNTAX),
+        ("xgroup create k g x", ID),
+        ("xgroup create k g $ foo", XGROUP),
+        (
+            "xgroup create k g $ entriesread -2",
+            "ERR value for ENTRIESREAD must be positive or -1",
+        ),
+        ("xgroup", "ERR wrong number of arguments for 'xgroup' command"),
+        ("xinfo stream k foo", XINFO),
+        ("xinfo stream k full count", XINFO),
+        ("xinfo stream k full count x", INTEGER),
+    ] {
+        assert_eq!(error(line).as_deref(), Some(expected), "{line}");
+    }
+}
+
+#[test]
+fn options_of_streams_reach_the_command() {
+    let stream = |line: &str, check: &dyn Fn(StreamCommand<'_>)| {
+        with(line, |command| match command {
+            Command::Stream(stream) => check(stream),
+            other => panic!("{other:?}"),
+        });
+    };
+    let adds = |line: &str, expected: (NewId, bool, Option<Trim>)| {
+        stream(line, &|command| {
+            let StreamCommand::Add {
+                id,
+                creates,
+                trim,
+                fields,
+                ..
+            } = command
+            else {
+                panic!("{command:?}");
+            };
+            assert_eq!((id, creates, trim), expected, "{line}");
+            assert_eq!(fields, words("f v").as_args());
+        });
+    };
+    let trim = |keeps, is_approximate, limit| {
+        Some(Trim {
+            keeps,
+            is_approximate,
+            limit,
+        })
+    };
+    adds("xadd k * f v", (NewId::Now, true, None));
+    adds("xadd k 7-* f v", (NewId::Of { ms: 7 }, true, None));
+    adds(
+        "xadd k 007 f v",
+        (NewId::Exactly(StreamId::new(7, 0)), true, None),
+    );
+    let id = NewId::Exactly(StreamId::new(7, 3));
+    adds(
+        "xadd k nomkstream maxlen 5 7-3 f v",
+        (id, false, trim(TrimBound::Newest(5), false, None)),
+    );
+    adds(
+        "xadd k maxlen ~ 5 limit 0 * f v",
+        (NewId::Now, true, trim(TrimBound::Newest(5), true, Some(0))),
+    );
+    let from = TrimBound::From(StreamId::new(9, 0));
+    adds(
+        "xadd k limit 3 minid ~ 9 * f v",
+        (NewId::Now, true, trim(from, true, Some(3))),
+    );
+    stream("xrevrange k (9-1 5 count -1", &|command| {
+        let StreamCommand::Range {
+            start,
+            end,
+            count,
+            reverse: true,
+            ..
+        } = command
+        else {
+            panic!("{command:?}");
+        };
+        assert_eq!(
+            (start, end, count),
+            (StreamId::new(5, 0), StreamId::new(9, 0), Some(0))
+        );
+    });
+    stream("xrange k 5 9", &|command| {
+        let StreamCommand::Range { start, end, .. } = command else {
+            panic!("{command:?}");
+        };
+        assert_eq!((start, end), (StreamId::new(5, 0), StreamId::new(9, u64::MAX)));
+    });
+    stream(
+        "xclaim k g c -5 1-1 2 idle 7 retrycount 3 force justid lastid 9",
+        &|command| {
+            let StreamCommand::Claim {
+                idle_min_millis,
+                ids,
+                options,
+                ..
+            } = command
+            else {
+                panic!("{command:?}");
+            };
+            let expected = ClaimOptions {
+                delivered: DeliveryTime::Ago(7),
+                deliveries: Some(3),
+                is_forced: true,
+                only_ids: true,
+                last_id: StreamId::new(9, 0),
+            };
+            assert_eq!((idle_min_millis, ids.len(), options), (0, 2, expected));
+        },
+    );
+    with(
+        "xreadgroup group streams c block 0 noack streams a b > 5",
+        |command| {
+            let Command::Blocking(blocking) = command else {
+                panic!("{command:?}");
+            };
+            let BlockingPop::Streams(read) = blocking.pop else {
+                panic!("{blocking:?}");
+            };
+            let group = read.group.expect("it is of one");
+            assert_eq!((group.group, group.is_acknowledged), (&b"streams"[..], true));
+            let starts: Vec<ReadFrom> = read.streams().map(|(_, from)| from).collect();
+            assert_eq!(starts, [ReadFrom::New, ReadFrom::After(StreamId::new(5, 0))]);
+            assert!(blocking.timeout_millis.is_none() && read.writes());
+        },
+    );
+}
+
+#[test]
+fn reads_of_streams_wait_only_if_they_are_asked_to() {
+    for (line, expected) in [
+        ("xread streams block 0", false),
+        ("xread count block streams k 0", false),
+        ("xread block 5 streams k $", true),
+        ("xreadgroup group block c streams k >", false),
+        ("xreadgroup group g c block 0 streams k >", true),
+        ("blpop k 0", true),
+        ("lpop k", false),
+    ] {
+        let args = words(line);
+        let spec = resolve(args.as_args()).expect(line);
+        assert_eq!(waits(spec, args.as_args()), expected, "{line}");
+    }
 }

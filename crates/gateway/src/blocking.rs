@@ -1,6 +1,6 @@
-//! Clients that wait for a list or sorted set to be filled.
+//! Clients that wait for a list or sorted set to be filled, or for a stream to grow.
 //!
-//! A command that may wait is tried first like any other. If there is nothing to pop, the client is *blocked*: its worker
+//! A command that may wait is tried first like any other. If there is nothing to pop, or to read, the client is *blocked*: its worker
 //! remembers it, and it is entered as a *waiter* at every worker that owns one of its keys.
 //!
 //! ```text
@@ -29,6 +29,11 @@
 //! Nobody pops for it there: whoever is first in the line tries, each time that the group's replica here applies something
 //! that filled the key, or, where there is none, that a node with a replica says so (`watches.rs`).
 //!
+//! **Streams.** Reading takes nothing away, and there may be a stream under a key that has nothing for who waits: all in its line
+//! are looked at, each time that it grows, and one who found nothing is not told to try again before it grows once more. Who
+//! waits with a group is told, with an error, when the stream or the group is gone. What `$` stands for is found out before a
+//! client waits: where all its keys are here and free, at once; else by asking their groups ([`Blocked::is_resolving`]).
+//!
 //! Invariants, as [`Blocking::check`] looks at them:
 //! 1. A waiter stands in the lines of all its keys, and nobody else stands in a line.
 //! 2. A blocked client that is not to wait for ever has its deadline in the list, and nobody else has.
@@ -38,17 +43,17 @@ mod watches;
 
 use crate::connection::Connection;
 use crate::context::Context;
-use crate::delivery::{Answers, Delivery};
+use crate::delivery::{Answered, Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::message::{Message, WaitMessage};
 use crate::outbox::Told;
 use crate::program::{Program, group_of_key};
 use crate::synced::SyncedCounts;
-use command::{BlockingCommand, BlockingPop, Command, ReplyError, Spec};
+use command::{BlockingCommand, BlockingPop, Command, CommandId, ReplyError, Spec};
 use ids::{Db, GroupId, Monotonic};
-use keyspace::{Kind, awaited_kind, is_nil};
+use keyspace::{Kind, awaited_kind, awaits_group, is_nil, told_gone};
 use replica::{Operation, ReplyTo, Request};
-use resp::{Args, ReplyWriter};
+use resp::{Args, ArgsBuf, ReplyWriter, parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wait::ReplicaWaits;
 use watches::Watches;
@@ -109,6 +114,8 @@ struct Blocked {
     is_served: bool,
     /// Whether its command is under way.
     is_trying: bool,
+    /// Whether its groups are asked what `$` stands for, and not yet for its command.
+    is_resolving: bool,
     /// The group that its keys are in, if they are in one.
     group: Option<GroupId>,
     /// Whether it waits in the state of that group.
@@ -150,6 +157,67 @@ fn blocking_command(operation: &Operation) -> BlockingCommand<'_> {
 
 fn is_move(operation: &Operation) -> bool {
     matches!(blocking_command(operation).pop, BlockingPop::Move { .. })
+}
+
+/// What a client that waits for a group is told when it, or its stream, is gone: this reply says that. Which of the two, is not
+/// known here.
+fn loss(operation: &Operation, reply: &[u8], is_stream_there: bool) -> Option<Vec<u8>> {
+    let error = awaits_group(&blocking_command(operation).pop)
+        .then(|| told_gone(reply, is_stream_there))
+        .flatten()?;
+    let mut bytes = Vec::new();
+    error.write(&mut ReplyWriter::new(&mut bytes, operation.protocol));
+    Some(bytes)
+}
+
+/// The command that asks what `$` stands for in this one; `None` if it stands there nowhere.
+fn question(operation: &Operation) -> Option<Operation> {
+    let BlockingPop::Streams(read) = blocking_command(operation).pop else {
+        return None;
+    };
+    let spec = CommandId::XReadLast.spec();
+    let words = [spec.name.as_bytes()].into_iter().chain(read.keys.iter());
+    read.reads_from_end().then(|| Operation {
+        spec,
+        args: ArgsBuf::from_slices(words.collect::<Vec<_>>()),
+        ..operation.clone()
+    })
+}
+
+/// The same command with what `$` stands for, in the order of the keys, which the groups have answered.
+pub(crate) fn resolved(operation: &Operation, answer: &[u8]) -> Option<Operation> {
+    let args = operation.args.as_args();
+    let keys = command::streams_at(args);
+    let (_, mut at) = parse_array_header(answer)?;
+    let mut words: Vec<&[u8]> = args.iter().collect();
+    let ids = words.get_mut(keys.end..keys.end + keys.len())?;
+    for word in ids {
+        let length = skip_value(answer.get(at..)?)?;
+        // `$`, a length, and the id between two ends of lines.
+        let id = answer[at..at + length].strip_suffix(b"\r\n")?;
+        let id = &id[id.iter().position(|&byte| byte == b'\n')? + 1..];
+        if *word == b"$" {
+            *word = id;
+        }
+        at += length;
+    }
+    Some(Operation {
+        args: ArgsBuf::from_slices(words),
+        ..operation.clone()
+    })
+}
+
+/// A command whose keys are all here and free, with what `$` stands for.
+pub(crate) fn resolved_here(cx: &mut Context, operation: Operation) -> Operation {
+    let Some(question) = question(&operation) else {
+        return operation;
+    };
+    let mut answer = Vec::new();
+    let (spec, args) = question.argv();
+    let mut out = ReplyWriter::new(&mut answer, operation.protocol);
+    let command = question.parse().expect("it is made of keys");
+    crate::local_fast_path::run_here(cx, operation.db, spec, args, &command, &Scope::Cluster, &mut out);
+    resolved(&operation, &answer).unwrap_or(operation)
 }
 
 impl Blocking {
@@ -264,6 +332,7 @@ impl Blocking {
             workers: Vec::new(),
             is_served: false,
             is_trying: !is_tried,
+            is_resolving: false,
             group: None,
             is_in_group: false,
             is_leaving: false,
@@ -275,7 +344,7 @@ impl Blocking {
         if is_tried {
             self.await_keys(cx, token);
         } else {
-            self.try_again(cx, token);
+            self.resolve(cx, token);
         }
     }
 
@@ -315,6 +384,43 @@ impl Blocking {
 }
 
 impl Blocking {
+    /// Asks the groups of a blocked client what `$` stands for in its command, if it stands there, and then for the command.
+    fn resolve(&mut self, cx: &mut Context, token: u64) {
+        let Some(blocked) = self.blocked.get_mut(&token) else {
+            return;
+        };
+        match question(&blocked.operation) {
+            Some(question) => {
+                blocked.is_resolving = true;
+                let program = Program::single(question);
+                cx.outbox.programs.push_back((blocked.reply_to, program));
+            }
+            None => self.try_again(cx, token),
+        }
+    }
+
+    /// The groups have said what `$` stands for.
+    fn on_resolved(&mut self, cx: &mut Context, token: u64, reply: &[u8]) {
+        let Some(blocked) = self.blocked.get_mut(&token) else {
+            return;
+        };
+        blocked.is_resolving = false;
+        match resolved(&blocked.operation, reply) {
+            // It has waited long enough already: it did not come to wait.
+            Some(_) if blocked.ending.is_some() => {
+                let ending = blocked.ending.take().expect("just seen");
+                self.unblock(cx, token, ending);
+            }
+            Some(_) if blocked.has_hung_up => cx.deliver(Delivery::HungUp { connection: token }),
+            Some(operation) => {
+                blocked.operation = operation;
+                self.try_again(cx, token);
+            }
+            // An error.
+            None => self.unblock(cx, token, reply.to_vec()),
+        }
+    }
+
     /// Carries the command of a blocked client out, wherever its groups are.
     fn try_again(&mut self, cx: &mut Context, token: u64) {
         let Some(blocked) = self.blocked.get_mut(&token) else {
@@ -364,13 +470,29 @@ impl Blocking {
     }
 
     /// What became of the command of a blocked client over several groups. `false` if `reply_to` is not one's.
-    pub(crate) fn ends_try(&mut self, cx: &mut Context, reply_to: ReplyTo, answers: &Answers) -> bool {
-        match answers {
+    pub(crate) fn ends_try(&mut self, cx: &mut Context, answered: &Answered) -> bool {
+        let reply_to = answered.reply_to;
+        match &answered.replies {
             Answers::Whole(replies) => self.on_tried(cx, reply_to, replies.bytes()),
             Answers::Failed(error) => {
                 let mut bytes = Vec::new();
                 ReplyWriter::new(&mut bytes, resp::Protocol::Resp2).error(error);
                 self.on_tried(cx, reply_to, &bytes)
+            }
+            // Reads of streams are parted among their groups.
+            Answers::Parts(parts) if self.blocked.contains_key(&reply_to.connection) => {
+                let mut operations = answered.program.operations();
+                let (Some(operation), None) = (operations.next(), operations.next()) else {
+                    return false;
+                };
+                let parts = parts
+                    .iter()
+                    .filter_map(|(group, (_, replies))| Some((*group, replies.iter().next()?)));
+                let parts: Vec<(GroupId, &[u8])> = parts.collect();
+                let mut reply = Vec::new();
+                let mut out = ReplyWriter::new(&mut reply, operation.protocol);
+                crate::program::merge(operation, cx.groups, &parts, &mut cx.prng, &mut out);
+                self.on_tried(cx, reply_to, &reply)
             }
             Answers::Refused | Answers::Parts(_) | Answers::Mixed { .. } => false,
         }
@@ -386,11 +508,17 @@ impl Blocking {
         if blocked.reply_to != reply_to {
             return false;
         }
+        if blocked.is_resolving {
+            self.on_resolved(cx, token, reply);
+            return true;
+        }
         blocked.is_trying = false;
         // Who waits already, waits on: something else has come under the key. Of a move, the destination may be wrong.
         let is_waiter = !blocked.workers.is_empty();
         let is_other_kind = is_waiter && reply.starts_with(b"-WRONGTYPE") && !is_move(&blocked.operation);
-        if !is_nil(reply) && !is_other_kind {
+        if is_waiter && let Some(told) = loss(&blocked.operation, reply, true) {
+            self.unblock(cx, token, told);
+        } else if !is_nil(reply) && !is_other_kind {
             self.unblock(cx, token, reply.to_vec());
         } else if let Some(ending) = blocked.ending.take() {
             self.unblock(cx, token, ending);
@@ -555,11 +683,13 @@ impl Blocking {
             let waiter = self.waiters.get_mut(&arrival).expect("just found");
             waiter.is_woken = false;
             let is_missed = std::mem::take(&mut waiter.is_missed);
+            // A stream that has nothing for it stays: it would try for ever.
+            let is_of_stream = waiter.kind == Kind::Stream;
             let keys = waiter.keys.clone();
             let is_replicated = |(_, key): &(Db, Box<[u8]>)| self.is_replicated(cx, key);
             let again: Vec<_> = keys
                 .into_iter()
-                .filter(|key| is_missed || !is_replicated(key))
+                .filter(|key| is_missed || !is_of_stream && !is_replicated(key))
                 .collect();
             self.filled.extend(again);
             return self.serve(cx);
@@ -752,14 +882,21 @@ impl Blocking {
         }
     }
 
-    /// Tells the first who waits for a key to try: whether there is anything, its group's leader knows.
+    /// Tells the first who waits for a key to try, and all who wait for a stream: whether there is anything, its group's leader
+    /// knows.
     fn wake_line(&mut self, cx: &mut Context, entry: &(Db, Box<[u8]>)) {
-        let line = self.lines.get(entry);
-        let Some(arrival) = line.and_then(|line| line.first()) else {
-            return;
-        };
+        let line = self.lines.get(entry).into_iter().flatten();
+        let of_stream = |arrival: &&u64| self.waiters[*arrival].kind == Kind::Stream;
+        let first = line.clone().next().filter(|first| !of_stream(first));
+        let woken: Vec<u64> = first.into_iter().chain(line.filter(of_stream)).copied().collect();
+        for arrival in woken {
+            self.wake(cx, arrival);
+        }
+    }
+
+    fn wake(&mut self, cx: &mut Context, arrival: u64) {
         let look = self.looks;
-        let waiter = self.waiters.get_mut(arrival);
+        let waiter = self.waiters.get_mut(&arrival);
         let waiter = waiter.expect("it stands in the line");
         if std::mem::replace(&mut waiter.is_woken, true) {
             // Of several keys that are looked at together, the first has woken it.
@@ -795,11 +932,14 @@ impl Blocking {
                 return;
             };
             last = arrival;
-            let Some(kind) = cx.local.replicas[index].state_mut().kind(&cx.turn, db, key) else {
-                return;
-            };
+            let kind = cx.local.replicas[index].state_mut().kind(&cx.turn, db, key);
             let waiter = &self.waiters[&arrival];
-            if waiter.kind != kind {
+            let is_kind = kind == Some(waiter.kind);
+            if !is_kind && !awaits_group(&blocking_command(&waiter.operation).pop) {
+                continue;
+            }
+            if waiter.kind == Kind::Stream && !waiter.is_served {
+                self.wake(cx, arrival);
                 continue;
             }
             if waiter.is_woken {
@@ -831,7 +971,7 @@ impl Blocking {
             cx.timing.leave_out(nanos);
             if !is_nil(&reply) {
                 self.remove_waiter(cx, arrival);
-                let bytes = reply;
+                let bytes = loss(&operation, &reply, is_kind).unwrap_or(reply);
                 cx.outbox.told.push_back(Told::Served {
                     reply_to,
                     bytes,

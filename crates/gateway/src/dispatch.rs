@@ -139,7 +139,7 @@ impl<'a> Dispatch<'a> {
             return self.show();
         }
         match spec.route {
-            CommandRoute::Keys if spec.flags.contains(Flags::BLOCKING) => self.on_blocking(),
+            CommandRoute::Keys if command::waits(spec, args) => self.on_blocking(),
             CommandRoute::Keys => self.on_keys(),
             CommandRoute::Connection => self.on_connection(),
             CommandRoute::Everywhere => self.on_several(),
@@ -347,6 +347,11 @@ impl<'a> Dispatch<'a> {
             Command::Blocking(blocking) => blocking.timeout_millis,
             _ => None,
         };
+        let operation = connection.session.operation(spec, args);
+        let operation = match is_tried {
+            true => crate::blocking::resolved_here(&mut gateway.cx, operation),
+            false => operation,
+        };
         let reply_to = gateway.cx.reserve(connection);
         connection.session.in_flight.is_waiting = true;
         connection.session.info.set_blocked(true);
@@ -354,7 +359,7 @@ impl<'a> Dispatch<'a> {
         let waiting = Waiting {
             reply_to,
             client: connection.session.info.id,
-            operation: connection.session.operation(spec, args),
+            operation,
             timeout_millis: timeout,
             spent,
         };

@@ -448,6 +448,8 @@ impl Gateway {
             more |= cron::evict(cx, seats, maxmemory);
             self.tell_noted();
         }
+        // Who waits with a group is told that its stream has expired.
+        self.serve_waiters();
         more
     }
 
@@ -1110,5 +1112,7 @@ fn compactness(settings: &Settings) -> Compactness {
         sorted_set_value_bytes: number(settings.zset_max_listpack_value),
         list_node_size: settings.list_max_listpack_size,
         sparse_bytes: number(settings.hll_sparse_max_bytes),
+        stream_node_bytes: number(settings.stream_node_max_bytes),
+        stream_node_entries: number(settings.stream_node_max_entries),
     }
 }

@@ -199,7 +199,7 @@ pub(crate) fn may_pass(
     let is_busy = is_spread && !combining::is_combined(spec) || !is_spread && is_busy;
     let begins_none = spec.spread == Spread::Single || !busy.is_full(is_busy);
     // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
-    let may_wait = spec.flags.contains(Flags::BLOCKING);
+    let may_wait = command::waits(spec, args);
     session.block.is_none()
         && spec.route == CommandRoute::Keys
         && begins_none

@@ -9,7 +9,7 @@ use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::program::{Item, Program, group_of_key, integer, key_step};
 use crate::timing::Caller;
-use command::{Command, CommandRoute, Merge, ReplyError, Spec, Spread};
+use command::{Command, CommandRoute, Merge, ReplyError, Spec, Spread, StreamCommand};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
 use replica::{Operation, Returned, Scratch};
@@ -31,6 +31,7 @@ pub(crate) fn run_here(
             let is_concerned = |group| scope.holds(groups, spec, args, group);
             run_everywhere(cx, db, merge, command, is_concerned, out);
         }
+        (_, Spread::Split(Merge::Streams)) => run_streams(cx, db, spec, args, out),
         (_, Spread::Split(merge)) => run_split(cx, db, spec, args, merge, command, &[], out),
         (_, Spread::IfAllAbsent) => run_if_all_absent(cx, db, command, out),
         (_, Spread::AllOrNothing | Spread::ValueFlow) => run_flow(cx, db, spec, args, out),
@@ -90,7 +91,7 @@ pub(crate) fn run_split(
         cx.local.replicas[index].execute(&cx.turn, db, &one, &mut writer);
         cx.local.note_events(index);
         match merge {
-            Merge::Ok | Merge::Concatenate | Merge::RandomKey => {}
+            Merge::Ok | Merge::Streams | Merge::Concatenate | Merge::RandomKey => {}
             Merge::Sum => sum += i64::from(part == b":1\r\n"),
             // An array of one element: what follows its header is the element. It may be too long by itself.
             Merge::ByPosition => match part.strip_prefix(b"*1\r\n") {
@@ -107,7 +108,7 @@ pub(crate) fn run_split(
         Merge::Ok => out.ok(),
         Merge::Sum if elsewhere.is_empty() => out.integer(sum),
         Merge::Sum => out.integer(sum + integer(elsewhere)),
-        Merge::ByPosition | Merge::Concatenate | Merge::RandomKey => {}
+        Merge::ByPosition | Merge::Streams | Merge::Concatenate | Merge::RandomKey => {}
     }
 }
 
@@ -171,6 +172,33 @@ pub(crate) fn run_if_all_absent(cx: &mut Context, db: Db, command: &Command<'_>,
         }
     }
     out.integer(i64::from(is_absent));
+}
+
+/// `XREAD`: each group's streams, and nothing can come between.
+fn run_streams(cx: &mut Context, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut ReplyWriter<'_>) {
+    let operation = Operation {
+        spec,
+        db,
+        protocol: out.protocol(),
+        args: args.to_buf(),
+    };
+    let parts = crate::program::parts_of(&operation, cx.groups, &Scope::Cluster);
+    let mut replies = Vec::with_capacity(parts.len());
+    for (group, part) in parts {
+        let index = cx.local.index(group).expect("the caller looked");
+        let mut reply = Vec::new();
+        let mut writer = ReplyWriter::new(&mut reply, part.protocol);
+        let command = part.parse().expect("it was parsed as a whole");
+        cx.local.replicas[index].execute(&cx.turn, db, &command, &mut writer);
+        cx.local.note_events(index);
+        replies.push((group, reply));
+    }
+    let replies: Vec<(GroupId, &[u8])> = replies.iter().map(|(group, reply)| (*group, &**reply)).collect();
+    let bound = out.bound(cx.turn.answers_bytes_max);
+    crate::program::merge(&operation, cx.groups, &replies, &mut cx.prng, out);
+    if !out.end_bound(bound) {
+        ReplyError::RepliesTooLong.write(out);
+    }
 }
 
 /// A command that carries values between groups that all live here.
@@ -319,6 +347,7 @@ fn with_keys<'a>(command: &Command<'a>, keys: Args<'a>) -> Command<'a> {
         Command::Del { .. } => Command::Del { keys },
         Command::Exists { .. } => Command::Exists { keys },
         Command::Touch { .. } => Command::Touch { keys },
+        Command::Stream(StreamCommand::LastIds { .. }) => Command::Stream(StreamCommand::LastIds { keys }),
         _ => unreachable!("{command:?} is not split by keys"),
     }
 }

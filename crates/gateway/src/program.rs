@@ -6,7 +6,7 @@ use command::{CommandId, CommandRoute, Merge, Spec, Spread};
 use ids::{GroupId, Groups, Prng, Slot};
 use keyspace::{ClientRequest, Cursor};
 use replica::{Condition, FullKey, Operation};
-use resp::{Args, ArgsBuf, ReplyWriter, parse_array_header, skip_value};
+use resp::{Args, ArgsBuf, Protocol, ReplyWriter, parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The commands of one request in order, and what must hold for them.
@@ -246,6 +246,9 @@ pub(crate) fn parts_of(operation: &Operation, groups: Groups, scope: &Scope) -> 
         }
         CommandRoute::Keys | CommandRoute::Connection => {}
     }
+    if matches!(operation.spec.id, CommandId::XRead | CommandId::XReadGroup) {
+        return stream_parts(operation, groups);
+    }
     let step = key_step(operation.spec);
     let mut words: BTreeMap<GroupId, Vec<&[u8]>> = BTreeMap::new();
     command::keys(operation.spec, args, &mut |position, _| {
@@ -270,6 +273,27 @@ pub(crate) fn parts_of(operation: &Operation, groups: Groups, scope: &Scope) -> 
         args: ArgsBuf::from_slices(words),
     };
     words
+        .into_iter()
+        .map(|(group, words)| (group, part(words)))
+        .collect()
+}
+
+/// What each group has to do for an `XREAD` or `XREADGROUP`: the same, of its streams.
+fn stream_parts(operation: &Operation, groups: Groups) -> Vec<(GroupId, Operation)> {
+    let args = operation.args.as_args();
+    let keys = command::streams_at(args);
+    let mut parts: BTreeMap<GroupId, [Vec<&[u8]>; 2]> = BTreeMap::new();
+    for at in keys.clone() {
+        let [its_keys, its_starts] = parts.entry(group_of_key(groups, args.arg(at))).or_default();
+        its_keys.push(args.arg(at));
+        its_starts.push(args.arg(at + keys.len()));
+    }
+    let before = args.slice(0..keys.start);
+    let part = |[keys, starts]: [Vec<&[u8]>; 2]| Operation {
+        args: ArgsBuf::from_slices(before.iter().chain(keys).chain(starts).collect::<Vec<_>>()),
+        ..operation.clone()
+    };
+    parts
         .into_iter()
         .map(|(group, words)| (group, part(words)))
         .collect()
@@ -345,6 +369,7 @@ pub(crate) fn merge(
         }
         (_, Spread::Split(merge), [(_, part)]) if merge != Merge::RandomKey => return out.raw(part),
         (_, Spread::Split(merge), _) => merge,
+        (_, Spread::AllOrNothing, [_, _, ..]) if operation.spec.id == CommandId::XReadGroup => Merge::Streams,
         (_, Spread::AllOrNothing, [_, _, ..]) => return merge_by_key(operation, groups, parts, out),
         (_, Spread::Single | Spread::IfAllAbsent | Spread::AllOrNothing | Spread::ValueFlow, _) => {
             return parts.iter().for_each(|(_, part)| out.raw(part));
@@ -352,6 +377,7 @@ pub(crate) fn merge(
     };
     match merge {
         Merge::ByPosition => merge_by_position(operation, groups, parts, out),
+        Merge::Streams => merge_streams(operation, groups, parts, out),
         Merge::Ok | Merge::Sum | Merge::Concatenate | Merge::RandomKey => {
             merge_parts(merge, parts, prng, out);
         }
@@ -368,7 +394,7 @@ pub(crate) fn merge_parts(
     match merge {
         Merge::Ok => out.ok(),
         Merge::Sum => out.integer(parts.iter().map(|(_, part)| integer(part)).sum()),
-        Merge::ByPosition => unreachable!("positions are known from the command"),
+        Merge::ByPosition | Merge::Streams => unreachable!("positions are known from the command"),
         Merge::Concatenate => {
             let headers: Vec<_> = parts
                 .iter()
@@ -422,6 +448,49 @@ fn merge_by_position(
         out.raw(&bytes[..length]);
         *bytes = &bytes[length..];
     });
+}
+
+/// Each group tells those of its streams of which there is something to tell, in the order of the keys.
+pub(crate) fn merge_streams(
+    operation: &Operation,
+    groups: Groups,
+    parts: &[(GroupId, &[u8])],
+    out: &mut ReplyWriter<'_>,
+) {
+    let mut rest: BTreeMap<GroupId, &[u8]> = BTreeMap::new();
+    for (group, part) in parts {
+        // What has no header is nil: there is nothing to tell.
+        let behind = parse_array_header(part).map_or(part.len(), |(_, header)| header);
+        rest.insert(*group, &part[behind..]);
+    }
+    let args = operation.args.as_args();
+    let (mut count, mut told) = (0, Vec::new());
+    let mut begins = Vec::new();
+    for at in command::streams_at(args) {
+        let key = args.arg(at);
+        begins.clear();
+        let mut begin = ReplyWriter::new(&mut begins, operation.protocol);
+        if operation.protocol == Protocol::Resp2 {
+            begin.array(2);
+        }
+        begin.bulk(key);
+        let bytes = rest
+            .get_mut(&group_of_key(groups, key))
+            .expect("every key's group answered");
+        if bytes.starts_with(&begins) {
+            let entries = skip_value(&bytes[begins.len()..]).expect("entries follow the key");
+            let (stream, others) = bytes.split_at(begins.len() + entries);
+            told.extend_from_slice(stream);
+            *bytes = others;
+            count += 1;
+        }
+    }
+    match (count, operation.protocol) {
+        (0, _) => return out.null_array(),
+        (_, Protocol::Resp2) => out.array(count),
+        (_, Protocol::Resp3) => out.map(count),
+    }
+    out.raw(&told);
 }
 
 /// Each group answers for one key: its answer stands where the key stands.

@@ -154,10 +154,7 @@ impl Gateway {
     }
 
     fn finish(&mut self, Finished { answered, came_at }: Finished) {
-        if self
-            .blocking
-            .ends_try(&mut self.cx, answered.reply_to, &answered.replies)
-        {
+        if self.blocking.ends_try(&mut self.cx, &answered) {
             return;
         }
         if let Some(came_at) = came_at {
@@ -307,6 +304,10 @@ impl Gateway {
             program,
             replies,
         };
+        // What `$` stands for was asked of one group.
+        if self.blocking.ends_try(&mut self.cx, &answered) {
+            return;
+        }
         self.cx.deliver(Delivery::Answered(Box::new(answered)));
     }
 

@@ -12,6 +12,7 @@ mod partition;
 mod prng;
 mod request;
 mod slot;
+mod stream_id;
 mod time;
 mod version;
 
@@ -23,5 +24,6 @@ pub use partition::{Groups, PartitionCount, PartitionId, PartitionRange};
 pub use prng::Prng;
 pub use request::RequestUuid;
 pub use slot::{SLOT_COUNT, Slot};
+pub use stream_id::StreamId;
 pub use time::{Monotonic, UnixMillis};
 pub use version::{Db, Epoch, SemanticsVersion, Version};

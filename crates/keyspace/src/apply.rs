@@ -76,6 +76,9 @@ impl Apply<'_, '_> {
             Command::Move { key, db } => self.move_to(key, db),
             Command::Flush { all } => {
                 self.keyspace.flush((!all).then_some(self.db));
+                // Who waits for a group of a stream is told that it is gone.
+                self.local.is_swapped |= self.local.is_awaited;
+                self.local.is_all_ready |= self.local.has_waiters;
                 self.out.ok();
             }
             Command::BackupMark { id } => {
@@ -93,14 +96,17 @@ impl Apply<'_, '_> {
             Command::Members(ref set) if set.writes() => self.members(set),
             Command::Hash(ref hash) if hash.writes() => self.fields(hash),
             Command::SortedSet(ref sorted_set) if sorted_set.writes() => self.sorted_set(sorted_set),
+            Command::Stream(ref stream) if stream.writes() => self.stream(stream),
             Command::HyperLogLog(ref hyperloglog) if hyperloglog.writes() => self.hyperloglog(hyperloglog),
             Command::Geo(ref geo) if geo.writes() => self.geo(geo),
             Command::Sort(ref sort) if sort.writes() => self.sort(sort),
-            Command::Blocking(ref blocking) => self.blocking(&blocking.pop),
+            Command::Blocking(ref blocking) if blocking.pop.writes() => self.blocking(&blocking.pop),
             Command::List(_)
             | Command::Members(_)
             | Command::Hash(_)
             | Command::SortedSet(_)
+            | Command::Stream(_)
+            | Command::Blocking(_)
             | Command::HyperLogLog(_)
             | Command::Geo(_)
             | Command::Sort(_)
@@ -426,6 +432,9 @@ impl Apply<'_, '_> {
         let version = self.keyspace.applied();
         let removed = self.keyspace.database_mut(self.db).remove(location, key, version);
         self.local.changes += u64::from(removed.is_some());
+        if let Some(object) = &removed {
+            self.local.went(self.db, object);
+        }
         removed
     }
 }

@@ -1,6 +1,7 @@
-//! Pops that may wait: as effects they are pops that answer nil if there is nothing.
+//! Pops that may wait, and reads of streams: as effects they answer nil if there is nothing.
 
 use crate::apply::Apply;
+use crate::read::Reader;
 use command::{BlockingPop, ReplyError};
 use resp::Args;
 
@@ -51,6 +52,7 @@ impl Apply<'_, '_> {
                 }
                 Ok(popped.is_some())
             }),
+            BlockingPop::Streams(ref read) => self.read_group(read),
         };
         match answered {
             Ok(true) => {}
@@ -71,5 +73,19 @@ impl Apply<'_, '_> {
             }
         }
         Ok(false)
+    }
+}
+
+impl Reader<'_, '_> {
+    /// Those that change nothing.
+    pub(crate) fn blocking(&mut self, pop: &BlockingPop<'_>) {
+        let BlockingPop::Streams(read) = pop else {
+            unreachable!("{pop:?} takes what it finds");
+        };
+        match self.read_streams(read) {
+            Ok(true) => {}
+            Ok(false) => self.out.null_array(),
+            Err(error) => error.write(self.out),
+        }
     }
 }

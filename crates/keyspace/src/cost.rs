@@ -15,9 +15,10 @@ use crate::object::{Kind, Object};
 use crate::segment::OBJECTS_MAX;
 use crate::slot_word::ObjectRef;
 use crate::sorted_set::View;
+use crate::stream::stream_of;
 use command::{
     BlockingPop, Combination, Command, GeoCommand, HashCommand, ListCommand, RangeQuery, SetCommand,
-    SetOperation, SortedSetCommand,
+    SetOperation, SortedSetCommand, StreamCommand, StreamRead,
 };
 use ids::Db;
 use resp::Args;
@@ -56,6 +57,7 @@ pub fn cost<'k>(command: &Command<'_>, db: Db, keyspace_of: &dyn Fn(&[u8]) -> Op
         Command::Members(command) => values.members(command),
         Command::Hash(command) => values.hash(command),
         Command::SortedSet(command) => values.sorted_set(command),
+        Command::Stream(command) => values.stream(command),
         Command::Geo(GeoCommand::Search { key, search, .. }) => {
             values.scored(key, |view| geo::cost(view, search)) * LOOKUP
         }
@@ -67,6 +69,7 @@ pub fn cost<'k>(command: &Command<'_>, db: Db, keyspace_of: &dyn Fn(&[u8]) -> Op
         Command::Blocking(command) => match command.pop {
             BlockingPop::Many { keys, count, .. } => values.first_of(keys, count, 1),
             BlockingPop::ManyScored { keys, count, .. } => values.first_of(keys, count, CHANGE),
+            BlockingPop::Streams(ref read) => values.streams_read(read),
             BlockingPop::One { .. } | BlockingPop::Move { .. } | BlockingPop::OneScored { .. } => 0,
         },
         _ => 0,
@@ -265,6 +268,56 @@ impl<'k> Values<'_, 'k> {
             }
             _ => 0,
         }
+    }
+
+    fn stream(&self, command: &StreamCommand<'_>) -> usize {
+        let of_all = |key| self.with(key, size);
+        let of_some = |key, count: Option<u64>| match count {
+            Some(count) => self.with(key, |object| share(object, to_count(count))),
+            None => of_all(key),
+        };
+        match *command {
+            StreamCommand::Range { key, count, .. } => of_some(key, count),
+            StreamCommand::Read(ref read) => self.streams_read(read),
+            // They go in blocks.
+            StreamCommand::Trim { key, .. } => of_all(key) / CUT,
+            StreamCommand::FullInfo { key, count } => of_some(key, Some(count).filter(|count| *count > 0)),
+            StreamCommand::PendingRange { key, group, .. } => self.pending(key, group),
+            StreamCommand::AutoClaim {
+                key, group, count, ..
+            } => self
+                .pending(key, group)
+                .min(to_count(count).saturating_mul(CHANGE)),
+            StreamCommand::DeleteConsumer { key, group, .. } => self.pending(key, group) * LOOKUP,
+            _ => 0,
+        }
+    }
+
+    /// Steps of a walk over what is pending in a group.
+    fn pending(&self, key: &[u8], group: &[u8]) -> usize {
+        self.with(key, |object| match object.kind() {
+            Kind::Stream => stream_of(object)
+                .group(group)
+                .map_or(0, |group| group.pending_len()),
+            _ => 0,
+        })
+    }
+
+    /// Steps of reading what stands behind the ids.
+    fn streams_read(&self, read: &StreamRead<'_>) -> usize {
+        let most = read.count.map_or(usize::MAX, to_count);
+        let of = |(key, from)| {
+            self.with(key, |object| match object.kind() {
+                Kind::Stream => {
+                    let count =
+                        stream_of(object).count_to_read(from, read.group.map(|group| group.group), most);
+                    let each = if read.group.is_some() { CHANGE } else { 1 };
+                    share(object, count) * each
+                }
+                _ => 0,
+            })
+        };
+        read.streams().map(of).sum()
     }
 
     fn scores_combined(&self, combination: &Combination<'_>, more: usize) -> usize {

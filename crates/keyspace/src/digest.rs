@@ -58,6 +58,11 @@ impl Digest {
             Large::SortedSet(sorted_set) => sorted_set.for_each(|member, score| {
                 self.bytes(member).number(score.to_bits());
             }),
+            Large::Stream(stream) => {
+                let mut records = Vec::new();
+                stream.write(&mut records);
+                self.bytes(&records);
+            }
         }
         self
     }

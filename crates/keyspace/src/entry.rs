@@ -47,7 +47,7 @@ use crate::fields::{
     write_participants, write_txn,
 };
 use crate::large::Large;
-use crate::limits::EncodingLimits;
+use crate::limits::{EncodingLimits, LIMITS, LIMITS_WITHOUT_STREAMS};
 use crate::object::Object;
 use crate::object_codec::{self, Head};
 use crate::requests::ClientRequest;
@@ -473,7 +473,7 @@ impl Operations {
                 self.effects(effects);
             }
             EntryOperation::Limits { limits } => {
-                self.out.u8(5);
+                self.out.u8(23);
                 limits.numbers().iter().for_each(|&limit| self.out.u32(limit));
             }
             EntryOperation::Fence { fence } => {
@@ -1062,13 +1062,12 @@ fn read_operation<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<
         4 => Ok(Part::Install {
             effects: read_effects(reader)?,
         }),
+        // As it was written before there were streams.
         5 => {
-            let mut numbers = [0; 9];
-            for number in &mut numbers {
-                *number = reader.u32()?;
-            }
-            Ok(Part::Limits(EncodingLimits::from_numbers(numbers)))
+            let limits = EncodingLimits::of_first(LIMITS_WITHOUT_STREAMS, || reader.u32());
+            limits.map(Part::Limits)
         }
+        23 => EncodingLimits::of_first(LIMITS, || reader.u32()).map(Part::Limits),
         6 => Ok(Part::Fence(Fence::decode(reader)?)),
         7 => Ok(Part::Block {
             conditions: read_conditions(reader)?,

@@ -29,11 +29,13 @@ impl EventClasses {
     pub const NEW: EventClasses = EventClasses(1 << 8);
     /// `m`: lookups that found no key.
     pub const KEY_MISS: EventClasses = EventClasses(1 << 9);
+    /// `t`: streams.
+    pub const STREAM: EventClasses = EventClasses(1 << 10);
 
     /// The classes that letters of `notify-keyspace-events` name; letters that name none are passed over.
     pub fn of_letters(letters: &str) -> EventClasses {
-        /// The classes that `A` stands for. Streams (`t`) and modules (`d`) have no events here.
-        const ALL: [(char, EventClasses); 8] = [
+        /// The classes that `A` stands for. Modules (`d`) have no events here.
+        const ALL: [(char, EventClasses); 9] = [
             ('g', EventClasses::GENERIC),
             ('$', EventClasses::STRING),
             ('l', EventClasses::LIST),
@@ -42,6 +44,7 @@ impl EventClasses {
             ('z', EventClasses::SORTED_SET),
             ('x', EventClasses::EXPIRED),
             ('e', EventClasses::EVICTED),
+            ('t', EventClasses::STREAM),
         ];
         const OTHERS: [(char, EventClasses); 2] = [('n', EventClasses::NEW), ('m', EventClasses::KEY_MISS)];
         let is_in_all = letters.contains('A');

@@ -48,7 +48,7 @@ impl<'a> Fields<'a> {
             | Value::Integer(_)
             | Value::Integers(_)
             | Value::Listpack(..)
-            | Value::Large(Large::List(_) | Large::Set(_) | Large::SortedSet(_)) => {
+            | Value::Large(Large::List(_) | Large::Set(_) | Large::SortedSet(_) | Large::Stream(_)) => {
                 unreachable!("the kind was checked: only hashes have fields")
             }
         }

@@ -41,7 +41,7 @@ use crate::events::EventClasses;
 use crate::lazyfree::{Lazyfree, LazyfreeCounts};
 use crate::limits::EncodingLimits;
 use crate::local::LeaderLocal;
-use crate::object::{Object, VERSION_MAX};
+use crate::object::{Kind, Object, VERSION_MAX};
 use crate::object_copy::ObjectCopy;
 use crate::replies::{Answer, Replies};
 use crate::requests::{ClientRequest, KeptResult, RequestStanding, Requests};
@@ -49,6 +49,7 @@ use crate::scratch::Scratch;
 use crate::sessions::{Batched, Fence, Sessions};
 use crate::slot_word::ObjectRef;
 use crate::staging::Staging;
+use crate::stream::has_news_since;
 use crate::transactions::{Behind, Origin, Transactions};
 use crate::waiters::Waiters;
 use bytes::Bytes;
@@ -613,6 +614,7 @@ impl Keyspace {
         self.applied.0 += 1;
         let location = self.locate(key);
         if let Some(object) = self.databases[db.index()].remove(location, key, self.applied) {
+            local.went(db, &object);
             self.lazyfree.add(object);
             local.evicted += 1;
             local.event(EventClasses::EVICTED, "evicted", db, key);
@@ -704,8 +706,16 @@ impl Keyspace {
                         local.expired += 1;
                         local.event(EventClasses::EXPIRED, "expired", db, object.key());
                     }
-                    local.came(db, &object);
+                    // A read that found nothing changes a stream too: whoever waits would try for ever.
+                    let before = database.find(location, object.key());
+                    let has_news = before.is_none_or(|before| has_news_since(&object, &before));
+                    if has_news {
+                        local.came(db, &object);
+                    }
                     if let Some(before) = database.put(location, object) {
+                        if has_news {
+                            local.went(db, &before);
+                        }
                         self.lazyfree.add(before);
                     }
                 }
@@ -713,6 +723,7 @@ impl Keyspace {
                 Effect::Delete { db, key } => {
                     let location = self.locate(&key);
                     if let Some(before) = self.databases[db.index()].remove(location, &key, self.applied) {
+                        local.went(db, &before);
                         self.lazyfree.add(before);
                     }
                 }
@@ -743,6 +754,7 @@ impl Keyspace {
             .is_some_and(|object| object.is_expired(self.time))
         {
             if let Some(object) = database.remove(location, key, self.applied) {
+                local.went(db, &object);
                 self.lazyfree.add(object);
             }
             local.expired += 1;
@@ -962,6 +974,22 @@ impl Keyspace {
     /// The mean deadline of the keys of a database that have one, if there are any.
     pub fn mean_deadline(&self, db: Db) -> Option<UnixMillis> {
         self.database(db).mean_deadline()
+    }
+
+    /// Says which invariant of a stream does not hold. Looks at everything in all streams: for tests.
+    ///
+    /// # Errors
+    /// One does not.
+    pub fn check_streams(&self) -> Result<(), String> {
+        let mut found = Ok(());
+        for database in &self.databases {
+            database.for_each(|object| {
+                if object.kind() == Kind::Stream && found.is_ok() {
+                    found = crate::stream::stream_of(object).check();
+                }
+            });
+        }
+        found
     }
 
     /// The state hash: equal on replicas that applied the same entries. Walks everything.

@@ -1,13 +1,14 @@
 //! Collections beyond the limits of the compact encodings, and what all of them have in common.
 //!
-//! A set is a directory whose objects have empty strings; a hash is one whose objects have the fields' values; lists and
-//! sorted sets have structures of their own. Whatever grows here grows in steps of bounded work, and whatever is dropped
+//! A set is a directory whose objects have empty strings; a hash is one whose objects have the fields' values; lists,
+//! sorted sets and streams have structures of their own. A stream is here however small it is, and may be empty. Whatever grows here grows in steps of bounded work, and whatever is dropped
 //! is dropped piece by piece (`lazyfree.rs`).
 
 use crate::directory::Directory;
 use crate::list::List;
 use crate::object::Kind;
 use crate::sorted_set::SortedSet;
+use crate::stream::Stream;
 use ids::HashSeed;
 
 /// A collection that one object points to.
@@ -21,6 +22,8 @@ pub enum Large {
     Hash(Directory),
     /// Members ordered by score.
     SortedSet(SortedSet),
+    /// Entries, and groups that read them.
+    Stream(Stream),
 }
 
 impl Large {
@@ -31,6 +34,7 @@ impl Large {
             Large::Set(_) => Large::Set(Directory::new(seed)),
             Large::Hash(_) => Large::Hash(Directory::new(seed)),
             Large::SortedSet(_) => Large::SortedSet(SortedSet::new(seed)),
+            Large::Stream(_) => Large::Stream(Stream::default()),
         }
     }
 
@@ -41,6 +45,7 @@ impl Large {
             Large::Set(_) => Kind::Set,
             Large::Hash(_) => Kind::Hash,
             Large::SortedSet(_) => Kind::SortedSet,
+            Large::Stream(_) => Kind::Stream,
         }
     }
 
@@ -51,6 +56,7 @@ impl Large {
             Large::Set(members) => members.len(),
             Large::Hash(fields) => fields.len(),
             Large::SortedSet(sorted_set) => sorted_set.len(),
+            Large::Stream(stream) => stream.len(),
         }
     }
 
@@ -60,6 +66,7 @@ impl Large {
             Large::List(list) => list.memory(),
             Large::Set(directory) | Large::Hash(directory) => directory.memory(),
             Large::SortedSet(sorted_set) => sorted_set.memory(),
+            Large::Stream(stream) => stream.memory(),
         };
         content + crate::object::allocation_size(size_of::<Large>())
     }

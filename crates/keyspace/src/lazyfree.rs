@@ -8,10 +8,14 @@ use crate::list::List;
 use crate::object::Object;
 use crate::segment::Segment;
 use crate::sorted_set::SortedSet;
+use crate::stream::Stream;
 use std::collections::VecDeque;
 
 /// Collections of fewer elements are dropped at once.
 const SMALL_MAX: usize = 128;
+
+/// Bytes of a stream of few entries that is dropped at once.
+const SMALL_STREAM_BYTES: usize = 64 * 1024;
 
 /// Things to be dropped. Not part of the state: no command can see them.
 #[derive(Default)]
@@ -40,6 +44,7 @@ enum Piece {
     Segment(Segment),
     List(List),
     SortedSet(SortedSet),
+    Stream(Stream),
 }
 
 impl Lazyfree {
@@ -86,9 +91,16 @@ impl Lazyfree {
         self.add_collection(large, 1);
     }
 
+    /// A part of a collection that stays.
+    pub(crate) fn add_part(&mut self, large: Large) {
+        self.add_collection(large, 0);
+    }
+
     /// A collection that stands for so many keys: itself, or none if its key was counted with others.
     fn add_collection(&mut self, large: Large, objects: usize) {
-        if large.len() <= SMALL_MAX {
+        // A stream may have few entries, and many that are pending.
+        let is_stream = matches!(large, Large::Stream(_));
+        if large.len() <= SMALL_MAX && (!is_stream || large.memory() <= SMALL_STREAM_BYTES) {
             return;
         }
         match large {
@@ -104,6 +116,7 @@ impl Lazyfree {
                     .for_each(|segment| self.push(Piece::Segment(segment), objects));
             }
             Large::SortedSet(sorted_set) => self.push(Piece::SortedSet(sorted_set), objects),
+            Large::Stream(stream) => self.push(Piece::Stream(stream), objects),
         }
     }
 
@@ -123,6 +136,7 @@ impl Lazyfree {
                 Piece::SortedSet(mut sorted_set) => {
                     (!sorted_set.drain(budget)).then_some(Piece::SortedSet(sorted_set))
                 }
+                Piece::Stream(mut stream) => (!stream.drain(budget)).then_some(Piece::Stream(stream)),
             };
             if let Some(rest) = rest {
                 self.pieces.push_front((rest, objects));

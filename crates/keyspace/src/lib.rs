@@ -49,6 +49,7 @@ mod list;
 mod set;
 mod sort;
 mod sorted_set;
+mod stream;
 mod string;
 mod value;
 
@@ -114,4 +115,4 @@ pub use transactions::{
 pub use transfer::chunk_records::{ChunkRecord, RecordPlace, read_records};
 pub use transfer::snapshot_receiver::{Progress, SnapshotReceiver, TransferError};
 pub use transfer::{Transfer, TransferStep};
-pub use waiters::{awaited_kind, is_nil};
+pub use waiters::{awaited_kind, awaits_group, is_nil, told_gone};

@@ -39,13 +39,14 @@ pub struct LeaderLocal {
     pub events: Vec<Event>,
     /// Whether clients wait for keys to be filled.
     pub is_awaited: bool,
-    /// If so: keys under which a list or sorted set came to be, in order. The driver takes them after each call.
+    /// If so: keys under which a list or sorted set came to be, or a stream came, grew or went, in order. The driver takes them after each call.
     pub filled: Vec<(Db, Box<[u8]>)>,
     /// If so: databases were exchanged, and any key may have been filled.
     pub is_swapped: bool,
     /// Whether clients wait in the state for keys to be filled. This and the next two follow from the state and the entry.
     pub(crate) has_waiters: bool,
-    /// If so: the keys under which a list or sorted set came to be since they were last served.
+    /// If so: the keys under which a list or sorted set came to be, or a stream came, grew or went, since they were last
+    /// served.
     pub(crate) ready: Vec<(Db, Box<[u8]>)>,
     /// If so: databases were exchanged, and any key may have been filled.
     pub(crate) is_all_ready: bool,
@@ -135,12 +136,22 @@ impl LeaderLocal {
     /// Notes that `object` came to be under its key.
     #[inline]
     pub(crate) fn came(&mut self, db: Db, object: &Object) {
-        if (self.is_awaited || self.has_waiters) && matches!(object.kind(), Kind::List | Kind::SortedSet) {
-            self.note_filled(db, object.key());
+        if matches!(object.kind(), Kind::List | Kind::SortedSet | Kind::Stream) {
+            self.stirred(db, object.key());
         }
     }
 
-    fn note_filled(&mut self, db: Db, key: &[u8]) {
+    /// Notes that `object` is gone from under its key: who waits for a group of a stream is told.
+    #[inline]
+    pub(crate) fn went(&mut self, db: Db, object: &Object) {
+        if object.kind() == Kind::Stream {
+            self.stirred(db, object.key());
+        }
+    }
+
+    /// Notes that those who wait for `key` are to be looked at: there is something new, or something is gone.
+    #[inline]
+    pub(crate) fn stirred(&mut self, db: Db, key: &[u8]) {
         if self.is_awaited {
             self.filled.push((db, key.into()));
         }

@@ -77,6 +77,8 @@ pub enum Kind {
     Hash,
     /// `zset`
     SortedSet,
+    /// `stream`
+    Stream,
 }
 
 impl Kind {
@@ -88,6 +90,7 @@ impl Kind {
             Kind::Set => "set",
             Kind::Hash => "hash",
             Kind::SortedSet => "zset",
+            Kind::Stream => "stream",
         }
     }
 }
@@ -108,10 +111,11 @@ enum Encoding {
     LargeSet = 9 << ENCODING_SHIFT,
     LargeHash = 10 << ENCODING_SHIFT,
     LargeSortedSet = 11 << ENCODING_SHIFT,
+    LargeStream = 12 << ENCODING_SHIFT,
 }
 
 impl Encoding {
-    const ALL: [Encoding; 12] = [
+    const ALL: [Encoding; 13] = [
         Encoding::Text,
         Encoding::Integer,
         Encoding::ListpackList,
@@ -124,6 +128,7 @@ impl Encoding {
         Encoding::LargeSet,
         Encoding::LargeHash,
         Encoding::LargeSortedSet,
+        Encoding::LargeStream,
     ];
 
     fn listpack(kind: Kind) -> Encoding {
@@ -133,6 +138,7 @@ impl Encoding {
             Kind::Set => Encoding::ListpackSet,
             Kind::Hash => Encoding::ListpackHash,
             Kind::SortedSet => Encoding::ListpackSortedSet,
+            Kind::Stream => unreachable!("streams are large values"),
         }
     }
 
@@ -142,6 +148,7 @@ impl Encoding {
             Large::Set(_) => Encoding::LargeSet,
             Large::Hash(_) => Encoding::LargeHash,
             Large::SortedSet(_) => Encoding::LargeSortedSet,
+            Large::Stream(_) => Encoding::LargeStream,
         }
     }
 
@@ -152,6 +159,7 @@ impl Encoding {
             Encoding::ListpackSet | Encoding::IntegerSet | Encoding::LargeSet => Kind::Set,
             Encoding::ListpackHash | Encoding::LargeHash => Kind::Hash,
             Encoding::ListpackSortedSet | Encoding::LargeSortedSet => Kind::SortedSet,
+            Encoding::LargeStream => Kind::Stream,
         }
     }
 }

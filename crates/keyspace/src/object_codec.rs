@@ -11,6 +11,7 @@
 //!  form 7, 8    a large set, hash: the seed of its order (16 bytes), then (length u32 | bytes)* of members, or of
 //!               fields and values by turns
 //!  form 9       a large sorted set: the seed, then (length u32 | member | score as the bits of a double)*
+//!  form 10      a stream: (length u32 | record)* (`stream/record.rs`)
 //! ```
 //!
 //! A replica that installs what it decodes keeps the value in the same form as the one that encoded it, and in the same
@@ -23,6 +24,7 @@ use crate::list::List;
 use crate::listpack::Listpack;
 use crate::object::{Kind, Object, Value};
 use crate::sorted_set::SortedSet;
+use crate::stream::{self, Stream};
 use crate::value::Digits;
 use bytes::Bytes;
 use codec::{DecodeError, Reader, Writer, fill_count};
@@ -34,7 +36,11 @@ pub(crate) const LAST_FLAT: u8 = 5;
 /// The flag of a key with a deadline.
 pub(crate) const HAS_DEADLINE: u8 = 1;
 
-const KINDS: [Kind; 4] = [Kind::List, Kind::Set, Kind::Hash, Kind::SortedSet];
+/// The form of a stream.
+const STREAM: u8 = 10;
+
+/// In the order of their forms.
+const KINDS: [Kind; 5] = [Kind::List, Kind::Set, Kind::Hash, Kind::SortedSet, Kind::Stream];
 
 /// The number of the form that `object` is written in.
 pub(crate) fn code(object: &Object) -> u8 {
@@ -80,6 +86,7 @@ fn encode_large(large: &Large, to: &mut Vec<u8>) {
                 to.u64(score.to_bits());
             });
         }
+        Large::Stream(stream) => stream.write(to),
     }
 }
 
@@ -165,7 +172,8 @@ pub(crate) fn read_object(rest: &mut Reader<'_>) -> Result<Object, DecodeError> 
     let value = rest.bytes()?;
     let object = if head.form > LAST_FLAT {
         // Decoding checks it.
-        decode(head.form, head.key, value, head.deadline).filter(|object| object.value().len() > 0)
+        decode(head.form, head.key, value, head.deadline)
+            .filter(|object| head.form == STREAM || object.value().len() > 0)
     } else {
         check(head.form, value).then(|| head.object(value, None))
     };
@@ -194,7 +202,7 @@ pub(crate) fn read_seed(rest: &mut Reader<'_>) -> Result<HashSeed, DecodeError> 
     Ok(HashSeed([rest.u64()?, rest.u64()?]))
 }
 
-/// Whether `bytes` are a value in this form. There are no empty collections. Decoding it cannot fail then, but for a large one that
+/// Whether `bytes` are a value in this form. There are no empty collections but streams. Decoding it cannot fail then, but for a large one that
 /// has a member twice: to find that out is to decode it, and nobody writes such a one.
 pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
     let is_listpack = || Listpack::check(bytes) && !Listpack::new(bytes).is_empty();
@@ -205,6 +213,7 @@ pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
         4 => is_listpack() && crate::sorted_set::check_listpack(bytes),
         5 => integers::check(bytes) && integers::len(bytes) > 0,
         6..=9 => check_elements(form, bytes),
+        STREAM => stream::is_stream(bytes),
         _ => false,
     }
 }
@@ -217,6 +226,9 @@ fn check_elements(form: u8, bytes: &[u8]) -> bool {
 
 /// Whether `bytes` are elements of a large value in this form, at least one.
 pub(crate) fn are_elements(form: u8, bytes: &[u8]) -> bool {
+    if form == STREAM {
+        return stream::are_records(bytes);
+    }
     let mut rest = Reader::new(bytes);
     let mut is_whole = !rest.is_empty();
     while is_whole && !rest.is_empty() {
@@ -242,7 +254,7 @@ pub(crate) fn decode(form: u8, key: &[u8], bytes: &[u8], deadline: Option<UnixMi
             object.set_integers(bytes);
             return Some(object);
         }
-        6..=9 => {
+        6..=STREAM => {
             let mut rest = Reader::new(bytes);
             let mut large = with_room(form, &mut rest, bytes.len()).ok()?;
             read_elements(&mut rest, &mut large)?;
@@ -261,6 +273,7 @@ const ROOM_TIMES_MAX: usize = 128;
 pub(crate) fn with_room(form: u8, rest: &mut Reader<'_>, whole: usize) -> Result<Large, DecodeError> {
     let seed = match form {
         6 => return Ok(Large::List(List::default())),
+        STREAM => return Ok(Large::Stream(Stream::default())),
         _ => read_seed(rest)?,
     };
     let times = whole.saturating_sub(size_of::<HashSeed>()) / rest.rest().len().max(1);
@@ -311,6 +324,7 @@ pub(crate) fn read_whole_elements(rest: &mut Reader<'_>, large: &mut Large) -> O
                     return None;
                 }
             }
+            Large::Stream(stream) => stream.read_record(element)?,
         }
         *rest = ahead;
     }
@@ -330,6 +344,8 @@ pub(crate) fn merge_elements(bytes: &[u8], large: &mut Large, list_node_size: i3
                     sorted_set.set_score(element, score);
                 }
             }
+            // One that is there already, or is none, is left out.
+            Large::Stream(stream) => _ = stream.read_record(element),
         }
     }
 }

@@ -151,6 +151,8 @@ impl<'k> Reader<'k, '_> {
             Command::Members(ref set) => self.members(set),
             Command::Hash(ref hash) => self.fields(hash),
             Command::SortedSet(ref sorted_set) => self.sorted_set(sorted_set),
+            Command::Stream(ref stream) => self.stream(stream),
+            Command::Blocking(ref blocking) if !blocking.pop.writes() => self.blocking(&blocking.pop),
             Command::HyperLogLog(ref hyperloglog) => self.hyperloglog(hyperloglog),
             Command::Geo(ref geo) => self.geo(geo),
             Command::Sort(ref sort) => self.sort(sort),
@@ -424,5 +426,6 @@ fn encoding(object: &Object) -> &'static str {
         Value::Large(Large::List(_)) => "quicklist",
         Value::Large(Large::Set(_) | Large::Hash(_)) => "hashtable",
         Value::Large(Large::SortedSet(_)) => "skiplist",
+        Value::Large(Large::Stream(_)) => "stream",
     }
 }

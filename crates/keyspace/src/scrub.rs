@@ -44,7 +44,7 @@ const PIECE_ELEMENTS: usize = 16;
 const ELEMENT_BYTES: usize = 64;
 
 /// When rounds begin, what is hashed, and in which order. Replicas that say another number cannot be compared.
-pub const SCRUB_FORMAT: u8 = 1;
+pub const SCRUB_FORMAT: u8 = 2;
 
 /// The number of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,6 +193,9 @@ impl Slice<'_> {
                     self.element(member);
                     self.digest.number(score.to_bits());
                 }
+            }
+            Large::Stream(stream) => {
+                self.piece(&stream.sample(self.at));
             }
         }
     }

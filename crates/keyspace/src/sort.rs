@@ -63,7 +63,10 @@ fn for_each_element(object: &Object, mut visit: impl FnMut(&[u8])) {
         Value::Integers(_) | Value::Listpack(Kind::Set, _) | Value::Large(Large::Set(_)) => {
             Members::of(object).for_each(visit);
         }
-        Value::Bytes(_) | Value::Integer(_) | Value::Listpack(..) | Value::Large(Large::Hash(_)) => {
+        Value::Bytes(_)
+        | Value::Integer(_)
+        | Value::Listpack(..)
+        | Value::Large(Large::Hash(_) | Large::Stream(_)) => {
             unreachable!("the kind was checked: only lists, sets and sorted sets are sorted")
         }
     }

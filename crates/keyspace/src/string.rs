@@ -4,6 +4,7 @@ use crate::apply::Apply;
 use crate::directories::Location;
 use crate::entry::KEPT_BYTES_MIN;
 use crate::events::EventClasses;
+use crate::large::Large;
 use crate::object::{Kind, Object, Value};
 use crate::read::Reader;
 use crate::value::Digits;
@@ -74,6 +75,7 @@ impl Apply<'_, '_> {
                     revived = expired;
                     local.expired += u64::from(expired);
                     local.changes += 1;
+                    local.went(self.db, object);
                     replaced = object.take_large();
                     match &kept {
                         Some(kept) => object.set_kept(kept.clone()),
@@ -239,7 +241,12 @@ impl Apply<'_, '_> {
         });
         match replaced {
             Some(None) => {}
-            Some(Some(large)) => self.keyspace.lazyfree().add_large(*large),
+            Some(Some(large)) => {
+                if matches!(*large, Large::Stream(_)) {
+                    self.local.stirred(self.db, key);
+                }
+                self.keyspace.lazyfree().add_large(*large);
+            }
             None => self.insert(location, string(key, value, kept, None, self.version())),
         }
         self.event(EventClasses::STRING, "set", key);

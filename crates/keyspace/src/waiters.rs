@@ -1,4 +1,4 @@
-//! Clients that wait for a list or sorted set to be filled, as the state of a replicated group has them.
+//! Clients that wait for a list or sorted set to be filled, or for a stream to grow, as the state of a replicated group has them.
 //!
 //! ```text
 //!   Wait --something there--> popped, answered
@@ -13,6 +13,8 @@
 //! was told nil. All replicas have the same lines, so that a change of leader loses no waiter. Answers come later than their
 //! batches, and stay until they have arrived, as those of commands that wait for transactions.
 //!
+//! Who waits for a group of a stream is told, with an error, when the stream or the group is gone.
+//!
 //! Whoever is to be served and needs a key that a transaction holds joins those who wait for it.
 //!
 //! Invariants:
@@ -26,7 +28,7 @@ use crate::replies::Replies;
 use crate::transactions::Origin;
 use crate::{Keyspace, WAITING_MAX};
 use codec::{DecodeError, Reader, Writer as _};
-use command::{BlockingCommand, BlockingPop, Command};
+use command::{BlockingCommand, BlockingPop, Command, ReplyError};
 use ids::{Boot, Db, GatewayId};
 use resp::{Protocol, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -50,6 +52,8 @@ struct Waiter {
     protocol: Protocol,
     kind: Kind,
     is_move: bool,
+    /// Whether it reads with a group: it is told when that is gone.
+    reads_group: bool,
     keys: Vec<FullKey>,
     /// The operation, in the format of entries.
     bytes: Box<[u8]>,
@@ -60,6 +64,23 @@ pub fn awaited_kind(pop: &BlockingPop<'_>) -> Kind {
     match pop {
         BlockingPop::One { .. } | BlockingPop::Many { .. } | BlockingPop::Move { .. } => Kind::List,
         BlockingPop::OneScored { .. } | BlockingPop::ManyScored { .. } => Kind::SortedSet,
+        BlockingPop::Streams(_) => Kind::Stream,
+    }
+}
+
+/// Whether the command waits for a group of a stream, and is told when that is gone.
+pub fn awaits_group(pop: &BlockingPop<'_>) -> bool {
+    matches!(pop, BlockingPop::Streams(read) if read.writes())
+}
+
+/// What a client that waits for a group is told instead of this reply, if that says that the stream or the group is gone.
+/// Which of the two, the caller knows.
+pub fn told_gone(reply: &[u8], is_stream_there: bool) -> Option<ReplyError> {
+    match is_stream_there {
+        true if reply.starts_with(b"-NOGROUP") => Some(ReplyError::GroupIsGone),
+        false if reply.starts_with(b"-NOGROUP") => Some(ReplyError::StreamIsGone),
+        _ if reply.starts_with(b"-WRONGTYPE") => Some(ReplyError::StreamIsGone),
+        _ => None,
     }
 }
 
@@ -87,15 +108,24 @@ impl Waiter {
                 }
             }
             let is_move = matches!(pop, BlockingPop::Move { .. });
-            Some((id, command.protocol, awaited_kind(&pop), is_move, keys))
+            let reads_group = awaits_group(&pop);
+            Some((
+                id,
+                command.protocol,
+                awaited_kind(&pop),
+                is_move,
+                reads_group,
+                keys,
+            ))
         });
-        let (id, protocol, kind, is_move, keys) = found??;
+        let (id, protocol, kind, is_move, reads_group, keys) = found??;
         Some(Waiter {
             origin,
             id,
             protocol,
             kind,
             is_move,
+            reads_group,
             keys,
             bytes,
         })
@@ -304,14 +334,14 @@ impl Keyspace {
                 return;
             };
             last = arrival;
-            let Some(kind) = self.kind(key.0, &key.1) else {
-                return;
-            };
+            let kind = self.kind(key.0, &key.1);
             let waiter = &self.waiters.all[&arrival];
-            if waiter.kind != kind {
+            let (is_kind, reads_group) = (Some(waiter.kind) == kind, waiter.reads_group);
+            if !is_kind && !reads_group {
                 continue;
             }
-            let (origin, is_move, bytes) = (waiter.origin, waiter.is_move, waiter.bytes.clone());
+            let (origin, is_move, protocol) = (waiter.origin, waiter.is_move, waiter.protocol);
+            let bytes = waiter.bytes.clone();
             let mut replies = Replies::default();
             replies.begin();
             let is_free = Operations::read_one(&bytes, |operation| {
@@ -331,7 +361,12 @@ impl Keyspace {
             }
             let reply = replies.newest().bytes();
             // Another of its keys may hold something else by now; of a move, the destination may.
-            if is_nil(reply) || reply.starts_with(b"-WRONGTYPE") && !is_move {
+            if reads_group && let Some(error) = told_gone(reply, is_kind) {
+                replies = Replies::default();
+                replies.begin();
+                error.write(&mut ReplyWriter::new(replies.buffer(), protocol));
+                replies.end_reply(false);
+            } else if is_nil(reply) || reply.starts_with(b"-WRONGTYPE") && !is_move {
                 continue;
             }
             self.waiters.remove(arrival);

@@ -145,6 +145,8 @@ fields! {
     /// Bytes.
     hash_max_listpack_value: u64 = "hash-max-listpack-value";
     hll_sparse_max_bytes: u64 = "hll-sparse-max-bytes";
+    stream_node_max_bytes: u64 = "stream-node-max-bytes";
+    stream_node_max_entries: u64 = "stream-node-max-entries";
     /// As Redis counts it: elements, or -1 to -5 for sizes.
     list_max_listpack_size: i32 = "list-max-listpack-size";
     /// Elements.

@@ -29,7 +29,6 @@ const PATH: OptionKind = OptionKind::Text { max_len: 4096 };
 const WORD: OptionKind = OptionKind::Text { max_len: 512 };
 
 // Why rows have no effect. Said once here, so that rows with the same reason say the same.
-const NO_STREAMS: &str = "Chorale has no streams yet.";
 const ALWAYS_LAZY: &str = "Memory of removed values is always given back a little at a time.";
 const ALWAYS_ADAPTIVE: &str = "Background work follows the load by itself.";
 const ALLOCATOR: &str = "The allocator returns unused pages by itself.";
@@ -597,6 +596,21 @@ const WORKING: &[Parameter] = &[
         "3000",
         "Size up to which a HyperLogLog is kept sparse.",
     ),
+    Parameter::new(
+        Section::Encodings,
+        "stream-node-max-bytes",
+        memory(0),
+        "4096",
+        "Size of one block of a stream. 0: one mebibyte, which is also the most.",
+    ),
+    Parameter::new(
+        Section::Encodings,
+        "stream-node-max-entries",
+        integer(0, ANY),
+        "100",
+        "Entries in one block of a stream. 0: 65,536, which is also the most.",
+    )
+    .unit("entries"),
     // No mere values: who asks for durability must not be told `OK`.
     Parameter::new(
         Section::Compatibility,
@@ -699,11 +713,6 @@ inert! {
     Encodings, "Lists are not compressed." => {
         "list-compress-depth": integer(0, INT), "0",
             "Nodes at each end of a list that are not compressed. 0: none is.", unit("nodes");
-    }
-    Encodings, NO_STREAMS => {
-        "stream-node-max-bytes": memory(0), "4096", "Size of one node of a stream. 0: no limit.";
-        "stream-node-max-entries": integer(0, ANY), "100",
-            "Entries in one node of a stream. 0: no limit.", unit("entries");
     }
     Encodings, "Chorale has no `RESTORE` yet." => {
         "sanitize-dump-payload": choice(&["no", "yes", "clients"]), "yes", "Whether `RESTORE` checks its payload.";

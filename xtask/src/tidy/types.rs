@@ -67,10 +67,10 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
         5,
         "what is counted, timed or refused by looking at all of it stands with its noun",
     ),
-    ("keyspace", "Apply", 15, COMMANDS),
+    ("keyspace", "Apply", 18, COMMANDS),
     ("keyspace", "Edit", 3, COMMANDS),
     ("keyspace", "Keyspace", 13, PARTS),
-    ("keyspace", "Reader", 13, COMMANDS),
+    ("keyspace", "Reader", 16, COMMANDS),
     (
         "script",
         "Vm",

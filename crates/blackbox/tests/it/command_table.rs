@@ -9,6 +9,7 @@ use blackbox::{Client, Prng, Server, Value};
 const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("client|kill", "arguments", "`MAXAGE` came with Redis 7.4"),
     ("set", "arguments", "`IFEQ` of Valkey 8.1 is known"),
+    ("xinfo|consumers", "history", "`inactive` came with Redis 7.2"),
     ("zrank", "arguments", "`WITHSCORE` came with Redis 7.2"),
     ("zrank", "arity", "`WITHSCORE` came with Redis 7.2"),
     ("zrank", "history", "`WITHSCORE` came with Redis 7.2"),

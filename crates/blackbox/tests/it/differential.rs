@@ -722,6 +722,10 @@ const NOT_GENERATED: &[(&str, &str)] = &[
     ("subscribe", "a reply for each channel; see `pubsub.rs`"),
     ("waitaof", "came with Redis 7.2"),
     ("xfer", "Redis has it not; see `own_commands.rs`"),
+    (
+        "xinfo|consumers",
+        "tells times, and a field of Redis 7.2; see `streams.rs`",
+    ),
 ];
 
 /// Whether an entry of [`NOT_GENERATED`] means this command.

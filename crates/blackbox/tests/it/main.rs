@@ -39,5 +39,6 @@ mod scan;
 mod serializability;
 mod shutdown;
 mod stale_reads;
+mod streams;
 mod transactions;
 mod transactions_seen;

@@ -13,7 +13,7 @@
 
 use super::Keyspace;
 use crate::directories::Location;
-use crate::limits::EncodingLimits;
+use crate::limits::{EncodingLimits, LIMITS_WITHOUT_STREAMS};
 use crate::object::{Object, VERSION_MAX};
 use crate::requests::Requests;
 use crate::sessions::Sessions;
@@ -31,7 +31,9 @@ impl Keyspace {
         to.u16(self.semantics.0);
         to.i64(self.time.0);
         to.u64(self.applied.0);
-        self.limits.numbers().iter().for_each(|&limit| to.u32(limit));
+        let limits = self.limits.numbers();
+        let (first, others) = limits.split_at(LIMITS_WITHOUT_STREAMS);
+        first.iter().for_each(|&limit| to.u32(limit));
         self.databases
             .iter()
             .for_each(|database| database.write_stamps(to));
@@ -40,6 +42,8 @@ impl Keyspace {
         self.requests.encode(to);
         self.waiters.encode(to);
         self.staging.encode(to);
+        // Behind all else: a state of before there were streams ends here.
+        others.iter().for_each(|&limit| to.u32(limit));
     }
 
     /// Reads what [`Keyspace::write_remainder`] wrote; an error if the bytes are nothing like it. The newest rules by which
@@ -56,11 +60,11 @@ impl Keyspace {
         if self.applied.0 > VERSION_MAX {
             return Err(too_far);
         }
-        let mut numbers = [0; 9];
-        for number in &mut numbers {
+        let mut numbers = EncodingLimits::default().numbers();
+        let (first, others) = numbers.split_at_mut(LIMITS_WITHOUT_STREAMS);
+        for number in first {
             *number = rest.u32()?;
         }
-        self.limits = EncodingLimits::from_numbers(numbers);
         for database in &mut self.databases {
             database.read_stamps(rest)?;
         }
@@ -69,6 +73,12 @@ impl Keyspace {
         self.requests = Requests::decode(rest)?;
         self.waiters = Waiters::decode(rest)?;
         self.staging.settle(rest)?;
+        if !rest.is_empty() {
+            for number in others {
+                *number = rest.u32()?;
+            }
+        }
+        self.limits = EncodingLimits::from_numbers(numbers);
         Ok(self.semantics)
     }
 

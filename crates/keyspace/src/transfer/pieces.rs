@@ -9,6 +9,7 @@ use crate::list::List;
 use crate::object::{Object, Value};
 use crate::object_codec::{self, Head, LAST_FLAT};
 use crate::sorted_set::SortedSet;
+use crate::stream::{RecordsFrom, Stream};
 use crate::value::Digits;
 use bytes::Bytes;
 use codec::{DecodeError, Reader, Writer};
@@ -22,6 +23,8 @@ pub(crate) enum Place {
     Index(usize),
     /// At this hash of a set or hash.
     Hash(KeyHash),
+    /// At this record of a stream.
+    Record(RecordsFrom),
 }
 
 /// The bytes of a value that is one run of them; `None` of any other.
@@ -72,6 +75,13 @@ pub(crate) fn write(to: &mut Vec<u8>, object: &Object, place: Option<Place>, bud
                 to.bytes(member);
                 to.u64(score.to_bits());
             }
+        }
+        Value::Large(Large::Stream(stream)) => {
+            let from = match place {
+                Some(Place::Record(from)) => from,
+                _ => RecordsFrom::Start,
+            };
+            next = stream.write_from(to, from, limit).map(Place::Record);
         }
         _ => unreachable!("every other value is flat"),
     }
@@ -173,6 +183,7 @@ impl Partial {
             7 => Content::Large(Large::Set(Directory::new(seed))),
             8 => Content::Large(Large::Hash(Directory::new(seed))),
             9 => Content::Large(Large::SortedSet(SortedSet::new(seed))),
+            10 => Content::Large(Large::Stream(Stream::default())),
             _ => return Err(unknown),
         };
         Ok(Partial {
@@ -202,8 +213,8 @@ impl Partial {
                 // A long string stays where it was put together.
                 object_codec::check(head.form, &value).then(|| head.object(&value, Some(&value)))?
             }
-            // There are no empty collections.
-            Content::Large(large) if large.len() == 0 => return None,
+            // There are no empty collections but streams.
+            Content::Large(large) if large.len() == 0 && !matches!(large, Large::Stream(_)) => return None,
             Content::Large(large) => Object::large(&self.key, large, self.deadline, Version(0)),
         };
         object.set_version(self.version);

@@ -29,6 +29,12 @@ fn node() -> Node {
             node.run(&words);
         }
     }
+    for n in 1..=COUNT {
+        node.run(&format!("XADD stream {n} f v"));
+    }
+    node.run("XGROUP CREATE stream g 0");
+    node.run("XGROUP CREATE stream all 0");
+    node.run("XREADGROUP GROUP all c STREAMS stream >");
     node.run("SADD small m1 m2 x");
     node.run("ZADD few 1 m1 2 m2");
     node.run("SET text value");
@@ -86,6 +92,20 @@ fn what_looks_at_few_elements_of_many_is_little() {
         "ZRANDMEMBER scores 5",
         "GEOSEARCH geo FROMLONLAT 5 10 BYRADIUS 1 km",
         "GEOSEARCHSTORE d geo FROMMEMBER m7 BYBOX 1 1 m",
+        "XRANGE stream - + COUNT 10",
+        "XREVRANGE stream + - COUNT 10",
+        "XREAD COUNT 10 STREAMS stream 0",
+        "XREAD STREAMS stream $",
+        "XREAD BLOCK 0 STREAMS stream none $ 0",
+        "XREADGROUP GROUP g c COUNT 10 STREAMS stream >",
+        "XREADGROUP GROUP g c STREAMS stream 0",
+        "XREADGROUP GROUP none c STREAMS stream >",
+        "XTRIM stream MAXLEN 0",
+        "XINFO STREAM stream",
+        "XINFO STREAM stream FULL",
+        "XPENDING stream g - + 10",
+        "XAUTOCLAIM stream g c 0 0",
+        "XGROUP DESTROY stream g",
         "SORT small ALPHA",
         "COPY small d",
         "COPY text d",
@@ -142,6 +162,14 @@ fn what_looks_at_many_is_much() {
         "ZINTERCARD 2 scores scores",
         "GEOSEARCH geo FROMLONLAT 5 10 BYRADIUS 20000 km",
         "GEORADIUSBYMEMBER geo m7 20000 km STORE d",
+        "XRANGE stream - +",
+        "XREVRANGE stream + - COUNT 25000",
+        "XREAD STREAMS none stream 0 0",
+        "XREADGROUP GROUP g c STREAMS stream >",
+        "XINFO STREAM stream FULL COUNT 0",
+        "XPENDING stream all - + 10",
+        "XGROUP DELCONSUMER stream all c",
+        "COPY stream d",
         "SORT list ALPHA LIMIT 0 1",
         "COPY hash d",
     ] {

@@ -135,6 +135,8 @@ fn random_limits(prng: &mut Prng) -> EncodingLimits {
         sorted_set_value_bytes: number(),
         list_node_size: (number() as i32).saturating_sub(6),
         sparse_bytes: number(),
+        stream_node_bytes: number(),
+        stream_node_entries: number(),
     }
 }
 

@@ -272,3 +272,21 @@ fn entries_have_the_bytes_that_they_always_had() {
     line(&mut found, "entry", &entry);
     assert!(found == PINNED, "found:\n{found}");
 }
+
+#[test]
+fn limits_of_before_there_were_streams_are_read() {
+    let mut now = Operations::new();
+    let limits = EncodingLimits {
+        sparse_bytes: 7,
+        ..EncodingLimits::default()
+    };
+    now.push(&EntryOperation::Limits { limits });
+    let mut before = now.bytes().to_vec();
+    before[0] = 5;
+    before.truncate(1 + 9 * size_of::<u32>());
+    let read = Operations::read_one(&before, |operation| match operation {
+        EntryOperation::Limits { limits } => Some(limits),
+        _ => None,
+    });
+    assert_eq!(read, Some(Some(limits)));
+}

@@ -16,6 +16,7 @@ mod scan;
 mod sessions;
 mod sets;
 mod sort;
+mod streams;
 mod strings;
 mod transactions;
 mod transcripts;

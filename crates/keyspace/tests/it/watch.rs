@@ -58,6 +58,28 @@ fn every_change_of_the_watched_key_is_noticed_and_nothing_else() {
             &["HSETNX k f w", "HDEL k g", "HGETALL k", "HRANDFIELD k 5"],
             false,
         ),
+        (&["XADD k 1 f v"], &["XADD k 2 f v"], true),
+        (&["XADD k 1 f v"], &["XDEL k 1"], true),
+        (
+            &["XADD k 1 f v", "XGROUP CREATE k g 0"],
+            &["XREADGROUP GROUP g c STREAMS k >"],
+            true,
+        ),
+        (
+            &[
+                "XADD k 1 f v",
+                "XGROUP CREATE k g 0",
+                "XGROUP CREATECONSUMER k g c",
+            ],
+            &[
+                "XDEL k 2",
+                "XTRIM k MAXLEN 1",
+                "XACK k g 1",
+                "XGROUP CREATECONSUMER k g c",
+                "XREAD STREAMS k 0",
+            ],
+            false,
+        ),
         (&["PFADD k a"], &["PFADD k b"], true),
         (
             &["PFADD k a"],

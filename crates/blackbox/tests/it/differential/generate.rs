@@ -13,6 +13,7 @@ mod server;
 mod set;
 mod sort;
 mod sorted_set;
+mod stream;
 mod string;
 
 use blackbox::Prng;
@@ -105,11 +106,16 @@ const NONSENSE: &[&str] = &[
 ];
 
 /// Commands that other words make incomparable: `SPOP` and `SORT` answer what chance says, ranks know an option more than
-/// in Redis 7.0, and subscriptions have a reply for each word.
+/// in Redis 7.0, reads of streams may wait, new ids and what is idle follow the clock, and subscriptions have a reply for each word.
 const NEVER_DISTURBED: &[&str] = &[
     "SPOP",
     "SORT",
     "SORT_RO",
+    "XREAD",
+    "XREADGROUP",
+    "XADD",
+    "XPENDING",
+    "XINFO",
     "ZRANK",
     "ZREVRANK",
     "UNSUBSCRIBE",
@@ -302,7 +308,7 @@ impl Generator {
 
     /// A command on keys.
     fn data_command(&mut self) -> Vec<Vec<u8>> {
-        match self.prng.below(140) {
+        match self.prng.below(160) {
             0..20 => self.string_command(),
             20..32 => self.list_command(),
             32..35 => self.blocking_command(),
@@ -313,6 +319,7 @@ impl Generator {
             83..94 => self.geo_command(),
             94..97 => self.sort_command(),
             97..109 => self.bitmap_command(),
+            109..129 => self.stream_command(),
             _ => self.key_command(),
         }
     }
