@@ -648,7 +648,7 @@ impl State {
             return Err(MetaRefusal::Unknown);
         }
         let goes_on = generation == group.generation && !group.is_over() && !group.is_unheard;
-        if !goes_on || !group.has_lost_majority() {
+        if !goes_on || !group.is_stranded() {
             return Err(MetaRefusal::NotNeeded);
         }
         group.end();

@@ -13,7 +13,7 @@
 //! it ought to be, and the one thing that groups cannot know: whose memory is gone.
 //!
 //! ```text
-//!           End: a majority of the voters came back as others           Recover: with the best of what was set aside
+//!           End: too few voters have not come back as others            Recover: with the best of what was set aside
 //!  it goes on -------------------------------------------> it is over ---------------------------> the next generation
 //! ```
 //!
@@ -191,13 +191,12 @@ impl Group {
         self.leader.is_none() && !self.members.is_empty()
     }
 
-    /// Whether a majority of its voters came back as others, or not at all, and no majority with nothing: what they had synced is
-    /// left, and may be asked for.
-    pub(crate) fn has_lost_majority(&self) -> bool {
-        let count = self.voters().count();
+    /// Whether so many of its voters came back as others, or not at all, that it stands still, and what they had synced is left, and
+    /// may be asked for: no majority came back with nothing, and not all of them did. Of an even number, half are enough to stand still.
+    pub(crate) fn is_stranded(&self) -> bool {
         let lost = || self.voters().filter(|voter| self.is_lost(voter.incarnation));
-        let empty = lost().filter(|voter| !self.former.contains(&voter.node));
-        lost().count() >= majority(count) && empty.count() < majority(count)
+        let empty = lost().filter(|voter| !self.former.contains(&voter.node)).count();
+        !self.has_majority() && empty < majority(self.voters().count()) && empty < lost().count()
     }
 
     /// Its generation is over, for good: whoever has something of it keeps that, and has no part in it any more.

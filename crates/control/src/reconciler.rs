@@ -450,8 +450,8 @@ impl Look<'_> {
     ///
     /// It may have more voters than it has reported, all of them learners in the report: whatever a majority of three has
     /// acknowledged, one of the others has, and the best log of all of them has it. What a voter alone has acknowledged and
-    /// told nobody is lost with its memory, whatever is done. Of more voters a majority is left, or only an operator can tell
-    /// what may be lost.
+    /// told nobody is lost with its memory, whatever is done. Where that does not tell enough, and where more voters are lost, its
+    /// generation ends first.
     fn beginning_anew(&self, name: GroupRef, group: &Group) -> Option<MetaCommand> {
         let GroupRef::Data(number) = name else {
             return None;
@@ -460,13 +460,14 @@ impl Look<'_> {
             return None;
         }
         let is_nobody_left = group.lost.len() == group.members.len();
-        if (group.voters().count() > 1 || is_nobody_left) && group.has_lost_majority() {
-            return self.ending(number, group);
-        }
-        if group.voters().count() > 2 {
-            return None;
-        }
         let is_lost = |member: &&GroupMember| group.is_lost(member.incarnation);
+        let ending = || group.is_stranded().then(|| self.ending(number, group)).flatten();
+        // With one voter lost of one or two it may be enough to ask those who are left.
+        let count = group.voters().count();
+        let is_asked_first = count <= 2 && group.voters().filter(is_lost).count() == 1 && !is_nobody_left;
+        if count > 2 || !is_asked_first && group.is_stranded() {
+            return ending();
+        }
         let mut lost_voters = group.voters().filter(is_lost);
         let (Some(lost), None) = (lost_voters.next(), lost_voters.next()) else {
             return None;
@@ -511,14 +512,14 @@ impl Look<'_> {
         }
         // Who lacks what he had once is asked in vain: his log may be the best and lack what was acknowledged.
         if asked.iter().flatten().any(|said| !said.is_whole) {
-            return None;
+            return ending();
         }
         let said = asked.into_iter().flatten();
         let best = said.max_by_key(|said| (said.generation, said.term, said.last))?;
         let has_nothing = best.last == consensus::Index(0);
-        // A learner that has lost its memory may have voted.
+        // A learner that has lost its memory may have voted. What is set aside tells whether one has.
         if group.lost.len() > 1 && !has_nothing {
-            return None;
+            return ending();
         }
         Some(MetaCommand::Recover {
             group: name,
@@ -527,8 +528,8 @@ impl Look<'_> {
         })
     }
 
-    /// The end of a generation of which a majority of the voters came back as others, if everybody who is left knows no leader, or is
-    /// missed. One that leads in a configuration which nobody has reported may be among those that are missed, and lose nothing by
+    /// The end of a generation that stands still, if everybody who is left knows no leader, or is missed while a majority came back as
+    /// others. One that leads in a configuration which nobody has reported may be among those that are missed, and lose nothing by
     /// this but time: what it has acknowledged, others have, who are asked.
     fn ending(&self, number: GroupId, group: &Group) -> Option<MetaCommand> {
         if mutations::is(Mutation::NotEndedFirst) {
@@ -541,13 +542,15 @@ impl Look<'_> {
                 is_its && (said.node, said.incarnation) == (member.node, member.incarnation)
             })
         };
+        let lost = group.voters().filter(|voter| group.is_lost(voter.incarnation));
+        let is_majority_lost = lost.count() >= majority(group.voters().count());
         let mut left = group
             .members
             .iter()
             .filter(|member| !group.is_lost(member.incarnation));
         left.all(|member| match self.is_there(member.node) {
             true => is_unled(member),
-            false => self.is_missed(member.node),
+            false => is_majority_lost && self.is_missed(member.node),
         })
         .then_some(MetaCommand::End {
             group: GroupRef::Data(number),

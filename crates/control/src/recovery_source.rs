@@ -110,14 +110,16 @@ impl RecoverySource {
             .filter(|member| member.role == MemberRole::Voter || self.outgoing.contains(&member.incarnation))
     }
 
-    /// The configurations that may be in force by its log, and are later than what was reported: of a joint change both halves.
+    /// The configurations that may be in force by its log, and are later than what was reported: of a joint change both halves. Only a log
+    /// of the generation that is over has such: who votes by an earlier one decides nothing any more, at whatever place that stands.
     pub(crate) fn in_question(&self, group: &Group) -> impl Iterator<Item = &[Incarnation]> {
         let is_reported = |voters: &[Incarnation]| {
             let is_one = |voter: &GroupMember| voters.contains(&voter.incarnation);
             voters.len() == group.voters().count() && group.voters().all(is_one)
         };
         let halves = [self.voters.as_slice(), self.outgoing.as_slice()];
-        let is_later = self.is_aside && self.changed_at.0 > group.index;
+        let of_last = group.generation - u64::from(group.is_over());
+        let is_later = self.is_aside && self.generation >= of_last && self.changed_at.0 > group.index;
         halves
             .into_iter()
             .filter(move |half| is_later && !half.is_empty() && !is_reported(half))

@@ -1845,6 +1845,109 @@ fn a_group_of_one_voter_that_lost_its_power_and_its_learners_after_it_begins_ane
     );
 }
 
+/// The first group with these voters, and the other ones of [`THREE`] as learners.
+fn with_voters(voters: &[u64]) -> State {
+    let (mut state, ..) = about_to_grow();
+    let members = THREE.map(|(incarnation, node)| {
+        let role = match voters.contains(&incarnation) {
+            true => MemberRole::Voter,
+            false => MemberRole::Learner,
+        };
+        member(incarnation, node, role)
+    });
+    state
+        .apply(&report(data(0), 6, members.to_vec()))
+        .expect("they were learners");
+    state
+}
+
+#[test]
+fn a_generation_of_two_voters_ends_if_one_is_lost_and_a_learner_that_may_have_voted() {
+    let mut state = with_voters(&[2, 4]);
+    lose_power(&mut state, THREE[0]);
+    // What is kept of the lost voter is asked for under its own name, as that of a learner is.
+    let kept = |voters: &[u64]| RecoverySource {
+        voters: voters.iter().copied().map(Incarnation).collect(),
+        lost_voter: Some(Incarnation(2)),
+        ..aside(THREE[0], 9)
+    };
+    let left = [recovery_source(4, 2, 10), recovery_source(5, 3, 7)];
+    let said = [kept(&[2, 4]), left[0].clone(), left[1].clone()];
+    assert_eq!(next_of_first(&state, &said, &[]), begun_with(THREE[1]), "all are there");
+    let mut damaged = said.clone();
+    damaged[0].is_whole = false;
+    assert_eq!(next_of_first(&state, &damaged, &[]), Some(end()), "the other one has all");
+    lose_power(&mut state, THREE[2]);
+    assert_eq!(next_of_first(&state, &said[..1], &[]), None, "one has not spoken");
+    assert_eq!(
+        next_of_first(&state, &said[..1], &[(2, 30)]),
+        None,
+        "one that is out of reach may have what the other one lost"
+    );
+    assert_eq!(next_of_first(&state, &said[..2], &[]), Some(end()));
+    state.apply(&end()).expect("it stands still");
+    state.check().expect("a state that can be");
+    let bound = |voters: &[u64]| {
+        let voters: Vec<Incarnation> = voters.iter().copied().map(Incarnation).collect();
+        let of = |who, last| RecoverySource {
+            voters: voters.clone(),
+            changed_at: Index(7),
+            ..aside(who, last)
+        };
+        [of(THREE[0], 9), of(THREE[1], 10), of(THREE[2], 7)]
+    };
+    assert_eq!(
+        next_of_first(&state, &bound(&[2, 4]), &[]),
+        begun_with(THREE[1])
+    );
+    // Had the learner voted, and were its log and another one gone, what the two had may be nowhere.
+    let mut voted = bound(&[2, 4, 5]);
+    assert_eq!(next_of_first(&state, &voted, &[]), begun_with(THREE[1]));
+    for source in [0, 2] {
+        voted[source].is_whole = false;
+    }
+    assert_eq!(next_of_first(&state, &voted, &[]), None);
+}
+
+#[test]
+fn a_generation_of_two_voters_does_not_end_if_one_came_back_with_nothing() {
+    let mut state = with_voters(&[2, 4]);
+    boot_unclean(&mut state, 1, 101, &[1], &[]);
+    lose_power(&mut state, THREE[2]);
+    let said = [recovery_source(4, 2, 10)];
+    assert_eq!(next_of_first(&state, &said, &[]), None);
+    assert_eq!(state.apply(&end()), Err(MetaRefusal::NotNeeded));
+}
+
+#[test]
+fn who_voted_in_a_generation_before_the_one_that_is_over_is_not_in_question() {
+    let mut state = ended();
+    let begun = begun_with(THREE[0]).expect("a command");
+    let Ok(MetaOutcome::Replica(replica)) = state.apply(&begun) else {
+        panic!("its majority is gone")
+    };
+    let only = (replica.incarnation.0, 1);
+    lose_power(&mut state, only);
+    let end = MetaCommand::End {
+        group: data(0),
+        generation: 2,
+    };
+    state.apply(&end).expect("its only voter came back as another");
+    let last = RecoverySource {
+        generation: 2,
+        voters: vec![replica.incarnation],
+        changed_at: Index(3),
+        ..aside(only, 4)
+    };
+    // Of the three that voted before, one has nothing any more.
+    let mut before = [aside(THREE[1], 8), aside(THREE[2], 7)];
+    for source in &mut before {
+        source.is_whole = false;
+    }
+    let [two, three] = before;
+    assert_eq!(next_of_first(&state, &[last, two, three], &[]), begun_with(only));
+}
+
 #[test]
 fn a_generation_is_not_over_if_a_majority_of_its_disks_is_empty() {
     for (unclean, ends) in [(2, true), (1, false)] {
