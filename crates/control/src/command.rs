@@ -208,7 +208,7 @@ pub enum MetaCommand {
         /// With the memory of this replica there; without, with nothing.
         recovery_source: Option<Incarnation>,
     },
-    /// The generation of a group of which a majority of the voters came back as others is over, and that is not taken back: who hears of
+    /// The generation of a group that stands still since voters came back as others is over, and that is not taken back: who hears of
     /// it neither votes nor acknowledges in it any more, and sets aside what it holds. Answers `Done`.
     End {
         /// Which group.

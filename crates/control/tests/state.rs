@@ -1873,10 +1873,18 @@ fn a_generation_of_two_voters_ends_if_one_is_lost_and_a_learner_that_may_have_vo
     };
     let left = [recovery_source(4, 2, 10), recovery_source(5, 3, 7)];
     let said = [kept(&[2, 4]), left[0].clone(), left[1].clone()];
-    assert_eq!(next_of_first(&state, &said, &[]), begun_with(THREE[1]), "all are there");
+    assert_eq!(
+        next_of_first(&state, &said, &[]),
+        begun_with(THREE[1]),
+        "all are there"
+    );
     let mut damaged = said.clone();
     damaged[0].is_whole = false;
-    assert_eq!(next_of_first(&state, &damaged, &[]), Some(end()), "the other one has all");
+    assert_eq!(
+        next_of_first(&state, &damaged, &[]),
+        Some(end()),
+        "the other one has all"
+    );
     lose_power(&mut state, THREE[2]);
     assert_eq!(next_of_first(&state, &said[..1], &[]), None, "one has not spoken");
     assert_eq!(
@@ -1896,10 +1904,7 @@ fn a_generation_of_two_voters_ends_if_one_is_lost_and_a_learner_that_may_have_vo
         };
         [of(THREE[0], 9), of(THREE[1], 10), of(THREE[2], 7)]
     };
-    assert_eq!(
-        next_of_first(&state, &bound(&[2, 4]), &[]),
-        begun_with(THREE[1])
-    );
+    assert_eq!(next_of_first(&state, &bound(&[2, 4]), &[]), begun_with(THREE[1]));
     // Had the learner voted, and were its log and another one gone, what the two had may be nowhere.
     let mut voted = bound(&[2, 4, 5]);
     assert_eq!(next_of_first(&state, &voted, &[]), begun_with(THREE[1]));
@@ -1927,25 +1932,44 @@ fn who_voted_in_a_generation_before_the_one_that_is_over_is_not_in_question() {
         panic!("its majority is gone")
     };
     let only = (replica.incarnation.0, 1);
-    lose_power(&mut state, only);
+    let add = MetaCommand::AddReplica {
+        group: data(0),
+        node: NodeId(2),
+    };
+    let Ok(MetaOutcome::Replica(added)) = state.apply(&add) else {
+        panic!("it is a target")
+    };
+    let learner = (added.incarnation.0, 2);
+    let reported = Report {
+        group: data(0),
+        generation: 2,
+        term: 2,
+        index: 4,
+        members: vec![
+            member(only.0, 1, MemberRole::Voter),
+            member(learner.0, 2, MemberRole::Learner),
+        ],
+        leader: NodeId(1),
+    };
+    let reports = vec![reported];
+    state.apply(&MetaCommand::Report { reports }).expect("it leads");
+    boot_unclean(&mut state, 1, 201, &[101], &[(data(0), only.0)]);
     let end = MetaCommand::End {
         group: data(0),
         generation: 2,
     };
     state.apply(&end).expect("its only voter came back as another");
-    let last = RecoverySource {
+    let of_last = |who, last| RecoverySource {
         generation: 2,
         voters: vec![replica.incarnation],
-        changed_at: Index(3),
-        ..aside(only, 4)
+        changed_at: Index(4),
+        ..aside(who, last)
     };
-    // Of the three that voted before, one has nothing any more.
-    let mut before = [aside(THREE[1], 8), aside(THREE[2], 7)];
-    for source in &mut before {
-        source.is_whole = false;
-    }
-    let [two, three] = before;
-    assert_eq!(next_of_first(&state, &[last, two, three], &[]), begun_with(only));
+    // All that is left of the three that voted before is damaged, and they voted from a later place on.
+    let mut before = aside(THREE[2], 7);
+    before.is_whole = false;
+    let said = [of_last(only, 6), of_last(learner, 5), before];
+    assert_eq!(next_of_first(&state, &said, &[]), begun_with(only));
 }
 
 #[test]
