@@ -167,6 +167,8 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
     // Redis looks at the type, and for the member that a search on a map starts from, before it has read all words.
     let at_the_key = reference.error().is_some_and(|error| {
         error.starts_with("WRONGTYPE")
+            || error.starts_with("NOGROUP")
+            || error.starts_with("ERR The XGROUP subcommand requires the key to exist")
             || error == "ERR The specified keys must contain string values"
             || error == "ERR could not decode requested zset member"
             || error == "ERR The specified key does not exist"
@@ -192,9 +194,10 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
             | "ERR value is not a valid float"
             | "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
             | "ERR invalid expire time in 'getex' command"
+            | "ERR Invalid stream ID specified as stream command argument"
     );
     let no_such_key = match name.as_str() {
-        "bitcount" => *reference == Value::Integer(0),
+        "bitcount" | "xack" | "xdel" => *reference == Value::Integer(0),
         "bitpos" => matches!(reference, Value::Integer(0 | -1)),
         "getex" | "lindex" => reference.is_null(),
         "lset" => reference.error().as_deref() == Some("ERR no such key"),
