@@ -300,6 +300,12 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
                     false => Vec::new(),
                 },
                 is_whole: source.below(4) > 0,
+                is_aside: source.below(2) == 0,
+                voters: match source.below(2) == 0 {
+                    true => group.voters().map(|voter| voter.incarnation).collect(),
+                    false => Vec::new(),
+                },
+                changed_at: consensus::Index(group.index + source.below(3) as u64),
             });
         }
     }
