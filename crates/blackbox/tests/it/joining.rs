@@ -56,7 +56,9 @@ fn a_node_joins_by_the_one_address_of_a_name_where_somebody_is() {
     let [a, b, c, _] = there.octets();
     let nowhere = |last: u8| ("cluster".to_owned(), Ipv4Addr::new(a, b, c, last));
     cluster.set_names(&[nowhere(98), nowhere(99)]);
-    std::thread::sleep(Duration::from_secs(2));
+    eventually("a name that leads nowhere is looked up", || {
+        cluster.log(second).contains("the name of a node leads nowhere")
+    });
     assert!(cluster.is_running(second), "{}", cluster.log(second));
     cluster.set_names(&[nowhere(98), ("cluster".to_owned(), there), nowhere(99)]);
     cluster.wait_until_ready(second);
