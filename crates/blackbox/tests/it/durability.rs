@@ -723,7 +723,8 @@ fn one_log_of_three_is_damaged(durability: &str) {
     let mut client = cluster.client(2);
     eventually("what was written is synced", || {
         let said = client.run("INFO persistence");
-        said.text().is_some_and(|said| said.contains("log_unsynced_ms:0\r\n"))
+        said.text()
+            .is_some_and(|said| said.contains("log_unsynced_ms:0\r\n"))
     });
     receipts.begin(&all, 2);
     receipts.wait_for_more(200);
