@@ -1272,6 +1272,8 @@ impl Keyspace {
             return vote_record;
         }
         if self.transactions.is_over(txn) && !self.transactions.locks.is_waiting(txn) {
+            // Its locks may have become free only after its coordinator had given it up, and nobody else would ask for them back.
+            self.release_held(txn);
             return VoteRecord::Over;
         }
         if mutations::is(Mutation::RefusalNotRecorded) {

@@ -78,6 +78,22 @@ impl<'a> ReplicaView<'a> {
         self.replica.keyspace().transaction_counts()
     }
 
+    /// How many hold locks in it and how many wait for them, and the oldest of those that hold some, at most `max`: for messages.
+    pub fn locks_in_words(&self, max: usize) -> String {
+        let keyspace = self.replica.keyspace();
+        let TransactionCounts {
+            prepared, waiting, ..
+        } = keyspace.transaction_counts();
+        let oldest = keyspace.oldest_transactions(max).into_iter();
+        let oldest: Vec<String> = oldest
+            .map(|open| {
+                let state = if open.is_prepared { "prepared" } else { "has locks" };
+                format!("{:?} {state}", open.txn)
+            })
+            .collect();
+        format!("{prepared} hold locks, {waiting} wait, {oldest:?}")
+    }
+
     /// Whether a transaction has voted here, and its end is not known.
     pub fn has_prepared(&self) -> bool {
         let keyspace = self.replica.keyspace();

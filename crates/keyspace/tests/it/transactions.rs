@@ -629,6 +629,22 @@ fn an_older_transaction_takes_the_locks_of_one_that_has_no_vote() {
     );
 }
 
+#[test]
+fn locks_that_come_when_their_transaction_is_over_are_let_go_by_a_query() {
+    let mut group = Group::new();
+    group.prepare(txn(3, 0), "SET k a");
+    assert_eq!(group.lock(txn(4, 0), "k"), LATER);
+    // Its coordinator gives it up while it waits.
+    group.forget(5, &[txn(4, 0)]);
+    group.resolve(txn(3, 0), true);
+    assert_eq!(group.counts().0, 1, "it has the key all the same");
+    assert_eq!(group.prepare(txn(9, 0), "SET k b"), LATER, "it is younger");
+    let younger = group.number;
+    assert_eq!(group.query_txn(txn(4, 0)), VoteRecord::Over);
+    let answer = group.late(younger).expect("it waited").expect("the key is free");
+    assert_eq!(answer[0], PREPARED);
+}
+
 fn mortal_keys_are_locked_alone() {
     let mut group = Group::new();
     group.run("SET mortal v PX 500");

@@ -24,6 +24,9 @@ use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, UnixMillis};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Of a group, how many transactions that hold locks a message names.
+const LOCKS_MAX: usize = 8;
+
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Checks {
@@ -326,6 +329,20 @@ impl Checks {
     }
 }
 
+/// Who holds locks in the groups, as their leaders know it.
+fn locks_in_words<'a>(replica_views: impl Iterator<Item = ReplicaView<'a>>) -> String {
+    let of_leader = |view: ReplicaView<'a>| {
+        let member = view.member().filter(|member| member.leads())?;
+        let (number, applied) = (view.group.number(), member.applied().0);
+        Some(format!(
+            "group {number} at {applied}: {}",
+            view.locks_in_words(LOCKS_MAX)
+        ))
+    };
+    let leaders: Vec<String> = replica_views.filter_map(of_leader).collect();
+    leaders.join("; ")
+}
+
 /// What must be so when everything has come to rest.
 pub(crate) fn check_at_rest(running: &[Option<&FullNode>]) -> Result<(), String> {
     let replica_views = || running.iter().flatten().flat_map(|node| node.replica_views());
@@ -335,8 +352,10 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>]) -> Result<(), String>
             let seen_to = worker.gateway.seen_to();
             if !seen_to.is_empty() {
                 return Err(format!(
-                    "node {}, worker {}, still sees to transactions: {seen_to:?}",
-                    node.machine, worker.number
+                    "node {}, worker {}, still sees to transactions: {seen_to:?}; {}",
+                    node.machine,
+                    worker.number,
+                    locks_in_words(replica_views())
                 ));
             }
         }

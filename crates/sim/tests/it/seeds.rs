@@ -282,6 +282,16 @@ fn who_voted_in_a_former_generation_is_not_waited_for() {
 }
 
 #[test]
+fn locks_of_what_its_coordinator_has_given_up_are_let_go() {
+    // They were granted when a node that was dead for ever had long said that the transaction was over.
+    let options = Options {
+        damage: false,
+        ..of_any_durability()
+    };
+    find_nothing([302412], &options);
+}
+
+#[test]
 fn a_seed_does_the_same_thing_twice() {
     for seed in 100..102 {
         let run = || sim::run(seed, &Options::default()).expect("a seed that finds nothing");
