@@ -227,12 +227,16 @@ fn who_hung_up_during_a_pause_waits_for_nothing_afterwards() {
     let server = Server::subject().workers(2).start();
     let mut client = server.client();
     client.run_ok("CLIENT PAUSE 100000 WRITE");
+    let met = client.info_number("stats", "total_connections_received");
     for key in KEYS {
         let mut gone = server.client();
         gone.send_raw(&blackbox::frame(&["BLPOP", key, "0"]))
             .expect("the server reads");
         gone.half_close().expect("it is open");
     }
+    eventually("the server has met them all", || {
+        client.info_number("stats", "total_connections_received") == met + KEYS.len() as i64
+    });
     client.run_ok("CLIENT UNPAUSE");
     eventually("nobody is left", || {
         client
