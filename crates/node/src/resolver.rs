@@ -1,7 +1,8 @@
-//! Where names lead, looked up on a thread of its own: a name server that does not answer holds up nobody who has addresses.
+//! Where names lead, looked up on threads beside: a name server that does not answer holds up nobody who has addresses, and a few
+//! names that it does not answer hold up no others.
 //!
 //! ```text
-//!   who dials --want--> this thread --system--> addresses, by name --version--> who dials
+//!   who dials --want--> one of the threads --system--> addresses, by name --version--> who dials
 //! ```
 //!
 //! Whoever has no link with a node asks again, at each attempt: names are given other addresses, when machines are replaced above all.
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Questions that wait. At the limit one more is dropped: whoever needs the answer asks again.
@@ -21,6 +22,9 @@ const NAMES_MAX: usize = 4_096;
 
 /// Addresses of a name that are tried. The rest is left out.
 pub(crate) const ADDRESSES_MAX: usize = 64;
+
+/// Names that are looked up at the same time. The system's resolver takes up to 20 s over one of which nobody answers.
+const THREADS: usize = 4;
 
 /// A name is not looked up again before that.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -33,7 +37,15 @@ struct Known {
     found: Mutex<BTreeMap<String, Vec<SocketAddr>>>,
 }
 
-/// See the file's header. The thread ends with the last of its clones.
+/// What the threads share.
+struct Work {
+    known: Arc<Known>,
+    asked: Mutex<Receiver<String>>,
+    /// When each name was looked up; `None` while it is.
+    looked_up: Mutex<BTreeMap<String, Option<Instant>>>,
+}
+
+/// See the file's header. The threads end with the last of its clones.
 #[derive(Clone)]
 pub(crate) struct Resolver {
     known: Arc<Known>,
@@ -45,31 +57,40 @@ impl Resolver {
     /// If there is no thread to be had.
     pub(crate) fn start() -> std::io::Result<Resolver> {
         // Said once, until it leads somewhere.
-        let mut told = BTreeSet::new();
-        Resolver::with(move |name| match look_up(name) {
-            Ok(addresses) => {
-                told.remove(name);
-                addresses
-            }
-            Err(reason) => {
-                if told.len() < NAMES_MAX && told.insert(name.to_owned()) {
-                    tracing::warn!(name, reason, "the name of a node leads nowhere");
+        let told = Mutex::new(BTreeSet::new());
+        Resolver::with(move |name| {
+            let answer = look_up(name);
+            let mut told = locked(&told);
+            match answer {
+                Ok(addresses) => {
+                    told.remove(name);
+                    addresses
                 }
-                Vec::new()
+                Err(reason) => {
+                    if told.len() < NAMES_MAX && told.insert(name.to_owned()) {
+                        tracing::warn!(name, reason, "the name of a node leads nowhere");
+                    }
+                    Vec::new()
+                }
             }
         })
     }
 
-    fn with(look_up: impl FnMut(&str) -> Vec<SocketAddr> + Send + 'static) -> std::io::Result<Resolver> {
+    fn with(look_up: impl Fn(&str) -> Vec<SocketAddr> + Send + Sync + 'static) -> std::io::Result<Resolver> {
         let known = Arc::<Known>::default();
         let (questions, asked) = sync_channel(QUESTIONS_MAX);
-        let resolver = Resolver {
+        let work = Arc::new(Work {
             known: known.clone(),
-            questions,
-        };
-        let thread = std::thread::Builder::new().name("resolver".to_owned());
-        thread.spawn(move || answer(&known, &asked, look_up))?;
-        Ok(resolver)
+            asked: Mutex::new(asked),
+            looked_up: Mutex::default(),
+        });
+        let look_up = Arc::new(look_up);
+        for _ in 0..THREADS {
+            let (work, look_up) = (work.clone(), look_up.clone());
+            let thread = std::thread::Builder::new().name("resolver".to_owned());
+            thread.spawn(move || work.answer(look_up.as_ref()))?;
+        }
+        Ok(Resolver { known, questions })
     }
 
     /// Changes whenever a name leads elsewhere than before.
@@ -83,7 +104,7 @@ impl Resolver {
         if let Ok(address) = peer.parse() {
             return vec![address];
         }
-        let found = self.known.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = locked(&self.known.found);
         found.get(peer).cloned().unwrap_or_default()
     }
 
@@ -111,27 +132,54 @@ pub(crate) fn look_up(name: &str) -> Result<Vec<SocketAddr>, String> {
     Ok(addresses)
 }
 
-/// The thread.
-fn answer(known: &Known, asked: &Receiver<String>, mut look_up: impl FnMut(&str) -> Vec<SocketAddr>) {
-    let mut looked_up: BTreeMap<String, Instant> = BTreeMap::new();
-    while let Ok(name) = asked.recv() {
-        if looked_up.get(&name).is_some_and(|at| at.elapsed() < PAUSE) {
-            continue;
+impl Work {
+    /// One of the threads.
+    fn answer(&self, look_up: &impl Fn(&str) -> Vec<SocketAddr>) {
+        loop {
+            // Whoever waits for a question keeps the others waiting, and for nothing else.
+            let asked = locked(&self.asked).recv();
+            let Ok(name) = asked else { return };
+            if self.begins(&name) {
+                let addresses = look_up(&name);
+                locked(&self.looked_up).insert(name.clone(), Some(Instant::now()));
+                self.known.learn(name, addresses);
+            }
         }
-        if looked_up.len() >= NAMES_MAX {
-            looked_up.clear();
-            known.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Whether a name is looked up now: it is not under way, and was not a moment ago.
+    fn begins(&self, name: &str) -> bool {
+        let mut looked_up = locked(&self.looked_up);
+        let is_new = match looked_up.get(name) {
+            Some(None) => false,
+            Some(Some(at)) => at.elapsed() >= PAUSE,
+            None => true,
+        };
+        if is_new {
+            if looked_up.len() >= NAMES_MAX {
+                looked_up.clear();
+                locked(&self.known.found).clear();
+            }
+            looked_up.insert(name.to_owned(), None);
         }
-        let addresses = look_up(&name);
-        looked_up.insert(name.clone(), Instant::now());
-        let mut found = known.found.lock().unwrap_or_else(PoisonError::into_inner);
+        is_new
+    }
+}
+
+impl Known {
+    fn learn(&self, name: String, addresses: Vec<SocketAddr>) {
+        let mut found = locked(&self.found);
         // One that leads nowhere for a moment is dialled where it was; and servers deal out the same addresses in turn.
         let is_same = |held: &Vec<SocketAddr>| sorted(held) == sorted(&addresses);
         if !addresses.is_empty() && !found.get(&name).is_some_and(is_same) {
             found.insert(name, addresses);
-            known.version.fetch_add(1, Ordering::Release);
+            self.version.fetch_add(1, Ordering::Release);
         }
     }
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn sorted(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
@@ -175,6 +223,28 @@ mod tests {
         });
         assert_eq!(resolver.addresses("node:1"), [at(1), at(2)]);
         assert_eq!(resolver.addresses("nowhere:1"), []);
+    }
+
+    #[test]
+    fn a_name_that_nobody_answers_holds_up_no_other() {
+        let (answers, answered) = sync_channel::<()>(1);
+        let answered = Mutex::new(answered);
+        let at = SocketAddr::from(([10, 0, 0, 1], 1));
+        let resolver = Resolver::with(move |name| {
+            if name == "silent:1" {
+                locked(&answered).recv().expect("it is answered in the end");
+            }
+            vec![at]
+        });
+        let resolver = resolver.unwrap();
+        for _ in 0..THREADS {
+            resolver.want("silent:1");
+        }
+        resolver.want("node:1");
+        until(|| resolver.addresses("node:1") == [at]);
+        assert_eq!(resolver.addresses("silent:1"), []);
+        answers.send(()).unwrap();
+        until(|| resolver.addresses("silent:1") == [at]);
     }
 
     #[test]
