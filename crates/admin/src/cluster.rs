@@ -154,6 +154,12 @@ pub struct RecoverySourceView {
     /// Whether it is kept from before the group began anew: what the group has had since is not in it.
     #[serde(default)]
     pub is_former: bool,
+    /// The generation of the group that it is of; 0 from a node that does not say it.
+    #[serde(default)]
+    pub generation: u64,
+    /// Whether its log was damaged, and may lack what was in it once.
+    #[serde(default)]
+    pub is_damaged: bool,
     /// Whether it was read from a disk that may lack what was written last: its replica takes part under another name.
     #[serde(default)]
     pub is_unclean: bool,

@@ -47,6 +47,8 @@ pub enum Fate {
         applied: u64,
         /// Entries behind these in its log, which count from then on.
         uncommitted: u64,
+        /// Whether its log was damaged, and may lack what was in it once.
+        is_damaged: bool,
     },
     /// Nobody has anything: it begins empty on this node.
     Empties {
@@ -183,10 +185,11 @@ fn fate(
             && is_there(recovery_source.node)
             && !gone.contains(&recovery_source.node)
     });
-    // As consensus compares logs.
+    // As consensus compares logs: of one generation, where terms begin anew.
     let best = held.max_by_key(|recovery_source| {
         (
             !recovery_source.is_former,
+            recovery_source.generation,
             recovery_source.term,
             recovery_source.last,
             recovery_source.applied,
@@ -198,6 +201,7 @@ fn fate(
             incarnation: best.incarnation,
             applied: best.applied,
             uncommitted: best.last.saturating_sub(best.applied),
+            is_damaged: best.is_damaged,
         };
     }
     let fewest = emptied.iter_mut().min_by_key(|(_, count)| **count);
@@ -239,8 +243,7 @@ mod tests {
             term,
             last,
             applied: last - 1,
-            is_former: false,
-            is_unclean: false,
+            ..RecoverySourceView::default()
         }
     }
 
@@ -287,6 +290,7 @@ mod tests {
             incarnation: 12,
             applied: 8,
             uncommitted: 1,
+            is_damaged: false,
         };
         let expected = [(1, inherited), (2, Fate::Empties { node: 1 })];
         assert_eq!(plan.fates, expected.into(), "the first group has its majority");
@@ -315,6 +319,30 @@ mod tests {
             [1, 2, 1],
             "the best log of all, and never none"
         );
+    }
+
+    #[test]
+    fn of_what_is_left_from_before_the_last_generation_is_inherited_whatever_terms_it_had() {
+        let former = |node, generation, term| RecoverySourceView {
+            generation,
+            is_former: true,
+            is_damaged: true,
+            ..recovery_source(node, term, 9)
+        };
+        let lost = vec![voter(1, Lost), voter(2, Lost), voter(3, Lost)];
+        let view = view(vec![(lost, vec![former(1, 0, 12), former(2, 1, 3)])]);
+        let plan = Plan::of(&view, &[]).expect("there is a leader of the meta group");
+        let is_last = |fate: &Fate| {
+            matches!(
+                fate,
+                Fate::Inherits {
+                    node: 2,
+                    is_damaged: true,
+                    ..
+                }
+            )
+        };
+        assert!(is_last(&plan.fates[&0]), "{plan:?}");
     }
 
     #[test]

@@ -55,10 +55,16 @@ fn in_words(plan: &Plan) -> String {
                 incarnation,
                 applied,
                 uncommitted,
+                is_damaged,
             } => writeln!(
                 text,
                 "Group {group} would begin anew with what node {node} has (replica {incarnation}, {applied} entries applied, \
-                 {uncommitted} more in its log). Acknowledged writes that never reached it are lost."
+                 {uncommitted} more in its log{}). Acknowledged writes that never reached it are lost.",
+                if *is_damaged {
+                    "; its log was damaged: what followed is missing"
+                } else {
+                    ""
+                }
             ),
             Fate::Empties { node } => writeln!(
                 text,

@@ -263,6 +263,8 @@ fn recovery_source_view(recovery_source: &RecoverySource) -> RecoverySourceView 
     RecoverySourceView {
         node: recovery_source.node.0,
         incarnation: recovery_source.incarnation.0,
+        generation: recovery_source.generation,
+        is_damaged: !recovery_source.is_whole,
         term: recovery_source.term.0,
         last: recovery_source.last.0,
         applied: recovery_source.applied.0,
