@@ -153,8 +153,8 @@ def report(found: dict[str, Any], facts: dict[str, Any]) -> str:
     text = (
         f"Three nodes in `relaxed`, {found['keys']:,} keys with values of 100 bytes. Clients of all nodes send {RATES['SET']:,} `SET` and "
         f"{RATES['MSET']:,} `MSET` of two keys a second, at times fixed beforehand, without backups and while one follows on the other, each into an empty "
-        "directory. The *mark* is how long the command took that fixes the instant of a backup, on average, until it was answered: no group "
-        "was held for longer.\n\n"
+        "directory. The *mark* is how long the command took that fixes the instant of a backup, on average of a window, until it was answered: it "
+        "holds all groups, each for a part of that time.\n\n"
     )
     text += record.words_table(["", "steady", "beside", "ratio", "aim"], rows) + "\n\n"
     text += f"{len(took)} backups took {statistics.median(took):.1f} s each, in the middle"
