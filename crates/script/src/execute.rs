@@ -277,6 +277,10 @@ impl Vm {
     #[allow(clippy::too_many_lines)]
     fn instructions(&mut self, functions: Functions<'_>) -> Result<Action, Exit> {
         'call: loop {
+            // A deeper stack may have taken what a step is due for: it is taken here, and not where a budget happens to end.
+            if self.heap.wants_step() {
+                return Ok(Action::Go);
+            }
             let Some((Call::Script(frame), _)) = self.thread.calls.last() else {
                 unreachable!("instructions go on in a function of a script")
             };
@@ -828,6 +832,9 @@ impl Vm {
                         }
                         if count == 0 {
                             self.thread.top = at + given;
+                        }
+                        if self.heap.wants_step() {
+                            leave!(Ok(Action::Go));
                         }
                     }
                 }

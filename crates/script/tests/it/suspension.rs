@@ -77,6 +77,34 @@ fn a_run_is_the_same_however_it_is_cut() {
 }
 
 #[test]
+fn a_run_with_a_deep_stack_takes_as_many_instructions_however_it_is_cut() {
+    let mut lua = Lua::new();
+    for source in [
+        "local function f() return f() + 1 end f()",
+        "local function f(n, ...) if n > 0 then return 1 + select('#', f(n - 1, n, ...)) end return ... end return f(150)",
+        "local function f(n) if n == 0 then return 0 end local t = {n} return t[1] + f(n - 1) end return f(9000)",
+    ] {
+        let chunk = lua.compile(source.as_bytes()).unwrap();
+        let mut took = |budget: u64| {
+            let mut run = lua.start(&chunk, ScriptInput::default(), LIMITS);
+            let stop = loop {
+                match run.resume(budget) {
+                    ScriptStop::Yielded => {}
+                    stop => break stop,
+                }
+            };
+            let took = run.instructions();
+            lua.recycle(run);
+            (stop, took)
+        };
+        let whole = took(10_000_000);
+        for budget in [7, 61, 1_000, 39_000] {
+            assert_eq!(took(budget), whole, "{source} with a budget of {budget}");
+        }
+    }
+}
+
+#[test]
 fn runs_go_on_side_by_side() {
     let mut lua = Lua::new();
     let chunk = lua
