@@ -49,6 +49,12 @@ impl ArrivingPartition {
         self.builder.len()
     }
 
+    /// What waits for the others.
+    #[cfg(test)]
+    pub(crate) fn late(&self) -> usize {
+        self.late.len()
+    }
+
     /// Whether what belongs there belongs here.
     #[inline]
     pub(crate) fn hosts(&self, db: Db, location: Location) -> bool {

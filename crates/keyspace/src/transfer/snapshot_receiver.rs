@@ -320,3 +320,122 @@ fn discard(keyspace: &mut Keyspace, partial: &mut Option<Partial>) {
         keyspace.lazyfree().add_large(large);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{Transfer, TransferStep};
+    use ids::{HashSeed, PartitionCount, PartitionRange, Prng, UnixMillis};
+
+    const KEYS: u64 = 12_000;
+
+    fn put(keyspace: &mut Keyspace, number: u64, value: &str) {
+        let key = format!("key:{number}");
+        let deadline = (number % 7 == 0).then_some(UnixMillis(number as i64));
+        let object = Object::string(key.as_bytes(), value.as_bytes(), deadline, Version(number + 1));
+        let location = keyspace.locate(key.as_bytes());
+        keyspace.place_arrived(Db::default(), location, object);
+    }
+
+    fn delete(keyspace: &mut Keyspace, number: u64) {
+        let location = keyspace.locate(format!("key:{number}").as_bytes());
+        keyspace.clear_at(Db::default(), location);
+    }
+
+    fn sender(partitions: u16) -> Keyspace {
+        let partitions = PartitionRange::all(PartitionCount::new(partitions).unwrap());
+        let mut sender = Keyspace::new(HashSeed([3, 4]), partitions);
+        (0..KEYS).for_each(|number| put(&mut sender, number, "a value"));
+        sender
+    }
+
+    /// What has come of a state that changes after each chunk. The receiver is looked at after each but the last.
+    fn sent(
+        sender: &mut Keyspace,
+        mut change: impl FnMut(&mut Keyspace),
+        mut look: impl FnMut(&SnapshotReceiver),
+    ) -> Keyspace {
+        let mut transfer = Transfer::begin(sender).unwrap();
+        let mut receiver = SnapshotReceiver::new();
+        loop {
+            match transfer.next_chunk(sender, 20_000) {
+                TransferStep::More(chunk) => receiver.take(&chunk).unwrap(),
+                TransferStep::Last(chunk) => {
+                    receiver.take(&chunk).unwrap();
+                    return receiver.finish().unwrap();
+                }
+                TransferStep::Lost => panic!("little changed"),
+            };
+            look(&receiver);
+            change(sender);
+        }
+    }
+
+    fn are_equal(ours: &Keyspace, theirs: &Keyspace) {
+        assert_eq!(ours.state_hash(), theirs.state_hash());
+        assert_eq!(ours.counts(Db::default()), theirs.counts(Db::default()));
+        let (ours, theirs) = (ours.memory(), theirs.memory());
+        assert!(
+            ours.abs_diff(theirs) * 100 <= theirs,
+            "{ours} bytes of what were {theirs}"
+        );
+    }
+
+    #[test]
+    fn what_does_not_change_comes_in_scan_order_and_takes_as_much_memory_as_where_it_grew() {
+        for partitions in [1, 4, 64] {
+            let mut sender = sender(partitions);
+            let mut chunks = 0;
+            let received = sent(
+                &mut sender,
+                |_| {},
+                |receiver| {
+                    chunks += 1;
+                    let (keyspace, arriving) = (&receiver.keyspace, &receiver.arriving);
+                    let (keyspace, arriving) = (keyspace.as_ref().unwrap(), arriving.as_ref().unwrap());
+                    assert!(arriving.len() > 0 && arriving.late() == 0);
+                    if partitions == 1 {
+                        assert_eq!(keyspace.key_count(), 0, "nothing is placed by itself");
+                    }
+                },
+            );
+            assert!(chunks > 10);
+            are_equal(&received, &sender);
+        }
+    }
+
+    #[test]
+    fn what_changes_among_hashes_that_have_come_is_right_in_the_end_however_much_it_is() {
+        // With many changes the partition is completed before it has come, and the rest is placed one by one.
+        for (partitions, changes, is_overdue) in [(1, 40, false), (1, 400, true), (4, 40, false)] {
+            let mut prng = Prng::new(u64::from(partitions) + changes);
+            let mut sender = sender(partitions);
+            let (mut most_late, mut without) = (0, 0);
+            let received = sent(
+                &mut sender,
+                |sender| {
+                    for _ in 0..changes {
+                        let number = prng.below(KEYS * 5 / 4);
+                        match prng.below(3) {
+                            0 => delete(sender, number),
+                            1 => put(sender, number, "another value"),
+                            _ => put(sender, number, &"v".repeat(prng.below(400) as usize)),
+                        }
+                    }
+                },
+                |receiver| {
+                    let late = receiver.arriving.as_ref().map(ArrivingPartition::late);
+                    most_late = late.unwrap_or(0).max(most_late);
+                    without += u32::from(late.is_none());
+                },
+            );
+            assert!(most_late > 0);
+            assert_eq!(
+                without > 0,
+                is_overdue,
+                "{partitions} partitions, {changes} changes"
+            );
+            are_equal(&received, &sender);
+        }
+    }
+}
