@@ -113,6 +113,21 @@ impl DirectoryBuilder {
         }
         None
     }
+
+    /// Asserts the numbered invariants of this file; the third shows in how many segments there are.
+    #[cfg(test)]
+    fn check(&self) {
+        let width = |segment: &Segment| 1_u128 << (u64::BITS - u32::from(segment.depth()));
+        let covered: u128 = self.segments.iter().map(width).sum();
+        assert_eq!(covered, u128::from(self.start), "invariant 1");
+        let hashes: Vec<u64> = self.pending.iter().map(|(hash, _)| hash.0).collect();
+        assert!(
+            hashes.first().is_none_or(|&first| first >= self.start),
+            "invariant 2"
+        );
+        assert!(hashes.is_sorted_by(|one, next| one < next), "invariant 2");
+        assert!(hashes.len() <= OBJECTS_MAX, "invariant 2");
+    }
 }
 
 #[cfg(test)]
@@ -139,7 +154,7 @@ mod tests {
             assert!(builder.is_behind(hash));
             builder.add(hash, object)?;
             assert!(!builder.is_behind(hash));
-            assert!(builder.pending.len() <= OBJECTS_MAX, "invariant 2");
+            builder.check();
         }
         builder.finish()
     }
