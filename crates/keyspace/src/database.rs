@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::directories::{Cursor, Directories, Location};
+use crate::directory::Directory;
 use crate::object::Object;
 use crate::segment::Segment;
 use crate::slot_word::ObjectRef;
@@ -45,7 +46,7 @@ pub(crate) struct Deadlines {
 
 impl Deadlines {
     #[inline]
-    fn add(&mut self, deadline: Option<UnixMillis>) {
+    pub(crate) fn add(&mut self, deadline: Option<UnixMillis>) {
         if let Some(deadline) = deadline {
             self.count += 1;
             self.sum += i128::from(deadline.0);
@@ -153,6 +154,20 @@ impl Database {
         self.note_change(location);
         self.deadlines.add(object.deadline());
         self.keys.insert(location, object);
+    }
+
+    /// Whether a partition has no keys.
+    pub(crate) fn is_empty_at(&self, partition: u16) -> bool {
+        self.keys.is_empty_at(partition)
+    }
+
+    /// Gives a partition that has no keys all of these, which have such deadlines. They come from elsewhere, as with
+    /// [`Database::restore`], and no transfer is under way from here.
+    pub(crate) fn fill(&mut self, partition: u16, filled: Directory, deadlines: Deadlines) {
+        assert!(self.changes.is_empty(), "a transfer would not know of them");
+        self.keys.fill(partition, filled);
+        self.deadlines.count += deadlines.count;
+        self.deadlines.sum += deadlines.sum;
     }
 
     /// Puts an object in place of the one under its key, which it returns, or adds it.

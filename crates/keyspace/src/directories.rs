@@ -162,18 +162,39 @@ impl Directories {
         }
     }
 
-    /// Adds an object whose key is absent.
-    pub(crate) fn insert(&mut self, location: Location, object: Object) {
+    /// The directory of a partition, to be changed.
+    #[inline]
+    fn make(&mut self, partition: u16) -> &mut Directory {
         if self.directories.is_empty() {
             let empty = || Directory::new(self.seed);
             self.directories = std::iter::repeat_with(empty)
                 .take(self.partitions.len())
                 .collect();
         }
-        let directory = &mut self.directories[usize::from(location.partition)];
+        &mut self.directories[usize::from(partition)]
+    }
+
+    /// Whether a partition has no objects.
+    pub(crate) fn is_empty_at(&self, partition: u16) -> bool {
+        self.at(partition).is_none_or(|directory| directory.len() == 0)
+    }
+
+    /// Gives a partition that has no objects all of these.
+    pub(crate) fn fill(&mut self, partition: u16, filled: Directory) {
+        let (count, after) = (filled.len(), filled.memory());
+        let before = std::mem::replace(self.make(partition), filled);
+        assert!(before.len() == 0, "objects would be lost");
+        self.memory = self.memory + after - before.memory();
+        self.count += count;
+    }
+
+    /// Adds an object whose key is absent.
+    pub(crate) fn insert(&mut self, location: Location, object: Object) {
+        let directory = self.make(location.partition);
         let before = directory.memory();
         directory.insert(location.hash, object);
-        self.memory = self.memory + directory.memory() - before;
+        let after = directory.memory();
+        self.memory = self.memory + after - before;
         self.count += 1;
     }
 

@@ -8,6 +8,8 @@
 //! Segments are not merged when keys go: a database that shrank keeps its segments, each at its smallest span
 //! (under 200 bytes for every thousand keys it once held), until it is flushed.
 
+pub(crate) mod builder;
+
 use crate::object::Object;
 use crate::segment::{Inserted, OBJECTS_MAX, Segment};
 use crate::slot_word::{ObjectMut, ObjectRef};

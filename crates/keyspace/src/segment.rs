@@ -61,15 +61,50 @@ impl Segment {
 
     fn with_span(depth: u8, span_index: usize) -> Segment {
         let span = usize::from(SPANS[span_index]);
-        // Runs that begin near the end need room behind the last home; without it, the segment grows early.
-        let padding = 4 + span / 16;
         Segment {
-            places: (0..span + padding).map(|_| SlotWord::EMPTY).collect(),
+            places: (0..places(span)).map(|_| SlotWord::EMPTY).collect(),
             count: 0,
             span_index: span_index as u8,
             depth,
             earliest_deadline: UnixMillis(i64::MAX),
         }
+    }
+
+    /// The span that a segment of so many objects has grown to, or the next one in which all of them have places. They are in ascending
+    /// order of their hashes. An index for [`Segment::filled`]; `None` if the largest span is not enough.
+    pub(crate) fn span_for(depth: u8, objects: &[(KeyHash, Object)]) -> Option<usize> {
+        let before = objects.len().saturating_sub(1);
+        let grown = SPANS
+            .iter()
+            .position(|&span| before * 5 < usize::from(span) * 4)?;
+        (grown..SPANS.len()).find(|&index| {
+            let span = usize::from(SPANS[index]);
+            let next = objects.iter().fold(0, |next, (hash, _)| {
+                home_of(fingerprint_at(*hash, depth), span).max(next) + 1
+            });
+            next <= places(span)
+        })
+    }
+
+    /// A segment of these objects, at a span that was [found for them](Segment::span_for).
+    pub(crate) fn filled(
+        depth: u8,
+        span_index: usize,
+        objects: impl Iterator<Item = (KeyHash, Object)>,
+    ) -> Segment {
+        let mut segment = Segment::with_span(depth, span_index);
+        let mut next = 0;
+        for (hash, object) in objects {
+            if let Some(deadline) = object.deadline() {
+                segment.note_deadline(deadline);
+            }
+            let fingerprint = segment.fingerprint(hash);
+            let place = segment.home(fingerprint).max(next);
+            segment.places[place] = SlotWord::new(fingerprint, object);
+            segment.count += 1;
+            next = place + 1;
+        }
+        segment
     }
 
     pub(crate) fn depth(&self) -> u8 {
@@ -107,7 +142,7 @@ impl Segment {
 
     #[inline]
     fn home(&self, fingerprint: Fingerprint) -> usize {
-        (usize::from(fingerprint) * self.span()) >> 16
+        home_of(fingerprint, self.span())
     }
 
     /// The place of `key`, if it is here.
@@ -371,6 +406,17 @@ impl Segment {
         }
         assert_eq!(count, self.len());
     }
+}
+
+/// Places of a segment with so many homes. Runs that begin near the end need room behind the last home; without it, the segment grows
+/// early.
+fn places(span: usize) -> usize {
+    span + 4 + span / 16
+}
+
+#[inline]
+fn home_of(fingerprint: Fingerprint, span: usize) -> usize {
+    (usize::from(fingerprint) * span) >> 16
 }
 
 /// Bits `depth..depth + 16` of the hash, counted from the top.

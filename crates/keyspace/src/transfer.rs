@@ -42,6 +42,7 @@
 //!
 //! Access statistics are not sent: they are each replica's own.
 
+pub(crate) mod arriving_partition;
 pub(crate) mod changes;
 pub(crate) mod chunk_records;
 pub(crate) mod parts;

@@ -12,7 +12,9 @@
 //! ```
 
 use super::Keyspace;
+use crate::database::Deadlines;
 use crate::directories::Location;
+use crate::directory::Directory;
 use crate::limits::{EncodingLimits, LIMITS_WITHOUT_STREAMS};
 use crate::object::{Object, VERSION_MAX};
 use crate::requests::Requests;
@@ -140,13 +142,17 @@ impl Keyspace {
     }
 
     /// Puts an object that has arrived under its key, whatever was there.
-    pub(crate) fn place_arrived(&mut self, db: Db, object: Object) {
-        let location = self.locate(object.key());
+    pub(crate) fn place_arrived(&mut self, db: Db, location: Location, object: Object) {
         let database = &mut self.databases[db.index()];
         if let Some(before) = database.remove(location, object.key(), self.applied) {
             self.lazyfree.add(before);
         }
         database.restore(location, object);
+    }
+
+    /// Puts all objects of a partition that have arrived in its place, where nothing was.
+    pub(crate) fn fill_arrived(&mut self, db: Db, partition: u16, filled: Directory, deadlines: Deadlines) {
+        self.databases[db.index()].fill(partition, filled, deadlines);
     }
 
     /// Drops all objects of this partition and hash.

@@ -9,6 +9,7 @@
 //! It is total on any bytes: chunks come from another machine. What it makes of bytes that only look like chunks is some
 //! state or an error, never a panic, and it writes on no more memory than the bytes say.
 
+use super::arriving_partition::ArrivingPartition;
 use super::parts::Parts;
 use super::pieces::Partial;
 use super::{AT, BEGIN, EMPTY, END, FORMAT, GONE, OBJECT, PART, PART_BEGINS, PIECE, REST, STAGED};
@@ -25,6 +26,8 @@ use ids::{Db, KeyHash, SemanticsVersion, Version};
 pub struct SnapshotReceiver {
     /// There is one as soon as the first chunk has told the seed and the partitions.
     keyspace: Option<Keyspace>,
+    /// The partition whose objects come in scan order now.
+    arriving: Option<ArrivingPartition>,
     /// For each database, the large object of which pieces have come.
     partials: Vec<Option<Partial>>,
     /// Long parts of what is no object.
@@ -87,6 +90,7 @@ impl SnapshotReceiver {
     pub fn new() -> SnapshotReceiver {
         SnapshotReceiver {
             keyspace: None,
+            arriving: None,
             partials: (0..Db::COUNT).map(|_| None).collect(),
             parts: Parts::default(),
             number: 0,
@@ -113,8 +117,9 @@ impl SnapshotReceiver {
         self.is_broken = true;
         self.read(&mut Reader::new(chunk))?;
         self.is_broken = false;
+        let arriving = self.arriving.as_ref().map_or(0, ArrivingPartition::len);
         Ok(Progress {
-            objects: self.keyspace.as_ref().map_or(0, Keyspace::key_count),
+            objects: self.keyspace.as_ref().map_or(0, Keyspace::key_count) + arriving,
             is_complete: self.is_complete,
         })
     }
@@ -151,7 +156,13 @@ impl SnapshotReceiver {
             return Err(TransferError::OutOfOrder);
         }
         let twice = rest.error("where each database comes from, none twice");
-        arrange(keyspace, &mut self.partials, rest.array()?).ok_or(twice)?;
+        let origins: [u8; Db::COUNT as usize] = rest.array()?;
+        let is_moved = |(origin, db): (&u8, u8)| *origin != db;
+        if origins.iter().zip(0..).any(is_moved) {
+            complete(keyspace, &mut self.arriving)
+                .and_then(|()| arrange(keyspace, &mut self.partials, origins))
+                .ok_or(twice)?;
+        }
         while !rest.is_empty() && !self.is_complete {
             self.record(rest)?;
         }
@@ -161,8 +172,13 @@ impl SnapshotReceiver {
     fn record(&mut self, rest: &mut Reader<'_>) -> Result<(), TransferError> {
         let keyspace = self.keyspace.as_mut().expect("the head of a chunk makes one");
         let unknown = rest.error("a record that follows those before");
+        let arriving = &mut self.arriving;
+        if arriving.as_ref().is_some_and(ArrivingPartition::is_overdue) {
+            complete(keyspace, arriving).ok_or(unknown)?;
+        }
         let tag = rest.u8()?;
         if tag == REST {
+            complete(keyspace, arriving).ok_or(unknown)?;
             let semantics = keyspace.read_remainder(&mut self.parts, rest)?;
             if !(SemanticsVersion::OLDEST..=self.known).contains(&semantics) {
                 return Err(TransferError::Semantics);
@@ -187,12 +203,32 @@ impl SnapshotReceiver {
         let partial = &mut self.partials[db.index()];
         let done = match tag {
             AT => {
-                at(keyspace, db, rest)?;
+                let location = Location {
+                    partition: rest.u16()?,
+                    hash: KeyHash(rest.u64()?),
+                };
+                match part_of(arriving, db, location) {
+                    Some(arriving) => arriving.clear(location.hash),
+                    None => keyspace.clear_at(db, location),
+                }
+                for _ in 0..rest.u32()? {
+                    let object = object(rest)?;
+                    let location = keyspace.locate(object.key());
+                    place(keyspace, arriving, db, location, object).ok_or(unknown)?;
+                }
                 Some(())
             }
             OBJECT => {
-                keyspace.place_arrived(db, object(rest)?);
-                Some(())
+                let object = object(rest)?;
+                let location = keyspace.locate(object.key());
+                let begins = part_of(arriving, db, location).is_none()
+                    && keyspace.database(db).is_empty_at(location.partition);
+                if begins {
+                    complete(keyspace, arriving).ok_or(unknown)?;
+                    let seed = keyspace.seed();
+                    *arriving = Some(ArrivingPartition::begin(db, location.partition, seed));
+                }
+                place(keyspace, arriving, db, location, object)
             }
             BEGIN => {
                 let begun = Partial::read(rest)?;
@@ -204,27 +240,48 @@ impl SnapshotReceiver {
                 let piece = rest.bytes()?;
                 partial.as_mut().and_then(|partial| partial.add(piece))
             }
-            END => partial
-                .take()
-                .and_then(Partial::finish)
-                .map(|object| keyspace.place_arrived(db, object)),
+            END => {
+                let object = partial.take().and_then(Partial::finish).ok_or(unknown)?;
+                let location = keyspace.locate(object.key());
+                place(keyspace, arriving, db, location, object)
+            }
             _ => None,
         };
         Ok(done.ok_or(unknown)?)
     }
 }
 
-/// Exactly these objects have this hash.
-fn at(keyspace: &mut Keyspace, db: Db, rest: &mut Reader<'_>) -> Result<(), DecodeError> {
-    let location = Location {
-        partition: rest.u16()?,
-        hash: KeyHash(rest.u64()?),
-    };
-    keyspace.clear_at(db, location);
-    for _ in 0..rest.u32()? {
-        keyspace.place_arrived(db, object(rest)?);
+/// The partition that is arriving, if what belongs there belongs to it.
+fn part_of(
+    arriving: &mut Option<ArrivingPartition>,
+    db: Db,
+    location: Location,
+) -> Option<&mut ArrivingPartition> {
+    arriving.as_mut().filter(|arriving| arriving.hosts(db, location))
+}
+
+/// Puts an object under its key, whatever was there; `None` if it cannot be.
+fn place(
+    keyspace: &mut Keyspace,
+    arriving: &mut Option<ArrivingPartition>,
+    db: Db,
+    location: Location,
+    object: Object,
+) -> Option<()> {
+    match part_of(arriving, db, location) {
+        Some(arriving) => arriving.add(location.hash, object),
+        None => {
+            keyspace.place_arrived(db, location, object);
+            Some(())
+        }
     }
-    Ok(())
+}
+
+/// Nothing more comes in scan order of the partition that is arriving. `None` if it cannot be what came.
+fn complete(keyspace: &mut Keyspace, arriving: &mut Option<ArrivingPartition>) -> Option<()> {
+    arriving
+        .take()
+        .map_or(Some(()), |arriving| arriving.complete(keyspace))
 }
 
 fn object(rest: &mut Reader<'_>) -> Result<Object, DecodeError> {
@@ -261,5 +318,124 @@ fn arrange(
 fn discard(keyspace: &mut Keyspace, partial: &mut Option<Partial>) {
     if let Some(large) = partial.take().and_then(Partial::into_large) {
         keyspace.lazyfree().add_large(large);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{Transfer, TransferStep};
+    use ids::{HashSeed, PartitionCount, PartitionRange, Prng, UnixMillis};
+
+    const KEYS: u64 = 12_000;
+
+    fn put(keyspace: &mut Keyspace, number: u64, value: &str) {
+        let key = format!("key:{number}");
+        let deadline = (number % 7 == 0).then_some(UnixMillis(number as i64));
+        let object = Object::string(key.as_bytes(), value.as_bytes(), deadline, Version(number + 1));
+        let location = keyspace.locate(key.as_bytes());
+        keyspace.place_arrived(Db::default(), location, object);
+    }
+
+    fn delete(keyspace: &mut Keyspace, number: u64) {
+        let location = keyspace.locate(format!("key:{number}").as_bytes());
+        keyspace.clear_at(Db::default(), location);
+    }
+
+    fn sender(partitions: u16) -> Keyspace {
+        let partitions = PartitionRange::all(PartitionCount::new(partitions).unwrap());
+        let mut sender = Keyspace::new(HashSeed([3, 4]), partitions);
+        (0..KEYS).for_each(|number| put(&mut sender, number, "a value"));
+        sender
+    }
+
+    /// What has come of a state that changes after each chunk. The receiver is looked at after each but the last.
+    fn sent(
+        sender: &mut Keyspace,
+        mut change: impl FnMut(&mut Keyspace),
+        mut look: impl FnMut(&SnapshotReceiver),
+    ) -> Keyspace {
+        let mut transfer = Transfer::begin(sender).unwrap();
+        let mut receiver = SnapshotReceiver::new();
+        loop {
+            match transfer.next_chunk(sender, 20_000) {
+                TransferStep::More(chunk) => receiver.take(&chunk).unwrap(),
+                TransferStep::Last(chunk) => {
+                    receiver.take(&chunk).unwrap();
+                    return receiver.finish().unwrap();
+                }
+                TransferStep::Lost => panic!("little changed"),
+            };
+            look(&receiver);
+            change(sender);
+        }
+    }
+
+    fn are_equal(ours: &Keyspace, theirs: &Keyspace) {
+        assert_eq!(ours.state_hash(), theirs.state_hash());
+        assert_eq!(ours.counts(Db::default()), theirs.counts(Db::default()));
+        let (ours, theirs) = (ours.memory(), theirs.memory());
+        assert!(
+            ours.abs_diff(theirs) * 100 <= theirs,
+            "{ours} bytes of what were {theirs}"
+        );
+    }
+
+    #[test]
+    fn what_does_not_change_comes_in_scan_order_and_takes_as_much_memory_as_where_it_grew() {
+        for partitions in [1, 4, 64] {
+            let mut sender = sender(partitions);
+            let mut chunks = 0;
+            let received = sent(
+                &mut sender,
+                |_| {},
+                |receiver| {
+                    chunks += 1;
+                    let (keyspace, arriving) = (&receiver.keyspace, &receiver.arriving);
+                    let (keyspace, arriving) = (keyspace.as_ref().unwrap(), arriving.as_ref().unwrap());
+                    assert!(arriving.len() > 0 && arriving.late() == 0);
+                    if partitions == 1 {
+                        assert_eq!(keyspace.key_count(), 0, "nothing is placed by itself");
+                    }
+                },
+            );
+            assert!(chunks > 10);
+            are_equal(&received, &sender);
+        }
+    }
+
+    #[test]
+    fn what_changes_among_hashes_that_have_come_is_right_in_the_end_however_much_it_is() {
+        // With many changes the partition is completed before it has come, and the rest is placed one by one.
+        for (partitions, changes, is_overdue) in [(1, 40, false), (1, 400, true), (4, 40, false)] {
+            let mut prng = Prng::new(u64::from(partitions) + changes);
+            let mut sender = sender(partitions);
+            let (mut most_late, mut without) = (0, 0);
+            let received = sent(
+                &mut sender,
+                |sender| {
+                    for _ in 0..changes {
+                        let number = prng.below(KEYS * 5 / 4);
+                        match prng.below(3) {
+                            0 => delete(sender, number),
+                            1 => put(sender, number, "another value"),
+                            _ => put(sender, number, &"v".repeat(prng.below(400) as usize)),
+                        }
+                    }
+                },
+                |receiver| {
+                    let late = receiver.arriving.as_ref().map(ArrivingPartition::late);
+                    most_late = late.unwrap_or(0).max(most_late);
+                    without += u32::from(late.is_none());
+                },
+            );
+            assert!(most_late > 0);
+            assert_eq!(
+                without > 0,
+                is_overdue,
+                "{partitions} partitions, {changes} changes"
+            );
+            are_equal(&received, &sender);
+        }
     }
 }
