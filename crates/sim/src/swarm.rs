@@ -244,7 +244,6 @@ impl Swarm {
                 | Mutation::DoubtForgotten
                 | Mutation::VoteNotKept
                 | Mutation::SyncRetried
-                | Mutation::ChangeNotKept
                 | Mutation::SnapshotGoneEarly,
             ) => {
                 swarm.outages = 90;

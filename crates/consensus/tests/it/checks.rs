@@ -100,6 +100,37 @@ impl Checks {
         Ok(())
     }
 
+    /// The last change of the members that is known at all.
+    fn last_change(&self) -> Option<Index> {
+        let mut entries = self.history.iter().rev();
+        let (index, _) = entries.find(|(_, (entry, _))| matches!(entry.effect, EntryEffect::Members(_)))?;
+        Some(*index)
+    }
+
+    /// Of a leader whose voters have disks that keep what was written: `kept` says up to where one of them knows, if its process ends
+    /// now, that everything is committed.
+    pub(crate) fn on_known_change(
+        &self,
+        leader: &RaftNode,
+        kept: impl Fn(Incarnation) -> Option<Index>,
+    ) -> Result<(), Broken> {
+        let Some(index) = self
+            .last_change()
+            .filter(|index| leader.is_known_committed(*index))
+        else {
+            return Ok(());
+        };
+        let voters = &leader.members().voters;
+        let keeps = |voter: &&Incarnation| **voter == leader.me() || kept(**voter) >= Some(index);
+        if 2 * voters.iter().filter(keeps).count() > voters.len() {
+            return Ok(());
+        }
+        Err(format!(
+            "{:?} takes the change {index:?} for known by a majority, of which most would not remember it",
+            leader.me()
+        ))
+    }
+
     /// Of all replicas, at one moment.
     pub(crate) fn on_leases<'a>(
         &self,

@@ -82,3 +82,11 @@ fn with_damage(plan: &mut Plan) {
 fn a_floor_that_is_forgotten_is_noticed() {
     is_noticed_in(Mutation::FloorForgotten, with_damage);
 }
+
+#[test]
+fn a_change_of_the_members_that_nobody_remembers_is_noticed() {
+    is_noticed_in(Mutation::ChangeNotKept, |plan| {
+        plan.durability = consensus::Durability::Durable;
+        plan.damage = 0;
+    });
+}

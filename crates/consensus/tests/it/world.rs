@@ -272,7 +272,26 @@ impl World {
         let replicas = self
             .live()
             .map(|node| (&node.group, node.state, node.now(self.real)));
-        self.checks.on_leases(replicas)
+        self.checks.on_leases(replicas)?;
+        if self.plan.durability == Durability::Memory || self.plan.damage > 0 {
+            return Ok(());
+        }
+        let mut leaders = self.live().filter(|node| node.group.is_leader());
+        leaders.try_for_each(|leader| {
+            self.checks
+                .on_known_change(&leader.group, |voter| self.kept(voter))
+        })
+    }
+
+    /// Up to where a replica would know, if its process ended now, that everything is committed.
+    fn kept(&self, replica: Incarnation) -> Option<Index> {
+        let running = self.live().find(|node| node.group.me() == replica);
+        let running = running.map(|node| node.disk.hard_state.commit.max(node.disk.start.index));
+        running.or_else(|| {
+            let mut down = self.down.values().flatten();
+            let birth = down.find(|birth| birth.me == replica)?;
+            Some(birth.saved.hard_state.commit.max(birth.start.index))
+        })
     }
 
     // ---- events
