@@ -331,7 +331,7 @@ mod tests {
 
     fn put(keyspace: &mut Keyspace, number: u64, value: &str) {
         let key = format!("key:{number}");
-        let deadline = (number % 7 == 0).then_some(UnixMillis(number as i64));
+        let deadline = (number.is_multiple_of(7)).then_some(UnixMillis(number as i64));
         let object = Object::string(key.as_bytes(), value.as_bytes(), deadline, Version(number + 1));
         let location = keyspace.locate(key.as_bytes());
         keyspace.place_arrived(Db::default(), location, object);
