@@ -43,7 +43,7 @@ pub use meta::{
     Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite, NodeHeartbeat,
     Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
 };
-pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node};
+pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Placed, WEIGHT_PERCENT};
 pub use observations::{GroupReport, Observations};
 pub use reconciler::{Pace, steps};
 pub use recovery_source::{Configuration, RecoverySource};

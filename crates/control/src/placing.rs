@@ -6,6 +6,7 @@ use crate::observations::Observations;
 use crate::reconciler::Pace;
 use crate::state::State;
 use ids::{GroupCount, NodeId};
+use mutations::Mutation;
 use ring::{Placement, RingNode};
 use std::collections::BTreeSet;
 
@@ -25,9 +26,14 @@ pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -
     }
     let members: Vec<RingNode<'_>> = nodes
         .iter()
-        .map(|&node| RingNode {
-            node,
-            zone: &state.nodes[&node].announcement.zone,
+        .map(|&node| {
+            let placed = &state.nodes[&node].placed;
+            let is_zone = !mutations::is(Mutation::ZoneIgnored);
+            RingNode {
+                node,
+                zone: if is_zone { &placed.zone } else { "" },
+                weight: placed.weight_percent,
+            }
         })
         .collect();
     let mut targets = targets_of_data(state, &members, count, usize::from(wanted));
@@ -79,7 +85,7 @@ fn targets_of_data(state: &State, members: &[RingNode<'_>], count: GroupCount, r
     let previous = Placement(data().map(|group| group.targets.clone()).collect());
     let leading: Vec<Option<NodeId>> = data().map(|group| group.leader_target).collect();
     let placement = ring::place(members, count, rf, &previous);
-    let leaders = ring::leaders(&placement, &leading);
+    let leaders = ring::leaders(members, &placement, &leading);
     let placed = placement.0.into_iter().zip(leaders);
     let targets = count.iter().zip(placed).map(|(group, (nodes, leader))| Target {
         group: GroupRef::Data(group),
@@ -90,14 +96,23 @@ fn targets_of_data(state: &State, members: &[RingNode<'_>], count: GroupCount, r
 }
 
 fn target_of_meta(state: &State, members: &[RingNode<'_>]) -> Target {
-    let voters = match members.len() {
+    let most = match members.len() {
         0..META_THREE => 1,
         META_THREE..META_FIVE => 3,
         META_FIVE.. => 5,
     };
+    // Three in three zones bear the loss of one, and five of which three are in one of them do not.
+    let mut safe = [5, 3].into_iter().filter(|voters| *voters <= most);
+    let safe = safe.find(|voters| ring::bears_loss_of_zone(members, *voters));
+    let voters = safe.unwrap_or(most);
+    // It is small, and no node is spared it for its weight.
+    let members: Vec<RingNode<'_>> = members
+        .iter()
+        .map(|member| RingNode { weight: 1, ..*member })
+        .collect();
     let one = GroupCount::new(1).expect("one group is allowed");
     let previous = Placement(vec![state.groups[&GroupRef::Meta].targets.clone()]);
-    let nodes = ring::place(members, one, voters, &previous).0.remove(0);
+    let nodes = ring::place(&members, one, voters, &previous).0.remove(0);
     Target {
         group: GroupRef::Meta,
         // It leads wherever it does: nothing is to be evened out.

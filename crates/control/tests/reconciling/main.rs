@@ -96,6 +96,7 @@ fn announcement(zone: &str, number: u128) -> Announcement {
         peer: format!("10.0.0.{number}:8379"),
         zone: zone.into(),
         name: String::new(),
+        weight_percent: control::WEIGHT_PERCENT,
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(2),
     }
@@ -256,6 +257,10 @@ impl World {
 
     fn join(&mut self) {
         let zone = ["", "a", "b", "c"][self.prng.below(4) as usize];
+        self.join_in(zone);
+    }
+
+    fn join_in(&mut self, zone: &str) {
         let token = self.token();
         let announcement = announcement(zone, token.0);
         self.start(&MetaCommand::Join { token, announcement }, false);
@@ -604,11 +609,13 @@ impl World {
             assert_eq!(voters, targets, "{name:?}");
             assert_eq!(group.members.len(), voters.len());
             assert!(group.lost.is_empty() && group.expected.is_empty());
-            let wanted = match name {
-                GroupRef::Meta => [0, 1, 1, 3, 3, 5][members.min(5)],
-                GroupRef::Data(_) => replicas,
-            };
-            assert_eq!(voters.len(), wanted, "{name:?}");
+            match name {
+                // Five where three zones hold them so that one may be lost, and where nothing can be borne.
+                GroupRef::Meta if members >= 5 => assert!([3, 5].contains(&voters.len())),
+                GroupRef::Meta => assert_eq!(voters.len(), [0, 1, 1, 3, 3][members]),
+                GroupRef::Data(_) => assert_eq!(voters.len(), replicas, "{name:?}"),
+            }
+            self.check_zones(&voters);
             if *name != GroupRef::Meta {
                 assert_eq!(group.leader, group.leader_target, "{name:?}");
             }
@@ -616,6 +623,65 @@ impl World {
             assert!(targets.iter().filter(is_leaving).count() <= members - staying);
         }
         assert_eq!(State::restore(&self.state.snapshot()), Ok(self.state.clone()));
+    }
+}
+
+impl World {
+    /// No zone has so many voters that the others are no majority, where there are zones enough for that.
+    fn check_zones(&self, voters: &[NodeId]) {
+        let nodes = self.state.nodes();
+        let zone_of = |id: &NodeId| match &*nodes[id].announcement.zone {
+            "" => format!("node {}", id.0),
+            zone => format!("zone {zone}"),
+        };
+        let most = voters.len() - majority(voters.len());
+        let (mut held, mut room): (BTreeMap<String, usize>, BTreeMap<String, usize>) = Default::default();
+        voters
+            .iter()
+            .for_each(|id| *held.entry(zone_of(id)).or_default() += 1);
+        let staying = nodes.iter().filter(|(_, node)| !node.is_leaving);
+        staying.for_each(|(id, _)| *room.entry(zone_of(id)).or_default() += 1);
+        let room: usize = room.values().map(|count| *count.min(&most)).sum();
+        if room >= voters.len() {
+            assert!(held.values().all(|count| *count <= most), "{voters:?}: {held:?}");
+        }
+    }
+}
+
+#[test]
+fn the_loss_of_any_of_three_zones_is_borne_by_every_group_of_a_drawn_cluster() {
+    for seed in 0..40 {
+        println!("seed {seed}");
+        let mut world = World::new(seed, 1 + (seed % 12) as u16, Factor::Auto);
+        let mut draw = Prng::new(seed);
+        for _ in 0..draw.below(9) {
+            let zone = ["a", "b", "c"][draw.below(3) as usize];
+            world.join_in(zone);
+        }
+        // Whatever was drawn, there are three.
+        ["a", "b", "c"].iter().for_each(|zone| world.join_in(zone));
+        world.converge();
+        let zones = |world: &World, nodes: &mut dyn Iterator<Item = NodeId>| {
+            let mut zones: BTreeMap<String, usize> = BTreeMap::new();
+            nodes.for_each(|id| {
+                *zones
+                    .entry(world.state.nodes()[&id].announcement.zone.clone())
+                    .or_default() += 1
+            });
+            zones
+        };
+        let mut nodes = world.state.nodes().keys().copied();
+        let sizes = zones(&world, &mut nodes);
+        for (name, group) in world.state.groups() {
+            let held = zones(&world, &mut group.voters().map(|voter| voter.node));
+            let without = |zone: &String| group.voters().count() - held.get(zone).copied().unwrap_or(0);
+            for zone in sizes.keys().filter(|zone| !zone.is_empty()) {
+                assert!(
+                    without(zone) >= majority(group.voters().count()),
+                    "{name:?}: {held:?} of {sizes:?}"
+                );
+            }
+        }
     }
 }
 
