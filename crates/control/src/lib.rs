@@ -24,6 +24,7 @@ mod map;
 mod meta;
 mod node;
 mod observations;
+mod outage;
 mod placing;
 mod reconciler;
 mod recovery_source;

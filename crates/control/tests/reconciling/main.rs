@@ -646,6 +646,90 @@ impl World {
             assert!(held.values().all(|count| *count <= most), "{voters:?}: {held:?}");
         }
     }
+
+    /// Nodes that are silent for longer than a node is waited for, by what the reconciler would do about them.
+    fn replaced_after(&mut self, silent: &[u64]) -> Vec<NodeId> {
+        for node in self.nodes.values_mut() {
+            node.down = None;
+        }
+        for id in silent {
+            self.nodes.get_mut(&NodeId(*id)).expect("it is one of them").down = Some(1_000);
+        }
+        let observations = self.observations();
+        let steps = steps(&self.state, &observations, &PACE);
+        let fenced = steps.iter().filter_map(|step| match step {
+            ReconcileStep::Propose(MetaCommand::Fence { boot }) => {
+                let mut nodes = self.state.nodes().iter();
+                nodes.find(|(_, node)| node.boot == *boot).map(|(id, _)| *id)
+            }
+            _ => None,
+        });
+        let fenced: Vec<NodeId> = fenced.collect();
+        let placed = steps.iter().find_map(|step| match step {
+            ReconcileStep::Propose(MetaCommand::Place { members, .. }) => Some(members),
+            _ => None,
+        });
+        let is_member = |id: &NodeId| placed.is_none_or(|members| members.contains(id));
+        let nodes = self.state.nodes().iter().filter(|(_, node)| !node.is_fenced);
+        let replaced: Vec<NodeId> = nodes.map(|(id, _)| *id).filter(|id| !is_member(id)).collect();
+        assert_eq!(fenced, replaced, "who is replaced is fenced, and nobody else");
+        replaced
+    }
+}
+
+#[test]
+fn while_a_zone_or_a_quarter_of_all_nodes_is_silent_nobody_is_replaced() {
+    // Nodes 1 to 9 in three zones, of which one has a node alone; without zones, nodes 10 to 12.
+    let mut world = World::new(11, 8, Factor::Three);
+    for zone in ["a", "a", "b", "b", "b", "b", "a", "c", "", "", ""] {
+        world.join_in(zone);
+    }
+    world.converge();
+    let of_zone = |world: &World, zone: &str| -> Vec<u64> {
+        let nodes = world.state.nodes().iter();
+        let nodes = nodes.filter(|(_, node)| node.announcement.zone == zone);
+        nodes.map(|(id, _)| id.0).collect()
+    };
+    assert_eq!(of_zone(&world, "a"), [2, 3, 8]);
+    assert_eq!(of_zone(&world, "c"), [9]);
+    for alone in 2..=12 {
+        assert_eq!(world.replaced_after(&[alone]), [NodeId(alone)]);
+    }
+    // Two of twelve in different zones are two deaths.
+    assert_eq!(world.replaced_after(&[4, 9]), [NodeId(4), NodeId(9)]);
+    assert_eq!(
+        world.replaced_after(&[2, 3]),
+        [NodeId(2), NodeId(3)],
+        "one of the zone is there"
+    );
+    assert_eq!(
+        world.replaced_after(&[10, 11]),
+        [NodeId(10), NodeId(11)],
+        "these name no zone"
+    );
+    // Three are a quarter.
+    assert!(world.replaced_after(&[4, 9, 12]).is_empty());
+    assert!(world.replaced_after(&[2, 3, 8]).is_empty());
+    assert!(world.replaced_after(&[4, 5, 6, 7]).is_empty());
+    // A zone of two is fewer than a quarter, and a zone.
+    world.join_in("c");
+    world.converge();
+    assert!(world.replaced_after(&[9, 13]).is_empty());
+    // One that has been replaced is nobody's loss any more.
+    world.replaced_after(&[]);
+    world.go_down(NodeId(13), false);
+    for _ in 0..200 {
+        world.live_on();
+        world.reconcile();
+    }
+    assert!(
+        !world
+            .state
+            .groups()
+            .values()
+            .any(|group| group.involves(NodeId(13)))
+    );
+    assert_eq!(world.replaced_after(&[9, 13]), [NodeId(9)]);
 }
 
 #[test]
