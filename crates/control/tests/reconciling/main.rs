@@ -733,6 +733,34 @@ fn while_a_zone_or_a_quarter_of_all_nodes_is_silent_nobody_is_replaced() {
 }
 
 #[test]
+fn a_node_has_replicas_and_leads_groups_by_its_weight() {
+    let mut world = World::new(12, 16, Factor::Three);
+    for number in 2..=5 {
+        let announcement = Announcement {
+            weight_percent: if number == 5 { 200 } else { 100 },
+            ..announcement("", number)
+        };
+        let token = world.token();
+        world.start(&MetaCommand::Join { token, announcement }, false);
+    }
+    world.converge();
+    let count = |has: &dyn Fn(&control::Group, NodeId) -> bool| {
+        let groups = world.state.groups().iter();
+        let groups: Vec<_> = groups.filter(|(name, _)| **name != GroupRef::Meta).collect();
+        let nodes = world.state.nodes().keys();
+        let count = nodes.map(|node| groups.iter().filter(|(_, group)| has(group, *node)).count());
+        count.collect::<Vec<usize>>()
+    };
+    let replicas = count(&|group, node| group.member_on(node).is_some());
+    assert_eq!(replicas, [8, 8, 8, 8, 16]);
+    let led = count(&|group, node| group.leader == Some(node));
+    assert!(
+        led[4] >= 5 && led[..4].iter().all(|led| (2..=3).contains(led)),
+        "{led:?}"
+    );
+}
+
+#[test]
 fn the_loss_of_any_of_three_zones_is_borne_by_every_group_of_a_drawn_cluster() {
     for seed in 0..40 {
         println!("seed {seed}");
