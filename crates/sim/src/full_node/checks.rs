@@ -11,6 +11,7 @@
 //! 8. A worker keeps of the transactions that it coordinates what fits together.
 //! 9. A member of the meta group remembers its term and whom it voted for, whatever becomes of its process, and of the power.
 //! 10. A group that begins anew has all that a majority of its last members had synced (`synced.rs`).
+//! 11. Where there are zones enough, no group is to have a majority in one of them.
 
 use super::synced::SyncedPlaces;
 use super::{FullNode, Holding};
@@ -39,6 +40,8 @@ pub(crate) struct Checks {
     /// By boot and worker.
     epochs: BTreeMap<(Boot, u16), Epoch>,
     maps: BTreeMap<Epoch, Arc<RoutingMap>>,
+    /// Up to which version of the cluster targets were looked at.
+    placed: Epoch,
     /// By boot and worker: when a transaction that has a deadline was first seen, by its number and its worker's clock.
     transactions: BTreeMap<(Boot, u16), BTreeMap<u64, Monotonic>>,
     /// By group: the newest members that a replica has had, with its generation and their place in the log.
@@ -165,6 +168,11 @@ impl Checks {
         }
         if self.shape.loses_power {
             self.synced.note(node);
+        }
+        let state = node.meta.state().filter(|state| state.epoch() > self.placed);
+        if let Some(state) = state {
+            state.check_zones()?;
+            self.placed = state.epoch();
         }
         node.meta
             .check()
@@ -388,6 +396,7 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<T
         name: NodeName::default(),
         host: format!("node-{}", node.0),
         port: 7379,
+        zone: String::new(),
         peer_port: 8379,
         health: NodeHealth::Online,
         heard_at: UnixMillis(0),
