@@ -316,7 +316,16 @@ mod tests {
         for name in ["", "a", "room-1", "eu/1.b:2", "A_B@c"] {
             assert_eq!(parse(name), Ok(OptionValue::Text(name.into())), "{name}");
         }
-        for other in ["ninebytes", "a b", "a\tb", "a\0", "\"a\"", "it's", "a\\b", "zürich"] {
+        for other in [
+            "ninebytes",
+            "a b",
+            "a\tb",
+            "a\0",
+            "\"a\"",
+            "it's",
+            "a\\b",
+            "zürich",
+        ] {
             assert!(parse(other).is_err(), "{other}");
         }
     }
