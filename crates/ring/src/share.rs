@@ -40,6 +40,9 @@ pub(crate) struct Share {
 /// A node that has its share; many times as much as there are replicas, so that rounding decides nothing.
 const FULL: u64 = 1 << 40;
 
+/// So large that as many as there are replicas can be added up.
+const STEP_MAX: u64 = u64::MAX >> 16;
+
 /// The share of each node, of `rf` replicas of each group. There are at least as many nodes.
 pub(crate) fn shares(circle: &Circle, groups: usize, rf: usize) -> Vec<Share> {
     let mut sharing = Sharing {
@@ -71,13 +74,10 @@ fn share_of((over, under): (u64, u64)) -> Share {
         least: whole(over / under),
         enough: whole(over.div_ceil(under)),
         most: whole(over.div_ceil(under).max(over * 11 / (under * 10))),
-        step: over.checked_sub(1).map_or(FULL, |_| step(over, under)),
+        // With a weight so small beside others that it is nearly nothing, one replica is very much.
+        step: u64::try_from(u128::from(FULL) * u128::from(under) / u128::from(over.max(1)))
+            .map_or(STEP_MAX, |step| step.min(STEP_MAX)),
     }
-}
-
-fn step(over: u64, under: u64) -> u64 {
-    let step = u128::from(FULL) * u128::from(under) / u128::from(over);
-    u64::try_from(step).unwrap_or(u64::MAX >> 16)
 }
 
 struct Sharing<'a> {
