@@ -11,13 +11,12 @@
 //! 8. A worker keeps of the transactions that it coordinates what fits together.
 //! 9. A member of the meta group remembers its term and whom it voted for, whatever becomes of its process, and of the power.
 //! 10. A group that begins anew has all that a majority of its last members had synced (`synced.rs`).
-//! 11. Where there are zones enough, no group is to have a majority in one of them.
 
 use super::synced::SyncedPlaces;
 use super::{FullNode, Holding};
 use crate::node::Shape;
 use consensus::{HardState, Members};
-use control::{Factor, GroupRef, RoutingMap};
+use control::{Factor, GroupRef, RoutingMap, State};
 use gateway::{
     Gateway, GroupPlacement, NodeHealth, NodeIndex, NodeName, ReplicaView, Topology, TopologyNode,
 };
@@ -40,8 +39,6 @@ pub(crate) struct Checks {
     /// By boot and worker.
     epochs: BTreeMap<(Boot, u16), Epoch>,
     maps: BTreeMap<Epoch, Arc<RoutingMap>>,
-    /// Up to which version of the cluster targets were looked at.
-    placed: Epoch,
     /// By boot and worker: when a transaction that has a deadline was first seen, by its number and its worker's clock.
     transactions: BTreeMap<(Boot, u16), BTreeMap<u64, Monotonic>>,
     /// By group: the newest members that a replica has had, with its generation and their place in the log.
@@ -168,11 +165,6 @@ impl Checks {
         }
         if self.shape.loses_power {
             self.synced.note(node);
-        }
-        let state = node.meta.state().filter(|state| state.epoch() > self.placed);
-        if let Some(state) = state {
-            state.check_zones()?;
-            self.placed = state.epoch();
         }
         node.meta
             .check()
@@ -349,6 +341,13 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>]) -> Result<(), String>
             }
         }
     }
+    // Where there are zones enough, no group is to have a majority in one of them.
+    let mut metas = running
+        .iter()
+        .flatten()
+        .map(|node| &node.meta)
+        .filter(|meta| meta.leads());
+    metas.try_for_each(|meta| meta.state().map_or(Ok(()), State::check_zones))?;
     for leader in replica_views() {
         let Some(member) = leader.member().filter(|member| member.leads()) else {
             continue;
