@@ -116,6 +116,7 @@ fn announcement(source: &mut Source<'_>) -> Announcement {
         peer: "a:3".into(),
         zone: source.pick(&["", "a", "b"]).into(),
         name: source.pick(&["", "n", "m"]).into(),
+        weight_percent: source.pick(&[control::WEIGHT_PERCENT, 50, 0]),
         semantics_min: SemanticsVersion(source.below(3) as u16),
         semantics_max: SemanticsVersion(source.below(6) as u16),
     }
@@ -324,6 +325,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         peer: "a:3".into(),
         zone: "z".into(),
         name: "n".into(),
+        weight_percent: control::WEIGHT_PERCENT,
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(2),
     };

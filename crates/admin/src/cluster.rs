@@ -71,8 +71,14 @@ pub struct NodeView {
     pub cluster: String,
     /// Where other nodes reach it.
     pub peer: String,
-    /// What it shares its fate with.
+    /// What it is called; may be empty.
+    #[serde(default)]
+    pub name: String,
+    /// What it shares its fate with; may be empty.
     pub zone: String,
+    /// The zone for which its replicas were placed, if it says another one since; only nodes with a replica of the meta group know it.
+    #[serde(default)]
+    pub placed_zone: Option<String>,
     /// Its last start.
     pub boot: u64,
     /// Whether the node that answers hears of it.

@@ -1,5 +1,6 @@
 //! The cluster as a table for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use admin::{ClusterView, DiskView, GroupView, NodeView, ReplicaRole, list};
@@ -86,6 +87,15 @@ fn trouble(view: &ClusterView) -> Option<String> {
         .filter(|node| !node.is_up)
         .map(|node| node.id)
         .collect();
+    said.extend(outage(view, &down));
+    let moved = view.nodes.iter().filter(|node| node.placed_zone.is_some());
+    let moved = list(moved.map(|node| node.id));
+    if !moved.is_empty() {
+        said.push(format!(
+            "Node {moved} started with another zone than the one for which its replicas were placed: they stay where they are, and \
+             groups may have several in one zone."
+        ));
+    }
     let waits = |group: &&GroupView| !group.has_lost_majority && group.lacks_majority(&down);
     let waiting: Vec<&GroupView> = view.groups.iter().filter(waits).collect();
     if !waiting.is_empty() {
@@ -99,6 +109,32 @@ fn trouble(view: &ClusterView) -> Option<String> {
         ));
     }
     (!said.is_empty()).then(|| said.join("\n"))
+}
+
+/// Why nodes that are away are not replaced: they are a whole zone, or a quarter of all. Those that have nothing are not counted.
+fn outage(view: &ClusterView, down: &[u64]) -> Option<String> {
+    let counted = || view.nodes.iter().filter(|node| node.replicas > 0);
+    let is_down = |node: &&NodeView| down.contains(&node.id);
+    let silent = list(counted().filter(is_down).map(|node| node.id));
+    let mut zones: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for node in counted().filter(|node| !node.zone.is_empty()) {
+        let (all, silent) = zones.entry(&node.zone).or_default();
+        *all += 1;
+        *silent += usize::from(is_down(&node));
+    }
+    let zones = zones
+        .iter()
+        .filter(|(_, (all, silent))| *silent > 1 && silent == all);
+    let zones = list(zones.map(|(zone, _)| *zone));
+    let count = counted().filter(is_down).count();
+    let said = match (zones.is_empty(), count >= 2.max(counted().count().div_ceil(4))) {
+        (false, _) => format!("Nothing is heard of zone {zones}"),
+        (true, true) => "Nothing is heard of a quarter of all nodes".to_owned(),
+        (true, false) => return None,
+    };
+    Some(format!(
+        "{said}: as long as that is so, no node is replaced by itself ({silent})."
+    ))
 }
 
 /// What is known of backups, if there is anything to say.
@@ -177,6 +213,7 @@ fn is_full(view: &ClusterView, group: &GroupView) -> bool {
 fn node_rows(view: &ClusterView) -> Vec<Vec<String>> {
     let head = [
         "node",
+        "name",
         "state",
         "zone",
         "clients",
@@ -200,8 +237,9 @@ fn node_rows(view: &ClusterView) -> Vec<Vec<String>> {
     for node in &view.nodes {
         let mut row = vec![
             node.id.to_string(),
+            or_dash(&node.name),
             state(node),
-            or_dash(&node.zone),
+            zone(node),
             or_dash(&node.client),
             or_dash(&node.cluster),
             node.groups_led.to_string(),
@@ -212,7 +250,18 @@ fn node_rows(view: &ClusterView) -> Vec<Vec<String>> {
         row.extend(disk_cells(node.disk.as_ref()));
         rows.push(row);
     }
+    if view.nodes.iter().all(|node| node.name.is_empty()) {
+        rows.iter_mut().for_each(|row| drop(row.remove(1)));
+    }
     rows
+}
+
+/// What a node says, and for which it is placed if that is another one.
+fn zone(node: &NodeView) -> String {
+    match &node.placed_zone {
+        None => or_dash(&node.zone),
+        Some(placed) => format!("{}, placed for {}", or_dash(&node.zone), or_dash(placed)),
+    }
 }
 
 /// What a node keeps on disk, as far as it was asked, and keeps anything.
@@ -412,6 +461,46 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
 ";
         let report = report(&three_nodes(), true);
         assert_eq!(report, expected, "\n{report}");
+    }
+
+    #[test]
+    fn names_and_zones_are_told_and_that_replicas_wait_for_another_zone() {
+        let mut view = three_nodes();
+        for (node, (name, zone)) in view
+            .nodes
+            .iter_mut()
+            .zip([("ada", "a"), ("", "b"), ("cleo", "b")])
+        {
+            (node.name, node.zone) = (name.to_owned(), zone.to_owned());
+        }
+        view.nodes[0].placed_zone = Some(String::new());
+        let text = report(&view, false);
+        for part in [
+            "  node  name  state  zone             clients",
+            "  1     ada   up     a, placed for -  127.0.0.1:6379",
+            "  2     -     up     b                127.0.0.1:6380",
+            "Node 1 started with another zone",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        assert!(
+            !text.contains("Nothing is heard of"),
+            "one of two is there:\n{text}"
+        );
+        // The zone is away, and then another node is.
+        view.nodes[1].is_up = false;
+        let text = report(&view, false);
+        assert!(
+            text.contains(
+                "Nothing is heard of zone b: as long as that is so, no node is replaced by itself (2 3)."
+            ),
+            "{text}"
+        );
+        view.nodes[2].zone = "c".to_owned();
+        let text = report(&view, false);
+        assert!(text.contains("of a quarter of all nodes: as long"), "{text}");
+        view.nodes[2].is_up = true;
+        assert!(!report(&view, false).contains("Nothing is heard of"));
     }
 
     #[test]

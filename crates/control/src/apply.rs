@@ -160,6 +160,7 @@ impl State {
         let boot = self.new_boot();
         let node = Node {
             announcement: announcement.clone(),
+            placed: announcement.placed(),
             boot,
             is_fenced: false,
             is_leaving: false,
@@ -226,9 +227,11 @@ impl State {
             return Err(MetaRefusal::Malformed);
         }
         let boot = self.new_boot();
+        // Where nothing is placed by what it said before, there is nothing to keep.
+        let is_free = self.nodes.len() == 1 || !self.groups.values().any(|group| group.involves(id));
         let node = self.nodes.get_mut(&id).expect("it was found above");
-        if node.announcement.zone != announcement.zone {
-            self.placed_factor = 0;
+        if is_free {
+            node.placed = announcement.placed();
         }
         if node.announcement.peer != announcement.peer {
             node.joined = None;

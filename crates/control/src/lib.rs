@@ -24,6 +24,7 @@ mod map;
 mod meta;
 mod node;
 mod observations;
+mod outage;
 mod placing;
 mod reconciler;
 mod recovery_source;
@@ -43,7 +44,7 @@ pub use meta::{
     Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite, NodeHeartbeat,
     Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
 };
-pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node};
+pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Placed, WEIGHT_PERCENT};
 pub use observations::{GroupReport, Observations};
 pub use reconciler::{Pace, steps};
 pub use recovery_source::{Configuration, RecoverySource};

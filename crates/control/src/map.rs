@@ -10,8 +10,8 @@
 
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
 use crate::state::State;
-use crate::wire::{self, wire_enum, wire_struct};
-use codec::DecodeError;
+use crate::wire::{self, Wire, wire_enum, wire_struct};
+use codec::{DecodeError, Reader};
 use ids::{
     Boot, ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount,
     SemanticsVersion,
@@ -51,6 +51,10 @@ pub struct Site {
     pub is_fenced: bool,
     /// Where clients reach the any-node endpoint.
     pub client: String,
+    /// What it shares its fate with; may be empty.
+    pub zone: String,
+    /// What it is called; may be empty.
+    pub name: String,
     /// Where clients reach the cluster endpoint.
     pub cluster: String,
     /// Where other nodes reach it.
@@ -114,13 +118,6 @@ wire_struct!(Route {
     is_unheard,
     former
 });
-wire_struct!(Site {
-    boot,
-    is_fenced,
-    client,
-    cluster,
-    peer
-});
 wire_struct!(RoutingMap {
     epoch,
     cluster,
@@ -132,6 +129,46 @@ wire_struct!(RoutingMap {
     groups
 });
 
+/// Divides what a node says of itself beside its addresses.
+const DIVIDER: char = '\0';
+
+/// Zone and name stand behind the address for clients, in its text: where there is neither, it is written as before there were. Nobody
+/// dials that address by the map.
+impl Wire for Site {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.boot.put(out);
+        self.is_fenced.put(out);
+        let mut client = self.client.clone();
+        for part in [&self.zone, &self.name] {
+            client.push(DIVIDER);
+            client.push_str(part);
+        }
+        client.trim_end_matches(DIVIDER).to_owned().put(out);
+        self.cluster.put(out);
+        self.peer.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<Site, DecodeError> {
+        let (boot, is_fenced) = (Wire::take(input)?, Wire::take(input)?);
+        let text = String::take(input)?;
+        let mut parts = text.splitn(3, DIVIDER);
+        let mut part = || parts.next().unwrap_or_default().to_owned();
+        let (client, zone, name) = (part(), part(), part());
+        if text.ends_with(DIVIDER) || name.contains(DIVIDER) {
+            return Err(input.error("a zone and a name"));
+        }
+        Ok(Site {
+            boot,
+            is_fenced,
+            client,
+            zone,
+            name,
+            cluster: Wire::take(input)?,
+            peer: Wire::take(input)?,
+        })
+    }
+}
+
 impl RoutingMap {
     /// The map of this state.
     pub fn of(state: &State) -> RoutingMap {
@@ -140,6 +177,8 @@ impl RoutingMap {
                 boot: node.boot,
                 is_fenced: node.is_fenced,
                 client: node.announcement.client.clone(),
+                zone: node.announcement.zone.clone(),
+                name: node.announcement.name.clone(),
                 cluster: node.announcement.cluster.clone(),
                 peer: node.announcement.peer.clone(),
             };
@@ -220,6 +259,30 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_site_without_zone_and_name_is_written_as_ever() {
+        let site = |zone: &str, name: &str| Site {
+            boot: Boot(1),
+            is_fenced: false,
+            client: "a:1".to_owned(),
+            zone: zone.to_owned(),
+            name: name.to_owned(),
+            cluster: "a:2".to_owned(),
+            peer: "a:3".to_owned(),
+        };
+        for (zone, name) in [("", ""), ("z", ""), ("", "n"), ("z", "n")] {
+            let bytes = wire::encode(1, &site(zone, name));
+            assert_eq!(wire::decode(1, &bytes), Ok(site(zone, name)));
+        }
+        assert_eq!(wire::encode(1, &site("", "")), b"\x01\x01\0\x03a:1\x03a:2\x03a:3");
+        for text in [
+            &b"\x01\x01\0\x04a:1\0\x03a:2\x03a:3"[..],
+            b"\x01\x01\0\x08a:1\0z\0n\0\x03a:2\x03a:3",
+        ] {
+            assert!(wire::decode::<Site>(1, text).is_err(), "a value has one encoding");
+        }
+    }
 
     #[test]
     fn a_group_takes_64_bytes_at_most() {

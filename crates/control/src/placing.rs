@@ -1,13 +1,15 @@
 //! From nodes to targets: when, and for whom, the ring is asked.
 
 use crate::command::{MetaCommand, Target};
-use crate::group::GroupRef;
+use crate::group::{GroupRef, majority};
 use crate::observations::Observations;
+use crate::outage::is_outage;
 use crate::reconciler::Pace;
 use crate::state::State;
 use ids::{GroupCount, NodeId};
+use mutations::Mutation;
 use ring::{Placement, RingNode};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// From so many nodes on the meta group has three voters.
 const META_THREE: usize = 3;
@@ -25,9 +27,14 @@ pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -
     }
     let members: Vec<RingNode<'_>> = nodes
         .iter()
-        .map(|&node| RingNode {
-            node,
-            zone: &state.nodes[&node].announcement.zone,
+        .map(|&node| {
+            let placed = &state.nodes[&node].placed;
+            let is_zone = !mutations::is(Mutation::ZoneIgnored);
+            RingNode {
+                node,
+                zone: if is_zone { &placed.zone } else { "" },
+                weight: placed.weight_percent,
+            }
         })
         .collect();
     let mut targets = targets_of_data(state, &members, count, usize::from(wanted));
@@ -43,16 +50,20 @@ pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -
     })
 }
 
-/// The nodes that may have replicas: not those that are leaving, and not those that have been silent for long. But if too
+/// The nodes that may have replicas: not those that are leaving, and not those that have been silent for long, unless many are silent at
+/// once (`outage.rs`). But if too
 /// few would be left, they stay. A group, the meta group too, is not made smaller because a node is away, since it may come
 /// back. Nor is a group of keys because nodes leave: of the two voters that three would become none can be spared. Who
 /// leaves keeps replicas until another node has come, or fewer are wanted; but for one that is away nobody waits.
 fn fit(state: &State, observations: &Observations, pace: &Pace) -> BTreeSet<NodeId> {
     let wanted = usize::from(state.replicas_wanted());
     let is_leaving = |id: &NodeId| state.nodes[id].is_leaving;
+    let is_outage = is_outage(state, observations, pace);
     let (gone, there): (Vec<NodeId>, Vec<NodeId>) = state.nodes.keys().partition(|&id| {
         let is_silent = |&silent: &std::time::Duration| silent >= pace.replace_after;
-        state.nodes[id].is_fenced || observations.silence.get(id).is_some_and(is_silent)
+        let is_waited_for = is_outage && state.placed_for.contains(id);
+        let is_silent = observations.silence.get(id).is_some_and(is_silent);
+        state.nodes[id].is_fenced || is_silent && !is_waited_for
     });
     let (leaving, staying): (Vec<NodeId>, Vec<NodeId>) = there.into_iter().partition(is_leaving);
     let mut fit = BTreeSet::from_iter(staying);
@@ -74,12 +85,42 @@ fn fit(state: &State, observations: &Observations, pace: &Pace) -> BTreeSet<Node
     fit
 }
 
+impl State {
+    /// Looks whether targets bear the loss of a zone, as the nodes for which they were computed allow, for checkers.
+    ///
+    /// # Errors
+    /// Which do not.
+    pub fn check_zones(&self) -> Result<(), String> {
+        let zone_of = |node: NodeId| match self.nodes.get(&node).map(|node| &*node.placed.zone) {
+            None | Some("") => format!("node {}", node.0),
+            Some(zone) => format!("zone {zone}"),
+        };
+        let count = |nodes: &mut dyn Iterator<Item = NodeId>| {
+            let mut zones: BTreeMap<String, usize> = BTreeMap::new();
+            nodes.for_each(|node| *zones.entry(zone_of(node)).or_default() += 1);
+            zones
+        };
+        let zones = count(&mut self.placed_for.iter().copied());
+        for (name, group) in &self.groups {
+            let most = group.targets.len() - majority(group.targets.len());
+            let room: usize = zones.values().map(|nodes| *nodes.min(&most)).sum();
+            let held = count(&mut group.targets.iter().copied());
+            if room >= group.targets.len() && held.values().any(|held| *held > most) {
+                return Err(format!(
+                    "{name:?} is to be where one zone takes its majority: {held:?} of {zones:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
 fn targets_of_data(state: &State, members: &[RingNode<'_>], count: GroupCount, rf: usize) -> Vec<Target> {
     let data = || count.iter().map(|group| &state.groups[&GroupRef::Data(group)]);
     let previous = Placement(data().map(|group| group.targets.clone()).collect());
     let leading: Vec<Option<NodeId>> = data().map(|group| group.leader_target).collect();
     let placement = ring::place(members, count, rf, &previous);
-    let leaders = ring::leaders(&placement, &leading);
+    let leaders = ring::leaders(members, &placement, &leading);
     let placed = placement.0.into_iter().zip(leaders);
     let targets = count.iter().zip(placed).map(|(group, (nodes, leader))| Target {
         group: GroupRef::Data(group),
@@ -90,14 +131,23 @@ fn targets_of_data(state: &State, members: &[RingNode<'_>], count: GroupCount, r
 }
 
 fn target_of_meta(state: &State, members: &[RingNode<'_>]) -> Target {
-    let voters = match members.len() {
+    let most = match members.len() {
         0..META_THREE => 1,
         META_THREE..META_FIVE => 3,
         META_FIVE.. => 5,
     };
+    // Three in three zones bear the loss of one, and five of which three are in one of them do not.
+    let mut safe = [5, 3].into_iter().filter(|voters| *voters <= most);
+    let safe = safe.find(|voters| ring::bears_loss_of_zone(members, *voters));
+    let voters = safe.unwrap_or(most);
+    // It is small, and no node is spared it for its weight.
+    let members: Vec<RingNode<'_>> = members
+        .iter()
+        .map(|member| RingNode { weight: 1, ..*member })
+        .collect();
     let one = GroupCount::new(1).expect("one group is allowed");
     let previous = Placement(vec![state.groups[&GroupRef::Meta].targets.clone()]);
-    let nodes = ring::place(members, one, voters, &previous).0.remove(0);
+    let nodes = ring::place(&members, one, voters, &previous).0.remove(0);
     Target {
         group: GroupRef::Meta,
         // It leads wherever it does: nothing is to be evened out.

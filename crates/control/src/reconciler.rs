@@ -38,6 +38,7 @@ use crate::command::{MetaCommand, Report};
 use crate::given_up::GivenUp;
 use crate::group::{Group, GroupMember, GroupRef, MemberRole, majority};
 use crate::observations::{GroupReport, Observations};
+use crate::outage::is_outage;
 use crate::placing::placing;
 use crate::recovery_source::RecoverySource;
 use crate::state::State;
@@ -153,6 +154,9 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
 /// Starts of nodes that are replaced are dead: until then groups keep what their gateways have not acknowledged. A node that
 /// was only out of reach has to start again.
 fn fences(state: &State, observations: &Observations, pace: &Pace) -> Vec<ReconcileStep> {
+    if is_outage(state, observations, pace) {
+        return Vec::new();
+    }
     let away = state.nodes.iter().filter(|(id, node)| {
         let silence = observations.silence.get(id);
         !node.is_fenced && silence.is_some_and(|&silent| silent >= pace.replace_after)

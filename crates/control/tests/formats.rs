@@ -21,6 +21,7 @@ fn announcement() -> Announcement {
         peer: "a:8379".into(),
         zone: String::new(),
         name: String::new(),
+        weight_percent: control::WEIGHT_PERCENT,
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(3),
     }

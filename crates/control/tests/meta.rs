@@ -166,6 +166,7 @@ fn announcement(machine: usize) -> Announcement {
         peer: format!("10.0.0.{}:8379", machine + 1),
         zone: String::new(),
         name: String::new(),
+        weight_percent: control::WEIGHT_PERCENT,
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(2),
     }

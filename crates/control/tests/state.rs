@@ -29,6 +29,7 @@ fn announcement() -> Announcement {
         peer: "a:8379".into(),
         zone: String::new(),
         name: String::new(),
+        weight_percent: control::WEIGHT_PERCENT,
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(3),
     }
@@ -118,6 +119,87 @@ fn place(group: GroupRef, nodes: &[u64]) -> MetaCommand {
         factor: 3,
         targets: vec![target],
     }
+}
+
+#[test]
+fn a_node_that_says_another_zone_keeps_what_it_has_until_all_is_placed_anew() {
+    let says = |zone: &str, weight_percent, peer: &str| Announcement {
+        zone: zone.into(),
+        weight_percent,
+        peer: peer.into(),
+        ..announcement()
+    };
+    let mut state = created();
+    let start = |state: &mut State, node: u64, token: u128, announcement: Announcement| {
+        let command = MetaCommand::Boot {
+            node: NodeId(node),
+            token: Token(token),
+            announcement,
+            left_by: vec![state.nodes()[&NodeId(node)].start],
+            kept: vec![(META, Incarnation(1))],
+            unclean: Vec::new(),
+        };
+        state.apply(&command).expect("it may start");
+        let node = &state.nodes()[&NodeId(node)];
+        assert_eq!(State::restore(&state.snapshot()).as_ref(), Ok(&*state));
+        (
+            node.announcement.zone.clone(),
+            node.placed.zone.clone(),
+            node.placed.weight_percent,
+        )
+    };
+    // Where there is nobody else nothing is placed by it.
+    assert_eq!(
+        start(&mut state, 1, 2, says("a", 100, "a:1")),
+        ("a".into(), "a".into(), 100)
+    );
+    let command = MetaCommand::Join {
+        token: Token(3),
+        announcement: says("b", 100, "b:1"),
+    };
+    state.apply(&command).expect("there is room");
+    assert_eq!(state.nodes()[&NodeId(2)].placed.zone, "b");
+    state.apply(&place(data(0), &[1, 2])).expect("both are there");
+    let placed_for = |state: &State| {
+        let observations = Observations::default();
+        let steps = steps(state, &observations, &Pace::default());
+        let places = |step: &ReconcileStep| matches!(step, ReconcileStep::Propose(MetaCommand::Place { .. }));
+        steps.iter().any(places)
+    };
+    assert!(placed_for(&state), "for both");
+    let place = MetaCommand::Place {
+        members: vec![NodeId(1), NodeId(2)],
+        factor: state.replicas_wanted(),
+        targets: Vec::new(),
+    };
+    state.apply(&place).expect("both are there");
+    assert!(!placed_for(&state));
+    assert_eq!(
+        start(&mut state, 2, 4, says("c", 250, "b:1")),
+        ("c".into(), "b".into(), 100)
+    );
+    assert!(!placed_for(&state), "nothing moves by a start");
+    // The map says what it says.
+    let map = RoutingMap::of(&state);
+    assert_eq!(map.nodes[&NodeId(2)].zone, "c");
+    assert_eq!(RoutingMap::decode(&map.encode()), Ok(map));
+    assert_eq!(
+        start(&mut state, 2, 5, says("b", 100, "b:1")),
+        ("b".into(), "b".into(), 100)
+    );
+    assert_eq!(start(&mut state, 2, 6, says("c", 100, "b:1")).1, "b");
+    // Once it has nothing, it is placed as what it says when it next starts.
+    let emptied = MetaCommand::Place {
+        members: vec![NodeId(1)],
+        factor: state.replicas_wanted(),
+        targets: vec![Target {
+            group: data(0),
+            nodes: vec![NodeId(1)],
+            leader: None,
+        }],
+    };
+    state.apply(&emptied).expect("one is there");
+    assert_eq!(start(&mut state, 2, 7, says("c", 100, "b:1")).1, "c");
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub struct TopologyNode {
     pub host: String,
     /// The port of its cluster endpoint.
     pub port: u16,
+    /// What it shares its fate with; empty if it has not said.
+    pub zone: String,
     /// The port where other nodes reach it; 0 if it has none.
     pub peer_port: u16,
     /// Whether it is well, as far as this node knows.
@@ -186,6 +188,7 @@ impl Topology {
             name,
             host,
             port,
+            zone: String::new(),
             peer_port: 0,
             health: NodeHealth::Online,
             heard_at: UnixMillis(0),
@@ -313,6 +316,16 @@ fn role_of(index: NodeIndex, placements: &[GroupPlacement]) -> Role {
     match followed.next() {
         Some(master) if !leads => Role::ReplicaOf(master),
         Some(_) | None => Role::Master,
+    }
+}
+
+/// A field of a map about a node.
+struct ZoneField<'a>(&'a str);
+
+impl ZoneField<'_> {
+    fn write(&self, w: &mut ReplyWriter<'_>) {
+        w.bulk(b"availability-zone");
+        w.bulk(self.0.as_bytes());
     }
 }
 
@@ -461,8 +474,11 @@ impl View<'_> {
                 w.bulk(self.host(index).as_bytes());
                 w.integer(self.topology.node(index).port.into());
                 self.name(index, w);
-                // More about the node: nothing.
-                w.map(0);
+                let zone = self.zone(index);
+                w.map(usize::from(zone.is_some()));
+                if let Some(zone) = zone {
+                    zone.write(w);
+                }
             }
         }
     }
@@ -496,7 +512,8 @@ impl View<'_> {
 
     fn shard_node(&self, index: NodeIndex, role: &str, w: &mut ReplyWriter<'_>) {
         let node = self.topology.node(index);
-        w.map(7);
+        let zone = self.zone(index);
+        w.map(7 + usize::from(zone.is_some()));
         w.bulk(b"id");
         self.name(index, w);
         w.bulk(b"port");
@@ -515,6 +532,15 @@ impl View<'_> {
             NodeHealth::Online | NodeHealth::Suspected => b"online",
             NodeHealth::Failed => b"fail",
         });
+        if let Some(zone) = zone {
+            zone.write(w);
+        }
+    }
+
+    /// As Valkey tells of it since 9.1: only of nodes that have said.
+    fn zone(&self, index: NodeIndex) -> Option<ZoneField<'_>> {
+        let zone = &*self.topology.node(index).zone;
+        (!zone.is_empty()).then_some(ZoneField(zone))
     }
 
     /// `CLUSTER LINKS`. Both directions are one connection here.

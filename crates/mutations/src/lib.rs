@@ -195,6 +195,8 @@ pub enum Mutation {
     ProgressKept,
     /// Answers of a former start of a follower's node count.
     FormerAnswersCount,
+    /// Placement knows nothing of zones.
+    ZoneIgnored,
 }
 
 impl Mutation {
@@ -292,6 +294,7 @@ impl Mutation {
         Mutation::FloorNotWritten,
         Mutation::ProgressKept,
         Mutation::FormerAnswersCount,
+        Mutation::ZoneIgnored,
     ];
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Without a secret the peer port is for this machine alone, and so is what the node says of itself.
 
-use control::Announcement;
+use control::{Announcement, WEIGHT_PERCENT};
 use ids::SemanticsVersion;
 use options::Settings;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -38,6 +38,7 @@ fn is_protected(settings: &Settings) -> bool {
 /// If some of them are on other machines, and could not reach it.
 pub(crate) fn announcement(
     settings: &Settings,
+    workers: u16,
     (port, cluster_port): ClientPorts,
     known: impl Fn() -> Vec<SocketAddr>,
 ) -> Result<Announcement, String> {
@@ -64,6 +65,7 @@ pub(crate) fn announcement(
         peer: at(&peer_host, settings.peer_port.unwrap_or(0)),
         zone: settings.zone.clone(),
         name: settings.node_name.clone(),
+        weight_percent: weight_percent(settings.weight, workers),
         semantics_min: SemanticsVersion::OLDEST,
         semantics_max: SemanticsVersion::CURRENT,
     };
@@ -95,6 +97,15 @@ pub(crate) fn announcement(
     Ok(announcement)
 }
 
+/// What the node is to have, in hundredths of what one has that says nothing: that is one with the same number of workers, as all nodes of
+/// a cluster have.
+fn weight_percent(weight: Option<u16>, workers: u16) -> u16 {
+    let percent = |weight: u16| u32::from(weight) * u32::from(WEIGHT_PERCENT) / u32::from(workers.max(1));
+    weight.map_or(WEIGHT_PERCENT, |weight| {
+        u16::try_from(percent(weight).max(1)).unwrap_or(u16::MAX)
+    })
+}
+
 /// Whether an address is none of this machine's.
 fn is_elsewhere(ip: IpAddr) -> bool {
     !ip.to_canonical().is_loopback() && UdpSocket::bind((ip, 0)).is_err()
@@ -116,4 +127,19 @@ fn own_address(known: &[SocketAddr]) -> IpAddr {
     });
     let mut own = own.filter(|ip| !ip.is_loopback());
     own.next().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_weighs_as_much_as_it_has_workers_unless_it_says_otherwise() {
+        assert_eq!(weight_percent(None, 8), 100);
+        assert_eq!(weight_percent(Some(8), 8), 100);
+        assert_eq!(weight_percent(Some(2), 4), 50);
+        assert_eq!(weight_percent(Some(16), 4), 400);
+        assert_eq!(weight_percent(Some(1), 1_024), 1, "never nothing");
+        assert_eq!(weight_percent(Some(1_024), 1), u16::MAX);
+    }
 }

@@ -113,7 +113,7 @@ pub(crate) fn begin(
 ) -> Result<Bootstrapped, BootstrapError> {
     let found = Found::read(settings)?;
     let now = clock::raw();
-    let announcement = found.announcement(settings, ports)?;
+    let announcement = found.announcement(settings, workers, ports)?;
     let token = Token(random("a token")?);
     let config = MetaConfig {
         node: found.identity.as_ref().map(|identity| identity.node),
@@ -294,7 +294,12 @@ impl Found {
     }
 
     /// What the node says of itself, as those see it that it knows.
-    fn announcement(&self, settings: &Settings, ports: ClientPorts) -> Result<Announcement, Failure> {
+    fn announcement(
+        &self,
+        settings: &Settings,
+        workers: u16,
+        ports: ClientPorts,
+    ) -> Result<Announcement, Failure> {
         // A name that leads nowhere now is left out: dialling says so.
         let known = || {
             let named = settings.join.iter().map(ToString::to_string);
@@ -302,7 +307,7 @@ impl Found {
             all.flat_map(|name| resolver::look_up(&name).unwrap_or_default())
                 .collect()
         };
-        announcing::announcement(settings, ports, known)
+        announcing::announcement(settings, workers, ports, known)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::view::View;
 use admin::{
     BackupsView, ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus,
 };
-use control::{RecoverySource, RoutingMap, Standing, State, Stop};
+use control::{Placed, RecoverySource, RoutingMap, Standing, State, Stop};
 use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
 use ids::{Incarnation, NodeId, UnixMillis};
 use options::DurabilityChoice;
@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Ledger {
     /// How many replicas a group of keys is to have.
     pub(crate) replicas_wanted: u16,
-    /// Zone of each node, and whether it is giving up its replicas.
-    nodes: BTreeMap<NodeId, (String, bool)>,
+    /// As what each node is placed, and whether it is giving up its replicas.
+    nodes: BTreeMap<NodeId, (Placed, bool)>,
     /// For each group of keys, the replicas whose memory is gone.
     lost: Vec<Vec<(NodeId, Incarnation)>>,
 }
@@ -39,7 +39,7 @@ impl Ledger {
         Ledger {
             replicas_wanted: state.replicas_wanted(),
             nodes: nodes
-                .map(|(&id, node)| (id, (node.announcement.zone.clone(), node.is_leaving)))
+                .map(|(&id, node)| (id, (node.placed.clone(), node.is_leaving)))
                 .collect(),
             lost: lost.collect(),
         }
@@ -123,16 +123,18 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     let is_up = |node: &NodeId| up.contains(node);
     let nodes = map.nodes.iter().map(|(&id, site)| {
         let known = ledger.as_ref().and_then(|ledger| ledger.nodes.get(&id));
-        let (zone, is_leaving) = known.cloned().unwrap_or_default();
+        let placed_zone = known.map(|(placed, _)| placed.zone.clone());
         NodeView {
             id: id.0,
             client: site.client.clone(),
             cluster: site.cluster.clone(),
             peer: site.peer.clone(),
-            zone,
+            name: site.name.clone(),
+            zone: site.zone.clone(),
+            placed_zone: placed_zone.filter(|placed| *placed != site.zone),
             boot: site.boot.0,
             is_up: is_up(&id),
-            is_leaving,
+            is_leaving: known.is_some_and(|(_, is_leaving)| *is_leaving),
             disk: (id == me).then(|| disk_view(shared)),
             ..NodeView::default()
         }

@@ -138,6 +138,7 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<T
             name: name(map, node),
             host,
             port,
+            zone: site.zone.clone(),
             peer_port: split(&site.peer).1,
             health: if site.is_fenced {
                 NodeHealth::Failed

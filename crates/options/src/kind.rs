@@ -39,6 +39,12 @@ pub enum OptionKind {
         /// The greatest length allowed, in bytes.
         max_len: usize,
     },
+    /// What something is called, or nothing: printable letters of ASCII without blanks and quotes, so that it is one word in every table,
+    /// metric and line.
+    Name {
+        /// The greatest length allowed, in bytes.
+        max_len: usize,
+    },
     /// Addresses to listen on, separated by spaces: `127.0.0.1 -::1`, `* -::*`.
     Addresses,
     /// `HOST[:PORT]`, or nothing.
@@ -120,6 +126,20 @@ impl OptionKind {
                 }
                 Ok(OptionValue::Text(text.into()))
             }
+            OptionKind::Name { max_len } => {
+                if text.len() > max_len {
+                    return Err(format!("argument must be at most {max_len} bytes long"));
+                }
+                match text
+                    .chars()
+                    .all(|c| c.is_ascii_graphic() && !NOT_IN_NAMES.contains(c))
+                {
+                    true => Ok(OptionValue::Text(text.into())),
+                    false => Err(
+                        "argument must be one word of ASCII letters, digits and marks, without quotes".into(),
+                    ),
+                }
+            }
             OptionKind::Addresses => match BindAddress::parse_list(text) {
                 Some(_) => Ok(OptionValue::Text(
                     text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -176,6 +196,9 @@ impl OptionKind {
                 [] => unreachable!("a choice has words: a test checks every row"),
             },
             OptionKind::Text { max_len } => format!("text of at most {max_len} bytes"),
+            OptionKind::Name { max_len } => {
+                format!("one word of at most {max_len} ASCII letters, digits and marks, without quotes; or nothing")
+            }
             OptionKind::Addresses => {
                 "IP addresses separated by spaces; * and ::* for all, - before an optional one".into()
             }
@@ -209,6 +232,7 @@ impl OptionKind {
             OptionKind::Bool => "yes/no",
             OptionKind::Choice { .. } => "word",
             OptionKind::Text { .. } => "text",
+            OptionKind::Name { .. } => "name",
             OptionKind::Addresses => "addresses",
             OptionKind::Advertised => "address",
             OptionKind::Peers => "addresses",
@@ -221,6 +245,9 @@ impl OptionKind {
         }
     }
 }
+
+/// Marks that begin or end something where names are written.
+const NOT_IN_NAMES: &str = "\"'`\\";
 
 fn parse_save_points(text: &str) -> Option<OptionValue> {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -282,6 +309,26 @@ fn parse_percentiles(text: &str) -> Result<OptionValue, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_one_word() {
+        let parse = |text: &str| OptionKind::Name { max_len: 8 }.parse(text, None);
+        for name in ["", "a", "room-1", "eu/1.b:2", "A_B@c"] {
+            assert_eq!(parse(name), Ok(OptionValue::Text(name.into())), "{name}");
+        }
+        for other in [
+            "ninebytes",
+            "a b",
+            "a\tb",
+            "a\0",
+            "\"a\"",
+            "it's",
+            "a\\b",
+            "zürich",
+        ] {
+            assert!(parse(other).is_err(), "{other}");
+        }
+    }
 
     #[test]
     fn values_are_shown_in_their_normal_form() {

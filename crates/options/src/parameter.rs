@@ -253,6 +253,7 @@ impl Parameter {
             (OptionKind::Choice { .. }, _) => "WORD".into(),
             (OptionKind::Text { .. }, Some(unit)) => unit.to_ascii_uppercase(),
             (OptionKind::Text { .. }, None) => "TEXT".into(),
+            (OptionKind::Name { .. }, _) => "NAME".into(),
             (OptionKind::Addresses, _) => "ADDRESSES".into(),
             (OptionKind::Advertised, _) => "HOST[:PORT]".into(),
             (OptionKind::Peers, _) => "HOST:PORT".into(),

@@ -101,6 +101,8 @@ fields! {
     node_name: String = "node-name";
     /// May be empty.
     zone: String = "zone";
+    /// `None`: as many as there are workers.
+    weight: Option<u16> = "weight";
     /// Of the cluster, once the node is in one.
     durability: DurabilityChoice = "durability";
     /// Bytes a second. 0: no limit.

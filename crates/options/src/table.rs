@@ -324,7 +324,7 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Cluster,
         "node-name",
-        OptionKind::Text { max_len: 255 },
+        OptionKind::Name { max_len: 255 },
         "",
         "What the node is called, if it comes back without its directory, or at another address: a host's name, that of a pod. A node \
          that joins under the name of one which is away takes its place: that one is gone for good. Names are given once: while a \
@@ -335,10 +335,22 @@ const WORKING: &[Parameter] = &[
     Parameter::new(
         Section::Cluster,
         "zone",
-        OptionKind::Text { max_len: 255 },
+        OptionKind::Name { max_len: 255 },
         "",
         "What the node shares its fate with, by any name: a rack, a room, a data centre. The replicas of a group are put \
-         into different zones as long as there are enough. Empty: the node is by itself.",
+         into different zones as long as there are enough: with three zones, the loss of any one loses nothing. A node that starts \
+         again with another zone keeps what it has. Empty: the node is by itself.",
+    )
+    .flag()
+    .restart(),
+    Parameter::new(
+        Section::Cluster,
+        "weight",
+        integer(0, 1024),
+        "0",
+        "How much of the data the node is to have, beside the weights of others: one of weight 4 has twice as many replicas as one of \
+         weight 2, and leads twice as many groups. A node that starts again with another weight keeps what it has. 0: as many as it has \
+         workers.",
     )
     .flag()
     .restart(),

@@ -52,6 +52,7 @@ fn members(count: u64) -> Vec<RingNode<'static>> {
     let member = |id| RingNode {
         node: NodeId(id),
         zone: "",
+        weight: 1,
     };
     (1..=count).map(member).collect()
 }
@@ -65,7 +66,7 @@ fn measure() -> Vec<Row> {
     for nodes in NODES_MIN..=NODES_MAX {
         let before = placement;
         placement = place(&members(nodes), groups, RF, &before);
-        leading = leaders(&placement, &leading);
+        leading = leaders(&members(nodes), &placement, &leading);
         let plain = plain(nodes);
         let is_join_alone = nodes > RF as u64;
         rows.push(Row {
@@ -115,7 +116,8 @@ fn average(nodes: u64) -> f64 {
 }
 
 fn cap(nodes: u64) -> usize {
-    load_max(usize::from(GROUPS) * RF, nodes as usize)
+    let groups = GroupCount::new(GROUPS).expect("1,024 groups are allowed");
+    load_max(&members(nodes), groups, RF)[0].1
 }
 
 fn table(rows: &[Row], record: &str, picture: &str) -> String {

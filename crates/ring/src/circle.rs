@@ -22,6 +22,8 @@ pub struct RingNode<'a> {
     pub node: NodeId,
     /// What it shares its fate with: a rack, a site. A node whose zone is empty is a zone of its own.
     pub zone: &'a str,
+    /// How much it is to have beside others; at least 1.
+    pub weight: u16,
 }
 
 /// All nodes' positions.
@@ -30,6 +32,8 @@ pub struct Circle {
     nodes: Vec<NodeId>,
     /// For each node the number of its zone, from 0.
     zones: Vec<usize>,
+    /// For each node its weight.
+    weights: Vec<u64>,
     /// In ascending order.
     positions: Vec<(u64, usize)>,
     /// For each node its positions, in ascending order.
@@ -70,6 +74,7 @@ impl Circle {
         Circle {
             nodes: members.iter().map(|member| member.node).collect(),
             zones,
+            weights: members.iter().map(|member| member.weight.max(1).into()).collect(),
             positions,
             of_node,
         }
@@ -95,6 +100,24 @@ impl Circle {
 
     pub(crate) fn zone(&self, node: usize) -> usize {
         self.zones[node]
+    }
+
+    /// The nodes of each zone.
+    pub(crate) fn zones(&self) -> Vec<Vec<usize>> {
+        let mut zones: Vec<Vec<usize>> = Vec::new();
+        let mut places: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
+        for (node, &zone) in self.zones.iter().enumerate() {
+            let place = *places.entry(zone).or_insert(zones.len());
+            if place == zones.len() {
+                zones.push(Vec::new());
+            }
+            zones[place].push(node);
+        }
+        zones
+    }
+
+    pub(crate) fn weight(&self, node: usize) -> u64 {
+        self.weights[node]
     }
 
     /// As `clockwise`, by places in the list.
@@ -134,6 +157,7 @@ mod tests {
             .map(|id| RingNode {
                 node: NodeId(id),
                 zone: "",
+                weight: 1,
             })
             .collect()
     }
@@ -177,6 +201,7 @@ mod tests {
             .map(|(id, zone)| RingNode {
                 node: NodeId(id),
                 zone,
+                weight: 1,
             })
             .collect();
         let circle = Circle::new(&members);

@@ -1,8 +1,8 @@
 //! The consistent-hash ring: from members to placement.
 //!
 //! ```text
-//!  members, zones -----> circle ------> place(rf, previous) -----> placement -----> leaders(current)
-//!                        positions      which nodes hold           nodes of         one of them
+//!  members, zones, ----> circle ------> place(rf, previous) -----> placement -----> leaders(current)
+//!  weights               positions      which nodes hold           nodes of         one of them
 //!                        of nodes       which group                each group       for each group
 //! ```
 //!
@@ -12,15 +12,16 @@
 //! A plain ring is uneven, and one with caps moves much more than it has to when a node joins, so a placement is also a
 //! function of the placement before it: docs/decisions/0021.
 //!
-//! Absent: who decides that a node is a member, how replicas get to where they are placed, weights of nodes.
+//! Absent: who decides that a node is a member, how replicas get to where they are placed.
 
 mod circle;
 mod leaders;
 mod place;
 mod placement;
+mod share;
 mod table;
 
 pub use circle::{Circle, POSITIONS, RingNode};
 pub use leaders::leaders;
-pub use place::{load_max, place};
+pub use place::{bears_loss_of_zone, load_max, place};
 pub use placement::Placement;

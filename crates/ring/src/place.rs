@@ -9,31 +9,41 @@
 //!
 //! - *Keep*: a replica stays on its node, if that is a member, unless there are more than `rf`, or another one in its zone.
 //! - *Fill*: a missing replica goes to the next node clockwise from its group's position, skipping nodes that have it,
-//!   zones that have it, and nodes that have enough. Enough is first the average rounded down, then rounded up, then the cap: so the
-//!   ring chooses among nodes that are in need. If there is none, room is made by the shortest chain of moves.
-//! - *Even out*: a node that joined has nothing; it takes, from whoever has most, the groups that meet it soonest on the
+//!   zones that have it, and nodes that have enough. Enough is first the node's share (`share.rs`) rounded down, then rounded up, then
+//!   the cap: so the ring chooses among nodes that are in need. If there is none, room is made by the shortest chain of moves.
+//! - *Even out*: a node that joined has nothing; it takes, from whoever is fullest, the groups that meet it soonest on the
 //!   circle. A group never loses a zone by this.
 //!
 //! Invariants, asserted at the end:
 //! 1. Each group has min(`rf`, number of members) different members.
-//! 2. No node has more than `load_max`.
+//! 2. No node has more than its cap.
+//! 3. No zone has so many replicas of a group that the others are no majority, where there are zones enough (`zone_max`).
 //!
 //! What follows from the rule, and tests hold us to: as few replicas as the cap allows share a zone with another one of
-//! their group. The same members place nothing anew. Without zones all nodes have the average, rounded down or up, and a
+//! their group. The same members place nothing anew. Without zones and weights all nodes have the average, rounded down or up, and a
 //! joining node moves no replicas but those that it gets; with zones some more move if they get apart by it.
 
 use crate::circle::{Circle, RingNode};
 use crate::placement::Placement;
+use crate::share::{Share, shares, zone_max};
 use crate::table::Table;
-use ids::GroupCount;
+use ids::{GroupCount, NodeId};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The most replicas that one of `nodes` nodes may hold, of `replicas` altogether: the average rounded up, or 1.1 times
-/// the average if that is more.
-pub fn load_max(replicas: usize, nodes: usize) -> usize {
-    let nodes = nodes.max(1);
-    replicas.div_ceil(nodes).max(replicas * 11 / (nodes * 10))
+/// The most replicas that each of these nodes may hold, of `rf` of each group: its share rounded up, or 1.1 times the share if that is
+/// more. Shares are in proportion to weights, as far as zones allow.
+pub fn load_max(members: &[RingNode<'_>], groups: GroupCount, rf: usize) -> Vec<(NodeId, usize)> {
+    let circle = Circle::new(members);
+    let shares = shares(&circle, groups.get().into(), rf.min(circle.len()));
+    let caps = shares.iter().enumerate();
+    caps.map(|(node, share)| (circle.node(node), share.most))
+        .collect()
+}
+
+/// Whether groups of `rf` replicas that are placed on these nodes go on without any one of their zones. A group of one never does.
+pub fn bears_loss_of_zone(members: &[RingNode<'_>], rf: usize) -> bool {
+    zone_max(&Circle::new(members), rf).is_some()
 }
 
 /// Places `rf` replicas of each group, or as many as there are members.
@@ -46,6 +56,8 @@ pub fn place(members: &[RingNode<'_>], groups: GroupCount, rf: usize, previous: 
     let mut placing = Placing {
         table: Table::new(&circle, groups),
         rf,
+        shares: shares(&circle, groups, rf),
+        zone_max: zone_max(&circle, rf),
         given_up: vec![Vec::new(); groups],
     };
     placing.keep(previous);
@@ -59,6 +71,9 @@ pub fn place(members: &[RingNode<'_>], groups: GroupCount, rf: usize, previous: 
 struct Placing<'a> {
     table: Table<'a>,
     rf: usize,
+    /// For each node.
+    shares: Vec<Share>,
+    zone_max: Option<usize>,
     /// For each group the nodes on which it was kept no longer for the sake of zones: it goes back if that did not help.
     given_up: Vec<Vec<usize>>,
 }
@@ -68,6 +83,8 @@ struct Placing<'a> {
 enum Others {
     /// Moves that cost no group a zone.
     KeepZones,
+    /// Moves after which no zone has more than this of a group.
+    KeepBelow(usize),
     /// Any move.
     MoveAnywhere,
 }
@@ -126,44 +143,56 @@ impl Placing<'_> {
         let nodes = table.nodes_of(group).iter().copied();
         nodes.max_by_key(|&node| {
             let zone = table.in_zone(group, table.circle.zone(node));
-            (zone, table.load(node), table.circle.distance(group, node))
+            (zone, self.fullness(node), table.circle.distance(group, node))
         })
+    }
+
+    /// How full the node is beside its share.
+    fn fullness(&self, node: usize) -> u64 {
+        self.table.load(node) as u64 * self.shares[node].step
     }
 
     /// Gives each group as many replicas as it is to have.
     fn fill(&mut self) {
-        let replicas = self.table.group_count() * self.rf;
-        let nodes = self.table.circle.len().max(1);
-        let most = load_max(replicas, nodes);
+        let of_all = |level: fn(&Share) -> usize| -> Vec<usize> { self.shares.iter().map(level).collect() };
+        let levels = [
+            of_all(|share| share.least),
+            of_all(|share| share.enough),
+            of_all(|share| share.most),
+        ];
         // A zone has the group once if that can be, twice if that can be, and so on.
         for per_zone in 1..=self.rf {
             if per_zone > 1 {
-                self.give_back(per_zone, most);
+                self.give_back(per_zone);
             }
-            for load in [replicas / nodes, replicas.div_ceil(nodes), most] {
-                self.fill_up_to(load, per_zone, Others::KeepZones);
+            for level in &levels {
+                self.fill_up_to(level, per_zone, Others::KeepZones);
+            }
+            if self.zone_max == Some(per_zone) {
+                // Here all find room, if nobody has more than the cap.
+                self.fill_up_to(&levels[2], per_zone, Others::KeepBelow(per_zone));
             }
         }
-        self.fill_up_to(most, self.rf, Others::MoveAnywhere);
+        self.fill_up_to(&levels[2], self.rf, Others::MoveAnywhere);
     }
 
-    fn fill_up_to(&mut self, load: usize, per_zone: usize, others: Others) {
+    fn fill_up_to(&mut self, loads: &[usize], per_zone: usize, others: Others) {
         let mut is_stuck = vec![false; self.table.circle.len()];
         for group in 0..self.table.group_count() {
             while self.table.nodes_of(group).len() < self.rf
-                && self.fill_one(group, load, per_zone, others, &mut is_stuck)
+                && self.fill_one(group, loads, per_zone, others, &mut is_stuck)
             {}
         }
     }
 
-    fn give_back(&mut self, per_zone: usize, most: usize) {
+    fn give_back(&mut self, per_zone: usize) {
         for group in 0..self.table.group_count() {
             for node in std::mem::take(&mut self.given_up[group]) {
                 let zone = self.table.circle.zone(node);
                 let is_right = self.table.nodes_of(group).len() < self.rf
                     && !self.table.holds(group, node)
                     && self.table.in_zone(group, zone) < per_zone
-                    && self.table.load(node) < most;
+                    && self.table.load(node) < self.shares[node].most;
                 if is_right {
                     self.table.add(group, node);
                 } else {
@@ -173,11 +202,11 @@ impl Placing<'_> {
         }
     }
 
-    /// Places one more replica of the group if that can be, without any node getting more than `load`.
+    /// Places one more replica of the group if that can be, without any node getting more than `loads` says.
     fn fill_one(
         &mut self,
         group: usize,
-        load: usize,
+        loads: &[usize],
         per_zone: usize,
         others: Others,
         is_stuck: &mut [bool],
@@ -187,7 +216,7 @@ impl Placing<'_> {
             !table.holds(group, node) && table.in_zone(group, table.circle.zone(node)) < per_zone
         };
         let mut clockwise = table.circle.walk(group);
-        if let Some(node) = clockwise.find(|node| table.load(*node) < load && may_get(node)) {
+        if let Some(node) = clockwise.find(|node| table.load(*node) < loads[*node] && may_get(node)) {
             self.table.add(group, node);
             return true;
         }
@@ -208,12 +237,13 @@ impl Placing<'_> {
             for &other in table.groups_on(from) {
                 let found = rest.iter().copied().filter(|&to| match others {
                     Others::KeepZones => table.keeps_zones(other, from, to),
+                    Others::KeepBelow(most) => table.keeps_below(other, from, to, most),
                     Others::MoveAnywhere => !table.holds(other, to),
                 });
                 let found: Vec<usize> = found.collect();
                 for &to in &found {
                     reached_by[to] = Some((from, other));
-                    if table.load(to) < load {
+                    if table.load(to) < loads[to] {
                         let mut at = to;
                         while let Some((from, other)) = reached_by[at] {
                             self.table.shift(other, from, at);
@@ -234,7 +264,8 @@ impl Placing<'_> {
         false
     }
 
-    /// Lets whoever has least take from whoever has most, until nobody has two more than one that could take of it.
+    /// Lets whoever is least full take from whoever is fullest, until all have their shares, rounded down or up, or nobody would be fuller
+    /// without one than one that could take it would be with it. Where all shares are alike: until nobody has two more.
     ///
     /// Without zones a node always has something that one with less does not, so that this is as even as can be. With zones
     /// it may not. A chain of moves would help there, but it would buy evenness that is not owed.
@@ -244,7 +275,11 @@ impl Placing<'_> {
         while is_any {
             is_any = false;
             let mut takers: BTreeSet<usize> = nodes.clone().collect();
-            while let Some(taker) = takers.iter().copied().min_by_key(|&node| self.table.load(node)) {
+            while let Some(taker) = takers
+                .iter()
+                .copied()
+                .min_by_key(|&node| (self.fullness_with(node), node))
+            {
                 if self.take(taker) {
                     is_any = true;
                 } else {
@@ -254,15 +289,26 @@ impl Placing<'_> {
         }
     }
 
-    /// Moves one replica from the fullest node that has two more, and one that may move, to this one: the one that meets it
+    /// How full the node would be with one more.
+    fn fullness_with(&self, node: usize) -> u64 {
+        self.fullness(node) + self.shares[node].step
+    }
+
+    /// Moves one replica from the fullest node that would stay fuller, and one that may move, to this one: the one that meets it
     /// soonest on the circle. True if there is such a node.
     fn take(&mut self, to: usize) -> bool {
         let table = &self.table;
-        let enough = table.load(to) + 2;
-        let mut givers: Vec<usize> = (0..table.circle.len())
-            .filter(|&node| table.load(node) >= enough)
-            .collect();
-        givers.sort_by_key(|&node| Reverse(table.load(node)));
+        if table.load(to) >= self.shares[to].most {
+            return false;
+        }
+        let (enough, is_short) = (self.fullness_with(to), table.load(to) < self.shares[to].least);
+        // Who has its share, rounded up, gives to nobody who has his, rounded down.
+        let gives = |node: &usize| {
+            let is_over = table.load(*node) > self.shares[*node].enough;
+            (is_short || is_over) && self.fullness(*node) > enough
+        };
+        let mut givers: Vec<usize> = (0..table.circle.len()).filter(gives).collect();
+        givers.sort_by_key(|&node| Reverse(self.fullness(node)));
         let found = givers.iter().find_map(|&from| {
             let groups = table.groups_on(from).iter().copied();
             groups
@@ -278,11 +324,9 @@ impl Placing<'_> {
 
     /// Takes away what is above the cap. True if anything was.
     fn cap(&mut self) -> bool {
-        let nodes = self.table.circle.len();
-        let most = load_max(self.table.group_count() * self.rf, nodes);
         let mut is_any = false;
-        for node in 0..nodes {
-            while self.table.load(node) > most {
+        for node in 0..self.table.circle.len() {
+            while self.table.load(node) > self.shares[node].most {
                 let table = &self.table;
                 let groups = table.groups_on(node).iter().copied();
                 let last = groups.max_by_key(|&group| table.circle.distance(group, node));
@@ -296,13 +340,18 @@ impl Placing<'_> {
 
     fn finish(self) -> Placement {
         let table = &self.table;
-        let most = load_max(table.group_count() * self.rf, table.circle.len());
-        for node in 0..table.circle.len() {
-            assert!(table.load(node) <= most, "no node has more than the cap");
+        for (node, share) in self.shares.iter().enumerate() {
+            assert!(table.load(node) <= share.most, "no node has more than its cap");
         }
         let groups = (0..table.group_count()).map(|group| {
             let mut nodes = table.nodes_of(group).to_vec();
             assert_eq!(nodes.len(), self.rf, "each group has its replicas");
+            let in_zone = |&node: &usize| table.in_zone(group, table.circle.zone(node));
+            let fullest = nodes.iter().map(in_zone).max().unwrap_or(0);
+            assert!(
+                self.zone_max.is_none_or(|most| fullest <= most),
+                "no zone has what is needed for a majority"
+            );
             nodes.sort_by_key(|&node| (table.circle.distance(group, node), node));
             nodes.iter().map(|&node| table.circle.node(node)).collect()
         });

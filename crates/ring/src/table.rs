@@ -66,6 +66,12 @@ impl<'a> Table<'a> {
             && (zone_from == zone_to || self.in_zone(group, zone_to) < self.in_zone(group, zone_from))
     }
 
+    /// Whether the group can move from one node to the other, and no zone has more than so much of it then.
+    pub(crate) fn keeps_below(&self, group: usize, from: usize, to: usize, most: usize) -> bool {
+        let (zone_from, zone_to) = (self.circle.zone(from), self.circle.zone(to));
+        !self.holds(group, to) && (zone_from == zone_to || self.in_zone(group, zone_to) < most)
+    }
+
     pub(crate) fn add(&mut self, group: usize, node: usize) {
         assert!(self.groups[node].insert(group), "a node holds a group once");
         self.nodes[group].push(node);

@@ -47,7 +47,7 @@ simulated.
   sim --durability relaxed,strict     groups that outlive the processes, and the loss of power
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
---workers and --durability, and with or without --no-ruins and --no-damage.";
+--workers and --durability, and with or without --no-ruins, --no-damage and --no-zones.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -61,6 +61,8 @@ fn command() -> Command {
     let durability = "When a write counts as done: memory, relaxed or strict, or several, of which one is drawn; memory without it";
     let no_ruins = "Draws no losses of majorities: one seed in eight has them, and an operator who has groups begin anew";
     let no_damage = "Draws no damage of logs on disk: seeds of groups that outlive the processes have it, of one node at a time";
+    let no_zones =
+        "Draws no zones: half of the seeds have some, each of which may be lost or cut off as a whole";
     let seeds = option("seeds", "COUNT", "How many seeds to run, from --from on").default_value("100");
     let from = option("from", "SEED", "The first seed").default_value("1");
     let seed = option("seed", "SEED", "Runs this seed alone").conflicts_with_all(["seeds", "from"]);
@@ -95,6 +97,12 @@ fn command() -> Command {
             Arg::new("no-damage")
                 .long("no-damage")
                 .help(no_damage)
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            Arg::new("no-zones")
+                .long("no-zones")
+                .help(no_zones)
                 .action(ArgAction::SetTrue),
         )
         .arg(option("minutes", "MINUTES", "Begins no seed after so long").value_parser(number()))
@@ -148,6 +156,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             mutation,
             ruins: !matches.get_flag("no-ruins"),
             damage: !matches.get_flag("no-damage"),
+            zones: !matches.get_flag("no-zones"),
             durability,
         },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),

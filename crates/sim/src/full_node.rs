@@ -711,14 +711,15 @@ fn is_confirmed(started: &Started, kept: &HandoverImage) -> bool {
     })
 }
 
-fn announcement(machine: usize) -> Announcement {
+fn announcement(machine: usize, zone: &str) -> Announcement {
     let at = |port: u16| format!("10.0.0.{}:{port}", machine + 1);
     Announcement {
         client: at(6379),
         cluster: at(7379),
         peer: at(8379),
-        zone: String::new(),
+        zone: zone.to_owned(),
         name: String::new(),
+        weight_percent: control::WEIGHT_PERCENT,
         semantics_min: SemanticsVersion::OLDEST,
         semantics_max: SemanticsVersion::CURRENT,
     }
@@ -797,7 +798,7 @@ impl FullNode {
         let now = clock.read();
         let config = MetaConfig {
             node: found.identity.as_ref().map(|identity| identity.node),
-            announcement: announcement(machine),
+            announcement: announcement(machine, bootstrap.shape.zone(machine)),
             token,
             times: META_TIMES,
             // A storm is shorter than the time for which nodes are waited for otherwise.

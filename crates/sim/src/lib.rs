@@ -23,3 +23,4 @@ pub use full_node::given_up;
 pub use node::Shape;
 pub use seed::{Failure, Options, Summary, run};
 pub use swarm::{NODES_MAX, Swarm, WORKERS_MAX};
+pub use world::faults::zones_lost;

@@ -109,9 +109,16 @@ pub struct Shape {
     pub changes_durability: bool,
     /// Whether so many nodes may lose their power that groups begin anew by themselves.
     pub loses_power: bool,
+    /// In which zone each node is, by a letter; empty if they name none.
+    pub zones: String,
 }
 
 impl Shape {
+    /// The zone of a node; empty if it names none.
+    pub(crate) fn zone(&self, node: usize) -> &str {
+        self.zones.get(node..=node).unwrap_or_default()
+    }
+
     /// When a write counts as done.
     pub fn mode(&self) -> DurabilityMode {
         self.durability.unwrap_or(DurabilityMode::Memory)

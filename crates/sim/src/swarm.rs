@@ -80,6 +80,8 @@ pub struct Swarm {
     pub damages: u64,
     /// Times a minute that an operator orders another durability.
     pub changes: u64,
+    /// Zones of which all processes are killed at once, or that hear nothing of others for a while.
+    pub zone_losses: u64,
     /// Transactions of clients.
     pub(crate) mix: Mix,
 }
@@ -122,11 +124,12 @@ pub(crate) enum Fault {
     Blackout,
     Damage,
     Durability,
+    Zone,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 15] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 16] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -143,6 +146,7 @@ impl Swarm {
             (Fault::Blackout, self.blackouts),
             (Fault::Damage, self.damages),
             (Fault::Durability, self.changes),
+            (Fault::Zone, self.zone_losses),
         ]
     }
 
@@ -206,6 +210,7 @@ impl Swarm {
         if !options.durability.is_empty() && may_change && prng.below(3) == 0 {
             swarm.changes = 4 + prng.below(60);
         }
+        swarm.draw_zones(seed, options);
         match mutation {
             Some(Mutation::AmnesiacVote) => {
                 swarm.kills = swarm.kills.max(40);
@@ -389,6 +394,22 @@ impl Swarm {
         swarm
     }
 
+    /// Zones, as many as replicas, in any of which there may be several nodes. What is drawn for them changes nothing else.
+    fn draw_zones(&mut self, seed: u64, options: &Options) {
+        let mut prng = Prng::new(seed ^ 0x5a4f_4e45_0000_000a);
+        let is_of_zones = options.mutation == Some(Mutation::ZoneIgnored);
+        // Where what is lost may be lost, a zone more says nothing.
+        let is_spared = self.ruins == 0 && self.blackouts == 0;
+        let may_be = options.zones && (options.mutation.is_none() || is_of_zones) && is_spared;
+        if !may_be || self.shape.nodes < 3 || prng.below(2) == 0 && !is_of_zones {
+            return;
+        }
+        let zone = |number: u64| char::from(b'a' + number as u8);
+        let drawn = (3..self.shape.nodes).map(|_| prng.below(3)).collect::<Vec<_>>();
+        self.shape.zones = (0..3).chain(drawn).map(zone).collect();
+        self.zone_losses = often(&mut prng, 12, 40);
+    }
+
     /// Bytes of one piece of a long operation, on nodes where little is long: so many that an operation on every key is through
     /// within the deadline of its transaction, also where a round takes long.
     pub(crate) fn piece_bytes(&self) -> usize {
@@ -418,6 +439,7 @@ impl Swarm {
                 durability: None,
                 changes_durability: false,
                 loses_power: false,
+                zones: String::new(),
             },
             late: 0,
             clients: 3 + prng.below(8) as usize,
@@ -450,6 +472,7 @@ impl Swarm {
             blackouts: 0,
             damages: 0,
             changes: 0,
+            zone_losses: 0,
             mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }
     }
@@ -461,10 +484,12 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{}; {} nodes of {} workers, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            "{}; {} nodes of {} workers{}{}, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
             shape.mode().name(),
             shape.nodes,
             shape.workers,
+            if shape.zones.is_empty() { "" } else { " in zones " },
+            shape.zones,
             self.late,
             shape.groups,
             shape.replicas,

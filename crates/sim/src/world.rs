@@ -9,7 +9,7 @@
 //! Everything that happens is an event at a moment of the true time; events of one moment happen in the order in which they
 //! were scheduled. Nothing else decides anything, so a seed is the whole story.
 
-mod faults;
+pub(crate) mod faults;
 mod machine;
 mod wires;
 
@@ -629,6 +629,21 @@ impl<'a> World<'a> {
         }
     }
 
+    /// The nodes of a zone that are dead for ever, if that is drawn and can be borne.
+    fn zone_to_bury(&mut self, node: usize) -> Vec<usize> {
+        let shape = &self.swarm.shape;
+        if shape.zones.is_empty() || self.disks.below(2) == 0 {
+            return Vec::new();
+        }
+        let zone: Vec<usize> = (0..self.machines.len())
+            .filter(|other| shape.zone(*other) == shape.zone(node))
+            .collect();
+        match self.survives_without(&zone, true) {
+            true => zone,
+            false => Vec::new(),
+        }
+    }
+
     /// The storm is over: as many nodes as can be spared are dead for ever, and everything else works.
     fn on_calm(&mut self) -> Result<(), String> {
         self.phase = Phase::Calm { since: self.now };
@@ -639,8 +654,12 @@ impl<'a> World<'a> {
         for last in (1..order.len()).rev() {
             order.swap(last, self.prng.below(last as u64 + 1) as usize);
         }
-        let mut dead = Vec::new();
+        // A whole zone may stay away.
+        let mut dead = self.zone_to_bury(order[0]);
         for node in order {
+            if dead.contains(&node) {
+                continue;
+            }
             dead.push(node);
             if self.prng.below(4) == 0 || !self.survives_without(&dead, true) {
                 dead.pop();

@@ -42,3 +42,4 @@ mod stale_reads;
 mod streams;
 mod transactions;
 mod transactions_seen;
+mod zones;

@@ -401,6 +401,7 @@ mod tests {
             peer: "a:8379".into(),
             zone: String::new(),
             name: String::new(),
+            weight_percent: crate::node::WEIGHT_PERCENT,
             semantics_min: SemanticsVersion(1),
             semantics_max: SemanticsVersion(3),
         }
@@ -487,6 +488,7 @@ mod tests {
             peer: peer.to_owned(),
             zone: String::new(),
             name: String::new(),
+            weight_percent: crate::node::WEIGHT_PERCENT,
             semantics_min: SemanticsVersion(1),
             semantics_max: SemanticsVersion(1),
         };

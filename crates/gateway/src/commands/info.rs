@@ -266,6 +266,9 @@ impl<'a> Report<'a> {
             Endpoint::Cluster => self.shared.cluster_port.unwrap_or(self.shared.port),
         };
         self.field("tcp_port", port);
+        if !self.settings.zone.is_empty() {
+            self.field("availability_zone", &self.settings.zone);
+        }
         self.field("server_time_usec", self.now.0 * 1_000);
         self.field("uptime_in_seconds", uptime);
         self.field("uptime_in_days", uptime / 86_400);

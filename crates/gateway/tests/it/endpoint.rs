@@ -17,6 +17,7 @@ fn topology(groups: Groups) -> Topology {
         name: NodeName([number; 20]),
         host: format!("10.0.0.{number}"),
         port: 7379,
+        zone: String::new(),
         peer_port: 0,
         health: NodeHealth::Online,
         heard_at: UnixMillis(0),

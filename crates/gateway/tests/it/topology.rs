@@ -9,6 +9,7 @@ fn node(number: u8) -> TopologyNode {
         name: NodeName([number; 20]),
         host: format!("10.0.0.{number}"),
         port: 7379,
+        zone: String::new(),
         peer_port: 7380,
         health: NodeHealth::Online,
         heard_at: UnixMillis(1_700_000_000_000),
@@ -90,6 +91,35 @@ fn a_node_by_itself_has_all_slots() {
          total_cluster_links_buffer_limit_exceeded:0||"
     );
     assert_eq!(resp2(|w| view.links(w)), "*0|");
+}
+
+#[test]
+fn the_zone_of_a_node_is_told_where_it_has_said_one() {
+    let groups = Groups::with_default_partitions(ids::GroupCount::new(2).unwrap());
+    let led = |leader: u16| GroupPlacement {
+        leader: Some(NodeIndex(leader)),
+        followers: Vec::new(),
+    };
+    let mut nodes = vec![node(0), node(1)];
+    nodes[1].zone = "rack-7".to_owned();
+    let topology = Topology::new(NodeIndex(0), nodes, groups, vec![led(0), led(1)], Epoch(9));
+    let view = topology.seen_at("here");
+    let (zero, one) = (id(0), id(1));
+    let slots = resp3(|w| view.slots(w));
+    assert!(slots.contains(&format!("$40|{zero}|%0|")), "{slots}");
+    assert!(
+        slots.ends_with(&format!("$40|{one}|%1|$17|availability-zone|$6|rack-7|")),
+        "{slots}"
+    );
+    let shards = resp3(|w| view.shards(w));
+    assert!(shards.contains(&format!("%7|$2|id|$40|{zero}|")), "{shards}");
+    assert!(shards.contains(&format!("%8|$2|id|$40|{one}|")), "{shards}");
+    assert!(
+        shards.ends_with("$6|health|$6|online|$17|availability-zone|$6|rack-7|"),
+        "{shards}"
+    );
+    // A line has no place for it.
+    assert!(!resp3(|w| view.nodes(w)).contains("rack"));
 }
 
 #[test]

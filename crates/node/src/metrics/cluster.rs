@@ -3,6 +3,7 @@
 use crate::status;
 use crate::view::View;
 use admin::metrics::{Exposition, MetricKind};
+use control::Site;
 use gateway::{ClusterStats, Counter, MemberCounts, Shared, WorkerStats};
 use ids::NodeId;
 
@@ -14,6 +15,8 @@ pub(crate) fn cluster(shared: &Shared, view: &View, me: NodeId, page: &mut Expos
     let stats = status::stats(shared);
     let groups = || stats.iter().flat_map(|stats| &stats.groups);
     let own = me.0.to_string();
+    let site = seen.map.nodes.get(&me);
+    let text = |of: fn(&Site) -> &str| site.map_or("", of);
     page.family(
         "chorale_node_info",
         MetricKind::Gauge,
@@ -29,6 +32,8 @@ pub(crate) fn cluster(shared: &Shared, view: &View, me: NodeId, page: &mut Expos
                     .cluster
                     .map_or_else(String::new, |cluster| format!("{:032x}", cluster.0)),
             ),
+            ("name", text(|site| &site.name)),
+            ("zone", text(|site| &site.zone)),
         ],
         1u64,
     );

@@ -16,7 +16,7 @@ use super::synced::SyncedPlaces;
 use super::{FullNode, Holding};
 use crate::node::Shape;
 use consensus::{HardState, Members};
-use control::{Factor, GroupRef, RoutingMap};
+use control::{Factor, GroupRef, RoutingMap, State};
 use gateway::{
     Gateway, GroupPlacement, NodeHealth, NodeIndex, NodeName, ReplicaView, Topology, TopologyNode,
 };
@@ -360,6 +360,13 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>]) -> Result<(), String>
             }
         }
     }
+    // Where there are zones enough, no group is to have a majority in one of them.
+    let mut metas = running
+        .iter()
+        .flatten()
+        .map(|node| &node.meta)
+        .filter(|meta| meta.leads());
+    metas.try_for_each(|meta| meta.state().map_or(Ok(()), State::check_zones))?;
     for leader in replica_views() {
         let Some(member) = leader.member().filter(|member| member.leads()) else {
             continue;
@@ -407,6 +414,7 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<T
         name: NodeName::default(),
         host: format!("node-{}", node.0),
         port: 7379,
+        zone: String::new(),
         peer_port: 8379,
         health: NodeHealth::Online,
         heard_at: UnixMillis(0),

@@ -7,7 +7,17 @@ use crate::full_node::{FullNode, Killed, Order, Whim};
 use crate::node::Input;
 use crate::swarm::Fault;
 use ids::DurabilityMode;
+use std::cell::Cell;
 use std::time::Duration;
+
+thread_local! {
+    static ZONES_LOST: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often a whole zone was killed, in all simulations of this thread so far, and nothing was lost by it.
+pub fn zones_lost() -> u64 {
+    ZONES_LOST.get()
+}
 
 impl World<'_> {
     pub(super) fn on_fault(&mut self, fault: Fault, rate: u64) -> Result<(), String> {
@@ -73,6 +83,7 @@ impl World<'_> {
             Fault::Outage => self.outage(node),
             Fault::Blackout => self.blackout(node),
             Fault::Damage => self.damage(node),
+            Fault::Zone => self.zone(node),
         }
         Ok(())
     }
@@ -180,6 +191,28 @@ impl World<'_> {
             self.machines[index].heal_disk();
             let how = if is_power { Killed::ByPower } else { Killed::Alone };
             self.end_by(index, End::Killed(how));
+        }
+    }
+
+    /// The zone of a node is lost: all its processes are killed at once, unless others are away already, and too many are; or it hears
+    /// nothing of others for a while, nor they of it.
+    fn zone(&mut self, node: usize) {
+        let zone = |node: usize| self.swarm.shape.zone(node);
+        let (own, others): (Vec<usize>, Vec<usize>) =
+            (0..self.machines.len()).partition(|other| zone(*other) == zone(node));
+        if self.disks.below(2) == 0 && self.survives_without(&own, false) {
+            self.note(|| format!("the zone of node {node} is lost"));
+            ZONES_LOST.set(ZONES_LOST.get() + 1);
+            own.iter().for_each(|node| self.end(*node, false));
+            return;
+        }
+        self.note(|| format!("the zone of node {node} is cut off"));
+        let until = self.now + SECONDS + self.disks.below(4 * SECONDS);
+        for (node, peer) in own
+            .iter()
+            .flat_map(|node| others.iter().map(move |peer| (*node, *peer)))
+        {
+            self.break_link(node, peer, until);
         }
     }
 

@@ -102,6 +102,7 @@ caught! {
     a_log_of_the_meta_group_that_is_not_synced_is_noticed: MetaLogNotSynced;
     a_vote_in_the_meta_group_that_is_not_written_is_noticed: MetaVoteNotWritten;
     a_deadline_by_the_clock_of_a_replica_is_noticed: DeadlineByOwnClock;
+    a_placement_that_knows_nothing_of_zones_is_noticed: ZoneIgnored;
 }
 
 #[test]
