@@ -1,5 +1,6 @@
 //! The cluster's nodes, as the meta group knows them.
 
+use crate::goal::NodeGoal;
 use crate::wire::{Wire, wire_struct};
 use codec::{DecodeError, Reader};
 use ids::{Boot, SemanticsVersion, Token};
@@ -70,8 +71,8 @@ pub struct Node {
     pub boot: Boot,
     /// Whether this start is dead too, although no other is known yet.
     pub is_fenced: bool,
-    /// Whether it is to give up its replicas.
-    pub is_leaving: bool,
+    /// What is to become of it.
+    pub goal: NodeGoal,
     /// By which it joined.
     pub join: Token,
     /// The start by which it joined, as long as it announces the peer address at which it did: whoever was there before is gone.
@@ -122,7 +123,7 @@ wire_struct!(Node {
     announcement,
     boot,
     is_fenced,
-    is_leaving,
+    goal,
     join,
     joined,
     start

@@ -195,6 +195,10 @@ pub enum Mutation {
     ProgressKept,
     /// Answers of a former start of a follower's node count.
     FormerAnswersCount,
+    /// A voter of a node that is to have nothing goes before another one votes in its place.
+    LastVoterDrained,
+    /// While all is paused, groups that have lost replicas are not repaired either.
+    PauseStopsRepair,
 }
 
 impl Mutation {
@@ -292,6 +296,8 @@ impl Mutation {
         Mutation::FloorNotWritten,
         Mutation::ProgressKept,
         Mutation::FormerAnswersCount,
+        Mutation::LastVoterDrained,
+        Mutation::PauseStopsRepair,
     ];
 }
 

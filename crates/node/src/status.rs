@@ -3,9 +3,10 @@
 use crate::clock;
 use crate::view::View;
 use admin::{
-    BackupsView, ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus,
+    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, PauseView, RecoverySourceView,
+    ReplicaRole, ReplicaStatus,
 };
-use control::{RecoverySource, RoutingMap, Standing, State, Stop};
+use control::{NodeGoal, RecoverySource, RoutingMap, Standing, State, Stop};
 use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
 use ids::{Incarnation, NodeId, UnixMillis};
 use options::DurabilityChoice;
@@ -16,8 +17,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Ledger {
     /// How many replicas a group of keys is to have.
     pub(crate) replicas_wanted: u16,
-    /// Zone of each node, and whether it is giving up its replicas.
-    nodes: BTreeMap<NodeId, (String, bool)>,
+    /// Zone of each node.
+    zones: BTreeMap<NodeId, String>,
     /// For each group of keys, the replicas whose memory is gone.
     lost: Vec<Vec<(NodeId, Incarnation)>>,
 }
@@ -38,8 +39,8 @@ impl Ledger {
         });
         Ledger {
             replicas_wanted: state.replicas_wanted(),
-            nodes: nodes
-                .map(|(&id, node)| (id, (node.announcement.zone.clone(), node.is_leaving)))
+            zones: nodes
+                .map(|(&id, node)| (id, node.announcement.zone.clone()))
                 .collect(),
             lost: lost.collect(),
         }
@@ -122,17 +123,17 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     let up = nodes_up(&stats, map, me);
     let is_up = |node: &NodeId| up.contains(node);
     let nodes = map.nodes.iter().map(|(&id, site)| {
-        let known = ledger.as_ref().and_then(|ledger| ledger.nodes.get(&id));
-        let (zone, is_leaving) = known.cloned().unwrap_or_default();
+        let zone = ledger.as_ref().and_then(|ledger| ledger.zones.get(&id));
         NodeView {
             id: id.0,
             client: site.client.clone(),
             cluster: site.cluster.clone(),
             peer: site.peer.clone(),
-            zone,
+            zone: zone.cloned().unwrap_or_default(),
             boot: site.boot.0,
             is_up: is_up(&id),
-            is_leaving,
+            is_leaving: site.goal.is_draining(),
+            goal: goal_view(site.goal),
             disk: (id == me).then(|| disk_view(shared)),
             ..NodeView::default()
         }
@@ -192,6 +193,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         nodes: nodes.collect(),
         groups: groups.collect(),
         backups: backups_view(shared),
+        pause: map.pause.map(|pause| PauseView { seconds: pause.seconds }),
         settings,
         secrets,
     }
@@ -251,12 +253,22 @@ fn group_view(
         term: own.and_then(|own| own.term),
         applied: own.and_then(|own| own.applied),
         stopped: own.and_then(|own| own.stopped.clone()).unwrap_or_default(),
+        bytes: own.and_then(|own| own.bytes),
         replicas,
         is_unheard: route.is_unheard,
         ..GroupView::default()
     };
     group.has_lost_majority = group.lacks_majority(&[]);
     group
+}
+
+fn goal_view(goal: NodeGoal) -> GoalView {
+    match goal {
+        NodeGoal::Stays => GoalView::Stays,
+        NodeGoal::Drains => GoalView::Drains,
+        NodeGoal::Leaves => GoalView::Leaves,
+        NodeGoal::Left => GoalView::Left,
+    }
 }
 
 fn recovery_source_view(recovery_source: &RecoverySource) -> RecoverySourceView {

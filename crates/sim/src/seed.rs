@@ -25,6 +25,8 @@ pub struct Options {
     pub ruins: bool,
     /// Whether a seed may draw damage of what is on disk, where groups outlive the processes.
     pub damage: bool,
+    /// Whether a seed may draw nodes that are emptied and leave, and pauses.
+    pub drains: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
     pub durability: Vec<DurabilityMode>,
 }
@@ -37,6 +39,7 @@ impl Default for Options {
             mutation: None,
             ruins: true,
             damage: true,
+            drains: true,
             durability: Vec::new(),
         }
     }
@@ -76,6 +79,7 @@ impl Failure {
         let Options { nodes, workers, .. } = &self.options;
         let ruins = if self.options.ruins { "" } else { " --no-ruins" };
         let damage = if self.options.damage { "" } else { " --no-damage" };
+        let drains = if self.options.drains { "" } else { " --no-drains" };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
             [] => String::new(),
@@ -87,7 +91,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{drains}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

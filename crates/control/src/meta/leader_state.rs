@@ -78,6 +78,8 @@ pub(crate) struct LeaderState {
     /// The last entry that came of the last look.
     awaited: Index,
     fills: BTreeMap<Incarnation, (Monotonic, SnapshotPoint)>,
+    /// The pause that there is, and since when this one knows of it.
+    paused: Option<(Epoch, Monotonic)>,
 }
 
 impl LeaderState {
@@ -97,6 +99,7 @@ impl LeaderState {
             has_news: true,
             awaited: Index(0),
             fills: BTreeMap::new(),
+            paused: None,
         }
     }
 
@@ -247,6 +250,9 @@ impl LeaderState {
             }
         });
         let silence = silence.collect();
+        let known = self.paused;
+        let pause = state.pause().map(|pause| pause.since);
+        self.paused = pause.map(|since| known.filter(|(known, _)| *known == since).unwrap_or((since, now)));
         let groups = self.group_reports.iter();
         Observations {
             silence,
@@ -255,6 +261,7 @@ impl LeaderState {
                 .collect(),
             recovery_sources: self.recovery_sources(now),
             given_up: self.given_up(now),
+            paused_for: self.paused.map(|(_, seen)| now.since(seen)),
         }
     }
 
