@@ -3,8 +3,8 @@
 use crate::source::Source;
 use control::{
     Announcement, AssignedReplica, Configuration, Factor, GivenUp, GroupMember, GroupRef, GroupReport,
-    MemberRole, MetaCommand, MetaOutcome, NodeGoal, Observations, Pace, RecoverySource, Report, RoutingMap, State,
-    Target, steps,
+    MemberRole, MetaCommand, MetaOutcome, NodeGoal, Observations, Pace, RecoverySource, Report, RoutingMap,
+    State, Target, steps,
 };
 use ids::{
     Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId,
@@ -231,7 +231,12 @@ fn command(source: &mut Source<'_>) -> MetaCommand {
 
 /// What an operator wants of nodes.
 fn goal(source: &mut Source<'_>) -> MetaCommand {
-    let goals = [NodeGoal::Stays, NodeGoal::Drains, NodeGoal::Leaves, NodeGoal::Left];
+    let goals = [
+        NodeGoal::Stays,
+        NodeGoal::Drains,
+        NodeGoal::Leaves,
+        NodeGoal::Left,
+    ];
     match source.below(6) {
         0 => MetaCommand::Dismiss { node: node(source) },
         1 => MetaCommand::Pause {

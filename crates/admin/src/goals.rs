@@ -166,7 +166,8 @@ pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
     let mut reasons = Vec::new();
     if view.is_meta_leaderless {
         reasons.push(
-            "nobody leads the meta group: bring back a majority of its nodes, see chorale admin status".to_owned(),
+            "nobody leads the meta group: bring back a majority of its nodes, see chorale admin status"
+                .to_owned(),
         );
     }
     if view.pause.is_some() {
@@ -175,7 +176,10 @@ pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
     let is_down = |id: u64| !view.nodes.iter().any(|node| node.id == id && node.is_up);
     let mut down = BTreeSet::new();
     for group in view.groups.iter().filter(|group| involves(group, nodes)) {
-        let voters = group.replicas.iter().filter(|replica| replica.role == ReplicaRole::Voter);
+        let voters = group
+            .replicas
+            .iter()
+            .filter(|replica| replica.role == ReplicaRole::Voter);
         down.extend(voters.map(|voter| voter.node).filter(|node| is_down(*node)));
     }
     if !down.is_empty() {
@@ -184,7 +188,11 @@ pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
             list(down.iter())
         ));
     }
-    let stay = view.nodes.iter().filter(|node| node.goal == GoalView::Stays && node.is_up).count();
+    let stay = view
+        .nodes
+        .iter()
+        .filter(|node| node.goal == GoalView::Stays && node.is_up)
+        .count();
     if stay < usize::from(view.replication_factor) {
         reasons.push(too_few(stay, usize::from(view.replication_factor)));
     }
@@ -198,7 +206,10 @@ fn involves(group: &GroupView, nodes: &BTreeSet<u64>) -> bool {
 /// How many more nodes a group can lose.
 fn bearable(view: &ClusterView, group: &GroupView) -> u64 {
     let is_up = |id: u64| view.nodes.iter().any(|node| node.id == id && node.is_up);
-    let voters = group.replicas.iter().filter(|replica| replica.role == ReplicaRole::Voter);
+    let voters = group
+        .replicas
+        .iter()
+        .filter(|replica| replica.role == ReplicaRole::Voter);
     let live = voters.filter(|voter| is_up(voter.node)).count() as u64;
     live.saturating_sub(group.voters / 2 + 1)
 }
@@ -213,7 +224,12 @@ pub fn replaceable(view: &ClusterView, node: u64, with: Option<u64>) -> Result<(
     if nodes.len() < named.len() {
         return Err(format!("node {node} cannot take its own place"));
     }
-    let of = |id: u64| view.nodes.iter().find(|known| known.id == id).expect("it is known");
+    let of = |id: u64| {
+        view.nodes
+            .iter()
+            .find(|known| known.id == id)
+            .expect("it is known")
+    };
     if of(node).is_up {
         return Err(format!(
             "node {node} is up, as node {} sees it: drain it instead (chorale admin drain {node} --leave)",
@@ -237,7 +253,10 @@ pub fn replaceable(view: &ClusterView, node: u64, with: Option<u64>) -> Result<(
             list(helpless.iter())
         ));
     }
-    let stay = view.nodes.iter().filter(|known| known.goal == GoalView::Stays && known.id != node);
+    let stay = view
+        .nodes
+        .iter()
+        .filter(|known| known.goal == GoalView::Stays && known.id != node);
     let (left, wanted) = (stay.count(), usize::from(view.replication_factor));
     match left < wanted {
         true => Err(too_few(left, wanted)),
@@ -301,7 +320,10 @@ mod tests {
     fn a_plan_that_leaves_too_few_nodes_is_none_and_says_what_to_do() {
         for nodes in [&[1, 2][..], &[7]] {
             let refused = DrainPlan::of(&view(), nodes, false).expect_err("it is none");
-            assert!(refused.contains("join first") || refused.contains("no node 7"), "{refused}");
+            assert!(
+                refused.contains("join first") || refused.contains("no node 7"),
+                "{refused}"
+            );
         }
         // What was said already can be said again.
         let mut view = view();
@@ -309,7 +331,10 @@ mod tests {
         view.nodes.pop();
         assert!(DrainPlan::of(&view, &[1], false).is_ok());
         let blocked = DrainPlan::of(&view, &[1], false).expect("it was said").blocked;
-        assert!(blocked.iter().any(|why| why.contains("2 nodes would be left")), "{blocked:?}");
+        assert!(
+            blocked.iter().any(|why| why.contains("2 nodes would be left")),
+            "{blocked:?}"
+        );
     }
 
     #[test]
@@ -349,7 +374,10 @@ mod tests {
             GoalRequest::Resume {},
             GoalRequest::Replace { node: 1, with: None },
         ] {
-            assert_eq!(serde_json::from_str::<GoalRequest>(&request.to_json()).unwrap(), request);
+            assert_eq!(
+                serde_json::from_str::<GoalRequest>(&request.to_json()).unwrap(),
+                request
+            );
         }
     }
 }

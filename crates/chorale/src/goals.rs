@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use admin::{
-    CONFIRMATION, ClusterView, DrainPlan, GoalRequest, GoalView, Load, NodeView, blocked, known, list, replaceable,
+    CONFIRMATION, ClusterView, DrainPlan, GoalRequest, GoalView, Load, NodeView, blocked, known, list,
+    replaceable,
 };
 use backup::{RunProgress, bytes_in_words};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -91,11 +92,22 @@ pub(crate) fn commands() -> [Command; 6] {
     [
         Command::new(DRAIN)
             .about("Empty nodes: say what would move, and do it if confirmed")
-            .arg(nodes.clone().num_args(1..).help("Numbers of nodes, as chorale admin status shows them"))
-            .arg(flag(LEAVE, "They are no members any more when they hold nothing, and their processes end"))
             .arg(
-                flag(CANCEL, "They may have replicas after all; no confirmation is needed")
-                    .conflicts_with_all([LEAVE, WAIT]),
+                nodes
+                    .clone()
+                    .num_args(1..)
+                    .help("Numbers of nodes, as chorale admin status shows them"),
+            )
+            .arg(flag(
+                LEAVE,
+                "They are no members any more when they hold nothing, and their processes end",
+            ))
+            .arg(
+                flag(
+                    CANCEL,
+                    "They may have replicas after all; no confirmation is needed",
+                )
+                .conflicts_with_all([LEAVE, WAIT]),
             )
             .arg(flag(CONFIRM, "Do it"))
             .arg(flag(WAIT, "Wait until it is done, and show how far it is"))
@@ -143,7 +155,9 @@ pub(crate) fn commands() -> [Command; 6] {
 
 /// Seconds, from a number with a unit.
 fn time(text: &str) -> Result<u64, String> {
-    let split = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).len();
+    let split = text
+        .trim_end_matches(|letter: char| letter.is_ascii_alphabetic())
+        .len();
     let (number, unit) = text.split_at(split);
     let factor = match unit {
         "" | "s" => 1,
@@ -151,7 +165,10 @@ fn time(text: &str) -> Result<u64, String> {
         "h" => 3_600,
         _ => return Err("a time is a number with s, m or h behind it".to_owned()),
     };
-    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    let seconds = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor));
     seconds
         .filter(|seconds| *seconds > 0)
         .ok_or_else(|| "a time is a number above 0, with s, m or h behind it".to_owned())
@@ -183,8 +200,12 @@ pub(crate) fn main(name: &str, matches: &ArgMatches) -> ExitCode {
         DRAIN => drain(&address, matches),
         REPLACE => replace(&address, matches),
         PAUSE => pause(&address, matches.get_one(FOR).copied()),
-        RESUME => set(&address, &GoalRequest::Resume {}).map(|()| "What is to move moves again.\n".to_owned()),
-        JOBS => admin_client::cluster(&address).map(|view| jobs(&view)).map_err(Failure::from),
+        RESUME => {
+            set(&address, &GoalRequest::Resume {}).map(|()| "What is to move moves again.\n".to_owned())
+        }
+        JOBS => admin_client::cluster(&address)
+            .map(|view| jobs(&view))
+            .map_err(Failure::from),
         CANCEL => cancel(&address, &[*matches.get_one(JOB).expect("it is required")]),
         _ => unreachable!("there are no others"),
     };
@@ -270,7 +291,8 @@ fn follow(address: &str, plan: &DrainPlan, bar: &ProgressBar) -> Result<String, 
     let what = format!("node {names}: given up");
     let all = plan.load.bytes.max(1);
     let (mut least, mut moved, mut heard) = (u64::MAX, Instant::now(), Instant::now());
-    let mut was_asked_empty = false;
+    // The node that is asked may hear of it a moment later than the meta group has said so.
+    let (mut was_asked_empty, mut was_wanted) = (false, false);
     loop {
         let view = match admin_client::cluster(address) {
             Ok(view) => view,
@@ -284,12 +306,16 @@ fn follow(address: &str, plan: &DrainPlan, bar: &ProgressBar) -> Result<String, 
         };
         heard = Instant::now();
         let there = || view.nodes.iter().filter(|node| plan.nodes.contains(&node.id));
-        if there().any(|node| node.goal == GoalView::Stays) {
-            return Err(Failure::Refused(format!("the drain of node {names} was taken back by somebody")));
+        let is_wanted = there().all(|node| node.goal != GoalView::Stays);
+        if was_wanted && !is_wanted {
+            return Err(Failure::Unknown(format!(
+                "the drain of node {names} was taken back by somebody"
+            )));
         }
+        was_wanted |= is_wanted;
         let load = Load::of(&view, &plan.nodes);
         bar.at(&what, all.saturating_sub(load.bytes), all);
-        if load.is_nothing() && !plan.leave {
+        if is_wanted && load.is_nothing() && !plan.leave {
             return Ok(format!("Node {names} has no replicas any more.\n"));
         }
         if there().next().is_none() {
@@ -338,7 +364,10 @@ fn replace(address: &str, matches: &ArgMatches) -> Result<String, Failure> {
         load.replicas,
         if load.is_guess { "about " } else { "" },
         bytes_in_words(load.bytes),
-        with.map_or_else(|| "where there is room".to_owned(), |with| format!("on node {with}")),
+        with.map_or_else(
+            || "where there is room".to_owned(),
+            |with| format!("on node {with}")
+        ),
     );
     if !matches.get_flag(CONFIRM) {
         text.push_str("Nothing was done. --confirm does it.\n");
@@ -368,7 +397,11 @@ fn jobs(view: &ClusterView) -> String {
         };
         let _ = writeln!(text, "Nothing moves but what repairs, {how_long}.");
     }
-    let wanted: Vec<&NodeView> = view.nodes.iter().filter(|node| node.goal != GoalView::Stays).collect();
+    let wanted: Vec<&NodeView> = view
+        .nodes
+        .iter()
+        .filter(|node| node.goal != GoalView::Stays)
+        .collect();
     if wanted.is_empty() {
         text.push_str("Nobody wants anything of a node.\n");
         return text;
@@ -419,7 +452,10 @@ fn set(address: &str, request: &GoalRequest) -> Result<(), Failure> {
             "{address} knows nothing of this: it is of an older version of Chorale"
         ))),
         403 | 409 => Err(Failure::Refused(answer.body.trim_end().to_owned())),
-        _ => Err(Failure::Unknown(format!("{address} answers: {}", answer.body.trim_end()))),
+        _ => Err(Failure::Unknown(format!(
+            "{address} answers: {}",
+            answer.body.trim_end()
+        ))),
     }
 }
 
@@ -430,7 +466,10 @@ mod tests {
 
     #[test]
     fn times_and_names_of_jobs_are_understood() {
-        assert_eq!((time("90s"), time("30m"), time("1h"), time("5")), (Ok(90), Ok(1_800), Ok(3_600), Ok(5)));
+        assert_eq!(
+            (time("90s"), time("30m"), time("1h"), time("5")),
+            (Ok(90), Ok(1_800), Ok(3_600), Ok(5))
+        );
         for text in ["", "s", "0s", "1d", "-1s", "99999999999999999999h"] {
             assert!(time(text).is_err(), "{text}");
         }
@@ -469,7 +508,10 @@ mod tests {
         );
         view.pause = Some(PauseView { seconds: Some(60) });
         let said = jobs(&view);
-        assert!(said.starts_with("Nothing moves but what repairs, for 60 s"), "{said}");
+        assert!(
+            said.starts_with("Nothing moves but what repairs, for 60 s"),
+            "{said}"
+        );
         assert!(said.contains("all is paused"), "{said}");
         view.nodes.pop();
         assert!(jobs(&view).ends_with("Nobody wants anything of a node.\n"));

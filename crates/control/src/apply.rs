@@ -640,7 +640,10 @@ impl State {
                 member.is_some_and(|member| member.role == MemberRole::Voter)
             };
             let mut targets = group.targets.clone();
-            for &id in nodes.iter().filter(|&&id| is_voter(id) && !group.targets.contains(&id)) {
+            for &id in nodes
+                .iter()
+                .filter(|&&id| is_voter(id) && !group.targets.contains(&id))
+            {
                 let is_needless = |target: &NodeId| !is_voter(*target) && !all[target].goal.is_draining();
                 if let Some(place) = targets.iter().position(is_needless) {
                     targets[place] = id;
@@ -800,7 +803,10 @@ impl State {
         recovery_source: Option<Incarnation>,
     ) -> Result<MetaOutcome, MetaRefusal> {
         let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
-        let has_left = self.nodes.get(&node).is_none_or(|node| node.goal == NodeGoal::Left);
+        let has_left = self
+            .nodes
+            .get(&node)
+            .is_none_or(|node| node.goal == NodeGoal::Left);
         if name == GroupRef::Meta || has_left {
             return Err(MetaRefusal::Unknown);
         }

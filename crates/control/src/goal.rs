@@ -52,6 +52,7 @@ wire_struct!(Pause { since, seconds });
 impl Pause {
     /// Whether it is over, for one who has seen it for this long.
     pub(crate) fn is_over(&self, seen: Duration) -> bool {
-        self.seconds.is_some_and(|seconds| seen >= Duration::from_secs(seconds))
+        self.seconds
+            .is_some_and(|seconds| seen >= Duration::from_secs(seconds))
     }
 }

@@ -11,8 +11,8 @@ use consensus::{HardState, Index, LogEntry, Payload, SnapshotPoint, Term, Times}
 use control::{
     Announcement, Beginning, Configuration, Contact, Factor, Failure, GivenUp, GroupMember, GroupRef,
     GroupReport, Instruction, MemberRole, Meta, MetaCommand, MetaConfig, MetaEffects, MetaMessage,
-    MetaOutcome, MetaRefusal, MetaWrite, NodeGoal, Notice, Order, Pace, Record, RecoveredMeta, RecoverySource, Report,
-    Restored, RoutingMap, Standing, State, Target, majority,
+    MetaOutcome, MetaRefusal, MetaWrite, NodeGoal, Notice, Order, Pace, Record, RecoveredMeta,
+    RecoverySource, Report, Restored, RoutingMap, Standing, State, Target, majority,
 };
 use ids::{
     Boot, ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng,
@@ -1307,10 +1307,7 @@ fn a_node_that_leaves_is_told_that_it_may_go_and_is_no_member_once_it_is_silent(
         });
         world.machines[leader].outcomes[&id].clone()
     };
-    assert_eq!(
-        propose(&mut world, goal(NodeGoal::Leaves)),
-        Ok(MetaOutcome::Done)
-    );
+    assert_eq!(propose(&mut world, goal(NodeGoal::Leaves)), Ok(MetaOutcome::Done));
     world.run_until("it is told", Duration::from_secs(60), |world| {
         world.machines[gone].notices.contains(&Notice::Left)
     });

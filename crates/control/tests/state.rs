@@ -3,9 +3,9 @@
 use consensus::{Index, Term};
 use control::{
     Announcement, AssignedReplica, Beginning, Configuration, DURABILITY, Factor, GivenUp, GroupMember,
-    GroupRef, GroupReport, MemberRole, MetaCommand, MetaOutcome, MetaRefusal, NODES_MAX, NodeGoal, Observations, Order,
-    Pace, ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX, Standing, State, Target,
-    VALUE_BYTES_MAX, steps,
+    GroupRef, GroupReport, MemberRole, MetaCommand, MetaOutcome, MetaRefusal, NODES_MAX, NodeGoal,
+    Observations, Order, Pace, ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX, Standing,
+    State, Target, VALUE_BYTES_MAX, steps,
 };
 use ids::{
     Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion,

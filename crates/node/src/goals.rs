@@ -62,9 +62,9 @@ pub(crate) fn set(
     inputs
         .send(Input::Orders(vec![command], reply))
         .map_err(|_| "the node stops")?;
-    let results: Results = results
-        .recv_timeout(GOAL_TIME_MAX)
-        .map_err(|_| "no word from the meta group in time: look at chorale admin jobs before you try again")?;
+    let results: Results = results.recv_timeout(GOAL_TIME_MAX).map_err(
+        |_| "no word from the meta group in time: look at chorale admin jobs before you try again",
+    )?;
     match results.into_iter().next() {
         Some(Ok(_)) => Ok(()),
         Some(Err(failure)) => Err(words(failure)),

@@ -193,7 +193,9 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         nodes: nodes.collect(),
         groups: groups.collect(),
         backups: backups_view(shared),
-        pause: map.pause.map(|pause| PauseView { seconds: pause.seconds }),
+        pause: map.pause.map(|pause| PauseView {
+            seconds: pause.seconds,
+        }),
         settings,
         secrets,
     }

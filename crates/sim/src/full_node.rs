@@ -33,8 +33,8 @@ use crate::node::{Bootstrap, Input, Output};
 pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
-    Announcement, Beginning, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice,
-    Pace, RecoverySource, RoutingMap, Started,
+    Announcement, Beginning, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice, Pace,
+    RecoverySource, RoutingMap, Started,
 };
 #[cfg(test)]
 pub(crate) use frame::Body;

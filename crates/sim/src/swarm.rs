@@ -212,7 +212,8 @@ impl Swarm {
         }
         // What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x4452_4149_4e53_000a);
-        let may_drain = swarm.shape.nodes >= 4 && swarm.ruins == 0 && swarm.blackouts == 0 && mutation.is_none();
+        let may_drain =
+            swarm.shape.nodes >= 4 && swarm.ruins == 0 && swarm.blackouts == 0 && mutation.is_none();
         if options.drains && may_drain && prng.below(2) == 0 {
             swarm.drains = 6 + prng.below(60);
         }

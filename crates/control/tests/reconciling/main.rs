@@ -538,7 +538,8 @@ impl World {
             MetaCommand::Dismiss { node } => {
                 for (name, group) in &self.groups {
                     // It may have taken a learner in that nobody has reported yet, and that is nobody's.
-                    let votes = |member: &GroupMember| member.node == *node && member.role == MemberRole::Voter;
+                    let votes =
+                        |member: &GroupMember| member.node == *node && member.role == MemberRole::Voter;
                     assert!(!group.members.iter().any(votes), "{name:?} has a voter there");
                 }
                 let model = self.nodes.get_mut(node).expect("it is one of them");
@@ -895,7 +896,10 @@ fn a_drain_that_is_taken_back_leaves_voters_where_they_are_and_no_learners() {
         let left = voting(&world);
         goal(&mut world, NodeGoal::Stays);
         for name in &left {
-            assert!(world.state.groups()[name].targets.contains(&NodeId(1)), "{name:?}");
+            assert!(
+                world.state.groups()[name].targets.contains(&NodeId(1)),
+                "{name:?}"
+            );
         }
         world.converge();
         assert!(voting(&world).is_superset(&left), "after {looks} looks");

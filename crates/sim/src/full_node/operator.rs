@@ -174,7 +174,12 @@ fn drain(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
     let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
     let known = all.iter().find_map(|node| node.meta.state())?.nodes();
     let count = 1 + prng.below(2);
-    let mut which = || *known.keys().nth(prng.below(known.len() as u64) as usize).expect("there is one");
+    let mut which = || {
+        *known
+            .keys()
+            .nth(prng.below(known.len() as u64) as usize)
+            .expect("there is one")
+    };
     let mut nodes: Vec<NodeId> = (0..count).map(|_| which()).collect();
     nodes.dedup();
     let command = match prng.below(10) {
