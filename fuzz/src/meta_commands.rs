@@ -3,8 +3,8 @@
 use crate::source::Source;
 use control::{
     Announcement, AssignedReplica, Configuration, Factor, GivenUp, GroupMember, GroupRef, GroupReport,
-    MemberRole, MetaCommand, MetaOutcome, Observations, Pace, RecoverySource, Report, RoutingMap, State,
-    Target, steps,
+    MemberRole, MetaCommand, MetaOutcome, NodeGoal, Observations, Pace, RecoverySource, Report, RoutingMap,
+    State, Target, steps,
 };
 use ids::{
     Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId,
@@ -207,10 +207,7 @@ fn command(source: &mut Source<'_>) -> MetaCommand {
         10 => MetaCommand::RaiseSemantics {
             to: SemanticsVersion(source.below(6) as u16),
         },
-        11 => MetaCommand::SetLeaving {
-            node: node(source),
-            is_leaving: source.below(2) == 0,
-        },
+        11 => goal(source),
         12 => MetaCommand::Remove { node: node(source) },
         13 => MetaCommand::Unreported {
             group: group(source),
@@ -229,6 +226,33 @@ fn command(source: &mut Source<'_>) -> MetaCommand {
             group: group(source),
             node: node(source),
             recovery_source: (source.below(2) == 0).then(|| incarnation(source)),
+        },
+    }
+}
+
+/// What an operator wants of nodes.
+fn goal(source: &mut Source<'_>) -> MetaCommand {
+    let goals = [
+        NodeGoal::Stays,
+        NodeGoal::Drains,
+        NodeGoal::Leaves,
+        NodeGoal::Left,
+    ];
+    match source.below(6) {
+        0 => MetaCommand::Dismiss { node: node(source) },
+        1 => MetaCommand::Pause {
+            seconds: (source.below(2) == 0).then_some(5),
+        },
+        2 => MetaCommand::Resume {
+            of: (source.below(2) == 0).then(|| Epoch(source.below(20) as u64)),
+        },
+        3 => MetaCommand::Replace {
+            boot: Boot(source.below(12) as u64),
+            with: (source.below(2) == 0).then(|| node(source)),
+        },
+        _ => MetaCommand::SetGoal {
+            nodes: nodes(source),
+            goal: source.pick(&goals),
         },
     }
 }
@@ -315,6 +339,7 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
         groups,
         recovery_sources,
         given_up,
+        paused_for: (source.below(2) == 0).then(|| Duration::from_secs(source.below(10) as u64)),
     }
 }
 

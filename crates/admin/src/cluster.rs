@@ -33,6 +33,9 @@ pub struct ClusterView {
     /// Backups that the cluster takes by itself.
     #[serde(default)]
     pub backups: BackupsView,
+    /// Whether nothing moves but what repairs.
+    #[serde(default)]
+    pub pause: Option<PauseView>,
     /// What `CONFIG SET` has set, but for secrets: by name.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
@@ -60,6 +63,28 @@ pub struct BackupsView {
     pub reason: String,
 }
 
+/// Nothing moves but what repairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseView {
+    /// For how many seconds, from when it began; until somebody ends it where that is not said.
+    pub seconds: Option<u64>,
+}
+
+/// What is to become of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GoalView {
+    /// It has replicas, as others have.
+    #[default]
+    Stays,
+    /// It gives them up.
+    Drains,
+    /// It gives them up, and then leaves.
+    Leaves,
+    /// It was told that it may go.
+    Left,
+}
+
 /// One node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeView {
@@ -83,8 +108,11 @@ pub struct NodeView {
     pub boot: u64,
     /// Whether the node that answers hears of it.
     pub is_up: bool,
-    /// Whether it is giving up its replicas.
+    /// Whether it is giving up its replicas, or has.
     pub is_leaving: bool,
+    /// What is to become of it.
+    #[serde(default)]
+    pub goal: GoalView,
     /// Groups that it leads. [`ClusterView::count`] fills this and what follows.
     pub groups_led: u64,
     /// Replicas that it has, those included that are being filled.
@@ -140,6 +168,9 @@ pub struct GroupView {
     /// Whether the meta group has begun anew, and has not heard who leads this one: what is said of its replicas may be old.
     #[serde(default)]
     pub is_unheard: bool,
+    /// Bytes of its data. Only nodes with a replica of the group know it.
+    #[serde(default)]
+    pub bytes: Option<u64>,
     /// Its replicas.
     pub replicas: Vec<ReplicaStatus>,
     /// What replicas have that know no leader, and what nodes keep from before the group began anew.

@@ -1,13 +1,14 @@
 //! HTTP for operators: an index page, metrics for Prometheus, health, the cluster, transactions, the recovery of what
-//! has lost its majority, and jobs on backups.
+//! has lost its majority, what is wanted of nodes, and jobs on backups.
 //!
 //! The port has a thread and a small async runtime of its own, so that nothing an HTTP client does can hold up a
-//! worker. It reads the node through [`AdminSource`] and changes nothing but by [`RecoverRequest`], which is
+//! worker. It reads the node through [`AdminSource`] and changes nothing but by [`RecoverRequest`] and [`GoalRequest`], which are
 //! taken from this machine alone, and by jobs on backups, which it passes on unread. Who may read it says [`Access`]. Requests are few and answers small;
 //! what an unfriendly client can take is bounded by the constants in `port.rs`.
 
 mod access;
 mod cluster;
+mod goals;
 pub mod metrics;
 mod pages;
 mod port;
@@ -16,8 +17,10 @@ mod transactions;
 
 pub use access::Access;
 pub use cluster::{
-    BackupsView, ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus,
+    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, PauseView, RecoverySourceView,
+    ReplicaRole, ReplicaStatus,
 };
+pub use goals::{DrainPlan, GoalRequest, Load, blocked, known, replaceable, too_few};
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
 pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};

@@ -13,6 +13,7 @@ use axum::routing::{get, post};
 
 use crate::access::{self, Access};
 use crate::cluster::ClusterView;
+use crate::goals::GoalRequest;
 use crate::recovery::{RecoverRequest, Recovered};
 use crate::transactions::TransactionsView;
 
@@ -54,6 +55,14 @@ pub trait AdminSource: Send + Sync + 'static {
     /// # Errors
     /// Why nothing was done, in a sentence for an operator.
     fn recover(&self, _recovery: &RecoverRequest) -> Result<Recovered, String> {
+        Err("this node is in no cluster".to_owned())
+    }
+
+    /// Sets what is wanted of nodes. It may wait for long; it is called on a thread of its own.
+    ///
+    /// # Errors
+    /// Why nothing was done, or that this is not known, in a sentence for an operator.
+    fn set_goals(&self, _request: &GoalRequest) -> Result<(), String> {
         Err("this node is in no cluster".to_owned())
     }
 
@@ -119,8 +128,14 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
     } else {
         post(recover_elsewhere)
     };
+    let goals = if is_local {
+        post(set_goals)
+    } else {
+        post(goals_elsewhere)
+    };
     Router::new()
         .route("/recover", recovery)
+        .route("/goals", goals)
         .route("/backup", get(backup_jobs).post(order_backup))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route("/", get(index))
@@ -244,6 +259,34 @@ async fn recover(State(source): State<Source>, headers: HeaderMap, body: Bytes) 
         Ok(Err(reason)) => answer(StatusCode::CONFLICT, TEXT_TYPE, format!("{reason}\n")),
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "see the log\n"),
     }
+}
+
+async fn set_goals(State(source): State<Source>, headers: HeaderMap, body: Bytes) -> Response {
+    if headers.get(CONFIRMATION).is_none_or(|value| value != "goals") {
+        let text = format!("what is wanted of nodes is confirmed by the header {CONFIRMATION}: goals\n");
+        return answer(StatusCode::FORBIDDEN, TEXT_TYPE, text);
+    }
+    let request: GoalRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(error) => {
+            let text = format!("nothing is wanted by this: {error}\n");
+            return answer(StatusCode::BAD_REQUEST, TEXT_TYPE, text);
+        }
+    };
+    let done = tokio::task::spawn_blocking(move || source.set_goals(&request)).await;
+    match done {
+        Ok(Ok(())) => answer(StatusCode::OK, TEXT_TYPE, "done\n"),
+        Ok(Err(reason)) => answer(StatusCode::CONFLICT, TEXT_TYPE, format!("{reason}\n")),
+        Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "see the log\n"),
+    }
+}
+
+async fn goals_elsewhere() -> Response {
+    answer(
+        StatusCode::FORBIDDEN,
+        TEXT_TYPE,
+        "what is wanted of nodes is taken from the machine of the node that is asked alone\n",
+    )
 }
 
 async fn recover_elsewhere() -> Response {

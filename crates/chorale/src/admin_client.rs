@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use admin::{ClusterView, TransactionsView};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 
-use crate::{backup, http, print, recover, status, transactions};
+use crate::{backup, goals, http, print, recover, status, transactions};
 
 /// Names of the subcommands, and of their arguments.
 pub(crate) const ADMIN: &str = "admin";
@@ -98,7 +98,7 @@ const TRANSACTIONS_PAGE: &str = "/transactions";
 /// The command line of `chorale admin`.
 pub(crate) fn command() -> Command {
     Command::new(ADMIN)
-        .about("Ask a running cluster")
+        .about("Ask a running cluster, or say what is wanted of it")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
@@ -195,6 +195,7 @@ pub(crate) fn command() -> Command {
                 )
                 .after_help(RECOVER_EXAMPLES),
         )
+        .subcommands(goals::commands())
         .subcommand(backup::command())
 }
 
@@ -227,7 +228,8 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
             show(recover::groups(&full(address), &gone, is_confirmed))
         }
         Some((backup::BACKUP, matches)) => backup::main(matches),
-        _ => unreachable!("clap requires one of the subcommands above"),
+        Some((name, matches)) => goals::main(name, matches),
+        None => unreachable!("clap requires one of the subcommands above"),
     }
 }
 

@@ -6,6 +6,7 @@ mod backup_job;
 mod bench;
 mod cli;
 mod dev;
+mod goals;
 mod http;
 mod log;
 mod progress_bar;

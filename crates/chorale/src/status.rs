@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use admin::{ClusterView, DiskView, GroupView, NodeView, ReplicaRole, list};
+use admin::{ClusterView, DiskView, GoalView, GroupView, NodeView, ReplicaRole, list};
 use backup::time_in_words;
 
 /// Letters of a full bar.
@@ -292,12 +292,13 @@ fn ago(secs: u64) -> String {
 }
 
 fn state(node: &NodeView) -> String {
-    let mut state = match (node.is_up, node.is_leaving) {
-        (true, false) => "up".to_owned(),
-        (true, true) => "leaving".to_owned(),
-        (false, false) => "down".to_owned(),
-        (false, true) => "down, leaving".to_owned(),
-    };
+    let mut state = if node.is_up { "up" } else { "down" }.to_owned();
+    state.push_str(match node.goal {
+        GoalView::Stays => "",
+        GoalView::Drains => ", drains",
+        GoalView::Leaves => ", leaves",
+        GoalView::Left => ", has left",
+    });
     if node.incarnations_lost > 0 {
         let _ = write!(state, ", {} lost", node.incarnations_lost);
     }

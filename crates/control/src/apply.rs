@@ -2,12 +2,13 @@
 
 use crate::command::Factor;
 use crate::command::{AssignedReplica, Beginning, MetaCommand, MetaOutcome, MetaRefusal, Report, Target};
+use crate::goal::{NodeGoal, Pause};
 use crate::group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole};
 use crate::node::{Announcement, NODES_MAX, Node};
 use crate::recovery_source::Configuration;
 use crate::settings::{DURABILITY, NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
-use ids::{Boot, ClusterId, DurabilityMode, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, DurabilityMode, Epoch, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +63,11 @@ impl State {
                 Ok(MetaOutcome::Done)
             }
             MetaCommand::RaiseSemantics { to } => self.on_raise_semantics(*to),
-            MetaCommand::SetLeaving { node, is_leaving } => self.on_set_leaving(*node, *is_leaving),
+            MetaCommand::SetGoal { nodes, goal } => self.on_set_goal(nodes, *goal),
+            MetaCommand::Dismiss { node } => self.on_dismiss(*node),
+            MetaCommand::Pause { seconds } => self.on_pause(*seconds),
+            MetaCommand::Resume { of } => self.on_resume(*of),
+            MetaCommand::Replace { boot, with } => self.on_replace(*boot, *with),
             MetaCommand::Remove { node } => self.on_remove(*node),
             MetaCommand::GiveUp {
                 group,
@@ -163,7 +168,7 @@ impl State {
             placed: announcement.placed(),
             boot,
             is_fenced: false,
-            is_leaving: false,
+            goal: NodeGoal::Stays,
             join: token,
             joined: Some(boot),
             start: token,
@@ -205,6 +210,10 @@ impl State {
         mut memories: Memories,
     ) -> Result<MetaOutcome, MetaRefusal> {
         let node = self.nodes.get(&id).ok_or(MetaRefusal::Unknown)?;
+        if node.goal == NodeGoal::Left {
+            // As if it were no member any more, which it soon is.
+            return Err(MetaRefusal::Unknown);
+        }
         memories.forget_lost(&self.groups);
         if node.start == token && !node.is_fenced {
             let boot = node.boot;
@@ -483,7 +492,10 @@ impl State {
         factor: u16,
         targets: &[Target],
     ) -> Result<MetaOutcome, MetaRefusal> {
-        let is_node = |node: &NodeId| self.nodes.contains_key(node);
+        let is_node = |id: &NodeId| {
+            let node = self.nodes.get(id);
+            node.is_some_and(|node| node.goal != NodeGoal::Left)
+        };
         let mut named = BTreeSet::new();
         for target in targets {
             let nodes: BTreeSet<NodeId> = target.nodes.iter().copied().collect();
@@ -585,17 +597,145 @@ impl State {
         Ok(MetaOutcome::Done)
     }
 
-    fn on_set_leaving(&mut self, id: NodeId, is_leaving: bool) -> Result<MetaOutcome, MetaRefusal> {
-        let is_other_left = self
-            .nodes
-            .iter()
-            .any(|(&other, node)| other != id && !node.is_leaving);
-        let node = self.nodes.get_mut(&id).ok_or(MetaRefusal::Unknown)?;
-        if is_leaving && !is_other_left {
-            return Err(MetaRefusal::Last);
+    fn on_set_goal(&mut self, ids: &[NodeId], goal: NodeGoal) -> Result<MetaOutcome, MetaRefusal> {
+        let named: BTreeSet<NodeId> = ids.iter().copied().collect();
+        if named.is_empty() || named.len() != ids.len() || goal == NodeGoal::Left {
+            return Err(MetaRefusal::Malformed);
         }
-        node.is_leaving = is_leaving;
+        if !named.iter().all(|id| self.nodes.contains_key(id)) {
+            return Err(MetaRefusal::Unknown);
+        }
+        // It may have ended already.
+        let has_left = |id: &NodeId| self.nodes[id].goal == NodeGoal::Left;
+        if goal != NodeGoal::Leaves && named.iter().any(has_left) {
+            return Err(MetaRefusal::HasLeft);
+        }
+        let is_new = |id: &&NodeId| !self.nodes[*id].goal.is_draining();
+        if goal.is_draining() && named.iter().any(|id| is_new(&id)) {
+            let left = self.staying().filter(|id| !named.contains(id)).count();
+            if left < usize::from(self.replicas_wanted()) {
+                return Err(MetaRefusal::TooFew);
+            }
+        }
+        let mut changed = BTreeSet::new();
+        for &id in &named {
+            let node = self.nodes.get_mut(&id).expect("it was found above");
+            if node.goal != goal && node.goal != NodeGoal::Left {
+                node.goal = goal;
+                changed.insert(id);
+            }
+        }
+        if goal == NodeGoal::Stays {
+            self.keep_voters_on(&changed);
+        }
+        if !changed.is_empty() {
+            self.touch();
+        }
         Ok(MetaOutcome::Done)
+    }
+
+    /// Where these nodes still vote, they go on: nobody else is to take their places. Learners that were to are not wanted any more.
+    fn keep_voters_on(&mut self, nodes: &BTreeSet<NodeId>) {
+        let all = &self.nodes;
+        for group in self.groups.values_mut() {
+            let is_voter = |id: NodeId| {
+                let member = group.member_on(id);
+                member.is_some_and(|member| member.role == MemberRole::Voter)
+            };
+            let mut targets = group.targets.clone();
+            for &id in nodes
+                .iter()
+                .filter(|&&id| is_voter(id) && !group.targets.contains(&id))
+            {
+                let is_needless = |target: &NodeId| !is_voter(*target) && !all[target].goal.is_draining();
+                if let Some(place) = targets.iter().position(is_needless) {
+                    targets[place] = id;
+                }
+            }
+            if targets != group.targets {
+                group.leader_target = group.leader_target.filter(|leader| targets.contains(leader));
+                group.expected.retain(|expected| targets.contains(&expected.node));
+                group.targets = targets;
+            }
+        }
+    }
+
+    fn on_dismiss(&mut self, id: NodeId) -> Result<MetaOutcome, MetaRefusal> {
+        let node = self.nodes.get(&id).ok_or(MetaRefusal::Unknown)?;
+        match node.goal {
+            NodeGoal::Left => return Ok(MetaOutcome::Done),
+            NodeGoal::Leaves => {}
+            NodeGoal::Stays | NodeGoal::Drains => return Err(MetaRefusal::NotNeeded),
+        }
+        if self.holds_anything(id) {
+            return Err(MetaRefusal::InUse);
+        }
+        let node = self.nodes.get_mut(&id).expect("it was found above");
+        node.goal = NodeGoal::Left;
+        self.touch();
+        Ok(MetaOutcome::Done)
+    }
+
+    fn on_pause(&mut self, seconds: Option<u64>) -> Result<MetaOutcome, MetaRefusal> {
+        self.touch();
+        let since = self.epoch;
+        self.pause = Some(Pause { since, seconds });
+        Ok(MetaOutcome::Done)
+    }
+
+    fn on_resume(&mut self, of: Option<Epoch>) -> Result<MetaOutcome, MetaRefusal> {
+        let is_meant = |pause: &Pause| of.is_none_or(|of| of == pause.since);
+        if self.pause.as_ref().is_some_and(is_meant) {
+            self.pause = None;
+            self.touch();
+        }
+        Ok(MetaOutcome::Done)
+    }
+
+    fn on_replace(&mut self, boot: Boot, with: Option<NodeId>) -> Result<MetaOutcome, MetaRefusal> {
+        let found = self.nodes.iter().find(|(_, node)| node.boot == boot);
+        let (&id, node) = found.ok_or(MetaRefusal::Unknown)?;
+        let has_left = node.goal == NodeGoal::Left;
+        if with == Some(id) || has_left {
+            return Err(MetaRefusal::Malformed);
+        }
+        if let Some(with) = with
+            && !self.staying().any(|staying| staying == with)
+        {
+            return Err(MetaRefusal::Unknown);
+        }
+        let left = self.staying().filter(|staying| *staying != id).count();
+        if left < usize::from(self.replicas_wanted()) {
+            return Err(MetaRefusal::TooFew);
+        }
+        if let Some(with) = with {
+            self.put_in_place_of(id, with);
+        }
+        let node = self.nodes.get_mut(&id).expect("it was found above");
+        node.is_fenced = true;
+        self.touch();
+        Ok(MetaOutcome::Done)
+    }
+
+    /// What was to be on a node is to be on another one, as far as that one has no replica of the group.
+    fn put_in_place_of(&mut self, id: NodeId, with: NodeId) {
+        for group in self.groups.values_mut() {
+            let place = group.targets.iter().position(|target| *target == id);
+            let Some(place) = place.filter(|_| !group.targets.contains(&with)) else {
+                continue;
+            };
+            group.targets[place] = with;
+            if group.leader_target == Some(id) {
+                group.leader_target = Some(with);
+            }
+            group.expected.retain(|expected| expected.node != id);
+        }
+    }
+
+    /// Whether the node has, or is to have, a replica, or keeps what a group may need yet; or whether that is not known.
+    pub(crate) fn holds_anything(&self, id: NodeId) -> bool {
+        let mut groups = self.groups.values();
+        groups.any(|group| group.involves(id) || group.former.contains(&id) || group.is_unheard)
     }
 
     fn on_remove(&mut self, id: NodeId) -> Result<MetaOutcome, MetaRefusal> {
@@ -666,7 +806,11 @@ impl State {
         recovery_source: Option<Incarnation>,
     ) -> Result<MetaOutcome, MetaRefusal> {
         let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
-        if name == GroupRef::Meta || !self.nodes.contains_key(&node) {
+        let has_left = self
+            .nodes
+            .get(&node)
+            .is_none_or(|node| node.goal == NodeGoal::Left);
+        if name == GroupRef::Meta || has_left {
             return Err(MetaRefusal::Unknown);
         }
         if let Some(recovery_source) = recovery_source {

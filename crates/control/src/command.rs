@@ -1,11 +1,12 @@
 //! What can be proposed to the meta group, and what comes of it.
 
+use crate::goal::NodeGoal;
 use crate::group::{GroupMember, GroupRef};
 use crate::node::Announcement;
 use crate::recovery_source::Configuration;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
 use codec::{DecodeError, Reader};
-use ids::{Boot, ClusterId, DurabilityMode, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{Boot, ClusterId, DurabilityMode, Epoch, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 
 /// The format in which commands are written. It stands in front of each, so that a build can tell those that it does not
 /// know from damage.
@@ -169,13 +170,35 @@ pub enum MetaCommand {
         /// Which.
         to: SemanticsVersion,
     },
-    /// A node is to give up its replicas, or may keep them after all. Answers `Done`. It keeps some for as long as too few
-    /// other nodes are left for as many replicas as are wanted.
-    SetLeaving {
+    /// What is to become of nodes. Answers `Done`; again, if it is so already. Refused as a whole if too few would be left for as many
+    /// replicas as are wanted; if that comes to be so later, those that give theirs up keep some.
+    SetGoal {
+        /// Which nodes.
+        nodes: Vec<NodeId>,
+        /// What. None of them is told that it has left: that is [`Dismiss`](MetaCommand::Dismiss).
+        goal: NodeGoal,
+    },
+    /// A node that is to leave holds nothing any more, and may go. Answers `Done`.
+    Dismiss {
         /// Which node.
         node: NodeId,
-        /// Whether it is to.
-        is_leaving: bool,
+    },
+    /// Nothing moves any more but what repairs. Answers `Done`. It takes the place of an earlier pause.
+    Pause {
+        /// For how many seconds; until it is ended if that is not said.
+        seconds: Option<u64>,
+    },
+    /// A pause is over. Answers `Done`, if there is none, too.
+    Resume {
+        /// The [`Pause::since`](crate::Pause::since) of the one that is meant; whichever there is, if that is not said.
+        of: Option<Epoch>,
+    },
+    /// A node that is away is not waited for any longer: this start of it is dead, and others get what it has. Answers `Done`.
+    Replace {
+        /// Its start.
+        boot: Boot,
+        /// The node that takes its place; whichever have room, if that is not said.
+        with: Option<NodeId>,
     },
     /// A node that has no replicas is a member no longer. Answers `Done`.
     Remove {
@@ -240,13 +263,17 @@ wire_enum!(MetaCommand {
     8 Set { name, value },
     9 SetFactor { factor },
     10 RaiseSemantics { to },
-    11 SetLeaving { node, is_leaving },
     12 Remove { node },
     13 Recover { group, node, recovery_source },
     14 Gone { boot },
     15 GiveUp { group, node, incarnation },
     16 Unreported { group, generation, configuration },
     17 End { group, generation },
+    18 SetGoal { nodes, goal },
+    19 Dismiss { node },
+    20 Pause { seconds },
+    21 Resume { of },
+    22 Replace { boot, with },
 });
 
 impl MetaCommand {
@@ -335,6 +362,10 @@ pub enum MetaRefusal {
     InUse,
     /// No node would be left.
     Last,
+    /// Too few nodes would be left for as many replicas as are wanted.
+    TooFew,
+    /// The node was told already that it may go.
+    HasLeft,
     /// The group can go on without it.
     NotNeeded,
     /// A node that is there announces this address.

@@ -19,6 +19,7 @@
 mod apply;
 mod command;
 mod given_up;
+mod goal;
 mod group;
 mod map;
 mod meta;
@@ -38,6 +39,7 @@ pub use command::{
     AssignedReplica, Beginning, Factor, MetaCommand, MetaOutcome, MetaRefusal, Report, Target,
 };
 pub use given_up::GivenUp;
+pub use goal::{NodeGoal, Pause};
 pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{

@@ -8,6 +8,7 @@
 //!
 //! The leader is a guess that was true once. Whoever is wrong is told so by the group itself.
 
+use crate::goal::{NodeGoal, Pause};
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
 use crate::state::State;
 use crate::wire::{self, Wire, wire_enum, wire_struct};
@@ -40,6 +41,8 @@ pub struct RoutingMap {
     pub partitions: Option<PartitionCount>,
     /// The groups of keys, in order.
     pub groups: Vec<Route>,
+    /// Whether nothing moves but what repairs.
+    pub pause: Option<Pause>,
 }
 
 /// Where a node is.
@@ -49,6 +52,8 @@ pub struct Site {
     pub boot: Boot,
     /// Whether that start is dead.
     pub is_fenced: bool,
+    /// What is to become of it.
+    pub goal: NodeGoal,
     /// Where clients reach the any-node endpoint.
     pub client: String,
     /// What it shares its fate with; may be empty.
@@ -127,7 +132,44 @@ wire_struct!(RoutingMap {
     meta,
     partitions,
     groups
-});
+} last pause);
+
+/// The goal stands in the flag: a node that stays is written, and read, as before there were goals.
+impl Wire for Site {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.boot.put(out);
+        let goal: u8 = match self.goal {
+            NodeGoal::Stays => 0,
+            NodeGoal::Drains => 1,
+            NodeGoal::Leaves => 2,
+            NodeGoal::Left => 3,
+        };
+        out.push(goal << 1 | u8::from(self.is_fenced));
+        self.client.put(out);
+        self.cluster.put(out);
+        self.peer.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<Site, DecodeError> {
+        let boot = Wire::take(input)?;
+        let flag = input.u8()?;
+        let goal = match flag >> 1 {
+            0 => NodeGoal::Stays,
+            1 => NodeGoal::Drains,
+            2 => NodeGoal::Leaves,
+            3 => NodeGoal::Left,
+            _ => return Err(input.error("a goal of a node")),
+        };
+        Ok(Site {
+            boot,
+            is_fenced: flag & 1 == 1,
+            goal,
+            client: Wire::take(input)?,
+            cluster: Wire::take(input)?,
+            peer: Wire::take(input)?,
+        })
+    }
+}
 
 /// Divides what a node says of itself beside its addresses.
 const DIVIDER: char = '\0';
@@ -176,6 +218,7 @@ impl RoutingMap {
             let site = Site {
                 boot: node.boot,
                 is_fenced: node.is_fenced,
+                goal: node.goal,
                 client: node.announcement.client.clone(),
                 zone: node.announcement.zone.clone(),
                 name: node.announcement.name.clone(),
@@ -195,6 +238,7 @@ impl RoutingMap {
             meta: groups.get(&GroupRef::Meta).map(Route::of).unwrap_or_default(),
             partitions: state.partition_count(),
             groups: data.map(|(_, group)| Route::of(group)).collect(),
+            pause: state.pause(),
         }
     }
 

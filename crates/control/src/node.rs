@@ -1,5 +1,6 @@
 //! The cluster's nodes, as the meta group knows them.
 
+use crate::goal::NodeGoal;
 use crate::wire::Wire;
 use codec::{DecodeError, Reader};
 use ids::{Boot, SemanticsVersion, Token};
@@ -99,8 +100,8 @@ pub struct Node {
     pub boot: Boot,
     /// Whether this start is dead too, although no other is known yet.
     pub is_fenced: bool,
-    /// Whether it is to give up its replicas.
-    pub is_leaving: bool,
+    /// What is to become of it.
+    pub goal: NodeGoal,
     /// By which it joined.
     pub join: Token,
     /// The start by which it joined, as long as it announces the peer address at which it did: whoever was there before is gone.
@@ -228,7 +229,7 @@ impl Wire for Node {
         self.announcement.put_with(placed, out);
         self.boot.put(out);
         self.is_fenced.put(out);
-        self.is_leaving.put(out);
+        self.goal.put(out);
         self.join.put(out);
         self.joined.put(out);
         self.start.put(out);
@@ -247,7 +248,7 @@ impl Wire for Node {
             announcement,
             boot: Wire::take(input)?,
             is_fenced: Wire::take(input)?,
-            is_leaving: Wire::take(input)?,
+            goal: Wire::take(input)?,
             join: Wire::take(input)?,
             joined: Wire::take(input)?,
             start: Wire::take(input)?,
@@ -316,7 +317,7 @@ mod tests {
             },
             boot: Boot(1),
             is_fenced: false,
-            is_leaving: false,
+            goal: NodeGoal::Stays,
             join: Token(2),
             joined: Some(Boot(1)),
             start: Token(2),

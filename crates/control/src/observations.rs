@@ -20,6 +20,8 @@ pub struct Observations {
     pub recovery_sources: Vec<RecoverySource>,
     /// Replicas that were given up although their nodes go on.
     pub given_up: Vec<GivenUp>,
+    /// For how long the observer knows of the pause that there is.
+    pub paused_for: Option<Duration>,
 }
 
 /// What one group's leader says.

@@ -1,6 +1,7 @@
 //! From nodes to targets: when, and for whom, the ring is asked.
 
 use crate::command::{MetaCommand, Target};
+use crate::goal::NodeGoal;
 use crate::group::{GroupRef, majority};
 use crate::observations::Observations;
 use crate::outage::is_outage;
@@ -20,8 +21,10 @@ const META_FIVE: usize = 5;
 /// The command that places the groups anew, if the nodes are others than those for which they were placed.
 pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -> Option<MetaCommand> {
     let count = state.group_count()?;
-    let wanted = state.replicas_wanted();
-    let nodes = fit(state, observations, pace);
+    let (nodes, wanted) = match state.pause {
+        None => (fit(state, observations, pace), state.replicas_wanted()),
+        Some(_) => fit_while_paused(state, observations, pace),
+    };
     if nodes == state.placed_for && wanted == state.placed_factor {
         return None;
     }
@@ -57,7 +60,7 @@ pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -
 /// leaves keeps replicas until another node has come, or fewer are wanted; but for one that is away nobody waits.
 fn fit(state: &State, observations: &Observations, pace: &Pace) -> BTreeSet<NodeId> {
     let wanted = usize::from(state.replicas_wanted());
-    let is_leaving = |id: &NodeId| state.nodes[id].is_leaving;
+    let is_leaving = |id: &NodeId| state.nodes[id].goal.is_draining();
     let is_outage = is_outage(state, observations, pace);
     let (gone, there): (Vec<NodeId>, Vec<NodeId>) = state.nodes.keys().partition(|&id| {
         let is_silent = |&silent: &std::time::Duration| silent >= pace.replace_after;
@@ -65,7 +68,8 @@ fn fit(state: &State, observations: &Observations, pace: &Pace) -> BTreeSet<Node
         let is_silent = observations.silence.get(id).is_some_and(is_silent);
         state.nodes[id].is_fenced || is_silent && !is_waited_for
     });
-    let (leaving, staying): (Vec<NodeId>, Vec<NodeId>) = there.into_iter().partition(is_leaving);
+    let (mut leaving, staying): (Vec<NodeId>, Vec<NodeId>) = there.into_iter().partition(is_leaving);
+    leaving.retain(|id| state.nodes[id].goal != NodeGoal::Left);
     let mut fit = BTreeSet::from_iter(staying);
     let mut fill = |candidates: Vec<NodeId>, wanted: usize| {
         // First those that have replicas already.
@@ -83,6 +87,28 @@ fn fit(state: &State, observations: &Observations, pace: &Pace) -> BTreeSet<Node
     fill(away.collect(), wanted.max(META_THREE));
     fill(leaving, wanted);
     fit
+}
+
+/// The same while all is paused, and the number of replicas: those for which it was placed last, but for those that have been silent for
+/// long, in whose place others come as far as they are needed. Nobody moves because of who joins, gives replicas up, or returns.
+fn fit_while_paused(state: &State, observations: &Observations, pace: &Pace) -> (BTreeSet<NodeId>, u16) {
+    let fit = fit(state, observations, pace);
+    let wanted = match state.placed_factor {
+        0 => state.replicas_wanted(),
+        factor => factor,
+    };
+    let is_gone = |id: &NodeId| {
+        let silence = observations.silence.get(id);
+        let is_silent = silence.is_some_and(|&silent| silent >= pace.replace_after);
+        state.nodes.get(id).is_none_or(|node| node.is_fenced) || is_silent
+    };
+    let placed = state.placed_for.iter().copied();
+    let mut nodes: BTreeSet<NodeId> = placed.filter(|id| !is_gone(id) || fit.contains(id)).collect();
+    nodes.retain(|id| state.nodes[id].goal != NodeGoal::Left);
+    let missing = usize::from(wanted).saturating_sub(nodes.len());
+    let others: Vec<NodeId> = fit.difference(&nodes).copied().take(missing).collect();
+    nodes.extend(others);
+    (nodes, wanted)
 }
 
 impl State {

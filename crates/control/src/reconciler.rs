@@ -8,11 +8,13 @@
 //!   its majority is gone, and nothing else is ........ the same
 //!   nobody leads it, or a change is under way ........ nothing
 //!   the state does not know its members .............. report
+//!   all is paused, and it is whole ................... nothing
 //!   a member has no memory any more .................. remove it
 //!   a learner is not where a target is ............... remove it
+//!   its leader is not where a target is .............. hand over to a voter that is, if one has all
 //!   a target has nothing ............................. AddReplica, then add it as a learner, as far as the pace allows
 //!   a learner on a target is caught up ............... promote it; where a voter is superfluous, in its place
-//!   a voter is not where a target is ................. remove it; if it leads, hand over first
+//!   a voter is not where a target is ................. remove it
 //!   all is well, but another ought to lead ........... hand over, if its disk is fit, as far as the pace allows
 //! ```
 //!
@@ -30,12 +32,17 @@
 //!    knows who does. The next begins with the best of what is set aside then, if in each configuration that may be in force those of
 //!    whom nothing whole was found are no majority; once all have said what they have, or those that have not are missed for long,
 //!    and a majority came back as others in each of these configurations (decision 0045).
+//! 7. A voter that is there goes only if all voters are there: what nobody needs at once does not make a group weaker than it is.
+//! 8. While all is paused, only groups are changed that have fewer voters than they are to have, or one without memory; and only what is
+//!    on nodes that are replaced is placed anew.
 //!
-//! Draining is this with a node that is leaving; replacing is this with one that was silent for long. It is the pace alone
-//! that keeps all this from the way of clients.
+//! Draining is this with a node that is to have nothing; replacing is this with one that was silent for long. It is the pace alone
+//! that keeps all this from the way of clients. A node that is to leave is told that it may when it holds nothing, and is no member any
+//! more when it is silent then.
 
 use crate::command::{MetaCommand, Report};
 use crate::given_up::GivenUp;
+use crate::goal::NodeGoal;
 use crate::group::{Group, GroupMember, GroupRef, MemberRole, majority};
 use crate::observations::{GroupReport, Observations};
 use crate::outage::is_outage;
@@ -91,6 +98,10 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     steps.extend(fences(state, observations, pace));
     steps.extend(given_up(state, observations));
     steps.extend(replaced(state, observations, pace));
+    steps.extend(resume(state, observations));
+    let leaving = leaving(state, observations, pace).into_iter();
+    let leaving: Vec<ReconcileStep> = leaving.filter(|step| !steps.contains(step)).collect();
+    steps.extend(leaving);
     // As soon as every node can follow newer rules: those that are away too, since they come back with the build they had.
     let to = state.semantics_possible();
     if to > state.semantics {
@@ -104,8 +115,10 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
         light_learners: BTreeMap::new(),
         learner_count: 0,
         transfers_left: pace.transfers_max,
+        led: BTreeMap::new(),
     };
     look.count_learners();
+    look.count_led();
     let mut reports = Vec::new();
     let mut order: Vec<(&GroupRef, &Group)> = state.groups.iter().collect();
     // Those that can bear least come first.
@@ -209,6 +222,34 @@ fn replaced(state: &State, observations: &Observations, pace: &Pace) -> Vec<Reco
     steps.map(ReconcileStep::Propose).collect()
 }
 
+/// A pause that was for some time is over. Who has begun to lead since counts from there.
+fn resume(state: &State, observations: &Observations) -> Option<ReconcileStep> {
+    let pause = state.pause?;
+    let is_over = pause.is_over(observations.paused_for?);
+    is_over.then_some(ReconcileStep::Propose(MetaCommand::Resume {
+        of: Some(pause.since),
+    }))
+}
+
+/// Nodes that are to leave and hold nothing may go; those that have gone are no members. Until its process has ended a node serves
+/// clients, and its transactions must not count as those of a dead one.
+fn leaving(state: &State, observations: &Observations, pace: &Pace) -> Vec<ReconcileStep> {
+    let steps = state.nodes.iter().filter_map(|(&node, known)| match known.goal {
+        NodeGoal::Stays | NodeGoal::Drains => None,
+        NodeGoal::Leaves => {
+            let may_go = !state.holds_anything(node) && state.pause.is_none();
+            may_go.then_some(MetaCommand::Dismiss { node })
+        }
+        NodeGoal::Left => {
+            let silence = observations.silence.get(&node);
+            let is_away = silence.is_some_and(|&silent| silent >= pace.away_after);
+            let may_be = !state.holds_anything(node) && state.nodes.len() > 1;
+            (is_away && may_be).then_some(MetaCommand::Remove { node })
+        }
+    });
+    steps.map(ReconcileStep::Propose).collect()
+}
+
 /// Replicas that were given up have no memory any more. Several nodes may say it of the same one.
 fn given_up(state: &State, observations: &Observations) -> Vec<ReconcileStep> {
     let mut named = observations.given_up.clone();
@@ -250,6 +291,8 @@ struct Look<'a> {
     /// Those of heavy groups, together.
     learner_count: usize,
     transfers_left: usize,
+    /// By node, how many groups it leads, those included that are handed over to it.
+    led: BTreeMap<NodeId, usize>,
 }
 
 impl Look<'_> {
@@ -334,6 +377,9 @@ impl Look<'_> {
         if self.is_stuck(group, &[], &[]) {
             return None;
         }
+        if self.state.pause.is_some() && (self.is_whole(group) || mutations::is(Mutation::PauseStopsRepair)) {
+            return None;
+        }
         let is_target = |node: NodeId| group.targets.contains(&node);
         let remove = |member: &GroupMember| Order::Change {
             promote: Vec::new(),
@@ -356,6 +402,16 @@ impl Look<'_> {
         if let Some(stray) = learners.find(|member| !is_target(member.node)) {
             return step(remove(stray));
         }
+        if !is_target(seen.report.leader)
+            && let Some(to) = self.heir(group, seen)
+        {
+            if self.transfers_left == 0 {
+                return None;
+            }
+            self.transfers_left -= 1;
+            self.count_leader(group, to);
+            return step(Order::Transfer { to });
+        }
         let filling = self.fill(name, group, seen);
         if !filling.is_empty() {
             return Some(filling);
@@ -364,7 +420,7 @@ impl Look<'_> {
             return step(change);
         }
         let votes = |node: NodeId| group.voters().any(|voter| voter.node == node);
-        if !group.targets.iter().all(|&node| votes(node)) {
+        if !group.targets.iter().all(|&node| votes(node)) && !mutations::is(Mutation::LastVoterDrained) {
             return None;
         }
         let mut superfluous: Vec<&GroupMember> =
@@ -373,17 +429,14 @@ impl Look<'_> {
         superfluous.sort_by_key(|voter| self.is_live(group, voter));
         let leads = |voter: &&&GroupMember| voter.node == seen.report.leader;
         if let Some(voter) = superfluous.iter().find(|voter| !leads(voter)) {
-            let is_safe =
-                !self.is_stuck(group, &[], &[voter.incarnation]) && self.can_do_without(group, voter);
+            let is_safe = !self.is_stuck(group, &[], &[voter.incarnation])
+                && (self.can_do_without(group, voter) && self.may_let_go(group, voter)
+                    || mutations::is(Mutation::LastVoterDrained));
             return is_safe.then(|| step(remove(voter))).flatten();
         }
-        if let Some(leader) = superfluous.first() {
-            let successor = group.leader_target.filter(|&node| node != leader.node);
-            let successor = successor.and_then(|node| self.successor(group, seen, &[node]));
-            let to = successor
-                .or_else(|| self.successor(group, seen, &group.targets))
-                .or_else(|| self.any_successor(group, seen, &group.targets));
-            return step(Order::Transfer { to: to? });
+        if !superfluous.is_empty() {
+            // It leads, and nobody could take over yet.
+            return None;
         }
         let wanted = group.leader_target.filter(|&node| node != seen.report.leader)?;
         let is_healthy = group
@@ -394,7 +447,45 @@ impl Look<'_> {
         }
         let to = self.successor(group, seen, &[wanted])?;
         self.transfers_left -= 1;
+        self.count_leader(group, to);
         step(Order::Transfer { to })
+    }
+
+    /// Who is to lead in place of one that is not where a target is: who ought to, or whoever leads least.
+    fn heir(&self, group: &Group, seen: &GroupReport) -> Option<Incarnation> {
+        let wanted = group.leader_target.filter(|&node| node != seen.report.leader);
+        let wanted = wanted.and_then(|node| self.successor(group, seen, &[node]));
+        wanted
+            .or_else(|| self.successor(group, seen, &group.targets))
+            .or_else(|| self.any_successor(group, seen, &group.targets))
+    }
+
+    fn count_led(&mut self) {
+        for seen in self.observations.groups.values() {
+            *self.led.entry(seen.report.leader).or_default() += 1;
+        }
+    }
+
+    fn count_leader(&mut self, group: &Group, to: Incarnation) {
+        let mut members = group.members.iter();
+        if let Some(member) = members.find(|member| member.incarnation == to) {
+            *self.led.entry(member.node).or_default() += 1;
+        }
+    }
+
+    /// Whether it has as many voters as it is to have whose memory is there, or may come back.
+    fn is_whole(&self, group: &Group) -> bool {
+        let stays = |voter: &&GroupMember| {
+            let node = self.state.nodes.get(&voter.node);
+            !group.is_lost(voter.incarnation) && node.is_some_and(|node| !node.is_fenced)
+        };
+        group.lost.is_empty() && group.voters().filter(stays).count() >= group.targets.len()
+    }
+
+    /// Whether a voter may go that is not needed: one that is there does only if all are.
+    fn may_let_go(&self, group: &Group, voter: &GroupMember) -> bool {
+        let mut voters = group.voters();
+        !self.is_live(group, voter) || voters.all(|voter| self.is_live(group, voter))
     }
 
     /// Whether the group can bear a loss without this voter, if it can with it and is to in the end: a node may have died without
@@ -663,6 +754,7 @@ impl Look<'_> {
             .iter()
             .filter(|voter| !group.targets.contains(&voter.node) && voter.node != seen.report.leader)
             .min_by_key(|voter| self.is_live(group, voter));
+        let is_let_go = superfluous.is_none_or(|voter| self.may_let_go(group, voter));
         let missing = group
             .targets
             .iter()
@@ -671,6 +763,7 @@ impl Look<'_> {
         let (promote, remove) = match superfluous.filter(|_| voters.len() > 2) {
             // While targets are fewer than voters somebody is to go anyway. Of two nobody goes before a third votes: if the new
             // one died meanwhile, no majority would be left.
+            Some(_) if !is_let_go => return None,
             Some(voter) => (vec![first], vec![voter.incarnation]),
             None if voters.len() % 2 == 1 && missing >= 2 => match ready.as_slice() {
                 [one, two, ..] => (vec![one.incarnation, two.incarnation], Vec::new()),
@@ -694,12 +787,13 @@ impl Look<'_> {
 
     /// A voter on one of these nodes that could lead at once.
     fn any_successor(&self, group: &Group, seen: &GroupReport, nodes: &[NodeId]) -> Option<Incarnation> {
-        let mut fit = group.voters().filter(|voter| {
+        let fit = group.voters().filter(|voter| {
             nodes.contains(&voter.node)
                 && voter.node != seen.report.leader
                 && self.is_live(group, voter)
                 && seen.caught_up.contains(&voter.incarnation)
         });
-        fit.next().map(|voter| voter.incarnation)
+        let least = fit.min_by_key(|voter| self.led.get(&voter.node).copied().unwrap_or_default());
+        least.map(|voter| voter.incarnation)
     }
 }

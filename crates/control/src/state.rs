@@ -10,8 +10,10 @@
 //! 5. There are all groups, and no other. Before there is a cluster there is nothing.
 //! 6. Every node supports the rules that entries follow.
 //! 7. Every bound is kept.
+//! 8. A node that was told to go is nobody's target.
 
 use crate::command::Factor;
+use crate::goal::{NodeGoal, Pause};
 use crate::group::{Group, GroupRef, MEMBERS_MAX};
 use crate::node::{NODES_MAX, Node};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
@@ -69,6 +71,7 @@ pub struct State {
     /// The tokens with which the nodes joined that were removed, the newest last. Who asks again with one of them, or is asked for
     /// again by a request that was held up, does not become another node: that would drive out whoever has its address now.
     pub(crate) removed: Vec<Token>,
+    pub(crate) pause: Option<Pause>,
 }
 
 wire_struct!(State {
@@ -91,7 +94,7 @@ wire_struct!(State {
     next_incarnation,
     recovered,
     removed,
-});
+} last pause);
 
 impl Default for State {
     fn default() -> State {
@@ -115,6 +118,7 @@ impl Default for State {
             next_incarnation: BOOTSTRAP_REPLICA.0,
             recovered: Boot(0),
             removed: Vec::new(),
+            pause: None,
         }
     }
 }
@@ -221,6 +225,17 @@ impl State {
         boot.0 < self.next_boot && !self.is_alive(boot)
     }
 
+    /// Whether nothing moves but what repairs.
+    pub fn pause(&self) -> Option<Pause> {
+        self.pause
+    }
+
+    /// The nodes that are to have replicas, and whose last start is not dead.
+    pub(crate) fn staying(&self) -> impl Iterator<Item = NodeId> {
+        let nodes = self.nodes.iter();
+        nodes.filter_map(|(&id, node)| (!node.goal.is_draining() && !node.is_fenced).then_some(id))
+    }
+
     /// As bytes.
     pub fn snapshot(&self) -> Vec<u8> {
         wire::encode(FORMAT, self)
@@ -298,6 +313,10 @@ impl State {
             )?;
         }
         hold(self.placed_for.len() <= NODES_MAX, "no more nodes than can be")?;
+        hold(
+            self.pause.is_none_or(|pause| pause.since <= self.epoch),
+            "a pause that has begun",
+        )?;
         match self.cluster {
             None => hold(*self == State::default(), "nothing before there is a cluster")?,
             Some(_) => {
@@ -353,9 +372,13 @@ impl State {
             "lost ones among the members",
         )?;
         let targets: BTreeSet<NodeId> = group.targets.iter().copied().collect();
+        let is_node = |id: &NodeId| {
+            let node = self.nodes.get(id);
+            node.is_some_and(|node| node.goal != NodeGoal::Left)
+        };
         hold(
-            targets.len() == group.targets.len() && targets.iter().all(|node| self.nodes.contains_key(node)),
-            "each target once, and a node",
+            targets.len() == group.targets.len() && targets.iter().all(is_node),
+            "each target once, and a node that has not left",
         )?;
         let expected: BTreeSet<NodeId> = group.expected.iter().map(|expected| expected.node).collect();
         hold(

@@ -193,8 +193,30 @@ macro_rules! wire_newtype {
     };
 }
 
-/// Structs are written field by field, in this order.
+/// Structs are written field by field, in this order. An option that came to a format later is the `last`: where it is none, nothing is
+/// written, as before there was one. Nothing may stand behind such a struct.
 macro_rules! wire_struct {
+    ($name:ident { $($field:ident),* $(,)? } last $last:ident) => {
+        impl $crate::wire::Wire for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                $($crate::wire::Wire::put(&self.$field, out);)*
+                if let Some(last) = &self.$last {
+                    $crate::wire::Wire::put(last, out);
+                }
+            }
+
+            fn take(
+                input: &mut codec::Reader<'_>,
+            ) -> Result<$name, codec::DecodeError> {
+                $(let $field = $crate::wire::Wire::take(input)?;)*
+                let $last = match input.rest() {
+                    [] => None,
+                    _ => Some($crate::wire::Wire::take(input)?),
+                };
+                Ok($name { $($field,)* $last })
+            }
+        }
+    };
     ($name:ident { $($field:ident),* $(,)? }) => {
         impl $crate::wire::Wire for $name {
             fn put(&self, out: &mut Vec<u8>) {

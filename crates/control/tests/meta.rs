@@ -11,8 +11,8 @@ use consensus::{HardState, Index, LogEntry, Payload, SnapshotPoint, Term, Times}
 use control::{
     Announcement, Beginning, Configuration, Contact, Factor, Failure, GivenUp, GroupMember, GroupRef,
     GroupReport, Instruction, MemberRole, Meta, MetaCommand, MetaConfig, MetaEffects, MetaMessage,
-    MetaOutcome, MetaRefusal, MetaWrite, Notice, Order, Pace, Record, RecoveredMeta, RecoverySource, Report,
-    Restored, RoutingMap, Standing, State, Target, majority,
+    MetaOutcome, MetaRefusal, MetaWrite, NodeGoal, Notice, Order, Pace, Record, RecoveredMeta,
+    RecoverySource, Report, Restored, RoutingMap, Standing, State, Target, majority,
 };
 use ids::{
     Boot, ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng,
@@ -1264,9 +1264,9 @@ fn a_node_that_is_emptied_and_removed_learns_it() {
         });
         world.machines[leader].outcomes[&id].clone()
     };
-    let leave = MetaCommand::SetLeaving {
-        node,
-        is_leaving: true,
+    let leave = MetaCommand::SetGoal {
+        nodes: vec![node],
+        goal: NodeGoal::Drains,
     };
     assert_eq!(propose(&mut world, leave), Ok(MetaOutcome::Done));
     world.run_until("it is empty", Duration::from_secs(60), |world| {
@@ -1286,6 +1286,46 @@ fn a_node_that_is_emptied_and_removed_learns_it() {
         Err(Failure::Refused(MetaRefusal::Unknown))
     );
     world.crash(gone);
+    world.boot(gone);
+    world.run_for(Duration::from_secs(5));
+    assert!(world.machines[gone].notices.contains(&Notice::Removed));
+}
+
+#[test]
+fn a_node_that_leaves_is_told_that_it_may_go_and_is_no_member_once_it_is_silent() {
+    let mut world = World::cluster(12, 4);
+    let leader = world.leader().unwrap();
+    let gone = (leader + 1) % 4;
+    let node = world.machines[gone].node.unwrap();
+    let goal = |goal| MetaCommand::SetGoal {
+        nodes: vec![node],
+        goal,
+    };
+    let propose = |world: &mut World, command: MetaCommand| {
+        let id = world.machines[leader].meta.as_mut().unwrap().propose(command);
+        world.run_until("it is answered", Duration::from_secs(5), |world| {
+            world.machines[leader].outcomes.contains_key(&id)
+        });
+        world.machines[leader].outcomes[&id].clone()
+    };
+    assert_eq!(propose(&mut world, goal(NodeGoal::Leaves)), Ok(MetaOutcome::Done));
+    world.run_until("it is told", Duration::from_secs(60), |world| {
+        world.machines[gone].notices.contains(&Notice::Left)
+    });
+    world.run_for(Duration::from_secs(5));
+    assert!(
+        world.state().unwrap().nodes().contains_key(&node),
+        "its process has not ended"
+    );
+    assert_eq!(
+        propose(&mut world, goal(NodeGoal::Stays)),
+        Err(Failure::Refused(MetaRefusal::HasLeft))
+    );
+    world.crash(gone);
+    world.run_until("it is no member", Duration::from_secs(20), |world| {
+        let state = world.state();
+        state.is_some_and(|state| !state.nodes().contains_key(&node))
+    });
     world.boot(gone);
     world.run_for(Duration::from_secs(5));
     assert!(world.machines[gone].notices.contains(&Notice::Removed));

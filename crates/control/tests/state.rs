@@ -3,9 +3,9 @@
 use consensus::{Index, Term};
 use control::{
     Announcement, AssignedReplica, Beginning, Configuration, DURABILITY, Factor, GivenUp, GroupMember,
-    GroupRef, GroupReport, MemberRole, MetaCommand, MetaOutcome, MetaRefusal, NODES_MAX, Observations, Order,
-    Pace, ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX, Standing, State, Target,
-    VALUE_BYTES_MAX, steps,
+    GroupRef, GroupReport, MemberRole, MetaCommand, MetaOutcome, MetaRefusal, NODES_MAX, NodeGoal,
+    Observations, Order, Pace, ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX, Standing,
+    State, Target, VALUE_BYTES_MAX, steps,
 };
 use ids::{
     Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion,
@@ -2248,18 +2248,18 @@ fn there_are_no_more_nodes_than_can_be() {
 #[test]
 fn the_last_node_neither_leaves_nor_is_removed() {
     let mut state = created();
-    let leave = |node| MetaCommand::SetLeaving {
-        node: NodeId(node),
-        is_leaving: true,
+    let leave = |node| MetaCommand::SetGoal {
+        nodes: vec![NodeId(node)],
+        goal: NodeGoal::Leaves,
     };
-    assert_eq!(state.apply(&leave(1)), Err(MetaRefusal::Last));
+    assert_eq!(state.apply(&leave(1)), Err(MetaRefusal::TooFew));
     assert_eq!(
         state.apply(&MetaCommand::Remove { node: NodeId(1) }),
         Err(MetaRefusal::Last)
     );
     join(&mut state, 2);
     state.apply(&leave(1)).unwrap();
-    assert_eq!(state.apply(&leave(2)), Err(MetaRefusal::Last));
+    assert_eq!(state.apply(&leave(2)), Err(MetaRefusal::TooFew));
     assert_eq!(
         state.apply(&MetaCommand::Remove { node: NodeId(1) }),
         Err(MetaRefusal::InUse)

@@ -197,6 +197,10 @@ pub enum Mutation {
     FormerAnswersCount,
     /// Placement knows nothing of zones.
     ZoneIgnored,
+    /// A voter of a node that is to have nothing goes before another one votes in its place.
+    LastVoterDrained,
+    /// While all is paused, groups that have lost replicas are not repaired either.
+    PauseStopsRepair,
 }
 
 impl Mutation {
@@ -295,6 +299,8 @@ impl Mutation {
         Mutation::ProgressKept,
         Mutation::FormerAnswersCount,
         Mutation::ZoneIgnored,
+        Mutation::LastVoterDrained,
+        Mutation::PauseStopsRepair,
     ];
 }
 

@@ -1,6 +1,7 @@
 //! What the admin port shows of a node, from before it is ready for clients.
 
 use crate::backup_jobs::BackupJobs;
+use crate::goals;
 use crate::meta::Input;
 use crate::metrics::metrics;
 use crate::recovery;
@@ -8,7 +9,9 @@ use crate::start_progress::StartProgress;
 use crate::status;
 use crate::transactions;
 use crate::view::View;
-use admin::{Access, AdminSource, ClusterView, Health, RecoverRequest, Recovered, TransactionsView};
+use admin::{
+    Access, AdminSource, ClusterView, GoalRequest, Health, RecoverRequest, Recovered, TransactionsView,
+};
 use backup::{JobAnswer, JobOrder};
 use gateway::{Shared, is_same_secret};
 use ids::NodeId;
@@ -126,6 +129,17 @@ impl AdminSource for Source {
                 cluster: Some((view, me, inputs)),
                 ..
             }) => recovery::recover(shared, view, *me, inputs, recovery),
+            _ => Err("this node is in no cluster".to_owned()),
+        }
+    }
+
+    fn set_goals(&self, request: &GoalRequest) -> Result<(), String> {
+        match self.node.get() {
+            Some(Shown {
+                shared,
+                cluster: Some((view, me, inputs)),
+                ..
+            }) => goals::set(shared, view, *me, inputs, request),
             _ => Err("this node is in no cluster".to_owned()),
         }
     }

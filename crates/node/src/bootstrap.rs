@@ -274,6 +274,9 @@ impl Found {
         }
         let disk = directory.disk();
         let identity = Identity::read(&disk).map_err(&in_directory)?;
+        if storage::has_left(&disk).map_err(&in_directory)? {
+            return Err(left(settings, identity.as_ref()));
+        }
         let is_unready = storage::is_unready(&disk).map_err(&in_directory)?;
         if identity.is_none() {
             if !is_unready && MetaLog::is_there(&disk).map_err(&in_directory)? {
@@ -456,6 +459,16 @@ fn look_at(
         );
     }
     aside
+}
+
+/// Its cluster has no place for it any more, and what it has is old.
+fn left(settings: &Settings, identity: Option<&Identity>) -> Failure {
+    let node = identity.map_or_else(String::new, |identity| format!(" {}", identity.node.0));
+    format!(
+        "the node{node} of the data directory {} has left its cluster, as an operator wanted (chorale admin drain --leave), and \
+         has nothing any more. To have it join again, as a new node, start it with --join and an empty data directory",
+        settings.dir
+    )
 }
 
 /// What to do about a log that does not say whose it is. A new cluster over it would be a second one, by the same addresses,

@@ -18,6 +18,7 @@ mod config_file;
 mod directory_check;
 mod disk;
 mod free_space;
+mod goals;
 mod handover;
 mod keeper;
 mod keeping;

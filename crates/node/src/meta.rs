@@ -165,6 +165,8 @@ pub(crate) struct Happened {
     pub(crate) refused: Option<String>,
     /// Why this start of the node is dead: nothing that it does has an effect any more.
     pub(crate) dead: Option<&'static str>,
+    /// The node was told that it may go.
+    pub(crate) has_left: bool,
 }
 
 /// What the meta log on this disk holds.
@@ -447,6 +449,7 @@ fn tell(notice: Notice, happened: &mut Happened) {
         ),
         Notice::Fenced => happened.dead = Some(DEAD),
         Notice::Superseded { .. } => happened.dead = Some(SUPERSEDED),
+        Notice::Left => happened.has_left = true,
         Notice::Removed => happened.dead = Some(REMOVED),
         Notice::StartRefused { refusal } => happened.refused = Some(refused(refusal)),
     }
@@ -591,9 +594,24 @@ impl Desk {
         (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
     }
 
+    /// The node has nothing any more and goes, as if it had been told to stop: what it answers for as a gateway ends first.
+    fn leave(&self) {
+        if let Err(error) = storage::set_left(&self.disk) {
+            tracing::warn!(%error, "cannot write down that the node has left: a start from its directory will be refused by the cluster alone");
+        }
+        tracing::info!(
+            "the node holds nothing any more and leaves the cluster, as an operator wanted; it stops, for good"
+        );
+        self.stop();
+    }
+
     /// The node ends, as if it had been told to.
     fn end(&self, why: String) {
         self.view.end(why);
+        self.stop();
+    }
+
+    fn stop(&self) {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
         (0..self.mailboxes.workers()).for_each(|worker| self.mailboxes.wake(worker));
     }
@@ -679,13 +697,16 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                 if happened.map.is_some() {
                     desk.view.set_ledger(driver.ledger());
                 }
-                let dead = happened.dead;
+                let (dead, has_left) = (happened.dead, happened.has_left);
                 brought = brought.filter(|_| !happened.has_brought);
                 desk.hand_over(happened);
                 let remains = driver.remains(now);
                 if remains != shown {
                     shown.clone_from(&remains);
                     desk.view.set_remains(remains);
+                }
+                if has_left {
+                    desk.leave();
                 }
                 if let Some(why) = dead {
                     tracing::error!("{why}; the node stops");

@@ -3,9 +3,10 @@
 use crate::clock;
 use crate::view::View;
 use admin::{
-    BackupsView, ClusterView, DiskView, GroupView, NodeView, RecoverySourceView, ReplicaRole, ReplicaStatus,
+    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, PauseView, RecoverySourceView,
+    ReplicaRole, ReplicaStatus,
 };
-use control::{Placed, RecoverySource, RoutingMap, Standing, State, Stop};
+use control::{NodeGoal, Placed, RecoverySource, RoutingMap, Standing, State, Stop};
 use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
 use ids::{Incarnation, NodeId, UnixMillis};
 use options::DurabilityChoice;
@@ -16,8 +17,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Ledger {
     /// How many replicas a group of keys is to have.
     pub(crate) replicas_wanted: u16,
-    /// As what each node is placed, and whether it is giving up its replicas.
-    nodes: BTreeMap<NodeId, (Placed, bool)>,
+    /// As what each node is placed.
+    nodes: BTreeMap<NodeId, Placed>,
     /// For each group of keys, the replicas whose memory is gone.
     lost: Vec<Vec<(NodeId, Incarnation)>>,
 }
@@ -39,7 +40,7 @@ impl Ledger {
         Ledger {
             replicas_wanted: state.replicas_wanted(),
             nodes: nodes
-                .map(|(&id, node)| (id, (node.placed.clone(), node.is_leaving)))
+                .map(|(&id, node)| (id, node.placed.clone()))
                 .collect(),
             lost: lost.collect(),
         }
@@ -122,8 +123,8 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     let up = nodes_up(&stats, map, me);
     let is_up = |node: &NodeId| up.contains(node);
     let nodes = map.nodes.iter().map(|(&id, site)| {
-        let known = ledger.as_ref().and_then(|ledger| ledger.nodes.get(&id));
-        let placed_zone = known.map(|(placed, _)| placed.zone.clone());
+        let placed = ledger.as_ref().and_then(|ledger| ledger.nodes.get(&id));
+        let placed_zone = placed.map(|placed| placed.zone.clone());
         NodeView {
             id: id.0,
             client: site.client.clone(),
@@ -134,7 +135,8 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             placed_zone: placed_zone.filter(|placed| *placed != site.zone),
             boot: site.boot.0,
             is_up: is_up(&id),
-            is_leaving: known.is_some_and(|(_, is_leaving)| *is_leaving),
+            is_leaving: site.goal.is_draining(),
+            goal: goal_view(site.goal),
             disk: (id == me).then(|| disk_view(shared)),
             ..NodeView::default()
         }
@@ -194,6 +196,9 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         nodes: nodes.collect(),
         groups: groups.collect(),
         backups: backups_view(shared),
+        pause: map.pause.map(|pause| PauseView {
+            seconds: pause.seconds,
+        }),
         settings,
         secrets,
     }
@@ -253,12 +258,22 @@ fn group_view(
         term: own.and_then(|own| own.term),
         applied: own.and_then(|own| own.applied),
         stopped: own.and_then(|own| own.stopped.clone()).unwrap_or_default(),
+        bytes: own.and_then(|own| own.bytes),
         replicas,
         is_unheard: route.is_unheard,
         ..GroupView::default()
     };
     group.has_lost_majority = group.lacks_majority(&[]);
     group
+}
+
+fn goal_view(goal: NodeGoal) -> GoalView {
+    match goal {
+        NodeGoal::Stays => GoalView::Stays,
+        NodeGoal::Drains => GoalView::Drains,
+        NodeGoal::Leaves => GoalView::Leaves,
+        NodeGoal::Left => GoalView::Left,
+    }
 }
 
 fn recovery_source_view(recovery_source: &RecoverySource) -> RecoverySourceView {

@@ -33,8 +33,8 @@ use crate::node::{Bootstrap, Input, Output};
 pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
-    Announcement, Beginning, Contact, GivenUp, GroupRef, Meta, MetaCommand, MetaConfig, MetaMessage, Notice,
-    Pace, RecoverySource, RoutingMap, Started,
+    Announcement, Beginning, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice, Pace,
+    RecoverySource, RoutingMap, Started,
 };
 #[cfg(test)]
 pub(crate) use frame::Body;
@@ -111,6 +111,8 @@ pub(crate) struct FullNode {
     has_failed: bool,
     /// It was told to stop.
     is_stopping: bool,
+    /// It was told that it may go, or is no member any more.
+    has_left: bool,
     /// By which its start is counted.
     token: Token,
     /// Who left the replicas that it has from the last stop, and may leave them again.
@@ -202,10 +204,6 @@ impl FullNode {
     // ---- turns
 
     fn on_input(&mut self, input: Input, out: &mut Output) {
-        if let Input::Order(Order::Leave(node, is_leaving)) = input {
-            self.meta.propose(MetaCommand::SetLeaving { node, is_leaving });
-            return;
-        }
         if let Input::Order(Order::Stop) = input {
             return self.stop();
         }
@@ -360,11 +358,14 @@ impl FullNode {
             }
             for notice in effects.notices {
                 out.note(|| format!("{notice:?}"));
-                // No node is out of reach for so long that another takes its place, and none is removed.
-                let is_over = matches!(
-                    notice,
-                    Notice::Fenced | Notice::Superseded { .. } | Notice::Removed
-                );
+                if matches!(notice, Notice::Left | Notice::Removed) {
+                    // Whether an operator wanted it the world knows.
+                    self.has_left = true;
+                    self.stop();
+                    continue;
+                }
+                // No node is out of reach for so long that another takes its place.
+                let is_over = matches!(notice, Notice::Fenced | Notice::Superseded { .. });
                 if is_over || matches!(notice, Notice::StartRefused { .. } | Notice::LogRefused) {
                     self.refused.get_or_insert(format!("{notice:?}"));
                 }
@@ -671,7 +672,7 @@ fn serve(serving: &mut Serving, input: Input) {
         }
     };
     match input {
-        Input::Timer | Input::Order(Order::Leave(..) | Order::Stop | Order::Propose(_)) => {}
+        Input::Timer | Input::Order(Order::Stop | Order::Propose(_)) => {}
         Input::LinkUp(peer) => to_all(Work::Up, peer),
         Input::LinkDown(peer) => to_all(Work::Down, peer),
         Input::Frame(from, frame) => {
@@ -870,6 +871,7 @@ impl FullNode {
             refused: None,
             has_failed: false,
             is_stopping: false,
+            has_left: false,
             token,
             left_by,
             unclean: found.unclean,
@@ -899,6 +901,11 @@ impl FullNode {
     /// Whether its disk has failed, so that its part of the meta group is gone before the process is.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed || self.serving().is_some_and(Serving::is_failing)
+    }
+
+    /// Which node it is, if it was told that it may go, or is no member any more.
+    pub(crate) fn left(&self) -> Option<NodeId> {
+        self.meta.node().filter(|_| self.has_left)
     }
 
     /// Whether clients can connect to it.

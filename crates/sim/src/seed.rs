@@ -27,6 +27,8 @@ pub struct Options {
     pub damage: bool,
     /// Whether a seed may draw zones, and losses of one.
     pub zones: bool,
+    /// Whether a seed may draw nodes that are emptied and leave, and pauses.
+    pub drains: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
     pub durability: Vec<DurabilityMode>,
 }
@@ -40,6 +42,7 @@ impl Default for Options {
             ruins: true,
             damage: true,
             zones: true,
+            drains: true,
             durability: Vec::new(),
         }
     }
@@ -80,6 +83,7 @@ impl Failure {
         let ruins = if self.options.ruins { "" } else { " --no-ruins" };
         let damage = if self.options.damage { "" } else { " --no-damage" };
         let zones = if self.options.zones { "" } else { " --no-zones" };
+        let drains = if self.options.drains { "" } else { " --no-drains" };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
             [] => String::new(),
@@ -91,7 +95,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{zones}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{zones}{drains}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

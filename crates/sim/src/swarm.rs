@@ -68,6 +68,8 @@ pub struct Swarm {
     pub transfers: u64,
     /// Replicas that move.
     pub moves: u64,
+    /// Nodes that are to be emptied, that leave, or that stay after all, and pauses.
+    pub drains: u64,
     /// Disks that fail, or are lost.
     pub disks: u64,
     /// Several processes killed at once, whatever is lost by it: an operator has groups begin anew that have lost their majority.
@@ -125,6 +127,7 @@ pub(crate) enum Fault {
     Damage,
     Durability,
     Zone,
+    Drain,
 }
 
 impl Swarm {
@@ -147,6 +150,7 @@ impl Swarm {
             (Fault::Damage, self.damages),
             (Fault::Durability, self.changes),
             (Fault::Zone, self.zone_losses),
+            (Fault::Drain, self.drains),
         ]
     }
 
@@ -211,7 +215,24 @@ impl Swarm {
             swarm.changes = 4 + prng.below(60);
         }
         swarm.draw_zones(seed, options);
+        // What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x4452_4149_4e53_000a);
+        let may_drain =
+            swarm.shape.nodes >= 4 && swarm.ruins == 0 && swarm.blackouts == 0 && mutation.is_none();
+        if options.drains && may_drain && prng.below(2) == 0 {
+            swarm.drains = 6 + prng.below(60);
+        }
         match mutation {
+            // Nodes are emptied and filled again all the time.
+            Some(Mutation::LastVoterDrained) => {
+                swarm.drains = 120;
+                swarm.storm = 15 * SECONDS;
+            }
+            // What is killed comes back with nothing, while nothing else is to move.
+            Some(Mutation::PauseStopsRepair) => {
+                swarm.drains = 60;
+                swarm.kills = swarm.kills.max(40);
+            }
             Some(Mutation::AmnesiacVote) => {
                 swarm.kills = swarm.kills.max(40);
                 swarm.partitions = swarm.partitions.max(40);
@@ -466,6 +487,7 @@ impl Swarm {
             jumps: often(prng, 20, 60),
             transfers: often(prng, 40, 200),
             moves: often(prng, 20, 60),
+            drains: 0,
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
             outages: 0,

@@ -115,6 +115,8 @@ pub(crate) struct World<'a> {
     wires: BTreeMap<Connection, Wire>,
     connections: u64,
     checks: Checks,
+    /// Nodes that operators have told to leave. What they were told is refused at times.
+    leaving: BTreeSet<NodeId>,
     prng: Prng,
     /// Of disks, and of kills in the middle of a stop.
     disks: Prng,
@@ -154,6 +156,7 @@ impl<'a> World<'a> {
             wires: BTreeMap::new(),
             connections: 0,
             checks: Checks::new(&swarm.shape),
+            leaving: BTreeSet::new(),
             prng,
             disks: Prng::new(seed ^ 0x4449_534b_5300_0006),
             phase: Phase::Forming,
@@ -466,8 +469,14 @@ impl<'a> World<'a> {
         let machines = &self.machines;
         let clocks = |node: NodeId| -> Monotonic { machines[node.0 as usize].clock.monotonic(done) };
         self.checks.check(&running, NodeId(index as u64), &clocks)?;
+        let left = running[index].and_then(FullNode::left);
+        if let Some(node) = left.filter(|node| !self.leaving.contains(node)) {
+            return Err(format!("node {} is to go, and nobody wanted it", node.0));
+        }
         let now = clocks(NodeId(index as u64));
         let fate = running[index].map_or(Fate::GoesOn, |node| node.fate(now));
+        // Its process does not start again.
+        self.machines[index].is_dead |= left.is_some();
         match fate {
             Fate::GoesOn => {}
             Fate::Ends => self.end(index, true),
@@ -481,6 +490,7 @@ impl<'a> World<'a> {
 
     fn deliver(&mut self, orders: Vec<(NodeId, Order)>) {
         for (node, order) in orders {
+            self.leaving.extend(order.leaving());
             let delay = MILLIS + self.prng.below(20 * MILLIS);
             self.after(delay, Event::Order(node.0 as usize, order));
         }
@@ -526,6 +536,11 @@ impl<'a> World<'a> {
             machines.clone().map(|machine| machine?.node.as_ref()).collect();
         let left: Vec<Option<&Left>> = machines.map(|machine| machine?.left.as_ref()).collect();
         FullNode::survives(&running, &left, is_for_ever, &self.checks)
+    }
+
+    /// The machines that are dead for ever.
+    fn dead(&self) -> Vec<bool> {
+        self.machines.iter().map(|machine| machine.is_dead).collect()
     }
 
     fn end(&mut self, index: usize, in_order: bool) {
@@ -600,7 +615,7 @@ impl<'a> World<'a> {
     /// Nothing is asked any more: sooner or later all replicas are alike.
     fn on_rest(&mut self, until: u64) -> Result<(), String> {
         let running = running(&self.machines);
-        match check_at_rest(&running) {
+        match check_at_rest(&running, &self.dead()) {
             Ok(()) => self.phase = Phase::Over,
             Err(what) if self.now >= until => return Err(what),
             Err(_) => self.after(REST, Event::Rest(until)),

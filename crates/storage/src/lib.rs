@@ -22,6 +22,7 @@ mod frame;
 mod handover;
 mod held_directory;
 mod identity;
+mod left;
 mod log;
 mod meta_log;
 mod mode_change;
@@ -43,6 +44,7 @@ pub use disk::{Disk, DiskFile, FileStamp};
 pub use error::StorageError;
 pub use handover::{Handover, HandoverWriter, Item, ReplicaPosition, Taken};
 pub use identity::Identity;
+pub use left::{has_left, set_left};
 pub use log::{
     FoundLogs, LogIdentity, LogSettings, PrepareJob, Prepared, ReplicaLog, SyncJob, Synced, Unused,
     WorkerLog, drop_segments, read_logs, remove_replicas, rewrite_batch, sync_segments,

@@ -28,7 +28,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ("admin", "TransactionsView", 17, FACTS),
     ("command", "Spec", 15, FACTS),
     ("consensus", "RaftNode", 33, PARTS),
-    ("control", "State", 19, PARTS),
+    ("control", "State", 20, PARTS),
     ("gateway", "ClientInfo", 24, FACTS),
     (
         "gateway",

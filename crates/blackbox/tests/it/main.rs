@@ -14,6 +14,7 @@ mod dev;
 mod differential;
 mod directory_check;
 mod disks;
+mod drain;
 mod durability;
 mod durability_changes;
 mod every_command;

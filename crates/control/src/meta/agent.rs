@@ -19,6 +19,7 @@ use super::own_reports::OwnReports;
 use super::pending_requests::{Client, Due, PendingRequest, PendingRequests};
 use super::proposal::Proposal;
 use crate::command::{MetaCommand, MetaOutcome, MetaRefusal};
+use crate::goal::NodeGoal;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
 use crate::recovery_source::RecoverySource;
@@ -364,7 +365,11 @@ impl Agent {
             Some(site) if site.boot > *boot => Some(Notice::Superseded { by: site.boot }),
             Some(site) if site.boot == *boot => {
                 listed.get_or_insert(map.epoch);
-                site.is_fenced.then_some(Notice::Fenced)
+                match site.goal {
+                    _ if site.is_fenced => Some(Notice::Fenced),
+                    NodeGoal::Left => Some(Notice::Left),
+                    NodeGoal::Stays | NodeGoal::Drains | NodeGoal::Leaves => None,
+                }
             }
             Some(_) if is_forgotten => Some(Notice::Fenced),
             // An older map than this start.

@@ -122,6 +122,8 @@ pub enum Notice {
         /// Its number.
         by: Boot,
     },
+    /// The node has nothing any more, as an operator wanted, and may go: its process is to end, and never to start again.
+    Left,
     /// The node is a member of the cluster no longer.
     Removed,
     /// The node may not start.

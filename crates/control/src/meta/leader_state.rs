@@ -54,6 +54,15 @@ struct Told {
     recovery_sources: Vec<RecoverySource>,
 }
 
+/// When the reconciler looks.
+struct Looks {
+    last: Option<Monotonic>,
+    /// Whether anything has changed since.
+    has_news: bool,
+    /// The last entry that came of the last look.
+    awaited: Index,
+}
+
 /// See the file's header.
 pub(crate) struct LeaderState {
     since: Monotonic,
@@ -73,11 +82,10 @@ pub(crate) struct LeaderState {
     /// Epoch and version of the settings, as far as each node was told.
     told: BTreeMap<NodeId, (Epoch, u64)>,
     waiting: BTreeMap<Index, Waiting>,
-    looked: Option<Monotonic>,
-    has_news: bool,
-    /// The last entry that came of the last look.
-    awaited: Index,
+    looks: Looks,
     fills: BTreeMap<Incarnation, (Monotonic, SnapshotPoint)>,
+    /// The pause that there is, and since when this one knows of it.
+    paused: Option<(Epoch, Monotonic)>,
 }
 
 impl LeaderState {
@@ -93,10 +101,13 @@ impl LeaderState {
             given_up: BTreeMap::new(),
             told: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            looked: None,
-            has_news: true,
-            awaited: Index(0),
+            looks: Looks {
+                last: None,
+                has_news: true,
+                awaited: Index(0),
+            },
             fills: BTreeMap::new(),
+            paused: None,
         }
     }
 
@@ -119,7 +130,7 @@ impl LeaderState {
             return;
         }
         if self.heard.insert(node, (known.boot, now)).is_none() {
-            self.has_news = true;
+            self.looks.has_news = true;
         }
         for group_report in &node_heartbeat.group_reports {
             self.see(node, group_report, state, now);
@@ -137,7 +148,7 @@ impl LeaderState {
         }
         let known = self.given_up.remove(&node).map(|(_, known)| known);
         if !node_heartbeat.given_up.is_empty() {
-            self.has_news |= known.as_ref() != Some(&node_heartbeat.given_up);
+            self.looks.has_news |= known.as_ref() != Some(&node_heartbeat.given_up);
             self.given_up.insert(node, (now, node_heartbeat.given_up.clone()));
         }
     }
@@ -172,9 +183,9 @@ impl LeaderState {
             if age(known) > age(group_report) {
                 return;
             }
-            self.has_news |= known != group_report;
+            self.looks.has_news |= known != group_report;
         } else {
-            self.has_news = true;
+            self.looks.has_news = true;
         }
         self.group_reports.insert(name, (now, group_report.clone()));
     }
@@ -247,6 +258,9 @@ impl LeaderState {
             }
         });
         let silence = silence.collect();
+        let known = self.paused;
+        let pause = state.pause().map(|pause| pause.since);
+        self.paused = pause.map(|since| known.filter(|(known, _)| *known == since).unwrap_or((since, now)));
         let groups = self.group_reports.iter();
         Observations {
             silence,
@@ -255,6 +269,7 @@ impl LeaderState {
                 .collect(),
             recovery_sources: self.recovery_sources(now),
             given_up: self.given_up(now),
+            paused_for: self.paused.map(|(_, seen)| now.since(seen)),
         }
     }
 
@@ -262,29 +277,33 @@ impl LeaderState {
 
     /// The state has changed.
     pub(crate) fn on_news(&mut self) {
-        self.has_news = true;
+        self.looks.has_news = true;
     }
 
     /// Whether the last look's entries are applied, and it is time for the next.
     pub(crate) fn is_look_due(&self, applied: Index, now: Monotonic) -> bool {
-        self.is_established && applied >= self.awaited && now >= self.look_at()
+        self.is_established && applied >= self.looks.awaited && now >= self.look_at()
     }
 
     fn look_at(&self) -> Monotonic {
-        let pause = if self.has_news { LOOK_SOON } else { LOOK_AGAIN };
-        self.looked.map_or(self.since, |looked| looked.after(pause))
+        let pause = if self.looks.has_news {
+            LOOK_SOON
+        } else {
+            LOOK_AGAIN
+        };
+        self.looks.last.map_or(self.since, |looked| looked.after(pause))
     }
 
     pub(crate) fn on_look(&mut self, now: Monotonic) {
-        (self.looked, self.has_news) = (Some(now), false);
+        (self.looks.last, self.looks.has_news) = (Some(now), false);
     }
 
     pub(crate) fn await_entry(&mut self, index: Index) {
-        self.awaited = self.awaited.max(index);
+        self.looks.awaited = self.looks.awaited.max(index);
     }
 
     pub(crate) fn next_timer(&self, applied: Index) -> Option<Monotonic> {
-        (self.is_established && applied >= self.awaited).then(|| self.look_at())
+        (self.is_established && applied >= self.looks.awaited).then(|| self.look_at())
     }
 
     // ---- who waits

@@ -321,6 +321,8 @@ wire_enum!(MetaRefusal {
     10 Taken {},
     11 Loopback {},
     12 NoSecret {},
+    13 TooFew {},
+    14 HasLeft {},
 });
 wire_enum!(Beginning {
     1 Kept {},

@@ -9,12 +9,13 @@ mod transcripts;
 
 use control::{
     Announcement, AssignedReplica, Beginning, Factor, GroupMember, GroupRef, GroupReport, MemberRole,
-    MetaCommand, MetaOutcome, MetaRefusal, Observations, Order, Pace, ReconcileStep, Report, RoutingMap,
-    State, majority, steps,
+    MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, Observations, Order, Pace, ReconcileStep, Report,
+    RoutingMap, State, majority, steps,
 };
 use ids::{
     ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token,
 };
+use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -87,6 +88,8 @@ struct World {
     tokens: u128,
     /// Whether orders get lost, and groups are busy.
     is_troubled: bool,
+    /// Turns since all is paused.
+    paused: u64,
 }
 
 fn announcement(zone: &str, number: u128) -> Announcement {
@@ -112,6 +115,7 @@ impl World {
             given_out: BTreeSet::new(),
             tokens: 0,
             is_troubled: true,
+            paused: 0,
         };
         let command = MetaCommand::Create {
             cluster: ClusterId(7),
@@ -328,7 +332,9 @@ impl World {
 
     fn trouble(&mut self) {
         let all: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let has_left = |world: &World, id: &NodeId| world.state.nodes()[id].goal == NodeGoal::Left;
         let is_down = |world: &World, id: &NodeId| world.nodes[id].down.is_some();
+        let all: Vec<NodeId> = all.into_iter().filter(|id| !has_left(self, id)).collect();
         let (down, up): (Vec<NodeId>, Vec<NodeId>) = all.iter().partition(|id| is_down(self, id));
         match self.prng.below(40) {
             0 | 1 if all.len() < 9 => self.join(),
@@ -343,10 +349,12 @@ impl World {
                 }
             }
             9 => {
-                if let Some(node) = self.pick(&all) {
-                    let is_leaving = self.chance(50);
-                    let _ = self.apply(&MetaCommand::SetLeaving { node, is_leaving });
-                }
+                let goals = [NodeGoal::Stays, NodeGoal::Drains, NodeGoal::Leaves];
+                let goal = goals[self.prng.below(3) as usize];
+                let count = 1 + self.prng.below(2);
+                let nodes: BTreeSet<NodeId> = (0..count).filter_map(|_| self.pick(&all)).collect();
+                let nodes = nodes.into_iter().collect();
+                let _ = self.apply(&MetaCommand::SetGoal { nodes, goal });
             }
             10 if self.chance(20) => {
                 let factors = [
@@ -363,10 +371,25 @@ impl World {
             }
             11 | 12 => {
                 if let Some(node) = self.pick(&all)
-                    && self.state.nodes()[&node].is_leaving
+                    && self.state.nodes()[&node].goal.is_draining()
                     && self.apply(&MetaCommand::Remove { node }).is_ok()
                 {
                     self.nodes.remove(&node);
+                }
+            }
+            13 => {
+                let command = match self.prng.below(3) {
+                    0 => MetaCommand::Pause { seconds: Some(10) },
+                    1 => MetaCommand::Pause { seconds: None },
+                    _ => MetaCommand::Resume { of: None },
+                };
+                self.apply(&command).expect("that can always be");
+            }
+            14 => {
+                if let (Some(node), Some(with)) = (self.pick(&down), self.pick(&up)) {
+                    let boot = self.state.nodes()[&node].boot;
+                    let with = self.chance(50).then_some(with);
+                    let _ = self.apply(&MetaCommand::Replace { boot, with });
                 }
             }
             _ => {}
@@ -375,6 +398,10 @@ impl World {
 
     /// What groups do by themselves.
     fn live_on(&mut self) {
+        self.paused = match self.state.pause() {
+            Some(_) => self.paused + 1,
+            None => 0,
+        };
         for node in self.nodes.values_mut() {
             node.down = node.down.map(|turns| turns + 1);
         }
@@ -432,6 +459,7 @@ impl World {
             groups: BTreeMap::new(),
             recovery_sources: Vec::new(),
             given_up: Vec::new(),
+            paused_for: self.state.pause().map(|_| Duration::from_secs(self.paused)),
         };
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();
         for name in names {
@@ -488,7 +516,10 @@ impl World {
                             node.memory.insert((replica.group, replica.incarnation));
                         }
                     }
-                    result => assert_eq!(result, Ok(MetaOutcome::Done), "{command:?}"),
+                    result => {
+                        assert_eq!(result, Ok(MetaOutcome::Done), "{command:?}");
+                        self.on_proposed(command);
+                    }
                 },
                 ReconcileStep::Order {
                     group,
@@ -506,10 +537,59 @@ impl World {
         steps
     }
 
+    /// A node that was told to go does, and one that is no member is gone.
+    fn on_proposed(&mut self, command: &MetaCommand) {
+        match command {
+            MetaCommand::Dismiss { node } => {
+                for (name, group) in &self.groups {
+                    // It may have taken a learner in that nobody has reported yet, and that is nobody's.
+                    let votes =
+                        |member: &GroupMember| member.node == *node && member.role == MemberRole::Voter;
+                    assert!(!group.members.iter().any(votes), "{name:?} has a voter there");
+                }
+                let model = self.nodes.get_mut(node).expect("it is one of them");
+                model.memory.clear();
+                model.down.get_or_insert(0);
+            }
+            MetaCommand::Remove { node } => {
+                self.nodes.remove(node);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it seems to whoever looks that a member is there with its memory.
+    fn is_seen(&self, name: GroupRef, member: &GroupMember) -> bool {
+        let node = self.nodes.get(&member.node);
+        let is_there = node.is_some_and(|node| node.down.is_none_or(|turns| turns == 0));
+        is_there && !self.state.groups()[&name].is_lost(member.incarnation)
+    }
+
+    /// Leaders go before anything is filled, if there is anybody to lead.
+    fn check_leader_goes_first(&self, name: GroupRef) {
+        let (group, targets) = (&self.groups[&name], &self.state.groups()[&name].targets);
+        let leader = group.leader.expect("there is a majority");
+        let could_lead = |member: &&GroupMember| {
+            member.role == MemberRole::Voter
+                && targets.contains(&member.node)
+                && group.caught_up.contains(&member.incarnation)
+                && self.is_seen(name, member)
+        };
+        assert!(
+            targets.contains(&leader) || !group.members.iter().any(|member| could_lead(&member)),
+            "{name:?} is led by {leader:?}, and is to be on {targets:?}"
+        );
+    }
+
     fn obey(&mut self, name: GroupRef, order: &Order) {
         let group = &self.groups[&name];
         let mut members = group.members.clone();
         let leader = group.leader.expect("there is a majority");
+        match order {
+            Order::Change { promote, .. } if promote.is_empty() => {}
+            Order::AddLearner { .. } | Order::Change { .. } => self.check_leader_goes_first(name),
+            Order::Transfer { .. } => {}
+        }
         match order {
             Order::AddLearner { node, incarnation } => {
                 let is_new = members.iter().all(|member| member.incarnation != *incarnation);
@@ -534,6 +614,12 @@ impl World {
                 assert!(voters.len() <= 1, "one voter leaves at a time");
                 for voter in voters {
                     assert_ne!(voter.node, leader, "a leader does not remove itself");
+                    let votes_there = |member: &&GroupMember| member.role == MemberRole::Voter;
+                    let mut all = members.iter().filter(votes_there);
+                    assert!(
+                        !self.is_seen(name, voter) || all.all(|member| self.is_seen(name, member)),
+                        "one that is there goes, and another one is missing"
+                    );
                     let votes = |node: &NodeId| {
                         group
                             .members
@@ -577,12 +663,11 @@ impl World {
     /// Everything is mended, and then everything is as it ought to be.
     fn converge(&mut self) {
         self.is_troubled = false;
-        let down: Vec<NodeId> = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| node.down.is_some())
-            .map(|(&id, _)| id)
-            .collect();
+        self.apply(&MetaCommand::Resume { of: None })
+            .expect("that can always be");
+        let has_left = |id: &NodeId| self.state.nodes()[id].goal == NodeGoal::Left;
+        let down = self.nodes.iter().filter(|(_, node)| node.down.is_some());
+        let down: Vec<NodeId> = down.map(|(&id, _)| id).filter(|id| !has_left(id)).collect();
         for node in down {
             self.boot(node);
         }
@@ -597,7 +682,7 @@ impl World {
         }
         assert!(quiet > 30, "it never ends");
         let nodes = self.state.nodes();
-        let staying = nodes.values().filter(|node| !node.is_leaving).count();
+        let staying = nodes.values().filter(|node| !node.goal.is_draining()).count();
         // Those who leave are held back for as long as there would be too few without them.
         let replicas = usize::from(self.state.replicas_wanted()).min(nodes.len());
         let members = staying.max(replicas);
@@ -619,7 +704,7 @@ impl World {
             if *name != GroupRef::Meta {
                 assert_eq!(group.leader, group.leader_target, "{name:?}");
             }
-            let is_leaving = |node: &&NodeId| nodes[*node].is_leaving;
+            let is_leaving = |node: &&NodeId| nodes[*node].goal.is_draining();
             assert!(targets.iter().filter(is_leaving).count() <= members - staying);
         }
         assert_eq!(State::restore(&self.state.snapshot()), Ok(self.state.clone()));
@@ -639,7 +724,7 @@ impl World {
         voters
             .iter()
             .for_each(|id| *held.entry(zone_of(id)).or_default() += 1);
-        let staying = nodes.iter().filter(|(_, node)| !node.is_leaving);
+        let staying = nodes.iter().filter(|(_, node)| !node.goal.is_draining());
         staying.for_each(|(id, _)| *room.entry(zone_of(id)).or_default() += 1);
         let room: usize = room.values().map(|count| *count.min(&most)).sum();
         if room >= voters.len() {
@@ -923,9 +1008,9 @@ fn a_node_that_leaves_is_emptied_and_can_be_removed() {
         Err(MetaRefusal::InUse)
     );
     world
-        .apply(&MetaCommand::SetLeaving {
-            node,
-            is_leaving: true,
+        .apply(&MetaCommand::SetGoal {
+            nodes: vec![node],
+            goal: NodeGoal::Drains,
         })
         .unwrap();
     world.converge();
@@ -934,7 +1019,186 @@ fn a_node_that_leaves_is_emptied_and_can_be_removed() {
     world.converge();
 }
 
-/// Two of four nodes are told to leave, as by two operators who do not know of each other.
+#[test]
+fn nodes_that_leave_together_are_emptied_told_so_and_are_no_members_when_they_are_silent() {
+    let mut world = World::new(11, 16, Factor::Auto);
+    for _ in 0..5 {
+        world.join();
+    }
+    world.converge();
+    let leave = MetaCommand::SetGoal {
+        nodes: vec![NodeId(1), NodeId(2), NodeId(3)],
+        goal: NodeGoal::Leaves,
+    };
+    assert_eq!(world.apply(&leave), Ok(MetaOutcome::Done));
+    let before = world.state.epoch();
+    assert_eq!(world.apply(&leave), Ok(MetaOutcome::Done), "asked again");
+    assert_eq!(world.state.epoch(), before);
+    let one_more = MetaCommand::SetGoal {
+        nodes: vec![NodeId(4)],
+        goal: NodeGoal::Drains,
+    };
+    assert_eq!(world.apply(&one_more), Err(MetaRefusal::TooFew));
+    world.converge();
+    let nodes: Vec<NodeId> = world.state.nodes().keys().copied().collect();
+    assert_eq!(nodes, [NodeId(4), NodeId(5), NodeId(6)]);
+    assert!(world.groups.values().all(|group| group.members.len() == 3));
+}
+
+#[test]
+fn a_drain_that_is_taken_back_leaves_voters_where_they_are_and_no_learners() {
+    for looks in 1..12 {
+        let mut world = World::new(12, 16, Factor::Three);
+        for _ in 0..3 {
+            world.join();
+        }
+        world.converge();
+        let goal = |world: &mut World, goal| {
+            let nodes = vec![NodeId(1)];
+            assert_eq!(
+                world.apply(&MetaCommand::SetGoal { nodes, goal }),
+                Ok(MetaOutcome::Done)
+            );
+        };
+        goal(&mut world, NodeGoal::Drains);
+        for _ in 0..looks {
+            world.live_on();
+            world.reconcile();
+        }
+        let voting = |world: &World| -> BTreeSet<GroupRef> {
+            let votes = |member: &GroupMember| member.node == NodeId(1) && member.role == MemberRole::Voter;
+            let groups = world.state.groups().iter();
+            let its = groups.filter(|(_, group)| group.members.iter().any(votes));
+            its.map(|(&name, _)| name).collect()
+        };
+        let left = voting(&world);
+        goal(&mut world, NodeGoal::Stays);
+        for name in &left {
+            assert!(
+                world.state.groups()[name].targets.contains(&NodeId(1)),
+                "{name:?}"
+            );
+        }
+        world.converge();
+        assert!(voting(&world).is_superset(&left), "after {looks} looks");
+    }
+}
+
+/// A cluster of five nodes that lost the memory of one while all is paused, and another one was to be emptied: what is on that one, what
+/// is on one that has joined since, and the fewest voters with memory that a group has.
+fn paused() -> (usize, usize, usize) {
+    let mut world = World::new(13, 16, Factor::Three);
+    for _ in 0..4 {
+        world.join();
+    }
+    world.converge();
+    let pause = |seconds| MetaCommand::Pause { seconds };
+    assert_eq!(world.apply(&pause(None)), Ok(MetaOutcome::Done));
+    let drain = MetaCommand::SetGoal {
+        nodes: vec![NodeId(1)],
+        goal: NodeGoal::Drains,
+    };
+    assert_eq!(world.apply(&drain), Ok(MetaOutcome::Done));
+    world.join();
+    world.go_down(NodeId(2), false);
+    for turn in 0..120 {
+        world.live_on();
+        world.reconcile();
+        if turn == 10 {
+            world.boot(NodeId(2));
+        }
+    }
+    let on = |node: u64| {
+        let groups = world.state.groups().values();
+        groups.filter(|group| group.involves(NodeId(node))).count()
+    };
+    let whole = world.state.groups().values().map(|group| {
+        let kept = group.voters().filter(|voter| !group.is_lost(voter.incarnation));
+        kept.count()
+    });
+    let whole = whole.min().unwrap();
+    let counts = (on(1), on(6), whole);
+    if whole >= 3 {
+        assert_eq!(world.apply(&pause(Some(5))), Ok(MetaOutcome::Done));
+        for _ in 0..300 {
+            world.live_on();
+            world.reconcile();
+        }
+        assert_eq!(world.state.pause(), None, "it was for some time");
+        let groups = world.state.groups().values();
+        assert_eq!(groups.filter(|group| group.involves(NodeId(1))).count(), 0);
+    }
+    counts
+}
+
+#[test]
+fn while_all_is_paused_what_is_lost_is_filled_and_nothing_else_moves() {
+    let (on_draining, on_new, whole) = paused();
+    assert!(on_draining > 0 && on_new == 0, "{on_draining} {on_new}");
+    assert_eq!(whole, 3);
+    mutations::plant(Some(Mutation::PauseStopsRepair));
+    let (_, _, whole) = paused();
+    mutations::plant(None);
+    assert!(whole < 3, "the mistake is noticed");
+}
+
+#[test]
+fn a_voter_that_goes_before_another_one_votes_is_noticed() {
+    let drain = || {
+        let mut world = World::new(14, 16, Factor::Three);
+        for _ in 0..3 {
+            world.join();
+        }
+        world.converge();
+        let drain = MetaCommand::SetGoal {
+            nodes: vec![NodeId(1)],
+            goal: NodeGoal::Drains,
+        };
+        assert_eq!(world.apply(&drain), Ok(MetaOutcome::Done));
+        world.converge();
+    };
+    drain();
+    mutations::plant(Some(Mutation::LastVoterDrained));
+    let noticed = std::panic::catch_unwind(drain);
+    mutations::plant(None);
+    assert!(noticed.is_err(), "the mistake is noticed");
+}
+
+#[test]
+fn a_node_that_is_away_is_replaced_at_once_if_somebody_wants_it_by_whom_he_says() {
+    let mut world = World::new(15, 16, Factor::Three);
+    for _ in 0..3 {
+        world.join();
+    }
+    world.converge();
+    world.go_down(NodeId(2), false);
+    world.join();
+    let boot = world.state.nodes()[&NodeId(2)].boot;
+    let had: BTreeSet<GroupRef> = world
+        .state
+        .groups()
+        .iter()
+        .filter(|(_, group)| group.targets.contains(&NodeId(2)))
+        .map(|(&name, _)| name)
+        .collect();
+    let replace = |with| MetaCommand::Replace { boot, with };
+    assert_eq!(
+        world.apply(&replace(Some(NodeId(2)))),
+        Err(MetaRefusal::Malformed)
+    );
+    assert_eq!(world.apply(&replace(Some(NodeId(5)))), Ok(MetaOutcome::Done));
+    for _ in 0..300 {
+        world.live_on();
+        world.reconcile();
+    }
+    let groups = world.state.groups();
+    assert!(!groups.values().any(|group| group.involves(NodeId(2))));
+    let took = had.iter().filter(|name| groups[*name].involves(NodeId(5)));
+    assert!(took.count() * 4 >= had.len() * 3, "most is where it was wanted");
+    world.converge();
+}
+
+/// Two of four nodes are told to leave while one replica is wanted, and then three are.
 #[test]
 fn groups_are_not_made_smaller_because_too_many_nodes_leave() {
     let mut world = World::new(8, 8, Factor::Auto);
@@ -943,12 +1207,17 @@ fn groups_are_not_made_smaller_because_too_many_nodes_leave() {
     }
     world.converge();
     let leaving = [NodeId(3), NodeId(4)];
-    for node in leaving {
-        let leave = MetaCommand::SetLeaving {
-            node,
-            is_leaving: true,
-        };
-        assert_eq!(world.apply(&leave), Ok(MetaOutcome::Done));
+    let leave = |nodes: &[NodeId]| MetaCommand::SetGoal {
+        nodes: nodes.to_vec(),
+        goal: NodeGoal::Drains,
+    };
+    assert_eq!(world.apply(&leave(&leaving)), Err(MetaRefusal::TooFew));
+    for factor in [Factor::One, Factor::Three] {
+        assert_eq!(
+            world.apply(&MetaCommand::SetFactor { factor }),
+            Ok(MetaOutcome::Done)
+        );
+        let _ = world.apply(&leave(&leaving));
     }
     for _ in 0..300 {
         world.live_on();
@@ -979,11 +1248,7 @@ fn groups_are_not_made_smaller_because_too_many_nodes_leave() {
         world.apply(&MetaCommand::SetFactor { factor }),
         Ok(MetaOutcome::Done)
     );
-    let leave = MetaCommand::SetLeaving {
-        node: NodeId(2),
-        is_leaving: true,
-    };
-    assert_eq!(world.apply(&leave), Ok(MetaOutcome::Done));
+    assert_eq!(world.apply(&leave(&[NodeId(2)])), Ok(MetaOutcome::Done));
     world.converge();
     assert!(!has_replicas(&world, NodeId(2)));
 }

@@ -1,7 +1,9 @@
 //! Transcripts of the reconciler, in `testdata`: what it does about nodes that come and go, look by look.
 
 use crate::World;
-use control::{Factor, GroupRef, MemberRole, MetaCommand as Proposal, MetaOutcome, Order, ReconcileStep};
+use control::{
+    Factor, GroupRef, MemberRole, MetaCommand as Proposal, MetaOutcome, NodeGoal, Order, ReconcileStep,
+};
 use ids::NodeId;
 use std::fmt::Write;
 use transcript::Command;
@@ -49,9 +51,21 @@ fn carry_out(world: &mut Option<World>, command: &Command) -> Result<String, Str
             world.boot(node()?);
             Ok(members(world))
         }
-        "leave" | "stay" => {
-            let (node, is_leaving) = (node()?, command.name() == "leave");
-            Ok(answer(&world.apply(&Proposal::SetLeaving { node, is_leaving })))
+        "drain" | "leave" | "stay" => {
+            let goal = match command.name() {
+                "leave" => NodeGoal::Leaves,
+                "drain" => NodeGoal::Drains,
+                _ => NodeGoal::Stays,
+            };
+            let nodes = vec![node()?];
+            Ok(answer(&world.apply(&Proposal::SetGoal { nodes, goal })))
+        }
+        "pause" => Ok(answer(&world.apply(&Proposal::Pause { seconds: None }))),
+        "resume" => Ok(answer(&world.apply(&Proposal::Resume { of: None }))),
+        "replace" => {
+            let boot = world.state.nodes()[&node()?].boot;
+            let with = command.parsed_value("with")?.map(NodeId);
+            Ok(answer(&world.apply(&Proposal::Replace { boot, with })))
         }
         "remove" => {
             let node = node()?;
@@ -165,6 +179,8 @@ fn line(step: &ReconcileStep) -> String {
         ReconcileStep::Propose(Proposal::AddReplica { group, node }) => {
             format!("give node {} a replica of {}", node.0, of(*group))
         }
+        ReconcileStep::Propose(Proposal::Dismiss { node }) => format!("tell node {} that it may go", node.0),
+        ReconcileStep::Propose(Proposal::Remove { node }) => format!("node {} is no member any more", node.0),
         ReconcileStep::Propose(Proposal::Fence { boot }) => {
             format!("fence start {}: it is dead for good", boot.0)
         }

@@ -46,6 +46,8 @@ pub struct GroupStats {
     pub term: Option<u64>,
     /// Entries, or turns of a group without others, that the state here reflects.
     pub applied: Option<u64>,
+    /// Bytes of its data, if there is a replica here.
+    pub bytes: Option<u64>,
     /// The replicas, where this one leads others.
     pub replicas: Vec<ReplicaStats>,
     /// Why the replica here has stopped, if it has.
@@ -102,6 +104,7 @@ fn stats_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>) 
             leader: is_alone.then_some(me),
             term: None,
             applied: is_alone.then(|| replica.keyspace().applied().0),
+            bytes: is_alone.then(|| replica.memory() as u64),
             replicas: Vec::new(),
             stopped: seat.stopped.clone(),
         };
@@ -125,6 +128,7 @@ fn stats_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>) 
         leader: if member.leads() { Some(me) } else { leader },
         term: Some(member.term().0),
         applied: Some(applied),
+        bytes: Some(replica.memory() as u64),
         replicas: replicas.unwrap_or_default(),
         stopped: seat.stopped.clone(),
     }

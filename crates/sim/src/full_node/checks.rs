@@ -11,6 +11,8 @@
 //! 8. A worker keeps of the transactions that it coordinates what fits together.
 //! 9. A member of the meta group remembers its term and whom it voted for, whatever becomes of its process, and of the power.
 //! 10. A group that begins anew has all that a majority of its last members had synced (`synced.rs`).
+//! 11. A node that was told to go, or is no member, votes in no group.
+//! 12. A group of three voters or more does not come to have fewer by letting one go that has its memory.
 
 use super::synced::SyncedPlaces;
 use super::{FullNode, Holding};
@@ -20,7 +22,7 @@ use control::{Factor, GroupRef, RoutingMap, State};
 use gateway::{
     Gateway, GroupPlacement, NodeHealth, NodeIndex, NodeName, ReplicaView, Topology, TopologyNode,
 };
-use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, UnixMillis};
+use ids::{Boot, Epoch, GroupId, Groups, Incarnation, Monotonic, NodeId, UnixMillis};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -201,8 +203,13 @@ impl Checks {
                 ));
             }
         }
+        let is_held = |group, replica: Incarnation| {
+            let mut all = running.iter().flatten().flat_map(|node| node.replica_views());
+            all.any(|other| other.group == group && other.incarnation == replica)
+        };
         for replica_view in node.replica_views() {
-            self.check_replica((machine, serving.boot), &replica_view)?;
+            self.check_replica((machine, serving.boot), &replica_view, &is_held)?;
+            self.check_left(node, &replica_view)?;
             let group = replica_view.group;
             let is_leased = |node: &&FullNode| {
                 let now = clocks(NodeId(node.machine as u64));
@@ -221,6 +228,19 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    fn check_left(&self, node: &FullNode, replica_view: &ReplicaView<'_>) -> Result<(), String> {
+        let newest = self.newest.get(&replica_view.group.number());
+        let votes = newest.is_some_and(|(_, _, members)| members.is_voter(replica_view.incarnation));
+        match node.has_left && votes {
+            true => Err(format!(
+                "node {} was told to go, and votes in group {}",
+                node.machine,
+                replica_view.group.number()
+            )),
+            false => Ok(()),
+        }
     }
 
     fn check_deadlines(
@@ -278,6 +298,7 @@ impl Checks {
         &mut self,
         (machine, boot): (usize, Boot),
         replica_view: &ReplicaView<'_>,
+        is_held: &dyn Fn(GroupId, Incarnation) -> bool,
     ) -> Result<(), String> {
         let Some(member) = replica_view.member() else {
             return Ok(());
@@ -306,6 +327,18 @@ impl Checks {
         let newest = self.newest.get(&group);
         if newest.map(|(generation, at, _)| (*generation, *at)) < Some(place) {
             let members = member.members().clone();
+            if let Some((generation, _, before)) = newest
+                && *generation == place.0
+                && before.voters.len() >= 3
+                && members.voters.len() < 3
+                && let Some(gone) = before.voters.iter().find(|one| !members.voters.contains(one))
+                && is_held(replica_view.group, *gone)
+            {
+                return Err(format!(
+                    "group {group} goes from {:?} to {:?}, and {} has its memory",
+                    before.voters, members.voters, gone.0
+                ));
+            }
             self.newest.insert(group, (place.0, place.1, members));
         }
         if member.leads() {
@@ -344,7 +377,7 @@ fn locks_in_words<'a>(replica_views: impl Iterator<Item = ReplicaView<'a>>) -> S
 }
 
 /// What must be so when everything has come to rest.
-pub(crate) fn check_at_rest(running: &[Option<&FullNode>]) -> Result<(), String> {
+pub(crate) fn check_at_rest(running: &[Option<&FullNode>], dead: &[bool]) -> Result<(), String> {
     let replica_views = || running.iter().flatten().flat_map(|node| node.replica_views());
     for node in running.iter().flatten() {
         let Some(serving) = node.serving() else { continue };
@@ -376,6 +409,14 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>]) -> Result<(), String>
             replica_view.group == leader.group && voters.contains(&replica_view.incarnation)
         };
         let number = leader.group.number();
+        // Those who are dead for ever are waited for, and whoever else has lost its memory is not.
+        let held = replica_views().filter(is_its).count();
+        let gone = dead.iter().filter(|is_dead| **is_dead).count();
+        if held + gone < voters.len() {
+            return Err(format!(
+                "group {number} is at rest, and only {held} of {voters:?} are there"
+            ));
+        }
         for other in replica_views().filter(is_its) {
             let applied = other.member().map(|member| member.applied().0);
             if applied != Some(member.applied().0) {

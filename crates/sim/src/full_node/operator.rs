@@ -1,7 +1,7 @@
 //! What an operator orders: as he feels like it, and for groups that have lost their majority.
 
 use super::FullNode;
-use control::{DURABILITY, GroupRef, MetaCommand, RecoverySource};
+use control::{DURABILITY, GroupRef, MetaCommand, NodeGoal, RecoverySource};
 use ids::{GroupId, Incarnation, NodeId, Prng};
 
 /// What an operator tells a node.
@@ -11,12 +11,26 @@ pub(crate) enum Order {
     Transfer(GroupId, u64, Incarnation),
     /// The connection of a worker to that of another machine is lost.
     Cut(usize, usize),
-    /// A node is to give up its replicas, or may keep them.
-    Leave(NodeId, bool),
     /// The process is to stop.
     Stop,
     /// The meta group is to carry this out.
     Propose(Box<MetaCommand>),
+}
+
+impl Order {
+    /// The nodes that are to leave by it.
+    pub(crate) fn leaving(&self) -> Vec<NodeId> {
+        match self {
+            Order::Propose(command) => match &**command {
+                MetaCommand::SetGoal {
+                    nodes,
+                    goal: NodeGoal::Leaves,
+                } => nodes.clone(),
+                _ => Vec::new(),
+            },
+            Order::Transfer(..) | Order::Cut(..) | Order::Stop => Vec::new(),
+        }
+    }
 }
 
 /// What an operator feels like.
@@ -26,6 +40,8 @@ pub(crate) enum Whim {
     Transfer,
     /// Some replica is to move to another node.
     Move,
+    /// Some nodes are to be emptied, may leave, or may stay after all; or nothing is to move but what repairs, or all may again.
+    Drain,
     /// Some connection between two nodes is to be lost.
     Cut,
     /// What is acknowledged is to be kept in another way.
@@ -45,7 +61,8 @@ impl FullNode {
                     prng.below(all.iter().map(|node| node.workers as u64).max().unwrap_or(1)) as usize;
                 vec![(NodeId(one), Order::Cut(number, other as usize))]
             }
-            Whim::Move => leave(&all, prng).into_iter().collect(),
+            Whim::Move => give_up(&all, prng).into_iter().collect(),
+            Whim::Drain => drain(&all, prng).into_iter().collect(),
             Whim::Durability => durability(&all, prng).into_iter().collect(),
         }
     }
@@ -104,7 +121,7 @@ impl FullNode {
                 node: best.map_or(leader.serving()?.node, |best| best.node),
                 recovery_source: best.map(|best| best.incarnation),
             };
-            Some((NodeId(leader.machine as u64), Order::Propose(Box::new(command))))
+            Some((NodeId(leader.machine as u64), propose(command)))
         };
         groups.filter_map(recover).collect()
     }
@@ -128,20 +145,62 @@ fn transfer(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
 }
 
 /// Some node is to give up its replicas, or one that is to may keep them after all.
-fn leave(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+fn give_up(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
     let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
     let nodes = all.iter().find_map(|node| node.meta.state())?.nodes();
-    let leaving = nodes.iter().find(|(_, node)| node.is_leaving);
-    let order = match leaving {
-        Some((&node, _)) => Order::Leave(node, false),
+    let leaving = nodes.iter().find(|(_, node)| node.goal.is_draining());
+    let (node, goal) = match leaving {
+        Some((&node, _)) => (node, NodeGoal::Stays),
         // Of three nodes two would be left with everything, and could not bear a death.
         None if nodes.len() <= 3 => return None,
         None => {
             let which = prng.below(nodes.len() as u64) as usize;
-            Order::Leave(*nodes.keys().nth(which)?, true)
+            (*nodes.keys().nth(which)?, NodeGoal::Drains)
         }
     };
-    Some((NodeId(asked.machine as u64), order))
+    let nodes = vec![node];
+    Some((
+        NodeId(asked.machine as u64),
+        propose(MetaCommand::SetGoal { nodes, goal }),
+    ))
+}
+
+fn propose(command: MetaCommand) -> Order {
+    Order::Propose(Box::new(command))
+}
+
+/// Goals that are set, set otherwise and taken back, of one node or two, and pauses. What cannot be is refused.
+fn drain(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let known = all.iter().find_map(|node| node.meta.state())?.nodes();
+    let count = 1 + prng.below(2);
+    let mut which = || {
+        *known
+            .keys()
+            .nth(prng.below(known.len() as u64) as usize)
+            .expect("there is one")
+    };
+    let mut nodes: Vec<NodeId> = (0..count).map(|_| which()).collect();
+    nodes.dedup();
+    let command = match prng.below(10) {
+        0..4 => MetaCommand::SetGoal {
+            nodes,
+            goal: NodeGoal::Drains,
+        },
+        4 | 5 => MetaCommand::SetGoal {
+            nodes,
+            goal: NodeGoal::Leaves,
+        },
+        6 | 7 => MetaCommand::SetGoal {
+            nodes,
+            goal: NodeGoal::Stays,
+        },
+        8 => MetaCommand::Pause {
+            seconds: (prng.below(2) == 0).then(|| 1 + prng.below(8)),
+        },
+        _ => MetaCommand::Resume { of: None },
+    };
+    Some((NodeId(asked.machine as u64), propose(command)))
 }
 
 /// Some node is told which durability the cluster is to have.
@@ -152,5 +211,5 @@ fn durability(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
         name: DURABILITY.to_owned(),
         value: mode.name().to_owned(),
     };
-    Some((NodeId(node.machine as u64), Order::Propose(Box::new(command))))
+    Some((NodeId(node.machine as u64), propose(command)))
 }

@@ -77,6 +77,7 @@ impl World<'_> {
             }
             Fault::Transfer => self.whim(Whim::Transfer),
             Fault::Move => self.whim(Whim::Move),
+            Fault::Drain => self.whim(Whim::Drain),
             Fault::Cut => self.whim(Whim::Cut),
             Fault::Durability => self.whim(Whim::Durability),
             Fault::Ruin => self.ruin(node),

@@ -105,6 +105,28 @@ caught! {
     a_placement_that_knows_nothing_of_zones_is_noticed: ZoneIgnored;
 }
 
+const IN_DRAINS: &[Mutation] = &[Mutation::LastVoterDrained, Mutation::PauseStopsRepair];
+
+/// In clusters of so many nodes that some can be emptied.
+fn is_caught_in_drains(mutation: Mutation) {
+    let options = Options {
+        nodes: 4..=6,
+        workers: 1..=2,
+        ..Options::default()
+    };
+    is_caught_with(mutation, options);
+}
+
+#[test]
+fn a_voter_that_goes_before_another_one_votes_is_noticed() {
+    is_caught_in_drains(Mutation::LastVoterDrained);
+}
+
+#[test]
+fn a_pause_that_stops_repairs_is_noticed() {
+    is_caught_in_drains(Mutation::PauseStopsRepair);
+}
+
 #[test]
 fn keys_that_are_not_held_while_another_worker_decides_are_noticed() {
     is_caught_between_workers(Mutation::LastAgentNotHeld);
@@ -267,7 +289,7 @@ const BY_SCENES: &[Mutation] = &[
 
 #[test]
 fn every_mistake_has_its_test() {
-    let all = [IN_CLUSTERS, DURABLY, ALONE, BETWEEN_WORKERS, BY_SCENES];
+    let all = [IN_CLUSTERS, IN_DRAINS, DURABLY, ALONE, BETWEEN_WORKERS, BY_SCENES];
     for mutation in Mutation::ALL {
         let tests = all.iter().flat_map(|mutations| mutations.iter());
         assert_eq!(

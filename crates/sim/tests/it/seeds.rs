@@ -4,13 +4,13 @@ use ids::DurabilityMode;
 use mutations::Mutation;
 use sim::Options;
 
-/// As these seeds were drawn when they found something: without losses of majorities, without damage, and without
-/// zones.
+/// As these seeds were drawn when they found something: without losses of majorities, without damage, without zones, and without nodes that leave.
 fn of_any() -> Options {
     Options {
         ruins: false,
         damage: false,
         zones: false,
+        drains: false,
         ..Options::default()
     }
 }
@@ -35,6 +35,15 @@ fn find_nothing(seeds: impl IntoIterator<Item = u64>, options: &Options) {
             panic!("{failure}");
         }
     }
+}
+
+#[test]
+fn a_handful_of_clusters_that_nodes_leave_finds_nothing() {
+    let options = Options {
+        nodes: 4..=6,
+        ..Options::default()
+    };
+    find_nothing(1..=12, &options);
 }
 
 #[test]
@@ -213,6 +222,7 @@ fn a_replica_that_is_given_up_is_filled_anew_and_clients_do_not_notice() {
 fn durably(mode: DurabilityMode) -> Options {
     Options {
         durability: vec![mode],
+        drains: false,
         ..Options::default()
     }
 }

@@ -1,0 +1,383 @@
+//! What an operator wants of nodes: a plan, made from the page `/cluster` and shown; what a node is asked for, if that is confirmed; and
+//! how far it is, read from the same page again and again.
+
+use crate::cluster::{ClusterView, GoalView, GroupView, NodeView, ReplicaRole};
+use crate::recovery::list;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// What a node is asked for, the body of a `POST` to `/goals`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GoalRequest {
+    /// Nodes are to have no replicas.
+    Drain {
+        /// Which.
+        nodes: Vec<u64>,
+        /// Whether they are no members any more then.
+        leave: bool,
+    },
+    /// They may have replicas after all.
+    Stay {
+        /// Which.
+        nodes: Vec<u64>,
+    },
+    /// Nothing is to move but what repairs.
+    Pause {
+        /// For how many seconds; until it is ended where that is not said.
+        seconds: Option<u64>,
+    },
+    /// What is to move moves.
+    Resume {},
+    /// Others are to have at once what a node has that is down.
+    Replace {
+        /// Which.
+        node: u64,
+        /// Who gets it; whoever has room where that is not said.
+        with: Option<u64>,
+    },
+}
+
+impl GoalRequest {
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers have a form in JSON")
+    }
+}
+
+/// How far nodes are that are to be emptied, and what that is worth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Replicas of groups of keys on them, those included that are being filled.
+    pub replicas: u64,
+    /// Bytes of these, as far as the node that was asked knows; of the others as many as of one that it knows.
+    pub bytes: u64,
+    /// Whether some of these bytes are a guess.
+    pub is_guess: bool,
+    /// Groups that they lead.
+    pub led: u64,
+    /// How many of them have a replica of the meta group.
+    pub meta: u64,
+}
+
+impl Load {
+    /// Of these nodes.
+    pub fn of(view: &ClusterView, nodes: &BTreeSet<u64>) -> Load {
+        let known: Vec<u64> = view.groups.iter().filter_map(|group| group.bytes).collect();
+        let average = known.iter().sum::<u64>() / (known.len() as u64).max(1);
+        let mut load = Load::default();
+        for group in &view.groups {
+            let is_there = |replica: &&crate::cluster::ReplicaStatus| {
+                nodes.contains(&replica.node) && replica.role != ReplicaRole::Lost
+            };
+            let here = group.replicas.iter().filter(is_there).count() as u64;
+            load.replicas += here;
+            load.bytes += here * group.bytes.unwrap_or(average);
+            load.is_guess |= here > 0 && group.bytes.is_none();
+            load.led += u64::from(group.leader.is_some_and(|leader| nodes.contains(&leader)));
+        }
+        load.meta = view.meta_nodes.iter().filter(|node| nodes.contains(node)).count() as u64;
+        load
+    }
+
+    /// Whether there is nothing.
+    pub fn is_nothing(&self) -> bool {
+        self.replicas == 0 && self.meta == 0
+    }
+}
+
+/// What would come of it if nodes were to be emptied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainPlan {
+    /// Which nodes.
+    pub nodes: BTreeSet<u64>,
+    /// Whether they leave.
+    pub leave: bool,
+    /// What they have.
+    pub load: Load,
+    /// The nodes that get it.
+    pub to: Vec<u64>,
+    /// How many more nodes the weakest of the groups that move can lose meanwhile, as things are.
+    pub bearable: u64,
+    /// Why nothing would move now, a sentence each.
+    pub blocked: Vec<String>,
+}
+
+impl DrainPlan {
+    /// From what a node sees.
+    ///
+    /// # Errors
+    /// Why it cannot be, for an operator, and what to do about it.
+    pub fn of(view: &ClusterView, nodes: &[u64], leave: bool) -> Result<DrainPlan, String> {
+        let nodes = known(view, nodes)?;
+        for node in view.nodes.iter().filter(|node| nodes.contains(&node.id)) {
+            if node.goal == GoalView::Left && !leave {
+                return Err(format!("node {} has left already", node.id));
+            }
+        }
+        let stays = |node: &&NodeView| node.goal == GoalView::Stays && !nodes.contains(&node.id);
+        let to: Vec<u64> = view.nodes.iter().filter(stays).map(|node| node.id).collect();
+        let is_new = |node: &NodeView| nodes.contains(&node.id) && node.goal == GoalView::Stays;
+        let wanted = usize::from(view.replication_factor);
+        if to.len() < wanted && view.nodes.iter().any(is_new) {
+            return Err(too_few(to.len(), wanted));
+        }
+        let involved = view.groups.iter().filter(|group| involves(group, &nodes));
+        let bearable = involved.map(|group| bearable(view, group)).min();
+        Ok(DrainPlan {
+            leave,
+            load: Load::of(view, &nodes),
+            bearable: bearable.unwrap_or(0),
+            blocked: blocked(view, &nodes),
+            to,
+            nodes,
+        })
+    }
+}
+
+/// Why so few nodes are not enough, and what to do.
+pub fn too_few(left: usize, wanted: usize) -> String {
+    format!(
+        "{left} {} would be left, for {wanted} replicas of each group. Have another node join first (chorale server --join ...), or name \
+         fewer nodes",
+        if left == 1 { "node" } else { "nodes" }
+    )
+}
+
+/// These nodes, each once.
+///
+/// # Errors
+/// If there is one that is none.
+pub fn known(view: &ClusterView, nodes: &[u64]) -> Result<BTreeSet<u64>, String> {
+    if view.cluster.is_empty() {
+        return Err("the node that was asked is in no cluster".to_owned());
+    }
+    for id in nodes {
+        if !view.nodes.iter().any(|node| node.id == *id) {
+            let there = list(view.nodes.iter().map(|node| node.id));
+            return Err(format!("there is no node {id}; there are {there}"));
+        }
+    }
+    Ok(nodes.iter().copied().collect())
+}
+
+/// Why nothing of what is on these nodes moves now, a sentence each.
+pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if view.is_meta_leaderless {
+        reasons.push(
+            "nobody leads the meta group: bring back a majority of its nodes, see chorale admin status"
+                .to_owned(),
+        );
+    }
+    if view.pause.is_some() {
+        reasons.push("all is paused: chorale admin resume".to_owned());
+    }
+    let is_down = |id: u64| !view.nodes.iter().any(|node| node.id == id && node.is_up);
+    let mut down = BTreeSet::new();
+    for group in view.groups.iter().filter(|group| involves(group, nodes)) {
+        let voters = group
+            .replicas
+            .iter()
+            .filter(|replica| replica.role == ReplicaRole::Voter);
+        down.extend(voters.map(|voter| voter.node).filter(|node| is_down(*node)));
+    }
+    if !down.is_empty() {
+        reasons.push(format!(
+            "node {} is down, and has replicas of the same groups: bring it back, or chorale admin replace",
+            list(down.iter())
+        ));
+    }
+    let stay = view
+        .nodes
+        .iter()
+        .filter(|node| node.goal == GoalView::Stays && node.is_up)
+        .count();
+    if stay < usize::from(view.replication_factor) {
+        reasons.push(too_few(stay, usize::from(view.replication_factor)));
+    }
+    reasons
+}
+
+fn involves(group: &GroupView, nodes: &BTreeSet<u64>) -> bool {
+    group.replicas.iter().any(|replica| nodes.contains(&replica.node))
+}
+
+/// How many more nodes a group can lose.
+fn bearable(view: &ClusterView, group: &GroupView) -> u64 {
+    let is_up = |id: u64| view.nodes.iter().any(|node| node.id == id && node.is_up);
+    let voters = group
+        .replicas
+        .iter()
+        .filter(|replica| replica.role == ReplicaRole::Voter);
+    let live = voters.filter(|voter| is_up(voter.node)).count() as u64;
+    live.saturating_sub(group.voters / 2 + 1)
+}
+
+/// Why a node cannot be replaced by another one now, for an operator.
+///
+/// # Errors
+/// That.
+pub fn replaceable(view: &ClusterView, node: u64, with: Option<u64>) -> Result<(), String> {
+    let named: Vec<u64> = std::iter::once(node).chain(with).collect();
+    let nodes = known(view, &named)?;
+    if nodes.len() < named.len() {
+        return Err(format!("node {node} cannot take its own place"));
+    }
+    let of = |id: u64| {
+        view.nodes
+            .iter()
+            .find(|known| known.id == id)
+            .expect("it is known")
+    };
+    if of(node).is_up {
+        return Err(format!(
+            "node {node} is up, as node {} sees it: drain it instead (chorale admin drain {node} --leave)",
+            view.answered_by
+        ));
+    }
+    if let Some(with) = with
+        && (!of(with).is_up || of(with).goal != GoalView::Stays)
+    {
+        return Err(format!("node {with} is down, or is to have no replicas"));
+    }
+    let its: BTreeSet<u64> = [node].into();
+    let helpless = view.groups.iter().filter(|group| involves(group, &its));
+    let helpless: Vec<u16> = helpless
+        .filter(|group| group.leader.is_none() || group.has_lost_majority)
+        .map(|group| group.number)
+        .collect();
+    if !helpless.is_empty() {
+        return Err(format!(
+            "groups {} have no leader: chorale admin recover says what can be done for them, and the node is replaced then",
+            list(helpless.iter())
+        ));
+    }
+    let stay = view
+        .nodes
+        .iter()
+        .filter(|known| known.goal == GoalView::Stays && known.id != node);
+    let (left, wanted) = (stay.count(), usize::from(view.replication_factor));
+    match left < wanted {
+        true => Err(too_few(left, wanted)),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{PauseView, ReplicaStatus};
+
+    /// Four nodes and two groups, on the first three and on the last three. The node that answers knows the bytes of the first.
+    fn view() -> ClusterView {
+        let node = |id| NodeView {
+            id,
+            is_up: true,
+            ..NodeView::default()
+        };
+        let group = |number: u16, nodes: [u64; 3]| GroupView {
+            number,
+            leader: Some(nodes[0]),
+            voters: 3,
+            bytes: (number == 0).then_some(1_000),
+            replicas: nodes
+                .iter()
+                .map(|&node| ReplicaStatus {
+                    node,
+                    incarnation: node * 10 + u64::from(number),
+                    role: ReplicaRole::Voter,
+                    lag: None,
+                })
+                .collect(),
+            ..GroupView::default()
+        };
+        ClusterView {
+            cluster: "c".to_owned(),
+            replication_factor: 3,
+            meta_nodes: vec![1, 2, 3],
+            nodes: (1..=4).map(node).collect(),
+            groups: vec![group(0, [1, 2, 3]), group(1, [2, 3, 4])],
+            ..ClusterView::default()
+        }
+    }
+
+    #[test]
+    fn a_plan_says_what_moves_where_to_and_what_can_be_lost_meanwhile() {
+        let plan = DrainPlan::of(&view(), &[2], true).expect("three nodes are left");
+        let load = Load {
+            replicas: 2,
+            bytes: 2_000,
+            is_guess: true,
+            led: 1,
+            meta: 1,
+        };
+        assert_eq!((plan.load, plan.to, plan.bearable), (load, vec![1, 3, 4], 1));
+        assert!(plan.blocked.is_empty(), "{:?}", plan.blocked);
+    }
+
+    #[test]
+    fn a_plan_that_leaves_too_few_nodes_is_none_and_says_what_to_do() {
+        for nodes in [&[1, 2][..], &[7]] {
+            let refused = DrainPlan::of(&view(), nodes, false).expect_err("it is none");
+            assert!(
+                refused.contains("join first") || refused.contains("no node 7"),
+                "{refused}"
+            );
+        }
+        // What was said already can be said again.
+        let mut view = view();
+        view.nodes[0].goal = GoalView::Drains;
+        view.nodes.pop();
+        assert!(DrainPlan::of(&view, &[1], false).is_ok());
+        let blocked = DrainPlan::of(&view, &[1], false).expect("it was said").blocked;
+        assert!(
+            blocked.iter().any(|why| why.contains("2 nodes would be left")),
+            "{blocked:?}"
+        );
+    }
+
+    #[test]
+    fn what_blocks_is_said_with_what_to_do_about_it() {
+        let mut view = view();
+        view.nodes[2].is_up = false;
+        view.pause = Some(PauseView::default());
+        view.is_meta_leaderless = true;
+        let said = blocked(&view, &[1].into()).join(" ");
+        for part in ["meta group", "resume", "node 3 is down"] {
+            assert!(said.contains(part), "{said}");
+        }
+        let plan = DrainPlan::of(&view, &[1], false).expect("it may be wanted all the same");
+        assert_eq!(plan.bearable, 0);
+    }
+
+    #[test]
+    fn a_node_that_is_up_is_not_replaced_nor_one_whose_groups_stand_still() {
+        let mut view = view();
+        assert!(replaceable(&view, 1, None).is_err_and(|why| why.contains("drain")));
+        view.nodes[0].is_up = false;
+        assert_eq!(replaceable(&view, 1, Some(4)), Ok(()));
+        assert!(replaceable(&view, 1, Some(1)).is_err());
+        view.groups[0].leader = None;
+        assert!(replaceable(&view, 1, None).is_err_and(|why| why.contains("recover")));
+    }
+
+    #[test]
+    fn a_request_is_read_as_it_was_written() {
+        for request in [
+            GoalRequest::Drain {
+                nodes: vec![1, 2],
+                leave: true,
+            },
+            GoalRequest::Stay { nodes: vec![1] },
+            GoalRequest::Pause { seconds: Some(3) },
+            GoalRequest::Resume {},
+            GoalRequest::Replace { node: 1, with: None },
+        ] {
+            assert_eq!(
+                serde_json::from_str::<GoalRequest>(&request.to_json()).unwrap(),
+                request
+            );
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Nodes are emptied and leave, as an operator wants, while clients of every node go on.
+
+use std::net::SocketAddr;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use blackbox::{Client, Cluster, Value, chorale_binary, eventually};
+
+/// Some in each worker, few enough for processes that were built for tests.
+const GROUPS: usize = 16;
+
+/// No reply may take longer.
+const PAUSE_MAX: Duration = Duration::from_secs(3);
+
+/// Each client writes to so many keys, again and again.
+const KEYS: u64 = 50;
+
+fn admin(cluster: &Cluster, node: usize, words: &str) -> Output {
+    let address = cluster.admin_address(node).to_string();
+    let mut command = Command::new(chorale_binary());
+    command.arg("admin").args(words.split(' '));
+    match words {
+        "status" => command.arg(address),
+        _ => command.args(["--admin", &address]),
+    };
+    command.output().expect("the binary runs")
+}
+
+/// What it says, if it ends with this status.
+fn says(output: &Output, status: i32) -> String {
+    let said = [&output.stdout[..], &output.stderr[..]].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    said
+}
+
+/// What a client has seen: the last value that it knows to be written to each of its keys, and what it did not expect.
+struct Seen {
+    written: Vec<u64>,
+    rounds: u64,
+    complaints: Vec<String>,
+}
+
+/// Writes and reads until it is told to stop, through `nodes[at]`; where that may leave, through the next one once the connection ends.
+fn go_on(nodes: &[SocketAddr], at: usize, may_leave: bool, is_over: &AtomicBool) -> Seen {
+    let mut client = Client::connect(nodes[at]).expect("the node takes clients");
+    let mut seen = Seen {
+        written: vec![0; KEYS as usize],
+        rounds: 0,
+        complaints: Vec::new(),
+    };
+    let mut has_moved = false;
+    while !is_over.load(Ordering::Relaxed) && seen.complaints.len() < 8 {
+        let round = seen.rounds + 1;
+        let key = format!("client:{at}:{}", round % KEYS);
+        let value = round.to_string();
+        for (words, expected) in [
+            (vec!["SET", &key, &value], Value::ok()),
+            (vec!["GET", &key], Value::bulk(&value)),
+        ] {
+            let began = Instant::now();
+            let reply = loop {
+                match client.try_command(&words) {
+                    Ok(reply) => break reply,
+                    // It was not answered: it may be said again.
+                    Err(_) if may_leave && !has_moved => {
+                        has_moved = true;
+                        let next = nodes[(at + 1) % nodes.len()];
+                        client = Client::connect(next).expect("the node takes clients");
+                    }
+                    Err(error) => break Value::Error(error.to_string().into_bytes()),
+                }
+            };
+            if reply != expected {
+                seen.complaints.push(format!("{words:?}: {reply:?}"));
+            }
+            if began.elapsed() > PAUSE_MAX {
+                seen.complaints
+                    .push(format!("{words:?} took {:?}", began.elapsed()));
+            }
+        }
+        seen.written[(round % KEYS) as usize] = round;
+        seen.rounds = round;
+    }
+    seen
+}
+
+#[test]
+fn a_node_that_is_drained_leaves_while_clients_of_every_node_go_on() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    let nodes = cluster.addresses();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let is_over = &is_over;
+        let clients: Vec<_> = (0..3)
+            .map(|at| (at, nodes.clone()))
+            .map(|(at, nodes)| scope.spawn(move || go_on(&nodes, at, at == 0, is_over)))
+            .collect();
+
+        // Of three nodes none can be spared.
+        let refused = says(&admin(&cluster, 1, "drain 1 --leave --confirm --wait"), 2);
+        assert!(refused.contains("Have another node join first"), "{refused}");
+        assert!(says(&admin(&cluster, 1, "replace 1 --confirm"), 2).contains("is up"));
+        let fourth = cluster.add();
+        cluster.wait_until_replicated();
+
+        let plan = says(&admin(&cluster, fourth, "drain 1 --leave"), 0);
+        assert!(plan.contains("Nothing was done."), "{plan}");
+        assert!(says(&admin(&cluster, fourth, "jobs"), 0).contains("Nobody wants anything"));
+
+        // What is paused is wanted, and does not happen.
+        says(&admin(&cluster, 2, "pause --for 1h"), 0);
+        says(&admin(&cluster, 2, "drain 1 --confirm"), 0);
+        eventually("node 4 knows of both", || {
+            let jobs = says(&admin(&cluster, fourth, "jobs"), 0);
+            jobs.contains("drain-1") && jobs.contains("all is paused")
+        });
+        says(&admin(&cluster, 1, "cancel drain-1"), 0);
+        says(&admin(&cluster, 1, "resume"), 0);
+        eventually("nobody wants anything of node 1", || {
+            let jobs = says(&admin(&cluster, 1, "jobs"), 0);
+            jobs.starts_with("Nobody wants anything")
+        });
+
+        let done = says(&admin(&cluster, 1, "drain 1 --leave --confirm --wait"), 0);
+        assert!(done.contains("Node 1 has left."), "{done}");
+        let ended = cluster.wait(0);
+        assert_eq!(ended.code(), Some(0), "{}", cluster.log(0));
+        is_over.store(true, Ordering::Relaxed);
+
+        let mut reader = cluster.client(fourth);
+        for (at, client) in clients.into_iter().enumerate() {
+            let seen = client.join().expect("it does not panic");
+            assert!(seen.complaints.is_empty(), "client {at}: {:?}", seen.complaints);
+            assert!(seen.rounds > 100, "client {at} did {} rounds", seen.rounds);
+            for (key, value) in seen.written.iter().enumerate().filter(|(_, value)| **value > 0) {
+                let read = reader.run(&format!("GET client:{at}:{key}"));
+                assert_eq!(read, Value::bulk(value.to_string()), "client {at}, key {key}");
+            }
+        }
+    });
+    for node in 1..4 {
+        eventually("everybody knows it", || {
+            let status = says(&admin(&cluster, node, "status"), 0);
+            status.contains("3 nodes, all up.") && status.contains(&format!("{GROUPS} fully replicated"))
+        });
+    }
+    let before = cluster.log(0).len();
+    cluster.restart(0);
+    assert_eq!(cluster.wait(0).code(), Some(1));
+    let said = cluster.log(0).split_off(before);
+    assert!(said.contains("has left its cluster"), "{said}");
+}

@@ -1,0 +1,519 @@
+//! `chorale admin drain`, `replace`, `pause`, `resume`, `jobs` and `cancel`: what is wanted of nodes, shown as a plan, done when it is
+//! confirmed, and followed to its end.
+//!
+//! The status says what came of it: 0 done, or shown; 2 refused; 3 blocked; 1 that it is not known.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use admin::{
+    CONFIRMATION, ClusterView, DrainPlan, GoalRequest, GoalView, Load, NodeView, blocked, known, list,
+    replaceable,
+};
+use backup::{RunProgress, bytes_in_words};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::admin_client::{self, DEFAULT_ADDRESS, full};
+use crate::progress_bar::ProgressBar;
+use crate::status::columns;
+use crate::{http, print};
+
+pub(crate) const DRAIN: &str = "drain";
+pub(crate) const REPLACE: &str = "replace";
+pub(crate) const PAUSE: &str = "pause";
+pub(crate) const RESUME: &str = "resume";
+pub(crate) const JOBS: &str = "jobs";
+pub(crate) const CANCEL: &str = "cancel";
+
+const NODE: &str = "node";
+const JOB: &str = "job";
+const LEAVE: &str = "leave";
+const WITH: &str = "with";
+const CONFIRM: &str = "confirm";
+const WAIT: &str = "wait";
+const FOR: &str = "for";
+const ADMIN_PORT: &str = "admin";
+
+/// The page that is posted to.
+const GOALS_PAGE: &str = "/goals";
+/// A goal was refused.
+const EXIT_REFUSED: u8 = 2;
+/// Nothing has moved for [`BLOCKED_AFTER`], for a reason that does not mend itself.
+const EXIT_BLOCKED: u8 = 3;
+/// Between two looks at how far it is.
+const LOOK: Duration = Duration::from_millis(500);
+/// Without a step, after which a drain that has a reason not to go on is called blocked.
+const BLOCKED_AFTER: Duration = Duration::from_secs(15);
+/// Without an answer, after which a node is not asked any more.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+const DRAIN_EXAMPLES: &str = "\
+Examples:
+  chorale admin drain 4
+      What would move if node 4 were to have no replicas. Changes nothing.
+  chorale admin drain 4 --confirm --wait
+      Does it, and waits until nothing is left there. The node stays a member, and serves clients.
+  chorale admin drain 4 5 --leave --confirm --wait
+      Empties two nodes together; then they are no members any more, and their processes end, with status 0.
+  chorale admin drain 4 --cancel
+      Node 4 may have replicas after all. What has moved stays where it is until it is evened out.
+
+It can be ended at any time, and given again: what is wanted is kept by the cluster. The status is 0 if it is done or shown, 2 if it
+is refused, 3 if nothing moves and somebody has to do something about it. It is taken from the machine of the node that is asked.";
+
+const REPLACE_EXAMPLES: &str = "\
+Examples:
+  chorale admin replace 3
+      What it would mean not to wait any longer for node 3, which is down.
+  chorale admin replace 3 --with 5 --confirm
+      Node 5 gets what node 3 has. Without --with it is whoever has room.
+
+It is what replace-after does later by itself. Should the node come back, it begins anew, and gets its share.";
+
+/// The command lines.
+pub(crate) fn commands() -> [Command; 6] {
+    let admin_port = || {
+        Arg::new(ADMIN_PORT)
+            .long(ADMIN_PORT)
+            .value_name("HOST:PORT")
+            .default_value(DEFAULT_ADDRESS)
+            .help("Admin port of a node of this machine; a port alone will do")
+    };
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    let nodes = Arg::new(NODE)
+        .value_name("NODE")
+        .required(true)
+        .value_parser(value_parser!(u64));
+    [
+        Command::new(DRAIN)
+            .about("Empty nodes: say what would move, and do it if confirmed")
+            .arg(
+                nodes
+                    .clone()
+                    .num_args(1..)
+                    .help("Numbers of nodes, as chorale admin status shows them"),
+            )
+            .arg(flag(
+                LEAVE,
+                "They are no members any more when they hold nothing, and their processes end",
+            ))
+            .arg(
+                flag(
+                    CANCEL,
+                    "They may have replicas after all; no confirmation is needed",
+                )
+                .conflicts_with_all([LEAVE, WAIT]),
+            )
+            .arg(flag(CONFIRM, "Do it"))
+            .arg(flag(WAIT, "Wait until it is done, and show how far it is"))
+            .arg(admin_port())
+            .after_help(DRAIN_EXAMPLES),
+        Command::new(REPLACE)
+            .about("Have others take over at once what a node has that is down, if confirmed")
+            .arg(nodes.help("The node's number"))
+            .arg(
+                Arg::new(WITH)
+                    .long(WITH)
+                    .value_name("NODE")
+                    .value_parser(value_parser!(u64))
+                    .help("The node that gets it"),
+            )
+            .arg(flag(CONFIRM, "Do it"))
+            .arg(admin_port())
+            .after_help(REPLACE_EXAMPLES),
+        Command::new(PAUSE)
+            .about("Have nothing move but what repairs")
+            .arg(
+                Arg::new(FOR)
+                    .long(FOR)
+                    .value_name("TIME")
+                    .value_parser(time)
+                    .help("For so long, as 90s, 30m or 1h; without it, until chorale admin resume"),
+            )
+            .arg(admin_port()),
+        Command::new(RESUME).about("End a pause").arg(admin_port()),
+        Command::new(JOBS)
+            .about("Show what moves because somebody wanted it, how far it is, and what blocks it")
+            .arg(admin_port()),
+        Command::new(CANCEL)
+            .about("Take back what somebody wanted")
+            .arg(
+                Arg::new(JOB)
+                    .value_name("JOB")
+                    .required(true)
+                    .value_parser(job)
+                    .help("Its name, as chorale admin jobs shows it: drain-4"),
+            )
+            .arg(admin_port()),
+    ]
+}
+
+/// Seconds, from a number with a unit.
+fn time(text: &str) -> Result<u64, String> {
+    let split = text
+        .trim_end_matches(|letter: char| letter.is_ascii_alphabetic())
+        .len();
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        _ => return Err("a time is a number with s, m or h behind it".to_owned()),
+    };
+    let seconds = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor));
+    seconds
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(|| "a time is a number above 0, with s, m or h behind it".to_owned())
+}
+
+/// The node of a job's name.
+fn job(text: &str) -> Result<u64, String> {
+    let node = text.strip_prefix("drain-").and_then(|node| node.parse().ok());
+    node.ok_or_else(|| "no job is called so; chorale admin jobs lists them".to_owned())
+}
+
+/// Why a command ends before it has done what it was to do.
+enum Failure {
+    Unknown(String),
+    Refused(String),
+    Blocked(String),
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Failure {
+        Failure::Unknown(reason)
+    }
+}
+
+/// Does what the command line says, if it is one of these.
+pub(crate) fn main(name: &str, matches: &ArgMatches) -> ExitCode {
+    let address = full(matches.get_one::<String>(ADMIN_PORT).expect("it has a default"));
+    let done = match name {
+        DRAIN => drain(&address, matches),
+        REPLACE => replace(&address, matches),
+        PAUSE => pause(&address, matches.get_one(FOR).copied()),
+        RESUME => {
+            set(&address, &GoalRequest::Resume {}).map(|()| "What is to move moves again.\n".to_owned())
+        }
+        JOBS => admin_client::cluster(&address)
+            .map(|view| jobs(&view))
+            .map_err(Failure::from),
+        CANCEL => cancel(&address, &[*matches.get_one(JOB).expect("it is required")]),
+        _ => unreachable!("there are no others"),
+    };
+    let (reason, status) = match done {
+        Ok(text) => return print(&text),
+        Err(Failure::Unknown(reason)) => (reason, 1),
+        Err(Failure::Refused(reason)) => (format!("refused: {reason}. Nothing was done"), EXIT_REFUSED),
+        Err(Failure::Blocked(reason)) => (format!("blocked: {reason}"), EXIT_BLOCKED),
+    };
+    eprintln!("chorale: {reason}");
+    ExitCode::from(status)
+}
+
+fn drain(address: &str, matches: &ArgMatches) -> Result<String, Failure> {
+    let nodes: Vec<u64> = matches.get_many(NODE).into_iter().flatten().copied().collect();
+    if matches.get_flag(CANCEL) {
+        return cancel(address, &nodes);
+    }
+    let view = admin_client::cluster(address)?;
+    let plan = DrainPlan::of(&view, &nodes, matches.get_flag(LEAVE)).map_err(Failure::Refused)?;
+    let mut text = in_words(&plan);
+    if !matches.get_flag(CONFIRM) {
+        text.push_str("Nothing was done. --confirm does it.\n");
+        return Ok(text);
+    }
+    let request = GoalRequest::Drain {
+        nodes: plan.nodes.iter().copied().collect(),
+        leave: plan.leave,
+    };
+    set(address, &request)?;
+    if !matches.get_flag(WAIT) {
+        text.push_str("It is under way: chorale admin jobs shows how far it is.\n");
+        return Ok(text);
+    }
+    print(&text);
+    let bar = ProgressBar::new();
+    let done = follow(address, &plan, &bar);
+    bar.finish();
+    done
+}
+
+fn in_words(plan: &DrainPlan) -> String {
+    let names = list(plan.nodes.iter());
+    let Load {
+        replicas,
+        bytes,
+        is_guess,
+        led,
+        meta,
+    } = plan.load;
+    let mut text = String::new();
+    let about = if is_guess { "about " } else { "" };
+    let _ = writeln!(
+        text,
+        "Node {names}: {replicas} replicas of groups with {about}{} move to node {}. Of {led} groups others lead first.",
+        bytes_in_words(bytes),
+        list(plan.to.iter())
+    );
+    if meta > 0 {
+        let _ = writeln!(text, "{meta} of the voters of the meta group move too.");
+    }
+    let _ = writeln!(
+        text,
+        "Meanwhile each group that moves bears the loss of {} {} more, as it does now.",
+        plan.bearable,
+        if plan.bearable == 1 { "node" } else { "nodes" }
+    );
+    if plan.leave {
+        let _ = writeln!(
+            text,
+            "Then node {names} is no member of the cluster any more; its process ends, and does not start again from its directory."
+        );
+    }
+    for reason in &plan.blocked {
+        let _ = writeln!(text, "It will not go on as things are: {reason}.");
+    }
+    text
+}
+
+/// Waits for the end, and shows how far it is.
+fn follow(address: &str, plan: &DrainPlan, bar: &ProgressBar) -> Result<String, Failure> {
+    let names = list(plan.nodes.iter());
+    let what = format!("node {names}: given up");
+    let all = plan.load.bytes.max(1);
+    let (mut least, mut moved, mut heard) = (u64::MAX, Instant::now(), Instant::now());
+    // The node that is asked may hear of it a moment later than the meta group has said so.
+    let (mut was_asked_empty, mut was_wanted) = (false, false);
+    loop {
+        let view = match admin_client::cluster(address) {
+            Ok(view) => view,
+            // The node that is asked leaves itself: that it does not answer any more is its end.
+            Err(_) if was_asked_empty && plan.leave => return Ok(format!("Node {names} has left.\n")),
+            Err(reason) if heard.elapsed() > SILENCE_MAX => return Err(Failure::Unknown(reason)),
+            Err(_) => {
+                thread::sleep(LOOK);
+                continue;
+            }
+        };
+        heard = Instant::now();
+        let there = || view.nodes.iter().filter(|node| plan.nodes.contains(&node.id));
+        let is_wanted = there().all(|node| node.goal != GoalView::Stays);
+        if was_wanted && !is_wanted {
+            return Err(Failure::Unknown(format!(
+                "the drain of node {names} was taken back by somebody"
+            )));
+        }
+        was_wanted |= is_wanted;
+        let load = Load::of(&view, &plan.nodes);
+        bar.at(&what, all.saturating_sub(load.bytes), all);
+        if is_wanted && load.is_nothing() && !plan.leave {
+            return Ok(format!("Node {names} has no replicas any more.\n"));
+        }
+        if there().next().is_none() {
+            return Ok(format!("Node {names} has left.\n"));
+        }
+        was_asked_empty = there().any(|node| node.id == view.answered_by && node.goal == GoalView::Left);
+        let left = load.replicas + load.meta + load.led + there().count() as u64;
+        if left < least {
+            (least, moved) = (left, Instant::now());
+        }
+        let reasons = blocked(&view, &plan.nodes);
+        if moved.elapsed() > BLOCKED_AFTER && !reasons.is_empty() && !load.is_nothing() {
+            return Err(Failure::Blocked(format!(
+                "{}. What is wanted stays wanted, and goes on when that is mended",
+                reasons.join("; ")
+            )));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn cancel(address: &str, nodes: &[u64]) -> Result<String, Failure> {
+    let view = admin_client::cluster(address)?;
+    let nodes = known(&view, nodes).map_err(Failure::Refused)?;
+    let names = list(nodes.iter());
+    set(
+        address,
+        &GoalRequest::Stay {
+            nodes: nodes.into_iter().collect(),
+        },
+    )?;
+    Ok(format!(
+        "Node {names} may have replicas. Voters stay where they are until they are evened out; learners that were being filled go.\n"
+    ))
+}
+
+fn replace(address: &str, matches: &ArgMatches) -> Result<String, Failure> {
+    let node = *matches.get_one::<u64>(NODE).expect("it is required");
+    let with = matches.get_one::<u64>(WITH).copied();
+    let view = admin_client::cluster(address)?;
+    replaceable(&view, node, with).map_err(Failure::Refused)?;
+    let load = Load::of(&view, &[node].into());
+    let mut text = format!(
+        "Node {node} is down, and is not waited for any longer: {} replicas with {}{} are filled again {}. Should it come back, it begins \
+         anew.\n",
+        load.replicas,
+        if load.is_guess { "about " } else { "" },
+        bytes_in_words(load.bytes),
+        with.map_or_else(
+            || "where there is room".to_owned(),
+            |with| format!("on node {with}")
+        ),
+    );
+    if !matches.get_flag(CONFIRM) {
+        text.push_str("Nothing was done. --confirm does it.\n");
+        return Ok(text);
+    }
+    set(address, &GoalRequest::Replace { node, with })?;
+    text.push_str("It is under way: chorale admin status shows which groups are fully replicated.\n");
+    Ok(text)
+}
+
+fn pause(address: &str, seconds: Option<u64>) -> Result<String, Failure> {
+    set(address, &GoalRequest::Pause { seconds })?;
+    let how_long = match seconds {
+        Some(seconds) => format!("for {seconds} s"),
+        None => "until chorale admin resume".to_owned(),
+    };
+    Ok(format!("Nothing moves but what repairs, {how_long}.\n"))
+}
+
+/// What somebody wanted, and how far it is.
+fn jobs(view: &ClusterView) -> String {
+    let mut text = String::new();
+    if let Some(pause) = view.pause {
+        let how_long = match pause.seconds {
+            Some(seconds) => format!("for {seconds} s from when that was said"),
+            None => "until chorale admin resume".to_owned(),
+        };
+        let _ = writeln!(text, "Nothing moves but what repairs, {how_long}.");
+    }
+    let wanted: Vec<&NodeView> = view
+        .nodes
+        .iter()
+        .filter(|node| node.goal != GoalView::Stays)
+        .collect();
+    if wanted.is_empty() {
+        text.push_str("Nobody wants anything of a node.\n");
+        return text;
+    }
+    let head = ["job", "goal", "replicas", "data", "leads", "blocked"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for node in wanted {
+        let its: BTreeSet<u64> = [node.id].into();
+        let load = Load::of(view, &its);
+        let goal = match node.goal {
+            GoalView::Stays => unreachable!("it is not among these"),
+            GoalView::Drains if load.is_nothing() => "drained",
+            GoalView::Drains => "drain",
+            GoalView::Leaves => "leave",
+            GoalView::Left => "has left",
+        };
+        let reasons = match load.is_nothing() {
+            true => Vec::new(),
+            false => blocked(view, &its),
+        };
+        rows.push(vec![
+            format!("drain-{}", node.id),
+            goal.to_owned(),
+            (load.replicas + load.meta).to_string(),
+            bytes_in_words(load.bytes),
+            load.led.to_string(),
+            match reasons.is_empty() {
+                true => "-".to_owned(),
+                false => reasons.join("; "),
+            },
+        ]);
+    }
+    text.push_str(&columns(&rows));
+    text
+}
+
+/// Has a node do it.
+fn set(address: &str, request: &GoalRequest) -> Result<(), Failure> {
+    let answer = http::post(address, GOALS_PAGE, (CONFIRMATION, "goals"), &request.to_json());
+    let answer = answer.map_err(|error| {
+        Failure::Unknown(format!(
+            "no answer from {address} ({error}): look at chorale admin jobs before you try again"
+        ))
+    })?;
+    match answer.status {
+        200 => Ok(()),
+        404 | 405 => Err(Failure::Unknown(format!(
+            "{address} knows nothing of this: it is of an older version of Chorale"
+        ))),
+        403 | 409 => Err(Failure::Refused(answer.body.trim_end().to_owned())),
+        _ => Err(Failure::Unknown(format!(
+            "{address} answers: {}",
+            answer.body.trim_end()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use admin::{PauseView, ReplicaRole, ReplicaStatus};
+
+    #[test]
+    fn times_and_names_of_jobs_are_understood() {
+        assert_eq!(
+            (time("90s"), time("30m"), time("1h"), time("5")),
+            (Ok(90), Ok(1_800), Ok(3_600), Ok(5))
+        );
+        for text in ["", "s", "0s", "1d", "-1s", "99999999999999999999h"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+        assert_eq!(job("drain-4"), Ok(4));
+        assert!(job("drain-").is_err() && job("4").is_err());
+    }
+
+    #[test]
+    fn jobs_are_listed_with_what_is_left_and_what_blocks() {
+        let node = |id, goal| NodeView {
+            id,
+            is_up: true,
+            goal,
+            ..NodeView::default()
+        };
+        let replica = |node| ReplicaStatus {
+            node,
+            incarnation: node,
+            role: ReplicaRole::Voter,
+            lag: None,
+        };
+        let mut view = ClusterView {
+            replication_factor: 1,
+            nodes: vec![node(1, GoalView::Stays), node(2, GoalView::Drains)],
+            groups: vec![admin::GroupView {
+                leader: Some(2),
+                bytes: Some(2_000),
+                replicas: vec![replica(2)],
+                ..admin::GroupView::default()
+            }],
+            ..ClusterView::default()
+        };
+        assert_eq!(
+            jobs(&view),
+            "  job      goal   replicas  data    leads  blocked\n  drain-2  drain  1         2.0 kB  1      -\n"
+        );
+        view.pause = Some(PauseView { seconds: Some(60) });
+        let said = jobs(&view);
+        assert!(
+            said.starts_with("Nothing moves but what repairs, for 60 s"),
+            "{said}"
+        );
+        assert!(said.contains("all is paused"), "{said}");
+        view.nodes.pop();
+        assert!(jobs(&view).ends_with("Nobody wants anything of a node.\n"));
+    }
+}

@@ -1,0 +1,93 @@
+//! What an operator wants of nodes, as the meta group is told.
+
+use crate::meta::{Input, Results};
+use crate::status;
+use crate::view::View;
+use admin::{DrainPlan, GoalRequest, known, replaceable};
+use control::{Failure, MetaCommand, MetaRefusal, NodeGoal};
+use gateway::Shared;
+use ids::{Boot, NodeId};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long an operator waits for the meta group. What is not done by then may still be done.
+const GOAL_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Has the meta group set it.
+///
+/// # Errors
+/// Why nothing was done, or that this is not known, for an operator.
+pub(crate) fn set(
+    shared: &Shared,
+    view: &View,
+    me: NodeId,
+    inputs: &mpsc::Sender<Input>,
+    request: &GoalRequest,
+) -> Result<(), String> {
+    if view.remains().is_leaderless {
+        return Err("nobody leads the meta group, which must decide this".to_owned());
+    }
+    let seen = status::cluster_view(shared, view, me);
+    let numbers = |nodes: &[u64]| -> Vec<NodeId> { nodes.iter().copied().map(NodeId).collect() };
+    let command = match request {
+        GoalRequest::Drain { nodes, leave } => {
+            DrainPlan::of(&seen, nodes, *leave)?;
+            let goal = match leave {
+                false => NodeGoal::Drains,
+                true => NodeGoal::Leaves,
+            };
+            let nodes = numbers(nodes);
+            MetaCommand::SetGoal { nodes, goal }
+        }
+        GoalRequest::Stay { nodes } => {
+            known(&seen, nodes)?;
+            MetaCommand::SetGoal {
+                nodes: numbers(nodes),
+                goal: NodeGoal::Stays,
+            }
+        }
+        GoalRequest::Pause { seconds } => MetaCommand::Pause { seconds: *seconds },
+        GoalRequest::Resume {} => MetaCommand::Resume { of: None },
+        GoalRequest::Replace { node, with } => {
+            replaceable(&seen, *node, *with)?;
+            let of = seen.nodes.iter().find(|known| known.id == *node);
+            MetaCommand::Replace {
+                boot: Boot(of.map_or(0, |known| known.boot)),
+                with: with.map(NodeId),
+            }
+        }
+    };
+    tracing::warn!(?request, "an operator wants this of nodes");
+    let (reply, results) = mpsc::channel();
+    inputs
+        .send(Input::Orders(vec![command], reply))
+        .map_err(|_| "the node stops")?;
+    let results: Results = results.recv_timeout(GOAL_TIME_MAX).map_err(
+        |_| "no word from the meta group in time: look at chorale admin jobs before you try again",
+    )?;
+    match results.into_iter().next() {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(failure)) => Err(words(failure)),
+        None => Err("the node stops".to_owned()),
+    }
+}
+
+/// Why not, and what to do about it.
+fn words(failure: Failure) -> String {
+    match failure {
+        Failure::Refused(MetaRefusal::TooFew) => {
+            "too few nodes would be left for as many replicas of each group as are wanted. Have another node join first (chorale server \
+             --join ...), or name fewer nodes"
+                .to_owned()
+        }
+        Failure::Refused(MetaRefusal::HasLeft) => {
+            "the node has left already: start it with an empty directory to have it join anew".to_owned()
+        }
+        Failure::Refused(MetaRefusal::Unknown) => {
+            "a node is not as it was, or not at all: look at chorale admin status".to_owned()
+        }
+        Failure::Refused(refusal) => format!("the meta group refuses: {refusal:?}"),
+        Failure::NotDone => "it was not dealt with: try again".to_owned(),
+        Failure::Unknown => "it may or may not have been done: look at chorale admin jobs".to_owned(),
+    }
+}
