@@ -239,8 +239,10 @@ impl State {
         // Where nothing is placed by what it said before, there is nothing to keep.
         let is_free = self.nodes.len() == 1 || !self.groups.values().any(|group| group.involves(id));
         let node = self.nodes.get_mut(&id).expect("it was found above");
-        if is_free {
+        if is_free && node.placed != announcement.placed() {
             node.placed = announcement.placed();
+            // It may be one of those for whom was placed, all the same.
+            self.placed_factor = 0;
         }
         if node.announcement.peer != announcement.peer {
             node.joined = None;

@@ -134,7 +134,11 @@ wire_struct!(RoutingMap {
     groups
 } last pause);
 
-/// The goal stands in the flag: a node that stays is written, and read, as before there were goals.
+/// Divides what a node says of itself beside its addresses.
+const DIVIDER: char = '\0';
+
+/// What a node that stays, and names neither itself nor a zone, does not have is not written: the goal stands in the flag, zone and name
+/// behind the address for clients, in its text. Nobody dials that address by the map.
 impl Wire for Site {
     fn put(&self, out: &mut Vec<u8>) {
         self.boot.put(out);
@@ -145,7 +149,12 @@ impl Wire for Site {
             NodeGoal::Left => 3,
         };
         out.push(goal << 1 | u8::from(self.is_fenced));
-        self.client.put(out);
+        let mut client = self.client.clone();
+        for part in [&self.zone, &self.name] {
+            client.push(DIVIDER);
+            client.push_str(part);
+        }
+        client.trim_end_matches(DIVIDER).to_owned().put(out);
         self.cluster.put(out);
         self.peer.put(out);
     }
@@ -160,38 +169,6 @@ impl Wire for Site {
             3 => NodeGoal::Left,
             _ => return Err(input.error("a goal of a node")),
         };
-        Ok(Site {
-            boot,
-            is_fenced: flag & 1 == 1,
-            goal,
-            client: Wire::take(input)?,
-            cluster: Wire::take(input)?,
-            peer: Wire::take(input)?,
-        })
-    }
-}
-
-/// Divides what a node says of itself beside its addresses.
-const DIVIDER: char = '\0';
-
-/// Zone and name stand behind the address for clients, in its text: where there is neither, it is written as before there were. Nobody
-/// dials that address by the map.
-impl Wire for Site {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.boot.put(out);
-        self.is_fenced.put(out);
-        let mut client = self.client.clone();
-        for part in [&self.zone, &self.name] {
-            client.push(DIVIDER);
-            client.push_str(part);
-        }
-        client.trim_end_matches(DIVIDER).to_owned().put(out);
-        self.cluster.put(out);
-        self.peer.put(out);
-    }
-
-    fn take(input: &mut Reader<'_>) -> Result<Site, DecodeError> {
-        let (boot, is_fenced) = (Wire::take(input)?, Wire::take(input)?);
         let text = String::take(input)?;
         let mut parts = text.splitn(3, DIVIDER);
         let mut part = || parts.next().unwrap_or_default().to_owned();
@@ -201,7 +178,8 @@ impl Wire for Site {
         }
         Ok(Site {
             boot,
-            is_fenced,
+            is_fenced: flag & 1 == 1,
+            goal,
             client,
             zone,
             name,

@@ -39,9 +39,7 @@ impl Ledger {
         });
         Ledger {
             replicas_wanted: state.replicas_wanted(),
-            nodes: nodes
-                .map(|(&id, node)| (id, node.placed.clone()))
-                .collect(),
+            nodes: nodes.map(|(&id, node)| (id, node.placed.clone())).collect(),
             lost: lost.collect(),
         }
     }

@@ -132,7 +132,7 @@ pub(crate) enum Fault {
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 16] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 17] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
