@@ -287,6 +287,7 @@ mod tests {
         let site = |zone: &str, name: &str| Site {
             boot: Boot(1),
             is_fenced: false,
+            goal: NodeGoal::Stays,
             client: "a:1".to_owned(),
             zone: zone.to_owned(),
             name: name.to_owned(),
