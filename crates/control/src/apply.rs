@@ -174,7 +174,8 @@ impl State {
             start: token,
         };
         self.nodes.insert(id, node);
-        self.has_grown |= self.nodes.len() >= 3;
+        let members = self.nodes.values().filter(|node| node.goal != NodeGoal::Left);
+        self.has_grown |= members.count() >= 3;
         (id, boot)
     }
 

@@ -9,6 +9,7 @@ use crate::reconciler::Pace;
 use crate::state::State;
 use ids::NodeId;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// One of so many nodes, if it is silent, is silent for itself.
 const QUARTER: usize = 4;
@@ -16,29 +17,57 @@ const QUARTER: usize = 4;
 /// Fewer nodes are never an outage.
 const NODES_MIN: usize = 2;
 
-/// Whether a zone of several nodes is silent, or a quarter of all nodes. Those that have nothing are nobody's loss, and are not counted:
-/// nor are those that were replaced, or given up.
+/// What is lost together falls silent within this part of the time after which a node is replaced.
+const TOGETHER: u32 = 4;
+
+/// Whether a zone of several nodes has fallen silent together, or a quarter of all nodes. Those that have nothing are nobody's loss, and are
+/// not counted: nor are those that were replaced, or given up. Nodes that die one after the other are deaths.
 pub(crate) fn is_outage(state: &State, observations: &Observations, pace: &Pace) -> bool {
     let counted = state
         .placed_for
         .iter()
         .filter(|id| state.nodes.get(id).is_some_and(|node| !node.is_fenced));
-    let is_silent = |id: &NodeId| {
-        let silence = observations.silence.get(id);
-        silence.is_some_and(|&silent| silent >= pace.away_after)
+    let silence = |id: &NodeId| {
+        let silence = observations.silence.get(id).copied();
+        silence.filter(|silent| *silent >= pace.away_after)
     };
-    // By zone, how many nodes there are, and how many of them are silent.
-    let mut zones: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    let (mut all, mut silent) = (0, 0);
+    // By zone, how many nodes there are, and for how long those of them are silent that are.
+    let mut zones: BTreeMap<&str, (usize, Vec<Duration>)> = BTreeMap::new();
     for id in counted {
-        let is_silent = usize::from(is_silent(id));
-        let zone = zones.entry(&state.nodes[id].announcement.zone).or_default();
-        *zone = (zone.0 + 1, zone.1 + is_silent);
-        (all, silent) = (all + 1, silent + is_silent);
+        let (all, silent) = zones.entry(&state.nodes[id].announcement.zone).or_default();
+        *all += 1;
+        silent.extend(silence(id));
     }
+    let together = pace.replace_after / TOGETHER;
     // Nodes that name none are zones of their own.
-    let is_zone = zones
-        .iter()
-        .any(|(zone, (all, silent))| !zone.is_empty() && *silent >= NODES_MIN && silent == all);
-    is_zone || silent >= NODES_MIN.max(usize::div_ceil(all, QUARTER))
+    let mut named = zones.iter().filter(|(zone, _)| !zone.is_empty());
+    let is_zone =
+        named.any(|(_, (all, silent))| *all >= NODES_MIN && most_together(silent.clone(), together) == *all);
+    let all: usize = zones.values().map(|(all, _)| all).sum();
+    let silent: Vec<Duration> = zones.into_values().flat_map(|(_, silent)| silent).collect();
+    is_zone || most_together(silent, together) >= NODES_MIN.max(usize::div_ceil(all, QUARTER))
+}
+
+/// How many of these lie within `together` of each other, at most.
+fn most_together(mut silent: Vec<Duration>, together: Duration) -> usize {
+    silent.sort_unstable();
+    let from = |first: usize| silent[first..].partition_point(|other| *other - silent[first] <= together);
+    (0..silent.len()).map(from).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_falls_silent_together_is_counted_together() {
+        let silent = |seconds: &[u64]| seconds.iter().copied().map(Duration::from_secs).collect();
+        let most = |seconds: &[u64]| most_together(silent(seconds), Duration::from_secs(150));
+        assert_eq!(most(&[]), 0);
+        assert_eq!(most(&[700]), 1);
+        assert_eq!(most(&[700, 160]), 1, "one died nine minutes after the other");
+        assert_eq!(most(&[700, 550]), 2);
+        assert_eq!(most(&[10, 700, 400, 300, 550]), 2);
+        assert_eq!(most(&[10, 700, 400, 500, 550]), 3);
+    }
 }

@@ -167,12 +167,11 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
 /// Starts of nodes that are replaced are dead: until then groups keep what their gateways have not acknowledged. A node that
 /// was only out of reach has to start again.
 fn fences(state: &State, observations: &Observations, pace: &Pace) -> Vec<ReconcileStep> {
-    if is_outage(state, observations, pace) {
-        return Vec::new();
-    }
+    let is_outage = is_outage(state, observations, pace);
     let away = state.nodes.iter().filter(|(id, node)| {
         let silence = observations.silence.get(id);
-        !node.is_fenced && silence.is_some_and(|&silent| silent >= pace.replace_after)
+        let is_waited_for = is_outage && state.placed_for.contains(id);
+        !node.is_fenced && !is_waited_for && silence.is_some_and(|&silent| silent >= pace.replace_after)
     });
     away.map(|(_, node)| ReconcileStep::Propose(MetaCommand::Fence { boot: node.boot }))
         .collect()
@@ -451,13 +450,19 @@ impl Look<'_> {
         step(Order::Transfer { to })
     }
 
-    /// Who is to lead in place of one that is not where a target is: who ought to, or whoever leads least.
+    /// Who is to lead in place of one that is not where a target is: who ought to, or whoever leads least. One whose disk is not fit gives
+    /// it away again at once, and is asked only when nobody else is to come.
     fn heir(&self, group: &Group, seen: &GroupReport) -> Option<Incarnation> {
+        let votes = |node: &NodeId| group.voters().any(|voter| voter.node == *node);
+        let has_all = group.targets.iter().all(votes);
         let wanted = group.leader_target.filter(|&node| node != seen.report.leader);
         let wanted = wanted.and_then(|node| self.successor(group, seen, &[node]));
         wanted
             .or_else(|| self.successor(group, seen, &group.targets))
-            .or_else(|| self.any_successor(group, seen, &group.targets))
+            .or_else(|| {
+                self.any_successor(group, seen, &group.targets)
+                    .filter(|_| has_all)
+            })
     }
 
     fn count_led(&mut self) {

@@ -2,8 +2,8 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Factor, GroupMember, GroupRef, MemberRole, MetaCommand, MetaMessage, Report, RoutingMap,
-    State, Target,
+    Announcement, Factor, GroupMember, GroupRef, MemberRole, MetaCommand, MetaMessage, NodeGoal, Report,
+    RoutingMap, State, Target,
 };
 use ids::{
     Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion,
@@ -90,6 +90,34 @@ fn commands() -> Vec<(&'static str, MetaCommand)> {
     ]
 }
 
+/// What is wanted of nodes, and nodes that say where they are.
+fn goals() -> Vec<(&'static str, MetaCommand)> {
+    let named = |token, name: &str, zone: &str| MetaCommand::Join {
+        token: Token(token),
+        announcement: Announcement {
+            peer: format!("{name}:8379"),
+            zone: zone.into(),
+            name: name.into(),
+            weight_percent: 50,
+            ..announcement()
+        },
+    };
+    let goal = |nodes: &[u64], goal| MetaCommand::SetGoal {
+        nodes: nodes.iter().copied().map(NodeId).collect(),
+        goal,
+    };
+    vec![
+        ("join with a name and a zone", named(20, "ada", "room-1")),
+        ("join with a name", named(21, "ben", "")),
+        ("join once more", named(22, "cleo", "room-2")),
+        ("leaves", goal(&[3, 4], NodeGoal::Leaves)),
+        ("drains", goal(&[4], NodeGoal::Drains)),
+        ("dismiss", MetaCommand::Dismiss { node: NodeId(3) }),
+        ("resume", MetaCommand::Resume { of: None }),
+        ("pause", MetaCommand::Pause { seconds: Some(60) }),
+    ]
+}
+
 fn line(text: &mut String, name: &str, bytes: &[u8]) {
     write!(text, "{name}: ").expect("a string takes everything");
     bytes
@@ -127,6 +155,12 @@ fn the_state_has_the_bytes_that_it_always_had() {
         index: Index(300),
         term: Term(6),
     };
+    for (name, command) in goals() {
+        line(&mut found, name, &command.encode());
+        state.apply(&command).expect(name);
+    }
+    line(&mut found, "state with goals", &state.snapshot());
+    line(&mut found, "map with goals", &RoutingMap::of(&state).encode());
     line(&mut found, "request", &request.encode());
     line(&mut found, "state held", &held.encode());
     assert!(found == PINNED, "found:\n{found}");

@@ -158,6 +158,11 @@ impl Voter {
             let is_taken = namesakes.any(|(id, _)| id != itself && is_there(*id));
             return is_taken.then_some(MetaRefusal::Taken);
         }
+        if let MetaCommand::Replace { boot, .. } = command {
+            // Whoever asked may lack a link that the others have.
+            let mut named = others.filter(|(_, node)| node.boot == *boot);
+            return named.any(|(id, _)| is_there(*id)).then_some(MetaRefusal::InUse);
+        }
         let MetaCommand::Join { token, announcement } = command else {
             return None;
         };

@@ -734,11 +734,17 @@ impl World {
 
     /// Nodes that are silent for longer than a node is waited for, by what the reconciler would do about them.
     fn replaced_after(&mut self, silent: &[u64]) -> Vec<NodeId> {
+        let silent: Vec<(u64, u64)> = silent.iter().map(|id| (*id, 1_000)).collect();
+        self.replaced_of(&silent)
+    }
+
+    /// The same of some that have been silent for so many seconds each.
+    fn replaced_of(&mut self, silent: &[(u64, u64)]) -> Vec<NodeId> {
         for node in self.nodes.values_mut() {
             node.down = None;
         }
-        for id in silent {
-            self.nodes.get_mut(&NodeId(*id)).expect("it is one of them").down = Some(1_000);
+        for (id, seconds) in silent {
+            self.nodes.get_mut(&NodeId(*id)).expect("it is one of them").down = Some(*seconds);
         }
         let observations = self.observations();
         let steps = steps(&self.state, &observations, &PACE);
@@ -794,6 +800,9 @@ fn while_a_zone_or_a_quarter_of_all_nodes_is_silent_nobody_is_replaced() {
     );
     // Three are a quarter.
     assert!(world.replaced_after(&[4, 9, 12]).is_empty());
+    // But not if they fell silent one after the other.
+    let one_by_one = [(4, 1_000), (9, 1_400), (12, 1_800)];
+    assert_eq!(world.replaced_of(&one_by_one), [NodeId(4), NodeId(9), NodeId(12)]);
     assert!(world.replaced_after(&[2, 3, 8]).is_empty());
     assert!(world.replaced_after(&[4, 5, 6, 7]).is_empty());
     // A zone of two is fewer than a quarter, and a zone.
