@@ -399,13 +399,15 @@ impl Watch<'_> {
         self.is_asked_leaving = there.iter().any(leaves);
         self.ending = ending(view, &there);
         let next = Progress::of(view, load, &there);
-        match &mut self.progress {
-            Some(progress) if !progress.advance(next) => {}
-            Some(_) => self.moved = now,
-            first => {
-                *first = Some(next);
-                self.moved = now;
+        let is_step = match &mut self.progress {
+            Some(progress) => progress.advance(next),
+            none => {
+                *none = Some(next);
+                true
             }
+        };
+        if is_step {
+            self.moved = now;
         }
         let quiet = now.duration_since(self.moved);
         let reasons = match quiet > BLOCKED_AFTER {
