@@ -176,6 +176,10 @@ pub struct GroupView {
     /// What replicas have that know no leader, and what nodes keep from before the group began anew.
     #[serde(default)]
     pub recovery_sources: Vec<RecoverySourceView>,
+    /// Nodes that are to keep what they held of it before it began anew, or before their machines went down uncleanly: it may be
+    /// all that is left.
+    #[serde(default)]
+    pub former: Vec<u64>,
     /// Why the replica on the node that answers has stopped; empty if it has not.
     #[serde(default)]
     pub stopped: String,

@@ -6,6 +6,13 @@ use crate::recovery::list;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+/// How a node's answer begins that cannot say whether something was done. The page has another status for it than for a refusal,
+/// after which nothing was.
+pub const NOT_KNOWN: &str = "it is not known whether it was done";
+
+/// Groups that are named in a sentence; of others it says how many there are.
+const NAMED_MAX: usize = 8;
+
 /// What a node is asked for, the body of a `POST` to `/goals`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -58,6 +65,10 @@ pub struct Load {
     pub led: u64,
     /// How many of them have a replica of the meta group.
     pub meta: u64,
+    /// Of how many groups they keep something without a replica: what the group may need yet, or what it still counts as its own.
+    pub kept: u64,
+    /// Groups of which it is not known who has a replica.
+    pub unheard: u64,
 }
 
 impl Load {
@@ -75,14 +86,16 @@ impl Load {
             load.bytes += here * group.bytes.unwrap_or(average);
             load.is_guess |= here > 0 && group.bytes.is_none();
             load.led += u64::from(group.leader.is_some_and(|leader| nodes.contains(&leader)));
+            load.kept += nodes.iter().filter(|node| keeps(group, **node)).count() as u64;
+            load.unheard += u64::from(group.is_unheard);
         }
         load.meta = view.meta_nodes.iter().filter(|node| nodes.contains(node)).count() as u64;
         load
     }
 
-    /// Whether there is nothing.
+    /// Whether there is nothing, so that nothing is lost with these nodes.
     pub fn is_nothing(&self) -> bool {
-        self.replicas == 0 && self.meta == 0
+        self.replicas == 0 && self.meta == 0 && self.kept == 0 && self.unheard == 0
     }
 }
 
@@ -97,8 +110,10 @@ pub struct DrainPlan {
     pub load: Load,
     /// The nodes that get it.
     pub to: Vec<u64>,
-    /// How many more nodes the weakest of the groups that move can lose meanwhile, as things are.
-    pub bearable: u64,
+    /// Of these nodes, those that were to leave, and are not to any more.
+    pub retained: Vec<u64>,
+    /// How many more nodes the weakest of the groups that move can lose meanwhile, as things are; none if none moves.
+    pub bearable: Option<u64>,
     /// Why nothing would move now, a sentence each.
     pub blocked: Vec<String>,
 }
@@ -124,10 +139,14 @@ impl DrainPlan {
         }
         let involved = view.groups.iter().filter(|group| involves(group, &nodes));
         let bearable = involved.map(|group| bearable(view, group)).min();
+        let is_retained =
+            |node: &&NodeView| !leave && node.goal == GoalView::Leaves && nodes.contains(&node.id);
+        let retained = view.nodes.iter().filter(is_retained);
         Ok(DrainPlan {
             leave,
             load: Load::of(view, &nodes),
-            bearable: bearable.unwrap_or(0),
+            retained: retained.map(|node| node.id).collect(),
+            bearable,
             blocked: blocked(view, &nodes),
             to,
             nodes,
@@ -161,7 +180,8 @@ pub fn known(view: &ClusterView, nodes: &[u64]) -> Result<BTreeSet<u64>, String>
     Ok(nodes.iter().copied().collect())
 }
 
-/// Why nothing of what is on these nodes moves now, a sentence each.
+/// Why nothing of what is on these nodes moves now, or why they are not told that they may go, a sentence each. Those that have been
+/// told wait for nothing but the meta group.
 pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
     let mut reasons = Vec::new();
     if view.is_meta_leaderless {
@@ -170,17 +190,34 @@ pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let waits = |node: &&NodeView| nodes.contains(&node.id) && node.goal != GoalView::Left;
+    let waiting: BTreeSet<u64> = view.nodes.iter().filter(waits).map(|node| node.id).collect();
+    if waiting.is_empty() {
+        return reasons;
+    }
     if view.pause.is_some() {
         reasons.push("all is paused: chorale admin resume".to_owned());
     }
-    let is_down = |id: u64| !view.nodes.iter().any(|node| node.id == id && node.is_up);
+    // What is on a node that is drained and down itself is filled again elsewhere, and not waited for.
+    let is_down =
+        |id: u64| !nodes.contains(&id) && !view.nodes.iter().any(|node| node.id == id && node.is_up);
+    let is_kept = |group: &GroupView| waiting.iter().any(|node| keeps(group, *node));
     let mut down = BTreeSet::new();
-    for group in view.groups.iter().filter(|group| involves(group, nodes)) {
-        let voters = group
-            .replicas
-            .iter()
-            .filter(|replica| replica.role == ReplicaRole::Voter);
-        down.extend(voters.map(|voter| voter.node).filter(|node| is_down(*node)));
+    let (mut kept, mut unheard) = (Vec::new(), Vec::new());
+    for group in &view.groups {
+        if involves(group, &waiting) || is_kept(group) {
+            let voters = group
+                .replicas
+                .iter()
+                .filter(|replica| replica.role == ReplicaRole::Voter);
+            down.extend(voters.map(|voter| voter.node).filter(|node| is_down(*node)));
+        }
+        if is_kept(group) {
+            kept.push(group.number);
+        }
+        if group.is_unheard {
+            unheard.push(group.number);
+        }
     }
     if !down.is_empty() {
         reasons.push(format!(
@@ -188,15 +225,44 @@ pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
             list(down.iter())
         ));
     }
-    let stay = view
-        .nodes
-        .iter()
-        .filter(|node| node.goal == GoalView::Stays && node.is_up)
-        .count();
-    if stay < usize::from(view.replication_factor) {
-        reasons.push(too_few(stay, usize::from(view.replication_factor)));
+    if !kept.is_empty() {
+        reasons.push(format!(
+            "groups {} are not whole, and may need what node {} keeps of them: chorale admin status says what they lack, chorale admin \
+             recover what can be done",
+            some(&kept),
+            list(waiting.iter())
+        ));
+    }
+    if !unheard.is_empty() {
+        reasons.push(format!(
+            "nobody has said who leads groups {} since the meta group began anew: bring back their nodes, or chorale admin recover",
+            some(&unheard)
+        ));
+    }
+    let stays = |node: &&NodeView| node.goal == GoalView::Stays && node.is_up && !nodes.contains(&node.id);
+    let stay = view.nodes.iter().filter(stays).count();
+    let wanted = usize::from(view.replication_factor);
+    if stay < wanted && !Load::of(view, &waiting).is_nothing() {
+        reasons.push(too_few(stay, wanted));
     }
     reasons
+}
+
+/// The first of these, and how many more there are.
+fn some(groups: &[u16]) -> String {
+    let named = list(groups.iter().take(NAMED_MAX));
+    match groups.len().saturating_sub(NAMED_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// Whether the node has no replica of the group, and yet something that the group may need, or counts as its own.
+fn keeps(group: &GroupView, node: u64) -> bool {
+    let its = || group.replicas.iter().filter(|replica| replica.node == node);
+    let has_replica = its().any(|replica| replica.role != ReplicaRole::Lost);
+    let has_source = || group.recovery_sources.iter().any(|source| source.node == node);
+    !has_replica && (group.former.contains(&node) || its().next().is_some() || has_source())
 }
 
 fn involves(group: &GroupView, nodes: &BTreeSet<u64>) -> bool {
@@ -267,7 +333,7 @@ pub fn replaceable(view: &ClusterView, node: u64, with: Option<u64>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{PauseView, ReplicaStatus};
+    use crate::cluster::{PauseView, RecoverySourceView, ReplicaStatus};
 
     /// Four nodes and two groups, on the first three and on the last three. The node that answers knows the bytes of the first.
     fn view() -> ClusterView {
@@ -311,8 +377,13 @@ mod tests {
             is_guess: true,
             led: 1,
             meta: 1,
+            kept: 0,
+            unheard: 0,
         };
-        assert_eq!((plan.load, plan.to, plan.bearable), (load, vec![1, 3, 4], 1));
+        assert_eq!(
+            (plan.load, plan.to, plan.bearable),
+            (load, vec![1, 3, 4], Some(1))
+        );
         assert!(plan.blocked.is_empty(), "{:?}", plan.blocked);
     }
 
@@ -348,7 +419,87 @@ mod tests {
             assert!(said.contains(part), "{said}");
         }
         let plan = DrainPlan::of(&view, &[1], false).expect("it may be wanted all the same");
-        assert_eq!(plan.bearable, 0);
+        assert_eq!(plan.bearable, Some(0));
+    }
+
+    #[test]
+    fn a_node_that_keeps_what_a_group_may_need_is_not_empty_and_that_is_said() {
+        let empty = || {
+            let mut view = view();
+            view.groups.remove(1);
+            view.nodes[3].goal = GoalView::Drains;
+            view
+        };
+        let its: BTreeSet<u64> = [4].into();
+        assert!(Load::of(&empty(), &its).is_nothing() && blocked(&empty(), &its).is_empty());
+
+        // The group is over: it has no replicas, and may begin anew with what node 4 has.
+        let mut over = empty();
+        over.groups[0].replicas.clear();
+        over.groups[0].former = vec![2, 4];
+        let mut source = empty();
+        source.groups[0].recovery_sources = vec![RecoverySourceView {
+            node: 4,
+            ..RecoverySourceView::default()
+        }];
+        let mut lost = empty();
+        lost.groups[0].replicas.push(ReplicaStatus {
+            node: 4,
+            incarnation: 40,
+            role: ReplicaRole::Lost,
+            lag: None,
+        });
+        let mut unheard = empty();
+        unheard.groups[0].is_unheard = true;
+        for (view, part) in [
+            (over, "groups 0 are not whole"),
+            (source, "groups 0 are not whole"),
+            (lost, "groups 0 are not whole"),
+            (unheard, "leads groups 0"),
+        ] {
+            assert!(!Load::of(&view, &its).is_nothing(), "{part}");
+            let said = blocked(&view, &its).join(" ");
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(
+            some(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+            "1 2 3 4 5 6 7 8 and 2 more"
+        );
+    }
+
+    #[test]
+    fn a_node_that_is_down_does_not_block_its_own_drain() {
+        let mut view = view();
+        view.nodes[3].is_up = false;
+        assert_eq!(blocked(&view, &[4].into()), Vec::<String>::new());
+        assert!(blocked(&view, &[2].into()).join(" ").contains("node 4 is down"));
+    }
+
+    #[test]
+    fn who_was_told_to_go_waits_for_the_meta_group_alone() {
+        let mut view = view();
+        view.groups.remove(1);
+        view.pause = Some(PauseView::default());
+        view.nodes[3].goal = GoalView::Leaves;
+        // It holds nothing, so few nodes are enough; but while all is paused it is not told.
+        view.nodes[2].goal = GoalView::Drains;
+        let said = blocked(&view, &[4].into());
+        assert!(said.len() == 1 && said[0].contains("resume"), "{said:?}");
+        view.nodes[3].goal = GoalView::Left;
+        assert!(blocked(&view, &[4].into()).is_empty());
+        view.is_meta_leaderless = true;
+        assert_eq!(blocked(&view, &[4].into()).len(), 1);
+    }
+
+    #[test]
+    fn a_plan_says_who_is_not_to_leave_any_more_and_nothing_of_groups_if_none_moves() {
+        let mut view = view();
+        view.groups.remove(1);
+        view.nodes[3].goal = GoalView::Leaves;
+        let plan = DrainPlan::of(&view, &[4], false).expect("three nodes are left");
+        assert_eq!((plan.retained, plan.bearable), (vec![4], None));
+        let plan = DrainPlan::of(&view, &[4], true).expect("three nodes are left");
+        assert!(plan.retained.is_empty());
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use cluster::{
     BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, PauseView, RecoverySourceView,
     ReplicaRole, ReplicaStatus,
 };
-pub use goals::{DrainPlan, GoalRequest, Load, blocked, known, replaceable, too_few};
+pub use goals::{DrainPlan, GoalRequest, Load, NOT_KNOWN, blocked, known, replaceable, too_few};
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
 pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};

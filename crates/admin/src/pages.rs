@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 
 use crate::access::{self, Access};
 use crate::cluster::ClusterView;
-use crate::goals::GoalRequest;
+use crate::goals::{GoalRequest, NOT_KNOWN};
 use crate::recovery::{RecoverRequest, Recovered};
 use crate::transactions::TransactionsView;
 
@@ -61,7 +61,7 @@ pub trait AdminSource: Send + Sync + 'static {
     /// Sets what is wanted of nodes. It may wait for long; it is called on a thread of its own.
     ///
     /// # Errors
-    /// Why nothing was done, or that this is not known, in a sentence for an operator.
+    /// Why nothing was done, in a sentence for an operator; or one that begins with [`NOT_KNOWN`](crate::NOT_KNOWN).
     fn set_goals(&self, _request: &GoalRequest) -> Result<(), String> {
         Err("this node is in no cluster".to_owned())
     }
@@ -276,6 +276,10 @@ async fn set_goals(State(source): State<Source>, headers: HeaderMap, body: Bytes
     let done = tokio::task::spawn_blocking(move || source.set_goals(&request)).await;
     match done {
         Ok(Ok(())) => answer(StatusCode::OK, TEXT_TYPE, "done\n"),
+        // A conflict would say that nothing was done.
+        Ok(Err(reason)) if reason.starts_with(NOT_KNOWN) => {
+            answer(StatusCode::GATEWAY_TIMEOUT, TEXT_TYPE, format!("{reason}\n"))
+        }
         Ok(Err(reason)) => answer(StatusCode::CONFLICT, TEXT_TYPE, format!("{reason}\n")),
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "see the log\n"),
     }

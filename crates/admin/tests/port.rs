@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use admin::{Access, AdminSource, CONNECTIONS_MAX, ClusterView, Handle, Health, spawn};
+use admin::{
+    Access, AdminSource, CONNECTIONS_MAX, ClusterView, GoalRequest, Handle, Health, NOT_KNOWN, spawn,
+};
 
 /// How long a client of the port may take for a head (`port.rs`).
 const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
@@ -40,6 +42,13 @@ impl AdminSource for Node {
 
     fn names(&self) -> Vec<String> {
         vec!["node.example.org".to_owned()]
+    }
+
+    fn set_goals(&self, request: &GoalRequest) -> Result<(), String> {
+        match request {
+            GoalRequest::Pause { .. } => Err(format!("{NOT_KNOWN}: look")),
+            _ => Err("too few nodes".to_owned()),
+        }
     }
 }
 
@@ -314,6 +323,30 @@ fn shutdown_closes_the_port_and_open_connections() {
     let mut rest = Vec::new();
     let _ = open.read_to_end(&mut rest);
     assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_goal_of_which_nobody_knows_whether_it_was_set_is_not_said_to_be_refused() {
+    let (address, _node, handle) = start();
+    let post = |request: &GoalRequest| {
+        let (header, body) = (admin::CONFIRMATION, request.to_json());
+        let length = body.len();
+        exchange(
+            address,
+            &format!("POST /goals HTTP/1.0\r\n{header}: goals\r\nContent-Length: {length}\r\n\r\n{body}"),
+        )
+    };
+    let (head, body) = post(&GoalRequest::Resume {});
+    assert!(
+        head.contains(" 409 ") && body.contains("too few"),
+        "{head}\n{body}"
+    );
+    let (head, body) = post(&GoalRequest::Pause { seconds: None });
+    assert!(
+        head.contains(" 504 ") && body.contains(NOT_KNOWN),
+        "{head}\n{body}"
+    );
+    handle.shutdown();
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use admin::{
-    CONFIRMATION, ClusterView, DrainPlan, GoalRequest, GoalView, Load, NodeView, blocked, known, list,
-    replaceable,
+    CONFIRMATION, ClusterView, DrainPlan, GoalRequest, GoalView, Load, NodeView, ReplicaRole, blocked, known,
+    list, replaceable,
 };
 use backup::{RunProgress, bytes_in_words};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -45,10 +45,19 @@ const EXIT_REFUSED: u8 = 2;
 const EXIT_BLOCKED: u8 = 3;
 /// Between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(500);
+/// The same, where the node that is asked is to leave: between its last replica and its end there is little time.
+const LOOK_AT_LEAVER: Duration = Duration::from_millis(100);
 /// Without a step, after which a drain that has a reason not to go on is called blocked.
 const BLOCKED_AFTER: Duration = Duration::from_secs(15);
 /// Without an answer, after which a node is not asked any more.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Without an answer, after which a node that was to leave and held nothing has ended: it hears that it may go, and ends, between two
+/// looks.
+const ENDED_AFTER: Duration = Duration::from_secs(3);
+/// After which the node that is asked knows what the meta group has said, or does not come to know it.
+const KNOWN_AFTER: Duration = Duration::from_secs(10);
+/// Without a step, after which a node that holds nothing, and has not been told to go, is not waited for.
+const TOLD_AFTER: Duration = Duration::from_secs(30);
 
 const DRAIN_EXAMPLES: &str = "\
 Examples:
@@ -255,6 +264,8 @@ fn in_words(plan: &DrainPlan) -> String {
         is_guess,
         led,
         meta,
+        kept: _,
+        unheard: _,
     } = plan.load;
     let mut text = String::new();
     let about = if is_guess { "about " } else { "" };
@@ -267,12 +278,20 @@ fn in_words(plan: &DrainPlan) -> String {
     if meta > 0 {
         let _ = writeln!(text, "{meta} of the voters of the meta group move too.");
     }
-    let _ = writeln!(
-        text,
-        "Meanwhile each group that moves bears the loss of {} {} more, as it does now.",
-        plan.bearable,
-        if plan.bearable == 1 { "node" } else { "nodes" }
-    );
+    if let Some(bearable) = plan.bearable {
+        let _ = writeln!(
+            text,
+            "Meanwhile each group that moves bears the loss of {bearable} {} more, as it does now.",
+            if bearable == 1 { "node" } else { "nodes" }
+        );
+    }
+    if !plan.retained.is_empty() {
+        let _ = writeln!(
+            text,
+            "Node {} was to leave: that is taken back, and it stays a member. With --leave it leaves as was said.",
+            list(plan.retained.iter())
+        );
+    }
     if plan.leave {
         let _ = writeln!(
             text,
@@ -287,53 +306,218 @@ fn in_words(plan: &DrainPlan) -> String {
 
 /// Waits for the end, and shows how far it is.
 fn follow(address: &str, plan: &DrainPlan, bar: &ProgressBar) -> Result<String, Failure> {
-    let names = list(plan.nodes.iter());
-    let what = format!("node {names}: given up");
+    let what = format!("node {}: given up", list(plan.nodes.iter()));
     let all = plan.load.bytes.max(1);
-    let (mut least, mut moved, mut heard) = (u64::MAX, Instant::now(), Instant::now());
-    // The node that is asked may hear of it a moment later than the meta group has said so.
-    let (mut was_asked_empty, mut was_wanted) = (false, false);
+    let mut watch = Watch::new(plan, Instant::now());
     loop {
-        let view = match admin_client::cluster(address) {
-            Ok(view) => view,
-            // The node that is asked leaves itself: that it does not answer any more is its end.
-            Err(_) if was_asked_empty && plan.leave => return Ok(format!("Node {names} has left.\n")),
-            Err(reason) if heard.elapsed() > SILENCE_MAX => return Err(Failure::Unknown(reason)),
-            Err(_) => {
-                thread::sleep(LOOK);
-                continue;
+        let end = match admin_client::cluster(address) {
+            Ok(view) => {
+                let load = Load::of(&view, &plan.nodes);
+                bar.at(&what, all.saturating_sub(load.bytes), all);
+                watch.on_view(&view, &load, Instant::now())
+            }
+            Err(reason) => watch.on_silence(reason, Instant::now()),
+        };
+        if let Some(end) = end {
+            return end;
+        }
+        thread::sleep(match watch.is_asked_leaving {
+            true => LOOK_AT_LEAVER,
+            false => LOOK,
+        });
+    }
+}
+
+/// A drain that is waited for, as one node shows it again and again.
+struct Watch<'a> {
+    plan: &'a DrainPlan,
+    begun: Instant,
+    /// When the node answered last, and when something had moved.
+    heard: Instant,
+    moved: Instant,
+    /// The node that is asked may hear of it a moment later than the meta group has said so.
+    was_wanted: bool,
+    progress: Option<Progress>,
+    is_asked_leaving: bool,
+    /// If the last answer came from a node that itself is to leave and holds nothing.
+    ending: Option<Ending>,
+}
+
+/// The node that is asked leaves itself: that it does not answer any more is its end.
+struct Ending {
+    node: u64,
+    /// How long it does not answer then.
+    silence: Duration,
+    /// Those that were to leave with it, and were not told yet that they may go.
+    others: Vec<u64>,
+}
+
+impl Watch<'_> {
+    fn new(plan: &DrainPlan, now: Instant) -> Watch<'_> {
+        Watch {
+            plan,
+            begun: now,
+            heard: now,
+            moved: now,
+            was_wanted: false,
+            progress: None,
+            is_asked_leaving: false,
+            ending: None,
+        }
+    }
+
+    /// What came of it, if this says so.
+    fn on_view(&mut self, view: &ClusterView, load: &Load, now: Instant) -> Option<Result<String, Failure>> {
+        self.heard = now;
+        let names = list(self.plan.nodes.iter());
+        let is_planned = |node: &&NodeView| self.plan.nodes.contains(&node.id);
+        let there: Vec<&NodeView> = view.nodes.iter().filter(is_planned).collect();
+        let is_meant = |node: &&NodeView| match node.goal {
+            GoalView::Stays => false,
+            GoalView::Drains => !self.plan.leave,
+            GoalView::Leaves | GoalView::Left => true,
+        };
+        if !there.iter().all(is_meant) {
+            let reason = match self.was_wanted {
+                true => format!("the drain of node {names} was taken back or changed by somebody"),
+                false => format!(
+                    "the drain of node {names} was cancelled, or is not known yet to node {}: look at chorale admin jobs",
+                    view.answered_by
+                ),
+            };
+            let is_over = self.was_wanted || now.duration_since(self.begun) > KNOWN_AFTER;
+            return is_over.then_some(Err(Failure::Unknown(reason)));
+        }
+        self.was_wanted = true;
+        if there.is_empty() {
+            return Some(Ok(format!("Node {names} has left.\n")));
+        }
+        if load.is_nothing() && !self.plan.leave {
+            return Some(Ok(format!("Node {names} has no replicas any more.\n")));
+        }
+        let leaves = |node: &&NodeView| node.id == view.answered_by && node.goal != GoalView::Drains;
+        self.is_asked_leaving = there.iter().any(leaves);
+        self.ending = ending(view, &there);
+        let next = Progress::of(view, load, &there);
+        let is_step = match &mut self.progress {
+            Some(progress) => progress.advance(next),
+            none => {
+                *none = Some(next);
+                true
             }
         };
-        heard = Instant::now();
-        let there = || view.nodes.iter().filter(|node| plan.nodes.contains(&node.id));
-        let is_wanted = there().all(|node| node.goal != GoalView::Stays);
-        if was_wanted && !is_wanted {
-            return Err(Failure::Unknown(format!(
-                "the drain of node {names} was taken back by somebody"
-            )));
+        if is_step {
+            self.moved = now;
         }
-        was_wanted |= is_wanted;
-        let load = Load::of(&view, &plan.nodes);
-        bar.at(&what, all.saturating_sub(load.bytes), all);
-        if is_wanted && load.is_nothing() && !plan.leave {
-            return Ok(format!("Node {names} has no replicas any more.\n"));
-        }
-        if there().next().is_none() {
-            return Ok(format!("Node {names} has left.\n"));
-        }
-        was_asked_empty = there().any(|node| node.id == view.answered_by && node.goal == GoalView::Left);
-        let left = load.replicas + load.meta + load.led + there().count() as u64;
-        if left < least {
-            (least, moved) = (left, Instant::now());
-        }
-        let reasons = blocked(&view, &plan.nodes);
-        if moved.elapsed() > BLOCKED_AFTER && !reasons.is_empty() && !load.is_nothing() {
-            return Err(Failure::Blocked(format!(
+        let quiet = now.duration_since(self.moved);
+        let reasons = match quiet > BLOCKED_AFTER {
+            true => blocked(view, &self.plan.nodes),
+            false => Vec::new(),
+        };
+        if !reasons.is_empty() {
+            return Some(Err(Failure::Blocked(format!(
                 "{}. What is wanted stays wanted, and goes on when that is mended",
                 reasons.join("; ")
-            )));
+            ))));
         }
-        thread::sleep(LOOK);
+        let is_untold = there.iter().any(|node| node.goal == GoalView::Leaves);
+        (quiet > TOLD_AFTER && load.is_nothing() && is_untold).then(|| {
+            Err(Failure::Unknown(format!(
+                "node {names} holds nothing that node {} knows of, and is not told that it may go: look at chorale admin jobs of node {}",
+                view.answered_by,
+                list(view.meta_nodes.iter())
+            )))
+        })
+    }
+
+    /// The same, if it does not answer.
+    fn on_silence(&self, reason: String, now: Instant) -> Option<Result<String, Failure>> {
+        let silence = now.duration_since(self.heard);
+        match &self.ending {
+            Some(ending) if silence >= ending.silence => Some(match ending.others.is_empty() {
+                true => Ok(format!("Node {} has left.\n", list(self.plan.nodes.iter()))),
+                false => Err(Failure::Unknown(format!(
+                    "node {} has left; ask another node about node {}",
+                    ending.node,
+                    list(ending.others.iter())
+                ))),
+            }),
+            Some(_) | None if silence <= SILENCE_MAX => None,
+            Some(_) | None if self.is_asked_leaving => Some(Err(Failure::Unknown(format!(
+                "{reason}; ask another node whether node {} has left (chorale admin status)",
+                list(self.plan.nodes.iter())
+            )))),
+            Some(_) | None => Some(Err(Failure::Unknown(reason))),
+        }
+    }
+}
+
+/// If the node that answers is one of these and only waits to be told that it may go, or was told.
+fn ending(view: &ClusterView, there: &[&NodeView]) -> Option<Ending> {
+    let asked = there.iter().find(|node| node.id == view.answered_by)?;
+    let silence = match asked.goal {
+        GoalView::Left => Duration::ZERO,
+        GoalView::Leaves if Load::of(view, &[asked.id].into()).is_nothing() => ENDED_AFTER,
+        GoalView::Leaves | GoalView::Stays | GoalView::Drains => return None,
+    };
+    let others = there
+        .iter()
+        .filter(|node| node.id != asked.id && node.goal != GoalView::Left);
+    Some(Ending {
+        node: asked.id,
+        silence,
+        others: others.map(|node| node.id).collect(),
+    })
+}
+
+/// How far it is. What clients write moves bytes and lags up and down, so that only less than ever counts.
+struct Progress {
+    /// The replicas of the groups that have one on these nodes: group, incarnation and role.
+    roles: Vec<(u16, u64, ReplicaRole)>,
+    /// What is there, and who: replicas of all kinds, groups led, nodes, and nodes that were not told to go.
+    left: u64,
+    bytes: u64,
+    /// Entries that learners lack.
+    lag: u64,
+}
+
+impl Progress {
+    fn of(view: &ClusterView, load: &Load, there: &[&NodeView]) -> Progress {
+        let is_there = |node: u64| there.iter().any(|known| known.id == node);
+        let involved = view
+            .groups
+            .iter()
+            .filter(|group| group.replicas.iter().any(|replica| is_there(replica.node)));
+        let replicas: Vec<_> = involved
+            .flat_map(|group| group.replicas.iter().map(|replica| (group.number, replica)))
+            .collect();
+        let learners = replicas
+            .iter()
+            .filter(|(_, replica)| replica.role == ReplicaRole::Learner);
+        let untold = there.iter().filter(|node| node.goal != GoalView::Left).count();
+        let held = load.replicas + load.meta + load.led + load.kept + load.unheard;
+        Progress {
+            left: held + (there.len() + untold) as u64,
+            bytes: load.bytes,
+            lag: learners.filter_map(|(_, replica)| replica.lag).sum(),
+            roles: replicas
+                .iter()
+                .map(|&(number, replica)| (number, replica.incarnation, replica.role))
+                .collect(),
+        }
+    }
+
+    /// Whether that is a step from here. What is less than ever is kept.
+    fn advance(&mut self, next: Progress) -> bool {
+        if self.roles != next.roles {
+            *self = next;
+            return true;
+        }
+        let is_step = next.left < self.left || next.bytes < self.bytes || next.lag < self.lag;
+        self.left = self.left.min(next.left);
+        self.bytes = self.bytes.min(next.bytes);
+        self.lag = self.lag.min(next.lag);
+        is_step
     }
 }
 
@@ -418,14 +602,14 @@ fn jobs(view: &ClusterView) -> String {
             GoalView::Leaves => "leave",
             GoalView::Left => "has left",
         };
-        let reasons = match load.is_nothing() {
+        let reasons = match node.goal == GoalView::Drains && load.is_nothing() {
             true => Vec::new(),
             false => blocked(view, &its),
         };
         rows.push(vec![
             format!("drain-{}", node.id),
             goal.to_owned(),
-            (load.replicas + load.meta).to_string(),
+            (load.replicas + load.meta + load.kept).to_string(),
             bytes_in_words(load.bytes),
             load.led.to_string(),
             match reasons.is_empty() {
@@ -452,6 +636,7 @@ fn set(address: &str, request: &GoalRequest) -> Result<(), Failure> {
             "{address} knows nothing of this: it is of an older version of Chorale"
         ))),
         403 | 409 => Err(Failure::Refused(answer.body.trim_end().to_owned())),
+        504 => Err(Failure::Unknown(answer.body.trim_end().to_owned())),
         _ => Err(Failure::Unknown(format!(
             "{address} answers: {}",
             answer.body.trim_end()
@@ -515,5 +700,186 @@ mod tests {
         assert!(said.contains("all is paused"), "{said}");
         view.nodes.pop();
         assert!(jobs(&view).ends_with("Nobody wants anything of a node.\n"));
+    }
+    /// Three nodes, and one group on the second, which is to leave. The first answers.
+    fn leaving() -> ClusterView {
+        let node = |id, goal| NodeView {
+            id,
+            is_up: true,
+            goal,
+            ..NodeView::default()
+        };
+        ClusterView {
+            cluster: "c".to_owned(),
+            answered_by: 1,
+            replication_factor: 1,
+            nodes: vec![
+                node(1, GoalView::Stays),
+                node(2, GoalView::Leaves),
+                node(3, GoalView::Stays),
+            ],
+            groups: vec![admin::GroupView {
+                leader: Some(2),
+                voters: 1,
+                bytes: Some(2_000),
+                replicas: vec![ReplicaStatus {
+                    node: 2,
+                    incarnation: 2,
+                    role: ReplicaRole::Voter,
+                    lag: None,
+                }],
+                ..admin::GroupView::default()
+            }],
+            ..ClusterView::default()
+        }
+    }
+
+    /// What a look says, in words that begin with the status.
+    fn words(end: Option<Result<String, Failure>>) -> String {
+        match end {
+            None => "waits".to_owned(),
+            Some(Ok(text)) => format!("0 {text}"),
+            Some(Err(Failure::Unknown(reason))) => format!("1 {reason}"),
+            Some(Err(Failure::Refused(reason))) => format!("2 {reason}"),
+            Some(Err(Failure::Blocked(reason))) => format!("3 {reason}"),
+        }
+    }
+
+    fn look(watch: &mut Watch<'_>, view: &ClusterView, now: Instant) -> String {
+        let load = Load::of(view, &watch.plan.nodes);
+        words(watch.on_view(view, &load, now))
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_silence_of_a_node_that_only_waits_to_go_is_its_end_but_not_that_of_the_others() {
+        let begun = Instant::now();
+        let silent = |view: &ClusterView, nodes: &[u64], after: Duration| {
+            let plan = DrainPlan::of(view, nodes, true).expect("it is wanted already");
+            let mut watch = Watch::new(&plan, begun);
+            assert_eq!(look(&mut watch, view, begun), "waits");
+            words(watch.on_silence("refused".to_owned(), begun + after))
+        };
+        let mut view = leaving();
+        view.answered_by = 2;
+        // It has something: that it is silent says nothing.
+        assert_eq!(silent(&view, &[2], 29 * SECOND), "waits");
+        assert!(silent(&view, &[2], 31 * SECOND).starts_with("1 refused; ask another node"));
+        view.groups[0].replicas[0].node = 3;
+        view.groups[0].leader = Some(3);
+        assert_eq!(silent(&view, &[2], SECOND), "waits");
+        assert_eq!(silent(&view, &[2], 4 * SECOND), "0 Node 2 has left.\n");
+        view.nodes[1].goal = GoalView::Left;
+        assert_eq!(silent(&view, &[2], SECOND), "0 Node 2 has left.\n");
+
+        // Another one leaves with it, and still has the group.
+        view.nodes[2].goal = GoalView::Leaves;
+        assert_eq!(
+            silent(&view, &[2, 3], SECOND),
+            "1 node 2 has left; ask another node about node 3"
+        );
+        view.nodes[2].goal = GoalView::Left;
+        assert_eq!(silent(&view, &[2, 3], SECOND), "0 Node 2 3 has left.\n");
+        view.nodes.pop();
+        assert_eq!(silent(&view, &[2], SECOND), "0 Node 2 has left.\n");
+    }
+
+    #[test]
+    fn a_drain_that_waits_in_vain_ends_and_says_why() {
+        let (view, begun) = (leaving(), Instant::now());
+        let plan = DrainPlan::of(&view, &[2], true).expect("it is wanted already");
+        let after = |change: fn(&mut ClusterView), after: Duration| {
+            let mut watch = Watch::new(&plan, begun);
+            let mut view = view.clone();
+            change(&mut view);
+            assert_eq!(look(&mut watch, &view, begun), "waits");
+            look(&mut watch, &view, begun + after)
+        };
+        fn emptied(view: &mut ClusterView) {
+            view.groups[0].replicas[0].node = 3;
+            view.groups[0].leader = Some(3);
+        }
+        assert_eq!(after(emptied, 29 * SECOND), "waits");
+        assert!(after(emptied, 31 * SECOND).contains("is not told that it may go"));
+        let paused = |view: &mut ClusterView| {
+            emptied(view);
+            view.pause = Some(PauseView::default());
+        };
+        assert_eq!(after(paused, 14 * SECOND), "waits");
+        assert!(after(paused, 16 * SECOND).starts_with("3 all is paused"));
+        let former = |view: &mut ClusterView| {
+            emptied(view);
+            view.groups[0].former = vec![2];
+        };
+        assert!(after(former, 16 * SECOND).contains("groups 0 are not whole"));
+        // It was cancelled before it was seen, or after.
+        let cancelled = |view: &mut ClusterView| view.nodes[1].goal = GoalView::Stays;
+        assert_eq!(after(cancelled, 9 * SECOND), "waits");
+        assert!(after(cancelled, 11 * SECOND).starts_with("1 the drain of node 2 was cancelled, or"));
+        let mut watch = Watch::new(&plan, begun);
+        assert_eq!(look(&mut watch, &view, begun), "waits");
+        let mut view = view.clone();
+        view.nodes[1].goal = GoalView::Drains;
+        assert!(look(&mut watch, &view, begun).contains("was taken back or changed"));
+    }
+
+    #[test]
+    fn a_drain_is_not_blocked_while_bytes_or_roles_change() {
+        let (mut view, begun) = (leaving(), Instant::now());
+        view.pause = Some(PauseView::default());
+        let plan = DrainPlan::of(&view, &[2], true).expect("it is wanted already");
+        let mut watch = Watch::new(&plan, begun);
+        assert_eq!(look(&mut watch, &view, begun), "waits");
+        view.groups[0].replicas.push(ReplicaStatus {
+            node: 3,
+            incarnation: 3,
+            role: ReplicaRole::Learner,
+            lag: Some(9),
+        });
+        assert_eq!(look(&mut watch, &view, begun + 14 * SECOND), "waits");
+        view.groups[0].replicas[1].lag = Some(5);
+        assert_eq!(look(&mut watch, &view, begun + 28 * SECOND), "waits");
+        view.groups[0].bytes = Some(1_000);
+        assert_eq!(look(&mut watch, &view, begun + 42 * SECOND), "waits");
+        // What clients write is no step, nor what they take away of that.
+        view.groups[0].bytes = Some(3_000);
+        assert_eq!(look(&mut watch, &view, begun + 50 * SECOND), "waits");
+        view.groups[0].bytes = Some(2_000);
+        assert!(look(&mut watch, &view, begun + 58 * SECOND).starts_with("3 all is paused"));
+    }
+
+    #[test]
+    fn a_plan_says_nothing_of_losses_where_nothing_moves_and_that_a_node_is_retained() {
+        let mut view = leaving();
+        let said = in_words(&DrainPlan::of(&view, &[2], true).expect("it is wanted already"));
+        assert!(
+            said.contains("bears the loss of 0 nodes") && !said.contains("was to leave"),
+            "{said}"
+        );
+        view.groups.clear();
+        let said = in_words(&DrainPlan::of(&view, &[2], false).expect("it is wanted already"));
+        assert!(
+            !said.contains("bears") && said.contains("Node 2 was to leave"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn jobs_say_why_an_emptied_node_does_not_leave() {
+        let mut view = leaving();
+        view.groups[0].replicas[0].node = 3;
+        view.pause = Some(PauseView::default());
+        let said = jobs(&view);
+        assert!(
+            said.contains("leave") && said.contains("all is paused:"),
+            "{said}"
+        );
+        view.nodes[1].goal = GoalView::Drains;
+        let said = jobs(&view);
+        assert!(
+            said.contains("drained") && !said.contains("all is paused:"),
+            "{said}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use crate::meta::{Input, Results};
 use crate::status;
 use crate::view::View;
-use admin::{DrainPlan, GoalRequest, known, replaceable};
+use admin::{DrainPlan, GoalRequest, NOT_KNOWN, known, replaceable};
 use control::{Failure, MetaCommand, MetaRefusal, NodeGoal};
 use gateway::Shared;
 use ids::{Boot, NodeId};
@@ -16,7 +16,7 @@ const GOAL_TIME_MAX: Duration = Duration::from_secs(60);
 /// Has the meta group set it.
 ///
 /// # Errors
-/// Why nothing was done, or that this is not known, for an operator.
+/// Why nothing was done, for an operator; or a sentence that begins with [`NOT_KNOWN`].
 pub(crate) fn set(
     shared: &Shared,
     view: &View,
@@ -62,14 +62,18 @@ pub(crate) fn set(
     inputs
         .send(Input::Orders(vec![command], reply))
         .map_err(|_| "the node stops")?;
-    let results: Results = results.recv_timeout(GOAL_TIME_MAX).map_err(
-        |_| "no word from the meta group in time: look at chorale admin jobs before you try again",
-    )?;
+    let results: Results = results
+        .recv_timeout(GOAL_TIME_MAX)
+        .map_err(|_| not_known("no word from the meta group in time"))?;
     match results.into_iter().next() {
         Some(Ok(_)) => Ok(()),
         Some(Err(failure)) => Err(words(failure)),
-        None => Err("the node stops".to_owned()),
+        None => Err(not_known("the node stops")),
     }
+}
+
+fn not_known(why: &str) -> String {
+    format!("{NOT_KNOWN} ({why}): look at chorale admin jobs before you try again")
 }
 
 /// Why not, and what to do about it.
@@ -88,6 +92,23 @@ fn words(failure: Failure) -> String {
         }
         Failure::Refused(refusal) => format!("the meta group refuses: {refusal:?}"),
         Failure::NotDone => "it was not dealt with: try again".to_owned(),
-        Failure::Unknown => "it may or may not have been done: look at chorale admin jobs".to_owned(),
+        Failure::Unknown => not_known("the meta group does not answer"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_have_been_done_is_said_not_to_be_known() {
+        for (failure, is_known) in [
+            (Failure::Unknown, false),
+            (Failure::NotDone, true),
+            (Failure::Refused(MetaRefusal::TooFew), true),
+        ] {
+            let said = words(failure);
+            assert_eq!(said.starts_with(NOT_KNOWN), !is_known, "{said}");
+        }
     }
 }

@@ -259,6 +259,7 @@ fn group_view(
         bytes: own.and_then(|own| own.bytes),
         replicas,
         is_unheard: route.is_unheard,
+        former: route.former.iter().map(|node| node.0).collect(),
         ..GroupView::default()
     };
     group.has_lost_majority = group.lacks_majority(&[]);
@@ -350,5 +351,18 @@ mod tests {
         assert_eq!(leader(&route, None, me, [&recovery_source].into_iter()), None);
         (route.replicas, route.lost) = (vec![stop(2)], vec![stop(1)]);
         assert_eq!(leader(&route, None, me, [].into_iter()), None);
+    }
+    #[test]
+    fn a_group_that_is_over_is_shown_with_who_keeps_something_of_it() {
+        let route = Route {
+            former: vec![NodeId(2), NodeId(4)],
+            is_unheard: true,
+            ..Route::default()
+        };
+        let shown = group_view(0, &route, None, None, &[]);
+        assert_eq!(
+            (shown.former, shown.is_unheard, shown.replicas.len()),
+            (vec![2, 4], true, 0)
+        );
     }
 }
