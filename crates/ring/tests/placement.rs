@@ -108,6 +108,13 @@ fn shares(members: &[RingNode<'_>], groups: GroupCount, rf: usize) -> Vec<f64> {
     share(high).map(|share| (share * 1e6).round() / 1e6).collect()
 }
 
+/// How many replicas have to move whatever one does, because their nodes have more than they may.
+fn above_caps(members: &[RingNode<'_>], groups: GroupCount, rf: usize, before: &Placement) -> usize {
+    let caps = load_max(members, groups, rf).into_iter();
+    caps.map(|(node, most)| before.load(node).saturating_sub(most))
+        .sum()
+}
+
 /// The same, and that everything is as even as numbers can be: so it is where there are no zones.
 fn check_even(members: &[RingNode<'_>], groups: GroupCount, rf: usize, placement: &Placement) {
     check(members, groups, rf, placement);
@@ -506,9 +513,10 @@ proptest! {
                 let moves = placement.moves_from(&before);
                 // What zones ask for comes on top: a replica that gets apart may push another one on.
                 let apart = doubled + self::doubled_min(&members[..k - 1], groups, rf);
-                // And one that joins in a zone that may have no more gets from there alone, which may be more than one of k.
-                let gets = placement.load(NodeId(next - 1)) as f64;
-                let share = gets.max(replicas as f64 / k as f64);
+                // One that joins in a zone that may have no more gets from there alone, which may be more than one of k; and caps of
+                // others may have fallen.
+                let gets = placement.load(NodeId(next - 1)).max(above_caps(&members, groups, rf, &before));
+                let share = (gets as f64).max(replicas as f64 / k as f64);
                 let moves_max = share + replicas as f64 * 0.05 + apart as f64 + 1.0;
                 // The cap may have fallen by the join, and zones may make it take a chain of moves to get below it.
                 let is_least = || apart == 0 && moves == moves_min(&members, groups, rf, &before);
@@ -576,7 +584,8 @@ proptest! {
                 let new = members[count - 1].node;
                 let moves = placement.moves_from(&before);
                 // Caps of others may have fallen by it.
-                let moves_max = placement.load(new) as f64 + 0.05 * placement.0.iter().flatten().count() as f64 + 1.0;
+                let gets = placement.load(new).max(above_caps(members, groups, rf, &before));
+                let moves_max = gets as f64 + 0.05 * placement.0.iter().flatten().count() as f64 + 1.0;
                 prop_assert!(moves as f64 <= moves_max, "{moves} moved, and {new:?} got {}", placement.load(new));
             }
         }
