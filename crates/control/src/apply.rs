@@ -2,7 +2,7 @@
 
 use crate::command::Factor;
 use crate::command::{AssignedReplica, Beginning, MetaCommand, MetaOutcome, MetaRefusal, Report, Target};
-use crate::goal::{NodeGoal, Pause};
+use crate::goal::{MovePause, NodeGoal};
 use crate::group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole};
 use crate::node::{Announcement, NODES_MAX, Node};
 use crate::recovery_source::Configuration;
@@ -682,12 +682,12 @@ impl State {
     fn on_pause(&mut self, seconds: Option<u64>) -> Result<MetaOutcome, MetaRefusal> {
         self.touch();
         let since = self.epoch;
-        self.pause = Some(Pause { since, seconds });
+        self.pause = Some(MovePause { since, seconds });
         Ok(MetaOutcome::Done)
     }
 
     fn on_resume(&mut self, of: Option<Epoch>) -> Result<MetaOutcome, MetaRefusal> {
-        let is_meant = |pause: &Pause| of.is_none_or(|of| of == pause.since);
+        let is_meant = |pause: &MovePause| of.is_none_or(|of| of == pause.since);
         if self.pause.as_ref().is_some_and(is_meant) {
             self.pause = None;
             self.touch();

@@ -190,7 +190,7 @@ pub enum MetaCommand {
     },
     /// A pause is over. Answers `Done`, if there is none, too.
     Resume {
-        /// The [`Pause::since`](crate::Pause::since) of the one that is meant; whichever there is, if that is not said.
+        /// The [`MovePause::since`](crate::MovePause::since) of the one that is meant; whichever there is, if that is not said.
         of: Option<Epoch>,
     },
     /// A node that is away is not waited for any longer: this start of it is dead, and others get what it has. Answers `Done`.

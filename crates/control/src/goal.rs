@@ -39,7 +39,7 @@ impl NodeGoal {
 
 /// Nothing moves but what repairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pause {
+pub struct MovePause {
     /// The version of the map from which on: no two pauses have the same.
     pub since: Epoch,
     /// For how many seconds; until somebody ends it where that is not set. Whoever leads the meta group counts them, a new one from
@@ -47,9 +47,9 @@ pub struct Pause {
     pub seconds: Option<u64>,
 }
 
-wire_struct!(Pause { since, seconds });
+wire_struct!(MovePause { since, seconds });
 
-impl Pause {
+impl MovePause {
     /// Whether it is over, for one who has seen it for this long.
     pub(crate) fn is_over(&self, seen: Duration) -> bool {
         self.seconds

@@ -39,7 +39,7 @@ pub use command::{
     AssignedReplica, Beginning, Factor, MetaCommand, MetaOutcome, MetaRefusal, Report, Target,
 };
 pub use given_up::GivenUp;
-pub use goal::{NodeGoal, Pause};
+pub use goal::{MovePause, NodeGoal};
 pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{

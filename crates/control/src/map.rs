@@ -8,7 +8,7 @@
 //!
 //! The leader is a guess that was true once. Whoever is wrong is told so by the group itself.
 
-use crate::goal::{NodeGoal, Pause};
+use crate::goal::{MovePause, NodeGoal};
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
 use crate::state::State;
 use crate::wire::{self, Wire, wire_enum, wire_struct};
@@ -42,7 +42,7 @@ pub struct RoutingMap {
     /// The groups of keys, in order.
     pub groups: Vec<Route>,
     /// Whether nothing moves but what repairs.
-    pub pause: Option<Pause>,
+    pub pause: Option<MovePause>,
 }
 
 /// Where a node is.

@@ -2,7 +2,7 @@
 
 use crate::command::{MetaCommand, Target};
 use crate::goal::NodeGoal;
-use crate::group::{GroupRef, majority};
+use crate::group::GroupRef;
 use crate::observations::Observations;
 use crate::outage::is_outage;
 use crate::reconciler::Pace;
@@ -10,7 +10,7 @@ use crate::state::State;
 use ids::{GroupCount, NodeId};
 use mutations::Mutation;
 use ring::{Placement, RingNode};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// From so many nodes on the meta group has three voters.
 const META_THREE: usize = 3;
@@ -109,36 +109,6 @@ fn fit_while_paused(state: &State, observations: &Observations, pace: &Pace) -> 
     let others: Vec<NodeId> = fit.difference(&nodes).copied().take(missing).collect();
     nodes.extend(others);
     (nodes, wanted)
-}
-
-impl State {
-    /// Looks whether targets bear the loss of a zone, as the nodes for which they were computed allow, for checkers.
-    ///
-    /// # Errors
-    /// Which do not.
-    pub fn check_zones(&self) -> Result<(), String> {
-        let zone_of = |node: NodeId| match self.nodes.get(&node).map(|node| &*node.placed.zone) {
-            None | Some("") => format!("node {}", node.0),
-            Some(zone) => format!("zone {zone}"),
-        };
-        let count = |nodes: &mut dyn Iterator<Item = NodeId>| {
-            let mut zones: BTreeMap<String, usize> = BTreeMap::new();
-            nodes.for_each(|node| *zones.entry(zone_of(node)).or_default() += 1);
-            zones
-        };
-        let zones = count(&mut self.placed_for.iter().copied());
-        for (name, group) in &self.groups {
-            let most = group.targets.len() - majority(group.targets.len());
-            let room: usize = zones.values().map(|nodes| *nodes.min(&most)).sum();
-            let held = count(&mut group.targets.iter().copied());
-            if room >= group.targets.len() && held.values().any(|held| *held > most) {
-                return Err(format!(
-                    "{name:?} is to be where one zone takes its majority: {held:?} of {zones:?}"
-                ));
-            }
-        }
-        Ok(())
-    }
 }
 
 fn targets_of_data(state: &State, members: &[RingNode<'_>], count: GroupCount, rf: usize) -> Vec<Target> {

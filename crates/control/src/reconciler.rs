@@ -402,7 +402,7 @@ impl Look<'_> {
             return step(remove(stray));
         }
         if !is_target(seen.report.leader)
-            && let Some(to) = self.heir(group, seen)
+            && let Some(to) = self.next_leader(group, seen)
         {
             if self.transfers_left == 0 {
                 return None;
@@ -452,7 +452,7 @@ impl Look<'_> {
 
     /// Who is to lead in place of one that is not where a target is: who ought to, or whoever leads least. One whose disk is not fit gives
     /// it away again at once, and is asked only when nobody else is to come.
-    fn heir(&self, group: &Group, seen: &GroupReport) -> Option<Incarnation> {
+    fn next_leader(&self, group: &Group, seen: &GroupReport) -> Option<Incarnation> {
         let votes = |node: &NodeId| group.voters().any(|voter| voter.node == *node);
         let has_all = group.targets.iter().all(votes);
         let wanted = group.leader_target.filter(|&node| node != seen.report.leader);

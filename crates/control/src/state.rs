@@ -13,8 +13,8 @@
 //! 8. A node that was told to go is nobody's target.
 
 use crate::command::Factor;
-use crate::goal::{NodeGoal, Pause};
-use crate::group::{Group, GroupRef, MEMBERS_MAX};
+use crate::goal::{MovePause, NodeGoal};
+use crate::group::{Group, GroupRef, MEMBERS_MAX, majority};
 use crate::node::{NODES_MAX, Node};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::wire::{self, wire_struct};
@@ -71,7 +71,7 @@ pub struct State {
     /// The tokens with which the nodes joined that were removed, the newest last. Who asks again with one of them, or is asked for
     /// again by a request that was held up, does not become another node: that would drive out whoever has its address now.
     pub(crate) removed: Vec<Token>,
-    pub(crate) pause: Option<Pause>,
+    pub(crate) pause: Option<MovePause>,
 }
 
 wire_struct!(State {
@@ -225,8 +225,36 @@ impl State {
         boot.0 < self.next_boot && !self.is_alive(boot)
     }
 
+    /// Looks whether targets bear the loss of a zone, as the nodes for which they were computed allow, for checkers.
+    ///
+    /// # Errors
+    /// Which do not.
+    pub fn check_zones(&self) -> Result<(), String> {
+        let zone_of = |node: NodeId| match self.nodes.get(&node).map(|node| &*node.placed.zone) {
+            None | Some("") => format!("node {}", node.0),
+            Some(zone) => format!("zone {zone}"),
+        };
+        let count = |nodes: &mut dyn Iterator<Item = NodeId>| {
+            let mut zones: BTreeMap<String, usize> = BTreeMap::new();
+            nodes.for_each(|node| *zones.entry(zone_of(node)).or_default() += 1);
+            zones
+        };
+        let zones = count(&mut self.placed_for.iter().copied());
+        for (name, group) in &self.groups {
+            let most = group.targets.len() - majority(group.targets.len());
+            let room: usize = zones.values().map(|nodes| *nodes.min(&most)).sum();
+            let held = count(&mut group.targets.iter().copied());
+            if room >= group.targets.len() && held.values().any(|held| *held > most) {
+                return Err(format!(
+                    "{name:?} is to be where one zone takes its majority: {held:?} of {zones:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether nothing moves but what repairs.
-    pub fn pause(&self) -> Option<Pause> {
+    pub fn pause(&self) -> Option<MovePause> {
         self.pause
     }
 

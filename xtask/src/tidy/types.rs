@@ -25,6 +25,7 @@ const EDGE: &str = "what a thread of a node has of the system, which its loop go
 
 /// Structs with more fields: crate, name, how many, why.
 const LARGE: &[(&str, &str, usize, &str)] = &[
+    ("admin", "NodeView", 15, FACTS),
     ("admin", "TransactionsView", 17, FACTS),
     ("command", "Spec", 15, FACTS),
     ("consensus", "RaftNode", 33, PARTS),
