@@ -61,7 +61,7 @@ pub trait AdminSource: Send + Sync + 'static {
     /// Sets what is wanted of nodes. It may wait for long; it is called on a thread of its own.
     ///
     /// # Errors
-    /// Why nothing was done, in a sentence for an operator; or one that begins with [`NOT_KNOWN`](crate::NOT_KNOWN).
+    /// Why nothing was done, in a sentence for an operator; or one that begins with [`NOT_KNOWN`].
     fn set_goals(&self, _request: &GoalRequest) -> Result<(), String> {
         Err("this node is in no cluster".to_owned())
     }
