@@ -1220,6 +1220,32 @@ fn a_node_joins_at_the_address_of_one_that_has_ended_and_not_of_one_that_is_ther
 }
 
 #[test]
+fn an_operator_has_a_node_replaced_that_is_away_and_not_one_that_is_there() {
+    let mut world = World::cluster(43, 3);
+    let leader = world.leader().unwrap();
+    let old = (leader + 1) % 3;
+    let node = world.machines[old].node.unwrap();
+    world.on_links(Some(node), true);
+    let boot = world.state().unwrap().nodes()[&node].boot;
+    let answer = |world: &mut World| {
+        let meta = world.machines[leader].meta.as_mut().expect("it runs");
+        let id = meta.propose(MetaCommand::Replace { boot, with: None });
+        world.run_until("it is answered", Duration::from_secs(20), |world| {
+            world.machines[leader].outcomes.contains_key(&id)
+        });
+        world.machines[leader].outcomes[&id].clone()
+    };
+    assert_eq!(
+        answer(&mut world),
+        Err(Failure::Refused(MetaRefusal::InUse)),
+        "whoever asked may lack a link to it"
+    );
+    world.crash(old);
+    world.run_for(Duration::from_secs(10));
+    assert_ne!(answer(&mut world), Err(Failure::Refused(MetaRefusal::InUse)));
+}
+
+#[test]
 fn a_node_joins_under_the_name_of_one_that_has_ended_and_not_of_one_that_is_there() {
     let mut world = World::cluster(43, 3);
     let leader = world.leader().unwrap();

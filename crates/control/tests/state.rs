@@ -200,6 +200,22 @@ fn a_node_that_says_another_zone_keeps_what_it_has_until_all_is_placed_anew() {
     };
     state.apply(&emptied).expect("one is there");
     assert_eq!(start(&mut state, 2, 7, says("c", 100, "b:1")).1, "c");
+    // If it has nothing though it may have some, others may lie elsewhere now.
+    let MetaCommand::Place { factor, targets, .. } = emptied else {
+        unreachable!("it is one")
+    };
+    let members = vec![NodeId(1), NodeId(2)];
+    let spared = MetaCommand::Place {
+        members,
+        factor,
+        targets,
+    };
+    state.apply(&spared).expect("both are there");
+    assert!(!placed_for(&state));
+    assert_eq!(start(&mut state, 2, 8, says("c", 100, "b:1")).1, "c");
+    assert!(!placed_for(&state), "it says what it said");
+    assert_eq!(start(&mut state, 2, 9, says("d", 100, "b:1")).1, "d");
+    assert!(placed_for(&state));
 }
 
 #[test]

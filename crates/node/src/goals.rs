@@ -87,6 +87,9 @@ fn words(failure: Failure) -> String {
         Failure::Refused(MetaRefusal::HasLeft) => {
             "the node has left already: start it with an empty directory to have it join anew".to_owned()
         }
+        Failure::Refused(MetaRefusal::InUse) => {
+            "the node is heard by the one that leads the meta group: only a node that is down is replaced".to_owned()
+        }
         Failure::Refused(MetaRefusal::Unknown) => {
             "a node is not as it was, or not at all: look at chorale admin status".to_owned()
         }
