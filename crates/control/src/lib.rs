@@ -24,6 +24,7 @@ mod group;
 mod map;
 mod meta;
 mod node;
+mod node_memory;
 mod observations;
 mod placing;
 mod reconciler;
@@ -46,6 +47,7 @@ pub use meta::{
     Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
 };
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node};
+pub use node_memory::NodeMemory;
 pub use observations::{GroupReport, Observations};
 pub use reconciler::{Pace, steps};
 pub use recovery_source::{Configuration, RecoverySource};
