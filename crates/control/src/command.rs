@@ -366,6 +366,8 @@ pub enum MetaRefusal {
     TooFew,
     /// The node was told already that it may go.
     HasLeft,
+    /// What would move has no room on the nodes that are left.
+    NoRoom,
     /// The group can go on without it.
     NotNeeded,
     /// A node that is there announces this address.

@@ -24,6 +24,7 @@ mod group;
 mod map;
 mod meta;
 mod node;
+mod node_memory;
 mod observations;
 mod outage;
 mod placing;
@@ -47,6 +48,7 @@ pub use meta::{
     Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
 };
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Placed, WEIGHT_PERCENT};
+pub use node_memory::NodeMemory;
 pub use observations::{GroupReport, Observations};
 pub use reconciler::{Pace, steps};
 pub use recovery_source::{Configuration, RecoverySource};

@@ -42,6 +42,7 @@ use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
 use crate::node::Announcement;
+use crate::node_memory::NodeMemory;
 use crate::observations::{GroupReport, Observations};
 use crate::reconciler::Pace;
 use crate::recovery_source::RecoverySource;
@@ -302,6 +303,11 @@ impl Meta {
     /// The replicas here of groups that nobody leads, in place of those of before.
     pub fn on_recovery_sources(&mut self, recovery_sources: Vec<RecoverySource>) {
         self.agent.own.recovery_sources = recovery_sources;
+    }
+
+    /// How much this node holds, in place of what it held before. It is said with the next heartbeat.
+    pub fn on_memory(&mut self, memory: NodeMemory) {
+        self.agent.own.memory = Some(memory);
     }
 
     /// The replicas that were given up here, or that leaders here say are to be, in place of those of before.

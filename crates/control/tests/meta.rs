@@ -11,7 +11,7 @@ use consensus::{HardState, Index, LogEntry, Payload, SnapshotPoint, Term, Times}
 use control::{
     Announcement, Beginning, Configuration, Contact, Factor, Failure, GivenUp, GroupMember, GroupRef,
     GroupReport, Instruction, MemberRole, Meta, MetaCommand, MetaConfig, MetaEffects, MetaMessage,
-    MetaOutcome, MetaRefusal, MetaWrite, NodeGoal, Notice, Order, Pace, Record, RecoveredMeta,
+    MetaOutcome, MetaRefusal, MetaWrite, NodeGoal, NodeMemory, Notice, Order, Pace, Record, RecoveredMeta,
     RecoverySource, Report, Restored, RoutingMap, Standing, State, Target, majority,
 };
 use ids::{
@@ -1315,6 +1315,38 @@ fn a_node_that_is_emptied_and_removed_learns_it() {
     world.boot(gone);
     world.run_for(Duration::from_secs(5));
     assert!(world.machines[gone].notices.contains(&Notice::Removed));
+}
+
+#[test]
+fn nodes_are_not_emptied_into_others_that_have_no_room() {
+    let mut world = World::cluster(13, 4);
+    let leader = world.leader().unwrap();
+    let full = (leader + 1) % 4;
+    let nodes = vec![world.machines[full].node.unwrap()];
+    let weigh = |world: &mut World, most: u64| {
+        for machine in 0..4 {
+            let used = if machine == full { 301 } else { 100 };
+            let meta = world.machines[machine].meta.as_mut().unwrap();
+            meta.on_memory(NodeMemory { used, most });
+        }
+        world.run_for(Duration::from_secs(3));
+    };
+    let propose = |world: &mut World| {
+        let goal = NodeGoal::Drains;
+        let nodes = nodes.clone();
+        let command = MetaCommand::SetGoal { nodes, goal };
+        let id = world.machines[full].meta.as_mut().unwrap().propose(command);
+        world.run_until("it is answered", Duration::from_secs(5), |world| {
+            world.machines[full].outcomes.contains_key(&id)
+        });
+        world.machines[full].outcomes[&id].clone()
+    };
+    weigh(&mut world, 200);
+    assert_eq!(propose(&mut world), Err(Failure::Refused(MetaRefusal::NoRoom)));
+    weigh(&mut world, 201);
+    assert_eq!(propose(&mut world), Ok(MetaOutcome::Done));
+    weigh(&mut world, 200);
+    assert_eq!(propose(&mut world), Ok(MetaOutcome::Done), "it was said already");
 }
 
 #[test]

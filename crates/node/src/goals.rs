@@ -84,6 +84,11 @@ fn words(failure: Failure) -> String {
              --join ...), or name fewer nodes"
                 .to_owned()
         }
+        Failure::Refused(MetaRefusal::NoRoom) => {
+            "what would move has no room within the maxmemory of the nodes that are left. Raise maxmemory, have another node join first \
+             (chorale server --join ...), or name fewer nodes"
+                .to_owned()
+        }
         Failure::Refused(MetaRefusal::HasLeft) => {
             "the node has left already: start it with an empty directory to have it join anew".to_owned()
         }

@@ -18,10 +18,11 @@ use bytes::Bytes;
 use consensus::Times;
 use control::{
     Contact, Failure, GivenUp, GroupRef, GroupReport, Meta, MetaCommand, MetaMessage, MetaOutcome,
-    MetaRefusal, Notice, Record, RecoverySource, Restored, RoutingMap, Setting, Started,
+    MetaRefusal, NodeMemory, Notice, Record, RecoverySource, Restored, RoutingMap, Setting, Started,
 };
 use gateway::{Layout, Shared, Wish};
 use ids::{Monotonic, SemanticsVersion};
+use options::MaxmemoryPolicy;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -213,6 +214,18 @@ impl Driver {
     fn heed(&mut self, settings: &options::Settings) {
         let is_closed = settings.requirepass.is_some() && settings.cluster_secret.is_none();
         self.meta.close_to_newcomers(is_closed);
+    }
+
+    /// How much the node holds. Where keys are evicted there is always room.
+    fn weigh(&mut self, shared: &Shared) {
+        let settings = shared.settings();
+        self.meta.on_memory(NodeMemory {
+            used: shared.counted_memory(),
+            most: match settings.maxmemory_policy == MaxmemoryPolicy::Noeviction {
+                true => settings.maxmemory,
+                false => 0,
+            },
+        });
     }
 
     /// Proposes what a worker wants to be set.
@@ -667,6 +680,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
             Err(RecvTimeoutError::Disconnected) => return,
         };
         driver.heed(&desk.shared.settings());
+        driver.weigh(&desk.shared);
         if let Some(brought) = brought {
             driver.bring(brought);
         }

@@ -43,6 +43,15 @@ struct Seen {
     complaints: Vec<String>,
 }
 
+/// Tells the clients to stop, also when the test fails: nobody waits for them for ever.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Writes and reads until it is told to stop, through `nodes[at]`; where that may leave, through the next one once the connection ends.
 fn go_on(nodes: &[SocketAddr], at: usize, may_leave: bool, is_over: &AtomicBool) -> Seen {
     let mut client = Client::connect(nodes[at]).expect("the node takes clients");
@@ -94,6 +103,7 @@ fn a_node_that_is_drained_leaves_while_clients_of_every_node_go_on() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let is_over = &is_over;
+        let over = Over(is_over);
         let clients: Vec<_> = (0..3)
             .map(|at| (at, nodes.clone()))
             .map(|(at, nodes)| scope.spawn(move || go_on(&nodes, at, at == 0, is_over)))
@@ -128,7 +138,7 @@ fn a_node_that_is_drained_leaves_while_clients_of_every_node_go_on() {
         assert!(done.contains("Node 1 has left."), "{done}");
         let ended = cluster.wait(0);
         assert_eq!(ended.code(), Some(0), "{}", cluster.log(0));
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
 
         let mut reader = cluster.client(fourth);
         for (at, client) in clients.into_iter().enumerate() {
@@ -152,4 +162,49 @@ fn a_node_that_is_drained_leaves_while_clients_of_every_node_go_on() {
     assert_eq!(cluster.wait(0).code(), Some(1));
     let said = cluster.log(0).split_off(before);
     assert!(said.contains("has left its cluster"), "{said}");
+}
+
+#[test]
+fn a_drain_that_cannot_go_on_says_why_and_goes_on_when_that_is_mended() {
+    let mut cluster = Cluster::start(4, GROUPS);
+    let killed = 3;
+    cluster.kill(killed);
+    eventually("it is known to be down", || {
+        says(&admin(&cluster, 1, "status"), 0).contains("not heard of: 4")
+    });
+    let blocked = says(&admin(&cluster, 1, "drain 1 --confirm --wait"), 3);
+    assert!(blocked.contains("node 4 is down"), "{blocked}");
+    cluster.restart(killed);
+    cluster.wait_until_ready(killed);
+    let done = says(&admin(&cluster, 1, "drain 1 --confirm --wait"), 0);
+    assert!(done.contains("Node 1 has no replicas any more."), "{done}");
+    let placed = cluster.look(1).expect("it answers");
+    assert!(
+        placed.replicas.iter().flatten().all(|stop| stop.0 != 0),
+        "{placed:?}"
+    );
+    // It has none, and serves clients all the same.
+    cluster.client(0).run_ok("SET key value");
+
+    // A node that is down is replaced at once, if somebody says so: there is nobody else, so the one that was emptied has to stay.
+    cluster.kill(killed);
+    eventually("it is known to be down, and others lead", || {
+        let status = says(&admin(&cluster, 1, "status"), 0);
+        status.contains("not heard of: 4") && status.contains(&format!("{GROUPS} with a leader"))
+    });
+    let refused = says(&admin(&cluster, 1, "replace 4 --confirm"), 2);
+    assert!(refused.contains("2 nodes would be left"), "{refused}");
+    says(&admin(&cluster, 1, "drain 1 --cancel"), 0);
+    eventually("node 1 may have replicas", || {
+        says(&admin(&cluster, 1, "jobs"), 0).starts_with("Nobody wants anything")
+    });
+    let plan = says(&admin(&cluster, 1, "replace 4"), 0);
+    assert!(plan.contains("Nothing was done."), "{plan}");
+    says(&admin(&cluster, 1, "replace 4 --with 1 --confirm"), 0);
+    eventually("node 1 has what node 4 had", || {
+        let placed = cluster.look(1).expect("it answers");
+        placed.replicas.iter().all(|group| {
+            group.iter().filter(|stop| stop.2).count() == 3 && group.iter().all(|stop| stop.0 != killed)
+        })
+    });
 }

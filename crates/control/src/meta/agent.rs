@@ -441,6 +441,7 @@ impl Agent {
                 group_reports: self.own.groups.values().cloned().collect(),
                 recovery_sources: self.own.recovery_sources.clone(),
                 given_up: self.own.given_up.clone(),
+                memory: self.own.memory,
             };
             out.send(to, MetaMessage::NodeHeartbeat(node_heartbeat));
         }

@@ -5,6 +5,7 @@ use super::contact::Contact;
 use super::message::NodeHeartbeat;
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
+use crate::node_memory::NodeMemory;
 use crate::observations::{GroupReport, Observations};
 use crate::reconciler::Pace;
 use crate::recovery_source::{RECOVERY_SOURCES_MAX, RecoverySource};
@@ -79,6 +80,8 @@ pub(crate) struct LeaderState {
     recovery_sources: BTreeMap<NodeId, Told>,
     /// The replicas of which each node says that they were given up.
     given_up: BTreeMap<NodeId, (Monotonic, Vec<GivenUp>)>,
+    /// How much each node said last that it holds.
+    memory: BTreeMap<NodeId, NodeMemory>,
     /// Epoch and version of the settings, as far as each node was told.
     told: BTreeMap<NodeId, (Epoch, u64)>,
     waiting: BTreeMap<Index, Waiting>,
@@ -99,6 +102,7 @@ impl LeaderState {
             group_reports: BTreeMap::new(),
             recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
+            memory: BTreeMap::new(),
             told: BTreeMap::new(),
             waiting: BTreeMap::new(),
             looks: Looks {
@@ -135,6 +139,9 @@ impl LeaderState {
         for group_report in &node_heartbeat.group_reports {
             self.see(node, group_report, state, now);
         }
+        if let Some(memory) = node_heartbeat.memory {
+            self.memory.insert(node, memory);
+        }
         self.recovery_sources.remove(&node);
         let mut own = node_heartbeat.recovery_sources.clone();
         own.retain(|recovery_source| recovery_source.node == node);
@@ -159,6 +166,11 @@ impl LeaderState {
         let lasting = said.filter(|told| now.since(told.at) < GROUP_REPORT_LASTS);
         let all = lasting.flat_map(|told| &told.recovery_sources).cloned();
         all.take(RECOVERY_SOURCES_MAX).collect()
+    }
+
+    /// How much each node holds, as far as it was said.
+    pub(crate) fn memory(&self) -> &BTreeMap<NodeId, NodeMemory> {
+        &self.memory
     }
 
     /// The replicas of which nodes have said that they were given up.
@@ -221,6 +233,7 @@ impl LeaderState {
     ) -> Observations {
         let nodes = state.nodes();
         self.heard.retain(|node, _| nodes.contains_key(node));
+        self.memory.retain(|node, _| nodes.contains_key(node));
         for (node, heard) in &mut self.heard {
             let boot = nodes[node].boot;
             if heard.0 != boot {
@@ -468,6 +481,7 @@ mod tests {
             group_reports: Vec::new(),
             recovery_sources: vec![said],
             given_up: Vec::new(),
+            memory: None,
         };
         let now = Monotonic(1);
         let mut leader_state = LeaderState::new(Term(1), now);

@@ -12,6 +12,7 @@ use super::voter::{Seated, Voter};
 use crate::command::{MetaCommand, MetaRefusal, Report};
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
 use crate::node::Node;
+use crate::node_memory;
 use crate::observations::{GroupReport, Observations};
 use crate::reconciler::steps;
 use crate::recovery_source::RecoverySource;
@@ -133,11 +134,18 @@ impl Voter {
         None
     }
 
-    /// Why a command is refused before it is tried: what a node that joins announces would have it, or others, not be reached; or a
-    /// group is to begin anew that has a majority in a configuration nobody has reported.
+    /// Why a command is refused before it is tried: what a node that joins announces would have it, or others, not be reached; a
+    /// group is to begin anew that has a majority in a configuration nobody has reported; or nodes are to be emptied for whose data the
+    /// others have no room.
     fn unwelcome(&self, command: &MetaCommand, agent: &Agent, now: Monotonic) -> Option<MetaRefusal> {
         if self.has_unreported_majority(command, agent, now) {
             return Some(MetaRefusal::NotNeeded);
+        }
+        if let MetaCommand::SetGoal { nodes, goal } = command
+            && goal.is_draining()
+            && self.lacks_room(nodes, agent)
+        {
+            return Some(MetaRefusal::NoRoom);
         }
         let others = self.state()?.nodes().iter();
         let others = others.filter(|(_, node)| !node.is_fenced);
@@ -174,6 +182,16 @@ impl Voter {
             }
             (other.is_loopback() != announcement.is_loopback()).then_some(MetaRefusal::Loopback)
         })
+    }
+
+    /// Whether what these nodes hold has no room on those that would stay.
+    fn lacks_room(&self, nodes: &[NodeId], agent: &Agent) -> bool {
+        let (Some(state), Some(leader_state)) = (self.state(), self.leader_state()) else {
+            return false;
+        };
+        let mut known = leader_state.memory().clone();
+        known.extend(agent.node().zip(agent.own.memory));
+        node_memory::is_lacking(state, &known, nodes)
     }
 
     /// Whether too little is known to have a group begin anew, as an operator wants: somebody may lead it in a configuration that

@@ -15,6 +15,7 @@ use crate::command::{AssignedReplica, Beginning, MetaOutcome, MetaRefusal};
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
+use crate::node_memory::NodeMemory;
 use crate::observations::GroupReport;
 use crate::recovery_source::RecoverySource;
 use crate::settings::Setting;
@@ -133,6 +134,8 @@ pub struct NodeHeartbeat {
     pub recovery_sources: Vec<RecoverySource>,
     /// Replicas that it has given up, or of which the leaders there have found that they are to be.
     pub given_up: Vec<GivenUp>,
+    /// How much it holds, once its workers have counted that.
+    pub memory: Option<NodeMemory>,
 }
 
 /// What the leader of a group is asked for.
@@ -323,6 +326,7 @@ wire_enum!(MetaRefusal {
     12 NoSecret {},
     13 TooFew {},
     14 HasLeft {},
+    15 NoRoom {},
 });
 wire_enum!(Beginning {
     1 Kept {},
@@ -382,7 +386,7 @@ wire_struct!(NodeHeartbeat {
     group_reports,
     recovery_sources,
     given_up
-});
+} last memory);
 wire_struct!(GroupReport {
     report,
     caught_up,

@@ -2,6 +2,7 @@
 
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
+use crate::node_memory::NodeMemory;
 use crate::observations::GroupReport;
 use crate::recovery_source::RecoverySource;
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ pub(crate) struct OwnReports {
     pub(crate) recovery_sources: Vec<RecoverySource>,
     /// Replicas that were given up, here or as leaders here say.
     pub(crate) given_up: Vec<GivenUp>,
+    /// How much the node holds.
+    pub(crate) memory: Option<NodeMemory>,
 }
 
 impl OwnReports {
