@@ -41,6 +41,9 @@ pub fn load_max(members: &[RingNode<'_>], groups: GroupCount, rf: usize) -> Vec<
         .collect()
 }
 
+/// How often the same members are placed, at most. With five replicas and zones of unlike sizes two rounds may not be enough.
+const ROUNDS_MAX: usize = 16;
+
 /// Whether groups of `rf` replicas that are placed on these nodes go on without any one of their zones. A group of one never does.
 pub fn bears_loss_of_zone(members: &[RingNode<'_>], rf: usize) -> bool {
     zone_max(&Circle::new(members), rf).is_some()
@@ -49,7 +52,21 @@ pub fn bears_loss_of_zone(members: &[RingNode<'_>], rf: usize) -> bool {
 /// Places `rf` replicas of each group, or as many as there are members.
 ///
 /// `previous` is what was placed before: of any members, with any `rf`, or nothing.
+///
+/// It is placed again until that moves nothing: whoever places the same members once more is to find everything where it ought to be.
 pub fn place(members: &[RingNode<'_>], groups: GroupCount, rf: usize, previous: &Placement) -> Placement {
+    let mut placement = place_once(members, groups, rf, previous);
+    for _ in 1..ROUNDS_MAX {
+        let next = place_once(members, groups, rf, &placement);
+        if next == placement {
+            break;
+        }
+        placement = next;
+    }
+    placement
+}
+
+fn place_once(members: &[RingNode<'_>], groups: GroupCount, rf: usize, previous: &Placement) -> Placement {
     let circle = Circle::new(members);
     let groups = usize::from(groups.get());
     let rf = rf.min(circle.len());
