@@ -15,6 +15,7 @@
 //! Absent: who decides that a node is a member, how replicas get to where they are placed.
 
 mod circle;
+mod exchange;
 mod leaders;
 mod place;
 mod placement;

@@ -51,25 +51,12 @@ impl<'a> Table<'a> {
         nodes.filter(|&&node| self.circle.zone(node) == zone).count()
     }
 
-    /// In how many zones the group is.
-    pub(crate) fn zones_of(&self, group: usize) -> usize {
-        let nodes = self.nodes[group].iter();
-        let zones: BTreeSet<usize> = nodes.map(|&node| self.circle.zone(node)).collect();
-        zones.len()
-    }
-
     /// Whether the group can move from one node to the other, and is in as many zones as before: the zone it comes to then
     /// has it no more often than the one that it leaves had.
     pub(crate) fn keeps_zones(&self, group: usize, from: usize, to: usize) -> bool {
         let (zone_from, zone_to) = (self.circle.zone(from), self.circle.zone(to));
         !self.holds(group, to)
             && (zone_from == zone_to || self.in_zone(group, zone_to) < self.in_zone(group, zone_from))
-    }
-
-    /// Whether the group can move from one node to the other, and no zone has more than so much of it then.
-    pub(crate) fn keeps_below(&self, group: usize, from: usize, to: usize, most: usize) -> bool {
-        let (zone_from, zone_to) = (self.circle.zone(from), self.circle.zone(to));
-        !self.holds(group, to) && (zone_from == zone_to || self.in_zone(group, zone_to) < most)
     }
 
     pub(crate) fn add(&mut self, group: usize, node: usize) {
