@@ -5,6 +5,7 @@
 
 use ids::{GroupId, NodeId};
 use siphasher::sip::SipHasher13;
+use std::collections::BTreeMap;
 use std::hash::Hasher;
 
 /// How many positions a node has. Evenness does not come from them (see `place`); they decide over how many others a lost
@@ -30,8 +31,10 @@ pub struct RingNode<'a> {
 pub struct Circle {
     /// In ascending order of id, each once. Elsewhere in this crate a node is its place in this list.
     nodes: Vec<NodeId>,
-    /// For each node the number of its zone, from 0.
-    zones: Vec<usize>,
+    /// For each node the number of its zone, from 0, with none left out.
+    zone_of: Vec<usize>,
+    /// The nodes of each zone.
+    zones: Vec<Vec<usize>>,
     /// For each node its weight.
     weights: Vec<u64>,
     /// In ascending order.
@@ -46,15 +49,19 @@ impl Circle {
         let mut members = members.to_vec();
         members.sort_by_key(|member| member.node);
         members.dedup_by_key(|member| member.node);
-        let mut names: Vec<&str> = members.iter().map(|member| member.zone).collect();
-        names.retain(|name| !name.is_empty());
-        names.sort_unstable();
-        names.dedup();
-        let zones = members.iter().enumerate().map(|(node, member)| {
-            // Empty is below every name, so it is not found.
-            names.binary_search(&member.zone).unwrap_or(names.len() + node)
-        });
-        let zones = zones.collect();
+        let (mut zone_of, mut zones) = (Vec::new(), Vec::<Vec<usize>>::new());
+        let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+        for (node, member) in members.iter().enumerate() {
+            let zone = match member.zone {
+                "" => zones.len(),
+                name => *by_name.entry(name).or_insert(zones.len()),
+            };
+            if zone == zones.len() {
+                zones.push(Vec::new());
+            }
+            zones[zone].push(node);
+            zone_of.push(zone);
+        }
         let of_node: Vec<Vec<u64>> = members
             .iter()
             .map(|member| {
@@ -73,6 +80,7 @@ impl Circle {
         positions.sort_unstable();
         Circle {
             nodes: members.iter().map(|member| member.node).collect(),
+            zone_of,
             zones,
             weights: members.iter().map(|member| member.weight.max(1).into()).collect(),
             positions,
@@ -99,21 +107,12 @@ impl Circle {
     }
 
     pub(crate) fn zone(&self, node: usize) -> usize {
-        self.zones[node]
+        self.zone_of[node]
     }
 
     /// The nodes of each zone.
-    pub(crate) fn zones(&self) -> Vec<Vec<usize>> {
-        let mut zones: Vec<Vec<usize>> = Vec::new();
-        let mut places: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
-        for (node, &zone) in self.zones.iter().enumerate() {
-            let place = *places.entry(zone).or_insert(zones.len());
-            if place == zones.len() {
-                zones.push(Vec::new());
-            }
-            zones[place].push(node);
-        }
-        zones
+    pub(crate) fn zones(&self) -> &[Vec<usize>] {
+        &self.zones
     }
 
     pub(crate) fn weight(&self, node: usize) -> u64 {
@@ -206,9 +205,6 @@ mod tests {
             .collect();
         let circle = Circle::new(&members);
         assert_eq!(circle.zone(0), circle.zone(3));
-        let mut distinct = circle.zones.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        assert_eq!(distinct.len(), 4);
+        assert_eq!(circle.zones(), [vec![0, 3], vec![1], vec![2], vec![4]]);
     }
 }

@@ -11,29 +11,42 @@
 //! costs the first that is not zero decides:
 //!
 //! 1. replicas by which a zone has so many of a group that the others are no majority, where that need not be;
-//! 2. replicas that are not alone in their zone;
+//! 2. replicas beyond the first of their group in a zone;
 //! 3. replicas that a node has beyond its share, rounded up, or lacks of it, rounded down;
 //! 4. replicas that move from where they were before.
 //!
-//! Where no exchange costs less than nothing, no placement costs less: cycle-canceling (Klein 1967). Such cycles are found by label
-//! correcting (Bellman and Ford), which spreads only from where something is amiss.
+//! Where no exchange costs less than nothing, no placement costs less: cycle-canceling (Klein 1967). Such cycles are found by `labels.rs`,
+//! which looks only where something is amiss.
 //!
-//! Invariant: an exchange keeps the number of replicas of each group, and each node below its cap.
+//! Invariant: an exchange keeps the number of replicas of each group, and each node within its cap.
 
+use crate::labels::Labels;
 use crate::share::Share;
 use crate::table::Table;
+use ids::GroupCount;
 
-/// A replica that moves. In one exchange fewer move than there are nodes: it passes each of them once.
+/// A replica that moves. In one exchange no more do than there are nodes: it passes each of them once.
 const MOVE: i64 = 1;
 
-/// A replica too much on a node, or too few. One exchange changes two nodes' loads.
+/// A replica too much on a node, or too few. One exchange changes the loads of two nodes.
 const UNEVEN: i64 = 1 << 20;
 
-/// A replica that is not alone in its zone. One exchange changes the zones of each group once.
+/// A replica beyond the first in a zone. One exchange changes one replica of each group.
 const DOUBLED: i64 = 1 << 24;
 
 /// A replica by which the others are no majority.
 const MAJORITY: i64 = 1 << 44;
+
+/// More members than any cluster has.
+const NODES_MAX: i64 = UNEVEN / 4;
+
+// However much there is of the lesser ones, the first that is not zero decides.
+const _: () = {
+    let groups = GroupCount::MAX as i64;
+    let least = NODES_MAX * MOVE;
+    assert!(least < UNEVEN && 2 * UNEVEN + least < DOUBLED);
+    assert!(groups * DOUBLED + 2 * UNEVEN + least < MAJORITY && groups < i64::MAX / MAJORITY / 4);
+};
 
 /// What exchanges are looked for by.
 pub(crate) struct Exchanges<'a, 't> {
@@ -42,28 +55,8 @@ pub(crate) struct Exchanges<'a, 't> {
     zone_max: Option<usize>,
     /// Whether a node had a group before, by group and node.
     had: &'a [bool],
-    /// Whether a node holds a group, by group and node.
-    holds: Vec<bool>,
-    /// How many replicas of a group are in a zone, by group and zone.
-    in_zone: Vec<usize>,
-    /// The nodes of each zone.
-    zones: Vec<Vec<usize>>,
     shape: Shape,
     labels: Labels,
-}
-
-/// The least that it costs to get to each vertex from anywhere, as far as it is known.
-struct Labels {
-    cost: Vec<i64>,
-    from: Vec<Option<usize>>,
-    /// Those of which `cost` or `from` is set.
-    touched: Vec<usize>,
-    /// Those whose edges are to be looked at.
-    next: Vec<usize>,
-    is_next: Vec<bool>,
-    /// By which walk along `from` a vertex was met last.
-    met: Vec<usize>,
-    walks: usize,
 }
 
 /// How many there are of what has a vertex.
@@ -92,36 +85,23 @@ impl<'a, 't> Exchanges<'a, 't> {
         zone_max: Option<usize>,
         had: &'a [bool],
     ) -> Exchanges<'a, 't> {
-        let (nodes, groups) = (table.circle.len(), table.group_count());
-        let mut zones: Vec<Vec<usize>> = Vec::new();
-        for node in 0..nodes {
-            let zone = table.circle.zone(node);
-            zones.resize_with(zones.len().max(zone + 1), Vec::new);
-            zones[zone].push(node);
-        }
         let shape = Shape {
-            nodes,
-            groups,
-            zones: zones.len(),
+            nodes: table.circle.len(),
+            groups: table.group_count(),
+            zones: table.circle.zones().len(),
         };
-        let mut exchanges = Exchanges {
+        assert!(
+            (shape.nodes as i64) < NODES_MAX,
+            "there are fewer members than that"
+        );
+        Exchanges {
             labels: Labels::new(shape.vertices()),
-            holds: vec![false; groups * nodes],
-            in_zone: vec![0; groups * zones.len()],
             table,
             shares,
             zone_max,
             had,
-            zones,
             shape,
-        };
-        for group in 0..groups {
-            for at in 0..exchanges.table.nodes_of(group).len() {
-                let node = exchanges.table.nodes_of(group)[at];
-                exchanges.count(group, node, true);
-            }
         }
-        exchanges
     }
 
     /// Makes the placement better until no exchange does.
@@ -143,15 +123,16 @@ impl<'a, 't> Exchanges<'a, 't> {
         self.labels.clear();
         // A cycle of negative cost has an edge of negative cost.
         for node in 0..self.shape.nodes {
-            let mut groups = self.table.groups_on(node).iter();
-            if groups.any(|&group| !self.had[self.shape.place(group, node)]) || self.cost_of_more(node) < 0 {
+            if self.cost_of_more(node) < 0 {
                 self.labels.look_at(self.shape.index(Vertex::Node(node)));
             }
         }
         self.labels.look_at(self.shape.index(Vertex::Room));
         for group in 0..self.shape.groups {
             for zone in 0..self.shape.zones {
-                if self.in_zone[self.shape.part(group, zone)] > 1 {
+                let is_doubled = self.table.in_zone(group, zone) > 1;
+                let was_there = |&node: &usize| self.has_lost(group, node);
+                if is_doubled || self.table.circle.zones()[zone].iter().any(was_there) {
                     self.labels.look_at(self.shape.index(Vertex::Part(group, zone)));
                 }
             }
@@ -177,9 +158,13 @@ impl<'a, 't> Exchanges<'a, 't> {
             Vertex::Node(node) => {
                 let zone = self.table.circle.zone(node);
                 for &group in self.table.groups_on(node) {
-                    let moved = !self.had[shape.place(group, node)];
-                    let to = shape.index(Vertex::Part(group, zone));
-                    self.labels.offer(at, to, if moved { -MOVE } else { 0 });
+                    let cost = if self.had[shape.place(group, node)] {
+                        MOVE
+                    } else {
+                        0
+                    };
+                    self.labels
+                        .offer(at, shape.index(Vertex::Part(group, zone)), cost);
                 }
                 if self.table.load(node) < self.shares[node].most {
                     let cost = self.cost_of_more(node);
@@ -194,8 +179,8 @@ impl<'a, 't> Exchanges<'a, 't> {
             }
             Vertex::Group(group) => {
                 for zone in 0..shape.zones {
-                    let count = self.in_zone[shape.part(group, zone)];
-                    if count < self.zones[zone].len() {
+                    let count = self.table.in_zone(group, zone);
+                    if count < self.table.circle.zones()[zone].len() {
                         let cost = self.cost_of(count + 1);
                         self.labels
                             .offer(at, shape.index(Vertex::Part(group, zone)), cost);
@@ -203,20 +188,25 @@ impl<'a, 't> Exchanges<'a, 't> {
                 }
             }
             Vertex::Part(group, zone) => {
-                let count = self.in_zone[shape.part(group, zone)];
+                let count = self.table.in_zone(group, zone);
                 if count > 0 {
                     let cost = -self.cost_of(count);
                     self.labels.offer(at, shape.index(Vertex::Group(group)), cost);
                 }
-                for &node in &self.zones[zone] {
-                    let place = shape.place(group, node);
-                    if !self.holds[place] {
-                        let cost = if self.had[place] { 0 } else { MOVE };
+                for &node in &self.table.circle.zones()[zone] {
+                    if !self.table.holds(group, node) {
+                        let cost = if self.has_lost(group, node) { -MOVE } else { 0 };
                         self.labels.offer(at, shape.index(Vertex::Node(node)), cost);
                     }
                 }
             }
         }
+    }
+
+    /// Whether the node had the group before, and does not hold it now. To have moves cost where a replica leaves, and not where it comes, is
+    /// the same for each exchange, and there is less to look at: what is placed for the first time has moved from nowhere.
+    fn has_lost(&self, group: usize, node: usize) -> bool {
+        self.had[self.shape.place(group, node)] && !self.table.holds(group, node)
     }
 
     /// What the replica of a group costs that is the `count`th one in its zone: more for each further one.
@@ -248,31 +238,19 @@ impl<'a, 't> Exchanges<'a, 't> {
         for &step in &steps {
             if let (Vertex::Node(node), Vertex::Part(group, _)) = step {
                 self.table.remove(group, node);
-                self.count(group, node, false);
             }
         }
         for step in steps {
             if let (Vertex::Part(group, _), Vertex::Node(node)) = step {
                 self.table.add(group, node);
-                self.count(group, node, true);
             }
         }
-    }
-
-    fn count(&mut self, group: usize, node: usize, holds: bool) {
-        self.holds[self.shape.place(group, node)] = holds;
-        let count = &mut self.in_zone[self.shape.part(group, self.table.circle.zone(node))];
-        *count = if holds { *count + 1 } else { *count - 1 };
     }
 }
 
 impl Shape {
     fn place(self, group: usize, node: usize) -> usize {
         group * self.nodes + node
-    }
-
-    fn part(self, group: usize, zone: usize) -> usize {
-        group * self.zones + zone
     }
 
     fn vertices(self) -> usize {
@@ -284,7 +262,7 @@ impl Shape {
             Vertex::Node(node) => node,
             Vertex::Room => self.nodes,
             Vertex::Group(group) => self.nodes + 1 + group,
-            Vertex::Part(group, zone) => self.nodes + 1 + self.groups + self.part(group, zone),
+            Vertex::Part(group, zone) => self.nodes + 1 + self.groups + group * self.zones + zone,
         }
     }
 
@@ -302,80 +280,147 @@ impl Shape {
     }
 }
 
-impl Labels {
-    fn new(count: usize) -> Labels {
-        Labels {
-            cost: vec![0; count],
-            from: vec![None; count],
-            touched: Vec::new(),
-            next: Vec::new(),
-            is_next: vec![false; count],
-            met: vec![0; count],
-            walks: 0,
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::circle::{Circle, RingNode};
+    use crate::place::place;
+    use crate::placement::Placement;
+    use crate::share::{shares, zone_max};
+    use ids::NodeId;
+    use proptest::prelude::*;
 
-    fn clear(&mut self) {
-        for at in self.touched.drain(..) {
-            (self.cost[at], self.from[at]) = (0, None);
-        }
-        for at in self.next.drain(..) {
-            self.is_next[at] = false;
-        }
-    }
+    /// Members, groups, replication factor, and what was placed before.
+    type Task = (Vec<RingNode<'static>>, u16, usize, Placement);
 
-    fn look_at(&mut self, at: usize) {
-        if !self.is_next[at] {
-            self.is_next[at] = true;
-            self.next.push(at);
-        }
-    }
+    /// What a placement costs: replicas by which zones have majorities, replicas beyond the first in a zone, replicas beyond shares, moves.
+    type Costs = [i64; 4];
 
-    /// What is to be looked at, once.
-    fn turn(&mut self) -> Vec<usize> {
-        let turn = std::mem::take(&mut self.next);
-        turn.iter().for_each(|&at| self.is_next[at] = false);
-        turn
-    }
-
-    /// There is an edge of this cost.
-    fn offer(&mut self, from: usize, to: usize, cost: i64) {
-        let cost = self.cost[from] + cost;
-        if cost < self.cost[to] {
-            if self.from[to].is_none() {
-                self.touched.push(to);
+    fn costs((members, group_count, rf, before): &Task, placement: &Placement) -> Costs {
+        let circle = Circle::new(members);
+        let rf = (*rf).min(circle.len());
+        let zone_max = zone_max(&circle, rf).unwrap_or(rf);
+        let mut costs = [0; 4];
+        for nodes in &placement.0 {
+            for zone in circle.zones() {
+                let of_zone = |node: &&NodeId| circle.find(**node).is_some_and(|node| zone.contains(&node));
+                let count = nodes.iter().filter(of_zone).count();
+                costs[0] += count.saturating_sub(zone_max) as i64;
+                costs[1] += count.clamp(1, zone_max) as i64 - 1;
             }
-            (self.cost[to], self.from[to]) = (cost, Some(from));
-            self.look_at(to);
         }
+        for (node, share) in shares(&circle, (*group_count).into(), rf).iter().enumerate() {
+            let load = placement.load(circle.node(node));
+            let beyond = load.saturating_sub(share.enough) + share.least.saturating_sub(load);
+            costs[2] += beyond as i64;
+        }
+        costs[3] = placement.moves_from(before) as i64;
+        costs
     }
 
-    /// The cycles of `from`, each in the direction of its edges. Each vertex has one edge there, so that they have nothing in common, and
-    /// each of them costs less than nothing: around it every label is at least that of the one before and the edge's cost, and one is more.
-    fn cycles(&mut self) -> Vec<Vec<usize>> {
-        let mut cycles = Vec::new();
-        let first = self.walks + 1;
-        for &start in &self.touched {
-            self.walks += 1;
-            let mut at = start;
-            while self.met[at] < first {
-                self.met[at] = self.walks;
-                let Some(from) = self.from[at] else {
-                    break;
-                };
-                at = from;
-            }
-            if self.met[at] == self.walks && self.from[at].is_some() {
-                let mut cycle = vec![at];
-                let mut before = self.from[at];
-                while let Some(vertex) = before.filter(|&vertex| vertex != at) {
-                    cycle.push(vertex);
-                    before = self.from[vertex];
+    /// From, to, room, cost; each is followed by its way back.
+    type Edges = Vec<(usize, usize, i64, i64)>;
+
+    /// The slow and plain way: the least that a placement can cost, as a flow that grows replica by replica along the cheapest way.
+    fn costs_min((members, group_count, rf, before): &Task) -> Costs {
+        // Beside what one of them weighs, all that can be of the later ones is less.
+        const WEIGHTS: [i64; 4] = [1 << 36, 1 << 24, 1 << 12, 1];
+        let circle = Circle::new(members);
+        let (groups, rf) = (usize::from(*group_count), (*rf).min(circle.len()));
+        let (zones, zone_max) = (circle.zones().len(), zone_max(&circle, rf).unwrap_or(rf));
+        let part = |group: usize, zone: usize| 2 + groups + group * zones + zone;
+        let node_at = |node: usize| 2 + groups + groups * zones + node;
+        let mut edges: Edges = Vec::new();
+        let mut connect =
+            |from, to, room, cost: i64| edges.extend([(from, to, room, cost), (to, from, 0, -cost)]);
+        for group in 0..groups {
+            connect(0, 2 + group, rf as i64, 0);
+            for (zone, nodes) in circle.zones().iter().enumerate() {
+                for count in 1..=nodes.len().min(rf) {
+                    let is_above = usize::from(count > zone_max);
+                    let cost = if count == 1 { 0 } else { WEIGHTS[1 - is_above] };
+                    connect(2 + group, part(group, zone), 1, cost);
                 }
-                cycle.reverse();
-                cycles.push(cycle);
+                for &node in nodes {
+                    let had = before.0.get(group).map_or(&[][..], Vec::as_slice);
+                    let stays = had.contains(&circle.node(node));
+                    connect(part(group, zone), node_at(node), 1, i64::from(!stays));
+                }
             }
         }
-        cycles
+        let mut cost = 0;
+        for (node, share) in shares(&circle, groups, rf).iter().enumerate() {
+            cost += share.least as i64 * WEIGHTS[2];
+            for load in 0..share.most {
+                let is_beyond = i64::from(load >= share.enough) - i64::from(load < share.least);
+                connect(node_at(node), 1, 1, is_beyond * WEIGHTS[2]);
+            }
+        }
+        for _ in 0..groups * rf {
+            cost += push(&mut edges, node_at(circle.len()));
+        }
+        let mut costs = [0; 4];
+        for (costs, weight) in costs.iter_mut().zip(WEIGHTS) {
+            (*costs, cost) = (cost / weight, cost % weight);
+        }
+        costs
+    }
+
+    /// Lets one more unit flow from 0 to 1, and answers what it costs.
+    fn push(edges: &mut Edges, vertices: usize) -> i64 {
+        let mut best: Vec<Option<(i64, usize)>> = vec![None; vertices];
+        best[0] = Some((0, usize::MAX));
+        let mut is_better = true;
+        while is_better {
+            is_better = false;
+            for (at, &(from, to, room, cost)) in edges.iter().enumerate() {
+                let Some((so_far, _)) = best[from].filter(|_| room > 0) else {
+                    continue;
+                };
+                if best[to].is_none_or(|(known, _)| so_far + cost < known) {
+                    best[to] = Some((so_far + cost, at));
+                    is_better = true;
+                }
+            }
+        }
+        let mut at = 1;
+        while at != 0 {
+            let (_, edge) = best[at].expect("there is room for all");
+            edges[edge].2 -= 1;
+            edges[edge ^ 1].2 += 1;
+            at = edges[edge].0;
+        }
+        best[1].expect("it was reached").0
+    }
+
+    fn task() -> impl Strategy<Value = Task> {
+        let zone = prop::sample::select(vec!["", "a", "b", "c", "d"]);
+        let weight = prop::sample::select(vec![1u16, 1, 1, 2, 5, u16::MAX]);
+        let members = prop::collection::vec((zone, weight), 1..10);
+        let members = members.prop_map(|members| {
+            let numbered = (1..).zip(members);
+            let member = |(id, (zone, weight))| RingNode {
+                node: NodeId(id),
+                zone,
+                weight,
+            };
+            numbered.map(member).collect()
+        });
+        let nodes = prop::collection::vec((1u64..13).prop_map(NodeId), 0..7);
+        let before = prop::collection::vec(nodes, 0..9).prop_map(Placement);
+        (members, 1u16..9, 1usize..7, before)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_placement_costs_less(task in task()) {
+            let (members, group_count, rf, before) = &task;
+            let groups = GroupCount::new(*group_count).expect("it is between 1 and 1,024");
+            let placement = place(members, groups, *rf, before);
+            prop_assert_eq!(costs(&task, &placement), costs_min(&task));
+            prop_assert_eq!(&place(members, groups, *rf, &placement), &placement, "the same members move nothing");
+        }
     }
 }

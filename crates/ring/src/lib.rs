@@ -16,6 +16,7 @@
 
 mod circle;
 mod exchange;
+mod labels;
 mod leaders;
 mod place;
 mod placement;

@@ -21,9 +21,10 @@
 //! 2. No node has more than its cap.
 //! 3. No zone has so many replicas of a group that the others are no majority, where there are zones enough (`zone_max`).
 //!
-//! What follows from the rule, and tests hold us to: as few replicas as the cap allows share a zone with another one of
-//! their group. The same members place nothing anew: each step finds nothing to do. Without zones and weights all nodes have the average,
-//! rounded down or up. A joining node moves no replicas but those that it gets; with zones also those that get apart by it.
+//! What follows from the rule, and tests hold us to: of what the invariants allow, as few replicas as can be share a zone with another one of
+//! their group; with that, nodes have their shares, rounded down or up, as nearly as can be; with that, as few replicas move as can be.
+//! The same members place nothing anew: each step finds nothing to do. Where there are neither zones nor weights, a joining node moves no
+//! replicas but those that it gets.
 
 use crate::circle::{Circle, RingNode};
 use crate::exchange::Exchanges;
@@ -166,16 +167,16 @@ impl Placing<'_> {
     }
 
     /// Places one more replica of the group: some node takes it that passes another group on, and so on, to one that has room. This is an
-    /// augmenting path, found breadth first. There is always one, since there is a placement below the caps.
+    /// augmenting path, found breadth first. There is always one, since there is a placement within the caps.
     fn make_room(&mut self, group: usize, loads: &[usize]) {
         let table = &self.table;
         let mut reached_by: Vec<Option<(usize, usize)>> = vec![None; table.circle.len()];
-        let (full, mut rest): (Vec<usize>, Vec<usize>) =
+        let (without, mut with): (Vec<usize>, Vec<usize>) =
             (0..table.circle.len()).partition(|&node| !table.holds(group, node));
-        let mut queue = VecDeque::from(full);
-        while let Some(from) = queue.pop_front() {
-            if table.load(from) < loads[from] {
-                let mut at = from;
+        let mut queue = VecDeque::from(without);
+        while let Some(node) = queue.pop_front() {
+            if table.load(node) < loads[node] {
+                let mut at = node;
                 while let Some((from, other)) = reached_by[at] {
                     self.table.shift(other, from, at);
                     at = from;
@@ -183,18 +184,19 @@ impl Placing<'_> {
                 self.table.add(group, at);
                 return;
             }
-            for &other in table.groups_on(from) {
-                let (found, left) = rest.into_iter().partition(|&to| !table.holds(other, to));
-                rest = left;
-                let found: Vec<usize> = found;
-                found.iter().for_each(|&to| reached_by[to] = Some((from, other)));
+            for &other in table.groups_on(node) {
+                let (found, left): (Vec<usize>, _) =
+                    with.into_iter().partition(|&to| !table.holds(other, to));
+                with = left;
+                found.iter().for_each(|&to| reached_by[to] = Some((node, other)));
                 queue.extend(found);
             }
         }
         unreachable!("the caps leave room for all replicas");
     }
 
-    /// Lets whoever is least full take from whoever is fullest, until each move would have as many nodes above or below their shares.
+    /// Lets whoever is least full take from whoever is fullest, until no single move brings a node nearer to its share, and none further away.
+    /// Each one does, so that it ends.
     fn even_out(&mut self) {
         let mut takers: BTreeSet<usize> = (0..self.table.circle.len()).collect();
         while let Some(taker) = takers

@@ -51,7 +51,7 @@ pub(crate) fn shares(circle: &Circle, groups: usize, rf: usize) -> Vec<Share> {
         shares: vec![(0, 1); circle.len()],
     };
     let mut left = sharing.groups * rf as u64;
-    let mut open = circle.zones();
+    let mut open = circle.zones().to_vec();
     loop {
         sharing.give(open.concat(), left);
         let zone_max = zone_max(circle, rf).map(|most| sharing.groups * most as u64);

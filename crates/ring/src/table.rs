@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. A node holds a group once.
-//! 2. `nodes[g]` contains n exactly if `groups[n]` contains g.
+//! 2. `nodes[g]` contains n exactly if `groups[n]` contains g, and `holds` says so.
+//! 3. `in_zone` says how many of `nodes[g]` are in each zone.
 
 use crate::circle::Circle;
 use std::collections::BTreeSet;
@@ -13,6 +14,10 @@ pub(crate) struct Table<'a> {
     nodes: Vec<Vec<usize>>,
     /// For each node its groups.
     groups: Vec<BTreeSet<usize>>,
+    /// By group and node.
+    holds: Vec<bool>,
+    /// By group and zone.
+    in_zone: Vec<usize>,
 }
 
 impl<'a> Table<'a> {
@@ -21,6 +26,8 @@ impl<'a> Table<'a> {
             circle,
             nodes: vec![Vec::new(); groups],
             groups: vec![BTreeSet::new(); circle.len()],
+            holds: vec![false; groups * circle.len()],
+            in_zone: vec![0; groups * circle.zones().len()],
         }
     }
 
@@ -42,13 +49,12 @@ impl<'a> Table<'a> {
     }
 
     pub(crate) fn holds(&self, group: usize, node: usize) -> bool {
-        self.nodes[group].contains(&node)
+        self.holds[group * self.circle.len() + node]
     }
 
     /// How many of the group's replicas are in the zone.
     pub(crate) fn in_zone(&self, group: usize, zone: usize) -> usize {
-        let nodes = self.nodes[group].iter();
-        nodes.filter(|&&node| self.circle.zone(node) == zone).count()
+        self.in_zone[group * self.circle.zones().len() + zone]
     }
 
     /// Whether the group can move from one node to the other, and is in as many zones as before: the zone it comes to then
@@ -62,6 +68,8 @@ impl<'a> Table<'a> {
     pub(crate) fn add(&mut self, group: usize, node: usize) {
         assert!(self.groups[node].insert(group), "a node holds a group once");
         self.nodes[group].push(node);
+        self.holds[group * self.circle.len() + node] = true;
+        self.in_zone[group * self.circle.zones().len() + self.circle.zone(node)] += 1;
     }
 
     pub(crate) fn remove(&mut self, group: usize, node: usize) {
@@ -70,6 +78,8 @@ impl<'a> Table<'a> {
             "only what is held is taken away"
         );
         self.nodes[group].retain(|&other| other != node);
+        self.holds[group * self.circle.len() + node] = false;
+        self.in_zone[group * self.circle.zones().len() + self.circle.zone(node)] -= 1;
     }
 
     pub(crate) fn shift(&mut self, group: usize, from: usize, to: usize) {
