@@ -23,6 +23,7 @@ const CONFIRM: &str = "confirm";
 const ADDRESS: &str = "address";
 const GROUPS: &str = "groups";
 const JSON: &str = "json";
+const TORN: &str = "torn";
 
 /// Where a node's admin port is, if nobody has moved it.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:9121";
@@ -54,6 +55,7 @@ What the columns say:
   refused        nothing was done, because a watched key had changed or a key of MSETNX was there
   wounded        gave way to an older transaction, and began anew; every replica counts them
   recovered      of those in doubt, the ones whose end was found
+  torn           carried out in some of their groups only: another one had lost what it acknowledged, and began anew
 
 Each node knows what it coordinates and what the groups hold that it leads: ask all nodes to see everything. The status is 1 if one
 of them could not be asked; what the others say is shown.
@@ -63,6 +65,8 @@ Examples:
       The node on this machine.
   chorale admin txns 10.0.0.7:9121 10.0.0.8:9121 10.0.0.9:9121
       Three nodes in one table.
+  chorale admin txns --torn
+      What to look after when a group has begun anew: the newest that each node has found.
   chorale admin txns --json | jq '.hottest[] | [.waiters, .key]'
       The keys that most wait for. Of several nodes --json prints one page behind the other.
 
@@ -142,6 +146,13 @@ pub(crate) fn command() -> Command {
                         .action(ArgAction::SetTrue)
                         .help("The page of each node itself, for programs"),
                 )
+                .arg(
+                    Arg::new(TORN)
+                        .long(TORN)
+                        .action(ArgAction::SetTrue)
+                        .conflicts_with(JSON)
+                        .help("Only those of which a group has lost its part when it began anew"),
+                )
                 .after_help(TXNS_EXAMPLES),
         )
         .subcommand(
@@ -213,7 +224,11 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
         }
         Some((TXNS, matches)) => {
             let addresses = matches.get_many::<String>(ADDRESS).expect("it has a default");
-            show_transactions(addresses, matches.get_flag(JSON))
+            let report = match matches.get_flag(TORN) {
+                true => transactions::torn,
+                false => transactions::report,
+            };
+            show_transactions(addresses, matches.get_flag(JSON), report)
         }
         Some((RECOVER, matches)) => {
             let is_confirmed = matches.get_flag(CONFIRM);
@@ -275,7 +290,11 @@ pub(crate) fn cluster(address: &str) -> Result<ClusterView, String> {
 
 /// A node that does not answer is said, and the others are shown: that is when one looks. It is a failure all the same: a program
 /// must not take a part for the whole.
-fn show_transactions<'a>(addresses: impl Iterator<Item = &'a String>, is_json: bool) -> ExitCode {
+fn show_transactions<'a>(
+    addresses: impl Iterator<Item = &'a String>,
+    is_json: bool,
+    report: fn(&[TransactionsView]) -> String,
+) -> ExitCode {
     let (mut pages, mut views, mut failures) = (String::new(), Vec::new(), Vec::new());
     for address in addresses.map(|address| full(address)) {
         let read = |page: String| {
@@ -294,7 +313,7 @@ fn show_transactions<'a>(addresses: impl Iterator<Item = &'a String>, is_json: b
     let printed = match is_json {
         true => print(&pages),
         false if views.is_empty() => ExitCode::FAILURE,
-        false => print(&transactions::report(&views)),
+        false => print(&report(&views)),
     };
     if failures.is_empty() {
         printed

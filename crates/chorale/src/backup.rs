@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use backup::BackupJob;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use node::{BesideWork, step_back};
 
 use crate::admin_client::DEFAULT_ADDRESS;
 use crate::backup_job::{self, S3_HELP, node_argument, target_argument};
@@ -79,5 +80,7 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
             keep: matches.get_one::<u32>(PRUNE).copied(),
         },
     };
+    // It may run beside a node, which has clients that wait.
+    step_back(BesideWork::Backups);
     backup_job::main(matches, ADMIN_ADDRESS, &job)
 }

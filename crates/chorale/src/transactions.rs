@@ -12,8 +12,8 @@ pub(crate) fn report(views: &[TransactionsView]) -> String {
     text.push_str("\nSince the node started:\n\n");
     text.push_str(&columns(&total_rows(views)));
     if views.iter().any(|view| !view.torn_newest.is_empty()) {
-        text.push_str("\nCarried out in some of their groups and not in others, because a group began anew without what it knew:\n\n");
-        text.push_str(&columns(&torn_rows(views)));
+        text.push('\n');
+        text.push_str(&torn(views));
     }
     if views.iter().all(|view| view.hottest.is_empty()) {
         text.push_str("\nNobody waits for a key.\n");
@@ -28,6 +28,17 @@ pub(crate) fn report(views: &[TransactionsView]) -> String {
         text.push_str(&columns(&transaction_rows(views)));
     }
     text
+}
+
+/// Those of which a part is lost.
+pub(crate) fn torn(views: &[TransactionsView]) -> String {
+    if views.iter().all(|view| view.torn_newest.is_empty()) {
+        return "No transaction is torn.\n".to_owned();
+    }
+    format!(
+        "Carried out in some of their groups and not in others, because a group began anew without what it knew:\n\n{}",
+        columns(&torn_rows(views))
+    )
 }
 
 fn head(names: &[&str]) -> Vec<Vec<String>> {
@@ -240,8 +251,11 @@ The oldest transactions:
   node  transaction  age    coordinator  state     command  groups  locks held in
   1     4.1.90.2     1.2 s  node 2       prepared  -        17 40   17
 ";
-        let report = report(&[busy, idle]);
+        let views = [busy, idle];
+        let report = report(&views);
         assert_eq!(report, expected, "\n{report}");
+        let torn = torn(&views);
+        assert!(expected.contains(&torn), "the same part of it alone:\n{torn}");
     }
 
     #[test]
@@ -249,6 +263,7 @@ The oldest transactions:
         let report = report(&[TransactionsView::default()]);
         assert!(report.contains("Nobody waits for a key."), "{report}");
         assert!(report.contains("No transaction is under way."), "{report}");
+        assert_eq!(torn(&[TransactionsView::default()]), "No transaction is torn.\n");
     }
 
     #[test]

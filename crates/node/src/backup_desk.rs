@@ -11,6 +11,7 @@
 //! each asks one thing at a time.
 
 use crate::mailboxes::Mailboxes;
+use crate::priority::{BesideWork, step_back};
 use backup::{CopiedPiece, Desk, DeskOrder, MergeJob, Merged};
 use crossbeam_queue::SegQueue;
 use gateway::{BackupPiece, BackupQuestion, BackupReplyTo, Gateway, PieceContent, Shared};
@@ -58,6 +59,7 @@ impl BackupDesk {
         std::thread::Builder::new()
             .name("merge".to_owned())
             .spawn(move || {
+                step_back(BesideWork::Backups);
                 for job in jobs {
                     // Once the desk has ended nobody wants it.
                     drop(merged.send(ToDesk::Merged(job.run())));
@@ -73,7 +75,10 @@ impl BackupDesk {
         };
         std::thread::Builder::new()
             .name("backup".to_owned())
-            .spawn(move || driver.run(&told))?;
+            .spawn(move || {
+                step_back(BesideWork::Backups);
+                driver.run(&told);
+            })?;
         Ok(BackupDesk { to_desk, to_workers })
     }
 

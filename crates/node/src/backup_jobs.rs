@@ -11,6 +11,7 @@
 //! Absent: a queue of jobs, and any trace of them after the process has ended, but for the log.
 
 use crate::backup_members::backup_members;
+use crate::priority::{BesideWork, step_back};
 use admin::ClusterView;
 use backup::{
     BackupError, BackupJob, BackupTarget, JobContext, JobEnd, JobOrder, JobReport, JobView, JobsPage,
@@ -95,6 +96,7 @@ impl BackupJobs {
                 let started = std::thread::Builder::new()
                     .name("backup-job".to_owned())
                     .spawn(move || {
+                        step_back(BesideWork::Backups);
                         let _ = jobs.run(&of_thread, &job, || open_of_node(&directory));
                     });
                 started.map(|_| number).map_err(|error| {

@@ -11,6 +11,7 @@
 
 use crate::backup_jobs::BackupJobs;
 use crate::clock;
+use crate::priority::{BesideWork, step_back};
 use crate::view::View;
 use backup::{BackupError, BackupJob, BackupPlanner, BackupTarget, RETRY_PAUSE, TargetPlace, backups};
 use gateway::Shared;
@@ -59,6 +60,7 @@ impl BackupSchedule {
         };
         let thread = std::thread::Builder::new().name("schedule".to_owned());
         let run = move || {
+            step_back(BesideWork::Backups);
             while !schedule.shared.is_stopping.load(Ordering::Relaxed) {
                 schedule.turn();
                 std::thread::sleep(TICK);

@@ -16,6 +16,7 @@
 use crate::clock;
 use crate::free_space;
 use crate::mailboxes::Mailboxes;
+use crate::priority::{BesideWork, step_back};
 use crate::snapshot_pace::SnapshotPace;
 use crate::sync_place::SyncPlace;
 use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
@@ -398,7 +399,10 @@ impl Disk {
                 seen: seen.clone(),
             };
             let thread = std::thread::Builder::new().name(format!("snapshots-{worker}"));
-            thread.spawn(move || beside.run(&snapshots))?
+            thread.spawn(move || {
+                step_back(BesideWork::Snapshots);
+                beside.run(&snapshots);
+            })?
         };
         Ok(Disk {
             disk,

@@ -86,6 +86,10 @@ fn what_is_waited_for_and_what_is_under_way_is_shown_for_each_node() {
     ] {
         assert!(pages.contains(field), "{field} is missing:\n{pages}");
     }
+    assert_eq!(
+        said(&cluster, &[1, 2, 3], &["--torn"]),
+        "No transaction is torn.\n"
+    );
     let begun: i64 = (1..=3)
         .map(|node| cluster.client(node).info_number("chorale", "transactions"))
         .sum();

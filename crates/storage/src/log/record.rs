@@ -5,10 +5,14 @@
 //!  2 append    group u16 | hard state | entries
 //!  3 end       group u16
 //!  4 snapshot  group u16 | incarnation u64 | generation u64 | point | hard state
+//!  5 short     group u16 | hard state and entries with varints in place of all numbers of 64 bits, and of the vote, or 0
 //!
 //!  hard state  term u64 | option of the vote u64 | commit u64
 //!  entries     count u32 | each as in `entry.rs`
 //! ```
+//!
+//! *Short* says what *append* says. Where a batch holds few commands it is most of what a batch has beside them; *append* is what segments of
+//! version 1 have.
 
 use crate::entry;
 use codec::{DecodeError, Reader, Writer};
@@ -19,8 +23,10 @@ const LIVE: u8 = 1;
 const APPEND: u8 = 2;
 const END: u8 = 3;
 const SNAPSHOT: u8 = 4;
+const SHORT: u8 = 5;
 /// Bytes of an entry without its payload.
 const ENTRY_BYTES_MIN: usize = 25;
+const SHORT_ENTRY_BYTES_MIN: usize = 4;
 
 /// Of one group.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,7 +47,11 @@ pub(crate) enum Change {
         entries: Vec<LogEntry>,
     },
     /// Entries in place of those at the same or later places.
-    Append { hard: HardState, entries: Vec<LogEntry> },
+    Append {
+        hard: HardState,
+        entries: Vec<LogEntry>,
+        is_short: bool,
+    },
     /// It is void.
     End,
     /// It begins behind this point from now on: a snapshot of it is kept. Later entries stay.
@@ -67,8 +77,11 @@ pub(crate) fn write_live(
 }
 
 pub(crate) fn write_append(out: &mut Vec<u8>, group: GroupId, hard: &HardState, entries: &[LogEntry]) {
-    begin(out, APPEND, group);
-    write_tail(out, hard, entries);
+    begin(out, SHORT, group);
+    out.varint(hard.term.0);
+    out.varint(hard.vote.map_or(0, |vote| vote.0));
+    out.varint(hard.commit.0);
+    out.list(entries, entry::write_short);
 }
 
 pub(crate) fn write_end(out: &mut Vec<u8>, group: GroupId) {
@@ -111,6 +124,14 @@ fn read_hard(reader: &mut Reader<'_>) -> Result<HardState, DecodeError> {
     })
 }
 
+fn read_short_hard(reader: &mut Reader<'_>) -> Result<HardState, DecodeError> {
+    Ok(HardState {
+        term: Term(reader.varint()?),
+        vote: Some(Incarnation(reader.varint()?)).filter(|vote| vote.0 > 0),
+        commit: Index(reader.varint()?),
+    })
+}
+
 fn read_entries(reader: &mut Reader<'_>) -> Result<Vec<LogEntry>, DecodeError> {
     reader.list(ENTRY_BYTES_MIN, entry::read)
 }
@@ -126,7 +147,19 @@ impl Record {
                 hard,
                 entries,
             } => write_live(out, group, (*incarnation, *generation), (start, hard), entries),
-            Change::Append { hard, entries } => write_append(out, group, hard, entries),
+            Change::Append {
+                hard,
+                entries,
+                is_short: true,
+            } => write_append(out, group, hard, entries),
+            Change::Append {
+                hard,
+                entries,
+                is_short: false,
+            } => {
+                begin(out, APPEND, group);
+                write_tail(out, hard, entries);
+            }
             Change::End => write_end(out, group),
             Change::Snapshot {
                 incarnation,
@@ -139,7 +172,7 @@ impl Record {
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Record, DecodeError> {
         let kind = reader.u8()?;
-        if !(LIVE..=SNAPSHOT).contains(&kind) {
+        if !(LIVE..=SHORT).contains(&kind) {
             return Err(reader.unknown("a kind of record"));
         }
         let group = GroupId::new(reader.u16()?);
@@ -154,6 +187,12 @@ impl Record {
             APPEND => Change::Append {
                 hard: read_hard(reader)?,
                 entries: read_entries(reader)?,
+                is_short: false,
+            },
+            SHORT => Change::Append {
+                hard: read_short_hard(reader)?,
+                entries: reader.list(SHORT_ENTRY_BYTES_MIN, entry::read_short)?,
+                is_short: true,
             },
             END => Change::End,
             _ => Change::Snapshot {

@@ -138,7 +138,7 @@ impl Group {
                 self.unused.bytes += entries.iter().map(bytes).sum::<u64>();
             }
             _ if self.cut.is_some() => {}
-            Change::Append { hard, entries } => {
+            Change::Append { hard, entries, .. } => {
                 self.hard = hard;
                 self.put(entries);
             }

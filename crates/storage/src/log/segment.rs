@@ -20,7 +20,9 @@ use ids::{ClusterId, NodeId, Prng};
 
 /// Bytes that are written together; the head has one for itself.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
-const TITLE: [u8; 8] = *b"ChorLG01";
+const TITLE: [u8; 8] = *b"ChorLG02";
+/// Of a version that is read too: it had no short records, and was the same otherwise.
+const TITLE_BEFORE: [u8; 8] = *b"ChorLG01";
 /// What titles of all versions begin with.
 const ANY_TITLE: [u8; 6] = *b"ChorLG";
 const HEAD_BYTES: usize = 62;
@@ -135,13 +137,20 @@ impl SegmentHead {
             Ok((title, head, reader.u32()?))
         };
         let (title, this, found) = fields().expect("all fields lie in the head");
-        let expected = crc32c::crc32c_append(crc32c::crc32c(&TITLE), &head[8..HEAD_BYTES - 4]);
+        let checksum = |title: &[u8]| crc32c::crc32c_append(crc32c::crc32c(title), &head[8..HEAD_BYTES - 4]);
+        let is_known = title == TITLE || title == TITLE_BEFORE;
+        let expected = checksum(if title == TITLE_BEFORE {
+            &TITLE_BEFORE
+        } else {
+            &TITLE
+        });
         let is_intact = found == expected;
-        if title != TITLE {
+        if !is_known {
             // A damaged title stands before fields that are those of this version.
             let version = std::str::from_utf8(&title[6..])
                 .ok()
                 .and_then(|text| text.parse().ok());
+            let is_intact = is_intact || found == checksum(&TITLE_BEFORE);
             if let (Some(version), false, true) = (version, is_intact, title.starts_with(&ANY_TITLE)) {
                 let file = file.to_owned();
                 return Err(StorageError::Newer { file, version });
@@ -192,6 +201,30 @@ mod tests {
             }
         }
         assert_ne!(head(5).seal, head(6).seal);
+    }
+
+    #[test]
+    fn the_version_before_is_read_and_a_title_of_the_other_one_is_damage() {
+        let mut block = head(5).encode();
+        let name = "log-00003-000000000005";
+        block[..8].copy_from_slice(&TITLE_BEFORE);
+        assert!(matches!(
+            SegmentHead::decode(name, &block),
+            Err(StorageError::Damaged(_))
+        ));
+        let check = crc32c::crc32c(&block[..HEAD_BYTES - 4]);
+        block[HEAD_BYTES - 4..HEAD_BYTES].copy_from_slice(&check.to_le_bytes());
+        assert_eq!(SegmentHead::decode(name, &block).unwrap(), head(5));
+        block[..8].copy_from_slice(&TITLE);
+        assert!(matches!(
+            SegmentHead::decode(name, &block),
+            Err(StorageError::Damaged(_))
+        ));
+        block[7] = b'7';
+        assert!(matches!(
+            SegmentHead::decode(name, &block),
+            Err(StorageError::Damaged(_))
+        ));
     }
 
     #[test]

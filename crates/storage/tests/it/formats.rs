@@ -6,13 +6,16 @@ use ids::{ClusterId, GroupCount, GroupId, Incarnation, NodeId, Token};
 use peer_wire::hello::Secret;
 use std::fmt::Write;
 use storage::{
-    Handover, HandoverWriter, Identity, LogIdentity, LogSettings, MetaLog, MetaState, PeerBook, ReplicaLog,
-    ReplicaPosition, SimDisk, Snapshot, Taken, WorkerLog, read_logs,
+    Disk, DiskFile, Handover, HandoverWriter, Identity, LogIdentity, LogSettings, MetaLog, MetaState,
+    PeerBook, ReplicaLog, ReplicaPosition, SimDisk, Snapshot, Taken, WorkerLog, read_logs,
 };
 
 /// Each file by its name: text as it is, other bytes as digits, 32 bytes a line; of the log of a worker the lines that are not all zeros,
 /// and where they stand.
 const PINNED: &str = include_str!("formats.txt");
+
+/// The log of a worker as version 1 wrote it, likewise.
+const LOG_1: &str = include_str!("log-format-1.txt");
 
 fn point(index: u64) -> SnapshotPoint {
     SnapshotPoint {
@@ -174,7 +177,14 @@ fn files_have_the_bytes_that_they_always_had() {
         entries: entries(),
     };
     assert_eq!(state, expected);
-    let logs = read_logs(&disk, LOG_IDENTITY.cluster, LOG_IDENTITY.node).expect("an intact disk");
+    is_worker_log(&disk);
+    let taken = Handover::take(&disk, NodeId(3)).expect("an intact disk");
+    assert!(matches!(taken, Taken::Found(_)));
+}
+
+/// That what [`worker_log`] wrote is there.
+fn is_worker_log(disk: &SimDisk) {
+    let logs = read_logs(disk, LOG_IDENTITY.cluster, LOG_IDENTITY.node).expect("an intact disk");
     let expected = ReplicaLog {
         start: point(9),
         hard: hard(10),
@@ -183,6 +193,21 @@ fn files_have_the_bytes_that_they_always_had() {
     };
     assert_eq!(logs.replicas.into_values().collect::<Vec<_>>(), [expected]);
     assert_eq!((logs.start, logs.damage), (9, vec![]));
-    let taken = Handover::take(&disk, NodeId(3)).expect("an intact disk");
-    assert!(matches!(taken, Taken::Found(_)));
+}
+
+#[test]
+fn a_log_of_version_1_is_read() {
+    let mut content = vec![0; 24 * 1024];
+    for line in LOG_1.lines() {
+        let (at, digits) = line.split_once(' ').expect("each line says where it stands");
+        let at = usize::from_str_radix(at, 16).expect("digits");
+        for (byte, digits) in content[at..].iter_mut().zip(digits.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).expect("digits");
+            *byte = u8::from_str_radix(digits, 16).expect("digits");
+        }
+    }
+    let disk = SimDisk::new(0);
+    let mut file = disk.create("log-00002-000000000001").expect("an intact disk");
+    file.append(&content).expect("an intact disk");
+    is_worker_log(&disk);
 }

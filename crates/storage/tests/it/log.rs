@@ -270,13 +270,13 @@ fn the_log_of_another_node_or_a_later_version_is_refused_and_left() {
     assert!(matches!(&error, StorageError::Damaged(_)), "{error}");
     let name = names(&disk).remove(0);
     let mut bytes = disk.content(&name).unwrap();
-    bytes[..8].copy_from_slice(b"ChorLG02");
+    bytes[..8].copy_from_slice(b"ChorLG03");
     bytes[60] ^= 1;
     disk.put(&name, &bytes);
     let error = read_logs(&disk, CLUSTER, NODE).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "log-00000-000000000001 has version 2 of its format, which this version of Chorale cannot read"
+        "log-00000-000000000001 has version 3 of its format, which this version of Chorale cannot read"
     );
     assert_eq!(disk.content(&name).unwrap(), bytes);
 }
