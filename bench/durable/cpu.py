@@ -19,7 +19,7 @@ CELLS = (Cell(50, 1), Cell(50, 16))
 # By pipeline.
 THREE_AIMS = {1: 1.15, 16: 1.10}
 ALONE_AIMS = {1: 1.0, 16: 0.6}
-# Turns that do not count, until a worker has filled the files of its log.
+# Turns that do not count for each worker, until it has filled the files of its log: from then on it uses them again.
 WARM_UPS = 4
 SHAPE = [*load.SET, "--keys", "100000", "--size", "100"]
 
@@ -59,7 +59,7 @@ def measure(options: argparse.Namespace, progress: record.Progress) -> dict[str,
             for durability in ("memory", "relaxed"):
                 cluster = stack.enter_context(three(options.ours, workers, durability))
                 sides.append(_side(options, durability, list(cluster.nodes), is_alone=False))
-            in_threes = turns.take(sides, CELLS, options.rounds, progress, WARM_UPS)
+            in_threes = turns.take(sides, CELLS, options.rounds, progress, WARM_UPS * workers)
         with ExitStack() as stack:
             sides = []
             host = stack.enter_context(redis(REDIS_LOG))
@@ -67,7 +67,7 @@ def measure(options: argparse.Namespace, progress: record.Progress) -> dict[str,
             for durability in ("relaxed", "memory"):
                 host = stack.enter_context(ours(options.ours, workers, durability))
                 sides.append(_side(options, durability, [host], is_alone=True))
-            alone = turns.take(sides, CELLS, options.rounds, progress, WARM_UPS)
+            alone = turns.take(sides, CELLS, options.rounds, progress, WARM_UPS * workers)
         found[str(workers)] = {"three": turns.to_record(in_threes), "alone": turns.to_record(alone)}
     return found
 
