@@ -106,101 +106,112 @@ impl<'a, 't> Exchanges<'a, 't> {
 
     /// Makes the placement better until no exchange does.
     pub(crate) fn make(&mut self) {
+        self.look_where_something_is_amiss();
         loop {
-            let cycles = self.find();
-            if cycles.is_empty() {
+            let turn = self.labels.turn();
+            if turn.is_empty() {
                 return;
             }
+            for vertex in turn {
+                self.relax(vertex);
+            }
             // They have no vertex in common, so that each is worth what it would be alone.
-            for cycle in cycles {
-                self.apply(&cycle);
+            let cycles = self.labels.cycles();
+            for cycle in &cycles {
+                self.apply(cycle);
+            }
+            if !cycles.is_empty() {
+                self.look_again(&cycles.concat());
             }
         }
     }
 
-    /// Cycles that cost less than nothing: one at least, if there is any.
-    fn find(&mut self) -> Vec<Vec<usize>> {
-        self.labels.clear();
-        // A cycle of negative cost has an edge of negative cost.
+    /// A cycle of negative cost has an edge of negative cost.
+    fn look_where_something_is_amiss(&mut self) {
+        self.labels.look_at(self.shape.index(Vertex::Room));
         for node in 0..self.shape.nodes {
             if self.cost_of_more(node) < 0 {
                 self.labels.look_at(self.shape.index(Vertex::Node(node)));
             }
         }
-        self.labels.look_at(self.shape.index(Vertex::Room));
         for group in 0..self.shape.groups {
             for zone in 0..self.shape.zones {
                 let is_doubled = self.table.in_zone(group, zone) > 1;
-                let was_there = |&node: &usize| self.has_lost(group, node);
-                if is_doubled || self.table.circle.zones()[zone].iter().any(was_there) {
+                let has_lost = |&node: &usize| self.has_lost(group, node);
+                if is_doubled || self.table.circle.zones()[zone].iter().any(has_lost) {
                     self.labels.look_at(self.shape.index(Vertex::Part(group, zone)));
                 }
             }
         }
-        loop {
-            let turn = self.labels.turn();
-            if turn.is_empty() {
-                return Vec::new();
-            }
-            for vertex in turn {
-                self.relax(vertex);
-            }
-            let cycles = self.labels.cycles();
-            if !cycles.is_empty() {
-                return cycles;
-            }
-        }
     }
 
+    /// The edges of these vertices are others than before, and those of room to them.
+    fn look_again(&mut self, changed: &[usize]) {
+        let mut labels = std::mem::take(&mut self.labels);
+        labels.drop_false(|from, to| self.edge(from, to));
+        labels.look_at(self.shape.index(Vertex::Room));
+        changed.iter().for_each(|&vertex| labels.look_at(vertex));
+        self.labels = labels;
+    }
+
+    /// Offers all edges of a vertex.
     fn relax(&mut self, at: usize) {
         let shape = self.shape;
+        let mut labels = std::mem::take(&mut self.labels);
+        let mut offer = |to: Vertex| {
+            let to = shape.index(to);
+            if let Some(cost) = self.edge(at, to) {
+                labels.offer(at, to, cost);
+            }
+        };
         match shape.vertex(at) {
             Vertex::Node(node) => {
                 let zone = self.table.circle.zone(node);
-                for &group in self.table.groups_on(node) {
-                    let cost = if self.had[shape.place(group, node)] {
-                        MOVE
-                    } else {
-                        0
-                    };
-                    self.labels
-                        .offer(at, shape.index(Vertex::Part(group, zone)), cost);
-                }
-                if self.table.load(node) < self.shares[node].most {
-                    let cost = self.cost_of_more(node);
-                    self.labels.offer(at, shape.index(Vertex::Room), cost);
-                }
+                let groups = self.table.groups_on(node).iter();
+                groups.for_each(|&group| offer(Vertex::Part(group, zone)));
+                offer(Vertex::Room);
             }
-            Vertex::Room => {
-                for node in (0..shape.nodes).filter(|&node| self.table.load(node) > 0) {
-                    let cost = self.cost_of_less(node);
-                    self.labels.offer(at, shape.index(Vertex::Node(node)), cost);
-                }
-            }
-            Vertex::Group(group) => {
-                for zone in 0..shape.zones {
-                    let count = self.table.in_zone(group, zone);
-                    if count < self.table.circle.zones()[zone].len() {
-                        let cost = self.cost_of(count + 1);
-                        self.labels
-                            .offer(at, shape.index(Vertex::Part(group, zone)), cost);
-                    }
-                }
-            }
+            Vertex::Room => (0..shape.nodes).for_each(|node| offer(Vertex::Node(node))),
+            Vertex::Group(group) => (0..shape.zones).for_each(|zone| offer(Vertex::Part(group, zone))),
             Vertex::Part(group, zone) => {
-                let count = self.table.in_zone(group, zone);
-                if count > 0 {
-                    let cost = -self.cost_of(count);
-                    self.labels.offer(at, shape.index(Vertex::Group(group)), cost);
-                }
-                for &node in &self.table.circle.zones()[zone] {
-                    if !self.table.holds(group, node) {
-                        let cost = if self.has_lost(group, node) { -MOVE } else { 0 };
-                        self.labels.offer(at, shape.index(Vertex::Node(node)), cost);
-                    }
-                }
+                offer(Vertex::Group(group));
+                let nodes = self.table.circle.zones()[zone].iter();
+                nodes.for_each(|&node| offer(Vertex::Node(node)));
             }
         }
+        self.labels = labels;
+    }
+
+    /// What an edge costs, if there is one.
+    fn edge(&self, from: usize, to: usize) -> Option<i64> {
+        let is_of = |node: usize, zone: usize| self.table.circle.zone(node) == zone;
+        let (is, cost) = match (self.shape.vertex(from), self.shape.vertex(to)) {
+            (Vertex::Node(node), Vertex::Part(group, zone)) => {
+                let moves = self.had[self.shape.place(group, node)];
+                let is = is_of(node, zone) && self.table.holds(group, node);
+                (is, if moves { MOVE } else { 0 })
+            }
+            (Vertex::Part(group, zone), Vertex::Node(node)) => {
+                let is = is_of(node, zone) && !self.table.holds(group, node);
+                (is, if self.has_lost(group, node) { -MOVE } else { 0 })
+            }
+            (Vertex::Group(group), Vertex::Part(of, zone)) => {
+                let count = self.table.in_zone(group, zone);
+                let is = group == of && count < self.table.circle.zones()[zone].len();
+                (is, self.cost_of(count + 1))
+            }
+            (Vertex::Part(of, zone), Vertex::Group(group)) => {
+                let count = self.table.in_zone(group, zone);
+                (group == of && count > 0, -self.cost_of(count))
+            }
+            (Vertex::Node(node), Vertex::Room) => {
+                let is = self.table.load(node) < self.shares[node].most;
+                (is, self.cost_of_more(node))
+            }
+            (Vertex::Room, Vertex::Node(node)) => (self.table.load(node) > 0, self.cost_of_less(node)),
+            _ => (false, 0),
+        };
+        is.then_some(cost)
     }
 
     /// Whether the node had the group before, and does not hold it now. To have moves cost where a replica leaves, and not where it comes, is

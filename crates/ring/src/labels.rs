@@ -2,12 +2,17 @@
 //!
 //! All labels begin at zero, as if each vertex was reached for nothing. Whoever looks at a vertex offers its edges; a label that gets less is
 //! looked at in the next turn (Bellman and Ford). If there is a cycle of negative cost, one shows among the edges by which labels were got.
+//!
+//! When edges change, labels stay: whatever they are, there is no such cycle once no edge has anything to offer.
+//!
+//! Invariant: the label of a vertex is no less than that of the one it is from and the cost of the edge between them.
 
+#[derive(Default)]
 pub(crate) struct Labels {
     cost: Vec<i64>,
     /// By an edge from where a vertex got its label.
     from: Vec<Option<usize>>,
-    /// Those that have got one.
+    /// Those that have one.
     touched: Vec<usize>,
     /// Those whose edges are to be looked at.
     next: Vec<usize>,
@@ -27,15 +32,6 @@ impl Labels {
             is_next: vec![false; count],
             met: vec![0; count],
             walks: 0,
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        for at in self.touched.drain(..) {
-            (self.cost[at], self.from[at]) = (0, None);
-        }
-        for at in self.next.drain(..) {
-            self.is_next[at] = false;
         }
     }
 
@@ -63,6 +59,17 @@ impl Labels {
             (self.cost[to], self.from[to]) = (cost, Some(from));
             self.look_at(to);
         }
+    }
+
+    /// Edges have changed: forgets by which labels were got that could not be got by them now. Whose edges they are is to be looked at.
+    pub(crate) fn drop_false(&mut self, edge: impl Fn(usize, usize) -> Option<i64>) {
+        let (cost, from) = (&self.cost, &mut self.from);
+        self.touched.retain(|&to| {
+            let is_true =
+                |&before: &usize| edge(before, to).is_some_and(|edge| cost[to] >= cost[before] + edge);
+            from[to] = from[to].filter(is_true);
+            from[to].is_some()
+        });
     }
 
     /// The cycles of `from`, each in the direction of its edges. A vertex has one edge there, so that no two cycles have a vertex in common.

@@ -66,6 +66,7 @@ pub fn place(members: &[RingNode<'_>], groups: GroupCount, rf: usize, previous: 
     };
     placing.keep(previous);
     placing.fill();
+    placing.part();
     placing.even_out();
     if placing.cap() {
         placing.fill();
@@ -127,12 +128,7 @@ impl Placing<'_> {
 
     /// Gives each group as many replicas as it is to have.
     fn fill(&mut self) {
-        let of_all = |level: fn(&Share) -> usize| -> Vec<usize> { self.shares.iter().map(level).collect() };
-        let levels = [
-            of_all(|share| share.least),
-            of_all(|share| share.enough),
-            of_all(|share| share.most),
-        ];
+        let levels = self.levels();
         // A zone has the group once if that can be, twice if that can be, and so on.
         for per_zone in 1..=self.rf {
             for level in &levels {
@@ -149,6 +145,44 @@ impl Placing<'_> {
                 self.make_room(group, &levels[2]);
             }
         }
+    }
+
+    /// Gets replicas of a group apart that share a zone, by single moves.
+    fn part(&mut self) {
+        for level in self.levels() {
+            for group in 0..self.table.group_count() {
+                while self.part_one(group, &level) {}
+            }
+        }
+    }
+
+    fn part_one(&mut self, group: usize, loads: &[usize]) -> bool {
+        let table = &self.table;
+        let Some(from) = self.worst(group) else {
+            return false;
+        };
+        let shares_with = table.in_zone(group, table.circle.zone(from));
+        let may_get = |node: usize| {
+            table.load(node) < loads[node]
+                && !table.holds(group, node)
+                && table.in_zone(group, table.circle.zone(node)) + 1 < shares_with
+        };
+        let found = (shares_with > 1).then(|| table.circle.walk(group).find(|&node| may_get(node)));
+        let Some(to) = found.flatten() else {
+            return false;
+        };
+        self.table.shift(group, from, to);
+        true
+    }
+
+    /// How much a node has before another one is asked: at first what all have by right, at last what they may have.
+    fn levels(&self) -> [Vec<usize>; 3] {
+        let of_all = |level: fn(&Share) -> usize| self.shares.iter().map(level).collect();
+        [
+            of_all(|share| share.least),
+            of_all(|share| share.enough),
+            of_all(|share| share.most),
+        ]
     }
 
     /// Places one more replica of the group if that can be, without any node getting more than `loads` says.
