@@ -254,7 +254,8 @@ fn is_of_one_group(groups: Groups, spec: &Spec, args: Args<'_>) -> bool {
         group.replace(found).is_some_and(|before| before != found)
     };
     !names_more(spec, args)
-        && (spec.spread == Spread::Single || !command::waits(spec, args) && !any_slot(spec, args, &mut is_another))
+        && (spec.spread == Spread::Single
+            || !command::waits(spec, args) && !any_slot(spec, args, &mut is_another))
 }
 
 /// Whether this is so of the slot of any key of a command.
