@@ -172,6 +172,7 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
             || error == "ERR The specified keys must contain string values"
             || error == "ERR could not decode requested zset member"
             || error == "ERR The specified key does not exist"
+            || error == "ERR no such key" && matches!(name_of(arguments).as_str(), "xinfo" | "xsetid")
     });
     if at_the_key && error.starts_with("ERR ") {
         return true;
@@ -434,11 +435,11 @@ fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
             Value::Simple(b"documentation".to_vec())
         }
         ("command", Some("info"), reply) if arguments.len() == 2 => kind_of(reply),
+        (name, subcommand, reply) if is_about_itself(name, subcommand) => kind_of(reply),
         ("xinfo", _, reply @ (Value::Array(_) | Value::Map(_))) => without_times(reply),
         ("xpending", _, Value::Array(pending)) if arguments.len() > 3 => {
             Value::Array(pending.into_iter().map(without_idle_time).collect())
         }
-        (name, subcommand, reply) if is_about_itself(name, subcommand) => kind_of(reply),
         (_, _, reply) => reply,
     }
 }
