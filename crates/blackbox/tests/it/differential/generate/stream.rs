@@ -182,8 +182,11 @@ impl Generator {
         } else {
             self.stream_end()
         });
-        // A star would be drawn from the clock.
-        if arguments.last().is_some_and(|id| id == b"*") {
+        // A star would be drawn from the clock, and the highest id is so far from others that it begins a block here.
+        if arguments
+            .last()
+            .is_some_and(|id| id == b"*" || id.starts_with(b"18446744073709551615-"))
+        {
             arguments.pop();
             arguments.push(b"6-*".to_vec());
         }
