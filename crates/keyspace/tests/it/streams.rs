@@ -125,7 +125,8 @@ impl Model {
 
     /// Whether the highest entry that `XDEL` removed is at this id or above.
     fn is_holed_from(&self, id: Id) -> bool {
-        !self.entries.is_empty() && self.max_deleted != (0, 0) && id <= self.max_deleted
+        let first = self.entries.first();
+        first.is_some_and(|first| first.id <= self.max_deleted) && id <= self.max_deleted
     }
 
     /// Which of all entries that were ever added this one is, where Redis can tell: of the last id, and of what is not behind the
