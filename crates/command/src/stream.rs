@@ -72,19 +72,13 @@ pub enum StreamCommand<'a> {
     },
     /// `XCLAIM key group consumer min-idle-time id [id ...] ..`: every id can be read with [`stream_id`].
     Claim {
-        key: &'a [u8],
-        group: &'a [u8],
-        consumer: &'a [u8],
-        idle_min_millis: u64,
+        claimant: Claimant<'a>,
         ids: Args<'a>,
         options: ClaimOptions,
     },
     /// `XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]`.
     AutoClaim {
-        key: &'a [u8],
-        group: &'a [u8],
-        consumer: &'a [u8],
-        idle_min_millis: u64,
+        claimant: Claimant<'a>,
         start: StreamId,
         count: u64,
         only_ids: bool,
@@ -161,6 +155,19 @@ pub enum TrimBound {
     Newest(u64),
     /// `MINID`: this id, and those above.
     From(StreamId),
+}
+
+/// Who claims pending entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claimant<'a> {
+    /// The stream.
+    pub key: &'a [u8],
+    /// Its group.
+    pub group: &'a [u8],
+    /// For whom.
+    pub consumer: &'a [u8],
+    /// How long they must be idle, in milliseconds.
+    pub idle_min_millis: u64,
 }
 
 /// What `XCLAIM` does to the entries beside giving them to a consumer.

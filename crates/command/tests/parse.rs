@@ -2,9 +2,9 @@
 
 use command::number::LongDouble;
 use command::{
-    BlockingPop, ClaimOptions, Command, Deadline, DeliveryTime, LcsOutput, ListCommand, ListEnd, ListSearch,
-    NewId, ReadFrom, SetCondition, SetExpiry, SetReply, StreamCommand, Trim, TrimBound, ValueAccess, parse,
-    resolve, waits,
+    BlockingPop, ClaimOptions, Claimant, Command, Deadline, DeliveryTime, LcsOutput, ListCommand, ListEnd,
+    ListSearch, NewId, ReadFrom, SetCondition, SetExpiry, SetReply, StreamCommand, Trim, TrimBound,
+    ValueAccess, parse, resolve, waits,
 };
 use ids::{StreamId, UnixMillis};
 use resp::ArgsBuf;
@@ -769,10 +769,9 @@ fn options_of_streams_reach_the_command() {
         "xclaim k g c -5 1-1 2 idle 7 retrycount 3 force justid lastid 9",
         &|command| {
             let StreamCommand::Claim {
-                idle_min_millis,
+                claimant,
                 ids,
                 options,
-                ..
             } = command
             else {
                 panic!("{command:?}");
@@ -784,7 +783,13 @@ fn options_of_streams_reach_the_command() {
                 only_ids: true,
                 last_id: StreamId::new(9, 0),
             };
-            assert_eq!((idle_min_millis, ids.len(), options), (0, 2, expected));
+            let by = Claimant {
+                key: b"k",
+                group: b"g",
+                consumer: b"c",
+                idle_min_millis: 0,
+            };
+            assert_eq!((claimant, ids.len(), options), (by, 2, expected));
         },
     );
     with(

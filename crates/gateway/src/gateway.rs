@@ -277,14 +277,14 @@ impl Gateway {
                     if !args.is_empty() {
                         let resolved = command::resolve(args);
                         let spec = resolved.as_ref().ok().copied();
-                        let is_spread = self.cx.view.is_spread;
+                        let (groups, is_spread) = (self.cx.groups, self.cx.view.is_spread);
                         let is_busy = || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
-                        let may_pass = |spec| may_pass(session, spec, args, is_spread, is_busy());
+                        let may_pass = |spec| may_pass(session, groups, spec, args, is_spread, is_busy());
                         if !session.in_flight.busy.is_empty() && !spec.is_some_and(may_pass) {
                             break;
                         }
                         let may_overtake = |spec| {
-                            may_overtake(session, spec, args)
+                            may_overtake(session, groups, spec, args)
                                 || is_spread
                                     && (session.in_flight.sent.is_mixed() || may_hide(session, spec, args))
                         };

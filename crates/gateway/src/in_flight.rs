@@ -10,7 +10,7 @@ use crate::idempotency::Naming;
 use crate::program::names_more;
 use crate::session::Session;
 use command::{CommandId, CommandRoute, Flags, Spec, Spread};
-use ids::{SLOT_COUNT, Slot};
+use ids::{Groups, SLOT_COUNT, Slot};
 use resp::Args;
 
 /// See the file's header.
@@ -189,6 +189,7 @@ impl BusySlots {
 /// node decide.
 pub(crate) fn may_pass(
     session: &Session,
+    groups: Groups,
     spec: &Spec,
     args: Args<'_>,
     is_spread: bool,
@@ -197,7 +198,7 @@ pub(crate) fn may_pass(
     let busy = &session.in_flight.busy;
     // What shares a transaction locks for as long as one does.
     let is_busy = is_spread && !combining::is_combined(spec) || !is_spread && is_busy;
-    let begins_none = spec.spread == Spread::Single || !busy.is_full(is_busy);
+    let begins_none = is_of_one_group(groups, spec, args) || !busy.is_full(is_busy);
     // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
     let may_wait = command::waits(spec, args);
     session.block.is_none()
@@ -244,6 +245,19 @@ pub(crate) fn is_free(connection: &Connection, spec: &Spec, args: Args<'_>) -> b
             || !any_slot(spec, args, |slot| sent.may_order(slot)))
 }
 
+/// Whether a command on keys goes to a single group, as one of a single key does, and keeps its place behind what was sent there:
+/// keys of one group are no transaction, whatever others the command could name. What waits is asked for in steps of its own.
+fn is_of_one_group(groups: Groups, spec: &Spec, args: Args<'_>) -> bool {
+    let mut group = None;
+    let mut is_another = |slot| {
+        let found = groups.group_of(slot);
+        group.replace(found).is_some_and(|before| before != found)
+    };
+    !names_more(spec, args)
+        && (spec.spread == Spread::Single
+            || !command::waits(spec, args) && !any_slot(spec, args, &mut is_another))
+}
+
 /// Whether this is so of the slot of any key of a command.
 #[inline]
 fn any_slot(spec: &Spec, args: Args<'_>, mut is_so: impl FnMut(Slot) -> bool) -> bool {
@@ -282,7 +296,7 @@ pub(crate) fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
 /// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:
 /// if it is one for several groups, and they have a key in common.
 #[inline]
-pub(crate) fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+pub(crate) fn may_overtake(session: &Session, groups: Groups, spec: &Spec, args: Args<'_>) -> bool {
     if let CommandId::Wait
     | CommandId::WaitAof
     | CommandId::Save
@@ -292,11 +306,12 @@ pub(crate) fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bo
         // It is about the writes before it, whatever their keys.
         return true;
     }
-    let is_plain = spec.route == CommandRoute::Keys
-        && spec.spread == Spread::Single
-        && session.modes.naming == Naming::Nothing
-        && !names_more(spec, args);
-    !is_plain && !session.in_flight.sent.is_empty() && is_among_sent(session, spec, args)
+    let is_plain = || {
+        spec.route == CommandRoute::Keys
+            && session.modes.naming == Naming::Nothing
+            && is_of_one_group(groups, spec, args)
+    };
+    !session.in_flight.sent.is_empty() && !is_plain() && is_among_sent(session, spec, args)
 }
 
 fn is_among_sent(session: &Session, spec: &Spec, args: Args<'_>) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::apply::Apply;
 use crate::read::Reader;
-use command::{BlockingPop, ReplyError};
+use command::{BlockingPop, GroupRead, ReplyError};
 use resp::Args;
 
 impl Apply<'_, '_> {
@@ -52,7 +52,15 @@ impl Apply<'_, '_> {
                 }
                 Ok(popped.is_some())
             }),
-            BlockingPop::Streams(ref read) => self.read_group(read),
+            BlockingPop::Streams(mut read) => {
+                if mutations::is(mutations::Mutation::WaitedIsAcknowledged) {
+                    read.group = read.group.map(|group| GroupRead {
+                        is_acknowledged: true,
+                        ..group
+                    });
+                }
+                self.read_group(&read)
+            }
         };
         match answered {
             Ok(true) => {}

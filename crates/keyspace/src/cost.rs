@@ -283,10 +283,8 @@ impl<'k> Values<'_, 'k> {
             StreamCommand::Trim { key, .. } => of_all(key) / CUT,
             StreamCommand::FullInfo { key, count } => of_some(key, Some(count).filter(|count| *count > 0)),
             StreamCommand::PendingRange { key, group, .. } => self.pending(key, group),
-            StreamCommand::AutoClaim {
-                key, group, count, ..
-            } => self
-                .pending(key, group)
+            StreamCommand::AutoClaim { claimant, count, .. } => self
+                .pending(claimant.key, claimant.group)
                 .min(to_count(count).saturating_mul(CHANGE)),
             StreamCommand::DeleteConsumer { key, group, .. } => self.pending(key, group) * LOOKUP,
             _ => 0,

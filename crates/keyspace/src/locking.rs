@@ -38,11 +38,9 @@ pub fn locks_among<'a>(
             if !is_ours(key) {
                 return;
             }
-            let mode = if key_use == KeyUse::Read {
-                Mode::Shared
-            } else {
-                Mode::Exclusive
-            };
+            let is_shared = key_use == KeyUse::Read
+                || spec.id == CommandId::XReadGroup && mutations::is(mutations::Mutation::GroupReadShared);
+            let mode = if is_shared { Mode::Shared } else { Mode::Exclusive };
             keys.push((key.into(), mode));
         });
     }

@@ -26,6 +26,7 @@ use block::StreamEntry;
 use command::{GroupStart, NewId, ReplyError, StreamCommand, Trim, stream_id};
 use group::Group;
 use ids::{StreamId, UnixMillis};
+use mutations::Mutation;
 use resp::{Args, ReplyWriter};
 
 /// The stream of an object.
@@ -110,22 +111,16 @@ impl Apply<'_, '_> {
             }
             StreamCommand::Acknowledge { key, group, ids } => self.xack(key, group, ids),
             StreamCommand::Claim {
-                key,
-                group,
-                consumer,
-                idle_min_millis,
+                claimant,
                 ids,
                 options,
-            } => self.xclaim(key, group, consumer, idle_min_millis, ids, options),
+            } => self.xclaim(claimant, ids, options),
             StreamCommand::AutoClaim {
-                key,
-                group,
-                consumer,
-                idle_min_millis,
+                claimant,
                 start,
                 count,
                 only_ids,
-            } => self.xautoclaim(key, group, consumer, idle_min_millis, start, count, only_ids),
+            } => self.xautoclaim(claimant, start, count, only_ids),
             StreamCommand::CreateGroup {
                 key,
                 group,
@@ -227,8 +222,13 @@ impl Apply<'_, '_> {
         trim: Option<Trim>,
         fields: Args<'_>,
     ) -> Result<(), ReplyError> {
+        let own_clock = self.local.now;
         let added = self.edit_stream(key, creates, |edit, _| {
-            let id = edit.stream.add(id, edit.now, fields, &edit.limits)?;
+            let now = match mutations::is(Mutation::IdByOwnClock) {
+                true => own_clock,
+                false => edit.now,
+            };
+            let id = edit.stream.add(id, now, fields, &edit.limits)?;
             edit.mark();
             let trimmed = trim.map_or(0, |trim| edit.stream.trim(trim, &edit.limits));
             Ok((id, trimmed))
@@ -246,9 +246,15 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    fn xdel(&mut self, key: &[u8], words: Args<'_>) -> Result<(), ReplyError> {
+    /// Removes entries, which is an event of this name, and answers how many.
+    fn remove_entries(
+        &mut self,
+        key: &[u8],
+        event: &'static str,
+        remove: impl FnOnce(&mut Stream, &EncodingLimits) -> usize,
+    ) -> Result<(), ReplyError> {
         let removed = self.edit_stream(key, false, |edit, _| {
-            let removed = ids(words).filter(|id| edit.stream.remove(*id)).count();
+            let removed = remove(edit.stream, &edit.limits);
             if removed > 0 {
                 edit.mark();
             }
@@ -256,26 +262,20 @@ impl Apply<'_, '_> {
         })?;
         let removed = removed.unwrap_or(0);
         if removed > 0 {
-            self.event(EventClasses::STREAM, "xdel", key);
+            self.event(EventClasses::STREAM, event, key);
         }
         self.out.integer(removed as i64);
         Ok(())
     }
 
+    fn xdel(&mut self, key: &[u8], words: Args<'_>) -> Result<(), ReplyError> {
+        self.remove_entries(key, "xdel", |stream, _| {
+            ids(words).filter(|id| stream.remove(*id)).count()
+        })
+    }
+
     fn xtrim(&mut self, key: &[u8], trim: Trim) -> Result<(), ReplyError> {
-        let removed = self.edit_stream(key, false, |edit, _| {
-            let removed = edit.stream.trim(trim, &edit.limits);
-            if removed > 0 {
-                edit.mark();
-            }
-            Ok(removed)
-        })?;
-        let removed = removed.unwrap_or(0);
-        if removed > 0 {
-            self.event(EventClasses::STREAM, "xtrim", key);
-        }
-        self.out.integer(removed as i64);
-        Ok(())
+        self.remove_entries(key, "xtrim", |stream, limits| stream.trim(trim, limits))
     }
 
     fn xsetid(
@@ -313,7 +313,7 @@ impl Apply<'_, '_> {
                 ids(words).filter(|id| group.remove_pending(*id)).count()
             });
             let count = count.unwrap_or(0);
-            if count > 0 {
+            if count > 0 && !mutations::is(Mutation::AcknowledgedUnmarked) {
                 edit.mark();
             }
             Ok(count)

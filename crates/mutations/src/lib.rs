@@ -201,6 +201,18 @@ pub enum Mutation {
     LastVoterDrained,
     /// While all is paused, groups that have lost replicas are not repaired either.
     PauseStopsRepair,
+    /// A replica that is sent a stream takes its groups to have read nothing.
+    GroupStartsAnew,
+    /// What is pending in a group of a stream, and does not go in one chunk with the group, is left out of a transfer of state.
+    PendingLeftOut,
+    /// An acknowledgement is not taken for a change of its stream: who tries it out on a copy has nothing to install.
+    AcknowledgedUnmarked,
+    /// What is given to who may wait for it, of a group of a stream, does not become pending.
+    WaitedIsAcknowledged,
+    /// Who reads with a group locks its stream as one who changes nothing.
+    GroupReadShared,
+    /// An entry of a stream gets its id from the clock of whoever applies the command, not from the group's time.
+    IdByOwnClock,
 }
 
 impl Mutation {
@@ -301,6 +313,12 @@ impl Mutation {
         Mutation::ZoneIgnored,
         Mutation::LastVoterDrained,
         Mutation::PauseStopsRepair,
+        Mutation::GroupStartsAnew,
+        Mutation::PendingLeftOut,
+        Mutation::AcknowledgedUnmarked,
+        Mutation::WaitedIsAcknowledged,
+        Mutation::GroupReadShared,
+        Mutation::IdByOwnClock,
     ];
 }
 

@@ -404,6 +404,21 @@ impl Swarm {
                 swarm.mix = Mix::named();
                 swarm.think = MILLIS;
             }
+            // Jobs alone, under processes that end and replicas that come and go.
+            Some(Mutation::GroupStartsAnew | Mutation::PendingLeftOut | Mutation::IdByOwnClock) => {
+                swarm.mix = Mix::jobs(30);
+                swarm.moves = swarm.moves.max(120);
+                swarm.kills = swarm.kills.max(40);
+                swarm.transfers = swarm.transfers.max(60);
+                swarm.think = 20 * MILLIS;
+            }
+            Some(
+                Mutation::AcknowledgedUnmarked | Mutation::WaitedIsAcknowledged | Mutation::GroupReadShared,
+            ) => {
+                swarm.mix = Mix::jobs(20);
+                swarm.clients = 10;
+                swarm.think = 20 * MILLIS;
+            }
             Some(Mutation::WholeNotLocked) => {
                 swarm.mix = Mix::whole(30);
                 swarm.clients = 10;

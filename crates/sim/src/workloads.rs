@@ -16,6 +16,7 @@ mod accounts;
 mod banner;
 mod database;
 mod elements;
+mod jobs;
 mod lapsing;
 mod lists;
 mod mix;
@@ -34,6 +35,7 @@ use database::Database;
 use elements::Elements;
 use history::{Judgement, Outcome, Process, Ticket, Transaction};
 use ids::Prng;
+use jobs::Jobs;
 use lapsing::Lapsing;
 use lists::Lists;
 use named::Named;
@@ -433,6 +435,7 @@ workloads! {
     database: Database,
     lapsing: Lapsing,
     named: Named,
+    jobs: Jobs,
 }
 
 impl TxnHistory {

@@ -1,8 +1,8 @@
 //! Streams: their words.
 
 use super::{
-    ClaimOptions, DeliveryTime, GroupRead, GroupStart, NewId, ReadFrom, StreamCommand, StreamRead, Trim,
-    TrimBound,
+    ClaimOptions, Claimant, DeliveryTime, GroupRead, GroupStart, NewId, ReadFrom, StreamCommand, StreamRead,
+    Trim, TrimBound,
 };
 use crate::blocking::{BlockingCommand, BlockingPop};
 use crate::number::{self, integer};
@@ -95,10 +95,15 @@ fn count(word: &[u8]) -> Result<u64, ReplyError> {
     integer(word).map(|count| u64::try_from(count).unwrap_or(0))
 }
 
-/// Milliseconds that somebody is at least idle.
-fn idle_min(word: &[u8], error: ReplyError) -> Result<u64, ReplyError> {
-    let millis = number::parse_i64(word).ok_or(error)?;
-    Ok(u64::try_from(millis).unwrap_or(0))
+/// The first words of `XCLAIM` and `XAUTOCLAIM`; the error is of an idle time that is no number.
+fn claimant(args: Args<'_>, error: ReplyError) -> Result<Claimant<'_>, ReplyError> {
+    let millis = number::parse_i64(args.arg(4)).ok_or(error)?;
+    Ok(Claimant {
+        key: args.arg(1),
+        group: args.arg(2),
+        consumer: args.arg(3),
+        idle_min_millis: u64::try_from(millis).unwrap_or(0),
+    })
 }
 
 fn is(word: &[u8], name: &[u8]) -> bool {
@@ -395,7 +400,7 @@ pub(super) fn parse_pending(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 }
 
 pub(super) fn parse_claim(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let idle_min_millis = idle_min(args.arg(4), ReplyError::ClaimIdleMin)?;
+    let claimant = claimant(args, ReplyError::ClaimIdleMin)?;
     let ids = args
         .from(5)
         .iter()
@@ -434,17 +439,14 @@ pub(super) fn parse_claim(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
         };
     }
     command(StreamCommand::Claim {
-        key: args.arg(1),
-        group: args.arg(2),
-        consumer: args.arg(3),
-        idle_min_millis,
+        claimant,
         ids: args.slice(5..5 + ids),
         options,
     })
 }
 
 pub(super) fn parse_auto_claim(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let idle_min_millis = idle_min(args.arg(4), ReplyError::AutoClaimIdleMin)?;
+    let claimant = claimant(args, ReplyError::AutoClaimIdleMin)?;
     let start = start(args.arg(5))?;
     let (mut most, mut only_ids) = (AUTO_CLAIM_COUNT, false);
     let mut at = 6;
@@ -465,10 +467,7 @@ pub(super) fn parse_auto_claim(args: Args<'_>) -> Result<Command<'_>, ReplyError
         };
     }
     command(StreamCommand::AutoClaim {
-        key: args.arg(1),
-        group: args.arg(2),
-        consumer: args.arg(3),
-        idle_min_millis,
+        claimant,
         start,
         count: most,
         only_ids,

@@ -2,10 +2,10 @@
 
 use super::answers::{write_entry, write_id};
 use super::group::{ConsumerNumber, Group, Pending};
-use super::{StreamEdit, StreamEntry, ids};
+use super::{Stream, StreamEntry, ids};
 use crate::apply::Apply;
 use crate::events::EventClasses;
-use command::{ClaimOptions, DeliveryTime, ReplyError};
+use command::{ClaimOptions, Claimant, DeliveryTime, ReplyError};
 use ids::{StreamId, UnixMillis};
 use resp::{Args, ReplyWriter};
 
@@ -57,138 +57,123 @@ fn write_claimed(out: &mut ReplyWriter<'_>, entry: StreamEntry<'_>, only_id: boo
 }
 
 impl Apply<'_, '_> {
-    pub(super) fn xclaim(
+    /// Claims something in a group, at this time, and answers.
+    fn claim(
         &mut self,
-        key: &[u8],
-        name: &[u8],
-        consumer: &[u8],
-        idle_min_millis: u64,
-        words: Args<'_>,
-        options: ClaimOptions,
+        claimant: Claimant<'_>,
+        claim: impl FnOnce(&mut Group, &Stream, UnixMillis, &mut ReplyWriter<'_>) -> Claimed,
     ) -> Result<(), ReplyError> {
-        let claimed = self.edit_stream(key, false, |edit, out| {
+        let no_group = || ReplyError::no_group(claimant.key, claimant.group);
+        let claimed = self.edit_stream(claimant.key, false, |edit, out| {
             let now = edit.now;
-            let delivered_at = delivered_at(options.delivered, now);
-            let claimed = edit.stream.with_group_and_entries(name, |group, stream| {
-                let mut outcome = Claimed::default();
-                outcome.has_changed |= options.last_id > group.last_id;
-                group.last_id = group.last_id.max(options.last_id);
-                let mut claimed = Vec::new();
-                for id in ids(words) {
-                    let Some(entry) = stream.find(id) else {
-                        outcome.has_changed |= group.remove_pending(id);
-                        continue;
-                    };
-                    let before = group.pending(id);
-                    let is_claimed = match &before {
-                        Some(pending) => is_idle(pending, now, idle_min_millis),
-                        None => options.is_forced,
-                    };
-                    if !is_claimed {
-                        continue;
-                    }
-                    let counted = before.map_or(1, |pending| pending.deliveries);
-                    let again = if options.only_ids {
-                        counted
-                    } else {
-                        counted.saturating_add(1)
-                    };
-                    let pending = Pending {
-                        consumer: consumer_for(group, consumer, now, &mut outcome),
-                        delivered_at,
-                        deliveries: options.deliveries.unwrap_or(again),
-                    };
-                    group.set_pending(id, pending);
-                    claimed.push(entry);
-                }
-                out.array(claimed.len());
-                claimed
-                    .into_iter()
-                    .for_each(|entry| write_claimed(out, entry, options.only_ids));
-                outcome
-            });
-            end_claim(edit, claimed, key, name)
+            let claimed = edit
+                .stream
+                .with_group_and_entries(claimant.group, |group, stream| claim(group, stream, now, out));
+            let claimed = claimed.ok_or_else(no_group)?;
+            if claimed.has_changed {
+                edit.mark();
+            }
+            Ok(claimed)
         })?;
-        self.note_claim(claimed, key, name)
-    }
-
-    /// Notes that a consumer was made for a claim; `None` of a stream that is not there.
-    fn note_claim(&mut self, claimed: Option<bool>, key: &[u8], group: &[u8]) -> Result<(), ReplyError> {
-        if claimed.ok_or_else(|| ReplyError::no_group(key, group))? {
-            self.event(EventClasses::STREAM, "xgroup-createconsumer", key);
+        if claimed.ok_or_else(no_group)?.is_new_consumer {
+            self.event(EventClasses::STREAM, "xgroup-createconsumer", claimant.key);
         }
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the words of the command")]
+    pub(super) fn xclaim(
+        &mut self,
+        claimant: Claimant<'_>,
+        words: Args<'_>,
+        options: ClaimOptions,
+    ) -> Result<(), ReplyError> {
+        self.claim(claimant, |group, stream, now, out| {
+            let delivered_at = delivered_at(options.delivered, now);
+            let mut outcome = Claimed::default();
+            outcome.has_changed |= options.last_id > group.last_id;
+            group.last_id = group.last_id.max(options.last_id);
+            let mut claimed = Vec::new();
+            for id in ids(words) {
+                let Some(entry) = stream.find(id) else {
+                    outcome.has_changed |= group.remove_pending(id);
+                    continue;
+                };
+                let before = group.pending(id);
+                let is_claimed = match &before {
+                    Some(pending) => is_idle(pending, now, claimant.idle_min_millis),
+                    None => options.is_forced,
+                };
+                if !is_claimed {
+                    continue;
+                }
+                let counted = before.map_or(1, |pending| pending.deliveries);
+                let again = if options.only_ids {
+                    counted
+                } else {
+                    counted.saturating_add(1)
+                };
+                let pending = Pending {
+                    consumer: consumer_for(group, claimant.consumer, now, &mut outcome),
+                    delivered_at,
+                    deliveries: options.deliveries.unwrap_or(again),
+                };
+                group.set_pending(id, pending);
+                claimed.push(entry);
+            }
+            out.array(claimed.len());
+            claimed
+                .into_iter()
+                .for_each(|entry| write_claimed(out, entry, options.only_ids));
+            outcome
+        })
+    }
+
     pub(super) fn xautoclaim(
         &mut self,
-        key: &[u8],
-        name: &[u8],
-        consumer: &[u8],
-        idle_min_millis: u64,
+        claimant: Claimant<'_>,
         start: StreamId,
         count: u64,
         only_ids: bool,
     ) -> Result<(), ReplyError> {
-        let claimed = self.edit_stream(key, false, |edit, out| {
-            let now = edit.now;
-            let claimed = edit.stream.with_group_and_entries(name, |group, stream| {
-                let mut outcome = Claimed::default();
-                let (mut looked_at, mut deleted, mut left) = (Vec::new(), Vec::new(), count);
-                let attempts = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);
-                let mut next = StreamId::MIN;
-                for (tried, (id, pending)) in group.pending_from(start).enumerate() {
-                    if tried == attempts || left == 0 {
-                        next = id;
-                        break;
+        self.claim(claimant, |group, stream, now, out| {
+            let mut outcome = Claimed::default();
+            let (mut looked_at, mut deleted, mut left) = (Vec::new(), Vec::new(), count);
+            let attempts = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);
+            let mut next = StreamId::MIN;
+            for (tried, (id, pending)) in group.pending_from(start).enumerate() {
+                if tried == attempts || left == 0 {
+                    next = id;
+                    break;
+                }
+                match stream.find(id) {
+                    None => deleted.push(id),
+                    Some(entry) if is_idle(pending, now, claimant.idle_min_millis) => {
+                        looked_at.push((entry, *pending))
                     }
-                    match stream.find(id) {
-                        None => deleted.push(id),
-                        Some(entry) if is_idle(pending, now, idle_min_millis) => {
-                            looked_at.push((entry, *pending))
-                        }
-                        Some(_) => continue,
-                    }
-                    left -= 1;
+                    Some(_) => continue,
                 }
-                for id in &deleted {
-                    outcome.has_changed |= group.remove_pending(*id);
-                }
-                for (entry, before) in &looked_at {
-                    let pending = Pending {
-                        consumer: consumer_for(group, consumer, now, &mut outcome),
-                        delivered_at: now,
-                        deliveries: before.deliveries.saturating_add(u64::from(!only_ids)),
-                    };
-                    group.set_pending(entry.id, pending);
-                }
-                out.array(3);
-                write_id(out, next);
-                out.array(looked_at.len());
-                looked_at
-                    .into_iter()
-                    .for_each(|(entry, _)| write_claimed(out, entry, only_ids));
-                out.array(deleted.len());
-                deleted.into_iter().for_each(|id| write_id(out, id));
-                outcome
-            });
-            end_claim(edit, claimed, key, name)
-        })?;
-        self.note_claim(claimed, key, name)
+                left -= 1;
+            }
+            for id in &deleted {
+                outcome.has_changed |= group.remove_pending(*id);
+            }
+            for (entry, before) in &looked_at {
+                let pending = Pending {
+                    consumer: consumer_for(group, claimant.consumer, now, &mut outcome),
+                    delivered_at: now,
+                    deliveries: before.deliveries.saturating_add(u64::from(!only_ids)),
+                };
+                group.set_pending(entry.id, pending);
+            }
+            out.array(3);
+            write_id(out, next);
+            out.array(looked_at.len());
+            looked_at
+                .into_iter()
+                .for_each(|(entry, _)| write_claimed(out, entry, only_ids));
+            out.array(deleted.len());
+            deleted.into_iter().for_each(|id| write_id(out, id));
+            outcome
+        })
     }
-}
-
-/// Marks a stream in which something was claimed. Whether a consumer was made for that; an error if there was no group.
-fn end_claim(
-    edit: &mut StreamEdit<'_>,
-    claimed: Option<Claimed>,
-    key: &[u8],
-    group: &[u8],
-) -> Result<bool, ReplyError> {
-    let claimed = claimed.ok_or_else(|| ReplyError::no_group(key, group))?;
-    if claimed.has_changed {
-        edit.mark();
-    }
-    Ok(claimed.is_new_consumer)
 }

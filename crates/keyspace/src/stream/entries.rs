@@ -64,9 +64,9 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Whether an entry at or above this id may have been removed from the middle.
+    /// Whether an entry at or above this id may have been removed from the middle. Below the first entry there is no middle.
     pub(super) fn has_gap_from(&self, id: StreamId) -> bool {
-        self.len > 0 && self.max_deleted != StreamId::MIN && id <= self.max_deleted
+        self.len > 0 && self.first_id <= self.max_deleted && id <= self.max_deleted
     }
 
     /// How many entries there ever were up to this id, if that can be told.

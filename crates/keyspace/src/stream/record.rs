@@ -17,6 +17,7 @@ use super::entries::Stream;
 use super::group::{ConsumerNumber, Group, Pending};
 use codec::{Reader, Writer, fill_count};
 use ids::{StreamId, UnixMillis};
+use mutations::Mutation;
 
 /// Pending entries of one record.
 const PENDING_MAX: usize = 128;
@@ -97,6 +98,7 @@ impl Stream {
             });
         }
         let mut pending_from = match from {
+            RecordsFrom::Pending(..) if mutations::is(Mutation::PendingLeftOut) => Some(StreamId::MAX),
             RecordsFrom::Pending(_, id) => Some(id),
             _ => None,
         };
@@ -174,7 +176,10 @@ impl Stream {
                 return self.add_block(base, block).filter(|()| self.groups().len() == 0);
             }
             2 => {
-                let last_id = read_id(&mut rest)?;
+                let mut last_id = read_id(&mut rest)?;
+                if mutations::is(Mutation::GroupStartsAnew) {
+                    last_id = StreamId::MIN;
+                }
                 let entries_read = read_optional(&mut rest)?;
                 let name = rest.rest();
                 let is_behind = self.last_group().is_none_or(|(before, _)| before < name);

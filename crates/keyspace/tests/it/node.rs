@@ -88,6 +88,19 @@ impl Node {
         String::from_utf8_lossy(&reply).into_owned()
     }
 
+    /// Runs commands, of which each tells these events, `name key`, in this order.
+    #[track_caller]
+    pub(crate) fn tells(&mut self, commands: &[(&str, &str)]) {
+        for (line, expected) in commands {
+            self.run(line);
+            let events = self.local.events.drain(..);
+            let events: Vec<String> = events
+                .map(|event| format!("{} {}", event.name, String::from_utf8_lossy(&event.key)))
+                .collect();
+            assert_eq!(events.join(", "), *expected, "{line}");
+        }
+    }
+
     /// Reads as the leader does, without an entry.
     pub(crate) fn read(&mut self, line: &str) -> (String, keyspace::Read) {
         let words = ArgsBuf::from_slices(line.split_ascii_whitespace());

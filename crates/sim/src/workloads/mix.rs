@@ -3,7 +3,7 @@
 use ids::Prng;
 
 /// Kinds of transactions.
-pub(crate) const WORKLOADS: usize = 8;
+pub(crate) const WORKLOADS: usize = 9;
 /// Keys of each workload at most: those of a ring.
 const KEYS_MAX: u64 = 6;
 
@@ -33,37 +33,47 @@ impl Mix {
 
     /// Of many workloads, on few keys.
     pub(crate) fn busy(reads: u64) -> Mix {
-        Mix::often(reads, [2, 1, 1, 3, 1, 0, 0, 0])
+        Mix::often(reads, [2, 1, 1, 3, 1, 0, 0, 0, 0])
     }
 
     /// Of the whole keyspace alone.
     pub(crate) fn whole(reads: u64) -> Mix {
-        Mix::often(reads, [0, 0, 0, 0, 0, 1, 0, 0])
+        Mix::often(reads, [0, 0, 0, 0, 0, 1, 0, 0, 0])
     }
 
     /// Of elements alone: no key of them stays for long.
     pub(crate) fn elements(reads: u64) -> Mix {
-        Mix::often(reads, [0, 0, 0, 1, 0, 0, 0, 0])
+        Mix::often(reads, [0, 0, 0, 1, 0, 0, 0, 0, 0])
     }
 
     /// Of named requests alone.
     pub(crate) fn named() -> Mix {
-        Mix::often(0, [0, 0, 0, 0, 0, 0, 0, 1])
+        Mix::often(0, [0, 0, 0, 0, 0, 0, 0, 1, 0])
+    }
+
+    /// Of jobs alone.
+    pub(crate) fn jobs(reads: u64) -> Mix {
+        Mix::often(reads, [0, 0, 0, 0, 0, 0, 0, 0, 1])
     }
 
     pub(crate) fn draw(prng: &mut Prng) -> Mix {
-        let mut weights = [(); WORKLOADS].map(|()| [0, 1, 1, 4][prng.below(4) as usize]);
+        let mut weights = [0; WORKLOADS];
+        let [others @ .., _] = &mut weights;
+        others.fill_with(|| [0, 1, 1, 4][prng.below(4) as usize]);
         // While one over a whole database is under way, all others wait.
-        weights[5] = weights[5].min(1);
-        if weights == [0; WORKLOADS] {
-            weights = [1; WORKLOADS];
+        others[5] = others[5].min(1);
+        if others.iter().all(|weight| *weight == 0) {
+            others.fill(1);
         }
-        Mix {
+        let mut mix = Mix {
             share: [0, 10, 50, 90][prng.below(4) as usize],
             keys: 3 + prng.below(KEYS_MAX - 2),
             reads: [10, 30, 60][prng.below(3) as usize],
             weights,
-        }
+        };
+        // What is drawn for jobs changes nothing else.
+        mix.weights[WORKLOADS - 1] = [0, 0, 1, 4][prng.below(4) as usize];
+        mix
     }
 
     /// Which workload comes next.

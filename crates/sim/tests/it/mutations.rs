@@ -103,6 +103,12 @@ caught! {
     a_vote_in_the_meta_group_that_is_not_written_is_noticed: MetaVoteNotWritten;
     a_deadline_by_the_clock_of_a_replica_is_noticed: DeadlineByOwnClock;
     a_placement_that_knows_nothing_of_zones_is_noticed: ZoneIgnored;
+    a_group_of_a_stream_that_a_replica_takes_for_new_is_noticed: GroupStartsAnew;
+    pending_entries_that_a_transfer_leaves_out_are_noticed: PendingLeftOut;
+    an_acknowledgement_that_a_transaction_forgets_is_noticed: AcknowledgedUnmarked;
+    an_entry_that_was_waited_for_and_is_not_pending_is_noticed: WaitedIsAcknowledged;
+    a_read_with_a_group_that_locks_like_a_read_is_noticed: GroupReadShared;
+    an_id_by_the_clock_of_a_replica_is_noticed: IdByOwnClock;
 }
 
 const IN_DRAINS: &[Mutation] = &[Mutation::LastVoterDrained, Mutation::PauseStopsRepair];

@@ -23,6 +23,9 @@ use super::{CLOCK_TOLERANCE_MILLIS, CONNECTIONS, Step};
 /// Commands in a sequence. Short enough that a failure is readable before it is shrunk.
 const STEPS: usize = 60;
 
+/// The same where all are on a few streams: long enough that what groups count has gone through all that can happen to it.
+const STREAM_STEPS: usize = 240;
+
 const KEYS: &[&str] = &["a", "b", "c", "d", "key:{a}", "e e", ""];
 
 const VALUES: &[&str] = &[
@@ -123,21 +126,37 @@ const NEVER_DISTURBED: &[&str] = &[
     "SUNSUBSCRIBE",
 ];
 
+/// Which commands a sequence is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Families {
+    All,
+    Streams,
+}
+
 /// Makes one sequence.
 pub(super) struct Generator {
     prng: Prng,
+    families: Families,
     /// Deadlines made so far: no two of a sequence come close to each other, so that `GT` and `LT` do not depend on the
     /// moment at which a command arrives.
     deadlines: u64,
 }
 
 impl Generator {
-    pub(super) fn new(prng: Prng) -> Self {
-        Self { prng, deadlines: 0 }
+    pub(super) fn new(prng: Prng, families: Families) -> Self {
+        Self {
+            prng,
+            families,
+            deadlines: 0,
+        }
     }
 
     pub(super) fn sequence(mut self) -> Vec<Step> {
-        let mut steps = Vec::with_capacity(STEPS);
+        let length = match self.families {
+            Families::All => STEPS,
+            Families::Streams => STREAM_STEPS,
+        };
+        let mut steps = Vec::with_capacity(length);
         for connection in 0..CONNECTIONS {
             if self.prng.chance(50) {
                 steps.push(Step {
@@ -150,7 +169,7 @@ impl Generator {
         let mut connection = 0;
         // How many commands of the current MULTI block are still to come, by connection.
         let mut block = [None::<usize>; CONNECTIONS];
-        while steps.len() < STEPS {
+        while steps.len() < length {
             if self.prng.chance(25) {
                 connection = self.prng.below(CONNECTIONS);
             }
@@ -295,8 +314,11 @@ impl Generator {
         (0..1 + self.prng.below(4)).map(|_| self.key()).collect()
     }
 
-    /// A sensible command of any family.
+    /// A sensible command of any family that it is made of.
     pub(super) fn command(&mut self) -> Vec<Vec<u8>> {
+        if self.families == Families::Streams {
+            return self.command_beside_streams();
+        }
         match self.prng.below(100) {
             0..3 => self.server_command(),
             3..5 => self.pubsub_command(),

@@ -1,5 +1,5 @@
-//! Commands on streams. Ids are given: those that the clock draws would differ. What tells how long ago something was is
-//! asked only of what is not there; `streams.rs` has the rest.
+//! Commands on streams. Ids are given: those that the clock draws would differ. What is told of times is not compared; `streams.rs`
+//! has the rest.
 
 use super::Generator;
 
@@ -79,13 +79,16 @@ impl Generator {
             }
             31 | 32 => {
                 let mut arguments = vec![self.word(&["XPENDING"]), key, self.stream_group()];
-                if self.prng.chance(30) {
-                    // Nothing is idle for so long.
-                    arguments.extend([
-                        self.word(&["IDLE"]),
-                        self.of(&["100000000", "abc", "9223372036854775807"]),
-                    ]);
+                if self.prng.chance(60) {
+                    if self.prng.chance(50) {
+                        // Only what was claimed is idle for so long, of a time long ago.
+                        let idle = self.of(&["0", "100000000", "abc", "9223372036854775807"]);
+                        arguments.extend([self.word(&["IDLE"]), idle]);
+                    }
                     arguments.extend([self.stream_end(), self.stream_end(), self.integer()]);
+                    if self.prng.chance(30) {
+                        arguments.push(self.stream_consumer());
+                    }
                 }
                 arguments
             }
@@ -123,11 +126,46 @@ impl Generator {
                 arguments
             }
             36..41 => self.stream_group_command(key),
-            _ => match self.prng.below(4) {
-                0 => vec![self.word(&["XINFO"]), self.word(&["STREAM"]), key],
-                1 => vec![self.word(&["XINFO"]), self.word(&["HELP"])],
-                _ => vec![self.word(&["XINFO"]), self.word(&["GROUPS"]), key],
-            },
+            _ => self.stream_info(key),
+        }
+    }
+
+    fn stream_info(&mut self, key: Vec<u8>) -> Vec<Vec<u8>> {
+        let mut arguments = vec![self.word(&["XINFO"])];
+        match self.prng.below(8) {
+            0 => arguments.push(self.word(&["HELP"])),
+            1 => arguments.extend([self.word(&["STREAM"]), key]),
+            2 => arguments.extend([self.word(&["CONSUMERS"]), key, self.stream_group()]),
+            3..5 => {
+                arguments.extend([
+                    self.word(&["STREAM"]),
+                    key,
+                    self.word(&["FULL", "FULL", "FULL", "BOGUS"]),
+                ]);
+                if self.prng.chance(40) {
+                    arguments.extend([self.word(&["COUNT", "COUNT", "COUNT", "BOGUS"]), self.integer()]);
+                }
+            }
+            _ => arguments.extend([self.word(&["GROUPS"]), key]),
+        }
+        arguments
+    }
+
+    /// A command on streams, or on their keys as a whole, where there are no others.
+    pub(super) fn command_beside_streams(&mut self) -> Vec<Vec<u8>> {
+        if self.prng.chance(95) {
+            return self.stream_command();
+        }
+        let key = self.stream_key();
+        match self.prng.below(4) {
+            0 | 1 => vec![self.word(&["DEL", "UNLINK"]), key],
+            2 => vec![self.word(&["RENAME"]), key, self.stream_key()],
+            _ => vec![
+                self.word(&["COPY"]),
+                key,
+                self.stream_key(),
+                self.word(&["REPLACE"]),
+            ],
         }
     }
 
@@ -144,8 +182,11 @@ impl Generator {
         } else {
             self.stream_end()
         });
-        // A star would be drawn from the clock.
-        if arguments.last().is_some_and(|id| id == b"*") {
+        // A star would be drawn from the clock, and the highest id is so far from others that it begins a block here.
+        if arguments
+            .last()
+            .is_some_and(|id| id == b"*" || id.starts_with(b"18446744073709551615-"))
+        {
             arguments.pop();
             arguments.push(b"6-*".to_vec());
         }
