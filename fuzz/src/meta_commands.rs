@@ -3,8 +3,8 @@
 use crate::source::Source;
 use control::{
     Announcement, AssignedReplica, Configuration, Factor, GivenUp, GroupMember, GroupRef, GroupReport,
-    MemberRole, MetaCommand, MetaOutcome, NodeGoal, Observations, Pace, RecoverySource, Report, RoutingMap,
-    State, Target, steps,
+    MemberRole, MetaCommand, MetaOutcome, NodeGoal, Observations, Pace, Placed, RecoverySource, Report,
+    RoutingMap, State, Target, steps,
 };
 use ids::{
     Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId,
@@ -141,6 +141,23 @@ fn report(source: &mut Source<'_>) -> Report {
     }
 }
 
+fn targets(source: &mut Source<'_>) -> Vec<Target> {
+    let count = source.below(4);
+    let target = |_| Target {
+        group: group(source),
+        nodes: nodes(source),
+        leader: (source.below(2) == 0).then(|| node(source)),
+    };
+    (0..count).map(target).collect()
+}
+
+fn placed(source: &mut Source<'_>) -> Placed {
+    Placed {
+        zone: source.pick(&["", "a", "b"]).into(),
+        weight_percent: source.pick(&[control::WEIGHT_PERCENT, 50]),
+    }
+}
+
 fn command(source: &mut Source<'_>) -> MetaCommand {
     let factors = [
         Factor::Auto,
@@ -185,13 +202,7 @@ fn command(source: &mut Source<'_>) -> MetaCommand {
         6 => MetaCommand::Place {
             members: nodes(source),
             factor: source.below(7) as u16,
-            targets: (0..source.below(4))
-                .map(|_| Target {
-                    group: group(source),
-                    nodes: nodes(source),
-                    leader: (source.below(2) == 0).then(|| node(source)),
-                })
-                .collect(),
+            targets: targets(source),
         },
         7 => MetaCommand::AddReplica {
             group: group(source),
@@ -238,7 +249,7 @@ fn goal(source: &mut Source<'_>) -> MetaCommand {
         NodeGoal::Leaves,
         NodeGoal::Left,
     ];
-    match source.below(6) {
+    match source.below(9) {
         0 => MetaCommand::Dismiss { node: node(source) },
         1 => MetaCommand::Pause {
             seconds: (source.below(2) == 0).then_some(5),
@@ -249,6 +260,19 @@ fn goal(source: &mut Source<'_>) -> MetaCommand {
         3 => MetaCommand::Replace {
             boot: Boot(source.below(12) as u64),
             with: (source.below(2) == 0).then(|| node(source)),
+        },
+        4 => MetaCommand::Rebalance,
+        5 => MetaCommand::PlaceAnew {
+            since: Epoch(source.below(20) as u64),
+            members: nodes(source)
+                .into_iter()
+                .map(|node| (node, placed(source)))
+                .collect(),
+            factor: source.below(7) as u16,
+            targets: targets(source),
+        },
+        6 => MetaCommand::Settle {
+            since: Epoch(source.below(20) as u64),
         },
         _ => MetaCommand::SetGoal {
             nodes: nodes(source),

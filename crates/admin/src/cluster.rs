@@ -36,6 +36,12 @@ pub struct ClusterView {
     /// Whether nothing moves but what repairs.
     #[serde(default)]
     pub pause: Option<PauseView>,
+    /// Whether everything is being placed anew.
+    #[serde(default)]
+    pub rebalance: Option<RebalanceView>,
+    /// Why nodes that are silent are not replaced by themselves, as whoever leads the meta group finds.
+    #[serde(default)]
+    pub outage: Option<OutageView>,
     /// What `CONFIG SET` has set, but for secrets: by name.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
@@ -68,6 +74,22 @@ pub struct BackupsView {
 pub struct PauseView {
     /// For how many seconds, from when it began; until somebody ends it where that is not said.
     pub seconds: Option<u64>,
+}
+
+/// Everything is being placed anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebalanceView {
+    /// How many replicas, those of the meta group included, are not where they are to be; empty before that is decided.
+    pub left: Option<u64>,
+}
+
+/// So many nodes fell silent together that they are waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutageView {
+    /// Zones of which nobody is heard; empty if it is a quarter of all nodes.
+    pub zones: Vec<String>,
+    /// The nodes that are waited for.
+    pub nodes: Vec<u64>,
 }
 
 /// What is to become of a node.
@@ -251,6 +273,12 @@ impl GroupView {
 }
 
 impl ClusterView {
+    /// Bytes of a group, on the average of those of which the node that answers knows them.
+    pub fn average_bytes(&self) -> u64 {
+        let known: Vec<u64> = self.groups.iter().filter_map(|group| group.bytes).collect();
+        known.iter().sum::<u64>() / (known.len() as u64).max(1)
+    }
+
     /// A node that knows no other.
     pub fn alone() -> ClusterView {
         let node = NodeView {

@@ -5,10 +5,69 @@ use crate::cluster::{ClusterView, GoalView, GroupView, NodeView, ReplicaRole};
 use crate::recovery::list;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 
-/// How a node's answer begins that cannot say whether something was done. The page has another status for it than for a refusal,
-/// after which nothing was.
-pub const NOT_KNOWN: &str = "it is not known whether it was done";
+/// Why a node does not say that something was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GoalError {
+    /// Nothing was done, and why, in a sentence for an operator.
+    Refused(String),
+    /// It may have been done, or may be yet, and why that is not known.
+    NotKnown(String),
+}
+
+impl fmt::Display for GoalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GoalError::Refused(reason) => f.write_str(reason),
+            GoalError::NotKnown(why) => write!(
+                f,
+                "it is not known whether it was done ({why}): look at chorale admin jobs before you try again"
+            ),
+        }
+    }
+}
+
+impl From<String> for GoalError {
+    fn from(reason: String) -> GoalError {
+        GoalError::Refused(reason)
+    }
+}
+
+/// What a node answers when it is done, as JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoalsSet {
+    /// A version of the map that knows of it, where that is said.
+    #[serde(default)]
+    pub epoch: Option<u64>,
+}
+
+impl GoalsSet {
+    /// As JSON.
+    pub fn to_json(self) -> String {
+        serde_json::to_string(&self).expect("numbers have a form in JSON")
+    }
+
+    /// From what a node answered; one of an older version says nothing.
+    pub fn from_json(answer: &str) -> GoalsSet {
+        serde_json::from_str(answer).unwrap_or_default()
+    }
+}
+
+/// Why nothing moves if nobody decides.
+pub(crate) const LEADERLESS: &str =
+    "nobody leads the meta group: bring back a majority of its nodes, see chorale admin status";
+
+/// Why nothing moves that nobody needs at once.
+pub(crate) const PAUSED: &str = "all is paused: chorale admin resume";
+
+/// Whether the node that was asked does not hear of this one.
+pub(crate) fn is_down(view: &ClusterView, id: u64) -> bool {
+    !view.nodes.iter().any(|node| node.id == id && node.is_up)
+}
+
+/// As many voters the meta group keeps, once it has them.
+const META_THREE: usize = 3;
 
 /// Groups that are named in a sentence; of others it says how many there are.
 const NAMED_MAX: usize = 8;
@@ -36,6 +95,8 @@ pub enum GoalRequest {
     },
     /// What is to move moves.
     Resume {},
+    /// Everything is to be placed anew, by what nodes say of themselves now.
+    Rebalance {},
     /// Others are to have at once what a node has that is down.
     Replace {
         /// Which.
@@ -74,8 +135,7 @@ pub struct Load {
 impl Load {
     /// Of these nodes.
     pub fn of(view: &ClusterView, nodes: &BTreeSet<u64>) -> Load {
-        let known: Vec<u64> = view.groups.iter().filter_map(|group| group.bytes).collect();
-        let average = known.iter().sum::<u64>() / (known.len() as u64).max(1);
+        let average = view.average_bytes();
         let mut load = Load::default();
         for group in &view.groups {
             let is_there = |replica: &&crate::cluster::ReplicaStatus| {
@@ -185,10 +245,7 @@ pub fn known(view: &ClusterView, nodes: &[u64]) -> Result<BTreeSet<u64>, String>
 pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
     let mut reasons = Vec::new();
     if view.is_meta_leaderless {
-        reasons.push(
-            "nobody leads the meta group: bring back a majority of its nodes, see chorale admin status"
-                .to_owned(),
-        );
+        reasons.push(LEADERLESS.to_owned());
     }
     let waits = |node: &&NodeView| nodes.contains(&node.id) && node.goal != GoalView::Left;
     let waiting: BTreeSet<u64> = view.nodes.iter().filter(waits).map(|node| node.id).collect();
@@ -196,11 +253,10 @@ pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
         return reasons;
     }
     if view.pause.is_some() {
-        reasons.push("all is paused: chorale admin resume".to_owned());
+        reasons.push(PAUSED.to_owned());
     }
     // What is on a node that is drained and down itself is filled again elsewhere, and not waited for.
-    let is_down =
-        |id: u64| !nodes.contains(&id) && !view.nodes.iter().any(|node| node.id == id && node.is_up);
+    let is_missed = |id: &u64| !nodes.contains(id) && is_down(view, *id);
     let is_kept = |group: &GroupView| waiting.iter().any(|node| keeps(group, *node));
     let mut down = BTreeSet::new();
     let (mut kept, mut unheard) = (Vec::new(), Vec::new());
@@ -210,7 +266,7 @@ pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
                 .replicas
                 .iter()
                 .filter(|replica| replica.role == ReplicaRole::Voter);
-            down.extend(voters.map(|voter| voter.node).filter(|node| is_down(*node)));
+            down.extend(voters.map(|voter| voter.node).filter(is_missed));
         }
         if is_kept(group) {
             kept.push(group.number);
@@ -249,7 +305,7 @@ pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
 }
 
 /// The first of these, and how many more there are.
-fn some(groups: &[u16]) -> String {
+pub(crate) fn some(groups: &[u16]) -> String {
     let named = list(groups.iter().take(NAMED_MAX));
     match groups.len().saturating_sub(NAMED_MAX) {
         0 => named,
@@ -324,8 +380,16 @@ pub fn replaceable(view: &ClusterView, node: u64, with: Option<u64>) -> Result<(
         .iter()
         .filter(|known| known.goal == GoalView::Stays && known.id != node);
     let (left, wanted) = (stay.count(), usize::from(view.replication_factor));
-    match left < wanted {
-        true => Err(too_few(left, wanted)),
+    if left < wanted {
+        return Err(too_few(left, wanted));
+    }
+    // It is not made smaller because a node is away.
+    let meta_wanted = view.meta_nodes.len().min(META_THREE);
+    match view.meta_nodes.contains(&node) && left < meta_wanted {
+        true => Err(format!(
+            "{left} nodes would be left, for {meta_wanted} voters of the meta group. Have another node join first (chorale server --join \
+             ...)"
+        )),
         false => Ok(()),
     }
 }
@@ -509,6 +573,13 @@ mod tests {
         view.nodes[0].is_up = false;
         assert_eq!(replaceable(&view, 1, Some(4)), Ok(()));
         assert!(replaceable(&view, 1, Some(1)).is_err());
+        // One replica of each group is wanted, and three of the meta group are on three nodes.
+        let mut few = view.clone();
+        few.replication_factor = 1;
+        few.nodes.pop();
+        assert!(replaceable(&few, 1, None).is_err_and(|why| why.contains("3 voters of the meta group")));
+        few.meta_nodes = vec![2];
+        assert_eq!(replaceable(&few, 1, None), Ok(()));
         view.groups[0].leader = None;
         assert!(replaceable(&view, 1, None).is_err_and(|why| why.contains("recover")));
     }
@@ -523,6 +594,7 @@ mod tests {
             GoalRequest::Stay { nodes: vec![1] },
             GoalRequest::Pause { seconds: Some(3) },
             GoalRequest::Resume {},
+            GoalRequest::Rebalance {},
             GoalRequest::Replace { node: 1, with: None },
         ] {
             assert_eq!(
@@ -530,5 +602,8 @@ mod tests {
                 request
             );
         }
+        let set = GoalsSet { epoch: Some(3) };
+        assert_eq!(GoalsSet::from_json(&set.to_json()), set);
+        assert_eq!(GoalsSet::from_json("done\n"), GoalsSet::default());
     }
 }

@@ -12,16 +12,18 @@ mod goals;
 pub mod metrics;
 mod pages;
 mod port;
+mod rebalance;
 mod recovery;
 mod transactions;
 
 pub use access::Access;
 pub use cluster::{
-    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, PauseView, RecoverySourceView,
-    ReplicaRole, ReplicaStatus,
+    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, RebalanceView,
+    RecoverySourceView, ReplicaRole, ReplicaStatus,
 };
-pub use goals::{DrainPlan, GoalRequest, Load, NOT_KNOWN, blocked, known, replaceable, too_few};
+pub use goals::{DrainPlan, GoalError, GoalRequest, GoalsSet, Load, blocked, known, replaceable, too_few};
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
+pub use rebalance::{NodeLoad, RebalancePlan, rebalance_blocked};
 pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};
 pub use transactions::{HotKeyView, LISTED_MAX, TornView, TransactionView, TransactionsView};

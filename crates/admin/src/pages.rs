@@ -13,7 +13,8 @@ use axum::routing::{get, post};
 
 use crate::access::{self, Access};
 use crate::cluster::ClusterView;
-use crate::goals::{GoalRequest, NOT_KNOWN};
+use crate::goals::{GoalError, GoalRequest, GoalsSet};
+use crate::rebalance::RebalancePlan;
 use crate::recovery::{RecoverRequest, Recovered};
 use crate::transactions::TransactionsView;
 
@@ -61,8 +62,16 @@ pub trait AdminSource: Send + Sync + 'static {
     /// Sets what is wanted of nodes. It may wait for long; it is called on a thread of its own.
     ///
     /// # Errors
-    /// Why nothing was done, in a sentence for an operator; or one that begins with [`NOT_KNOWN`].
-    fn set_goals(&self, _request: &GoalRequest) -> Result<(), String> {
+    /// Why nothing was done, or that it is not known whether it was.
+    fn set_goals(&self, _request: &GoalRequest) -> Result<GoalsSet, GoalError> {
+        Err(GoalError::Refused("this node is in no cluster".to_owned()))
+    }
+
+    /// What would move if everything was placed anew. It may wait a moment; it is called on a thread of its own.
+    ///
+    /// # Errors
+    /// Why that is not known here, in a sentence for an operator.
+    fn rebalance_plan(&self) -> Result<RebalancePlan, String> {
         Err("this node is in no cluster".to_owned())
     }
 
@@ -107,6 +116,8 @@ const INDEX: &str = concat!(
     "<li><a href=\"/healthz\">/healthz</a>: 200 while this node can serve clients, 503 with the reason otherwise</li>\n",
     "<li><a href=\"/cluster\">/cluster</a>: nodes, groups and replicas as this node sees them, as JSON; ",
     "<code>chorale admin status</code> prints it for people</li>\n",
+    "<li><a href=\"/rebalance\">/rebalance</a>: what would move if everything was placed anew, as JSON; ",
+    "<code>chorale admin rebalance</code> prints it for people</li>\n",
     "<li><a href=\"/transactions\">/transactions</a>: transactions over several groups and the keys that they wait for, as JSON; ",
     "<code>chorale admin txns</code> prints it for people</li>\n",
     "<li><a href=\"/backup\">/backup</a>: jobs of this node on backups in its directories, as JSON</li>\n",
@@ -142,6 +153,7 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/cluster", get(cluster))
+        .route("/rebalance", get(rebalance_plan))
         .route("/transactions", get(transactions))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
@@ -275,11 +287,22 @@ async fn set_goals(State(source): State<Source>, headers: HeaderMap, body: Bytes
     };
     let done = tokio::task::spawn_blocking(move || source.set_goals(&request)).await;
     match done {
-        Ok(Ok(())) => answer(StatusCode::OK, TEXT_TYPE, "done\n"),
-        // A conflict would say that nothing was done.
-        Ok(Err(reason)) if reason.starts_with(NOT_KNOWN) => {
-            answer(StatusCode::GATEWAY_TIMEOUT, TEXT_TYPE, format!("{reason}\n"))
+        Ok(Ok(set)) => answer(StatusCode::OK, JSON_TYPE, set.to_json()),
+        Ok(Err(error)) => {
+            let status = match error {
+                GoalError::Refused(_) => StatusCode::CONFLICT,
+                // A conflict would say that nothing was done.
+                GoalError::NotKnown(_) => StatusCode::GATEWAY_TIMEOUT,
+            };
+            answer(status, TEXT_TYPE, format!("{error}\n"))
         }
+        Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "see the log\n"),
+    }
+}
+
+async fn rebalance_plan(State(source): State<Source>) -> Response {
+    match tokio::task::spawn_blocking(move || source.rebalance_plan()).await {
+        Ok(Ok(plan)) => answer(StatusCode::OK, JSON_TYPE, plan.to_json()),
         Ok(Err(reason)) => answer(StatusCode::CONFLICT, TEXT_TYPE, format!("{reason}\n")),
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "see the log\n"),
     }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use admin::{
-    Access, AdminSource, CONNECTIONS_MAX, ClusterView, GoalRequest, Handle, Health, NOT_KNOWN, spawn,
+    Access, AdminSource, CONNECTIONS_MAX, ClusterView, GoalError, GoalRequest, GoalsSet, Handle, Health,
+    RebalancePlan, spawn,
 };
 
 /// How long a client of the port may take for a head (`port.rs`).
@@ -44,10 +45,21 @@ impl AdminSource for Node {
         vec!["node.example.org".to_owned()]
     }
 
-    fn set_goals(&self, request: &GoalRequest) -> Result<(), String> {
+    fn set_goals(&self, request: &GoalRequest) -> Result<GoalsSet, GoalError> {
         match request {
-            GoalRequest::Pause { .. } => Err(format!("{NOT_KNOWN}: look")),
-            _ => Err("too few nodes".to_owned()),
+            GoalRequest::Pause { .. } => Err(GoalError::NotKnown("no word".to_owned())),
+            GoalRequest::Rebalance {} => Ok(GoalsSet { epoch: Some(17) }),
+            _ => Err(GoalError::Refused("too few nodes".to_owned())),
+        }
+    }
+
+    fn rebalance_plan(&self) -> Result<RebalancePlan, String> {
+        match self.ill.load(Ordering::Relaxed) {
+            true => Err("ask node 1 2 3".to_owned()),
+            false => Ok(RebalancePlan {
+                moves: vec![(7, 3)],
+                ..RebalancePlan::default()
+            }),
         }
     }
 }
@@ -343,7 +355,27 @@ fn a_goal_of_which_nobody_knows_whether_it_was_set_is_not_said_to_be_refused() {
     );
     let (head, body) = post(&GoalRequest::Pause { seconds: None });
     assert!(
-        head.contains(" 504 ") && body.contains(NOT_KNOWN),
+        head.contains(" 504 ") && body.starts_with("it is not known whether it was done (no word): look at"),
+        "{head}\n{body}"
+    );
+    let (head, body) = post(&GoalRequest::Rebalance {});
+    assert!(head.contains(" 200 "), "{head}\n{body}");
+    assert_eq!(GoalsSet::from_json(&body).epoch, Some(17));
+    handle.shutdown();
+}
+
+#[test]
+fn what_a_rebalance_would_move_is_shown_by_nodes_that_know_it() {
+    let (address, node, handle) = start();
+    let get = || exchange(address, "GET /rebalance HTTP/1.0\r\n\r\n");
+    let (head, body) = get();
+    assert!(head.contains(" 200 "), "{head}\n{body}");
+    let plan = RebalancePlan::from_json(&body).expect("it is a plan");
+    assert_eq!(plan.moves, [(7, 3)]);
+    node.ill.store(true, Ordering::Relaxed);
+    let (head, body) = get();
+    assert!(
+        head.contains(" 409 ") && body.contains("ask node 1 2 3"),
         "{head}\n{body}"
     );
     handle.shutdown();

@@ -1,5 +1,5 @@
 //! `chorale admin drain`, `replace`, `pause`, `resume`, `jobs` and `cancel`: what is wanted of nodes, shown as a plan, done when it is
-//! confirmed, and followed to its end.
+//! confirmed, and followed to its end. `rebalance` has a file of its own.
 //!
 //! The status says what came of it: 0 done, or shown; 2 refused; 3 blocked; 1 that it is not known.
 
@@ -10,16 +10,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use admin::{
-    CONFIRMATION, ClusterView, DrainPlan, GoalRequest, GoalView, Load, NodeView, ReplicaRole, blocked, known,
-    list, replaceable,
+    CONFIRMATION, ClusterView, DrainPlan, GoalRequest, GoalView, GoalsSet, Load, NodeView, ReplicaRole,
+    blocked, known, list, rebalance_blocked, replaceable,
 };
 use backup::{RunProgress, bytes_in_words};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::admin_client::{self, DEFAULT_ADDRESS, full};
 use crate::progress_bar::ProgressBar;
+use crate::rebalance::REBALANCE;
 use crate::status::columns;
-use crate::{http, print};
+use crate::{http, print, rebalance};
 
 pub(crate) const DRAIN: &str = "drain";
 pub(crate) const REPLACE: &str = "replace";
@@ -32,8 +33,8 @@ const NODE: &str = "node";
 const JOB: &str = "job";
 const LEAVE: &str = "leave";
 const WITH: &str = "with";
-const CONFIRM: &str = "confirm";
-const WAIT: &str = "wait";
+pub(crate) const CONFIRM: &str = "confirm";
+pub(crate) const WAIT: &str = "wait";
 const FOR: &str = "for";
 const ADMIN_PORT: &str = "admin";
 
@@ -44,18 +45,18 @@ const EXIT_REFUSED: u8 = 2;
 /// Nothing has moved for [`BLOCKED_AFTER`], for a reason that does not mend itself.
 const EXIT_BLOCKED: u8 = 3;
 /// Between two looks at how far it is.
-const LOOK: Duration = Duration::from_millis(500);
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
 /// The same, where the node that is asked is to leave: between its last replica and its end there is little time.
 const LOOK_AT_LEAVER: Duration = Duration::from_millis(100);
 /// Without a step, after which a drain that has a reason not to go on is called blocked.
-const BLOCKED_AFTER: Duration = Duration::from_secs(15);
+pub(crate) const BLOCKED_AFTER: Duration = Duration::from_secs(15);
 /// Without an answer, after which a node is not asked any more.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Without an answer, after which a node that was to leave and held nothing has ended: it hears that it may go, and ends, between two
 /// looks.
 const ENDED_AFTER: Duration = Duration::from_secs(3);
 /// After which the node that is asked knows what the meta group has said, or does not come to know it.
-const KNOWN_AFTER: Duration = Duration::from_secs(10);
+pub(crate) const KNOWN_AFTER: Duration = Duration::from_secs(10);
 /// Without a step, after which a node that holds nothing, and has not been told to go, is not waited for.
 const TOLD_AFTER: Duration = Duration::from_secs(30);
 
@@ -82,18 +83,21 @@ Examples:
 
 It is what replace-after does later by itself. Should the node come back, it begins anew, and gets its share.";
 
+/// Which node is asked.
+pub(crate) fn admin_port() -> Arg {
+    Arg::new(ADMIN_PORT)
+        .long(ADMIN_PORT)
+        .value_name("HOST:PORT")
+        .default_value(DEFAULT_ADDRESS)
+        .help("Admin port of a node of this machine; a port alone will do")
+}
+
+pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
 /// The command lines.
-pub(crate) fn commands() -> [Command; 6] {
-    let admin_port = || {
-        Arg::new(ADMIN_PORT)
-            .long(ADMIN_PORT)
-            .value_name("HOST:PORT")
-            .default_value(DEFAULT_ADDRESS)
-            .help("Admin port of a node of this machine; a port alone will do")
-    };
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-    };
+pub(crate) fn commands() -> [Command; 7] {
     let nodes = Arg::new(NODE)
         .value_name("NODE")
         .required(true)
@@ -135,6 +139,7 @@ pub(crate) fn commands() -> [Command; 6] {
             .arg(flag(CONFIRM, "Do it"))
             .arg(admin_port())
             .after_help(REPLACE_EXAMPLES),
+        rebalance::command(),
         Command::new(PAUSE)
             .about("Have nothing move but what repairs")
             .arg(
@@ -185,12 +190,15 @@ fn time(text: &str) -> Result<u64, String> {
 
 /// The node of a job's name.
 fn job(text: &str) -> Result<u64, String> {
+    if text == REBALANCE {
+        return Err("what is placed anew is not taken back: chorale admin pause holds it up".to_owned());
+    }
     let node = text.strip_prefix("drain-").and_then(|node| node.parse().ok());
     node.ok_or_else(|| "no job is called so; chorale admin jobs lists them".to_owned())
 }
 
 /// Why a command ends before it has done what it was to do.
-enum Failure {
+pub(crate) enum Failure {
     Unknown(String),
     Refused(String),
     Blocked(String),
@@ -208,10 +216,9 @@ pub(crate) fn main(name: &str, matches: &ArgMatches) -> ExitCode {
     let done = match name {
         DRAIN => drain(&address, matches),
         REPLACE => replace(&address, matches),
+        REBALANCE => rebalance::rebalance(&address, matches),
         PAUSE => pause(&address, matches.get_one(FOR).copied()),
-        RESUME => {
-            set(&address, &GoalRequest::Resume {}).map(|()| "What is to move moves again.\n".to_owned())
-        }
+        RESUME => set(&address, &GoalRequest::Resume {}).map(|_| "What is to move moves again.\n".to_owned()),
         JOBS => admin_client::cluster(&address)
             .map(|view| jobs(&view))
             .map_err(Failure::from),
@@ -471,7 +478,7 @@ fn ending(view: &ClusterView, there: &[&NodeView]) -> Option<Ending> {
 }
 
 /// How far it is. What clients write moves bytes and lags up and down, so that only less than ever counts.
-struct Progress {
+pub(crate) struct Progress {
     /// The replicas of the groups that have one on these nodes: group, incarnation and role.
     roles: Vec<(u16, u64, ReplicaRole)>,
     /// What is there, and who: replicas of all kinds, groups led, nodes, and nodes that were not told to go.
@@ -482,7 +489,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn of(view: &ClusterView, load: &Load, there: &[&NodeView]) -> Progress {
+    pub(crate) fn of(view: &ClusterView, load: &Load, there: &[&NodeView]) -> Progress {
         let is_there = |node: u64| there.iter().any(|known| known.id == node);
         let involved = view
             .groups
@@ -508,7 +515,7 @@ impl Progress {
     }
 
     /// Whether that is a step from here. What is less than ever is kept.
-    fn advance(&mut self, next: Progress) -> bool {
+    pub(crate) fn advance(&mut self, next: Progress) -> bool {
         if self.roles != next.roles {
             *self = next;
             return true;
@@ -586,12 +593,23 @@ fn jobs(view: &ClusterView) -> String {
         .iter()
         .filter(|node| node.goal != GoalView::Stays)
         .collect();
-    if wanted.is_empty() {
+    if wanted.is_empty() && view.rebalance.is_none() {
         text.push_str("Nobody wants anything of a node.\n");
         return text;
     }
     let head = ["job", "goal", "replicas", "data", "leads", "blocked"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
+    if let Some(moving) = view.rebalance {
+        let known = |text: String| moving.left.map_or_else(|| "-".to_owned(), |_| text);
+        rows.push(vec![
+            REBALANCE.to_owned(),
+            "place anew".to_owned(),
+            known(moving.left.unwrap_or_default().to_string()),
+            known(bytes_in_words(rebalance::bytes_left(view))),
+            "-".to_owned(),
+            joined(&rebalance_blocked(view)),
+        ]);
+    }
     for node in wanted {
         let its: BTreeSet<u64> = [node.id].into();
         let load = Load::of(view, &its);
@@ -612,18 +630,22 @@ fn jobs(view: &ClusterView) -> String {
             (load.replicas + load.meta + load.kept).to_string(),
             bytes_in_words(load.bytes),
             load.led.to_string(),
-            match reasons.is_empty() {
-                true => "-".to_owned(),
-                false => reasons.join("; "),
-            },
+            joined(&reasons),
         ]);
     }
     text.push_str(&columns(&rows));
     text
 }
 
+fn joined(reasons: &[String]) -> String {
+    match reasons.is_empty() {
+        true => "-".to_owned(),
+        false => reasons.join("; "),
+    }
+}
+
 /// Has a node do it.
-fn set(address: &str, request: &GoalRequest) -> Result<(), Failure> {
+pub(crate) fn set(address: &str, request: &GoalRequest) -> Result<GoalsSet, Failure> {
     let answer = http::post(address, GOALS_PAGE, (CONFIRMATION, "goals"), &request.to_json());
     let answer = answer.map_err(|error| {
         Failure::Unknown(format!(
@@ -631,7 +653,7 @@ fn set(address: &str, request: &GoalRequest) -> Result<(), Failure> {
         ))
     })?;
     match answer.status {
-        200 => Ok(()),
+        200 => Ok(GoalsSet::from_json(&answer.body)),
         404 | 405 => Err(Failure::Unknown(format!(
             "{address} knows nothing of this: it is of an older version of Chorale"
         ))),
@@ -647,7 +669,7 @@ fn set(address: &str, request: &GoalRequest) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admin::{PauseView, ReplicaRole, ReplicaStatus};
+    use admin::{PauseView, RebalanceView, ReplicaRole, ReplicaStatus};
 
     #[test]
     fn times_and_names_of_jobs_are_understood() {
@@ -700,7 +722,22 @@ mod tests {
         assert!(said.contains("all is paused"), "{said}");
         view.nodes.pop();
         assert!(jobs(&view).ends_with("Nobody wants anything of a node.\n"));
+
+        view.pause = None;
+        view.rebalance = Some(RebalanceView { left: Some(3) });
+        view.groups[0].replicas[0].node = 1;
+        view.groups[0].leader = Some(1);
+        let said = jobs(&view);
+        assert!(
+            said.ends_with("  rebalance  place anew  3         6.0 kB  -      -\n"),
+            "{said}"
+        );
+        view.rebalance = Some(RebalanceView { left: None });
+        let said = jobs(&view);
+        assert!(said.ends_with("place anew  -         -     -      -\n"), "{said}");
+        assert!(job(REBALANCE).is_err_and(|why| why.contains("pause holds it up")));
     }
+
     /// Three nodes, and one group on the second, which is to leave. The first answers.
     fn leaving() -> ClusterView {
         let node = |id, goal| NodeView {

@@ -10,6 +10,7 @@ mod goals;
 mod http;
 mod log;
 mod progress_bar;
+mod rebalance;
 mod recover;
 mod restore;
 mod server;

@@ -1,6 +1,5 @@
 //! The cluster as a table for people.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use admin::{ClusterView, DiskView, GoalView, GroupView, NodeView, ReplicaRole, list};
@@ -87,13 +86,13 @@ fn trouble(view: &ClusterView) -> Option<String> {
         .filter(|node| !node.is_up)
         .map(|node| node.id)
         .collect();
-    said.extend(outage(view, &down));
+    said.extend(outage(view));
     let moved = view.nodes.iter().filter(|node| node.placed_zone.is_some());
     let moved = list(moved.map(|node| node.id));
     if !moved.is_empty() {
         said.push(format!(
             "Node {moved} started with another zone than the one for which its replicas were placed: they stay where they are, and \
-             groups may have several in one zone."
+             groups may have several in one zone, until chorale admin rebalance."
         ));
     }
     let waits = |group: &&GroupView| !group.has_lost_majority && group.lacks_majority(&down);
@@ -111,29 +110,16 @@ fn trouble(view: &ClusterView) -> Option<String> {
     (!said.is_empty()).then(|| said.join("\n"))
 }
 
-/// Why nodes that are away are not replaced: they are a whole zone, or a quarter of all. Those that have nothing are not counted.
-fn outage(view: &ClusterView, down: &[u64]) -> Option<String> {
-    let counted = || view.nodes.iter().filter(|node| node.replicas > 0);
-    let is_down = |node: &&NodeView| down.contains(&node.id);
-    let silent = list(counted().filter(is_down).map(|node| node.id));
-    let mut zones: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for node in counted().filter(|node| !node.zone.is_empty()) {
-        let (all, silent) = zones.entry(&node.zone).or_default();
-        *all += 1;
-        *silent += usize::from(is_down(&node));
-    }
-    let zones = zones
-        .iter()
-        .filter(|(_, (all, silent))| *silent > 1 && silent == all);
-    let zones = list(zones.map(|(zone, _)| *zone));
-    let count = counted().filter(is_down).count();
-    let said = match (zones.is_empty(), count >= 2.max(counted().count().div_ceil(4))) {
-        (false, _) => format!("Nothing is heard of zone {zones}"),
-        (true, true) => "Nothing is heard of a quarter of all nodes".to_owned(),
-        (true, false) => return None,
+/// Why nodes that are away are not replaced, as whoever leads the meta group finds.
+fn outage(view: &ClusterView) -> Option<String> {
+    let outage = view.outage.as_ref()?;
+    let whom = match outage.zones.is_empty() {
+        false => format!("zone {}", list(outage.zones.iter())),
+        true => "a quarter of all nodes".to_owned(),
     };
     Some(format!(
-        "{said}: as long as that is so, no node is replaced by itself ({silent})."
+        "Nothing is heard of {whom}: as long as that is so, no node is replaced by itself ({}).",
+        list(outage.nodes.iter())
     ))
 }
 
@@ -386,8 +372,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admin::BackupsView;
-    use admin::ReplicaStatus;
+    use admin::{BackupsView, OutageView, ReplicaStatus};
 
     fn three_nodes() -> ClusterView {
         let node = |id: u64| NodeView {
@@ -484,12 +469,13 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
         ] {
             assert!(text.contains(part), "{part}:\n{text}");
         }
-        assert!(
-            !text.contains("Nothing is heard of"),
-            "one of two is there:\n{text}"
-        );
-        // The zone is away, and then another node is.
-        view.nodes[1].is_up = false;
+        // Whether nodes that are silent are waited for is for others to find.
+        assert!(!text.contains("Nothing is heard of"), "{text}");
+        let mut outage = OutageView {
+            zones: vec!["b".to_owned()],
+            nodes: vec![2, 3],
+        };
+        view.outage = Some(outage.clone());
         let text = report(&view, false);
         assert!(
             text.contains(
@@ -497,11 +483,10 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
             ),
             "{text}"
         );
-        view.nodes[2].zone = "c".to_owned();
+        outage.zones.clear();
+        view.outage = Some(outage);
         let text = report(&view, false);
         assert!(text.contains("of a quarter of all nodes: as long"), "{text}");
-        view.nodes[2].is_up = true;
-        assert!(!report(&view, false).contains("Nothing is heard of"));
     }
 
     #[test]

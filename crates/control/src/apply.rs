@@ -2,9 +2,10 @@
 
 use crate::command::Factor;
 use crate::command::{AssignedReplica, Beginning, MetaCommand, MetaOutcome, MetaRefusal, Report, Target};
-use crate::goal::{MovePause, NodeGoal};
+use crate::goal::{MovePause, NodeGoal, Rebalance};
 use crate::group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole};
-use crate::node::{Announcement, NODES_MAX, Node};
+use crate::node::{Announcement, NODES_MAX, Node, Placed};
+use crate::placing::META_THREE;
 use crate::recovery_source::Configuration;
 use crate::settings::{DURABILITY, NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
@@ -68,6 +69,14 @@ impl State {
             MetaCommand::Pause { seconds } => self.on_pause(*seconds),
             MetaCommand::Resume { of } => self.on_resume(*of),
             MetaCommand::Replace { boot, with } => self.on_replace(*boot, *with),
+            MetaCommand::Rebalance => self.on_rebalance(),
+            MetaCommand::PlaceAnew {
+                since,
+                members,
+                factor,
+                targets,
+            } => self.on_place_anew(*since, members, *factor, targets),
+            MetaCommand::Settle { since } => self.on_settle(*since),
             MetaCommand::Remove { node } => self.on_remove(*node),
             MetaCommand::GiveUp {
                 group,
@@ -532,6 +541,59 @@ impl State {
         Ok(MetaOutcome::Done)
     }
 
+    fn on_rebalance(&mut self) -> Result<MetaOutcome, MetaRefusal> {
+        if self.rebalance.is_none_or(|rebalance| rebalance.is_placed) {
+            self.touch();
+            self.rebalance = Some(Rebalance {
+                since: self.epoch,
+                is_placed: false,
+            });
+        }
+        Ok(MetaOutcome::Set {
+            version: self.epoch.0,
+        })
+    }
+
+    /// A node may have started with another zone since the placement was computed, and all may be paused since: then it is computed
+    /// again.
+    fn on_place_anew(
+        &mut self,
+        since: Epoch,
+        members: &[(NodeId, Placed)],
+        factor: u16,
+        targets: &[Target],
+    ) -> Result<MetaOutcome, MetaRefusal> {
+        let is_meant = |rebalance: &Rebalance| rebalance.since == since && !rebalance.is_placed;
+        let says = |(id, placed): &(NodeId, Placed)| {
+            let node = self.nodes.get(id);
+            node.is_some_and(|node| node.announcement.placed() == *placed)
+        };
+        if !self.rebalance.as_ref().is_some_and(is_meant) || self.pause.is_some() || !members.iter().all(says)
+        {
+            return Err(MetaRefusal::NotNeeded);
+        }
+        let ids: Vec<NodeId> = members.iter().map(|(id, _)| *id).collect();
+        self.on_place(&ids, factor, targets)?;
+        for node in self.nodes.values_mut() {
+            node.placed = node.announcement.placed();
+        }
+        self.rebalance = Some(Rebalance {
+            since,
+            is_placed: true,
+        });
+        Ok(MetaOutcome::Done)
+    }
+
+    fn on_settle(&mut self, since: Epoch) -> Result<MetaOutcome, MetaRefusal> {
+        let is_meant = |rebalance: &Rebalance| rebalance.since == since && rebalance.is_placed;
+        if !self.rebalance.as_ref().is_some_and(is_meant) || self.moves_left() > 0 {
+            return Err(MetaRefusal::NotNeeded);
+        }
+        self.rebalance = None;
+        self.touch();
+        Ok(MetaOutcome::Done)
+    }
+
     fn on_add_replica(&mut self, name: GroupRef, node: NodeId) -> Result<MetaOutcome, MetaRefusal> {
         let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
         if !group.targets.contains(&node) || group.member_on(node).is_some() || group.is_over() {
@@ -708,7 +770,13 @@ impl State {
             return Err(MetaRefusal::Unknown);
         }
         let left = self.staying().filter(|staying| *staying != id).count();
-        if left < usize::from(self.replicas_wanted()) {
+        let meta = &self.groups[&GroupRef::Meta].targets;
+        // The meta group is not made smaller because a node is away: its place would stay where it is.
+        let meta_wanted = match meta.contains(&id) {
+            true => meta.len().min(META_THREE),
+            false => 1,
+        };
+        if left < meta_wanted.max(usize::from(self.replicas_wanted())) {
             return Err(MetaRefusal::TooFew);
         }
         if let Some(with) = with {
@@ -720,14 +788,19 @@ impl State {
         Ok(MetaOutcome::Done)
     }
 
-    /// What was to be on a node is to be on another one, as far as that one has no replica of the group.
+    /// What was to be on a node is to be on another one, as far as that one has no replica of the group. It is one of those for whom was
+    /// placed then, also while all is paused.
     fn put_in_place_of(&mut self, id: NodeId, with: NodeId) {
+        // There are no more of these than nodes, with this one too.
+        let nodes = &self.nodes;
+        self.placed_for.retain(|known| nodes.contains_key(known));
         for group in self.groups.values_mut() {
             let place = group.targets.iter().position(|target| *target == id);
             let Some(place) = place.filter(|_| !group.targets.contains(&with)) else {
                 continue;
             };
             group.targets[place] = with;
+            self.placed_for.insert(with);
             if group.leader_target == Some(id) {
                 group.leader_target = Some(with);
             }

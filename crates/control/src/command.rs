@@ -2,7 +2,7 @@
 
 use crate::goal::NodeGoal;
 use crate::group::{GroupMember, GroupRef};
-use crate::node::Announcement;
+use crate::node::{Announcement, Placed};
 use crate::recovery_source::Configuration;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
 use codec::{DecodeError, Reader};
@@ -200,6 +200,26 @@ pub enum MetaCommand {
         /// The node that takes its place; whichever have room, if that is not said.
         with: Option<NodeId>,
     },
+    /// Everything is to be placed anew, by what each node says of itself now. Answers `Set`, with an epoch of the map that knows of it.
+    /// Again, before anything came of it, it is one.
+    Rebalance,
+    /// The placement that [`Rebalance`](MetaCommand::Rebalance) asks for. Refused while all is paused, or if a node says something else of
+    /// itself by now. Answers `Done`.
+    PlaceAnew {
+        /// The [`Rebalance::since`](crate::Rebalance::since) of the one for which it was computed.
+        since: Epoch,
+        /// The nodes for which it was computed, and as what each of them is placed from now on.
+        members: Vec<(NodeId, Placed)>,
+        /// The number of replicas for which it was computed.
+        factor: u16,
+        /// The groups that ought to be elsewhere than now.
+        targets: Vec<Target>,
+    },
+    /// Everything that was placed anew is where it is to be. Answers `Done`.
+    Settle {
+        /// The [`Rebalance::since`](crate::Rebalance::since) of the one that is meant.
+        since: Epoch,
+    },
     /// A node that has no replicas is a member no longer. Answers `Done`.
     Remove {
         /// Which node.
@@ -274,6 +294,9 @@ wire_enum!(MetaCommand {
     20 Pause { seconds },
     21 Resume { of },
     22 Replace { boot, with },
+    23 Rebalance {},
+    24 PlaceAnew { since, members, factor, targets },
+    25 Settle { since },
 });
 
 impl MetaCommand {
@@ -338,7 +361,7 @@ pub enum MetaOutcome {
     Replica(AssignedReplica),
     /// Something is set for the whole cluster.
     Set {
-        /// The [`Setting::version`](crate::Setting::version) that it has.
+        /// The [`Setting::version`](crate::Setting::version) that it has; of what the map says, its epoch.
         version: u64,
     },
 }

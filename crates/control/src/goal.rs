@@ -38,9 +38,9 @@ impl NodeGoal {
 }
 
 /// Nothing moves but what repairs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MovePause {
-    /// The version of the map from which on: no two pauses have the same.
+    /// The version of the map from which on: no two pauses have the same, and none has 0.
     pub since: Epoch,
     /// For how many seconds; until somebody ends it where that is not set. Whoever leads the meta group counts them, a new one from
     /// its beginning: there is no clock in the state.
@@ -48,6 +48,25 @@ pub struct MovePause {
 }
 
 wire_struct!(MovePause { since, seconds });
+
+/// Everything is to be placed anew, by what nodes say of themselves now and not by what they said when they came; until all is there.
+///
+/// ```text
+///              Rebalance                 PlaceAnew                       Settle: every replica is where it is to be
+///   (nothing) -----------> it is wanted -----------> it is placed, and moves --------------------------> (nothing)
+///                               ^  held up by a pause       |
+///                               '---------------------------'
+///                                         Rebalance
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rebalance {
+    /// The version of the map from which on: no two have the same.
+    pub since: Epoch,
+    /// Whether it is placed, and only moves are left.
+    pub is_placed: bool,
+}
+
+wire_struct!(Rebalance { since, is_placed });
 
 impl MovePause {
     /// Whether it is over, for one who has seen it for this long.

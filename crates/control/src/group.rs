@@ -249,6 +249,21 @@ impl Group {
         self.former.retain(|node| !is_whole && !voters.contains(node));
     }
 
+    /// How many of its replicas are not where they are to be: targets that do not vote, and members that are on none.
+    pub(crate) fn moves_left(&self) -> usize {
+        let votes = |node: &NodeId| {
+            let member = self.member_on(*node);
+            member.is_some_and(|member| member.role == MemberRole::Voter)
+        };
+        let missing = self.targets.iter().filter(|node| !votes(node)).count();
+        let members = self.members.iter();
+        missing.max(
+            members
+                .filter(|member| !self.targets.contains(&member.node))
+                .count(),
+        )
+    }
+
     /// Whether the node has, or is to have, a replica of it.
     pub fn involves(&self, node: NodeId) -> bool {
         self.targets.contains(&node)

@@ -40,9 +40,9 @@ pub use command::{
     AssignedReplica, Beginning, Factor, MetaCommand, MetaOutcome, MetaRefusal, Report, Target,
 };
 pub use given_up::GivenUp;
-pub use goal::{MovePause, NodeGoal};
+pub use goal::{MovePause, NodeGoal, Rebalance};
 pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};
-pub use map::{Route, RoutingMap, Site, Standing, Stop};
+pub use map::{Moving, Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{
     Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite, NodeHeartbeat,
     Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
@@ -50,6 +50,8 @@ pub use meta::{
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Placed, WEIGHT_PERCENT};
 pub use node_memory::NodeMemory;
 pub use observations::{GroupReport, Observations};
+pub use outage::Outage;
+pub use placing::RebalancePlan;
 pub use reconciler::{Pace, steps};
 pub use recovery_source::{Configuration, RecoverySource};
 pub use settings::{DURABILITY, NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};

@@ -43,7 +43,20 @@ pub struct RoutingMap {
     pub groups: Vec<Route>,
     /// Whether nothing moves but what repairs.
     pub pause: Option<MovePause>,
+    /// Whether everything is being placed anew.
+    pub rebalance: Option<Moving>,
 }
+
+/// Everything is being placed anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moving {
+    /// See [`Rebalance::since`](crate::Rebalance::since).
+    pub since: Epoch,
+    /// How many replicas are not where they are to be; none before they are placed.
+    pub left: Option<u64>,
+}
+
+wire_struct!(Moving { since, left });
 
 /// Where a node is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -132,7 +145,7 @@ wire_struct!(RoutingMap {
     meta,
     partitions,
     groups
-} last pause);
+} last pause rebalance);
 
 /// Divides what a node says of itself beside its addresses.
 const DIVIDER: char = '\0';
@@ -217,6 +230,10 @@ impl RoutingMap {
             partitions: state.partition_count(),
             groups: data.map(|(_, group)| Route::of(group)).collect(),
             pause: state.pause(),
+            rebalance: state.rebalance().map(|rebalance| Moving {
+                since: rebalance.since,
+                left: rebalance.is_placed.then(|| state.moves_left()),
+            }),
         }
     }
 

@@ -44,6 +44,7 @@ use crate::map::RoutingMap;
 use crate::node::Announcement;
 use crate::node_memory::NodeMemory;
 use crate::observations::{GroupReport, Observations};
+use crate::outage::Outage;
 use crate::reconciler::Pace;
 use crate::recovery_source::RecoverySource;
 use crate::state::State;
@@ -238,6 +239,14 @@ impl Meta {
         recovery_sources
     }
 
+    /// Why silent nodes are not replaced, as whoever leads the meta group sees it.
+    pub fn outage(&self, now: Monotonic) -> Option<Outage> {
+        match self.leads() {
+            true => self.voter.outage().cloned(),
+            false => self.agent.told_outage(now),
+        }
+    }
+
     /// Whether nothing was heard of a leader of the meta group for some time.
     pub fn is_leaderless(&self) -> bool {
         self.agent.search.is_leaderless()
@@ -347,6 +356,7 @@ impl Meta {
             } => self
                 .agent
                 .on_node_heartbeat_reply(from, (leader, leads), recovery_sources, now),
+            MetaMessage::Outage(outage) => self.agent.on_outage(from, outage, now),
             MetaMessage::Map(map) => self.on_map(&map, now),
             MetaMessage::Settings { version, settings } => {
                 self.agent.view.adopt_settings(version, settings, out);
@@ -421,6 +431,10 @@ impl Meta {
             leads,
             recovery_sources,
         };
+        let outage = self.voter.outage().cloned();
+        if let Some(outage) = outage {
+            self.effects.send(from, MetaMessage::Outage(outage));
+        }
         self.effects.send(from, reply);
         if !self.voter.on_node_heartbeat(from, node_heartbeat, now) {
             let known = (node_heartbeat.epoch, node_heartbeat.settings_version);

@@ -1,7 +1,7 @@
 //! The cluster's nodes, as the meta group knows them.
 
 use crate::goal::NodeGoal;
-use crate::wire::Wire;
+use crate::wire::{Wire, wire_struct};
 use codec::{DecodeError, Reader};
 use ids::{Boot, SemanticsVersion, Token};
 use std::net::IpAddr;
@@ -82,6 +82,8 @@ pub struct Placed {
     /// See [`Announcement::weight_percent`].
     pub weight_percent: u16,
 }
+
+wire_struct!(Placed { zone, weight_percent });
 
 impl Placed {
     fn is_valid(&self) -> bool {

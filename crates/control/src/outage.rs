@@ -7,6 +7,7 @@
 use crate::observations::Observations;
 use crate::reconciler::Pace;
 use crate::state::State;
+use crate::wire::wire_struct;
 use ids::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,9 +21,20 @@ const NODES_MIN: usize = 2;
 /// What is lost together falls silent within this part of the time after which a node is replaced.
 const TOGETHER: u32 = 4;
 
-/// Whether a zone of several nodes has fallen silent together, or a quarter of all nodes. Those that have nothing are nobody's loss, and are
+/// So many nodes are silent at once. Whoever leads the meta group finds that, and tells the others, for operators.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outage {
+    /// The zones that fell silent as a whole; none if it is a quarter of all nodes, from anywhere.
+    pub zones: Vec<String>,
+    /// The silent nodes that are waited for.
+    pub nodes: Vec<NodeId>,
+}
+
+wire_struct!(Outage { zones, nodes });
+
+/// A zone of several nodes has fallen silent together, or a quarter of all nodes. Those that have nothing are nobody's loss, and are
 /// not counted: nor are those that were replaced, or given up. Nodes that die one after the other are deaths.
-pub(crate) fn is_outage(state: &State, observations: &Observations, pace: &Pace) -> bool {
+pub(crate) fn outage(state: &State, observations: &Observations, pace: &Pace) -> Option<Outage> {
     let counted = state
         .placed_for
         .iter()
@@ -31,6 +43,11 @@ pub(crate) fn is_outage(state: &State, observations: &Observations, pace: &Pace)
         let silence = observations.silence.get(id).copied();
         silence.filter(|silent| *silent >= pace.away_after)
     };
+    let nodes: Vec<NodeId> = counted
+        .clone()
+        .filter(|id| silence(id).is_some())
+        .copied()
+        .collect();
     // By zone, how many nodes there are, and for how long those of them are silent that are.
     let mut zones: BTreeMap<&str, (usize, Vec<Duration>)> = BTreeMap::new();
     for id in counted {
@@ -40,12 +57,19 @@ pub(crate) fn is_outage(state: &State, observations: &Observations, pace: &Pace)
     }
     let together = pace.replace_after / TOGETHER;
     // Nodes that name none are zones of their own.
-    let mut named = zones.iter().filter(|(zone, _)| !zone.is_empty());
-    let is_zone =
-        named.any(|(_, (all, silent))| *all >= NODES_MIN && most_together(silent.clone(), together) == *all);
+    let named = zones.iter().filter(|(zone, _)| !zone.is_empty());
+    let lost = named
+        .filter(|(_, (all, silent))| *all >= NODES_MIN && most_together(silent.clone(), together) == *all);
+    let lost: Vec<String> = lost.map(|(zone, _)| (*zone).to_owned()).collect();
     let all: usize = zones.values().map(|(all, _)| all).sum();
     let silent: Vec<Duration> = zones.into_values().flat_map(|(_, silent)| silent).collect();
-    is_zone || most_together(silent, together) >= NODES_MIN.max(usize::div_ceil(all, QUARTER))
+    let is_quarter = most_together(silent, together) >= NODES_MIN.max(usize::div_ceil(all, QUARTER));
+    (is_quarter || !lost.is_empty()).then_some(Outage { zones: lost, nodes })
+}
+
+/// Whether there is one.
+pub(crate) fn is_outage(state: &State, observations: &Observations, pace: &Pace) -> bool {
+    outage(state, observations, pace).is_some()
 }
 
 /// How many of these lie within `together` of each other, at most.

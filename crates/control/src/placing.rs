@@ -1,8 +1,9 @@
 //! From nodes to targets: when, and for whom, the ring is asked.
 
 use crate::command::{MetaCommand, Target};
-use crate::goal::NodeGoal;
+use crate::goal::{NodeGoal, Rebalance};
 use crate::group::GroupRef;
+use crate::node::Placed;
 use crate::observations::Observations;
 use crate::outage::is_outage;
 use crate::reconciler::Pace;
@@ -10,47 +11,110 @@ use crate::state::State;
 use ids::{GroupCount, NodeId};
 use mutations::Mutation;
 use ring::{Placement, RingNode};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// From so many nodes on the meta group has three voters.
-const META_THREE: usize = 3;
+pub(crate) const META_THREE: usize = 3;
 
 /// And five.
 const META_FIVE: usize = 5;
 
-/// The command that places the groups anew, if the nodes are others than those for which they were placed.
+/// What would come of it if everything was placed anew.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RebalancePlan {
+    /// The replicas that are to be filled, those included that are already: of which group, and where.
+    pub moves: Vec<(GroupRef, NodeId)>,
+    /// By node, of how many groups of keys it has a replica, and of how many it is to have one.
+    pub loads: BTreeMap<NodeId, (usize, usize)>,
+}
+
+impl RebalancePlan {
+    /// As this state has it, in which nodes that are away for long are known to be dead. None before there is a cluster.
+    pub fn of(state: &State) -> Option<RebalancePlan> {
+        let nodes = fit(state, &Observations::default(), &Pace::default());
+        let members = as_announced(state, &nodes);
+        let mut plan = RebalancePlan::default();
+        for target in targets(state, &members, state.replicas_wanted())? {
+            let group = &state.groups[&target.group];
+            let missing = target
+                .nodes
+                .iter()
+                .filter(|node| group.member_on(**node).is_none());
+            plan.moves.extend(missing.map(|&node| (target.group, node)));
+            if target.group == GroupRef::Meta {
+                continue;
+            }
+            let members = group.members.iter();
+            for member in members.filter(|member| !group.is_lost(member.incarnation)) {
+                plan.loads.entry(member.node).or_default().0 += 1;
+            }
+            for node in target.nodes {
+                plan.loads.entry(node).or_default().1 += 1;
+            }
+        }
+        Some(plan)
+    }
+}
+
+/// The command that places the groups anew, if the nodes are others than those for which they were placed, or if it was wanted.
 pub(crate) fn placing(state: &State, observations: &Observations, pace: &Pace) -> Option<MetaCommand> {
-    let count = state.group_count()?;
-    let (nodes, wanted) = match state.pause {
+    let (nodes, factor) = match state.pause {
         None => (fit(state, observations, pace), state.replicas_wanted()),
         Some(_) => fit_while_paused(state, observations, pace),
     };
-    if nodes == state.placed_for && wanted == state.placed_factor {
+    let is_wanted = |rebalance: &Rebalance| !rebalance.is_placed && state.pause.is_none();
+    let rebalance = state.rebalance.filter(is_wanted);
+    if rebalance.is_none() && nodes == state.placed_for && factor == state.placed_factor {
         return None;
     }
-    let members: Vec<RingNode<'_>> = nodes
-        .iter()
-        .map(|&node| {
-            let placed = &state.nodes[&node].placed;
-            let is_zone = !mutations::is(Mutation::ZoneIgnored);
-            RingNode {
-                node,
-                zone: if is_zone { &placed.zone } else { "" },
-                weight: placed.weight_percent,
-            }
-        })
-        .collect();
-    let mut targets = targets_of_data(state, &members, count, usize::from(wanted));
-    targets.push(target_of_meta(state, &members));
+    let members = match rebalance {
+        Some(_) => as_announced(state, &nodes),
+        None => as_placed(state, &nodes),
+    };
+    let mut targets = targets(state, &members, factor)?;
     targets.retain(|target| {
         let group = &state.groups[&target.group];
         group.targets != target.nodes || group.leader_target != target.leader
     });
-    Some(MetaCommand::Place {
-        members: nodes.into_iter().collect(),
-        factor: wanted,
-        targets,
+    Some(match rebalance {
+        Some(Rebalance { since, .. }) => MetaCommand::PlaceAnew {
+            since,
+            members,
+            factor,
+            targets,
+        },
+        None => MetaCommand::Place {
+            members: nodes.into_iter().collect(),
+            factor,
+            targets,
+        },
     })
+}
+
+/// These nodes, by what they said when they were placed last.
+fn as_placed(state: &State, nodes: &BTreeSet<NodeId>) -> Vec<(NodeId, Placed)> {
+    let placed = |&id: &NodeId| (id, state.nodes[&id].placed.clone());
+    nodes.iter().map(placed).collect()
+}
+
+/// These nodes, by what they say of themselves now.
+fn as_announced(state: &State, nodes: &BTreeSet<NodeId>) -> Vec<(NodeId, Placed)> {
+    let placed = |&id: &NodeId| (id, state.nodes[&id].announcement.placed());
+    nodes.iter().map(placed).collect()
+}
+
+/// Where every group ought to be; none before there is a cluster.
+fn targets(state: &State, members: &[(NodeId, Placed)], factor: u16) -> Option<Vec<Target>> {
+    let is_zone = !mutations::is(Mutation::ZoneIgnored);
+    let members = members.iter().map(|(node, placed)| RingNode {
+        node: *node,
+        zone: if is_zone { &placed.zone } else { "" },
+        weight: placed.weight_percent,
+    });
+    let members: Vec<RingNode<'_>> = members.collect();
+    let mut targets = targets_of_data(state, &members, state.group_count()?, usize::from(factor));
+    targets.push(target_of_meta(state, &members));
+    Some(targets)
 }
 
 /// The nodes that may have replicas: not those that are leaving, and not those that have been silent for long, unless many are silent at

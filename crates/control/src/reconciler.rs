@@ -94,6 +94,7 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     // Targets that are about to change are not worth a move.
     let placing = placing(state, observations, pace);
     let is_settled = placing.is_none();
+    steps.extend(settle(state).filter(|_| is_settled));
     steps.extend(placing.map(ReconcileStep::Propose));
     steps.extend(fences(state, observations, pace));
     steps.extend(given_up(state, observations));
@@ -228,6 +229,13 @@ fn resume(state: &State, observations: &Observations) -> Option<ReconcileStep> {
     is_over.then_some(ReconcileStep::Propose(MetaCommand::Resume {
         of: Some(pause.since),
     }))
+}
+
+/// What was placed anew is where it is to be.
+fn settle(state: &State) -> Option<ReconcileStep> {
+    let rebalance = state.rebalance.filter(|rebalance| rebalance.is_placed)?;
+    let since = rebalance.since;
+    (state.moves_left() == 0).then_some(ReconcileStep::Propose(MetaCommand::Settle { since }))
 }
 
 /// Nodes that are to leave and hold nothing may go; those that have gone are no members. Until its process has ended a node serves

@@ -13,7 +13,7 @@
 //! 8. A node that was told to go is nobody's target.
 
 use crate::command::Factor;
-use crate::goal::{MovePause, NodeGoal};
+use crate::goal::{MovePause, NodeGoal, Rebalance};
 use crate::group::{Group, GroupRef, MEMBERS_MAX, majority};
 use crate::node::{NODES_MAX, Node};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
@@ -72,6 +72,7 @@ pub struct State {
     /// again by a request that was held up, does not become another node: that would drive out whoever has its address now.
     pub(crate) removed: Vec<Token>,
     pub(crate) pause: Option<MovePause>,
+    pub(crate) rebalance: Option<Rebalance>,
 }
 
 wire_struct!(State {
@@ -94,7 +95,7 @@ wire_struct!(State {
     next_incarnation,
     recovered,
     removed,
-} last pause);
+} last pause rebalance);
 
 impl Default for State {
     fn default() -> State {
@@ -119,6 +120,7 @@ impl Default for State {
             recovered: Boot(0),
             removed: Vec::new(),
             pause: None,
+            rebalance: None,
         }
     }
 }
@@ -258,6 +260,16 @@ impl State {
         self.pause
     }
 
+    /// Whether everything is being placed anew.
+    pub fn rebalance(&self) -> Option<Rebalance> {
+        self.rebalance
+    }
+
+    /// How many replicas of all groups are not where they are to be.
+    pub fn moves_left(&self) -> u64 {
+        self.groups.values().map(|group| group.moves_left() as u64).sum()
+    }
+
     /// The nodes that are to have replicas, and whose last start is not dead.
     pub(crate) fn staying(&self) -> impl Iterator<Item = NodeId> {
         let nodes = self.nodes.iter();
@@ -344,6 +356,11 @@ impl State {
         hold(
             self.pause.is_none_or(|pause| pause.since <= self.epoch),
             "a pause that has begun",
+        )?;
+        hold(
+            self.rebalance
+                .is_none_or(|rebalance| rebalance.since <= self.epoch),
+            "an order to place anew that was given",
         )?;
         match self.cluster {
             None => hold(*self == State::default(), "nothing before there is a cluster")?,

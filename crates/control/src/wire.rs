@@ -193,8 +193,27 @@ macro_rules! wire_newtype {
     };
 }
 
-/// Structs are written field by field, in this order. An option that came to a format later is the `last`: where it is none, nothing is
-/// written, as before there was one. Nothing may stand behind such a struct.
+/// The `last` two of a struct.
+pub(crate) fn take_last<A: Wire + Default + PartialEq, B: Wire>(
+    input: &mut Reader<'_>,
+) -> Result<(Option<A>, Option<B>), DecodeError> {
+    if input.rest().is_empty() {
+        return Ok((None, None));
+    }
+    let last = A::take(input)?;
+    let is_there = last != A::default();
+    if input.rest().is_empty() {
+        return match is_there {
+            true => Ok((Some(last), None)),
+            false => Err(input.error("something that is there")),
+        };
+    }
+    Ok((is_there.then_some(last), Some(B::take(input)?)))
+}
+
+/// Structs are written field by field, in this order. One option or two that came to a format later are the `last`: where they are none,
+/// nothing is written, as before there were any. Where only the second one is there the default stands for the first, which is
+/// nobody's value. Nothing may stand behind such a struct.
 macro_rules! wire_struct {
     ($name:ident { $($field:ident),* $(,)? } last $last:ident) => {
         impl $crate::wire::Wire for $name {
@@ -214,6 +233,27 @@ macro_rules! wire_struct {
                     _ => Some($crate::wire::Wire::take(input)?),
                 };
                 Ok($name { $($field,)* $last })
+            }
+        }
+    };
+    ($name:ident { $($field:ident),* $(,)? } last $last:ident $behind:ident) => {
+        impl $crate::wire::Wire for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                $($crate::wire::Wire::put(&self.$field, out);)*
+                if self.$last.is_some() || self.$behind.is_some() {
+                    $crate::wire::Wire::put(&self.$last.unwrap_or_default(), out);
+                }
+                if let Some(behind) = &self.$behind {
+                    $crate::wire::Wire::put(behind, out);
+                }
+            }
+
+            fn take(
+                input: &mut codec::Reader<'_>,
+            ) -> Result<$name, codec::DecodeError> {
+                $(let $field = $crate::wire::Wire::take(input)?;)*
+                let ($last, $behind) = $crate::wire::take_last(input)?;
+                Ok($name { $($field,)* $last, $behind })
             }
         }
     };

@@ -2,12 +2,12 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Factor, GroupMember, GroupRef, MemberRole, MetaCommand, MetaMessage, NodeGoal, Report,
-    RoutingMap, State, Target,
+    Announcement, Factor, GroupMember, GroupRef, MemberRole, MetaCommand, MetaMessage, NodeGoal, Outage,
+    Placed, Report, RoutingMap, State, Target,
 };
 use ids::{
-    Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion,
-    Token,
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId,
+    SemanticsVersion, Token,
 };
 use std::fmt::Write;
 
@@ -118,6 +118,27 @@ fn goals() -> Vec<(&'static str, MetaCommand)> {
     ]
 }
 
+/// An order to place everything anew.
+fn rebalance() -> Vec<(&'static str, MetaCommand)> {
+    let placed = Placed {
+        zone: "room-1".into(),
+        weight_percent: 50,
+    };
+    vec![
+        ("rebalance", MetaCommand::Rebalance),
+        (
+            "place anew",
+            MetaCommand::PlaceAnew {
+                since: Epoch(11),
+                members: vec![(NodeId(3), placed)],
+                factor: 3,
+                targets: Vec::new(),
+            },
+        ),
+        ("settle", MetaCommand::Settle { since: Epoch(11) }),
+    ]
+}
+
 fn line(text: &mut String, name: &str, bytes: &[u8]) {
     write!(text, "{name}: ").expect("a string takes everything");
     bytes
@@ -161,6 +182,23 @@ fn the_state_has_the_bytes_that_it_always_had() {
     }
     line(&mut found, "state with goals", &state.snapshot());
     line(&mut found, "map with goals", &RoutingMap::of(&state).encode());
+    for (name, command) in rebalance() {
+        line(&mut found, name, &command.encode());
+    }
+    state
+        .apply(&MetaCommand::Rebalance)
+        .expect("it can always be wanted");
+    line(&mut found, "state to be placed anew, paused", &state.snapshot());
+    state
+        .apply(&MetaCommand::Resume { of: None })
+        .expect("that can always be");
+    line(&mut found, "state to be placed anew", &state.snapshot());
+    line(&mut found, "map of that", &RoutingMap::of(&state).encode());
+    let outage = MetaMessage::Outage(Outage {
+        zones: vec!["room-1".into()],
+        nodes: vec![NodeId(3), NodeId(300)],
+    });
+    line(&mut found, "outage", &outage.encode());
     line(&mut found, "request", &request.encode());
     line(&mut found, "state held", &held.encode());
     assert!(found == PINNED, "found:\n{found}");

@@ -1246,6 +1246,36 @@ fn an_operator_has_a_node_replaced_that_is_away_and_not_one_that_is_there() {
 }
 
 #[test]
+fn of_an_outage_every_node_is_told_by_the_one_that_leads_and_of_its_end() {
+    let mut world = World::cluster(44, 6);
+    let leader = world.leader().unwrap();
+    let down: Vec<usize> = (0..6).filter(|machine| *machine != leader).take(2).collect();
+    let told = |world: &World, nodes: Option<&[NodeId]>| {
+        let runs = world.machines.iter().filter_map(|machine| machine.meta.as_ref());
+        let mut outages = runs.map(|meta| meta.outage(world.now));
+        outages.all(|outage| outage.as_ref().map(|outage| outage.nodes.as_slice()) == nodes)
+    };
+    world.crash(down[0]);
+    for _ in 0..5 {
+        world.run_for(Duration::from_secs(1));
+        assert!(told(&world, None), "one has died");
+    }
+    world.crash(down[1]);
+    let mut nodes: Vec<NodeId> = down
+        .iter()
+        .filter_map(|&place| world.machines[place].node)
+        .collect();
+    nodes.sort_unstable();
+    world.run_until("all know of it", Duration::from_secs(10), |world| {
+        told(world, Some(&nodes))
+    });
+    world.run_for(Duration::from_secs(10));
+    assert!(told(&world, Some(&nodes)), "as long as it lasts");
+    world.boot(down[0]);
+    world.run_until("it is over", Duration::from_secs(20), |world| told(world, None));
+}
+
+#[test]
 fn a_node_joins_under_the_name_of_one_that_has_ended_and_not_of_one_that_is_there() {
     let mut world = World::cluster(43, 3);
     let leader = world.leader().unwrap();

@@ -4,12 +4,12 @@ use consensus::{Index, Term};
 use control::{
     Announcement, AssignedReplica, Beginning, Configuration, DURABILITY, Factor, GivenUp, GroupMember,
     GroupRef, GroupReport, MemberRole, MetaCommand, MetaOutcome, MetaRefusal, NODES_MAX, NodeGoal,
-    Observations, Order, Pace, ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX, Standing,
-    State, Target, VALUE_BYTES_MAX, steps,
+    Observations, Order, Pace, Rebalance, ReconcileStep, RecoverySource, Report, RoutingMap, SETTINGS_MAX,
+    Standing, State, Target, VALUE_BYTES_MAX, steps,
 };
 use ids::{
-    Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion,
-    Token,
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId,
+    SemanticsVersion, Token,
 };
 use mutations::Mutation;
 use proptest::prelude::*;
@@ -216,6 +216,89 @@ fn a_node_that_says_another_zone_keeps_what_it_has_until_all_is_placed_anew() {
     assert!(!placed_for(&state), "it says what it said");
     assert_eq!(start(&mut state, 2, 9, says("d", 100, "b:1")).1, "d");
     assert!(placed_for(&state));
+}
+
+#[test]
+fn a_placement_that_was_computed_before_does_not_end_an_order_to_place_anew() {
+    let mut state = created();
+    let moved = Announcement {
+        zone: "a".into(),
+        ..announcement()
+    };
+    join(&mut state, 2);
+    state.apply(&place(data(0), &[1, 2])).expect("both are there");
+    let restart = |state: &mut State, token, announcement: &Announcement| {
+        let command = MetaCommand::Boot {
+            node: NodeId(2),
+            token: Token(token),
+            announcement: announcement.clone(),
+            left_by: Vec::new(),
+            kept: Vec::new(),
+            unclean: Vec::new(),
+        };
+        state.apply(&command).expect("it may start");
+    };
+    restart(&mut state, 3, &moved);
+    let Ok(MetaOutcome::Set { version }) = state.apply(&MetaCommand::Rebalance) else {
+        panic!("it can always be wanted")
+    };
+    let wanted = Rebalance {
+        since: Epoch(version),
+        is_placed: false,
+    };
+    // One that was on its way.
+    let late = MetaCommand::Place {
+        members: vec![NodeId(1), NodeId(2)],
+        factor: state.replicas_wanted(),
+        targets: Vec::new(),
+    };
+    state.apply(&late).expect("both are there");
+    assert_eq!(state.rebalance(), Some(wanted));
+    let placed_anew = |state: &State| {
+        let steps = steps(state, &Observations::default(), &Pace::default());
+        let mut commands = steps.into_iter().filter_map(|step| match step {
+            ReconcileStep::Propose(command @ MetaCommand::PlaceAnew { .. }) => Some(command),
+            _ => None,
+        });
+        commands.next()
+    };
+    let anew = placed_anew(&state).expect("it is wanted");
+    // The node says something else by now, and then the same again.
+    restart(&mut state, 4, &announcement());
+    assert_eq!(state.apply(&anew), Err(MetaRefusal::NotNeeded));
+    restart(&mut state, 5, &moved);
+    state
+        .apply(&MetaCommand::Pause { seconds: None })
+        .expect("always");
+    assert_eq!(placed_anew(&state), None);
+    assert_eq!(state.apply(&anew), Err(MetaRefusal::NotNeeded), "all is paused");
+    assert_eq!(State::restore(&state.snapshot()).as_ref(), Ok(&state));
+    state.apply(&MetaCommand::Resume { of: None }).expect("always");
+    assert_eq!(State::restore(&state.snapshot()).as_ref(), Ok(&state));
+    assert_eq!(state.nodes()[&NodeId(2)].placed.zone, "");
+    assert_eq!(
+        RoutingMap::of(&state).rebalance.map(|moving| moving.left),
+        Some(None)
+    );
+    assert_eq!(state.apply(&anew), Ok(MetaOutcome::Done));
+    assert_eq!(state.nodes()[&NodeId(2)].placed.zone, "a");
+    assert_eq!(placed_anew(&state), None);
+    assert_eq!(state.apply(&anew), Err(MetaRefusal::NotNeeded), "once");
+    // What is not there is not settled.
+    let settle = MetaCommand::Settle {
+        since: Epoch(version),
+    };
+    state.apply(&place(data(1), &[2])).expect("it is there");
+    let left = RoutingMap::of(&state).rebalance.and_then(|moving| moving.left);
+    assert!(left.is_some_and(|left| left > 0), "{left:?}");
+    assert_eq!(state.apply(&settle), Err(MetaRefusal::NotNeeded));
+    for group in [META, data(0), data(1)] {
+        state.apply(&place(group, &[1])).expect("it is there");
+    }
+    let another = MetaCommand::Settle { since: Epoch(1) };
+    assert_eq!(state.apply(&another), Err(MetaRefusal::NotNeeded));
+    assert_eq!(state.apply(&settle), Ok(MetaOutcome::Done));
+    assert_eq!(state.rebalance(), None);
 }
 
 #[test]

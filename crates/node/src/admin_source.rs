@@ -10,7 +10,8 @@ use crate::status;
 use crate::transactions;
 use crate::view::View;
 use admin::{
-    Access, AdminSource, ClusterView, GoalRequest, Health, RecoverRequest, Recovered, TransactionsView,
+    Access, AdminSource, ClusterView, GoalError, GoalRequest, GoalsSet, Health, RebalancePlan,
+    RecoverRequest, Recovered, TransactionsView,
 };
 use backup::{JobAnswer, JobOrder};
 use gateway::{Shared, is_same_secret};
@@ -21,6 +22,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 
 /// What a node without a peer port says to whoever wants a backup.
 const NO_BACKUPS: &str = "this node is in no cluster, and backups are of clusters: give it a peer-port";
+
+/// What it says to whoever wants something of the cluster.
+const NO_CLUSTER: &str = "this node is in no cluster";
 
 /// See the file's header.
 pub(crate) struct Source {
@@ -129,18 +133,28 @@ impl AdminSource for Source {
                 cluster: Some((view, me, inputs)),
                 ..
             }) => recovery::recover(shared, view, *me, inputs, recovery),
-            _ => Err("this node is in no cluster".to_owned()),
+            _ => Err(NO_CLUSTER.to_owned()),
         }
     }
 
-    fn set_goals(&self, request: &GoalRequest) -> Result<(), String> {
+    fn set_goals(&self, request: &GoalRequest) -> Result<GoalsSet, GoalError> {
         match self.node.get() {
             Some(Shown {
                 shared,
                 cluster: Some((view, me, inputs)),
                 ..
             }) => goals::set(shared, view, *me, inputs, request),
-            _ => Err("this node is in no cluster".to_owned()),
+            _ => Err(GoalError::Refused(NO_CLUSTER.to_owned())),
+        }
+    }
+
+    fn rebalance_plan(&self) -> Result<RebalancePlan, String> {
+        match self.node.get() {
+            Some(Shown {
+                cluster: Some((view, _, inputs)),
+                ..
+            }) => goals::rebalance_plan(view, inputs),
+            _ => Err(NO_CLUSTER.to_owned()),
         }
     }
 

@@ -3,29 +3,36 @@
 use crate::meta::{Input, Results};
 use crate::status;
 use crate::view::View;
-use admin::{DrainPlan, GoalRequest, NOT_KNOWN, known, replaceable};
-use control::{Failure, MetaCommand, MetaRefusal, NodeGoal};
+use admin::{DrainPlan, GoalError, GoalRequest, GoalsSet, NodeLoad, RebalancePlan, known, list, replaceable};
+use control::{Failure, GroupRef, MetaCommand, MetaOutcome, MetaRefusal, NodeGoal};
 use gateway::Shared;
 use ids::{Boot, NodeId};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 /// How long an operator waits for the meta group. What is not done by then may still be done.
 const GOAL_TIME_MAX: Duration = Duration::from_secs(60);
 
+/// How long it takes the thread of the meta group to look, at most.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// What is said of a node that ends before it has an answer.
+const STOPS: &str = "the node stops";
+
 /// Has the meta group set it.
 ///
 /// # Errors
-/// Why nothing was done, for an operator; or a sentence that begins with [`NOT_KNOWN`].
+/// Why nothing was done, for an operator, or that it is not known whether it was.
 pub(crate) fn set(
     shared: &Shared,
     view: &View,
     me: NodeId,
     inputs: &mpsc::Sender<Input>,
     request: &GoalRequest,
-) -> Result<(), String> {
+) -> Result<GoalsSet, GoalError> {
     if view.remains().is_leaderless {
-        return Err("nobody leads the meta group, which must decide this".to_owned());
+        let reason = "nobody leads the meta group, which must decide this";
+        return Err(GoalError::Refused(reason.to_owned()));
     }
     let seen = status::cluster_view(shared, view, me);
     let numbers = |nodes: &[u64]| -> Vec<NodeId> { nodes.iter().copied().map(NodeId).collect() };
@@ -48,6 +55,7 @@ pub(crate) fn set(
         }
         GoalRequest::Pause { seconds } => MetaCommand::Pause { seconds: *seconds },
         GoalRequest::Resume {} => MetaCommand::Resume { of: None },
+        GoalRequest::Rebalance {} => MetaCommand::Rebalance,
         GoalRequest::Replace { node, with } => {
             replaceable(&seen, *node, *with)?;
             let of = seen.nodes.iter().find(|known| known.id == *node);
@@ -61,46 +69,96 @@ pub(crate) fn set(
     let (reply, results) = mpsc::channel();
     inputs
         .send(Input::Orders(vec![command], reply))
-        .map_err(|_| "the node stops")?;
-    let results: Results = results
-        .recv_timeout(GOAL_TIME_MAX)
-        .map_err(|_| not_known("no word from the meta group in time"))?;
+        .map_err(|_| GoalError::Refused(STOPS.to_owned()))?;
+    let results: Results = results.recv_timeout(GOAL_TIME_MAX).map_err(|error| match error {
+        RecvTimeoutError::Timeout => not_known("no word from the meta group in time"),
+        RecvTimeoutError::Disconnected => not_known(STOPS),
+    })?;
     match results.into_iter().next() {
-        Some(Ok(_)) => Ok(()),
-        Some(Err(failure)) => Err(words(failure)),
-        None => Err(not_known("the node stops")),
+        Some(Ok(MetaOutcome::Set { version })) => Ok(GoalsSet { epoch: Some(version) }),
+        Some(Ok(_)) => Ok(GoalsSet::default()),
+        Some(Err(failure)) => Err(error_of(failure)),
+        None => Err(not_known(STOPS)),
     }
 }
 
-fn not_known(why: &str) -> String {
-    format!("{NOT_KNOWN} ({why}): look at chorale admin jobs before you try again")
+/// What would move if everything was placed anew, if this node has a replica of the meta group.
+///
+/// # Errors
+/// Whom to ask instead, for an operator.
+pub(crate) fn rebalance_plan(view: &View, inputs: &mpsc::Sender<Input>) -> Result<RebalancePlan, String> {
+    let (reply, state) = mpsc::channel();
+    inputs.send(Input::Look(reply)).map_err(|_| STOPS)?;
+    let state = state.recv_timeout(LOOK_TIME_MAX).map_err(|error| match error {
+        RecvTimeoutError::Timeout => "the thread of the meta group does not answer: look at the log",
+        RecvTimeoutError::Disconnected => STOPS,
+    })?;
+    // Here, and not on the thread that elections wait for.
+    let plan = state.and_then(|state| control::RebalancePlan::of(&state));
+    let plan = plan.ok_or_else(|| {
+        let seen = view.seen();
+        let voters = seen.iter().flat_map(|seen| &seen.map.meta.replicas);
+        format!(
+            "this node has no replica of the meta group, and does not know what would move: ask node {}",
+            list(voters.map(|stop| stop.node.0))
+        )
+    })?;
+    let mut shown = RebalancePlan::default();
+    for (group, node) in plan.moves {
+        match group {
+            GroupRef::Meta => shown.meta.push(node.0),
+            GroupRef::Data(group) => shown.moves.push((group.number(), node.0)),
+        }
+    }
+    let loads = plan.loads.into_iter();
+    shown.loads = loads
+        .map(|(node, (now, then))| NodeLoad {
+            node: node.0,
+            now: now as u64,
+            then: then as u64,
+        })
+        .collect();
+    Ok(shown)
+}
+
+fn not_known(why: &str) -> GoalError {
+    GoalError::NotKnown(why.to_owned())
 }
 
 /// Why not, and what to do about it.
-fn words(failure: Failure) -> String {
+fn error_of(failure: Failure) -> GoalError {
     match failure {
-        Failure::Refused(MetaRefusal::TooFew) => {
-            "too few nodes would be left for as many replicas of each group as are wanted. Have another node join first (chorale server \
-             --join ...), or name fewer nodes"
+        Failure::Refused(refusal) => GoalError::Refused(words(refusal)),
+        Failure::NotDone => GoalError::Refused(
+            "this node has more to ask of the meta group already than it can wait for, or there was nobody to ask: try again"
+                .to_owned(),
+        ),
+        Failure::Unknown => not_known("the meta group does not answer"),
+    }
+}
+
+fn words(refusal: MetaRefusal) -> String {
+    match refusal {
+        MetaRefusal::TooFew => {
+            "too few nodes would be left for as many replicas of each group as are wanted, or for the voters of the meta group. Have \
+             another node join first (chorale server --join ...), or name fewer nodes"
                 .to_owned()
         }
-        Failure::Refused(MetaRefusal::NoRoom) => {
+        MetaRefusal::NoRoom => {
             "what would move has no room within the maxmemory of the nodes that are left. Raise maxmemory, have another node join first \
              (chorale server --join ...), or name fewer nodes"
                 .to_owned()
         }
-        Failure::Refused(MetaRefusal::HasLeft) => {
+        MetaRefusal::HasLeft => {
             "the node has left already: start it with an empty directory to have it join anew".to_owned()
         }
-        Failure::Refused(MetaRefusal::InUse) => {
+        MetaRefusal::InUse => {
             "the node is heard by the one that leads the meta group: only a node that is down is replaced".to_owned()
         }
-        Failure::Refused(MetaRefusal::Unknown) => {
+        MetaRefusal::Unknown => {
             "a node is not as it was, or not at all: look at chorale admin status".to_owned()
         }
-        Failure::Refused(refusal) => format!("the meta group refuses: {refusal:?}"),
-        Failure::NotDone => "it was not dealt with: try again".to_owned(),
-        Failure::Unknown => not_known("the meta group does not answer"),
+        refusal => format!("the meta group refuses: {refusal:?}"),
     }
 }
 
@@ -115,8 +173,8 @@ mod tests {
             (Failure::NotDone, true),
             (Failure::Refused(MetaRefusal::TooFew), true),
         ] {
-            let said = words(failure);
-            assert_eq!(said.starts_with(NOT_KNOWN), !is_known, "{said}");
+            let error = error_of(failure);
+            assert_eq!(matches!(error, GoalError::Refused(_)), is_known, "{error}");
         }
     }
 }

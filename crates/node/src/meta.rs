@@ -18,7 +18,8 @@ use bytes::Bytes;
 use consensus::Times;
 use control::{
     Contact, Failure, GivenUp, GroupRef, GroupReport, Meta, MetaCommand, MetaMessage, MetaOutcome,
-    MetaRefusal, NodeMemory, Notice, Record, RecoverySource, Restored, RoutingMap, Setting, Started,
+    MetaRefusal, NodeMemory, Notice, Outage, Record, RecoverySource, Restored, RoutingMap, Setting, Started,
+    State,
 };
 use gateway::{Layout, Shared, Wish};
 use ids::{Monotonic, SemanticsVersion};
@@ -56,6 +57,8 @@ pub(crate) enum Input {
     GivenUp(u16, Vec<GivenUp>),
     /// An operator wants these to be carried out, one after the other.
     Orders(Vec<MetaCommand>, Sender<Results>),
+    /// An operator wants to see the state of the meta group; none if this node has no replica of it.
+    Look(Sender<Option<Box<State>>>),
     /// A worker wants something to be set for the whole cluster.
     Wish(u16, Wish),
     /// The node stops.
@@ -74,6 +77,24 @@ struct Orders {
     under_way: Option<u64>,
     results: Results,
     reply: Sender<Results>,
+}
+
+impl Orders {
+    /// Adds those of one more operator. Of what is too much nothing is done, and that is said.
+    fn add(all: &mut VecDeque<Orders>, commands: Vec<MetaCommand>, reply: Sender<Results>) {
+        if all.len() >= ORDERS_MAX {
+            let refused = commands.iter().map(|_| Err(Failure::NotDone)).collect();
+            // Whoever asked may have given up waiting.
+            drop(reply.send(refused));
+            return;
+        }
+        all.push_back(Orders {
+            left: commands.into(),
+            under_way: None,
+            results: Vec::new(),
+            reply,
+        });
+    }
 }
 
 /// Messages on their way to the first worker, whose links carry them.
@@ -296,25 +317,19 @@ impl Driver {
         self.meta.on_given_up(all.collect());
     }
 
-    /// What is left of groups that nobody leads; none if nobody leads the meta group either.
+    /// What is left where nodes are missing, as whoever leads the meta group finds.
     pub(crate) fn remains(&self, now: Monotonic) -> Remains {
         Remains {
             recovery_sources: self.meta.recovery_sources(now),
+            outage: self.meta.outage(now),
             is_leaderless: self.meta.is_leaderless(),
         }
     }
 
-    /// Carries out what an operator wants. Too much of it is dropped, and with it whoever would be told.
+    /// Carries out what an operator wants.
     pub(crate) fn on_orders(&mut self, commands: Vec<MetaCommand>, reply: Sender<Results>) {
-        if self.orders.len() < ORDERS_MAX {
-            self.orders.push_back(Orders {
-                left: commands.into(),
-                under_way: None,
-                results: Vec::new(),
-                reply,
-            });
-            self.order_next();
-        }
+        Orders::add(&mut self.orders, commands, reply);
+        self.order_next();
     }
 
     /// Proposes the next of the operators' orders, if none is under way.
@@ -350,6 +365,11 @@ impl Driver {
     /// What is known beside the map, if this node has a replica of the meta group.
     pub(crate) fn ledger(&self) -> Option<Ledger> {
         self.meta.state().map(Ledger::of)
+    }
+
+    /// The state of the meta group, if this node has a replica of it.
+    fn state(&self) -> Option<State> {
+        self.meta.state().cloned()
     }
 
     /// The newest map that is known.
@@ -439,12 +459,14 @@ const DEAD: &str = "the cluster has declared this start of the node dead, becaus
 
 const SUPERSEDED: &str = "the node was started again elsewhere, from this data directory or a copy of it: one of the two is enough";
 
-const REMOVED: &str = "the node is a member of the cluster no longer: to have it join again, start it with an empty data directory";
+const REMOVED: &str = "the node is a member of the cluster no longer: it has left, as an operator wanted, or another node has taken its place. To have it join again, as a new node, start it with --join and an empty data directory";
 
-/// What is left of groups that nobody leads, and whether anybody could do something about it.
+/// What is left of groups that nobody leads, and whether anybody does something about it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Remains {
     pub(crate) recovery_sources: Vec<RecoverySource>,
+    /// Why silent nodes are not replaced by themselves.
+    pub(crate) outage: Option<Outage>,
     /// Whether nobody leads the meta group.
     pub(crate) is_leaderless: bool,
 }
@@ -698,6 +720,8 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                 }
                 Input::GivenUp(worker, given_up) => driver.on_given_up(worker, given_up),
                 Input::Orders(commands, reply) => driver.on_orders(commands, reply),
+                // Whoever asked may have given up waiting.
+                Input::Look(reply) => drop(reply.send(driver.state().map(Box::new))),
                 Input::Wish(worker, wish) => driver.on_wish(worker, wish),
                 Input::Stop => return,
             }
@@ -735,6 +759,29 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                 desk.end(why);
                 return;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn an_operator_who_is_one_too_many_is_told_that_nothing_was_done() {
+        let mut all = VecDeque::new();
+        let resume = MetaCommand::Resume { of: None };
+        let mut ask = |count: usize| {
+            let (reply, results) = mpsc::channel();
+            Orders::add(&mut all, vec![resume.clone(); count], reply);
+            results
+        };
+        let waiting: Vec<_> = (0..ORDERS_MAX).map(|_| ask(1)).collect();
+        let told = ask(2).try_recv();
+        assert_eq!(told, Ok(vec![Err(Failure::NotDone), Err(Failure::NotDone)]));
+        for results in waiting {
+            assert_eq!(results.try_recv(), Err(mpsc::TryRecvError::Empty));
         }
     }
 }

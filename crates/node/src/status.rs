@@ -3,8 +3,8 @@
 use crate::clock;
 use crate::view::View;
 use admin::{
-    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, PauseView, RecoverySourceView,
-    ReplicaRole, ReplicaStatus,
+    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, RebalanceView,
+    RecoverySourceView, ReplicaRole, ReplicaStatus,
 };
 use control::{NodeGoal, Placed, RecoverySource, RoutingMap, Standing, State, Stop};
 use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
@@ -196,6 +196,11 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         backups: backups_view(shared),
         pause: map.pause.map(|pause| PauseView {
             seconds: pause.seconds,
+        }),
+        rebalance: map.rebalance.map(|moving| RebalanceView { left: moving.left }),
+        outage: remains.outage.map(|outage| OutageView {
+            zones: outage.zones,
+            nodes: outage.nodes.iter().map(|node| node.0).collect(),
         }),
         settings,
         secrets,

@@ -42,7 +42,7 @@ use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
 use gateway::{HandoverImage, ReplicaView};
 use ids::{
-    ClusterId, DurabilityMode, GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion,
+    Boot, ClusterId, DurabilityMode, GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion,
     Token, UnixMillis,
 };
 use links::{Event, Known, Links};
@@ -113,6 +113,8 @@ pub(crate) struct FullNode {
     is_stopping: bool,
     /// It was told that it may go, or is no member any more.
     has_left: bool,
+    /// Its start, if that was declared dead.
+    fenced: Option<Boot>,
     /// By which its start is counted.
     token: Token,
     /// Who left the replicas that it has from the last stop, and may leave them again.
@@ -364,7 +366,14 @@ impl FullNode {
                     self.stop();
                     continue;
                 }
-                // No node is out of reach for so long that another takes its place.
+                // No node is out of reach for so long that another takes its place by itself.
+                if notice == Notice::Fenced
+                    && let Some(started) = &self.started
+                {
+                    self.fenced = Some(started.boot);
+                    self.stop();
+                    continue;
+                }
                 let is_over = matches!(notice, Notice::Fenced | Notice::Superseded { .. });
                 if is_over || matches!(notice, Notice::StartRefused { .. } | Notice::LogRefused) {
                     self.refused.get_or_insert(format!("{notice:?}"));
@@ -797,9 +806,13 @@ impl FullNode {
             ids::GroupCount::new(bootstrap.shape.groups).expect("a cluster has groups"),
         );
         let now = clock.read();
+        let zone = match bootstrap.shape.has_late_zones && found.identity.is_none() {
+            true => "",
+            false => bootstrap.shape.zone(machine),
+        };
         let config = MetaConfig {
             node: found.identity.as_ref().map(|identity| identity.node),
-            announcement: announcement(machine, bootstrap.shape.zone(machine)),
+            announcement: announcement(machine, zone),
             token,
             times: META_TIMES,
             // A storm is shorter than the time for which nodes are waited for otherwise.
@@ -872,6 +885,7 @@ impl FullNode {
             has_failed: false,
             is_stopping: false,
             has_left: false,
+            fenced: None,
             token,
             left_by,
             unclean: found.unclean,
@@ -906,6 +920,11 @@ impl FullNode {
     /// Which node it is, if it was told that it may go, or is no member any more.
     pub(crate) fn left(&self) -> Option<NodeId> {
         self.meta.node().filter(|_| self.has_left)
+    }
+
+    /// Its start, if that was declared dead.
+    pub(crate) fn fenced(&self) -> Option<Boot> {
+        self.fenced
     }
 
     /// Whether clients can connect to it.

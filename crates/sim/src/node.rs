@@ -111,6 +111,8 @@ pub struct Shape {
     pub loses_power: bool,
     /// In which zone each node is, by a letter; empty if they name none.
     pub zones: String,
+    /// Whether they say so only once they start again with what they have: they joined without.
+    pub has_late_zones: bool,
 }
 
 impl Shape {

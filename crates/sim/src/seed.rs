@@ -29,6 +29,8 @@ pub struct Options {
     pub zones: bool,
     /// Whether a seed may draw nodes that are emptied and leave, and pauses.
     pub drains: bool,
+    /// Whether a seed that draws these may draw nodes that are replaced while they are away, and orders to place everything anew.
+    pub replaces: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
     pub durability: Vec<DurabilityMode>,
 }
@@ -43,6 +45,7 @@ impl Default for Options {
             damage: true,
             zones: true,
             drains: true,
+            replaces: true,
             durability: Vec::new(),
         }
     }
@@ -84,6 +87,10 @@ impl Failure {
         let damage = if self.options.damage { "" } else { " --no-damage" };
         let zones = if self.options.zones { "" } else { " --no-zones" };
         let drains = if self.options.drains { "" } else { " --no-drains" };
+        let replaces = match self.options.replaces {
+            true => "",
+            false => " --no-replaces",
+        };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
             [] => String::new(),
@@ -95,7 +102,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{zones}{drains}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{zones}{drains}{replaces}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

@@ -70,6 +70,10 @@ pub struct Swarm {
     pub moves: u64,
     /// Nodes that are to be emptied, that leave, or that stay after all, and pauses.
     pub drains: u64,
+    /// Nodes that are away, or seem to be, and are replaced at an operator's word.
+    pub replaces: u64,
+    /// Orders to place everything anew.
+    pub rebalances: u64,
     /// Disks that fail, or are lost.
     pub disks: u64,
     /// Several processes killed at once, whatever is lost by it: an operator has groups begin anew that have lost their majority.
@@ -128,11 +132,13 @@ pub(crate) enum Fault {
     Durability,
     Zone,
     Drain,
+    Replace,
+    Rebalance,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 17] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 19] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -151,6 +157,8 @@ impl Swarm {
             (Fault::Durability, self.changes),
             (Fault::Zone, self.zone_losses),
             (Fault::Drain, self.drains),
+            (Fault::Replace, self.replaces),
+            (Fault::Rebalance, self.rebalances),
         ]
     }
 
@@ -221,6 +229,13 @@ impl Swarm {
             swarm.shape.nodes >= 4 && swarm.ruins == 0 && swarm.blackouts == 0 && mutation.is_none();
         if options.drains && may_drain && prng.below(2) == 0 {
             swarm.drains = 6 + prng.below(60);
+        }
+        // What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x5245_504c_4143_000b);
+        if options.replaces && swarm.drains > 0 && prng.below(3) > 0 {
+            swarm.replaces = often(&mut prng, 30, 120);
+            swarm.rebalances = often(&mut prng, 12, 40);
+            swarm.shape.has_late_zones = swarm.rebalances > 0 && prng.below(2) == 0;
         }
         match mutation {
             // Nodes are emptied and filled again all the time.
@@ -476,6 +491,7 @@ impl Swarm {
                 changes_durability: false,
                 loses_power: false,
                 zones: String::new(),
+                has_late_zones: false,
             },
             late: 0,
             clients: 3 + prng.below(8) as usize,
@@ -503,6 +519,8 @@ impl Swarm {
             transfers: often(prng, 40, 200),
             moves: often(prng, 20, 60),
             drains: 0,
+            replaces: 0,
+            rebalances: 0,
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
             outages: 0,

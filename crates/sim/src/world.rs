@@ -21,7 +21,7 @@ use crate::node::{Bootstrap, Connection, Input, Output};
 use crate::reply;
 use crate::swarm::{Fault, Swarm};
 use crate::trace::Trace;
-use ids::{Monotonic, NodeId, Prng};
+use ids::{Boot, Monotonic, NodeId, Prng};
 use machine::{Machine, running};
 use std::collections::{BTreeMap, BTreeSet};
 use wires::Wire;
@@ -117,6 +117,8 @@ pub(crate) struct World<'a> {
     checks: Checks,
     /// Nodes that operators have told to leave. What they were told is refused at times.
     leaving: BTreeSet<NodeId>,
+    /// Starts of nodes that operators have had replaced, or have tried to.
+    replaced: BTreeSet<Boot>,
     prng: Prng,
     /// Of disks, and of kills in the middle of a stop.
     disks: Prng,
@@ -157,6 +159,7 @@ impl<'a> World<'a> {
             connections: 0,
             checks: Checks::new(&swarm.shape),
             leaving: BTreeSet::new(),
+            replaced: BTreeSet::new(),
             prng,
             disks: Prng::new(seed ^ 0x4449_534b_5300_0006),
             phase: Phase::Forming,
@@ -473,10 +476,15 @@ impl<'a> World<'a> {
         if let Some(node) = left.filter(|node| !self.leaving.contains(node)) {
             return Err(format!("node {} is to go, and nobody wanted it", node.0));
         }
+        let fenced = running[index].and_then(FullNode::fenced);
+        if let Some(boot) = fenced.filter(|boot| !self.replaced.contains(boot)) {
+            return Err(format!("{boot:?} is dead, and nobody wanted it"));
+        }
         let now = clocks(NodeId(index as u64));
         let fate = running[index].map_or(Fate::GoesOn, |node| node.fate(now));
         // Its process does not start again.
         self.machines[index].is_dead |= left.is_some();
+        self.machines[index].has_left |= left.is_some();
         match fate {
             Fate::GoesOn => {}
             Fate::Ends => self.end(index, true),
@@ -491,6 +499,7 @@ impl<'a> World<'a> {
     fn deliver(&mut self, orders: Vec<(NodeId, Order)>) {
         for (node, order) in orders {
             self.leaving.extend(order.leaving());
+            self.replaced.extend(order.replaced());
             let delay = MILLIS + self.prng.below(20 * MILLIS);
             self.after(delay, Event::Order(node.0 as usize, order));
         }
@@ -538,9 +547,10 @@ impl<'a> World<'a> {
         FullNode::survives(&running, &left, is_for_ever, &self.checks)
     }
 
-    /// The machines that are dead for ever.
-    fn dead(&self) -> Vec<bool> {
-        self.machines.iter().map(|machine| machine.is_dead).collect()
+    /// How many machines are dead for ever, and may be waited for: not those whose nodes have left.
+    fn gone(&self) -> usize {
+        let is_gone = |machine: &&Machine| machine.is_dead && !machine.has_left;
+        self.machines.iter().filter(is_gone).count()
     }
 
     fn end(&mut self, index: usize, in_order: bool) {
@@ -615,7 +625,7 @@ impl<'a> World<'a> {
     /// Nothing is asked any more: sooner or later all replicas are alike.
     fn on_rest(&mut self, until: u64) -> Result<(), String> {
         let running = running(&self.machines);
-        match check_at_rest(&running, &self.dead()) {
+        match check_at_rest(&running, self.gone()) {
             Ok(()) => self.phase = Phase::Over,
             Err(what) if self.now >= until => return Err(what),
             Err(_) => self.after(REST, Event::Rest(until)),

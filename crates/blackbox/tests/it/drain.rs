@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(3);
 /// Each client writes to so many keys, again and again.
 const KEYS: u64 = 50;
 
-fn admin(cluster: &Cluster, node: usize, words: &str) -> Output {
+pub(crate) fn admin(cluster: &Cluster, node: usize, words: &str) -> Output {
     let address = cluster.admin_address(node).to_string();
     let mut command = Command::new(chorale_binary());
     command.arg("admin").args(words.split(' '));
@@ -29,7 +29,7 @@ fn admin(cluster: &Cluster, node: usize, words: &str) -> Output {
 }
 
 /// What it says, if it ends with this status.
-fn says(output: &Output, status: i32) -> String {
+pub(crate) fn says(output: &Output, status: i32) -> String {
     let said = [&output.stdout[..], &output.stderr[..]].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
     assert_eq!(output.status.code(), Some(status), "{said}");
@@ -37,14 +37,14 @@ fn says(output: &Output, status: i32) -> String {
 }
 
 /// What a client has seen: the last value that it knows to be written to each of its keys, and what it did not expect.
-struct Seen {
+pub(crate) struct Seen {
     written: Vec<u64>,
-    rounds: u64,
-    complaints: Vec<String>,
+    pub(crate) rounds: u64,
+    pub(crate) complaints: Vec<String>,
 }
 
 /// Tells the clients to stop, also when the test fails: nobody waits for them for ever.
-struct Over<'a>(&'a AtomicBool);
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
@@ -53,7 +53,7 @@ impl Drop for Over<'_> {
 }
 
 /// Writes and reads until it is told to stop, through `nodes[at]`; where that may leave, through the next one once the connection ends.
-fn go_on(nodes: &[SocketAddr], at: usize, may_leave: bool, is_over: &AtomicBool) -> Seen {
+pub(crate) fn go_on(nodes: &[SocketAddr], at: usize, may_leave: bool, is_over: &AtomicBool) -> Seen {
     let mut client = Client::connect(nodes[at]).expect("the node takes clients");
     let mut seen = Seen {
         written: vec![0; KEYS as usize],

@@ -1,9 +1,13 @@
 //! Nodes that share their fate by zones.
 
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use blackbox::{Client, Cluster, Replicas, Value, chorale_binary, eventually, http_get};
+
+use crate::drain::{Over, admin, go_on, says as said};
 
 /// Of each node.
 const ZONES: [&str; 5] = ["a", "a", "b", "b", "c"];
@@ -107,12 +111,12 @@ fn the_loss_of_a_zone_loses_nothing_and_its_nodes_are_waited_for() {
 
 #[test]
 fn a_node_that_starts_in_another_zone_keeps_what_it_has() {
-    let mut cluster = Cluster::start(4, 8);
+    let mut cluster = Cluster::start(5, 8);
     let before = cluster.wait_until_replicated();
     let table = status(&cluster, 0);
     assert!(table.contains("node  state  zone  clients"), "{table}");
-    for node in 0..4 {
-        cluster.flag("zone", if node < 2 { "left" } else { "right" });
+    for (node, zone) in ZONES.iter().enumerate() {
+        cluster.flag("zone", zone);
         cluster.terminate(node);
         cluster.restart(node);
         cluster.wait_until_ready(node);
@@ -124,11 +128,57 @@ fn a_node_that_starts_in_another_zone_keeps_what_it_has() {
     let says_so = |node: usize| {
         let table = status(&cluster, node);
         let words = [
-            "left, placed for -",
-            "right, placed for -",
-            "Node 1 2 3 4 started with another zone",
+            "a, placed for -",
+            "b, placed for -",
+            "Node 1 2 3 4 5 started with another zone",
         ];
         words.iter().all(|words| table.contains(words))
     };
-    eventually("it is said", || (0..4).filter(|&node| says_so(node)).count() >= 3);
+    eventually("it is said", || (0..5).filter(|&node| says_so(node)).count() >= 3);
+
+    // One order, and it is as if they had joined so; clients go on.
+    let nodes = cluster.addresses();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let is_over = &is_over;
+        let over = Over(is_over);
+        let clients: Vec<_> = (0..5)
+            .map(|at| (at, nodes.clone()))
+            .map(|(at, nodes)| scope.spawn(move || go_on(&nodes, at, false, is_over)))
+            .collect();
+        let shown = |words: &str| said(&admin(&cluster, 0, words), 0);
+        let looked = || cluster.look(0).expect("it answers");
+        let plan = shown("rebalance");
+        assert!(
+            plan.contains("of 24 replicas of groups move") && plan.contains("Nothing was done."),
+            "{plan}"
+        );
+        assert_eq!(looked().moved_since(&before), 0);
+        // While all is paused it is wanted, and does not happen.
+        shown("pause");
+        shown("rebalance --confirm");
+        eventually("node 4 knows of it", || {
+            let jobs = said(&admin(&cluster, 3, "jobs"), 0);
+            jobs.contains("rebalance  place anew") && jobs.contains("all is paused")
+        });
+        assert_eq!(looked().moved_since(&before), 0);
+        shown("resume");
+        let done = shown("rebalance --confirm --wait");
+        assert!(done.contains("Every replica is where it is to be."), "{done}");
+        let after = looked();
+        assert!(is_in_each_zone_once(&after), "{after:?}");
+        assert!(after.moved_since(&before) > 0);
+        let plan = shown("rebalance");
+        assert!(plan.contains("nothing would move"), "{plan}");
+        drop(over);
+        for client in clients {
+            let seen = client.join().expect("it does not panic");
+            assert!(seen.complaints.is_empty(), "{:?}", seen.complaints);
+            assert!(seen.rounds > 50, "{} rounds", seen.rounds);
+        }
+    });
+    eventually("nobody is placed for another zone", || {
+        (0..5).all(|node| !status(&cluster, node).contains("placed for"))
+    });
+    assert!(said(&admin(&cluster, 2, "jobs"), 0).starts_with("Nobody wants anything"));
 }

@@ -22,6 +22,7 @@ use crate::command::{MetaCommand, MetaOutcome, MetaRefusal};
 use crate::goal::NodeGoal;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
+use crate::outage::Outage;
 use crate::recovery_source::RecoverySource;
 use consensus::Term;
 use ids::{Boot, Epoch, Monotonic, NodeId, Token};
@@ -34,6 +35,9 @@ const NODE_HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// How soon it does again, if its groups have changed or nobody answered.
 const NODE_HEARTBEAT_SOON: Duration = Duration::from_millis(100);
+
+/// What whoever leads has said of an outage is said again with each answer to a heartbeat; if it is not, it is over.
+const OUTAGE_LASTS: Duration = Duration::from_secs(3);
 
 /// See the file's header.
 pub(crate) struct Agent {
@@ -51,6 +55,8 @@ pub(crate) struct Agent {
     linked: BTreeSet<NodeId>,
     /// Replicas of groups that nobody leads, as whoever leads the meta group last told.
     told_recovery_sources: Vec<RecoverySource>,
+    /// When whoever leads last said that nodes which are silent are waited for, and what.
+    told_outage: Option<(Monotonic, Outage)>,
     /// The last that was said of this node itself.
     told_self: Option<Notice>,
 }
@@ -110,6 +116,7 @@ impl Agent {
             is_closed: false,
             linked: BTreeSet::new(),
             told_recovery_sources: Vec::new(),
+            told_outage: None,
             told_self: None,
         }
     }
@@ -151,6 +158,13 @@ impl Agent {
         };
         let is_earlier = map.nodes.get(&node).is_some_and(|site| site.boot < boot);
         is_earlier && listed.is_some_and(|listed| map.epoch > listed)
+    }
+
+    /// Why silent nodes are not replaced, as whoever leads last told.
+    pub(crate) fn told_outage(&self, now: Monotonic) -> Option<Outage> {
+        let told = self.told_outage.as_ref();
+        let told = told.filter(|(told, _)| now.since(*told) < OUTAGE_LASTS);
+        told.map(|(_, outage)| outage.clone())
     }
 
     pub(crate) fn next_timer(&self) -> Option<Monotonic> {
@@ -341,6 +355,12 @@ impl Agent {
         self.search.hear(now);
         if leader != self.node() {
             self.on_leader(leader, now);
+        }
+    }
+
+    pub(crate) fn on_outage(&mut self, from: Contact, outage: Outage, now: Monotonic) {
+        if let Contact::Node(_) = from {
+            self.told_outage = Some((now, outage));
         }
     }
 

@@ -7,6 +7,7 @@ use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::node_memory::NodeMemory;
 use crate::observations::{GroupReport, Observations};
+use crate::outage::Outage;
 use crate::reconciler::Pace;
 use crate::recovery_source::{RECOVERY_SOURCES_MAX, RecoverySource};
 use crate::state::State;
@@ -82,6 +83,8 @@ pub(crate) struct LeaderState {
     given_up: BTreeMap<NodeId, (Monotonic, Vec<GivenUp>)>,
     /// How much each node said last that it holds.
     memory: BTreeMap<NodeId, NodeMemory>,
+    /// Whether silent nodes were waited for at the last look.
+    pub(crate) outage: Option<Outage>,
     /// Epoch and version of the settings, as far as each node was told.
     told: BTreeMap<NodeId, (Epoch, u64)>,
     waiting: BTreeMap<Index, Waiting>,
@@ -103,6 +106,7 @@ impl LeaderState {
             recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
             memory: BTreeMap::new(),
+            outage: None,
             told: BTreeMap::new(),
             waiting: BTreeMap::new(),
             looks: Looks {

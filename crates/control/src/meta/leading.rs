@@ -14,6 +14,7 @@ use crate::group::{Group, GroupMember, GroupRef, MemberRole};
 use crate::node::Node;
 use crate::node_memory;
 use crate::observations::{GroupReport, Observations};
+use crate::outage::{Outage, outage};
 use crate::reconciler::steps;
 use crate::recovery_source::RecoverySource;
 use crate::step::{Order, ReconcileStep};
@@ -104,6 +105,11 @@ impl Voter {
             is_changing: !seat.raft.is_known_committed(book.configured),
             is_light: true,
         })
+    }
+
+    /// Why silent nodes are not replaced, as the leader saw it when it last looked; none if this node does not lead.
+    pub(crate) fn outage(&self) -> Option<&Outage> {
+        self.leader_state()?.outage.as_ref()
     }
 
     // ---- requests
@@ -361,6 +367,7 @@ impl Voter {
         };
         let Some(book) = seat.book() else { return };
         leader_state.on_look(now);
+        leader_state.outage = outage(&book.state, &observations, &pace);
         for step in steps(&book.state, &observations, &pace) {
             match step {
                 ReconcileStep::Propose(command) => self.propose(command),

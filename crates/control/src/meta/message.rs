@@ -17,6 +17,7 @@ use crate::group::GroupRef;
 use crate::map::RoutingMap;
 use crate::node_memory::NodeMemory;
 use crate::observations::GroupReport;
+use crate::outage::Outage;
 use crate::recovery_source::RecoverySource;
 use crate::settings::Setting;
 use crate::step::Order;
@@ -64,6 +65,9 @@ pub enum MetaMessage {
         /// What is left of groups that nobody leads, of whoever leads the meta group.
         recovery_sources: Vec<RecoverySource>,
     },
+    /// Before the answer to a node heartbeat, of whoever leads: as long as this lasts no node is replaced by itself. A build that does not
+    /// know it passes it over.
+    Outage(Outage),
     /// The table, of whoever has a newer one.
     Map(Arc<RoutingMap>),
     /// What is set for the whole cluster.
@@ -261,6 +265,10 @@ impl Wire for MetaMessage {
                 index.put(out);
                 term.put(out);
             }
+            MetaMessage::Outage(outage) => {
+                out.push(13);
+                outage.put(out);
+            }
         }
     }
 
@@ -301,6 +309,7 @@ impl Wire for MetaMessage {
                 index: Wire::take(input)?,
                 term: Wire::take(input)?,
             },
+            13 => MetaMessage::Outage(Wire::take(input)?),
             _ => return Err(input.error("a tag of a message")),
         })
     }

@@ -9,8 +9,8 @@ mod transcripts;
 
 use control::{
     Announcement, AssignedReplica, Beginning, Factor, GroupMember, GroupRef, GroupReport, MemberRole,
-    MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, Observations, Order, Pace, ReconcileStep, Report,
-    RoutingMap, State, majority, steps,
+    MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, Observations, Order, Pace, RebalancePlan, ReconcileStep,
+    Report, RoutingMap, State, majority, steps,
 };
 use ids::{
     ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token,
@@ -279,13 +279,27 @@ impl World {
     }
 
     fn boot(&mut self, node: NodeId) {
+        let announcement = self.state.nodes()[&node].announcement.clone();
+        self.boot_as(node, announcement);
+    }
+
+    /// With its memory, if it ended in good order, and in another zone.
+    fn restart_in(&mut self, node: NodeId, zone: &str) {
+        self.go_down(node, true);
+        let announcement = Announcement {
+            zone: zone.into(),
+            ..self.state.nodes()[&node].announcement.clone()
+        };
+        self.boot_as(node, announcement);
+    }
+
+    fn boot_as(&mut self, node: NodeId, announcement: Announcement) {
         let model = self.nodes.get_mut(&node).expect("it was down");
         let is_graceful = model.is_graceful;
         model
             .memory
             .retain(|(group, _)| is_graceful || *group == GroupRef::Meta);
         let kept = model.memory.iter().copied().collect();
-        let announcement = self.state.nodes()[&node].announcement.clone();
         let command = MetaCommand::Boot {
             node,
             token: self.token(),
@@ -392,8 +406,30 @@ impl World {
                     let _ = self.apply(&MetaCommand::Replace { boot, with });
                 }
             }
+            15 => {
+                if let Some(node) = self.pick(&down) {
+                    let zone = ["", "a", "b", "c"][self.prng.below(4) as usize];
+                    let announcement = Announcement {
+                        zone: zone.into(),
+                        ..self.state.nodes()[&node].announcement.clone()
+                    };
+                    self.boot_as(node, announcement);
+                }
+            }
+            16 => self.rebalance(),
             _ => {}
         }
+    }
+
+    fn rebalance(&mut self) {
+        let ordered = self.apply(&MetaCommand::Rebalance);
+        assert!(
+            self.state
+                .rebalance()
+                .is_some_and(|rebalance| !rebalance.is_placed)
+        );
+        let version = self.state.epoch().0;
+        assert_eq!(ordered, Ok(MetaOutcome::Set { version }));
     }
 
     /// What groups do by themselves.
@@ -671,6 +707,11 @@ impl World {
         for node in down {
             self.boot(node);
         }
+        // What nodes say of themselves by now is what they are placed as.
+        let is_moved = |node: &control::Node| node.placed.zone != node.announcement.zone;
+        if self.state.nodes().values().any(is_moved) {
+            self.rebalance();
+        }
         let mut quiet = 0;
         for _ in 0..2_000 {
             self.live_on();
@@ -681,6 +722,7 @@ impl World {
             }
         }
         assert!(quiet > 30, "it never ends");
+        assert_eq!(self.state.rebalance(), None, "all is where it is to be");
         let nodes = self.state.nodes();
         let staying = nodes.values().filter(|node| !node.goal.is_draining()).count();
         // Those who leave are held back for as long as there would be too few without them.
@@ -824,6 +866,126 @@ fn while_a_zone_or_a_quarter_of_all_nodes_is_silent_nobody_is_replaced() {
             .any(|group| group.involves(NodeId(13)))
     );
     assert_eq!(world.replaced_after(&[9, 13]), [NodeId(9)]);
+}
+
+/// Six nodes that came without zones, and say since their restarts that they are in three.
+fn with_late_zones() -> World {
+    let mut world = World::new(21, 16, Factor::Three);
+    for _ in 0..5 {
+        world.join_in("");
+    }
+    world.converge();
+    world.is_troubled = false;
+    for (node, zone) in (1..=6).zip(["a", "a", "b", "b", "c", "c"]) {
+        world.restart_in(NodeId(node), zone);
+        for _ in 0..4 {
+            world.live_on();
+            assert!(!world.look().iter().any(fills), "nothing moves by a restart");
+        }
+    }
+    world
+}
+
+fn fills(step: &ReconcileStep) -> bool {
+    matches!(step, ReconcileStep::Propose(MetaCommand::AddReplica { .. }))
+}
+
+/// Replicas that are filled until all is where it is to be.
+fn filled_until_settled(world: &mut World) -> usize {
+    let mut filled = 0;
+    for _ in 0..2_000 {
+        world.live_on();
+        filled += world.look().into_iter().filter(fills).count();
+        if world.state.rebalance().is_none() {
+            return filled;
+        }
+    }
+    panic!("it never ends: {} are left", world.state.moves_left());
+}
+
+#[test]
+fn zones_come_to_a_running_cluster_by_restarts_and_one_order_which_says_what_it_moves() {
+    let mut world = with_late_zones();
+    let voters = |world: &World| -> Vec<Vec<NodeId>> {
+        let groups = world.state.groups().values();
+        groups
+            .map(|group| group.voters().map(|voter| voter.node).collect())
+            .collect()
+    };
+    let is_borne = |world: &World| {
+        let all = voters(world);
+        let check = std::panic::AssertUnwindSafe(|| all.iter().for_each(|voters| world.check_zones(voters)));
+        std::panic::catch_unwind(check).is_ok()
+    };
+    assert!(!is_borne(&world), "as they were placed, a zone takes majorities");
+    let plan = RebalancePlan::of(&world.state).expect("there is a cluster");
+    let now: usize = plan.loads.values().map(|(now, _)| now).sum();
+    let then: usize = plan.loads.values().map(|(_, then)| then).sum();
+    assert_eq!((now, then), (48, 48));
+    world.rebalance();
+    let epoch = world.state.epoch();
+    world.rebalance();
+    assert_eq!(
+        world.state.epoch(),
+        epoch,
+        "asked again before anything came of it"
+    );
+    let filled = filled_until_settled(&mut world);
+    assert_eq!(filled, plan.moves.len(), "as the plan said");
+    assert!(filled > 0 && filled < 24, "{filled}: most stays where it is");
+    for node in world.state.nodes().values() {
+        assert_eq!(node.placed.zone, node.announcement.zone);
+    }
+    assert!(is_borne(&world));
+    assert_eq!(world.state.check_zones(), Ok(()));
+
+    // Once more: there is nothing to be done.
+    assert!(RebalancePlan::of(&world.state).is_some_and(|plan| plan.moves.is_empty()));
+    let before = voters(&world);
+    world.rebalance();
+    assert_eq!(filled_until_settled(&mut world), 0);
+    assert_eq!(voters(&world), before);
+    world.converge();
+}
+
+#[test]
+fn a_rebalance_is_held_up_by_a_pause_and_what_repairs_is_placed_as_before() {
+    let mut world = with_late_zones();
+    let placed = |world: &World| -> Vec<String> {
+        let nodes = world.state.nodes().values();
+        nodes.map(|node| node.placed.zone.clone()).collect()
+    };
+    let pause = MetaCommand::Pause { seconds: None };
+    assert_eq!(world.apply(&pause), Ok(MetaOutcome::Done));
+    world.rebalance();
+    let targets = |world: &World| -> Vec<Vec<NodeId>> {
+        let groups = world.state.groups().values();
+        groups.map(|group| group.targets.clone()).collect()
+    };
+    let before = targets(&world);
+    for _ in 0..20 {
+        world.live_on();
+        assert_eq!(world.reconcile(), 0);
+    }
+    // One is replaced: what it had is placed, and nothing else.
+    world.go_down(NodeId(2), false);
+    for _ in 0..60 {
+        world.live_on();
+        world.reconcile();
+    }
+    assert!(placed(&world).iter().all(String::is_empty));
+    for (before, now) in before.iter().zip(targets(&world)) {
+        assert!(!now.contains(&NodeId(2)));
+        let mut stay = before.iter().filter(|node| **node != NodeId(2));
+        assert!(stay.all(|node| now.contains(node)), "{before:?} {now:?}");
+    }
+    assert_eq!(
+        world.apply(&MetaCommand::Resume { of: None }),
+        Ok(MetaOutcome::Done)
+    );
+    filled_until_settled(&mut world);
+    assert_eq!(placed(&world)[0], "a");
+    world.converge();
 }
 
 #[test]
@@ -1205,6 +1367,55 @@ fn a_node_that_is_away_is_replaced_at_once_if_somebody_wants_it_by_whom_he_says(
     let took = had.iter().filter(|name| groups[*name].involves(NodeId(5)));
     assert!(took.count() * 4 >= had.len() * 3, "most is where it was wanted");
     world.converge();
+}
+
+#[test]
+fn a_node_that_is_named_takes_the_place_of_another_one_while_all_is_paused_too() {
+    let mut world = World::new(16, 16, Factor::Three);
+    for _ in 0..3 {
+        world.join_in("");
+    }
+    world.converge();
+    assert_eq!(
+        world.apply(&MetaCommand::Pause { seconds: None }),
+        Ok(MetaOutcome::Done)
+    );
+    world.join_in("");
+    world.join_in("");
+    world.go_down(NodeId(2), false);
+    let on = |world: &World, node: u64| {
+        let groups = world.state.groups().values();
+        groups.filter(|group| group.involves(NodeId(node))).count()
+    };
+    let had = on(&world, 2);
+    let boot = world.state.nodes()[&NodeId(2)].boot;
+    let with = Some(NodeId(5));
+    assert_eq!(
+        world.apply(&MetaCommand::Replace { boot, with }),
+        Ok(MetaOutcome::Done)
+    );
+    for _ in 0..200 {
+        world.live_on();
+        world.reconcile();
+    }
+    assert_eq!((on(&world, 2), on(&world, 5), on(&world, 6)), (0, had, 0));
+    world.converge();
+}
+
+#[test]
+fn of_three_nodes_with_one_replica_of_each_group_none_is_replaced_that_has_a_voter_of_the_meta_group() {
+    let mut world = World::new(17, 4, Factor::One);
+    for _ in 0..2 {
+        world.join_in("");
+    }
+    world.converge();
+    let replace = |world: &mut World| {
+        let boot = world.state.nodes()[&NodeId(2)].boot;
+        world.apply(&MetaCommand::Replace { boot, with: None })
+    };
+    assert_eq!(replace(&mut world), Err(MetaRefusal::TooFew));
+    world.join_in("");
+    assert_eq!(replace(&mut world), Ok(MetaOutcome::Done));
 }
 
 /// Two of four nodes are told to leave while one replica is wanted, and then three are.

@@ -376,8 +376,8 @@ fn locks_in_words<'a>(replica_views: impl Iterator<Item = ReplicaView<'a>>) -> S
     leaders.join("; ")
 }
 
-/// What must be so when everything has come to rest.
-pub(crate) fn check_at_rest(running: &[Option<&FullNode>], dead: &[bool]) -> Result<(), String> {
+/// What must be so when everything has come to rest; so many nodes are dead for ever, and have not left.
+pub(crate) fn check_at_rest(running: &[Option<&FullNode>], gone: usize) -> Result<(), String> {
     let replica_views = || running.iter().flatten().flat_map(|node| node.replica_views());
     for node in running.iter().flatten() {
         let Some(serving) = node.serving() else { continue };
@@ -393,13 +393,12 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>], dead: &[bool]) -> Res
             }
         }
     }
-    // Where there are zones enough, no group is to have a majority in one of them.
     let mut metas = running
         .iter()
         .flatten()
         .map(|node| &node.meta)
         .filter(|meta| meta.leads());
-    metas.try_for_each(|meta| meta.state().map_or(Ok(()), State::check_zones))?;
+    metas.try_for_each(|meta| meta.state().map_or(Ok(()), |state| check_placed(state, gone)))?;
     for leader in replica_views() {
         let Some(member) = leader.member().filter(|member| member.leads()) else {
             continue;
@@ -411,7 +410,6 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>], dead: &[bool]) -> Res
         let number = leader.group.number();
         // Those who are dead for ever are waited for, and whoever else has lost its memory is not.
         let held = replica_views().filter(is_its).count();
-        let gone = dead.iter().filter(|is_dead| **is_dead).count();
         if held + gone < voters.len() {
             return Err(format!(
                 "group {number} is at rest, and only {held} of {voters:?} are there"
@@ -445,6 +443,20 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>], dead: &[bool]) -> Res
         }
     }
     Ok(())
+}
+
+/// Where there are zones enough, no group is to have a majority in one of them; and everything that was to be placed anew is where it is
+/// to be, if nothing holds it up.
+fn check_placed(state: &State, gone: usize) -> Result<(), String> {
+    state.check_zones()?;
+    match state.rebalance().filter(|_| gone == 0 && state.pause().is_none()) {
+        None => Ok(()),
+        Some(rebalance) => Err(format!(
+            "everything is to be placed anew since {:?}, and {} replicas are not where they are to be",
+            rebalance.since,
+            state.moves_left()
+        )),
+    }
 }
 
 /// The cluster as clients of the cluster endpoint are told of it.

@@ -1,8 +1,8 @@
 //! What an operator orders: as he feels like it, and for groups that have lost their majority.
 
-use super::FullNode;
+use super::{FullNode, machine_of};
 use control::{DURABILITY, GroupRef, MetaCommand, NodeGoal, RecoverySource};
-use ids::{GroupId, Incarnation, NodeId, Prng};
+use ids::{Boot, GroupId, Incarnation, NodeId, Prng};
 
 /// What an operator tells a node.
 #[derive(Clone)]
@@ -31,6 +31,17 @@ impl Order {
             Order::Transfer(..) | Order::Cut(..) | Order::Stop => Vec::new(),
         }
     }
+
+    /// The start of a node that is to be replaced by it.
+    pub(crate) fn replaced(&self) -> Option<Boot> {
+        match self {
+            Order::Propose(command) => match **command {
+                MetaCommand::Replace { boot, .. } => Some(boot),
+                _ => None,
+            },
+            Order::Transfer(..) | Order::Cut(..) | Order::Stop => None,
+        }
+    }
 }
 
 /// What an operator feels like.
@@ -42,6 +53,10 @@ pub(crate) enum Whim {
     Move,
     /// Some nodes are to be emptied, may leave, or may stay after all; or nothing is to move but what repairs, or all may again.
     Drain,
+    /// Some node that is away, or seems to be, is not to be waited for.
+    Replace,
+    /// Everything is to be placed anew.
+    Rebalance,
     /// Some connection between two nodes is to be lost.
     Cut,
     /// What is acknowledged is to be kept in another way.
@@ -63,6 +78,12 @@ impl FullNode {
             }
             Whim::Move => give_up(&all, prng).into_iter().collect(),
             Whim::Drain => drain(&all, prng).into_iter().collect(),
+            Whim::Replace => replace(&all, prng).into_iter().collect(),
+            Whim::Rebalance => {
+                let asked = all.get(prng.below(all.len().max(1) as u64) as usize);
+                let order = |node: &&FullNode| (NodeId(node.machine as u64), propose(MetaCommand::Rebalance));
+                asked.map(order).into_iter().collect()
+            }
             Whim::Durability => durability(&all, prng).into_iter().collect(),
         }
     }
@@ -201,6 +222,27 @@ fn drain(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
         _ => MetaCommand::Resume { of: None },
     };
     Some((NodeId(asked.machine as u64), propose(command)))
+}
+
+/// A node is replaced, by one that is named or by any. One that is down, if there is one: who is there is refused.
+fn replace(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let known = all.iter().find_map(|node| node.meta.state())?.nodes();
+    let is_down = |id: &&NodeId| {
+        let machine = machine_of(&known[*id].announcement.peer);
+        !all.iter().any(|node| Some(node.machine) == machine)
+    };
+    let down: Vec<NodeId> = known.keys().filter(is_down).copied().collect();
+    let mut any = |of: &[NodeId]| of[prng.below(of.len() as u64) as usize];
+    let every: Vec<NodeId> = known.keys().copied().collect();
+    let node = any(if down.is_empty() { &every } else { &down });
+    let with = any(&every);
+    let with = (prng.below(2) == 0).then_some(with);
+    let boot = known[&node].boot;
+    Some((
+        NodeId(asked.machine as u64),
+        propose(MetaCommand::Replace { boot, with }),
+    ))
 }
 
 /// Some node is told which durability the cluster is to have.

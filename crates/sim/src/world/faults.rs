@@ -78,6 +78,8 @@ impl World<'_> {
             Fault::Transfer => self.whim(Whim::Transfer),
             Fault::Move => self.whim(Whim::Move),
             Fault::Drain => self.whim(Whim::Drain),
+            Fault::Replace => self.whim(Whim::Replace),
+            Fault::Rebalance => self.whim(Whim::Rebalance),
             Fault::Cut => self.whim(Whim::Cut),
             Fault::Durability => self.whim(Whim::Durability),
             Fault::Ruin => self.ruin(node),

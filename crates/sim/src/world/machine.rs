@@ -24,6 +24,8 @@ pub(super) struct Machine {
     pub(super) timers: u64,
     /// Out of the game for ever.
     pub(super) is_dead: bool,
+    /// Because its node has left the cluster: nobody waits for it.
+    pub(super) has_left: bool,
     /// Its disk is to fail at one of its next operations.
     pub(super) is_disk_ill: bool,
 }
@@ -42,6 +44,7 @@ impl Machine {
             timer: None,
             timers: 0,
             is_dead: false,
+            has_left: false,
             is_disk_ill: false,
         }
     }

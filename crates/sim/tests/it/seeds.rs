@@ -2,9 +2,10 @@
 
 use ids::DurabilityMode;
 use mutations::Mutation;
-use sim::Options;
+use sim::{Options, Swarm};
 
-/// As these seeds were drawn when they found something: without losses of majorities, without damage, without zones, and without nodes that leave.
+/// As these seeds were drawn when they found something: without losses of majorities, without damage, without zones, and without nodes
+/// that leave.
 fn of_any() -> Options {
     Options {
         ruins: false,
@@ -44,6 +45,24 @@ fn a_handful_of_clusters_that_nodes_leave_finds_nothing() {
         ..Options::default()
     };
     find_nothing(1..=12, &options);
+}
+
+#[test]
+fn who_is_replaced_and_what_is_placed_anew_is_drawn_apart() {
+    let before = Options {
+        replaces: false,
+        ..Options::default()
+    };
+    let mut drawn = [0; 3];
+    for seed in 1..=200 {
+        let mut swarm = Swarm::draw(seed, &Options::default());
+        drawn[0] += u64::from(swarm.replaces > 0);
+        drawn[1] += u64::from(swarm.rebalances > 0);
+        drawn[2] += u64::from(swarm.shape.has_late_zones && !swarm.shape.zones.is_empty());
+        (swarm.replaces, swarm.rebalances, swarm.shape.has_late_zones) = (0, 0, false);
+        assert_eq!(swarm, Swarm::draw(seed, &before));
+    }
+    assert!(drawn.iter().all(|seeds| *seeds > 5), "{drawn:?}");
 }
 
 #[test]
@@ -267,7 +286,7 @@ fn groups_of_which_a_majority_lost_its_power_begin_anew_by_themselves() {
     find_nothing([22], &undamaged(DurabilityMode::Relaxed));
 }
 
-/// Of one or two workers, and of any durability.
+/// Of one or two workers, and of any durability, as these seeds were drawn before nodes left.
 fn of_any_durability() -> Options {
     Options {
         workers: 1..=2,
@@ -277,6 +296,7 @@ fn of_any_durability() -> Options {
             DurabilityMode::Strict,
         ],
         zones: false,
+        drains: false,
         ..Options::default()
     }
 }
