@@ -699,9 +699,11 @@ impl State {
         Ok(MetaOutcome::Done)
     }
 
-    /// Where these nodes still vote, they go on: nobody else is to take their places. Learners that were to are not wanted any more.
+    /// Where these nodes still vote, they go on: nobody else is to take their places. Learners that were to are not wanted any more. It may
+    /// be too much for a zone: what was placed so is placed again, which leaves everybody where that is right.
     fn keep_voters_on(&mut self, nodes: &BTreeSet<NodeId>) {
         let all = &self.nodes;
+        let mut is_any = false;
         for group in self.groups.values_mut() {
             let is_voter = |id: NodeId| {
                 let member = group.member_on(id);
@@ -718,10 +720,14 @@ impl State {
                 }
             }
             if targets != group.targets {
+                is_any = true;
                 group.leader_target = group.leader_target.filter(|leader| targets.contains(leader));
                 group.expected.retain(|expected| targets.contains(&expected.node));
                 group.targets = targets;
             }
+        }
+        if is_any {
+            self.placed_factor = 0;
         }
     }
 

@@ -1255,6 +1255,28 @@ fn a_drain_that_is_taken_back_leaves_voters_where_they_are_and_no_learners() {
     }
 }
 
+#[test]
+fn a_drain_that_is_taken_back_leaves_no_zone_with_a_majority() {
+    for looks in 0..12 {
+        let mut world = World::new(15, 16, Factor::Three);
+        ["a", "a"].iter().for_each(|zone| world.join_in(zone));
+        world.converge();
+        // Each group is to give one of the two up for this one, and still has both.
+        world.join_in("b");
+        for _ in 0..looks {
+            world.live_on();
+            world.reconcile();
+        }
+        for goal in [NodeGoal::Drains, NodeGoal::Stays] {
+            let nodes = vec![NodeId(3)];
+            let goal = MetaCommand::SetGoal { nodes, goal };
+            assert_eq!(world.apply(&goal), Ok(MetaOutcome::Done));
+        }
+        world.converge();
+        assert_eq!(world.state.check_zones(), Ok(()), "after {looks} looks");
+    }
+}
+
 /// A cluster of five nodes that lost the memory of one while all is paused, and another one was to be emptied: what is on that one, what
 /// is on one that has joined since, and the fewest voters with memory that a group has.
 fn paused() -> (usize, usize, usize) {
