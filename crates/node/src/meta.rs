@@ -509,6 +509,9 @@ fn refused(refusal: MetaRefusal) -> String {
         MetaRefusal::NoSecret => "it has a password for clients and no secret for nodes: whoever joined could read everything without \
              the password. Give all nodes the same --cluster-secret-file"
             .to_owned(),
+        MetaRefusal::Exists => "it was given up for another node before it had heard that it is a member. Start it again: it joins as a \
+             new one"
+            .to_owned(),
         other => format!("{other:?}"),
     }
 }

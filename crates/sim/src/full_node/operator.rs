@@ -235,7 +235,13 @@ fn replace(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
     let down: Vec<NodeId> = known.keys().filter(is_down).copied().collect();
     let mut any = |of: &[NodeId]| of[prng.below(of.len() as u64) as usize];
     let every: Vec<NodeId> = known.keys().copied().collect();
-    let node = any(if down.is_empty() { &every } else { &down });
+    // One that was given up before it hears that it is a member is refused, and is to be started again: no operator is there to do it.
+    let starts = |id: &&NodeId| all.iter().any(|node| node.is_starting_as(**id, known));
+    let others: Vec<NodeId> = every.iter().filter(|id| !starts(id)).copied().collect();
+    if others.is_empty() {
+        return None;
+    }
+    let node = any(if down.is_empty() { &others } else { &down });
     let with = any(&every);
     let with = (prng.below(2) == 0).then_some(with);
     let boot = known[&node].boot;
@@ -243,6 +249,13 @@ fn replace(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
         NodeId(asked.machine as u64),
         propose(MetaCommand::Replace { boot, with }),
     ))
+}
+
+impl FullNode {
+    /// Whether it is about to be a member, under this name, and has not heard of it.
+    fn is_starting_as(&self, id: NodeId, known: &std::collections::BTreeMap<NodeId, control::Node>) -> bool {
+        self.started.is_none() && machine_of(&known[&id].announcement.peer) == Some(self.machine)
+    }
 }
 
 /// Some node is told which durability the cluster is to have.

@@ -168,7 +168,7 @@ impl World<'_> {
         }
         if self.phase.is_calm() {
             let running = running(&self.machines);
-            let rest = match check_at_rest(&running, &self.dead()) {
+            let rest = match check_at_rest(&running, self.gone()) {
                 Ok(()) => "nothing is under way".to_owned(),
                 Err(what) => what,
             };
