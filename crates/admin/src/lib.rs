@@ -24,6 +24,6 @@ pub use cluster::{
 pub use goals::{DrainPlan, GoalError, GoalRequest, GoalsSet, Load, blocked, known, replaceable, too_few};
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
-pub use rebalance::{NodeLoad, RebalancePlan, rebalance_blocked};
+pub use rebalance::{MovePlan, NodeLoad, rebalance_blocked};
 pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};
 pub use transactions::{HotKeyView, LISTED_MAX, TornView, TransactionView, TransactionsView};

@@ -14,7 +14,7 @@ use axum::routing::{get, post};
 use crate::access::{self, Access};
 use crate::cluster::ClusterView;
 use crate::goals::{GoalError, GoalRequest, GoalsSet};
-use crate::rebalance::RebalancePlan;
+use crate::rebalance::MovePlan;
 use crate::recovery::{RecoverRequest, Recovered};
 use crate::transactions::TransactionsView;
 
@@ -71,7 +71,7 @@ pub trait AdminSource: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why that is not known here, in a sentence for an operator.
-    fn rebalance_plan(&self) -> Result<RebalancePlan, String> {
+    fn rebalance_plan(&self) -> Result<MovePlan, String> {
         Err("this node is in no cluster".to_owned())
     }
 

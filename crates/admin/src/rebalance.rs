@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// What would move. Nodes with a replica of the meta group know it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RebalancePlan {
+pub struct MovePlan {
     /// Replicas of groups of keys that are to be filled: of which group, and on which node.
     pub moves: Vec<(u16, u64)>,
     /// Nodes that are to have a replica of the meta group, and have none.
@@ -29,7 +29,7 @@ pub struct NodeLoad {
     pub then: u64,
 }
 
-impl RebalancePlan {
+impl MovePlan {
     /// As JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers have a form in JSON")
@@ -39,7 +39,7 @@ impl RebalancePlan {
     ///
     /// # Errors
     /// If it is no such page.
-    pub fn from_json(page: &str) -> Result<RebalancePlan, String> {
+    pub fn from_json(page: &str) -> Result<MovePlan, String> {
         serde_json::from_str(page).map_err(|error| error.to_string())
     }
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_read_as_it_was_written_and_says_how_much_moves() {
-        let mut plan = RebalancePlan {
+        let mut plan = MovePlan {
             moves: vec![(0, 3), (2, 1)],
             meta: vec![3],
             loads: vec![NodeLoad {
@@ -132,11 +132,11 @@ mod tests {
                 then: 2,
             }],
         };
-        assert_eq!(RebalancePlan::from_json(&plan.to_json()).as_ref(), Ok(&plan));
+        assert_eq!(MovePlan::from_json(&plan.to_json()).as_ref(), Ok(&plan));
         assert_eq!(plan.bytes(&view()), (4_000, false));
         plan.moves.push((1, 3));
         assert_eq!(plan.bytes(&view()), (6_000, true));
-        assert!(RebalancePlan::from_json("{}").is_err());
+        assert!(MovePlan::from_json("{}").is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use admin::{
     Access, AdminSource, CONNECTIONS_MAX, ClusterView, GoalError, GoalRequest, GoalsSet, Handle, Health,
-    RebalancePlan, spawn,
+    MovePlan, spawn,
 };
 
 /// How long a client of the port may take for a head (`port.rs`).
@@ -53,12 +53,12 @@ impl AdminSource for Node {
         }
     }
 
-    fn rebalance_plan(&self) -> Result<RebalancePlan, String> {
+    fn rebalance_plan(&self) -> Result<MovePlan, String> {
         match self.ill.load(Ordering::Relaxed) {
             true => Err("ask node 1 2 3".to_owned()),
-            false => Ok(RebalancePlan {
+            false => Ok(MovePlan {
                 moves: vec![(7, 3)],
-                ..RebalancePlan::default()
+                ..MovePlan::default()
             }),
         }
     }
@@ -370,7 +370,7 @@ fn what_a_rebalance_would_move_is_shown_by_nodes_that_know_it() {
     let get = || exchange(address, "GET /rebalance HTTP/1.0\r\n\r\n");
     let (head, body) = get();
     assert!(head.contains(" 200 "), "{head}\n{body}");
-    let plan = RebalancePlan::from_json(&body).expect("it is a plan");
+    let plan = MovePlan::from_json(&body).expect("it is a plan");
     assert_eq!(plan.moves, [(7, 3)]);
     node.ill.store(true, Ordering::Relaxed);
     let (head, body) = get();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::thread;
 use std::time::Instant;
 
-use admin::{ClusterView, GoalRequest, Load, NodeView, RebalancePlan, list, rebalance_blocked};
+use admin::{ClusterView, GoalRequest, Load, MovePlan, NodeView, list, rebalance_blocked};
 use backup::{RunProgress, bytes_in_words};
 use clap::{ArgMatches, Command};
 
@@ -72,11 +72,11 @@ pub(crate) fn rebalance(address: &str, matches: &ArgMatches) -> Result<String, F
 }
 
 /// What would move, or why the node does not know it.
-fn plan(address: &str) -> Result<Result<RebalancePlan, String>, Failure> {
+fn plan(address: &str) -> Result<Result<MovePlan, String>, Failure> {
     let page = http::get(address, PLAN_PAGE);
     let page = page.map_err(|error| Failure::Unknown(format!("no answer from {address} ({error})")))?;
     match page.status {
-        200 => RebalancePlan::from_json(&page.body)
+        200 => MovePlan::from_json(&page.body)
             .map(Ok)
             .map_err(|error| Failure::Unknown(is_other_version(address, &error))),
         409 => Ok(Err(page.body.trim_end().to_owned())),
@@ -90,7 +90,7 @@ fn plan(address: &str) -> Result<Result<RebalancePlan, String>, Failure> {
     }
 }
 
-fn in_words(plan: &RebalancePlan, view: &ClusterView) -> String {
+fn in_words(plan: &MovePlan, view: &ClusterView) -> String {
     if plan.moves.is_empty() && plan.meta.is_empty() {
         return "Every replica is where it is to be: nothing would move.\n".to_owned();
     }
@@ -275,7 +275,7 @@ mod tests {
     fn a_plan_says_what_moves_and_how_many_replicas_each_node_is_to_have() {
         let mut view = view();
         let load = |node, now, then| NodeLoad { node, now, then };
-        let plan = RebalancePlan {
+        let plan = MovePlan {
             moves: vec![(0, 2)],
             meta: vec![2],
             loads: vec![load(1, 1, 0), load(2, 0, 1)],
@@ -290,7 +290,7 @@ mod tests {
         ] {
             assert!(said.contains(part), "{part}:\n{said}");
         }
-        let nothing = in_words(&RebalancePlan::default(), &view);
+        let nothing = in_words(&MovePlan::default(), &view);
         assert!(nothing.contains("nothing would move"), "{nothing}");
     }
 

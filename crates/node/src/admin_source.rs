@@ -10,8 +10,8 @@ use crate::status;
 use crate::transactions;
 use crate::view::View;
 use admin::{
-    Access, AdminSource, ClusterView, GoalError, GoalRequest, GoalsSet, Health, RebalancePlan,
-    RecoverRequest, Recovered, TransactionsView,
+    Access, AdminSource, ClusterView, GoalError, GoalRequest, GoalsSet, Health, MovePlan, RecoverRequest,
+    Recovered, TransactionsView,
 };
 use backup::{JobAnswer, JobOrder};
 use gateway::{Shared, is_same_secret};
@@ -148,7 +148,7 @@ impl AdminSource for Source {
         }
     }
 
-    fn rebalance_plan(&self) -> Result<RebalancePlan, String> {
+    fn rebalance_plan(&self) -> Result<MovePlan, String> {
         match self.node.get() {
             Some(Shown {
                 cluster: Some((view, _, inputs)),

@@ -3,7 +3,7 @@
 use crate::meta::{Input, Results};
 use crate::status;
 use crate::view::View;
-use admin::{DrainPlan, GoalError, GoalRequest, GoalsSet, NodeLoad, RebalancePlan, known, list, replaceable};
+use admin::{DrainPlan, GoalError, GoalRequest, GoalsSet, MovePlan, NodeLoad, known, list, replaceable};
 use control::{Failure, GroupRef, MetaCommand, MetaOutcome, MetaRefusal, NodeGoal};
 use gateway::Shared;
 use ids::{Boot, NodeId};
@@ -86,7 +86,7 @@ pub(crate) fn set(
 ///
 /// # Errors
 /// Whom to ask instead, for an operator.
-pub(crate) fn rebalance_plan(view: &View, inputs: &mpsc::Sender<Input>) -> Result<RebalancePlan, String> {
+pub(crate) fn rebalance_plan(view: &View, inputs: &mpsc::Sender<Input>) -> Result<MovePlan, String> {
     let (reply, state) = mpsc::channel();
     inputs.send(Input::Look(reply)).map_err(|_| STOPS)?;
     let state = state.recv_timeout(LOOK_TIME_MAX).map_err(|error| match error {
@@ -103,7 +103,7 @@ pub(crate) fn rebalance_plan(view: &View, inputs: &mpsc::Sender<Input>) -> Resul
             list(voters.map(|stop| stop.node.0))
         )
     })?;
-    let mut shown = RebalancePlan::default();
+    let mut shown = MovePlan::default();
     for (group, node) in plan.moves {
         match group {
             GroupRef::Meta => shown.meta.push(node.0),
