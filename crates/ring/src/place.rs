@@ -1,16 +1,18 @@
 //! The rule: which nodes hold which group.
 //!
 //! ```text
-//!  previous --> keep --> fill --> even out --> cap --> fill --> exchange --> placement
-//!               what     what      by single   what is          by chains, until
-//!               is a     is        moves       above it is      nothing can be
-//!               member   missing               taken away       better
+//!  previous --> keep --> fill --> part, even out --> cap --> fill --> exchange --> placement
+//!               what     what      by single         what is          by chains, until
+//!               is a     is        moves             above it is      nothing can be
+//!               member   missing                     taken away       better
 //! ```
 //!
 //! - *Keep*: a replica stays on its node, if that is a member, unless there are more than `rf`.
 //! - *Fill*: a missing replica goes to the next node clockwise from its group's position, skipping nodes that have it,
 //!   zones that have it, and nodes that have enough. Enough is first the node's share (`share.rs`) rounded down, then rounded up, then
 //!   the cap: so the ring chooses among nodes that are in need. If there is none, room is made by the shortest chain of moves.
+//! - *Part*: what shares a zone goes to the next node clockwise where it does not. Exchanges would find it too, one chain at a time: for nodes
+//!   that get zones all at once this is several times as fast.
 //! - *Even out*: a node that joined has nothing; it takes, from whoever is fullest, the groups that meet it soonest on the
 //!   circle. A group never loses a zone by this.
 //! - *Exchange*: closed chains of moves (`exchange.rs`) get replicas apart that share a zone, give nodes their shares, and take back moves
