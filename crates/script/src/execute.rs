@@ -200,9 +200,8 @@ impl Vm {
         Err(Self::compare_error(a, b))
     }
 
-    /// Steps along chains are an eighth of an instruction each.
-    fn pay_for_steps(&mut self) {
-        self.fuel.left -= (self.heap.strings.take_steps() / 8) as i64;
+    pub(crate) fn pay_for_steps(&mut self) {
+        self.fuel.left -= self.heap.steps().pay() as i64;
     }
 
     fn compared(&mut self, result: bool, is: bool) -> Action {
@@ -342,7 +341,7 @@ impl Vm {
             // Keys that share a place with many others cost more.
             macro_rules! pay {
                 () => {
-                    if self.heap.strings.has_many_steps() {
+                    if self.heap.steps().are_many() {
                         self.pay_for_steps();
                     }
                 };

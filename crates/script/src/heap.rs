@@ -18,7 +18,7 @@ use crate::arena::{Arena, Mark};
 use crate::code::Prototype;
 use crate::raise::Raise;
 use crate::strings::Strings;
-use crate::table::{Full, Hashed, StringHashes as _, Table, hashed};
+use crate::table::{Full, Hashed, Steps, StringHashes as _, Table, hashed};
 use crate::thread::Thread;
 use crate::value::{BoundRef, ClosureRef, StrRef, TableRef, ThreadRef, UpvalRef, Value};
 
@@ -281,9 +281,14 @@ impl Heap {
         self.table(table).get_index(index, self.strings.steps())
     }
 
+    #[inline]
+    pub(crate) fn steps(&self) -> &Steps {
+        self.strings.steps()
+    }
+
     /// An error if what decodes text meets keys that were made to collide.
     pub(crate) fn check_steps(&self) -> Result<(), Raise> {
-        if self.strings.steps().are_too_many() {
+        if self.steps().are_too_many() {
             return Err(Raise::Text("too many keys share a place"));
         }
         Ok(())

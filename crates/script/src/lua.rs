@@ -213,7 +213,7 @@ fn begin(vm: &mut Vm, main: u32, input: &ScriptInput) -> Result<Action, Raise> {
     vm.thread.stack[0] = Value::Closure(main);
     vm.thread.top = 1;
     // What it took to get here is nobody's.
-    vm.heap.strings.take_steps();
+    vm.heap.steps().reset();
     Ok(Action::Call {
         at: 0,
         count: 0,
@@ -504,6 +504,7 @@ impl Run for LuaRun {
                 self.machine.vm.fuel.left += budget;
                 self.machine.vm.fuel.given += budget as u64;
                 let step = self.run(action);
+                self.machine.vm.pay_for_steps();
                 // What is left of a budget is not kept, but what was charged beyond it is.
                 let unused = self.machine.vm.fuel.left.max(0);
                 self.machine.vm.fuel.left -= unused;

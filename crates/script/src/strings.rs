@@ -1,7 +1,7 @@
 //! The strings of a heap, each once.
 //!
 //! The hash is that of Lua 5.1, of at most 32 of the bytes, because the order of `pairs` follows from it. Strings that were
-//! made to collide form long chains; whoever walks them pays for each step ([`Strings::take_steps`]).
+//! made to collide form long chains; whoever walks them pays for each step ([`Steps`]).
 
 use std::sync::Arc;
 
@@ -140,17 +140,6 @@ impl Strings {
         }
     }
 
-    /// True if steps along chains should be paid for before more are made.
-    #[inline]
-    pub(crate) fn has_many_steps(&self) -> bool {
-        self.steps.are_many()
-    }
-
-    /// Steps along chains since this was last asked.
-    pub(crate) fn take_steps(&self) -> u64 {
-        self.steps.take()
-    }
-
     pub(crate) fn mark(&mut self, string: StrRef) {
         if matches!(self.arena.mark(string.0), Mark::White(_)) {
             self.arena.set_mark(string.0, Mark::Black);
@@ -218,7 +207,7 @@ impl Strings {
         }
         self.arena.reset();
         self.count = self.arena.len();
-        self.steps.take();
+        self.steps.reset();
     }
 
     /// Takes strings that do not stay out of a bucket whose first one stays.

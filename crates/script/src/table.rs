@@ -13,6 +13,7 @@
 
 use crate::number::as_index;
 use crate::value::{StrRef, TableRef, Value};
+use std::cell::Cell;
 
 /// No next node.
 const NONE: u32 = u32::MAX;
@@ -36,31 +37,56 @@ const FREE: Node = Node {
 /// Steps that are paid for at once.
 const MANY: u64 = 64;
 
+/// Steps that cost as much as an instruction.
+const STEPS_PER_INSTRUCTION: u64 = 8;
+
 /// Steps of one function of the library: some milliseconds.
 const TOO_MANY: u64 = 2_000_000;
 
 /// Steps along chains of keys that share a place. Keys that were made to collide form long ones; whoever walks them pays for it.
+///
+/// When they are paid for decides nothing: what is not a whole instruction yet is kept, and a function counts from its own beginning.
 #[derive(Debug, Default)]
-pub(crate) struct Steps(std::cell::Cell<u64>);
+pub(crate) struct Steps {
+    walked: Cell<u64>,
+    paid: Cell<u64>,
+    /// How many there were when the function of the library that runs was called.
+    at_call: Cell<u64>,
+}
 
 impl Steps {
     #[inline]
     pub(crate) fn add(&self, steps: u64) {
-        self.0.set(self.0.get() + steps);
+        self.walked.set(self.walked.get() + steps);
     }
 
-    pub(crate) fn take(&self) -> u64 {
-        self.0.take()
+    /// Pays for all that were walked; returns what they cost, in instructions.
+    pub(crate) fn pay(&self) -> u64 {
+        let walked = self.walked.get();
+        walked / STEPS_PER_INSTRUCTION - self.paid.replace(walked) / STEPS_PER_INSTRUCTION
     }
 
+    /// A function of the library is called.
+    #[inline]
+    pub(crate) fn begin_call(&self) {
+        self.at_call.set(self.walked.get());
+    }
+
+    pub(crate) fn reset(&self) {
+        for count in [&self.walked, &self.paid, &self.at_call] {
+            count.set(0);
+        }
+    }
+
+    /// True if they should be paid for before more are made.
     #[inline]
     pub(crate) fn are_many(&self) -> bool {
-        self.0.get() >= MANY
+        self.walked.get() - self.paid.get() >= MANY
     }
 
-    /// True if nobody should go on without a pause.
+    /// True if a function of the library should not go on without a pause.
     pub(crate) fn are_too_many(&self) -> bool {
-        self.0.get() >= TOO_MANY
+        self.walked.get() - self.at_call.get() >= TOO_MANY
     }
 }
 

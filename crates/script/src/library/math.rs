@@ -13,6 +13,8 @@ const RANDOM_MAX: i32 = i32::MAX;
 const INSTRUCTIONS_PER_SECOND: f64 = 1e8;
 
 pub(super) fn clock(vm: &mut Vm) -> Result {
+    // How a run is cut must not show.
+    vm.pay_for_steps();
     let seconds = vm.fuel.used() as f64 / INSTRUCTIONS_PER_SECOND;
     Ok(Flow::One(Value::Number(seconds)))
 }

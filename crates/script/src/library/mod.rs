@@ -65,6 +65,7 @@ pub(crate) type Result = std::result::Result<Flow, Raise>;
 /// Calls a function of the library.
 #[allow(clippy::too_many_lines)]
 pub(crate) fn call(vm: &mut Vm, native: Native, args: Args) -> Result {
+    vm.heap.steps().begin_call();
     match native {
         Native::Assert => base::assert(vm, args),
         Native::Collectgarbage => base::collectgarbage(vm, args),
