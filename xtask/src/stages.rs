@@ -128,10 +128,9 @@ pub(crate) const TEST: &[&Stage] = &[
         needs: &["packages"],
         steps: |_| {
             vec![
-                // Orders to replace nodes are new to it: what seeds 281 and, of `relaxed,strict`, 147 show with them is not explained yet.
-                program("cargo run --locked --release -p sim -- --seeds 1000 --workers 2 --no-replaces"),
+                program("cargo run --locked --release -p sim -- --seeds 1000 --workers 2"),
                 program(
-                    "cargo run --locked --release -p sim -- --seeds 600 --workers 2 --durability relaxed,strict --no-replaces",
+                    "cargo run --locked --release -p sim -- --seeds 600 --workers 2 --durability relaxed,strict",
                 ),
             ]
         },

@@ -922,6 +922,11 @@ impl FullNode {
         self.meta.node().filter(|_| self.has_left)
     }
 
+    /// Its start, once it has heard that it is a member.
+    pub(crate) fn boot(&self) -> Option<Boot> {
+        self.started.as_ref().map(|started| started.boot)
+    }
+
     /// Its start, if that was declared dead.
     pub(crate) fn fenced(&self) -> Option<Boot> {
         self.fenced

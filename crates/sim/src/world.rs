@@ -498,11 +498,21 @@ impl<'a> World<'a> {
 
     fn deliver(&mut self, orders: Vec<(NodeId, Order)>) {
         for (node, order) in orders {
+            // Nobody has a node replaced whose memory is all that is left of something: the plan of the command says so.
+            let replaced = order.replaced().and_then(|boot| self.machine_with(boot));
+            if replaced.is_some_and(|index| !self.survives_without(&[index], false)) {
+                continue;
+            }
             self.leaving.extend(order.leaving());
             self.replaced.extend(order.replaced());
             let delay = MILLIS + self.prng.below(20 * MILLIS);
             self.after(delay, Event::Order(node.0 as usize, order));
         }
+    }
+
+    fn machine_with(&self, boot: Boot) -> Option<usize> {
+        let mut machines = self.machines.iter();
+        machines.position(|machine| machine.node.as_ref().and_then(FullNode::boot) == Some(boot))
     }
 
     fn rearm(&mut self, index: usize) {
@@ -530,15 +540,14 @@ impl<'a> World<'a> {
     }
 
     /// Whether nothing is lost if these are gone too. Whose disk has failed is on its way out, hears of no version of the cluster
-    /// any more, and may leave nothing: it counts as gone.
+    /// any more, and may leave nothing: it counts as gone. So does a start that an operator had replaced, whether it has heard of it or not.
     fn survives_without(&self, gone: &[usize], is_for_ever: bool) -> bool {
-        let has_failed = |index: usize| {
-            self.machines[index]
-                .node
-                .as_ref()
-                .is_some_and(FullNode::has_failed)
+        let is_going = |node: &FullNode| {
+            node.has_failed() || node.boot().is_some_and(|boot| self.replaced.contains(&boot))
         };
-        let stays = |index: usize| !gone.contains(&index) && !has_failed(index);
+        let stays = |index: usize| {
+            !gone.contains(&index) && !self.machines[index].node.as_ref().is_some_and(is_going)
+        };
         let machines = self.machines.iter().enumerate();
         let machines = machines.map(|(index, machine)| Some(machine).filter(|_| stays(index)));
         let running: Vec<Option<&FullNode>> =

@@ -329,8 +329,6 @@ fn the_loss_of_one_of_three_zones_loses_nothing_and_the_others_serve_on() {
             nodes: 6..=9,
             workers: 1..=2,
             durability,
-            // What seed 10 of `strict` shows with orders to replace nodes is not explained yet.
-            replaces: false,
             ..Options::default()
         };
         find_nothing(1..=12, &options);
