@@ -249,7 +249,7 @@ fn goal(source: &mut Source<'_>) -> MetaCommand {
         NodeGoal::Leaves,
         NodeGoal::Left,
     ];
-    match source.below(9) {
+    match source.below(11) {
         0 => MetaCommand::Dismiss { node: node(source) },
         1 => MetaCommand::Pause {
             seconds: (source.below(2) == 0).then_some(5),
@@ -274,11 +274,27 @@ fn goal(source: &mut Source<'_>) -> MetaCommand {
         6 => MetaCommand::Settle {
             since: Epoch(source.below(20) as u64),
         },
+        7 => MetaCommand::PermitStop {
+            boot: Boot(source.below(12) as u64),
+            seconds: source.below(3) as u64,
+        },
+        8 => MetaCommand::EndPermit {
+            node: node(source),
+            since: (source.below(2) == 0).then(|| Epoch(source.below(20) as u64)),
+        },
         _ => MetaCommand::SetGoal {
             nodes: nodes(source),
             goal: source.pick(&goals),
         },
     }
+}
+
+/// How long something has been so, of some nodes.
+fn spans(state: &State, source: &mut Source<'_>) -> BTreeMap<NodeId, Duration> {
+    let nodes = state.nodes().keys().filter(|_| source.below(3) > 0);
+    let nodes: Vec<NodeId> = nodes.copied().collect();
+    let span = |node| (node, Duration::from_secs(source.below(4) as u64));
+    nodes.into_iter().map(span).collect()
 }
 
 /// What could be seen of the state, and now and then what could not.
@@ -364,6 +380,8 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
         recovery_sources,
         given_up,
         paused_for: (source.below(2) == 0).then(|| Duration::from_secs(source.below(10) as u64)),
+        permitted_for: spans(state, source),
+        up_for: spans(state, source),
     }
 }
 

@@ -42,6 +42,9 @@ pub struct ClusterView {
     /// Whether each group is to have another number of replicas than some have.
     #[serde(default)]
     pub resize: Option<ResizeView>,
+    /// The nodes that may stop, or have, and are not back yet.
+    #[serde(default)]
+    pub permits: Vec<PermitView>,
     /// Why nodes that are silent are not replaced by themselves, as whoever leads the meta group finds.
     #[serde(default)]
     pub outage: Option<OutageView>,
@@ -93,6 +96,17 @@ pub struct ResizeView {
     pub wanted: u16,
     /// How many replicas, those of the meta group included, are not where they are to be; empty before that is decided.
     pub left: Option<u64>,
+}
+
+/// A node may stop, or has, and is not back yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PermitView {
+    /// Which.
+    pub node: u64,
+    /// The start that may end.
+    pub boot: u64,
+    /// For how many seconds, from when it was lent.
+    pub seconds: u64,
 }
 
 /// So many nodes fell silent together that they are waited for.

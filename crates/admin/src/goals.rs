@@ -102,6 +102,18 @@ pub enum GoalRequest {
         /// How many, as `auto` or a number.
         factor: String,
     },
+    /// A node may stop for a while.
+    MayStop {
+        /// Which.
+        node: u64,
+        /// For how many seconds.
+        seconds: u64,
+    },
+    /// It may not any more.
+    EndPermit {
+        /// Which.
+        node: u64,
+    },
     /// Others are to have at once what a node has that is down.
     Replace {
         /// Which.
@@ -603,6 +615,11 @@ mod tests {
             GoalRequest::Resize {
                 factor: "5".to_owned(),
             },
+            GoalRequest::MayStop {
+                node: 2,
+                seconds: 300,
+            },
+            GoalRequest::EndPermit { node: 2 },
             GoalRequest::Replace { node: 1, with: None },
         ] {
             assert_eq!(

@@ -11,6 +11,7 @@ mod cluster;
 mod goals;
 pub mod metrics;
 mod pages;
+mod permit;
 mod port;
 mod rebalance;
 mod recovery;
@@ -18,11 +19,12 @@ mod transactions;
 
 pub use access::Access;
 pub use cluster::{
-    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, RebalanceView,
-    RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
+    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, PermitView,
+    RebalanceView, RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
 };
 pub use goals::{DrainPlan, GoalError, GoalRequest, GoalsSet, Load, blocked, known, replaceable, too_few};
 pub use pages::{AdminSource, CONFIRMATION, Health};
+pub use permit::stoppable;
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
 pub use rebalance::{MovePlan, NodeLoad, rebalance_blocked};
 pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};

@@ -1,5 +1,6 @@
 //! `chorale admin drain`, `replace`, `pause`, `resume`, `jobs` and `cancel`: what is wanted of nodes, shown as a plan, done when it is
-//! confirmed, and followed to its end. `rebalance` and `set-rf` have files of their own.
+//! confirmed, and followed to its end. `rebalance`, `set-rf` and
+//! `may-stop` have files of their own.
 //!
 //! The status says what came of it: 0 done, or shown; 2 refused; 3 blocked; 1 that it is not known.
 
@@ -17,11 +18,12 @@ use backup::{RunProgress, bytes_in_words};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::admin_client::{self, DEFAULT_ADDRESS, full};
+use crate::may_stop::{FOR, MAY_STOP};
 use crate::progress_bar::ProgressBar;
 use crate::rebalance::REBALANCE;
 use crate::resize::SET_RF;
 use crate::status::columns;
-use crate::{http, print, rebalance, resize};
+use crate::{http, may_stop, print, rebalance, resize};
 
 pub(crate) const DRAIN: &str = "drain";
 pub(crate) const REPLACE: &str = "replace";
@@ -30,13 +32,12 @@ pub(crate) const RESUME: &str = "resume";
 pub(crate) const JOBS: &str = "jobs";
 pub(crate) const CANCEL: &str = "cancel";
 
-const NODE: &str = "node";
+pub(crate) const NODE: &str = "node";
 const JOB: &str = "job";
 const LEAVE: &str = "leave";
 const WITH: &str = "with";
 pub(crate) const CONFIRM: &str = "confirm";
 pub(crate) const WAIT: &str = "wait";
-const FOR: &str = "for";
 const ADMIN_PORT: &str = "admin";
 
 /// The page that is posted to.
@@ -98,7 +99,7 @@ pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {
 }
 
 /// The command lines.
-pub(crate) fn commands() -> [Command; 8] {
+pub(crate) fn commands() -> [Command; 9] {
     let nodes = Arg::new(NODE)
         .value_name("NODE")
         .required(true)
@@ -142,6 +143,7 @@ pub(crate) fn commands() -> [Command; 8] {
             .after_help(REPLACE_EXAMPLES),
         rebalance::command(),
         resize::command(),
+        may_stop::command(),
         Command::new(PAUSE)
             .about("Have nothing move but what repairs")
             .arg(
@@ -163,14 +165,14 @@ pub(crate) fn commands() -> [Command; 8] {
                     .value_name("JOB")
                     .required(true)
                     .value_parser(job)
-                    .help("Its name, as chorale admin jobs shows it: drain-4"),
+                    .help("Its name, as chorale admin jobs shows it: drain-4, may-stop-2"),
             )
             .arg(admin_port()),
     ]
 }
 
 /// Seconds, from a number with a unit.
-fn time(text: &str) -> Result<u64, String> {
+pub(crate) fn time(text: &str) -> Result<u64, String> {
     let split = text
         .trim_end_matches(|letter: char| letter.is_ascii_alphabetic())
         .len();
@@ -190,8 +192,15 @@ fn time(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "a time is a number above 0, with s, m or h behind it".to_owned())
 }
 
-/// The node of a job's name.
-fn job(text: &str) -> Result<u64, String> {
+/// What was wanted of a node, and can be taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Job {
+    Drain(u64),
+    MayStop(u64),
+}
+
+/// From its name.
+fn job(text: &str) -> Result<Job, String> {
     if text == REBALANCE {
         return Err("what is placed anew is not taken back: chorale admin pause holds it up".to_owned());
     }
@@ -201,8 +210,12 @@ fn job(text: &str) -> Result<u64, String> {
                 .to_owned(),
         );
     }
-    let node = text.strip_prefix("drain-").and_then(|node| node.parse().ok());
-    node.ok_or_else(|| "no job is called so; chorale admin jobs lists them".to_owned())
+    let (what, node) = text.rsplit_once('-').unwrap_or_default();
+    match (what, node.parse()) {
+        (DRAIN, Ok(node)) => Ok(Job::Drain(node)),
+        (MAY_STOP, Ok(node)) => Ok(Job::MayStop(node)),
+        _ => Err("no job is called so; chorale admin jobs lists them".to_owned()),
+    }
 }
 
 /// Why a command ends before it has done what it was to do.
@@ -226,12 +239,17 @@ pub(crate) fn main(name: &str, matches: &ArgMatches) -> ExitCode {
         REPLACE => replace(&address, matches),
         REBALANCE => rebalance::rebalance(&address, matches),
         SET_RF => resize::resize(&address, matches),
+        MAY_STOP => may_stop::may_stop(&address, matches),
         PAUSE => pause(&address, matches.get_one(FOR).copied()),
         RESUME => set(&address, &GoalRequest::Resume {}).map(|_| "What is to move moves again.\n".to_owned()),
         JOBS => admin_client::cluster(&address)
             .map(|view| jobs(&view))
             .map_err(Failure::from),
-        CANCEL => cancel(&address, &[*matches.get_one(JOB).expect("it is required")]),
+        CANCEL => match *matches.get_one(JOB).expect("it is required") {
+            Job::Drain(node) => cancel(&address, &[node]),
+            Job::MayStop(node) => set(&address, &GoalRequest::EndPermit { node })
+                .map(|_| format!("Node {node} may not stop any more.\n")),
+        },
         _ => unreachable!("there are no others"),
     };
     let (reason, status) = match done {
@@ -602,7 +620,7 @@ fn jobs(view: &ClusterView) -> String {
         .iter()
         .filter(|node| node.goal != GoalView::Stays)
         .collect();
-    if wanted.is_empty() && view.rebalance.is_none() && view.resize.is_none() {
+    if wanted.is_empty() && view.rebalance.is_none() && view.resize.is_none() && view.permits.is_empty() {
         text.push_str("Nobody wants anything of a node.\n");
         return text;
     }
@@ -628,6 +646,23 @@ fn jobs(view: &ClusterView) -> String {
             known(bytes_in_words(rebalance::bytes_left(view, resize.left))),
             "-".to_owned(),
             joined(&rebalance_blocked(view)),
+        ]);
+    }
+    for permit in &view.permits {
+        let node = view.nodes.iter().find(|node| node.id == permit.node);
+        let goal = match node {
+            Some(node) if node.boot != permit.boot => "comes back".to_owned(),
+            Some(node) if !node.is_up => "is down".to_owned(),
+            _ => format!("within {} s", permit.seconds),
+        };
+        let load = Load::of(view, &[permit.node].into());
+        rows.push(vec![
+            format!("{MAY_STOP}-{}", permit.node),
+            goal,
+            "-".to_owned(),
+            "-".to_owned(),
+            load.led.to_string(),
+            "-".to_owned(),
         ]);
     }
     for node in wanted {
@@ -689,7 +724,7 @@ pub(crate) fn set(address: &str, request: &GoalRequest) -> Result<GoalsSet, Fail
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admin::{PauseView, RebalanceView, ReplicaRole, ReplicaStatus, ResizeView};
+    use admin::{PauseView, PermitView, RebalanceView, ReplicaRole, ReplicaStatus, ResizeView};
 
     #[test]
     fn times_and_names_of_jobs_are_understood() {
@@ -700,7 +735,8 @@ mod tests {
         for text in ["", "s", "0s", "1d", "-1s", "99999999999999999999h"] {
             assert!(time(text).is_err(), "{text}");
         }
-        assert_eq!(job("drain-4"), Ok(4));
+        assert_eq!(job("drain-4"), Ok(Job::Drain(4)));
+        assert_eq!(job("may-stop-4"), Ok(Job::MayStop(4)));
         assert!(job("drain-").is_err() && job("4").is_err());
     }
 
@@ -766,6 +802,19 @@ mod tests {
             said.ends_with("  set-rf  5 replicas  2         4.0 kB  -      -\n"),
             "{said}"
         );
+        view.resize = None;
+        view.permits = vec![PermitView {
+            node: 1,
+            boot: 0,
+            seconds: 300,
+        }];
+        let said = jobs(&view);
+        assert!(
+            said.contains("  may-stop-1  within 300 s  -         -     1      -\n"),
+            "{said}"
+        );
+        view.nodes[0].boot = 7;
+        assert!(jobs(&view).contains("may-stop-1  comes back"));
         assert!(job(SET_RF).is_err_and(|why| why.contains("the number from before")));
     }
 

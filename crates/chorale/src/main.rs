@@ -9,6 +9,7 @@ mod dev;
 mod goals;
 mod http;
 mod log;
+mod may_stop;
 mod progress_bar;
 mod rebalance;
 mod recover;

@@ -135,6 +135,8 @@ fn wanted_in_words(view: &ClusterView) -> Option<String> {
     if view.rebalance.is_some() {
         said.push("Everything is being placed anew".to_owned());
     }
+    let lent = view.permits.iter().map(|permit| permit.node);
+    said.extend(lent.map(|node| format!("Node {node} may stop, or has")));
     let lines = said
         .iter()
         .map(|what| format!("{what}: chorale admin jobs shows how far it is."));

@@ -5,6 +5,7 @@ use crate::command::{AssignedReplica, Beginning, MetaCommand, MetaOutcome, MetaR
 use crate::goal::{MovePause, NodeGoal, Rebalance, Resize};
 use crate::group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole};
 use crate::node::{Announcement, NODES_MAX, Node, Placed};
+use crate::permit::{PERMIT_SECONDS_MAX, StopPermit, is_stop_risky, may_add, share_group};
 use crate::placing::{META_THREE, bears_loss_of_zone};
 use crate::recovery_source::Configuration;
 use crate::settings::{DURABILITY, NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
@@ -74,6 +75,8 @@ impl State {
                 targets,
             } => self.on_place_anew(*since, members, *factor, targets),
             MetaCommand::Settle { since } => self.on_settle(*since),
+            MetaCommand::PermitStop { boot, seconds } => self.on_permit_stop(*boot, *seconds),
+            MetaCommand::EndPermit { node, since } => self.on_end_permit(*node, *since),
             MetaCommand::Remove { node } => self.on_remove(*node),
             MetaCommand::GiveUp {
                 group,
@@ -369,6 +372,7 @@ impl State {
         // That of a node which has gone, or has another one, is dead as it is.
         if let Some(node) = node.filter(|node| !node.is_fenced) {
             node.is_fenced = true;
+            self.permits.retain(|_, permit| permit.boot != boot);
             self.touch();
         }
         Ok(MetaOutcome::Done)
@@ -389,6 +393,7 @@ impl State {
         }
         let node = self.nodes.get_mut(&id).expect("it was found above");
         node.is_fenced = true;
+        self.permits.remove(&id);
         self.touch();
         Ok(MetaOutcome::Done)
     }
@@ -620,7 +625,53 @@ impl State {
         Ok(MetaOutcome::Done)
     }
 
+    /// What only leaders know is looked at before it is proposed (`meta/leading.rs`). What is committed meanwhile, another permission
+    /// first of all, is known here.
+    fn on_permit_stop(&mut self, boot: Boot, seconds: u64) -> Result<MetaOutcome, MetaRefusal> {
+        let mut nodes = self.nodes.iter();
+        let found = nodes.find(|(_, node)| node.boot == boot && !node.is_fenced);
+        let (&id, node) = found.ok_or(MetaRefusal::Unknown)?;
+        if !(1..=PERMIT_SECONDS_MAX).contains(&seconds) {
+            return Err(MetaRefusal::Malformed);
+        }
+        if node.goal == NodeGoal::Left {
+            return Err(MetaRefusal::HasLeft);
+        }
+        let mut lent = self.permits.keys();
+        if lent.any(|&other| other != id && share_group(self, id, other))
+            && !mutations::is(Mutation::TwoPermits)
+        {
+            return Err(MetaRefusal::Lent);
+        }
+        if is_stop_risky(self, id) {
+            return Err(MetaRefusal::AtRisk);
+        }
+        self.touch();
+        let permit = StopPermit {
+            boot,
+            since: self.epoch,
+            seconds,
+        };
+        self.permits.insert(id, permit);
+        Ok(MetaOutcome::Set {
+            version: self.epoch.0,
+        })
+    }
+
+    fn on_end_permit(&mut self, node: NodeId, since: Option<Epoch>) -> Result<MetaOutcome, MetaRefusal> {
+        let is_meant = |permit: &StopPermit| since.is_none_or(|since| since == permit.since);
+        if self.permits.get(&node).is_some_and(is_meant) {
+            self.permits.remove(&node);
+            self.touch();
+        }
+        Ok(MetaOutcome::Done)
+    }
+
     fn on_add_replica(&mut self, name: GroupRef, node: NodeId) -> Result<MetaOutcome, MetaRefusal> {
+        let is_safe = |group: &Group| may_add(self, group, node);
+        if !self.groups.get(&name).is_none_or(is_safe) {
+            return Err(MetaRefusal::NotNeeded);
+        }
         let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
         if !group.targets.contains(&node) || group.member_on(node).is_some() || group.is_over() {
             return Err(MetaRefusal::NotNeeded);
@@ -816,6 +867,7 @@ impl State {
         }
         let node = self.nodes.get_mut(&id).expect("it was found above");
         node.is_fenced = true;
+        self.permits.remove(&id);
         self.touch();
         Ok(MetaOutcome::Done)
     }
@@ -860,6 +912,7 @@ impl State {
         for group in self.groups.values_mut() {
             group.former.retain(|&former| former != id);
         }
+        self.permits.remove(&id);
         if let Some(node) = self.nodes.remove(&id) {
             self.removed.push(node.join);
             let too_many = self.removed.len().saturating_sub(REMOVED_MAX);
@@ -956,6 +1009,8 @@ impl State {
         self.settings_version += leap;
         self.epoch.0 += leap;
         self.recovered = Boot(self.next_boot);
+        // Who shares a group with whom is not known any more.
+        self.permits.clear();
         for (&name, group) in &mut self.groups {
             if name != GroupRef::Meta {
                 group.is_unheard = true;

@@ -250,6 +250,21 @@ pub enum MetaCommand {
         /// The [`Rebalance::since`](crate::Rebalance::since), or the [`Resize::since`](crate::Resize::since), of the one that is meant.
         since: Epoch,
     },
+    /// A node may stop for a while: it is lent to one node at a time among those that share a group. Refused if another one has it, or if a
+    /// majority would be at risk. Answers `Set`, with an epoch of the map that knows of it. Again, its time begins anew.
+    PermitStop {
+        /// Its start.
+        boot: Boot,
+        /// For how many seconds, [`PERMIT_SECONDS_MAX`](crate::PERMIT_SECONDS_MAX) at most.
+        seconds: u64,
+    },
+    /// It may not any more. Answers `Done`, if it might not, too.
+    EndPermit {
+        /// Which node.
+        node: NodeId,
+        /// The [`StopPermit::since`](crate::StopPermit::since) of the one that is meant; whichever there is, if that is not said.
+        since: Option<Epoch>,
+    },
     /// A node that has no replicas is a member no longer. Answers `Done`.
     Remove {
         /// Which node.
@@ -327,6 +342,8 @@ wire_enum!(MetaCommand {
     23 Rebalance {},
     24 PlaceAnew { since, members, factor, targets },
     25 Settle { since },
+    26 PermitStop { boot, seconds },
+    27 EndPermit { node, since },
 });
 
 impl MetaCommand {
@@ -421,6 +438,10 @@ pub enum MetaRefusal {
     HasLeft,
     /// What would move has no room on the nodes that are left.
     NoRoom,
+    /// A majority would be at risk, or it is not known that none would.
+    AtRisk,
+    /// Another node that shares a group may stop.
+    Lent,
     /// As many replicas could not be placed so that the loss of any zone leaves a majority, as those do that there are.
     Zones,
     /// The group can go on without it.

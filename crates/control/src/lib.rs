@@ -27,6 +27,7 @@ mod node;
 mod node_memory;
 mod observations;
 mod outage;
+mod permit;
 mod placing;
 mod reconciler;
 mod recovery_source;
@@ -51,6 +52,7 @@ pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Placed, WEIGHT_
 pub use node_memory::NodeMemory;
 pub use observations::{GroupReport, Observations};
 pub use outage::Outage;
+pub use permit::{PERMIT_SECONDS_MAX, StopPermit, is_at_risk};
 pub use placing::RebalancePlan;
 pub use reconciler::{Pace, steps};
 pub use recovery_source::{Configuration, RecoverySource};

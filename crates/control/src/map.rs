@@ -10,6 +10,7 @@
 
 use crate::goal::{MovePause, NodeGoal};
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
+use crate::permit::StopPermit;
 use crate::state::State;
 use crate::wire::{self, Wire, wire_enum, wire_struct};
 use codec::{DecodeError, Reader};
@@ -47,6 +48,8 @@ pub struct RoutingMap {
     pub rebalance: Option<Moving>,
     /// Whether groups of keys are to have another number of replicas than some have.
     pub resize: Option<Resizing>,
+    /// The nodes that may stop.
+    pub permits: BTreeMap<NodeId, StopPermit>,
 }
 
 /// Everything is being placed anew.
@@ -160,7 +163,7 @@ wire_struct!(RoutingMap {
     meta,
     partitions,
     groups
-} last pause rebalance resize);
+} last pause rebalance resize permits);
 
 /// Divides what a node says of itself beside its addresses.
 const DIVIDER: char = '\0';
@@ -254,6 +257,7 @@ impl RoutingMap {
                 wanted: state.replicas_wanted(),
                 left: state.is_placed_for_wanted().then(|| state.moves_left()),
             }),
+            permits: state.permits().clone(),
         }
     }
 

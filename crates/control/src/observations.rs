@@ -22,6 +22,10 @@ pub struct Observations {
     pub given_up: Vec<GivenUp>,
     /// For how long the observer knows of the pause that there is.
     pub paused_for: Option<Duration>,
+    /// By node that may stop, for how long the observer knows of that.
+    pub permitted_for: BTreeMap<NodeId, Duration>,
+    /// By node, for how long the observer knows of its last start.
+    pub up_for: BTreeMap<NodeId, Duration>,
 }
 
 /// What one group's leader says.

@@ -143,7 +143,7 @@ fn targets(state: &State, members: &[(NodeId, Placed)], factor: u16) -> Option<V
 }
 
 /// The nodes that may have replicas: not those that are leaving, and not those that have been silent for long, unless many are silent at
-/// once (`outage.rs`). But if too
+/// once (`outage.rs`), or they may be (`permit.rs`). But if too
 /// few would be left, they stay. A group, the meta group too, is not made smaller because a node is away, since it may come
 /// back. Nor is a group of keys because nodes leave: of the two voters that three would become none can be spared. Who
 /// leaves keeps replicas until another node has come, or fewer are wanted; but for one that is away nobody waits.
@@ -153,7 +153,7 @@ fn fit(state: &State, observations: &Observations, pace: &Pace) -> BTreeSet<Node
     let is_outage = is_outage(state, observations, pace);
     let (gone, there): (Vec<NodeId>, Vec<NodeId>) = state.nodes.keys().partition(|&id| {
         let is_silent = |&silent: &std::time::Duration| silent >= pace.replace_after;
-        let is_waited_for = is_outage && state.placed_for.contains(id);
+        let is_waited_for = is_outage && state.placed_for.contains(id) || state.has_permit(*id);
         let is_silent = observations.silence.get(id).is_some_and(is_silent);
         state.nodes[id].is_fenced || is_silent && !is_waited_for
     });
@@ -189,6 +189,7 @@ fn fit_while_paused(state: &State, observations: &Observations, pace: &Pace) -> 
     let is_gone = |id: &NodeId| {
         let silence = observations.silence.get(id);
         let is_silent = silence.is_some_and(|&silent| silent >= pace.replace_after);
+        let is_silent = is_silent && !state.has_permit(*id);
         state.nodes.get(id).is_none_or(|node| node.is_fenced) || is_silent
     };
     let placed = state.placed_for.iter().copied();

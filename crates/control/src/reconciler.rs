@@ -8,7 +8,8 @@
 //!   its majority is gone, and nothing else is ........ the same
 //!   nobody leads it, or a change is under way ........ nothing
 //!   the state does not know its members .............. report
-//!   all is paused, and it is whole ................... nothing
+//!   its leader may stop, and it is whole ............. hand over to a voter that has all
+//!   all is paused, or a member may stop, and it is whole  nothing
 //!   a member has no memory any more .................. remove it
 //!   a learner is not where a target is ............... remove it
 //!   its leader is not where a target is .............. hand over to a voter that is, if one has all
@@ -33,7 +34,8 @@
 //!    whom nothing whole was found are no majority; once all have said what they have, or those that have not are missed for long,
 //!    and a majority came back as others in each of these configurations (decision 0045).
 //! 7. A voter that is there goes only if all voters are there: what nobody needs at once does not make a group weaker than it is.
-//! 8. While all is paused, only groups are changed that have fewer voters than they are to have, or one without memory; and only what is
+//! 8. A group with a member that may stop is left alone as it is while all is paused; only its leader may be another one.
+//! 9. While all is paused, only groups are changed that have fewer voters than they are to have, or one without memory; and only what is
 //!    on nodes that are replaced is placed anew.
 //!
 //! Draining is this with a node that is to have nothing; replacing is this with one that was silent for long. It is the pace alone
@@ -46,6 +48,7 @@ use crate::goal::NodeGoal;
 use crate::group::{Group, GroupMember, GroupRef, MemberRole, majority};
 use crate::observations::{GroupReport, Observations};
 use crate::outage::is_outage;
+use crate::permit::{ended, may_add};
 use crate::placing::placing;
 use crate::recovery_source::RecoverySource;
 use crate::state::State;
@@ -102,6 +105,7 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     steps.extend(given_up(state, observations));
     steps.extend(replaced(state, observations, pace));
     steps.extend(resume(state, observations));
+    steps.extend(ended(state, observations, pace));
     let leaving = leaving(state, observations, pace).into_iter();
     let leaving: Vec<ReconcileStep> = leaving.filter(|step| !steps.contains(step)).collect();
     steps.extend(leaving);
@@ -173,7 +177,7 @@ fn fences(state: &State, observations: &Observations, pace: &Pace) -> Vec<Reconc
     let is_outage = is_outage(state, observations, pace);
     let away = state.nodes.iter().filter(|(id, node)| {
         let silence = observations.silence.get(id);
-        let is_waited_for = is_outage && state.placed_for.contains(id);
+        let is_waited_for = is_outage && state.placed_for.contains(id) || state.has_permit(**id);
         !node.is_fenced && !is_waited_for && silence.is_some_and(|&silent| silent >= pace.replace_after)
     });
     away.map(|(_, node)| ReconcileStep::Propose(MetaCommand::Fence { boot: node.boot }))
@@ -292,7 +296,7 @@ fn given_up(state: &State, observations: &Observations) -> Vec<ReconcileStep> {
 
 /// Whether the state has it as the leader says. What a group began with is to be reported once, too, and so is a later place
 /// of the same members, as the end of a joint change has: the leader takes no order that was made for an earlier one.
-fn is_known(group: &Group, report: &Report) -> bool {
+pub(crate) fn is_known(group: &Group, report: &Report) -> bool {
     let mut members = report.members.clone();
     members.sort_unstable();
     let is_same = group.members == members && group.leader == Some(report.leader);
@@ -395,6 +399,12 @@ impl Look<'_> {
         if self.is_stuck(group, &[], &[]) {
             return None;
         }
+        let mut members = group.members.iter();
+        if members.any(|member| self.state.has_permit(member.node)) && self.is_whole(group) {
+            let to = self.before_stop(group, seen)?;
+            self.count_leader(group, to);
+            return step(Order::Transfer { to });
+        }
         if self.state.pause.is_some() && (self.is_whole(group) || mutations::is(Mutation::PauseStopsRepair)) {
             return None;
         }
@@ -467,6 +477,18 @@ impl Look<'_> {
         self.transfers_left -= 1;
         self.count_leader(group, to);
         step(Order::Transfer { to })
+    }
+
+    /// Who is to lead in place of one that may stop at any moment.
+    fn before_stop(&mut self, group: &Group, seen: &GroupReport) -> Option<Incarnation> {
+        if !self.state.may_stop(seen.report.leader) || self.transfers_left == 0 {
+            return None;
+        }
+        let voters: Vec<NodeId> = group.voters().map(|voter| voter.node).collect();
+        let to = self.successor(group, seen, &voters);
+        let to = to.or_else(|| self.any_successor(group, seen, &voters))?;
+        self.transfers_left -= 1;
+        Some(to)
     }
 
     /// Who is to lead in place of one that is not where a target is: who ought to, or whoever leads least. One whose disk is not fit gives
@@ -734,7 +756,8 @@ impl Look<'_> {
     fn fill(&mut self, name: GroupRef, group: &Group, seen: &GroupReport) -> Vec<ReconcileStep> {
         let mut made = Vec::new();
         for &node in &group.targets {
-            if group.member_on(node).is_some() || !self.is_there(node) {
+            let is_safe = !self.state.may_stop(node) && may_add(self.state, group, node);
+            if group.member_on(node).is_some() || !self.is_there(node) || !is_safe {
                 continue;
             }
             if let Some(expected) = group.expected_on(node) {
@@ -815,6 +838,7 @@ impl Look<'_> {
             nodes.contains(&voter.node)
                 && voter.node != seen.report.leader
                 && self.is_live(group, voter)
+                && !self.state.may_stop(voter.node)
                 && seen.caught_up.contains(&voter.incarnation)
         });
         let least = fit.min_by_key(|voter| self.led.get(&voter.node).copied().unwrap_or_default());

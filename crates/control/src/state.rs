@@ -11,11 +11,13 @@
 //! 6. Every node supports the rules that entries follow.
 //! 7. Every bound is kept.
 //! 8. A node that was told to go is nobody's target.
+//! 9. Of two nodes that share a group one at most may stop ([`State::check_permits`], `permit.rs`).
 
 use crate::command::Factor;
 use crate::goal::{MovePause, NodeGoal, Rebalance, Resize};
 use crate::group::{Group, GroupRef, MEMBERS_MAX, majority};
 use crate::node::{NODES_MAX, Node};
+use crate::permit::{StopPermit, is_lent_twice};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::wire::{self, wire_struct};
 use codec::DecodeError;
@@ -74,6 +76,8 @@ pub struct State {
     pub(crate) pause: Option<MovePause>,
     pub(crate) rebalance: Option<Rebalance>,
     pub(crate) resize: Option<Resize>,
+    /// The nodes that may stop.
+    pub(crate) permits: BTreeMap<NodeId, StopPermit>,
 }
 
 wire_struct!(State {
@@ -96,7 +100,7 @@ wire_struct!(State {
     next_incarnation,
     recovered,
     removed,
-} last pause rebalance resize);
+} last pause rebalance resize permits);
 
 impl Default for State {
     fn default() -> State {
@@ -123,6 +127,7 @@ impl Default for State {
             pause: None,
             rebalance: None,
             resize: None,
+            permits: BTreeMap::new(),
         }
     }
 }
@@ -277,6 +282,34 @@ impl State {
         self.resize
     }
 
+    /// The nodes that may stop.
+    pub fn permits(&self) -> &BTreeMap<NodeId, StopPermit> {
+        &self.permits
+    }
+
+    /// Whether the node may stop, or has, and is not back yet.
+    pub(crate) fn has_permit(&self, node: NodeId) -> bool {
+        self.permits.contains_key(&node)
+    }
+
+    /// Whether it may stop at any moment, or has.
+    pub(crate) fn may_stop(&self, node: NodeId) -> bool {
+        let permit = self.permits.get(&node);
+        let known = self.nodes.get(&node);
+        permit.is_some_and(|permit| known.is_some_and(|known| known.boot == permit.boot))
+    }
+
+    /// Looks whether two nodes that share a group may stop, for checkers.
+    ///
+    /// # Errors
+    /// What should be.
+    pub fn check_permits(&self) -> Result<(), &'static str> {
+        match is_lent_twice(self) {
+            true => Err("permission to stop for one node of a group"),
+            false => Ok(()),
+        }
+    }
+
     /// Whether it was placed for as many replicas as are wanted.
     pub fn is_placed_for_wanted(&self) -> bool {
         self.placed_factor == self.replicas_wanted()
@@ -383,6 +416,13 @@ impl State {
             self.resize.is_none_or(|resize| resize.since <= self.epoch),
             "another number of replicas that was wanted",
         )?;
+        for (node, permit) in &self.permits {
+            hold(
+                permit.since <= self.epoch && permit.boot.0 < self.next_boot && self.nodes.contains_key(node),
+                "permission to stop that was given to a node",
+            )?;
+        }
+        self.check_permits()?;
         match self.cluster {
             None => hold(*self == State::default(), "nothing before there is a cluster")?,
             Some(_) => {

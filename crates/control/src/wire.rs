@@ -193,22 +193,66 @@ macro_rules! wire_newtype {
     };
 }
 
-/// One of the `last` of a struct, if there is one here. `is_there` says whether what was read last is something.
-pub(crate) fn take_last<T: Wire + Default + PartialEq>(
-    input: &mut Reader<'_>,
-    is_there: &mut bool,
-) -> Result<Option<T>, DecodeError> {
-    if input.rest().is_empty() {
-        return Ok(None);
-    }
-    let last = T::take(input)?;
-    *is_there = last != T::default();
-    Ok(is_there.then_some(last))
+/// What stands behind the other fields of a struct, and is not written where it is nothing and nothing stands behind it.
+pub(crate) trait Last: Sized {
+    /// Whether it is something.
+    fn is_there(&self) -> bool;
+
+    /// Writes it, if there is nothing too.
+    fn put_last(&self, out: &mut Vec<u8>);
+
+    /// Reads what that has written.
+    fn take_last(input: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
 
-/// Structs are written field by field, in this order. Options that came to a format later are the `last`: where they are none, nothing
-/// is written, as before there were any. Where only a later one is there the default stands for those before it, which is
-/// nobody's value. Nothing may stand behind such a struct.
+/// For nothing stands the default, which is nobody's value.
+impl<T: Wire + Default + PartialEq> Last for Option<T> {
+    fn is_there(&self) -> bool {
+        self.is_some()
+    }
+
+    fn put_last(&self, out: &mut Vec<u8>) {
+        match self {
+            Some(value) => value.put(out),
+            None => T::default().put(out),
+        }
+    }
+
+    fn take_last(input: &mut Reader<'_>) -> Result<Option<T>, DecodeError> {
+        let value = T::take(input)?;
+        Ok((value != T::default()).then_some(value))
+    }
+}
+
+impl<K: Wire + Ord, V: Wire> Last for BTreeMap<K, V> {
+    fn is_there(&self) -> bool {
+        !self.is_empty()
+    }
+
+    fn put_last(&self, out: &mut Vec<u8>) {
+        self.put(out);
+    }
+
+    fn take_last(input: &mut Reader<'_>) -> Result<BTreeMap<K, V>, DecodeError> {
+        Wire::take(input)
+    }
+}
+
+/// One of the `last` of a struct, nothing if there is none here. `is_there` says whether what was read last is something.
+pub(crate) fn take_last<T: Last + Default>(
+    input: &mut Reader<'_>,
+    is_there: &mut bool,
+) -> Result<T, DecodeError> {
+    if input.rest().is_empty() {
+        return Ok(T::default());
+    }
+    let last = T::take_last(input)?;
+    *is_there = last.is_there();
+    Ok(last)
+}
+
+/// Structs are written field by field, in this order. What came to a format later are the `last`: where they are nothing, nothing
+/// is written, as before there were any. Nothing may stand behind such a struct.
 macro_rules! wire_struct {
     ($name:ident { $($field:ident),* $(,)? } last $last:ident) => {
         impl $crate::wire::Wire for $name {
@@ -237,8 +281,8 @@ macro_rules! wire_struct {
                 $($crate::wire::Wire::put(&self.$field, out);)*
                 let mut end = out.len();
                 $(
-                    $crate::wire::Wire::put(&self.$last.unwrap_or_default(), out);
-                    if self.$last.is_some() {
+                    $crate::wire::Last::put_last(&self.$last, out);
+                    if $crate::wire::Last::is_there(&self.$last) {
                         end = out.len();
                     }
                 )+

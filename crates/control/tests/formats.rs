@@ -139,6 +139,32 @@ fn rebalance() -> Vec<(&'static str, MetaCommand)> {
     ]
 }
 
+/// Another number of replicas, and a node that is to stop.
+fn stops() -> Vec<(&'static str, MetaCommand)> {
+    vec![
+        (
+            "set factor",
+            MetaCommand::SetFactor {
+                factor: Factor::Three,
+            },
+        ),
+        (
+            "permit stop, refused",
+            MetaCommand::PermitStop {
+                boot: Boot(1),
+                seconds: 300,
+            },
+        ),
+        (
+            "end permit",
+            MetaCommand::EndPermit {
+                node: NodeId(1),
+                since: Some(Epoch(11)),
+            },
+        ),
+    ]
+}
+
 fn line(text: &mut String, name: &str, bytes: &[u8]) {
     write!(text, "{name}: ").expect("a string takes everything");
     bytes
@@ -193,6 +219,13 @@ fn the_state_has_the_bytes_that_it_always_had() {
         .apply(&MetaCommand::Resume { of: None })
         .expect("that can always be");
     line(&mut found, "state to be placed anew", &state.snapshot());
+    line(&mut found, "map of that", &RoutingMap::of(&state).encode());
+    for (name, command) in stops() {
+        line(&mut found, name, &command.encode());
+        let done = state.apply(&command);
+        assert_eq!(done.is_err(), name.contains("refused"), "{name}: {done:?}");
+    }
+    line(&mut found, "state that is resized", &state.snapshot());
     line(&mut found, "map of that", &RoutingMap::of(&state).encode());
     let outage = MetaMessage::Outage(Outage {
         zones: vec!["room-1".into()],

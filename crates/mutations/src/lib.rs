@@ -201,6 +201,8 @@ pub enum Mutation {
     LastVoterDrained,
     /// While all is paused, groups that have lost replicas are not repaired either.
     PauseStopsRepair,
+    /// Permission to stop is lent to nodes that share a group at a time.
+    TwoPermits,
     /// A replica that is sent a stream takes its groups to have read nothing.
     GroupStartsAnew,
     /// What is pending in a group of a stream, and does not go in one chunk with the group, is left out of a transfer of state.
@@ -313,6 +315,7 @@ impl Mutation {
         Mutation::ZoneIgnored,
         Mutation::LastVoterDrained,
         Mutation::PauseStopsRepair,
+        Mutation::TwoPermits,
         Mutation::GroupStartsAnew,
         Mutation::PendingLeftOut,
         Mutation::AcknowledgedUnmarked,

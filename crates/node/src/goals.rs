@@ -3,7 +3,10 @@
 use crate::meta::{Input, Results};
 use crate::status;
 use crate::view::View;
-use admin::{DrainPlan, GoalError, GoalRequest, GoalsSet, MovePlan, NodeLoad, known, list, replaceable};
+use admin::{
+    ClusterView, DrainPlan, GoalError, GoalRequest, GoalsSet, MovePlan, NodeLoad, known, list, replaceable,
+    stoppable,
+};
 use control::{Factor, Failure, GroupRef, MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, RebalancePlan};
 use gateway::Shared;
 use ids::{Boot, NodeId};
@@ -63,11 +66,21 @@ pub(crate) fn set(
         GoalRequest::Resize { factor } => MetaCommand::SetFactor {
             factor: factor_of(factor)?,
         },
+        GoalRequest::MayStop { node, seconds } => {
+            stoppable(&seen, *node)?;
+            MetaCommand::PermitStop {
+                boot: boot_of(&seen, *node),
+                seconds: *seconds,
+            }
+        }
+        GoalRequest::EndPermit { node } => MetaCommand::EndPermit {
+            node: NodeId(*node),
+            since: None,
+        },
         GoalRequest::Replace { node, with } => {
             replaceable(&seen, *node, *with)?;
-            let of = seen.nodes.iter().find(|known| known.id == *node);
             MetaCommand::Replace {
-                boot: Boot(of.map_or(0, |known| known.boot)),
+                boot: boot_of(&seen, *node),
                 with: with.map(NodeId),
             }
         }
@@ -144,6 +157,12 @@ pub(crate) fn move_plan(
     Ok(shown)
 }
 
+/// The last start of a node, as it is seen; nobody's where it is not.
+fn boot_of(seen: &ClusterView, node: u64) -> Boot {
+    let of = seen.nodes.iter().find(|known| known.id == node);
+    Boot(of.map_or(0, |known| known.boot))
+}
+
 fn refused(reason: String) -> MovePlan {
     MovePlan {
         refused: Some(reason),
@@ -185,6 +204,14 @@ fn words(refusal: MetaRefusal) -> String {
             "what would move has no room within the maxmemory of the nodes that are left. Raise maxmemory, have another node join first \
              (chorale server --join ...), or name fewer nodes"
                 .to_owned()
+        }
+        MetaRefusal::AtRisk => {
+            "a majority of some group would be at risk, or the one that leads the meta group does not know yet that none would: every voter of the \
+             node's groups is to be there for some seconds, and to have caught up, and no replica of them is to be filled or moved"
+                .to_owned()
+        }
+        MetaRefusal::Lent => {
+            "another node that shares groups with it may stop, or has: it has to be back and to have caught up first (chorale admin jobs)".to_owned()
         }
         MetaRefusal::Zones => {
             "with as many replicas of each group as that, the loss of a zone would take a majority of some: nodes are in too few zones, or \

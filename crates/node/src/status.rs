@@ -3,10 +3,10 @@
 use crate::clock;
 use crate::view::View;
 use admin::{
-    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, RebalanceView,
-    RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
+    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, PermitView,
+    RebalanceView, RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
 };
-use control::{NodeGoal, Placed, RecoverySource, RoutingMap, Standing, State, Stop};
+use control::{NodeGoal, Placed, RecoverySource, RoutingMap, Standing, State, Stop, StopPermit};
 use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
 use ids::{Incarnation, NodeId, UnixMillis};
 use options::DurabilityChoice;
@@ -203,6 +203,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             wanted: resizing.wanted,
             left: resizing.left,
         }),
+        permits: map.permits.iter().map(permit_view).collect(),
         outage: remains.outage.map(|outage| OutageView {
             zones: outage.zones,
             nodes: outage.nodes.iter().map(|node| node.0).collect(),
@@ -274,6 +275,14 @@ fn group_view(
     };
     group.has_lost_majority = group.lacks_majority(&[]);
     group
+}
+
+fn permit_view((&node, permit): (&NodeId, &StopPermit)) -> PermitView {
+    PermitView {
+        node: node.0,
+        boot: permit.boot.0,
+        seconds: permit.seconds,
+    }
 }
 
 fn goal_view(goal: NodeGoal) -> GoalView {

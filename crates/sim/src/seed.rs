@@ -33,6 +33,8 @@ pub struct Options {
     pub replaces: bool,
     /// Whether a seed that draws nodes that are emptied may draw orders that groups have another number of replicas.
     pub resizes: bool,
+    /// Whether a seed that draws nodes that are emptied may draw permissions to stop.
+    pub permits: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
     pub durability: Vec<DurabilityMode>,
 }
@@ -49,6 +51,7 @@ impl Default for Options {
             drains: true,
             replaces: true,
             resizes: true,
+            permits: true,
             durability: Vec::new(),
         }
     }
@@ -95,6 +98,11 @@ impl Failure {
             false => " --no-replaces",
         };
         let resizes = if self.options.resizes { "" } else { " --no-set-rf" };
+        let permits = if self.options.permits {
+            ""
+        } else {
+            " --no-may-stop"
+        };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
             [] => String::new(),
@@ -106,7 +114,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{zones}{drains}{replaces}{resizes}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{zones}{drains}{replaces}{resizes}{permits}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

@@ -76,6 +76,8 @@ pub struct Swarm {
     pub rebalances: u64,
     /// Orders that groups have another number of replicas.
     pub resizes: u64,
+    /// Nodes that are lent permission to stop, or are to be.
+    pub permits: u64,
     /// Disks that fail, or are lost.
     pub disks: u64,
     /// Several processes killed at once, whatever is lost by it: an operator has groups begin anew that have lost their majority.
@@ -137,11 +139,12 @@ pub(crate) enum Fault {
     Replace,
     Rebalance,
     Resize,
+    MayStop,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 20] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 21] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -163,6 +166,7 @@ impl Swarm {
             (Fault::Replace, self.replaces),
             (Fault::Rebalance, self.rebalances),
             (Fault::Resize, self.resizes),
+            (Fault::MayStop, self.permits),
         ]
     }
 
@@ -246,6 +250,11 @@ impl Swarm {
         if options.resizes && swarm.drains > 0 {
             swarm.resizes = often(&mut prng, 12, 60);
         }
+        // What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x4d41_592d_5354_000d);
+        if options.permits && swarm.drains > 0 {
+            swarm.permits = often(&mut prng, 60, 240);
+        }
         match mutation {
             // Nodes are emptied and filled again all the time.
             Some(Mutation::LastVoterDrained) => {
@@ -256,6 +265,12 @@ impl Swarm {
             Some(Mutation::PauseStopsRepair) => {
                 swarm.drains = 60;
                 swarm.kills = swarm.kills.max(40);
+            }
+            // Nearly nothing else happens: what is at risk is refused as such.
+            Some(Mutation::TwoPermits) => {
+                swarm.permits = 600;
+                swarm.storm = 15 * SECONDS;
+                (swarm.kills, swarm.hand_overs, swarm.moves) = (0, 0, 0);
             }
             Some(Mutation::AmnesiacVote) => {
                 swarm.kills = swarm.kills.max(40);
@@ -531,6 +546,7 @@ impl Swarm {
             replaces: 0,
             rebalances: 0,
             resizes: 0,
+            permits: 0,
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
             outages: 0,

@@ -44,4 +44,5 @@ mod stale_reads;
 mod streams;
 mod transactions;
 mod transactions_seen;
+mod upgrading;
 mod zones;

@@ -92,6 +92,8 @@ pub(crate) struct LeaderState {
     fills: BTreeMap<Incarnation, (Monotonic, SnapshotPoint)>,
     /// The pause that there is, and since when this one knows of it.
     paused: Option<(Epoch, Monotonic)>,
+    /// The nodes that may stop, since which version of the map, and since when this one knows of it.
+    permitted: BTreeMap<NodeId, (Epoch, Monotonic)>,
 }
 
 impl LeaderState {
@@ -116,6 +118,7 @@ impl LeaderState {
             },
             fills: BTreeMap::new(),
             paused: None,
+            permitted: BTreeMap::new(),
         }
     }
 
@@ -278,6 +281,16 @@ impl LeaderState {
         let known = self.paused;
         let pause = state.pause().map(|pause| pause.since);
         self.paused = pause.map(|since| known.filter(|(known, _)| *known == since).unwrap_or((since, now)));
+        let before = std::mem::take(&mut self.permitted);
+        let permits = state.permits().iter();
+        self.permitted = permits
+            .map(|(&node, permit)| {
+                let known = before.get(&node).filter(|(since, _)| *since == permit.since);
+                (node, known.copied().unwrap_or((permit.since, now)))
+            })
+            .collect();
+        let permitted = self.permitted.iter();
+        let known = self.known.iter();
         let groups = self.group_reports.iter();
         Observations {
             silence,
@@ -287,6 +300,10 @@ impl LeaderState {
             recovery_sources: self.recovery_sources(now),
             given_up: self.given_up(now),
             paused_for: self.paused.map(|(_, seen)| now.since(seen)),
+            permitted_for: permitted
+                .map(|(&node, (_, seen))| (node, now.since(*seen)))
+                .collect(),
+            up_for: known.map(|(&node, (_, seen))| (node, now.since(*seen))).collect(),
         }
     }
 

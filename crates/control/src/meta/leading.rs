@@ -15,11 +15,12 @@ use crate::node::Node;
 use crate::node_memory::{self, NodeMemory};
 use crate::observations::{GroupReport, Observations};
 use crate::outage::{Outage, outage};
+use crate::permit::is_at_risk;
 use crate::reconciler::steps;
 use crate::recovery_source::RecoverySource;
 use crate::step::{Order, ReconcileStep};
 use consensus::{Members, ReadPermit, Term};
-use ids::{Epoch, Incarnation, Monotonic, NodeId};
+use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId};
 use std::collections::BTreeMap;
 
 /// A member that lacks no more entries than this is caught up.
@@ -131,6 +132,11 @@ impl Voter {
         if let Some(refusal) = self.unwelcome(&command, agent, now) {
             return Some(refusal);
         }
+        if let MetaCommand::PermitStop { boot, .. } = command
+            && self.is_stop_risky(boot, agent, now)
+        {
+            return Some(MetaRefusal::AtRisk);
+        }
         let (seat, leader_state) = self.led()?;
         if !leader_state.is_waiting(&proposal, recipient, id)
             && leader_state.has_room()
@@ -195,6 +201,19 @@ impl Voter {
             }
             (other.is_loopback() != announcement.is_loopback()).then_some(MetaRefusal::Loopback)
         })
+    }
+
+    /// Whether a majority would be at risk if the process of this start ended, as the leader sees it. What it does not know of is refused
+    /// when it is applied.
+    fn is_stop_risky(&mut self, boot: Boot, agent: &Agent, now: Monotonic) -> bool {
+        let pace = self.pace;
+        let Some(observations) = self.observations(agent, now) else {
+            return false;
+        };
+        let Some(state) = self.state() else { return false };
+        let mut nodes = state.nodes().iter();
+        let named = nodes.find(|(_, node)| node.boot == boot);
+        named.is_some_and(|(&id, _)| is_at_risk(state, &observations, &pace, id))
     }
 
     /// Whether what these nodes hold has no room on those that would stay.

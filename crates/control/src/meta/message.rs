@@ -337,6 +337,8 @@ wire_enum!(MetaRefusal {
     14 HasLeft {},
     15 NoRoom {},
     16 Zones {},
+    17 AtRisk {},
+    18 Lent {},
 });
 wire_enum!(Beginning {
     1 Kept {},

@@ -9,8 +9,8 @@ mod transcripts;
 
 use control::{
     Announcement, AssignedReplica, Beginning, Factor, GroupMember, GroupRef, GroupReport, MemberRole,
-    MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, Observations, Order, Pace, RebalancePlan, ReconcileStep,
-    Report, RoutingMap, State, majority, steps,
+    MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, Observations, Order, PERMIT_SECONDS_MAX, Pace,
+    RebalancePlan, ReconcileStep, Report, RoutingMap, State, is_at_risk, majority, steps,
 };
 use ids::{
     ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token,
@@ -40,6 +40,8 @@ fn is_light(group: GroupRef) -> bool {
 struct ModelNode {
     /// Turns since it went down.
     down: Option<u64>,
+    /// Turns since it started last.
+    up: u64,
     /// What it has in memory, and of the meta group on its disk.
     memory: BTreeSet<(GroupRef, Incarnation)>,
     /// Whether it hands its memory over to its next start.
@@ -90,6 +92,8 @@ struct World {
     is_troubled: bool,
     /// Turns since all is paused.
     paused: u64,
+    /// By node that may stop, since which version of the map, and for how many turns.
+    permitted: BTreeMap<NodeId, (Epoch, u64)>,
 }
 
 fn announcement(zone: &str, number: u128) -> Announcement {
@@ -116,6 +120,7 @@ impl World {
             tokens: 0,
             is_troubled: true,
             paused: 0,
+            permitted: BTreeMap::new(),
         };
         let command = MetaCommand::Create {
             cluster: ClusterId(7),
@@ -226,6 +231,7 @@ impl World {
         }
         let model = ModelNode {
             down: None,
+            up: 0,
             memory,
             is_graceful: false,
         };
@@ -417,6 +423,11 @@ impl World {
                 }
             }
             16 => self.rebalance(),
+            17..20 => {
+                if let Some(node) = self.pick(&up) {
+                    let _ = self.may_stop(node, 10);
+                }
+            }
             _ => {}
         }
     }
@@ -430,6 +441,27 @@ impl World {
         );
         let version = self.state.epoch().0;
         assert_eq!(ordered, Ok(MetaOutcome::Set { version }));
+    }
+
+    /// As whoever leads the meta group has it.
+    fn may_stop(&mut self, node: NodeId, seconds: u64) -> Result<(), MetaRefusal> {
+        let observations = self.observations();
+        if is_at_risk(&self.state, &observations, &PACE, node) {
+            return Err(MetaRefusal::AtRisk);
+        }
+        let boot = self.state.nodes()[&node].boot;
+        let lent = self.apply(&MetaCommand::PermitStop { boot, seconds })?;
+        let version = self.state.epoch().0;
+        assert_eq!(lent, MetaOutcome::Set { version });
+        for (&name, group) in &self.groups {
+            let is_its = group.members.iter().any(|member| member.node == node);
+            assert!(
+                !is_its || self.has_majority(name, &group.members, Some(node)),
+                "{name:?} needs {node:?}: {:?}",
+                group.members
+            );
+        }
+        Ok(())
     }
 
     fn resize(&mut self, factor: Factor) -> Result<(), MetaRefusal> {
@@ -447,6 +479,13 @@ impl World {
         };
         for node in self.nodes.values_mut() {
             node.down = node.down.map(|turns| turns + 1);
+            node.up += 1;
+        }
+        let before = std::mem::take(&mut self.permitted);
+        for (&node, permit) in self.state.permits() {
+            let turns = before.get(&node).filter(|(since, _)| *since == permit.since);
+            let turns = turns.map_or(0, |(_, turns)| turns + 1);
+            self.permitted.insert(node, (permit.since, turns));
         }
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();
         for name in names {
@@ -503,6 +542,16 @@ impl World {
             recovery_sources: Vec::new(),
             given_up: Vec::new(),
             paused_for: self.state.pause().map(|_| Duration::from_secs(self.paused)),
+            permitted_for: self
+                .permitted
+                .iter()
+                .map(|(&node, (_, turns))| (node, Duration::from_secs(*turns)))
+                .collect(),
+            up_for: self
+                .nodes
+                .iter()
+                .map(|(&id, node)| (id, Duration::from_secs(node.up)))
+                .collect(),
         };
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();
         for name in names {
@@ -730,6 +779,7 @@ impl World {
         }
         assert!(quiet > 30, "it never ends");
         assert_eq!(self.state.rebalance(), None, "all is where it is to be");
+        assert!(self.state.permits().is_empty(), "they have ended by themselves");
         assert_eq!(
             self.state.resize(),
             None,
@@ -1128,6 +1178,167 @@ fn more_replicas_than_there_are_nodes_or_than_zones_bear_are_refused() {
     world.converge();
     assert_eq!(world.resize(Factor::Three), Ok(()));
     world.converge();
+}
+
+/// Three nodes, at rest for some turns.
+fn three_at_rest(seed: u64) -> World {
+    let mut world = World::new(seed, 8, Factor::Auto);
+    world.join();
+    world.join();
+    world.converge();
+    world
+}
+
+fn turns(world: &mut World, count: usize) {
+    for _ in 0..count {
+        world.live_on();
+        world.reconcile();
+    }
+}
+
+#[test]
+fn of_nodes_that_share_a_group_one_may_stop_until_it_is_back_and_others_lead_what_it_led() {
+    let mut world = three_at_rest(16);
+    for (node, is_graceful) in [(1, true), (2, true), (3, false)] {
+        let (node, others) = (NodeId(node), (1..=3).map(NodeId));
+        assert_eq!(world.may_stop(node, 60), Ok(()));
+        for other in others.filter(|other| *other != node) {
+            assert_eq!(world.may_stop(other, 60), Err(MetaRefusal::Lent));
+        }
+        assert_eq!(State::restore(&world.state.snapshot()), Ok(world.state.clone()));
+        let map = RoutingMap::of(&world.state);
+        assert_eq!(RoutingMap::decode(&map.encode()), Ok(map));
+        turns(&mut world, 10);
+        assert!(world.groups.values().all(|group| group.leader != Some(node)));
+        // It is silent for longer than a node is waited for.
+        let (placed, boot) = (world.state.moves_left(), world.state.nodes()[&node].boot);
+        world.go_down(node, is_graceful);
+        assert!(world.nodes[&node].down.is_some(), "it is borne");
+        turns(&mut world, 30);
+        assert!(world.state.is_alive(boot), "it is not replaced");
+        assert_eq!(world.state.moves_left(), placed);
+        world.boot(node);
+        world.reconcile();
+        assert!(
+            world.state.permits().contains_key(&node),
+            "who knows whether it has caught up"
+        );
+        turns(&mut world, if is_graceful { 3 } else { 25 });
+        assert!(world.state.permits().is_empty(), "{:?}", world.state.permits());
+        world.converge();
+    }
+}
+
+#[test]
+fn permission_to_stop_is_over_when_its_time_is_and_begins_anew_when_it_is_asked_for_again() {
+    let mut world = three_at_rest(17);
+    let node = NodeId(2);
+    assert_eq!(world.may_stop(node, 10), Ok(()));
+    turns(&mut world, 8);
+    assert_eq!(world.may_stop(node, 10), Ok(()));
+    turns(&mut world, 8);
+    let permit = world.state.permits()[&node];
+    // One that was on its way from before ends nothing.
+    let late = MetaCommand::EndPermit {
+        node,
+        since: Some(Epoch(permit.since.0 - 1)),
+    };
+    assert_eq!(world.apply(&late), Ok(MetaOutcome::Done));
+    assert!(world.state.permits().contains_key(&node));
+    turns(&mut world, 4);
+    assert!(world.state.permits().is_empty());
+    turns(&mut world, 10);
+    for seconds in [0, PERMIT_SECONDS_MAX + 1] {
+        assert_eq!(world.may_stop(node, seconds), Err(MetaRefusal::Malformed));
+    }
+    assert_eq!(world.may_stop(node, 10), Ok(()));
+    let taken_back = MetaCommand::EndPermit { node, since: None };
+    assert_eq!(world.apply(&taken_back), Ok(MetaOutcome::Done));
+    assert_eq!(world.may_stop(NodeId(1), 10), Ok(()));
+    world.converge();
+}
+
+#[test]
+fn nobody_may_stop_where_a_majority_would_be_at_risk() {
+    let mut alone = World::new(18, 4, Factor::Auto);
+    alone.converge();
+    assert_eq!(
+        alone.may_stop(NodeId(1), 60),
+        Err(MetaRefusal::AtRisk),
+        "one replica is all there is"
+    );
+    let mut world = three_at_rest(18);
+    world.go_down(NodeId(3), true);
+    turns(&mut world, 3);
+    assert_eq!(
+        world.may_stop(NodeId(1), 60),
+        Err(MetaRefusal::AtRisk),
+        "another one is away"
+    );
+    assert_eq!(
+        world.may_stop(NodeId(3), 60),
+        Err(MetaRefusal::AtRisk),
+        "it has stopped"
+    );
+    world.boot(NodeId(3));
+    assert_eq!(
+        world.may_stop(NodeId(1), 60),
+        Err(MetaRefusal::AtRisk),
+        "it is back since a moment"
+    );
+    turns(&mut world, 3);
+    assert_eq!(world.may_stop(NodeId(1), 60), Ok(()));
+    // It dies instead, and another one is not let go before all is filled again.
+    world.go_down(NodeId(1), false);
+    world.boot(NodeId(1));
+    world
+        .apply(&MetaCommand::EndPermit {
+            node: NodeId(1),
+            since: None,
+        })
+        .expect("that can always be");
+    turns(&mut world, 2);
+    assert_eq!(
+        world.may_stop(NodeId(2), 60),
+        Err(MetaRefusal::AtRisk),
+        "replicas are being filled"
+    );
+    world.converge();
+    assert_eq!(world.may_stop(NodeId(2), 60), Ok(()));
+}
+
+#[test]
+fn nothing_moves_in_groups_of_a_node_that_may_stop_but_what_repairs() {
+    let mut world = three_at_rest(19);
+    assert_eq!(world.may_stop(NodeId(1), 60), Ok(()));
+    world.join();
+    let members = |world: &World| -> Vec<Vec<GroupMember>> {
+        let groups = world.groups.values();
+        groups.map(|group| group.members.clone()).collect()
+    };
+    let before = members(&world);
+    turns(&mut world, 20);
+    assert_eq!(members(&world), before);
+    let over = MetaCommand::EndPermit {
+        node: NodeId(1),
+        since: None,
+    };
+    assert_eq!(world.apply(&over), Ok(MetaOutcome::Done));
+    world.converge();
+    assert_ne!(members(&world), before);
+}
+
+#[test]
+fn permission_for_two_nodes_that_share_a_group_breaks_an_invariant() {
+    let mut world = three_at_rest(20);
+    mutations::plant(Some(Mutation::TwoPermits));
+    let lent = [1, 2].map(|node| {
+        let (boot, seconds) = (world.state.nodes()[&NodeId(node)].boot, 60);
+        world.state.apply(&MetaCommand::PermitStop { boot, seconds })
+    });
+    mutations::plant(None);
+    assert!(lent.iter().all(Result::is_ok), "{lent:?}");
+    assert!(world.state.check().is_err());
 }
 
 #[test]

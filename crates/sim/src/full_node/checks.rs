@@ -174,6 +174,11 @@ impl Checks {
         node.meta
             .check()
             .map_err(|what| format!("node {machine}, the meta group: {what}"))?;
+        if let Some(state) = node.meta.state() {
+            let checked = state.check_permits();
+            checked
+                .map_err(|what| format!("node {machine}: there should be {what}: {:?}", state.permits()))?;
+        }
         // What could not be written was promised to nobody.
         if !node.has_failed {
             self.check_promises(machine, node)?;
@@ -466,6 +471,9 @@ fn check_placed(state: &State, gone: usize) -> Result<(), String> {
             resize.since,
             state.moves_left()
         ));
+    }
+    if !state.permits().is_empty() {
+        return Err(format!("permission to stop is lent still: {:?}", state.permits()));
     }
     if !state.is_placed_for_wanted() || state.moves_left() > 0 {
         return Ok(());

@@ -59,6 +59,8 @@ pub(crate) enum Whim {
     Rebalance,
     /// Groups are to have another number of replicas.
     Resize,
+    /// Some node is to be lent permission to stop.
+    MayStop,
     /// Some connection between two nodes is to be lost.
     Cut,
     /// What is acknowledged is to be kept in another way.
@@ -87,6 +89,7 @@ impl FullNode {
                 asked.map(order).into_iter().collect()
             }
             Whim::Resize => resize(&all, prng).into_iter().collect(),
+            Whim::MayStop => may_stop(&all, prng).into_iter().collect(),
             Whim::Durability => durability(&all, prng).into_iter().collect(),
         }
     }
@@ -276,6 +279,27 @@ fn resize(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
     Some((
         NodeId(asked.machine as u64),
         propose(MetaCommand::SetFactor { factor }),
+    ))
+}
+
+/// A node is asked whether one may stop, itself or another. One that may is told to stop, now and then.
+fn may_stop(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let state = all.iter().find_map(|node| node.meta.state())?;
+    let lent = state.permits().values().map(|permit| permit.boot);
+    let is_its = |node: &FullNode, boot: Boot| node.boot() == Some(boot) && node.is_serving();
+    let lent = lent.filter_map(|boot| all.iter().find(|node| is_its(node, boot)));
+    if let Some(node) = lent.last().filter(|_| prng.below(3) == 0) {
+        return Some((NodeId(node.machine as u64), Order::Stop));
+    }
+    let named = state
+        .nodes()
+        .values()
+        .nth(prng.below(state.nodes().len() as u64) as usize)?;
+    let (boot, seconds) = (named.boot, 1 + prng.below(8));
+    Some((
+        NodeId(asked.machine as u64),
+        propose(MetaCommand::PermitStop { boot, seconds }),
     ))
 }
 

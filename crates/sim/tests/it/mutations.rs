@@ -111,7 +111,11 @@ caught! {
     an_id_by_the_clock_of_a_replica_is_noticed: IdByOwnClock;
 }
 
-const IN_DRAINS: &[Mutation] = &[Mutation::LastVoterDrained, Mutation::PauseStopsRepair];
+const IN_DRAINS: &[Mutation] = &[
+    Mutation::LastVoterDrained,
+    Mutation::PauseStopsRepair,
+    Mutation::TwoPermits,
+];
 
 /// In clusters of so many nodes that some can be emptied.
 fn is_caught_in_drains(mutation: Mutation) {
@@ -131,6 +135,11 @@ fn a_voter_that_goes_before_another_one_votes_is_noticed() {
 #[test]
 fn a_pause_that_stops_repairs_is_noticed() {
     is_caught_in_drains(Mutation::PauseStopsRepair);
+}
+
+#[test]
+fn permission_to_stop_for_two_nodes_that_share_a_group_is_noticed() {
+    is_caught_in_drains(Mutation::TwoPermits);
 }
 
 #[test]

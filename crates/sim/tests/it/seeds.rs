@@ -66,19 +66,21 @@ fn who_is_replaced_and_what_is_placed_anew_is_drawn_apart() {
 }
 
 #[test]
-fn another_number_of_replicas_is_drawn_apart() {
+fn another_number_of_replicas_and_permission_to_stop_are_drawn_apart() {
     let before = Options {
         resizes: false,
+        permits: false,
         ..Options::default()
     };
-    let mut drawn = 0;
+    let mut drawn = [0; 2];
     for seed in 1..=200 {
         let mut swarm = Swarm::draw(seed, &Options::default());
-        drawn += u64::from(swarm.resizes > 0);
-        swarm.resizes = 0;
+        drawn[0] += u64::from(swarm.resizes > 0);
+        drawn[1] += u64::from(swarm.permits > 0);
+        (swarm.resizes, swarm.permits) = (0, 0);
         assert_eq!(swarm, Swarm::draw(seed, &before));
     }
-    assert!(drawn > 5, "{drawn}");
+    assert!(drawn.iter().all(|seeds| *seeds > 5), "{drawn:?}");
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! Nodes are started again one after the other, as `docs/operating/upgrading.md` says, while clients of the others go on.
+
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use blackbox::{Cluster, eventually};
+
+use crate::drain::{Over, admin, go_on, says};
+
+const GROUPS: usize = 16;
+
+/// What the last start of a node says of its replicas.
+fn went_on(cluster: &Cluster, node: usize) -> Option<String> {
+    let log = cluster.log(node);
+    let mut lines = log.lines().rev();
+    lines
+        .find(|line| line.contains("replicas that go on"))
+        .map(str::to_owned)
+}
+
+/// In the order of the page: the one that leads the meta group comes last.
+fn in_order(cluster: &Cluster) -> Vec<usize> {
+    let status = says(&admin(cluster, 0, "status"), 0);
+    let leads = |node: &usize| status.contains(&format!("; node {} leads the meta group", node + 1));
+    let mut nodes: Vec<usize> = (0..3).collect();
+    nodes.sort_by_key(leads);
+    nodes
+}
+
+#[test]
+fn three_nodes_are_started_again_one_after_the_other_and_clients_of_the_others_notice_nothing() {
+    let mut cluster = Cluster::new(GROUPS);
+    cluster.workers(2);
+    cluster.grow(3);
+    let nodes = cluster.addresses();
+    for (stopped, node) in in_order(&cluster).into_iter().enumerate() {
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let is_over = &is_over;
+            let over = Over(is_over);
+            let clients: Vec<_> = (0..3)
+                .filter(|&at| at != node)
+                .map(|at| (at, nodes.clone()))
+                .map(|(at, nodes)| scope.spawn(move || go_on(&nodes, at, false, is_over)))
+                .collect();
+            // As soon as the one before has caught up, which the cluster finds by itself.
+            let lent = says(&admin(&cluster, node, "may-stop self --wait"), 0);
+            assert!(lent.contains(&format!("Node {} may stop", node + 1)), "{lent}");
+            assert!(lent.contains("It leads nothing."), "{lent}");
+            let other = (node + 1) % 3;
+            eventually("the others know of it", || {
+                says(&admin(&cluster, other, "jobs"), 0).contains(&format!("may-stop-{}", node + 1))
+            });
+            let refused = says(&admin(&cluster, other, "may-stop self"), 2);
+            assert!(
+                refused.contains(&format!("node {} may stop, or has", node + 1)),
+                "{refused}"
+            );
+            let late = says(&admin(&cluster, other, "may-stop self --wait=1s"), 3);
+            assert!(late.contains("again and again for 1 s"), "{late}");
+
+            let ended = cluster.terminate(node);
+            assert_eq!(ended.code(), Some(0), "{}", cluster.log(node));
+            assert_eq!(admin(&cluster, other, "may-stop self").status.code(), Some(2));
+            cluster.restart(node);
+            cluster.wait_until_ready(node);
+            drop(over);
+            for client in clients {
+                let seen = client.join().expect("it does not panic");
+                assert!(
+                    seen.complaints.is_empty(),
+                    "stop {stopped}: {:?}",
+                    seen.complaints
+                );
+                assert!(seen.rounds > 50, "{} rounds", seen.rounds);
+            }
+        });
+        let said = went_on(&cluster, node).expect("it says what its replicas go on with");
+        assert!(
+            said.contains("refilled=0 dropped=0"),
+            "nothing is filled by others: {said}"
+        );
+    }
+    eventually("permission has ended by itself", || {
+        (0..3).all(|node| says(&admin(&cluster, node, "jobs"), 0).starts_with("Nobody wants anything"))
+    });
+    assert!(says(&admin(&cluster, 0, "status"), 0).contains(&format!("{GROUPS} fully replicated")));
+}
+
+#[test]
+fn a_node_may_not_stop_beside_one_that_is_down_and_permission_is_taken_back() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    eventually("node 1 may stop", || {
+        admin(&cluster, 1, "may-stop 1").status.success()
+    });
+    says(&admin(&cluster, 1, "cancel may-stop-1"), 0);
+    cluster.kill(2);
+    eventually("it is known to be down", || {
+        says(&admin(&cluster, 0, "status"), 0).contains("not heard of: 3")
+    });
+    let refused = says(&admin(&cluster, 0, "may-stop 1"), 2);
+    assert!(refused.contains("node 3 is down"), "{refused}");
+    cluster.restart(2);
+    cluster.wait_until_ready(2);
+    // What it had is filled by then.
+    says(&admin(&cluster, 0, "may-stop 1 --wait=60s"), 0);
+    let alone = Cluster::start(1, GROUPS);
+    let refused = says(&admin(&alone, 0, "may-stop 1"), 2);
+    assert!(refused.contains("none can be spared"), "{refused}");
+}
