@@ -228,15 +228,16 @@ impl Backups {
             let began = cx.timing.now();
             let next = replica.next_of_copy(running.backup, PIECE_BYTES);
             let took = cx.timing.now() - began;
-            // What lags in the end is written down while the mark holds the group.
-            let rests_for = if replica.copy_lags(running.backup) {
-                0
-            } else {
-                took
-            };
-            self.pace.copied(cx.now, rests_for, cx.shared.hooks.copy_rest_min);
             let content = match next {
                 CopyStep::More(chunk) => {
+                    // What lags in the end is written down while the mark holds the group.
+                    let rests_for = if replica.copy_lags(running.backup) {
+                        0
+                    } else {
+                        took
+                    };
+                    let rest_min = cx.shared.hooks.copy_rest_min;
+                    self.pace.copied(cx.now, rests_for, rest_min);
                     sending.sent += 1;
                     sending.made = cx.now;
                     Some(PieceContent::Chunk(chunk))
