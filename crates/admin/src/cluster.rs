@@ -39,6 +39,9 @@ pub struct ClusterView {
     /// Whether everything is being placed anew.
     #[serde(default)]
     pub rebalance: Option<RebalanceView>,
+    /// Whether each group is to have another number of replicas than some have.
+    #[serde(default)]
+    pub resize: Option<ResizeView>,
     /// Why nodes that are silent are not replaced by themselves, as whoever leads the meta group finds.
     #[serde(default)]
     pub outage: Option<OutageView>,
@@ -79,6 +82,15 @@ pub struct PauseView {
 /// Everything is being placed anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebalanceView {
+    /// How many replicas, those of the meta group included, are not where they are to be; empty before that is decided.
+    pub left: Option<u64>,
+}
+
+/// Each group is to have another number of replicas than some have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResizeView {
+    /// How many.
+    pub wanted: u16,
     /// How many replicas, those of the meta group included, are not where they are to be; empty before that is decided.
     pub left: Option<u64>,
 }

@@ -97,6 +97,11 @@ pub enum GoalRequest {
     Resume {},
     /// Everything is to be placed anew, by what nodes say of themselves now.
     Rebalance {},
+    /// Each group is to have another number of replicas.
+    Resize {
+        /// How many, as `auto` or a number.
+        factor: String,
+    },
     /// Others are to have at once what a node has that is down.
     Replace {
         /// Which.
@@ -595,6 +600,9 @@ mod tests {
             GoalRequest::Pause { seconds: Some(3) },
             GoalRequest::Resume {},
             GoalRequest::Rebalance {},
+            GoalRequest::Resize {
+                factor: "5".to_owned(),
+            },
             GoalRequest::Replace { node: 1, with: None },
         ] {
             assert_eq!(

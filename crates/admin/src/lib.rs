@@ -19,7 +19,7 @@ mod transactions;
 pub use access::Access;
 pub use cluster::{
     BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, RebalanceView,
-    RecoverySourceView, ReplicaRole, ReplicaStatus,
+    RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
 };
 pub use goals::{DrainPlan, GoalError, GoalRequest, GoalsSet, Load, blocked, known, replaceable, too_few};
 pub use pages::{AdminSource, CONFIRMATION, Health};

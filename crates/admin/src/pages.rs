@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -67,11 +67,12 @@ pub trait AdminSource: Send + Sync + 'static {
         Err(GoalError::Refused("this node is in no cluster".to_owned()))
     }
 
-    /// What would move if everything was placed anew. It may wait a moment; it is called on a thread of its own.
+    /// What would move if everything was placed anew; or if each group was to have another number of replicas, as `admin set-rf` takes it. It
+    /// may wait a moment; it is called on a thread of its own.
     ///
     /// # Errors
     /// Why that is not known here, in a sentence for an operator.
-    fn rebalance_plan(&self) -> Result<MovePlan, String> {
+    fn move_plan(&self, _factor: Option<&str>) -> Result<MovePlan, String> {
         Err("this node is in no cluster".to_owned())
     }
 
@@ -118,6 +119,8 @@ const INDEX: &str = concat!(
     "<code>chorale admin status</code> prints it for people</li>\n",
     "<li><a href=\"/rebalance\">/rebalance</a>: what would move if everything was placed anew, as JSON; ",
     "<code>chorale admin rebalance</code> prints it for people</li>\n",
+    "<li><a href=\"/set-rf/auto\">/set-rf/auto</a>, /set-rf/5: what would move if each group was to have so many replicas, as JSON; ",
+    "<code>chorale admin set-rf</code> prints it for people</li>\n",
     "<li><a href=\"/transactions\">/transactions</a>: transactions over several groups and the keys that they wait for, as JSON; ",
     "<code>chorale admin txns</code> prints it for people</li>\n",
     "<li><a href=\"/backup\">/backup</a>: jobs of this node on backups in its directories, as JSON</li>\n",
@@ -154,6 +157,7 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
         .route("/healthz", get(healthz))
         .route("/cluster", get(cluster))
         .route("/rebalance", get(rebalance_plan))
+        .route("/set-rf/{factor}", get(resize_plan))
         .route("/transactions", get(transactions))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
@@ -301,7 +305,15 @@ async fn set_goals(State(source): State<Source>, headers: HeaderMap, body: Bytes
 }
 
 async fn rebalance_plan(State(source): State<Source>) -> Response {
-    match tokio::task::spawn_blocking(move || source.rebalance_plan()).await {
+    move_plan(source, None).await
+}
+
+async fn resize_plan(State(source): State<Source>, Path(factor): Path<String>) -> Response {
+    move_plan(source, Some(factor)).await
+}
+
+async fn move_plan(source: Source, factor: Option<String>) -> Response {
+    match tokio::task::spawn_blocking(move || source.move_plan(factor.as_deref())).await {
         Ok(Ok(plan)) => answer(StatusCode::OK, JSON_TYPE, plan.to_json()),
         Ok(Err(reason)) => answer(StatusCode::CONFLICT, TEXT_TYPE, format!("{reason}\n")),
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "see the log\n"),

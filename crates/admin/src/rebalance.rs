@@ -1,5 +1,5 @@
-//! That everything is placed anew, by what nodes say of themselves now: the page `/rebalance` says what would move, `/cluster` how much is
-//! left.
+//! That everything is placed anew, by what nodes say of themselves now, or for another number of replicas: the pages `/rebalance` and
+//! `/set-rf/N` say what would move, `/cluster` how much is left.
 
 use crate::cluster::{ClusterView, ReplicaRole};
 use crate::goals::{LEADERLESS, PAUSED, is_down, some};
@@ -16,6 +16,9 @@ pub struct MovePlan {
     pub meta: Vec<u64>,
     /// The nodes that have replicas, or are to have some.
     pub loads: Vec<NodeLoad>,
+    /// Why nothing of it will be done, in a sentence for an operator.
+    #[serde(default)]
+    pub refused: Option<String>,
 }
 
 /// Of how many groups of keys a node has a replica.
@@ -59,7 +62,7 @@ impl MovePlan {
     }
 }
 
-/// Why nothing moves now of what is to be placed anew, or not all of it, a sentence each.
+/// Why nothing moves now of what is to be placed anew, or for another number of replicas, or not all of it, a sentence each.
 pub fn rebalance_blocked(view: &ClusterView) -> Vec<String> {
     let mut reasons = Vec::new();
     if view.is_meta_leaderless {
@@ -131,6 +134,7 @@ mod tests {
                 now: 0,
                 then: 2,
             }],
+            refused: Some("no".to_owned()),
         };
         assert_eq!(MovePlan::from_json(&plan.to_json()).as_ref(), Ok(&plan));
         assert_eq!(plan.bytes(&view()), (4_000, false));

@@ -53,11 +53,12 @@ impl AdminSource for Node {
         }
     }
 
-    fn rebalance_plan(&self) -> Result<MovePlan, String> {
+    fn move_plan(&self, factor: Option<&str>) -> Result<MovePlan, String> {
         match self.ill.load(Ordering::Relaxed) {
             true => Err("ask node 1 2 3".to_owned()),
             false => Ok(MovePlan {
                 moves: vec![(7, 3)],
+                refused: factor.map(|factor| format!("{factor} are too many")),
                 ..MovePlan::default()
             }),
         }
@@ -371,7 +372,10 @@ fn what_a_rebalance_would_move_is_shown_by_nodes_that_know_it() {
     let (head, body) = get();
     assert!(head.contains(" 200 "), "{head}\n{body}");
     let plan = MovePlan::from_json(&body).expect("it is a plan");
-    assert_eq!(plan.moves, [(7, 3)]);
+    assert_eq!((plan.moves, plan.refused), (vec![(7, 3)], None));
+    let (_, body) = exchange(address, "GET /set-rf/5 HTTP/1.0\r\n\r\n");
+    let plan = MovePlan::from_json(&body).expect("it is a plan");
+    assert_eq!(plan.refused.as_deref(), Some("5 are too many"));
     node.ill.store(true, Ordering::Relaxed);
     let (head, body) = get();
     assert!(

@@ -1,5 +1,5 @@
 //! `chorale admin drain`, `replace`, `pause`, `resume`, `jobs` and `cancel`: what is wanted of nodes, shown as a plan, done when it is
-//! confirmed, and followed to its end. `rebalance` has a file of its own.
+//! confirmed, and followed to its end. `rebalance` and `set-rf` have files of their own.
 //!
 //! The status says what came of it: 0 done, or shown; 2 refused; 3 blocked; 1 that it is not known.
 
@@ -19,8 +19,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::admin_client::{self, DEFAULT_ADDRESS, full};
 use crate::progress_bar::ProgressBar;
 use crate::rebalance::REBALANCE;
+use crate::resize::SET_RF;
 use crate::status::columns;
-use crate::{http, print, rebalance};
+use crate::{http, print, rebalance, resize};
 
 pub(crate) const DRAIN: &str = "drain";
 pub(crate) const REPLACE: &str = "replace";
@@ -97,7 +98,7 @@ pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {
 }
 
 /// The command lines.
-pub(crate) fn commands() -> [Command; 7] {
+pub(crate) fn commands() -> [Command; 8] {
     let nodes = Arg::new(NODE)
         .value_name("NODE")
         .required(true)
@@ -140,6 +141,7 @@ pub(crate) fn commands() -> [Command; 7] {
             .arg(admin_port())
             .after_help(REPLACE_EXAMPLES),
         rebalance::command(),
+        resize::command(),
         Command::new(PAUSE)
             .about("Have nothing move but what repairs")
             .arg(
@@ -193,6 +195,12 @@ fn job(text: &str) -> Result<u64, String> {
     if text == REBALANCE {
         return Err("what is placed anew is not taken back: chorale admin pause holds it up".to_owned());
     }
+    if text == SET_RF {
+        return Err(
+            "what groups are to have is not taken back: set the number from before, or chorale admin pause holds it up"
+                .to_owned(),
+        );
+    }
     let node = text.strip_prefix("drain-").and_then(|node| node.parse().ok());
     node.ok_or_else(|| "no job is called so; chorale admin jobs lists them".to_owned())
 }
@@ -217,6 +225,7 @@ pub(crate) fn main(name: &str, matches: &ArgMatches) -> ExitCode {
         DRAIN => drain(&address, matches),
         REPLACE => replace(&address, matches),
         REBALANCE => rebalance::rebalance(&address, matches),
+        SET_RF => resize::resize(&address, matches),
         PAUSE => pause(&address, matches.get_one(FOR).copied()),
         RESUME => set(&address, &GoalRequest::Resume {}).map(|_| "What is to move moves again.\n".to_owned()),
         JOBS => admin_client::cluster(&address)
@@ -593,7 +602,7 @@ fn jobs(view: &ClusterView) -> String {
         .iter()
         .filter(|node| node.goal != GoalView::Stays)
         .collect();
-    if wanted.is_empty() && view.rebalance.is_none() {
+    if wanted.is_empty() && view.rebalance.is_none() && view.resize.is_none() {
         text.push_str("Nobody wants anything of a node.\n");
         return text;
     }
@@ -605,7 +614,18 @@ fn jobs(view: &ClusterView) -> String {
             REBALANCE.to_owned(),
             "place anew".to_owned(),
             known(moving.left.unwrap_or_default().to_string()),
-            known(bytes_in_words(rebalance::bytes_left(view))),
+            known(bytes_in_words(rebalance::bytes_left(view, moving.left))),
+            "-".to_owned(),
+            joined(&rebalance_blocked(view)),
+        ]);
+    }
+    if let Some(resize) = view.resize {
+        let known = |text: String| resize.left.map_or_else(|| "-".to_owned(), |_| text);
+        rows.push(vec![
+            SET_RF.to_owned(),
+            format!("{} replicas", resize.wanted),
+            known(resize.left.unwrap_or_default().to_string()),
+            known(bytes_in_words(rebalance::bytes_left(view, resize.left))),
             "-".to_owned(),
             joined(&rebalance_blocked(view)),
         ]);
@@ -669,7 +689,7 @@ pub(crate) fn set(address: &str, request: &GoalRequest) -> Result<GoalsSet, Fail
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admin::{PauseView, RebalanceView, ReplicaRole, ReplicaStatus};
+    use admin::{PauseView, RebalanceView, ReplicaRole, ReplicaStatus, ResizeView};
 
     #[test]
     fn times_and_names_of_jobs_are_understood() {
@@ -736,6 +756,17 @@ mod tests {
         let said = jobs(&view);
         assert!(said.ends_with("place anew  -         -     -      -\n"), "{said}");
         assert!(job(REBALANCE).is_err_and(|why| why.contains("pause holds it up")));
+        view.rebalance = None;
+        view.resize = Some(ResizeView {
+            wanted: 5,
+            left: Some(2),
+        });
+        let said = jobs(&view);
+        assert!(
+            said.ends_with("  set-rf  5 replicas  2         4.0 kB  -      -\n"),
+            "{said}"
+        );
+        assert!(job(SET_RF).is_err_and(|why| why.contains("the number from before")));
     }
 
     /// Three nodes, and one group on the second, which is to leave. The first answers.

@@ -12,6 +12,7 @@ mod log;
 mod progress_bar;
 mod rebalance;
 mod recover;
+mod resize;
 mod restore;
 mod server;
 mod status;

@@ -49,7 +49,7 @@ pub(crate) fn command() -> Command {
 pub(crate) fn rebalance(address: &str, matches: &ArgMatches) -> Result<String, Failure> {
     let view = cluster(address)?;
     let is_confirmed = matches.get_flag(CONFIRM);
-    let mut text = match plan(address)? {
+    let mut text = match plan(address, PLAN_PAGE)? {
         Ok(plan) => in_words(&plan, &view),
         // It may be wanted all the same.
         Err(reason) if is_confirmed => format!("What moves is not known here: {reason}.\n"),
@@ -65,15 +65,13 @@ pub(crate) fn rebalance(address: &str, matches: &ArgMatches) -> Result<String, F
         return Ok(text);
     }
     print(&text);
-    let bar = ProgressBar::new();
-    let done = follow(address, epoch.unwrap_or(view.epoch + 1), &bar);
-    bar.finish();
-    done
+    let watch = Watch::new(epoch.unwrap_or(view.epoch + 1), &PLACED_ANEW, Instant::now());
+    follow(address, watch)
 }
 
-/// What would move, or why the node does not know it.
-fn plan(address: &str) -> Result<Result<MovePlan, String>, Failure> {
-    let page = http::get(address, PLAN_PAGE);
+/// What would move, as a page says, or why the node does not know it.
+pub(crate) fn plan(address: &str, page: &str) -> Result<Result<MovePlan, String>, Failure> {
+    let page = http::get(address, page);
     let page = page.map_err(|error| Failure::Unknown(format!("no answer from {address} ({error})")))?;
     match page.status {
         200 => MovePlan::from_json(&page.body)
@@ -90,7 +88,7 @@ fn plan(address: &str) -> Result<Result<MovePlan, String>, Failure> {
     }
 }
 
-fn in_words(plan: &MovePlan, view: &ClusterView) -> String {
+pub(crate) fn in_words(plan: &MovePlan, view: &ClusterView) -> String {
     if plan.moves.is_empty() && plan.meta.is_empty() {
         return "Every replica is where it is to be: nothing would move.\n".to_owned();
     }
@@ -123,41 +121,66 @@ fn in_words(plan: &MovePlan, view: &ClusterView) -> String {
     }
     text.push_str(&columns(&rows));
     text.push_str("Meanwhile each group bears as many losses as it does now.\n");
-    for reason in rebalance_blocked(view) {
-        let _ = writeln!(text, "It will not go on as things are: {reason}.");
-    }
+    text.push_str(&blocked_in_words(view));
     text
 }
 
+/// Why it will not go on as things are, a line each.
+pub(crate) fn blocked_in_words(view: &ClusterView) -> String {
+    let reasons = rebalance_blocked(view).into_iter();
+    let lines = reasons.map(|reason| format!("It will not go on as things are: {reason}.\n"));
+    lines.collect()
+}
+
 /// Waits for the end, and shows how far it is.
-fn follow(address: &str, epoch: u64, bar: &ProgressBar) -> Result<String, Failure> {
-    let mut watch = Watch::new(epoch, Instant::now());
+pub(crate) fn follow(address: &str, mut watch: Watch) -> Result<String, Failure> {
+    let bar = ProgressBar::new();
     let mut most = 1;
-    loop {
+    let end = loop {
         let end = match cluster(address) {
             Ok(view) => {
-                let left = bytes_left(&view);
+                let left = (watch.wanted.left)(&view).flatten();
+                let left = bytes_left(&view, left);
                 most = left.max(most);
-                bar.at("placed anew", most - left, most);
+                bar.at(watch.wanted.verb, most - left, most);
                 watch.on_view(&view, Instant::now())
             }
             Err(reason) => watch.on_silence(reason, Instant::now()),
         };
         if let Some(end) = end {
-            return end;
+            break end;
         }
         thread::sleep(LOOK);
-    }
+    };
+    bar.finish();
+    end
 }
 
-/// About how many bytes are not where they are to be.
-pub(crate) fn bytes_left(view: &ClusterView) -> u64 {
-    let left = view.rebalance.and_then(|rebalance| rebalance.left);
+/// About how many bytes so many replicas have that are not where they are to be.
+pub(crate) fn bytes_left(view: &ClusterView, left: Option<u64>) -> u64 {
     left.unwrap_or_default() * view.average_bytes()
 }
 
-/// A rebalance that is waited for, as one node shows it again and again.
-struct Watch {
+/// What is wanted of all groups, and waited for.
+pub(crate) struct Wanted {
+    /// Whether it is wanted yet, and how many replicas are not where they are to be, where that is decided.
+    pub(crate) left: fn(&ClusterView) -> Option<Option<u64>>,
+    /// What replicas are by it.
+    pub(crate) verb: &'static str,
+    /// What is said when it is done.
+    pub(crate) done: &'static str,
+}
+
+const PLACED_ANEW: Wanted = Wanted {
+    left: |view| view.rebalance.map(|rebalance| rebalance.left),
+    verb: "placed anew",
+    done: "Every replica is where it is to be.\n",
+};
+
+/// What is waited for, as one node shows it again and again.
+pub(crate) struct Watch {
+    /// What.
+    wanted: &'static Wanted,
     /// The node that is asked knows of it from this version of the map on.
     epoch: u64,
     begun: Instant,
@@ -168,8 +191,9 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(epoch: u64, now: Instant) -> Watch {
+    pub(crate) fn new(epoch: u64, wanted: &'static Wanted, now: Instant) -> Watch {
         Watch {
+            wanted,
             epoch,
             begun: now,
             heard: now,
@@ -190,8 +214,8 @@ impl Watch {
                 )))
             });
         }
-        if view.rebalance.is_none() {
-            return Some(Ok("Every replica is where it is to be.\n".to_owned()));
+        if (self.wanted.left)(view).is_none() {
+            return Some(Ok(self.wanted.done.to_owned()));
         }
         let there: Vec<&NodeView> = view.nodes.iter().collect();
         let ids: BTreeSet<u64> = there.iter().map(|node| node.id).collect();
@@ -279,6 +303,7 @@ mod tests {
             moves: vec![(0, 2)],
             meta: vec![2],
             loads: vec![load(1, 1, 0), load(2, 0, 1)],
+            refused: None,
         };
         view.pause = Some(PauseView::default());
         let said = in_words(&plan, &view);
@@ -297,7 +322,7 @@ mod tests {
     #[test]
     fn it_is_waited_for_until_nothing_is_left_or_somebody_has_to_do_something() {
         let (mut view, begun) = (view(), Instant::now());
-        let mut watch = Watch::new(8, begun);
+        let mut watch = Watch::new(8, &PLACED_ANEW, begun);
         assert_eq!(words(watch.on_view(&view, begun)), "waits");
         let late = words(watch.on_view(&view, begun + 11 * SECOND));
         assert!(

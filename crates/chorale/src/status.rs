@@ -27,6 +27,9 @@ pub(crate) fn report(view: &ClusterView, is_listing: bool) -> String {
     if let Some(trouble) = trouble(view) {
         let _ = write!(text, "{trouble}\n\n");
     }
+    if let Some(wanted) = wanted_in_words(view) {
+        let _ = write!(text, "{wanted}\n\n");
+    }
     if let Some(backups) = backups_in_words(view) {
         let _ = write!(text, "{backups}\n\n");
     }
@@ -121,6 +124,21 @@ fn outage(view: &ClusterView) -> Option<String> {
         "Nothing is heard of {whom}: as long as that is so, no node is replaced by itself ({}).",
         list(outage.nodes.iter())
     ))
+}
+
+/// What is wanted of all groups and is not so yet.
+fn wanted_in_words(view: &ClusterView) -> Option<String> {
+    let mut said = Vec::new();
+    if let Some(resize) = view.resize {
+        said.push(format!("Each group is to have {} replicas", resize.wanted));
+    }
+    if view.rebalance.is_some() {
+        said.push("Everything is being placed anew".to_owned());
+    }
+    let lines = said
+        .iter()
+        .map(|what| format!("{what}: chorale admin jobs shows how far it is."));
+    (!said.is_empty()).then(|| lines.collect::<Vec<String>>().join("\n"))
 }
 
 /// What is known of backups, if there is anything to say.

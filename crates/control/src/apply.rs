@@ -2,10 +2,10 @@
 
 use crate::command::Factor;
 use crate::command::{AssignedReplica, Beginning, MetaCommand, MetaOutcome, MetaRefusal, Report, Target};
-use crate::goal::{MovePause, NodeGoal, Rebalance};
+use crate::goal::{MovePause, NodeGoal, Rebalance, Resize};
 use crate::group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole};
 use crate::node::{Announcement, NODES_MAX, Node, Placed};
-use crate::placing::META_THREE;
+use crate::placing::{META_THREE, bears_loss_of_zone};
 use crate::recovery_source::Configuration;
 use crate::settings::{DURABILITY, NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
@@ -59,10 +59,7 @@ impl State {
             } => self.on_place(members, *factor, targets),
             MetaCommand::AddReplica { group, node } => self.on_add_replica(*group, *node),
             MetaCommand::Set { name, value } => self.on_set(name, value),
-            MetaCommand::SetFactor { factor } => {
-                self.factor = *factor;
-                Ok(MetaOutcome::Done)
-            }
+            MetaCommand::SetFactor { factor } => self.on_set_factor(*factor),
             MetaCommand::RaiseSemantics { to } => self.on_raise_semantics(*to),
             MetaCommand::SetGoal { nodes, goal } => self.on_set_goal(nodes, *goal),
             MetaCommand::Dismiss { node } => self.on_dismiss(*node),
@@ -541,6 +538,27 @@ impl State {
         Ok(MetaOutcome::Done)
     }
 
+    /// Fewer can always be wanted, as far as zones go. So can what is wanted already: nodes may have died since.
+    fn on_set_factor(&mut self, factor: Factor) -> Result<MetaOutcome, MetaRefusal> {
+        let (before, wanted) = (self.replicas_wanted(), self.replicas_by(factor));
+        if wanted > before && self.staying().count() < usize::from(wanted) {
+            return Err(MetaRefusal::TooFew);
+        }
+        // Who wants a single replica knows that it bears nothing.
+        let is_any_borne = wanted > 1 && wanted != before && bears_loss_of_zone(self, before);
+        if is_any_borne && !bears_loss_of_zone(self, wanted) {
+            return Err(MetaRefusal::Zones);
+        }
+        self.factor = factor;
+        if wanted != before {
+            self.touch();
+            self.resize = Some(Resize { since: self.epoch });
+        }
+        Ok(MetaOutcome::Set {
+            version: self.epoch.0,
+        })
+    }
+
     fn on_rebalance(&mut self) -> Result<MetaOutcome, MetaRefusal> {
         if self.rebalance.is_none_or(|rebalance| rebalance.is_placed) {
             self.touch();
@@ -586,10 +604,18 @@ impl State {
 
     fn on_settle(&mut self, since: Epoch) -> Result<MetaOutcome, MetaRefusal> {
         let is_meant = |rebalance: &Rebalance| rebalance.since == since && rebalance.is_placed;
-        if !self.rebalance.as_ref().is_some_and(is_meant) || self.moves_left() > 0 {
+        let is_rebalanced = self.rebalance.as_ref().is_some_and(is_meant);
+        let is_resized =
+            self.resize.is_some_and(|resize| resize.since == since) && self.is_placed_for_wanted();
+        if !(is_rebalanced || is_resized) || self.moves_left() > 0 {
             return Err(MetaRefusal::NotNeeded);
         }
-        self.rebalance = None;
+        if is_rebalanced {
+            self.rebalance = None;
+        }
+        if is_resized {
+            self.resize = None;
+        }
         self.touch();
         Ok(MetaOutcome::Done)
     }

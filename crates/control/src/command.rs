@@ -31,6 +31,35 @@ pub enum Factor {
     Six,
 }
 
+impl Factor {
+    /// All of them.
+    pub const ALL: [Factor; 6] = [
+        Factor::Auto,
+        Factor::One,
+        Factor::Three,
+        Factor::Four,
+        Factor::Five,
+        Factor::Six,
+    ];
+
+    /// As operators write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Factor::Auto => "auto",
+            Factor::One => "1",
+            Factor::Three => "3",
+            Factor::Four => "4",
+            Factor::Five => "5",
+            Factor::Six => "6",
+        }
+    }
+
+    /// The one that is written so.
+    pub fn of_name(name: &str) -> Option<Factor> {
+        Factor::ALL.into_iter().find(|factor| factor.name() == name)
+    }
+}
+
 wire_enum!(Factor { 0 Auto {}, 1 One {}, 3 Three {}, 4 Four {}, 5 Five {}, 6 Six {} });
 
 /// What a group's leader knows of it.
@@ -160,7 +189,8 @@ pub enum MetaCommand {
         /// Its value, as it is written in the file.
         value: String,
     },
-    /// Another number of replicas. Answers `Done`.
+    /// Another number of replicas. Refused if it is more than there are nodes that stay, or if the loss of a zone could not be borne any
+    /// more. Answers `Set`, with an epoch of the map that knows of it. Again, it is one.
     SetFactor {
         /// How many.
         factor: Factor,
@@ -215,9 +245,9 @@ pub enum MetaCommand {
         /// The groups that ought to be elsewhere than now.
         targets: Vec<Target>,
     },
-    /// Everything that was placed anew is where it is to be. Answers `Done`.
+    /// Everything that was placed anew, or for another number of replicas, is where it is to be. Answers `Done`.
     Settle {
-        /// The [`Rebalance::since`](crate::Rebalance::since) of the one that is meant.
+        /// The [`Rebalance::since`](crate::Rebalance::since), or the [`Resize::since`](crate::Resize::since), of the one that is meant.
         since: Epoch,
     },
     /// A node that has no replicas is a member no longer. Answers `Done`.
@@ -391,6 +421,8 @@ pub enum MetaRefusal {
     HasLeft,
     /// What would move has no room on the nodes that are left.
     NoRoom,
+    /// As many replicas could not be placed so that the loss of any zone leaves a majority, as those do that there are.
+    Zones,
     /// The group can go on without it.
     NotNeeded,
     /// A node that is there announces this address.

@@ -58,7 +58,7 @@ wire_struct!(MovePause { since, seconds });
 ///                               '---------------------------'
 ///                                         Rebalance
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rebalance {
     /// The version of the map from which on: no two have the same.
     pub since: Epoch,
@@ -67,6 +67,21 @@ pub struct Rebalance {
 }
 
 wire_struct!(Rebalance { since, is_placed });
+
+/// Groups of keys are to have another number of replicas than before; until all have it. How many is not said here: it is what the
+/// state has as its factor, so that whoever sets another one on the way changes what is wanted, and not what was done.
+///
+/// ```text
+///              SetFactor: another number           Settle: placed for as many, and every replica is where it is to be
+///   (nothing) ---------------------------> wanted -----------------------------------------------------------------> (nothing)
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Resize {
+    /// The version of the map from which on: no two have the same.
+    pub since: Epoch,
+}
+
+wire_struct!(Resize { since });
 
 impl MovePause {
     /// Whether it is over, for one who has seen it for this long.

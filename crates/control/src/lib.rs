@@ -40,9 +40,9 @@ pub use command::{
     AssignedReplica, Beginning, Factor, MetaCommand, MetaOutcome, MetaRefusal, Report, Target,
 };
 pub use given_up::GivenUp;
-pub use goal::{MovePause, NodeGoal, Rebalance};
+pub use goal::{MovePause, NodeGoal, Rebalance, Resize};
 pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};
-pub use map::{Moving, Route, RoutingMap, Site, Standing, Stop};
+pub use map::{Moving, Resizing, Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{
     Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite, NodeHeartbeat,
     Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,

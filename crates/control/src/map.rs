@@ -45,10 +45,12 @@ pub struct RoutingMap {
     pub pause: Option<MovePause>,
     /// Whether everything is being placed anew.
     pub rebalance: Option<Moving>,
+    /// Whether groups of keys are to have another number of replicas than some have.
+    pub resize: Option<Resizing>,
 }
 
 /// Everything is being placed anew.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Moving {
     /// See [`Rebalance::since`](crate::Rebalance::since).
     pub since: Epoch,
@@ -57,6 +59,19 @@ pub struct Moving {
 }
 
 wire_struct!(Moving { since, left });
+
+/// Groups of keys are to have another number of replicas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Resizing {
+    /// See [`Resize::since`](crate::Resize::since).
+    pub since: Epoch,
+    /// How many.
+    pub wanted: u16,
+    /// How many replicas are not where they are to be; none before they are placed.
+    pub left: Option<u64>,
+}
+
+wire_struct!(Resizing { since, wanted, left });
 
 /// Where a node is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -145,7 +160,7 @@ wire_struct!(RoutingMap {
     meta,
     partitions,
     groups
-} last pause rebalance);
+} last pause rebalance resize);
 
 /// Divides what a node says of itself beside its addresses.
 const DIVIDER: char = '\0';
@@ -233,6 +248,11 @@ impl RoutingMap {
             rebalance: state.rebalance().map(|rebalance| Moving {
                 since: rebalance.since,
                 left: rebalance.is_placed.then(|| state.moves_left()),
+            }),
+            resize: state.resize().map(|resize| Resizing {
+                since: resize.since,
+                wanted: state.replicas_wanted(),
+                left: state.is_placed_for_wanted().then(|| state.moves_left()),
             }),
         }
     }

@@ -1,6 +1,6 @@
 //! From nodes to targets: when, and for whom, the ring is asked.
 
-use crate::command::{MetaCommand, Target};
+use crate::command::{Factor, MetaCommand, MetaRefusal, Target};
 use crate::goal::{NodeGoal, Rebalance};
 use crate::group::GroupRef;
 use crate::node::Placed;
@@ -19,7 +19,7 @@ pub(crate) const META_THREE: usize = 3;
 /// And five.
 const META_FIVE: usize = 5;
 
-/// What would come of it if everything was placed anew.
+/// What would come of it if everything was placed anew, or for another number of replicas.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RebalancePlan {
     /// The replicas that are to be filled, those included that are already: of which group, and where.
@@ -32,9 +32,23 @@ impl RebalancePlan {
     /// As this state has it, in which nodes that are away for long are known to be dead. None before there is a cluster.
     pub fn of(state: &State) -> Option<RebalancePlan> {
         let nodes = fit(state, &Observations::default(), &Pace::default());
-        let members = as_announced(state, &nodes);
+        RebalancePlan::of_members(state, &as_announced(state, &nodes))
+    }
+
+    /// The same if another number of replicas was wanted.
+    ///
+    /// # Errors
+    /// Why it would be refused.
+    pub fn of_factor(state: &State, factor: Factor) -> Result<Option<RebalancePlan>, MetaRefusal> {
+        let mut wanted = state.clone();
+        wanted.apply(&MetaCommand::SetFactor { factor })?;
+        let nodes = fit(&wanted, &Observations::default(), &Pace::default());
+        Ok(RebalancePlan::of_members(&wanted, &as_placed(&wanted, &nodes)))
+    }
+
+    fn of_members(state: &State, members: &[(NodeId, Placed)]) -> Option<RebalancePlan> {
         let mut plan = RebalancePlan::default();
-        for target in targets(state, &members, state.replicas_wanted())? {
+        for target in targets(state, members, state.replicas_wanted())? {
             let group = &state.groups[&target.group];
             let missing = target
                 .nodes
@@ -103,15 +117,26 @@ fn as_announced(state: &State, nodes: &BTreeSet<NodeId>) -> Vec<(NodeId, Placed)
     nodes.iter().map(placed).collect()
 }
 
-/// Where every group ought to be; none before there is a cluster.
-fn targets(state: &State, members: &[(NodeId, Placed)], factor: u16) -> Option<Vec<Target>> {
+/// Whether so many replicas of a group can be placed on the nodes that stay so that any zone may be lost.
+pub(crate) fn bears_loss_of_zone(state: &State, replicas: u16) -> bool {
+    let staying: BTreeSet<NodeId> = state.staying().collect();
+    let members = as_placed(state, &staying);
+    ring::bears_loss_of_zone(&ring_nodes(&members), usize::from(replicas))
+}
+
+fn ring_nodes(members: &[(NodeId, Placed)]) -> Vec<RingNode<'_>> {
     let is_zone = !mutations::is(Mutation::ZoneIgnored);
     let members = members.iter().map(|(node, placed)| RingNode {
         node: *node,
         zone: if is_zone { &placed.zone } else { "" },
         weight: placed.weight_percent,
     });
-    let members: Vec<RingNode<'_>> = members.collect();
+    members.collect()
+}
+
+/// Where every group ought to be; none before there is a cluster.
+fn targets(state: &State, members: &[(NodeId, Placed)], factor: u16) -> Option<Vec<Target>> {
+    let members = ring_nodes(members);
     let mut targets = targets_of_data(state, &members, state.group_count()?, usize::from(factor));
     targets.push(target_of_meta(state, &members));
     Some(targets)

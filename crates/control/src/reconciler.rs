@@ -50,7 +50,7 @@ use crate::placing::placing;
 use crate::recovery_source::RecoverySource;
 use crate::state::State;
 use crate::step::{Order, ReconcileStep};
-use ids::{GroupId, Incarnation, NodeId};
+use ids::{Epoch, GroupId, Incarnation, NodeId};
 use mutations::Mutation;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -94,7 +94,9 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     // Targets that are about to change are not worth a move.
     let placing = placing(state, observations, pace);
     let is_settled = placing.is_none();
-    steps.extend(settle(state).filter(|_| is_settled));
+    if is_settled {
+        steps.extend(settle(state));
+    }
     steps.extend(placing.map(ReconcileStep::Propose));
     steps.extend(fences(state, observations, pace));
     steps.extend(given_up(state, observations));
@@ -231,11 +233,20 @@ fn resume(state: &State, observations: &Observations) -> Option<ReconcileStep> {
     }))
 }
 
-/// What was placed anew is where it is to be.
-fn settle(state: &State) -> Option<ReconcileStep> {
-    let rebalance = state.rebalance.filter(|rebalance| rebalance.is_placed)?;
-    let since = rebalance.since;
-    (state.moves_left() == 0).then_some(ReconcileStep::Propose(MetaCommand::Settle { since }))
+/// What was placed anew, or for another number of replicas, is where it is to be.
+fn settle(state: &State) -> Vec<ReconcileStep> {
+    let rebalance = state.rebalance.filter(|rebalance| rebalance.is_placed);
+    let resize = state.resize.filter(|_| state.is_placed_for_wanted());
+    let wanted = [
+        rebalance.map(|rebalance| rebalance.since),
+        resize.map(|resize| resize.since),
+    ];
+    let wanted: Vec<Epoch> = wanted.into_iter().flatten().collect();
+    if wanted.is_empty() || state.moves_left() > 0 {
+        return Vec::new();
+    }
+    let settle = |since| ReconcileStep::Propose(MetaCommand::Settle { since });
+    wanted.into_iter().map(settle).collect()
 }
 
 /// Nodes that are to leave and hold nothing may go; those that have gone are no members. Until its process has ended a node serves

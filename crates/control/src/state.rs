@@ -13,7 +13,7 @@
 //! 8. A node that was told to go is nobody's target.
 
 use crate::command::Factor;
-use crate::goal::{MovePause, NodeGoal, Rebalance};
+use crate::goal::{MovePause, NodeGoal, Rebalance, Resize};
 use crate::group::{Group, GroupRef, MEMBERS_MAX, majority};
 use crate::node::{NODES_MAX, Node};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
@@ -73,6 +73,7 @@ pub struct State {
     pub(crate) removed: Vec<Token>,
     pub(crate) pause: Option<MovePause>,
     pub(crate) rebalance: Option<Rebalance>,
+    pub(crate) resize: Option<Resize>,
 }
 
 wire_struct!(State {
@@ -95,7 +96,7 @@ wire_struct!(State {
     next_incarnation,
     recovered,
     removed,
-} last pause rebalance);
+} last pause rebalance resize);
 
 impl Default for State {
     fn default() -> State {
@@ -121,6 +122,7 @@ impl Default for State {
             removed: Vec::new(),
             pause: None,
             rebalance: None,
+            resize: None,
         }
     }
 }
@@ -184,7 +186,12 @@ impl State {
 
     /// How many replicas a group of keys is to have; fewer where there are fewer nodes.
     pub fn replicas_wanted(&self) -> u16 {
-        match self.factor {
+        self.replicas_by(self.factor)
+    }
+
+    /// The same, if this were the factor.
+    pub(crate) fn replicas_by(&self, factor: Factor) -> u16 {
+        match factor {
             // Who once had three replicas does not fall back to one because a node was removed.
             Factor::Auto if self.has_grown => 3,
             Factor::Auto | Factor::One => 1,
@@ -263,6 +270,16 @@ impl State {
     /// Whether everything is being placed anew.
     pub fn rebalance(&self) -> Option<Rebalance> {
         self.rebalance
+    }
+
+    /// Since when groups are to have another number of replicas, if some have not.
+    pub fn resize(&self) -> Option<Resize> {
+        self.resize
+    }
+
+    /// Whether it was placed for as many replicas as are wanted.
+    pub fn is_placed_for_wanted(&self) -> bool {
+        self.placed_factor == self.replicas_wanted()
     }
 
     /// How many replicas of all groups are not where they are to be.
@@ -361,6 +378,10 @@ impl State {
             self.rebalance
                 .is_none_or(|rebalance| rebalance.since <= self.epoch),
             "an order to place anew that was given",
+        )?;
+        hold(
+            self.resize.is_none_or(|resize| resize.since <= self.epoch),
+            "another number of replicas that was wanted",
         )?;
         match self.cluster {
             None => hold(*self == State::default(), "nothing before there is a cluster")?,

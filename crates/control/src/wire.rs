@@ -193,26 +193,21 @@ macro_rules! wire_newtype {
     };
 }
 
-/// The `last` two of a struct.
-pub(crate) fn take_last<A: Wire + Default + PartialEq, B: Wire>(
+/// One of the `last` of a struct, if there is one here. `is_there` says whether what was read last is something.
+pub(crate) fn take_last<T: Wire + Default + PartialEq>(
     input: &mut Reader<'_>,
-) -> Result<(Option<A>, Option<B>), DecodeError> {
+    is_there: &mut bool,
+) -> Result<Option<T>, DecodeError> {
     if input.rest().is_empty() {
-        return Ok((None, None));
+        return Ok(None);
     }
-    let last = A::take(input)?;
-    let is_there = last != A::default();
-    if input.rest().is_empty() {
-        return match is_there {
-            true => Ok((Some(last), None)),
-            false => Err(input.error("something that is there")),
-        };
-    }
-    Ok((is_there.then_some(last), Some(B::take(input)?)))
+    let last = T::take(input)?;
+    *is_there = last != T::default();
+    Ok(is_there.then_some(last))
 }
 
-/// Structs are written field by field, in this order. One option or two that came to a format later are the `last`: where they are none,
-/// nothing is written, as before there were any. Where only the second one is there the default stands for the first, which is
+/// Structs are written field by field, in this order. Options that came to a format later are the `last`: where they are none, nothing
+/// is written, as before there were any. Where only a later one is there the default stands for those before it, which is
 /// nobody's value. Nothing may stand behind such a struct.
 macro_rules! wire_struct {
     ($name:ident { $($field:ident),* $(,)? } last $last:ident) => {
@@ -236,24 +231,30 @@ macro_rules! wire_struct {
             }
         }
     };
-    ($name:ident { $($field:ident),* $(,)? } last $last:ident $behind:ident) => {
+    ($name:ident { $($field:ident),* $(,)? } last $($last:ident)+) => {
         impl $crate::wire::Wire for $name {
             fn put(&self, out: &mut Vec<u8>) {
                 $($crate::wire::Wire::put(&self.$field, out);)*
-                if self.$last.is_some() || self.$behind.is_some() {
+                let mut end = out.len();
+                $(
                     $crate::wire::Wire::put(&self.$last.unwrap_or_default(), out);
-                }
-                if let Some(behind) = &self.$behind {
-                    $crate::wire::Wire::put(behind, out);
-                }
+                    if self.$last.is_some() {
+                        end = out.len();
+                    }
+                )+
+                out.truncate(end);
             }
 
             fn take(
                 input: &mut codec::Reader<'_>,
             ) -> Result<$name, codec::DecodeError> {
                 $(let $field = $crate::wire::Wire::take(input)?;)*
-                let ($last, $behind) = $crate::wire::take_last(input)?;
-                Ok($name { $($field,)* $last, $behind })
+                let mut is_there = true;
+                $(let $last = $crate::wire::take_last(input, &mut is_there)?;)+
+                match is_there {
+                    true => Ok($name { $($field,)* $($last,)+ }),
+                    false => Err(input.error("something that is there")),
+                }
             }
         }
     };

@@ -1380,6 +1380,44 @@ fn nodes_are_not_emptied_into_others_that_have_no_room() {
 }
 
 #[test]
+fn more_replicas_are_not_wanted_than_have_room() {
+    let mut world = World::cluster(13, 4);
+    let leader = world.leader().unwrap();
+    world.run_until("each group has three", Duration::from_secs(60), |world| {
+        let state = world.state();
+        state.is_some_and(|state| state.replicas_wanted() == 3 && state.moves_left() == 0)
+    });
+    let propose = |world: &mut World, most: u64, factor: Factor| {
+        for machine in 0..4 {
+            let meta = world.machines[machine].meta.as_mut().unwrap();
+            meta.on_memory(NodeMemory { used: 300, most });
+        }
+        world.run_for(Duration::from_secs(3));
+        let command = MetaCommand::SetFactor { factor };
+        let id = world.machines[leader].meta.as_mut().unwrap().propose(command);
+        world.run_until("it is answered", Duration::from_secs(5), |world| {
+            world.machines[leader].outcomes.contains_key(&id)
+        });
+        world.machines[leader].outcomes[&id].clone()
+    };
+    // Four take a third more than three.
+    assert_eq!(
+        propose(&mut world, 399, Factor::Four),
+        Err(Failure::Refused(MetaRefusal::NoRoom))
+    );
+    assert!(
+        propose(&mut world, 300, Factor::One).is_ok(),
+        "less always has room"
+    );
+    assert_eq!(
+        propose(&mut world, 300, Factor::Three),
+        Err(Failure::Refused(MetaRefusal::NoRoom)),
+        "and what was there may be gone"
+    );
+    assert!(propose(&mut world, 0, Factor::Four).is_ok(), "no limit");
+}
+
+#[test]
 fn a_node_that_leaves_is_told_that_it_may_go_and_is_no_member_once_it_is_silent() {
     let mut world = World::cluster(12, 4);
     let leader = world.leader().unwrap();

@@ -406,10 +406,16 @@ fn the_factor_grows_with_the_third_node_and_stays() {
     assert_eq!(state.replicas_wanted(), 3);
     state.apply(&MetaCommand::Remove { node: NodeId(3) }).unwrap();
     assert_eq!(state.replicas_wanted(), 3);
-    state
-        .apply(&MetaCommand::SetFactor { factor: Factor::Six })
-        .unwrap();
+    let six = MetaCommand::SetFactor { factor: Factor::Six };
+    assert_eq!(state.apply(&six), Err(MetaRefusal::TooFew));
+    for token in 4..8 {
+        join(&mut state, token);
+    }
+    state.apply(&six).unwrap();
     assert_eq!(state.replicas_wanted(), 6);
+    for factor in Factor::ALL {
+        assert_eq!(Factor::of_name(factor.name()), Some(factor));
+    }
 }
 
 #[test]

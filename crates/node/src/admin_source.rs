@@ -148,12 +148,12 @@ impl AdminSource for Source {
         }
     }
 
-    fn rebalance_plan(&self) -> Result<MovePlan, String> {
+    fn move_plan(&self, factor: Option<&str>) -> Result<MovePlan, String> {
         match self.node.get() {
             Some(Shown {
                 cluster: Some((view, _, inputs)),
                 ..
-            }) => goals::rebalance_plan(view, inputs),
+            }) => goals::move_plan(view, inputs, factor),
             _ => Err(NO_CLUSTER.to_owned()),
         }
     }

@@ -4,7 +4,7 @@ use crate::meta::{Input, Results};
 use crate::status;
 use crate::view::View;
 use admin::{DrainPlan, GoalError, GoalRequest, GoalsSet, MovePlan, NodeLoad, known, list, replaceable};
-use control::{Failure, GroupRef, MetaCommand, MetaOutcome, MetaRefusal, NodeGoal};
+use control::{Factor, Failure, GroupRef, MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, RebalancePlan};
 use gateway::Shared;
 use ids::{Boot, NodeId};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,6 +15,10 @@ const GOAL_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// How long it takes the thread of the meta group to look, at most.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Why as many replicas cannot be.
+const TOO_FEW_TO_RESIZE: &str = "there are fewer nodes that stay, and are not given up, than each group would have replicas, and each replica \
+     needs a node of its own. Have other nodes join first (chorale server --join ...)";
 
 /// What is said of a node that ends before it has an answer.
 const STOPS: &str = "the node stops";
@@ -56,6 +60,9 @@ pub(crate) fn set(
         GoalRequest::Pause { seconds } => MetaCommand::Pause { seconds: *seconds },
         GoalRequest::Resume {} => MetaCommand::Resume { of: None },
         GoalRequest::Rebalance {} => MetaCommand::Rebalance,
+        GoalRequest::Resize { factor } => MetaCommand::SetFactor {
+            factor: factor_of(factor)?,
+        },
         GoalRequest::Replace { node, with } => {
             replaceable(&seen, *node, *with)?;
             let of = seen.nodes.iter().find(|known| known.id == *node);
@@ -77,16 +84,24 @@ pub(crate) fn set(
     match results.into_iter().next() {
         Some(Ok(MetaOutcome::Set { version })) => Ok(GoalsSet { epoch: Some(version) }),
         Some(Ok(_)) => Ok(GoalsSet::default()),
+        Some(Err(Failure::Refused(MetaRefusal::TooFew))) if matches!(request, GoalRequest::Resize { .. }) => {
+            Err(GoalError::Refused(TOO_FEW_TO_RESIZE.to_owned()))
+        }
         Some(Err(failure)) => Err(error_of(failure)),
         None => Err(not_known(STOPS)),
     }
 }
 
-/// What would move if everything was placed anew, if this node has a replica of the meta group.
+/// What would move if everything was placed anew, or for another number of replicas, if this node has a replica of the meta group.
 ///
 /// # Errors
 /// Whom to ask instead, for an operator.
-pub(crate) fn rebalance_plan(view: &View, inputs: &mpsc::Sender<Input>) -> Result<MovePlan, String> {
+pub(crate) fn move_plan(
+    view: &View,
+    inputs: &mpsc::Sender<Input>,
+    factor: Option<&str>,
+) -> Result<MovePlan, String> {
+    let factor = factor.map(factor_of).transpose()?;
     let (reply, state) = mpsc::channel();
     inputs.send(Input::Look(reply)).map_err(|_| STOPS)?;
     let state = state.recv_timeout(LOOK_TIME_MAX).map_err(|error| match error {
@@ -94,7 +109,15 @@ pub(crate) fn rebalance_plan(view: &View, inputs: &mpsc::Sender<Input>) -> Resul
         RecvTimeoutError::Disconnected => STOPS,
     })?;
     // Here, and not on the thread that elections wait for.
-    let plan = state.and_then(|state| control::RebalancePlan::of(&state));
+    let plan = match (&state, factor) {
+        (None, _) => None,
+        (Some(state), None) => RebalancePlan::of(state),
+        (Some(state), Some(factor)) => match RebalancePlan::of_factor(state, factor) {
+            Ok(plan) => plan,
+            Err(MetaRefusal::TooFew) => return Ok(refused(TOO_FEW_TO_RESIZE.to_owned())),
+            Err(refusal) => return Ok(refused(words(refusal))),
+        },
+    };
     let plan = plan.ok_or_else(|| {
         let seen = view.seen();
         let voters = seen.iter().flat_map(|seen| &seen.map.meta.replicas);
@@ -119,6 +142,20 @@ pub(crate) fn rebalance_plan(view: &View, inputs: &mpsc::Sender<Input>) -> Resul
         })
         .collect();
     Ok(shown)
+}
+
+fn refused(reason: String) -> MovePlan {
+    MovePlan {
+        refused: Some(reason),
+        ..MovePlan::default()
+    }
+}
+
+fn factor_of(name: &str) -> Result<Factor, String> {
+    Factor::of_name(name).ok_or_else(|| {
+        let all = list(Factor::ALL.iter().map(|factor| factor.name()));
+        format!("a group cannot have {name} replicas: {all} can be wanted")
+    })
 }
 
 fn not_known(why: &str) -> GoalError {
@@ -147,6 +184,11 @@ fn words(refusal: MetaRefusal) -> String {
         MetaRefusal::NoRoom => {
             "what would move has no room within the maxmemory of the nodes that are left. Raise maxmemory, have another node join first \
              (chorale server --join ...), or name fewer nodes"
+                .to_owned()
+        }
+        MetaRefusal::Zones => {
+            "with as many replicas of each group as that, the loss of a zone would take a majority of some: nodes are in too few zones, or \
+             too many of them in one. Have nodes of other zones join first, or choose another number"
                 .to_owned()
         }
         MetaRefusal::HasLeft => {

@@ -4,7 +4,7 @@ use crate::clock;
 use crate::view::View;
 use admin::{
     BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, RebalanceView,
-    RecoverySourceView, ReplicaRole, ReplicaStatus,
+    RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
 };
 use control::{NodeGoal, Placed, RecoverySource, RoutingMap, Standing, State, Stop};
 use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
@@ -179,6 +179,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     let wanted = ledger.as_ref().map(|ledger| usize::from(ledger.replicas_wanted));
     // Without a word from the meta group: as many as most groups have.
     let most = map.groups.iter().map(voters).max().unwrap_or(1);
+    let wanted = wanted.or(map.resize.map(|resizing| usize::from(resizing.wanted)));
     let factor = wanted.unwrap_or(most).min(map.nodes.len());
     let (settings, secrets) = shared.settings_that_were_set();
     ClusterView {
@@ -198,6 +199,10 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             seconds: pause.seconds,
         }),
         rebalance: map.rebalance.map(|moving| RebalanceView { left: moving.left }),
+        resize: map.resize.map(|resizing| ResizeView {
+            wanted: resizing.wanted,
+            left: resizing.left,
+        }),
         outage: remains.outage.map(|outage| OutageView {
             zones: outage.zones,
             nodes: outage.nodes.iter().map(|node| node.0).collect(),

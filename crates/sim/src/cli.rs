@@ -47,7 +47,8 @@ simulated.
   sim --durability relaxed,strict     groups that outlive the processes, and the loss of power
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
---workers and --durability, and with or without --no-ruins, --no-damage, --no-zones, --no-drains and --no-replaces.";
+--workers and --durability, and with or without --no-ruins, --no-damage, --no-zones, --no-drains, --no-replaces and
+--no-set-rf.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -62,6 +63,7 @@ fn command() -> Command {
     let no_ruins = "Draws no losses of majorities: one seed in eight has them, and an operator who has groups begin anew";
     let no_drains = "Draws no nodes that are emptied and leave, and no pauses: every other seed of four nodes or more has them";
     let no_replaces = "Of seeds with nodes that are emptied and leave, draws none in which nodes are replaced while they are away, or everything is placed anew";
+    let no_set_rf = "Of seeds with nodes that are emptied and leave, draws none in which groups are to have another number of replicas";
     let no_damage = "Draws no damage of logs on disk: seeds of groups that outlive the processes have it, of one node at a time";
     let no_zones =
         "Draws no zones: half of the seeds have some, each of which may be lost or cut off as a whole";
@@ -105,6 +107,12 @@ fn command() -> Command {
             Arg::new("no-replaces")
                 .long("no-replaces")
                 .help(no_replaces)
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            Arg::new("no-set-rf")
+                .long("no-set-rf")
+                .help(no_set_rf)
                 .action(ArgAction::SetTrue),
         )
         .arg(
@@ -173,6 +181,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             zones: !matches.get_flag("no-zones"),
             drains: !matches.get_flag("no-drains"),
             replaces: !matches.get_flag("no-replaces"),
+            resizes: !matches.get_flag("no-set-rf"),
             durability,
         },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),

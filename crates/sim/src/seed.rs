@@ -31,6 +31,8 @@ pub struct Options {
     pub drains: bool,
     /// Whether a seed that draws these may draw nodes that are replaced while they are away, and orders to place everything anew.
     pub replaces: bool,
+    /// Whether a seed that draws nodes that are emptied may draw orders that groups have another number of replicas.
+    pub resizes: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
     pub durability: Vec<DurabilityMode>,
 }
@@ -46,6 +48,7 @@ impl Default for Options {
             zones: true,
             drains: true,
             replaces: true,
+            resizes: true,
             durability: Vec::new(),
         }
     }
@@ -91,6 +94,7 @@ impl Failure {
             true => "",
             false => " --no-replaces",
         };
+        let resizes = if self.options.resizes { "" } else { " --no-set-rf" };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
             [] => String::new(),
@@ -102,7 +106,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{zones}{drains}{replaces}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{zones}{drains}{replaces}{resizes}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

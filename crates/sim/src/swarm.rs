@@ -74,6 +74,8 @@ pub struct Swarm {
     pub replaces: u64,
     /// Orders to place everything anew.
     pub rebalances: u64,
+    /// Orders that groups have another number of replicas.
+    pub resizes: u64,
     /// Disks that fail, or are lost.
     pub disks: u64,
     /// Several processes killed at once, whatever is lost by it: an operator has groups begin anew that have lost their majority.
@@ -134,11 +136,12 @@ pub(crate) enum Fault {
     Drain,
     Replace,
     Rebalance,
+    Resize,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 19] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 20] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -159,6 +162,7 @@ impl Swarm {
             (Fault::Drain, self.drains),
             (Fault::Replace, self.replaces),
             (Fault::Rebalance, self.rebalances),
+            (Fault::Resize, self.resizes),
         ]
     }
 
@@ -236,6 +240,11 @@ impl Swarm {
             swarm.replaces = often(&mut prng, 30, 120);
             swarm.rebalances = often(&mut prng, 12, 40);
             swarm.shape.has_late_zones = swarm.rebalances > 0 && prng.below(2) == 0;
+        }
+        // What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x5345_542d_5246_000c);
+        if options.resizes && swarm.drains > 0 {
+            swarm.resizes = often(&mut prng, 12, 60);
         }
         match mutation {
             // Nodes are emptied and filled again all the time.
@@ -521,6 +530,7 @@ impl Swarm {
             drains: 0,
             replaces: 0,
             rebalances: 0,
+            resizes: 0,
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
             outages: 0,

@@ -34,6 +34,7 @@ mod password;
 mod pipeline;
 mod pubsub;
 mod recovery;
+mod resizing;
 mod restart;
 mod saves;
 mod scan;

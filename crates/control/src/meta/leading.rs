@@ -12,7 +12,7 @@ use super::voter::{Seated, Voter};
 use crate::command::{MetaCommand, MetaRefusal, Report};
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
 use crate::node::Node;
-use crate::node_memory;
+use crate::node_memory::{self, NodeMemory};
 use crate::observations::{GroupReport, Observations};
 use crate::outage::{Outage, outage};
 use crate::reconciler::steps;
@@ -20,6 +20,7 @@ use crate::recovery_source::RecoverySource;
 use crate::step::{Order, ReconcileStep};
 use consensus::{Members, ReadPermit, Term};
 use ids::{Epoch, Incarnation, Monotonic, NodeId};
+use std::collections::BTreeMap;
 
 /// A member that lacks no more entries than this is caught up.
 const LAG_MAX: u64 = 64;
@@ -141,8 +142,8 @@ impl Voter {
     }
 
     /// Why a command is refused before it is tried: what a node that joins announces would have it, or others, not be reached; a
-    /// group is to begin anew that has a majority in a configuration nobody has reported; or nodes are to be emptied for whose data the
-    /// others have no room.
+    /// group is to begin anew that has a majority in a configuration nobody has reported; or there is no room for what nodes hold that
+    /// are to be emptied, or for more replicas.
     fn unwelcome(&self, command: &MetaCommand, agent: &Agent, now: Monotonic) -> Option<MetaRefusal> {
         if self.has_unreported_majority(command, agent, now) {
             return Some(MetaRefusal::NotNeeded);
@@ -150,6 +151,12 @@ impl Voter {
         if let MetaCommand::SetGoal { nodes, goal } = command
             && goal.is_draining()
             && self.lacks_room(nodes, agent)
+        {
+            return Some(MetaRefusal::NoRoom);
+        }
+        if let MetaCommand::SetFactor { factor } = command
+            && let Some(state) = self.state()
+            && node_memory::is_lacking_for(state, &self.known_memory(agent), state.replicas_by(*factor))
         {
             return Some(MetaRefusal::NoRoom);
         }
@@ -192,12 +199,17 @@ impl Voter {
 
     /// Whether what these nodes hold has no room on those that would stay.
     fn lacks_room(&self, nodes: &[NodeId], agent: &Agent) -> bool {
-        let (Some(state), Some(leader_state)) = (self.state(), self.leader_state()) else {
-            return false;
-        };
-        let mut known = leader_state.memory().clone();
+        let known = self.known_memory(agent);
+        self.state()
+            .is_some_and(|state| node_memory::is_lacking(state, &known, nodes))
+    }
+
+    /// How much each node holds and may hold, as far as the leader has heard.
+    fn known_memory(&self, agent: &Agent) -> BTreeMap<NodeId, NodeMemory> {
+        let heard = self.leader_state().map(LeaderState::memory);
+        let mut known = heard.cloned().unwrap_or_default();
         known.extend(agent.node().zip(agent.own.memory));
-        node_memory::is_lacking(state, &known, nodes)
+        known
     }
 
     /// Whether too little is known to have a group begin anew, as an operator wants: somebody may lead it in a configuration that

@@ -336,6 +336,7 @@ wire_enum!(MetaRefusal {
     13 TooFew {},
     14 HasLeft {},
     15 NoRoom {},
+    16 Zones {},
 });
 wire_enum!(Beginning {
     1 Kept {},

@@ -380,8 +380,8 @@ impl World {
                     Factor::Six,
                 ];
                 let factor = factors[self.prng.below(6) as usize];
-                self.apply(&MetaCommand::SetFactor { factor })
-                    .expect("any factor can be set");
+                // More than there are nodes is refused, and what no zone could be lost with.
+                let _ = self.apply(&MetaCommand::SetFactor { factor });
             }
             11 | 12 => {
                 if let Some(node) = self.pick(&all)
@@ -430,6 +430,13 @@ impl World {
         );
         let version = self.state.epoch().0;
         assert_eq!(ordered, Ok(MetaOutcome::Set { version }));
+    }
+
+    fn resize(&mut self, factor: Factor) -> Result<(), MetaRefusal> {
+        let set = self.apply(&MetaCommand::SetFactor { factor })?;
+        let version = self.state.epoch().0;
+        assert_eq!(set, MetaOutcome::Set { version });
+        Ok(())
     }
 
     /// What groups do by themselves.
@@ -723,6 +730,11 @@ impl World {
         }
         assert!(quiet > 30, "it never ends");
         assert_eq!(self.state.rebalance(), None, "all is where it is to be");
+        assert_eq!(
+            self.state.resize(),
+            None,
+            "all have as many replicas as are wanted"
+        );
         let nodes = self.state.nodes();
         let staying = nodes.values().filter(|node| !node.goal.is_draining()).count();
         // Those who leave are held back for as long as there would be too few without them.
@@ -985,6 +997,136 @@ fn a_rebalance_is_held_up_by_a_pause_and_what_repairs_is_placed_as_before() {
     );
     filled_until_settled(&mut world);
     assert_eq!(placed(&world)[0], "a");
+    world.converge();
+}
+
+/// One replica, then five, then three, on five nodes that stay all the time.
+#[test]
+fn a_running_cluster_is_resized_up_and_down_and_bears_all_the_while_what_it_is_to_bear() {
+    let mut world = World::new(13, 16, Factor::One);
+    for _ in 0..4 {
+        world.join();
+    }
+    world.converge();
+    world.is_troubled = false;
+    let mut before = 1;
+    for (factor, wanted) in [
+        (Factor::Five, 5),
+        (Factor::Three, 3),
+        (Factor::Four, 4),
+        (Factor::One, 1),
+        (Factor::Auto, 3),
+    ] {
+        let plan = RebalancePlan::of_factor(&world.state, factor).expect("five nodes are enough");
+        let plan = plan.expect("there is a cluster");
+        let then: usize = plan.loads.values().map(|(_, then)| then).sum();
+        assert_eq!(then, 16 * wanted);
+        world.resize(factor).expect("five nodes are enough");
+        let resizing = RoutingMap::of(&world.state).resize.expect("it is wanted");
+        assert_eq!((resizing.wanted, resizing.left), (wanted as u16, None));
+        let epoch = world.state.epoch();
+        world.resize(factor).expect("it is wanted already");
+        assert_eq!(world.state.epoch(), epoch, "again, it is one");
+        let least = before.min(wanted);
+        let mut filled = 0;
+        for _ in 0..2_000 {
+            world.live_on();
+            filled += world.look().into_iter().filter(fills).count();
+            for (name, group) in world.groups.iter().filter(|(name, _)| **name != GroupRef::Meta) {
+                let voters = group.members.iter();
+                let voters = voters.filter(|member| member.role == MemberRole::Voter);
+                assert!(voters.count() >= least, "{name:?}: {:?}", group.members);
+            }
+            if world.state.resize().is_none() {
+                break;
+            }
+        }
+        assert_eq!(world.state.resize(), None, "it ends");
+        assert_eq!(filled, plan.moves.len(), "as the plan said");
+        for (_, group) in world
+            .state
+            .groups()
+            .iter()
+            .filter(|(name, _)| **name != GroupRef::Meta)
+        {
+            assert_eq!((group.members.len(), group.voters().count()), (wanted, wanted));
+        }
+        assert_eq!(State::restore(&world.state.snapshot()), Ok(world.state.clone()));
+        before = wanted;
+    }
+    world.converge();
+}
+
+#[test]
+fn another_number_of_replicas_waits_for_a_pause_and_may_be_changed_on_the_way() {
+    let mut world = World::new(14, 16, Factor::Three);
+    for _ in 0..4 {
+        world.join();
+    }
+    world.converge();
+    world.is_troubled = false;
+    assert_eq!(
+        world.apply(&MetaCommand::Pause { seconds: None }),
+        Ok(MetaOutcome::Done)
+    );
+    world.resize(Factor::Five).expect("five nodes are enough");
+    for _ in 0..20 {
+        world.live_on();
+        assert_eq!(world.reconcile(), 0);
+    }
+    assert!(world.state.resize().is_some());
+    assert_eq!(
+        world.apply(&MetaCommand::Resume { of: None }),
+        Ok(MetaOutcome::Done)
+    );
+    for _ in 0..4 {
+        world.live_on();
+        world.reconcile();
+    }
+    let first = world.state.resize().expect("some are filled yet");
+    let settle = MetaCommand::Settle { since: first.since };
+    assert_eq!(
+        world.apply(&settle),
+        Err(MetaRefusal::NotNeeded),
+        "some are missing"
+    );
+    world.resize(Factor::One).expect("that can always be");
+    assert_ne!(world.state.resize(), Some(first));
+    world.converge();
+    let mut groups = world.state.groups().iter();
+    assert!(groups.all(|(name, group)| *name == GroupRef::Meta || group.voters().count() == 1));
+}
+
+#[test]
+fn more_replicas_than_there_are_nodes_or_than_zones_bear_are_refused() {
+    let mut world = World::new(15, 8, Factor::Auto);
+    for zone in ["b", "c", "b"] {
+        world.join_in(zone);
+    }
+    world.converge();
+    // The first one names no zone, and is one for itself: 1, 2 and 1.
+    assert_eq!(world.resize(Factor::Five), Err(MetaRefusal::TooFew));
+    assert_eq!(world.resize(Factor::Four), Err(MetaRefusal::Zones));
+    assert_eq!(world.resize(Factor::Three), Ok(()), "it is so already");
+    assert_eq!(world.state.resize(), None);
+    world.join_in("b");
+    world.converge();
+    assert_eq!(
+        world.resize(Factor::Five),
+        Err(MetaRefusal::Zones),
+        "three in one zone"
+    );
+    let before = world.state.clone();
+    assert_eq!(
+        RebalancePlan::of_factor(&world.state, Factor::Five),
+        Err(MetaRefusal::Zones)
+    );
+    assert_eq!(world.state, before);
+    world.join_in("c");
+    world.converge();
+    assert_eq!(world.resize(Factor::Five), Ok(()), "two in each of two");
+    world.converge();
+    assert_eq!(world.resize(Factor::Three), Ok(()));
     world.converge();
 }
 
@@ -1454,13 +1596,15 @@ fn groups_are_not_made_smaller_because_too_many_nodes_leave() {
         goal: NodeGoal::Drains,
     };
     assert_eq!(world.apply(&leave(&leaving)), Err(MetaRefusal::TooFew));
-    for factor in [Factor::One, Factor::Three] {
-        assert_eq!(
-            world.apply(&MetaCommand::SetFactor { factor }),
-            Ok(MetaOutcome::Done)
-        );
-        let _ = world.apply(&leave(&leaving));
-    }
+    world.resize(Factor::One).expect("that can always be");
+    assert_eq!(world.apply(&leave(&leaving)), Ok(MetaOutcome::Done));
+    assert_eq!(world.resize(Factor::Three), Err(MetaRefusal::TooFew));
+    // With a fifth there are enough, and then it is gone.
+    world.join();
+    world.resize(Factor::Three).expect("three nodes stay");
+    let node = NodeId(5);
+    world.nodes.remove(&node);
+    assert_eq!(world.apply(&MetaCommand::Remove { node }), Ok(MetaOutcome::Done));
     for _ in 0..300 {
         world.live_on();
         world.reconcile();
@@ -1485,11 +1629,7 @@ fn groups_are_not_made_smaller_because_too_many_nodes_leave() {
     world.converge();
     assert!(leaving.iter().all(|&node| !has_replicas(&world, node)));
     // And so can more, if fewer replicas are wanted.
-    let factor = Factor::One;
-    assert_eq!(
-        world.apply(&MetaCommand::SetFactor { factor }),
-        Ok(MetaOutcome::Done)
-    );
+    world.resize(Factor::One).expect("that can always be");
     assert_eq!(world.apply(&leave(&[NodeId(2)])), Ok(MetaOutcome::Done));
     world.converge();
     assert!(!has_replicas(&world, NodeId(2)));

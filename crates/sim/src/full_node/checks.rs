@@ -18,7 +18,7 @@ use super::synced::SyncedPlaces;
 use super::{FullNode, Holding};
 use crate::node::Shape;
 use consensus::{HardState, Members};
-use control::{Factor, GroupRef, RoutingMap, State};
+use control::{Factor, GroupRef, NodeGoal, RoutingMap, State};
 use gateway::{
     Gateway, GroupPlacement, NodeHealth, NodeIndex, NodeName, ReplicaView, Topology, TopologyNode,
 };
@@ -445,18 +445,43 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>], gone: usize) -> Resul
     Ok(())
 }
 
-/// Where there are zones enough, no group is to have a majority in one of them; and everything that was to be placed anew is where it is
-/// to be, if nothing holds it up.
+/// Where there are zones enough, no group is to have a majority in one of them; everything that was to be placed anew is where it is
+/// to be, and groups have as many replicas as they are to have, if nothing holds it up.
 fn check_placed(state: &State, gone: usize) -> Result<(), String> {
     state.check_zones()?;
-    match state.rebalance().filter(|_| gone == 0 && state.pause().is_none()) {
-        None => Ok(()),
-        Some(rebalance) => Err(format!(
+    if gone > 0 || state.pause().is_some() {
+        return Ok(());
+    }
+    if let Some(rebalance) = state.rebalance() {
+        return Err(format!(
             "everything is to be placed anew since {:?}, and {} replicas are not where they are to be",
             rebalance.since,
             state.moves_left()
-        )),
+        ));
     }
+    if let Some(resize) = state.resize() {
+        return Err(format!(
+            "groups are to have {} replicas since {:?}, and {} are not where they are to be",
+            state.replicas_wanted(),
+            resize.since,
+            state.moves_left()
+        ));
+    }
+    if !state.is_placed_for_wanted() || state.moves_left() > 0 {
+        return Ok(());
+    }
+    let members = state.nodes().values();
+    let members = members.filter(|node| node.goal != NodeGoal::Left).count();
+    let wanted = usize::from(state.replicas_wanted()).min(members);
+    for (name, group) in state.groups().iter().filter(|(name, _)| **name != GroupRef::Meta) {
+        let (voters, all) = (group.voters().count(), group.members.len());
+        if (voters, all) != (wanted, wanted) {
+            return Err(format!(
+                "{name:?} is where it is to be, with {voters} voters of {all} members, and {wanted} are wanted"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The cluster as clients of the cluster endpoint are told of it.

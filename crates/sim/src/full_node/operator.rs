@@ -1,7 +1,7 @@
 //! What an operator orders: as he feels like it, and for groups that have lost their majority.
 
 use super::{FullNode, machine_of};
-use control::{DURABILITY, GroupRef, MetaCommand, NodeGoal, RecoverySource};
+use control::{DURABILITY, Factor, GroupRef, MetaCommand, NodeGoal, RecoverySource};
 use ids::{Boot, GroupId, Incarnation, NodeId, Prng};
 
 /// What an operator tells a node.
@@ -57,6 +57,8 @@ pub(crate) enum Whim {
     Replace,
     /// Everything is to be placed anew.
     Rebalance,
+    /// Groups are to have another number of replicas.
+    Resize,
     /// Some connection between two nodes is to be lost.
     Cut,
     /// What is acknowledged is to be kept in another way.
@@ -84,6 +86,7 @@ impl FullNode {
                 let order = |node: &&FullNode| (NodeId(node.machine as u64), propose(MetaCommand::Rebalance));
                 asked.map(order).into_iter().collect()
             }
+            Whim::Resize => resize(&all, prng).into_iter().collect(),
             Whim::Durability => durability(&all, prng).into_iter().collect(),
         }
     }
@@ -256,6 +259,24 @@ impl FullNode {
     fn is_starting_as(&self, id: NodeId, known: &std::collections::BTreeMap<NodeId, control::Node>) -> bool {
         self.started.is_none() && machine_of(&known[&id].announcement.peer) == Some(self.machine)
     }
+}
+
+/// Some node is told how many replicas groups are to have: three at least, since of fewer no death is borne, and clients are promised
+/// that one is.
+fn resize(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let factors = [
+        Factor::Auto,
+        Factor::Three,
+        Factor::Four,
+        Factor::Five,
+        Factor::Six,
+    ];
+    let factor = factors[prng.below(factors.len() as u64) as usize];
+    Some((
+        NodeId(asked.machine as u64),
+        propose(MetaCommand::SetFactor { factor }),
+    ))
 }
 
 /// Some node is told which durability the cluster is to have.

@@ -80,6 +80,7 @@ impl World<'_> {
             Fault::Drain => self.whim(Whim::Drain),
             Fault::Replace => self.whim(Whim::Replace),
             Fault::Rebalance => self.whim(Whim::Rebalance),
+            Fault::Resize => self.whim(Whim::Resize),
             Fault::Cut => self.whim(Whim::Cut),
             Fault::Durability => self.whim(Whim::Durability),
             Fault::Ruin => self.ruin(node),

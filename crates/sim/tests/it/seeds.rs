@@ -66,6 +66,22 @@ fn who_is_replaced_and_what_is_placed_anew_is_drawn_apart() {
 }
 
 #[test]
+fn another_number_of_replicas_is_drawn_apart() {
+    let before = Options {
+        resizes: false,
+        ..Options::default()
+    };
+    let mut drawn = 0;
+    for seed in 1..=200 {
+        let mut swarm = Swarm::draw(seed, &Options::default());
+        drawn += u64::from(swarm.resizes > 0);
+        swarm.resizes = 0;
+        assert_eq!(swarm, Swarm::draw(seed, &before));
+    }
+    assert!(drawn > 5, "{drawn}");
+}
+
+#[test]
 fn a_handful_of_seeds_finds_nothing() {
     find_nothing(1..=6, &Options::default());
     find_nothing(1..=6, &of_workers(2));
