@@ -9,6 +9,7 @@
 //! known of files. A group whose replica here goes, or gets another state, is lost for this backup.
 
 use crate::context::Context;
+use crate::copy_pace::CopyPace;
 use crate::delivery::Delivery;
 use consensus::Index;
 use ids::{GroupId, Monotonic};
@@ -22,14 +23,14 @@ use std::time::Duration;
 const PIECES_MAX: u64 = 4;
 
 /// Bytes of a piece, if it is not the last.
-const PIECE_BYTES: usize = 128 * 1024;
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// How long what changes is gathered once all else was sent: a key that changes in every turn is not sent in every turn. What is
 /// gathered goes with the last piece, while the mark holds the group.
 const GATHERED_FOR: Duration = Duration::from_millis(50);
 
-/// Pieces that are made in one turn: commands of clients wait meanwhile.
-const PIECES_A_TURN: usize = 2;
+/// Of a worker's time, one part in so many is for copying ([`CopyPace`]).
+const PART: u32 = 10;
 
 /// A `BACKUP` command of a client.
 pub struct BackupQuestion {
@@ -75,11 +76,22 @@ pub enum PieceContent {
 }
 
 /// See the file's header.
-#[derive(Default)]
 pub(crate) struct Backups {
     running: Option<Running>,
+    pace: CopyPace,
     questions: Vec<BackupQuestion>,
     pieces: Vec<BackupPiece>,
+}
+
+impl Default for Backups {
+    fn default() -> Backups {
+        Backups {
+            running: None,
+            pace: CopyPace::new(PART),
+            questions: Vec::new(),
+            pieces: Vec::new(),
+        }
+    }
 }
 
 /// The backup that this worker's replicas have a part in.
@@ -108,6 +120,10 @@ impl Sending {
             is_ready: false,
             made: Monotonic(0),
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.sent - self.taken >= PIECES_MAX
     }
 }
 
@@ -183,10 +199,17 @@ impl Backups {
         }
     }
 
-    /// Makes the next pieces, if there is room for them.
+    /// From when on the next piece can be made, if nothing else is waited for.
+    pub(crate) fn next_piece(&self, now: Monotonic) -> Option<Monotonic> {
+        let wants = |sending: &Sending| !sending.is_ready && !sending.is_full();
+        let running = self.running.as_ref().filter(|_| !self.pace.may_copy(now))?;
+        let wants = running.groups.values().any(wants);
+        wants.then_some(self.pace.rests_until())
+    }
+
+    /// Makes the next piece, if there is room for it.
     pub(crate) fn tend(&mut self, cx: &mut Context) {
         let Some(running) = &mut self.running else { return };
-        let mut made = 0;
         for _ in 0..running.order.len() {
             let Some(group) = running.order.pop_front() else {
                 break;
@@ -194,17 +217,27 @@ impl Backups {
             let Some(sending) = running.groups.get_mut(&group) else {
                 continue;
             };
-            let is_full = made == PIECES_A_TURN || sending.sent - sending.taken >= PIECES_MAX;
+            let waits = sending.is_full() || !self.pace.may_copy(cx.now);
             let index = cx.local.index(group).expect("it was here when it began");
             let replica = &mut cx.local.replicas[index];
             let gathers = sending.is_ready && cx.now.since(sending.made) < GATHERED_FOR;
-            if (is_full || gathers) && !replica.is_copy_over(running.backup) {
+            if (waits || gathers) && !replica.is_copy_over(running.backup) {
                 running.order.push_back(group);
                 continue;
             }
-            let content = match replica.next_of_copy(running.backup, PIECE_BYTES) {
+            let began = cx.timing.now();
+            let next = replica.next_of_copy(running.backup, PIECE_BYTES);
+            let took = cx.timing.now() - began;
+            let content = match next {
                 CopyStep::More(chunk) => {
-                    made += 1;
+                    // What lags in the end is written down while the mark holds the group.
+                    let rests_for = if replica.copy_lags(running.backup) {
+                        0
+                    } else {
+                        took
+                    };
+                    let rest_min = cx.shared.hooks.copy_rest_min;
+                    self.pace.copied(cx.now, rests_for, rest_min);
                     sending.sent += 1;
                     sending.made = cx.now;
                     Some(PieceContent::Chunk(chunk))

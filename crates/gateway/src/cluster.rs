@@ -18,6 +18,7 @@ mod replica_view;
 mod reports;
 mod seat;
 mod seats;
+mod state_copies;
 mod stats;
 mod visits;
 mod wall_clock;

@@ -16,7 +16,7 @@ use ids::{Boot, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use keyspace::{EncodingLimits, EventClasses};
 use options::Settings;
 use peer_wire::PeerMessage;
-use replica::{ReplyTo, Request, Turn};
+use replica::{Copying, ReplyTo, Request, Turn};
 use resp::Args;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -90,7 +90,11 @@ impl Context {
                 notify: EventClasses::default(),
                 steps_max: crate::offload::STEPS_MAX,
                 answers_bytes_max: shared.hooks.piece_sizes.answers_bytes_max,
-                chunk_bytes: shared.hooks.piece_sizes.chunk_bytes,
+                copying: Copying {
+                    may_copy: true,
+                    chunk_bytes: shared.hooks.piece_sizes.chunk_bytes,
+                    clock: shared.hooks.clock,
+                },
                 semantics: shared.semantics,
             },
             now: Monotonic(0),

@@ -657,6 +657,7 @@ impl Gateway {
             self.fanout.chores.look_at_followers(&mut self.cx);
         }
         self.cx.local.touch_keeping(now);
+        self.seats.begin_copying(&mut self.cx);
         let Some(stood_still) = self.cx.local.visits.look(now) else {
             return;
         };
@@ -700,7 +701,9 @@ impl Gateway {
         let first = first.chain(self.peers.next_beat(&self.cx));
         let next = first.fold(visits.next_tick(is_waiting), Monotonic::min);
         // Transactions have deadlines within a node too.
-        (self.cx.view.is_spread || self.coordinator.counts().0 > 0).then_some(next)
+        let next = (self.cx.view.is_spread || self.coordinator.counts().0 > 0).then_some(next);
+        let copies = [self.seats.next_copy(), self.backups.next_piece(self.cx.now)];
+        next.into_iter().chain(copies.into_iter().flatten()).min()
     }
 
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its

@@ -30,6 +30,7 @@ mod commands;
 mod connection;
 mod context;
 mod coordinator;
+mod copy_pace;
 mod cron;
 mod cross_protocol;
 mod delivery;

@@ -125,6 +125,8 @@ pub struct Hooks {
     pub piece_sizes: PieceSizes,
     /// See [`Gateway::TURN_OUTPUT_BYTES`](crate::Gateway::TURN_OUTPUT_BYTES).
     pub turn_output_bytes: usize,
+    /// How long a worker rests at least behind every piece of state that it has copied; it rests longer the longer that took.
+    pub copy_rest_min: Duration,
 }
 
 impl Default for Hooks {
@@ -141,6 +143,7 @@ impl Default for Hooks {
             process: ProcessStats::default,
             piece_sizes: PieceSizes::default(),
             turn_output_bytes: crate::Gateway::TURN_OUTPUT_BYTES,
+            copy_rest_min: Duration::ZERO,
         }
     }
 }

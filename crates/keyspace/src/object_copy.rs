@@ -76,6 +76,12 @@ impl Keyspace {
         }
     }
 
+    /// Whether more has changed than the newest chunk of the copy for this mark could carry.
+    pub fn copy_lags(&self, id: u64) -> bool {
+        let copy = self.copy.as_ref().filter(|copy| copy.id == id);
+        copy.is_some_and(|copy| matches!(&copy.phase, Phase::UnderWay(transfer) if transfer.lags()))
+    }
+
     /// Whether the copy for this mark has passed the mark, or is lost.
     pub fn is_copy_over(&self, id: u64) -> bool {
         let copy = self.copy.as_ref().filter(|copy| copy.id == id);

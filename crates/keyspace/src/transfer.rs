@@ -96,6 +96,8 @@ pub struct Transfer {
     lagging: u32,
     /// Bytes of objects in all chunks since then.
     ending_bytes: usize,
+    /// Whether the newest chunk could not carry all changes.
+    lags: bool,
     /// Of long operations that come in pieces.
     staging: SentStaging,
     parts: SentParts,
@@ -132,6 +134,7 @@ impl Transfer {
             number: 0,
             lagging: 0,
             ending_bytes: 0,
+            lags: false,
             staging: SentStaging::default(),
             parts: SentParts::default(),
         })
@@ -140,6 +143,12 @@ impl Transfer {
     /// Ends it early: changes are no longer remembered.
     pub fn end(self, keyspace: &mut Keyspace) {
         keyspace.take_changes(self.id);
+    }
+
+    /// Whether more has changed than the newest chunk could carry. Then the next one should follow soon: what lags in the end comes all
+    /// at once.
+    pub fn lags(&self) -> bool {
+        self.lags
     }
 
     /// Whether it has not made its last chunk.
@@ -178,9 +187,10 @@ impl Transfer {
             return TransferStep::Last(sender.to);
         }
         let chunk = sender.to;
+        self.lags = databases.iter().any(|changes| !changes.changed.is_empty());
         if is_covered {
             self.ending_bytes += objects_bytes;
-            self.lagging += u32::from(databases.iter().any(|changes| !changes.changed.is_empty()));
+            self.lagging += u32::from(self.lags);
         }
         keyspace.put_changes(databases);
         TransferStep::More(chunk)
@@ -203,8 +213,9 @@ impl Transfer {
         let mut sender = Sender { keyspace, to };
         sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CHUNKS_MAX);
         let chunk = sender.to;
+        self.lags = databases.iter().any(|changes| !changes.changed.is_empty());
         if databases.iter().all(Changes::is_covered) {
-            self.lagging += u32::from(databases.iter().any(|changes| !changes.changed.is_empty()));
+            self.lagging += u32::from(self.lags);
         }
         keyspace.put_changes(databases);
         ObjectsStep::More(chunk)

@@ -37,4 +37,4 @@ pub use request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, ReplyT
 pub use response::{BatchOutcome, BatchResponse};
 pub use state::{GroupState, LocalCounts};
 pub use steps::{steps, steps_of};
-pub use turn::Turn;
+pub use turn::{Copying, Turn};

@@ -587,6 +587,17 @@ impl Member {
         self.gathering.kept_until()
     }
 
+    /// Whether a piece of the state could be made, if the worker did not rest ([`crate::Copying`]).
+    pub fn wants_to_copy(&self) -> bool {
+        !self.is_stopped && self.snapshots.wants_to_copy()
+    }
+
+    /// Nanoseconds for which pieces of the state were made since this was last asked, if any were; of what writes outrun it is not said,
+    /// since no rest is to follow.
+    pub fn take_copied(&mut self) -> Option<u64> {
+        self.snapshots.take_copied()
+    }
+
     /// How many batches wait for an entry or a confirmation.
     fn waiting(&self) -> usize {
         self.gathering.len() + self.unconfirmed.len()
@@ -768,9 +779,11 @@ impl Member {
         self.answer_deferred(state, effects);
         // Of a piece of the state it is said up to where it reflects the log.
         if self.open_entry.is_none() {
-            self.snapshots.send_next(state, &mut self.raft, effects);
+            self.snapshots
+                .send_next(state, turn.copying, &mut self.raft, effects);
             if !self.is_stopped {
-                self.snapshots.store_next(state, &self.raft, effects);
+                self.snapshots
+                    .store_next(state, turn.copying, &self.raft, effects);
             }
         }
         let state_bytes = || state.keyspace().memory() + state.keyspace().pending_bytes();
@@ -1227,6 +1240,7 @@ fn is_empty(ready: &Ready) -> bool {
 mod tests {
     use super::*;
     use crate::replica::Replica;
+    use crate::turn::Copying;
     use crate::waiting_reads::Awaited;
     use consensus::{Config, Durability, Saved, Times};
     use ids::{Boot, HashSeed, PartitionRange, SemanticsVersion, UnixMillis};
@@ -1255,7 +1269,7 @@ mod tests {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
-            chunk_bytes: 256 * 1024,
+            copying: Copying::at_once(256 * 1024),
             semantics: SemanticsVersion::CURRENT,
         }
     }

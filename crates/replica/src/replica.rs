@@ -168,6 +168,19 @@ impl Replica {
         self.state.keyspace_mut().next_of_copy(id, bytes_max)
     }
 
+    /// See [`Member::take_copied`].
+    pub fn take_copied(&mut self) -> Option<u64> {
+        match &mut self.role {
+            Role::Member(member) => member.take_copied(),
+            Role::Alone(_) | Role::Elsewhere => None,
+        }
+    }
+
+    /// See [`Keyspace::copy_lags`].
+    pub fn copy_lags(&self, id: u64) -> bool {
+        self.state.keyspace.copy_lags(id)
+    }
+
     /// See [`Keyspace::is_copy_over`].
     pub fn is_copy_over(&self, id: u64) -> bool {
         self.state.keyspace.is_copy_over(id)

@@ -61,6 +61,11 @@ impl SnapshotSender {
         self.number
     }
 
+    /// Whether the next chunk should follow soon.
+    pub(crate) fn lags(&self) -> bool {
+        self.transfer.lags()
+    }
+
     /// Whether another chunk may be made.
     pub(crate) fn may_send(&self) -> bool {
         self.point.is_none() && self.sent - self.taken < CHUNKS_MAX
@@ -109,8 +114,11 @@ impl SnapshotSender {
         self.point.clone().filter(|_| self.taken == self.sent)
     }
 
-    /// Whether it has stood still for so long that it is to begin again.
+    /// Whether it has stood still for so long that it is to begin again. Where all pieces were taken, the next one is up to this side.
     pub(crate) fn is_stalled(&mut self, now: Monotonic) -> bool {
+        if self.sent == self.taken && self.point.is_none() {
+            self.progress = None;
+        }
         match self.progress {
             Some((taken, since)) if taken == self.taken => now.since(since) >= STALL,
             _ => {

@@ -8,7 +8,7 @@ use crate::operation::{Condition, as_conditions};
 use crate::replica::Reload;
 use crate::request::FullKey;
 use crate::response::BatchOutcome;
-use crate::turn::Turn;
+use crate::turn::{Copying, Turn};
 use crate::waiting_reads::{Awaited, ReadPlace};
 use crate::waiting_reads::{Marks, WaitingReads};
 use bytes::Bytes;
@@ -104,7 +104,7 @@ impl GroupState {
                 notify: EventClasses::default(),
                 steps_max: usize::MAX,
                 answers_bytes_max: usize::MAX,
-                chunk_bytes: 256 * 1024,
+                copying: Copying::at_once(256 * 1024),
                 semantics: SemanticsVersion::CURRENT,
             },
             has_begun: false,

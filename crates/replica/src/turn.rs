@@ -22,10 +22,32 @@ pub struct Turn {
     /// Bytes of the answers to the reads of one batch, or to what is read at once of groups that are alone:
     /// [`crate::PieceSizes::answers_bytes_max`].
     pub answers_bytes_max: usize,
-    /// [`crate::PieceSizes::chunk_bytes`].
-    pub chunk_bytes: usize,
+    /// Whether and how pieces of states are made.
+    pub copying: Copying,
     /// The rules that entries made now are to follow: the newest that every node of the cluster knows.
     pub semantics: SemanticsVersion,
+}
+
+/// Pieces of states in one turn, for the disk and for learners. Clients wait while one is made, so a worker rests in between.
+#[derive(Clone, Copy, Debug)]
+pub struct Copying {
+    /// Whether one may be made now.
+    pub may_copy: bool,
+    /// [`crate::PieceSizes::chunk_bytes`].
+    pub chunk_bytes: usize,
+    /// Nanoseconds since any fixed moment.
+    pub clock: fn() -> u64,
+}
+
+impl Copying {
+    /// Pieces of so many bytes, as soon as anybody wants them.
+    pub fn at_once(chunk_bytes: usize) -> Copying {
+        Copying {
+            may_copy: true,
+            chunk_bytes,
+            clock: || 0,
+        }
+    }
 }
 
 impl Turn {

@@ -20,6 +20,7 @@ use super::broken::{DIFFERS, guard};
 use super::group_clients::known_leader;
 use super::open_entries::OpenEntries;
 use super::seat::Seat;
+use super::state_copies::StateCopies;
 use super::{HandoverImage, Layout};
 use crate::connection::Connection;
 use crate::context::Context;
@@ -55,6 +56,7 @@ pub(crate) struct Seats {
     /// Whether replicas that had no log on disk are to get one, one after the other.
     is_changing: bool,
     open_entries: OpenEntries,
+    copies: StateCopies,
     /// Commands that were answered from the state here, under the lease.
     pub(super) reads_here: u64,
     /// When the figures were last written down.
@@ -520,6 +522,19 @@ impl Seats {
         self.end_waits_of_those_lost(cx, index, boots);
     }
 
+    /// A turn begins: if the worker has rested, the next piece of a state may be made.
+    pub(crate) fn begin_copying(&mut self, cx: &mut Context) {
+        cx.turn.copying.may_copy = self.copies.may_copy(cx.now);
+        if let Some(index) = self.copies.next(cx.now) {
+            cx.local.visits.touch(index);
+        }
+    }
+
+    /// When the worker has rested, if any piece waits for that.
+    pub(crate) fn next_copy(&self) -> Option<Monotonic> {
+        self.copies.next_at()
+    }
+
     /// The turn ends: what was gathered is proposed, and what is committed is applied. Whether that was anything.
     pub(crate) fn finish(&mut self, cx: &mut Context, index: usize) -> bool {
         let has_work = cx.local.replicas[index].has_work(cx.now);
@@ -527,6 +542,9 @@ impl Seats {
         let member = cx.local.replicas[index].member();
         if let Some(until) = member.and_then(Member::kept_until) {
             cx.local.visits.keep_until(index, until);
+        }
+        if !cx.turn.copying.may_copy && member.is_some_and(Member::wants_to_copy) {
+            self.copies.wait(index);
         }
         let Some(effects) = effects else { return false };
         self.carry_out_effects(cx, index, effects);
@@ -667,7 +685,11 @@ impl Seats {
     fn step(&mut self, cx: &mut Context, index: usize, input: Input<'_>) -> Option<Effects> {
         let (replica, turn, now) = (&mut cx.local.replicas[index], &cx.turn, cx.now);
         let mut effects = Effects::default();
-        match guard(|| replica.step(turn, now, input, &mut effects)) {
+        let guarded = guard(|| replica.step(turn, now, input, &mut effects));
+        if let Some(nanos) = replica.take_copied() {
+            cx.turn.copying.may_copy = self.copies.copied(now, nanos, cx.shared.hooks.copy_rest_min);
+        }
+        match guarded {
             Ok(_) if effects.differs => {
                 self.give_up_replica(cx, index, effects);
                 None

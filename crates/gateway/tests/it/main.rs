@@ -6,6 +6,7 @@ mod client_deaths;
 mod clocks;
 mod cluster;
 mod combining;
+mod copying;
 mod endpoint;
 mod fanout;
 mod full_disks;

@@ -10,6 +10,7 @@ use peer_wire::PeerMessage;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One turn, in nanoseconds.
 const TURN: u64 = 1_000_000;
@@ -19,6 +20,8 @@ thread_local! {
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     /// What is long for nodes that are made from here on.
     pub(crate) static SIZES: Cell<PieceSizes> = Cell::new(PieceSizes::default());
+    /// How long workers of nodes that are made from here on rest at least behind a piece of state.
+    pub(crate) static COPY_REST: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     /// What nodes are said to keep that are made from here on. Their replicas keep nothing.
     pub(crate) static DURABILITY: Cell<DurabilityChoice> = const { Cell::new(DurabilityChoice::Memory) };
 }
@@ -36,6 +39,8 @@ pub(crate) struct World {
     pub(crate) mistake: Option<(usize, Mutation)>,
     /// If the links are not equally fast: in each turn, what is on half of them waits for the next.
     pub(crate) delays: Option<Prng>,
+    /// When pieces of states were sent.
+    pub(crate) chunks_sent: Vec<u64>,
 }
 
 pub(crate) struct Node {
@@ -67,6 +72,7 @@ impl World {
             dead: vec![false; nodes as usize],
             mistake: None,
             delays: None,
+            chunks_sent: Vec::new(),
         }
     }
 
@@ -183,6 +189,8 @@ impl World {
             node.gateway.finish_cluster(Monotonic(self.now));
             node.deliver();
             for (to, message) in node.gateway.take_peer_messages() {
+                let is_chunk = matches!(message, PeerMessage::TransferChunk(_));
+                self.chunks_sent.extend(is_chunk.then_some(self.now));
                 self.wire.push_back((number, to.0 as usize, message));
             }
             if mistake.is_some() {
@@ -290,6 +298,7 @@ impl Node {
         shared.semantics = knows;
         shared.hooks.monotonic = || Monotonic(CLOCK.get());
         shared.hooks.piece_sizes = SIZES.get();
+        shared.hooks.copy_rest_min = COPY_REST.get();
         let shared = Arc::new(shared);
         let gateway = Gateway::new(0, shared.clone(), HashSeed([boot.0, 7]), boot.0);
         Node {

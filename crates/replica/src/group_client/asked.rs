@@ -41,7 +41,7 @@ impl Default for PieceSizes {
             piece_bytes: 128 * 1024,
             request_bytes_max: 768 * 1024 * 1024,
             answers_bytes_max: 768 * 1024 * 1024,
-            chunk_bytes: 256 * 1024,
+            chunk_bytes: 128 * 1024,
         }
     }
 }

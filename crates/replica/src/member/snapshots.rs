@@ -4,6 +4,7 @@ use crate::disk::DiskRequest;
 use crate::member::Effects;
 use crate::snapshot_sender::{Lost, SnapshotSender};
 use crate::state::GroupState;
+use crate::turn::Copying;
 use consensus::{Index, RaftNode, SnapshotPoint, Term};
 use ids::{Incarnation, Monotonic};
 use keyspace::{Keyspace, SnapshotReceiver};
@@ -40,6 +41,8 @@ pub(super) struct Snapshots {
     /// Keys that commands had changed when the last piece of it was made, and when that of the one was that was stored last.
     changes_made: u64,
     changes_stored: u64,
+    /// See [`Snapshots::take_copied`].
+    copied: Option<u64>,
 }
 
 /// State on its way to this replica.
@@ -108,19 +111,31 @@ impl Snapshots {
     }
 
     /// Sends the disk the next piece of the state.
-    pub(super) fn store_next(&mut self, state: &mut GroupState, raft: &RaftNode, effects: &mut Effects) {
+    pub(super) fn store_next(
+        &mut self,
+        state: &mut GroupState,
+        copying: Copying,
+        raft: &RaftNode,
+        effects: &mut Effects,
+    ) {
         if std::mem::take(&mut self.is_due) {
             self.transfers += 1;
             self.storing = SnapshotSender::begin(self.transfers, state.keyspace_mut());
             // As many learners are given the state as may be: later.
             self.is_due = self.storing.is_none();
         }
-        let Some(sender) = &mut self.storing else { return };
-        let chunk_bytes = state.turn.chunk_bytes;
+        let Some(sender) = self.storing.as_mut().filter(|_| copying.may_copy) else {
+            return;
+        };
         if sender.point().is_none() {
             self.changes_made = state.local.changes;
         }
-        match sender.next(state.keyspace_mut(), chunk_bytes, || raft.point()) {
+        let began = (copying.clock)();
+        let next = sender.next(state.keyspace_mut(), copying.chunk_bytes, || raft.point());
+        if next.as_ref().is_ok_and(Option::is_some) {
+            note_copied(&mut self.copied, copying, began, sender.lags());
+        }
+        match next {
             Ok(chunk) => effects.disk.extend(chunk.map(|chunk| DiskRequest::Chunk {
                 snapshot: chunk.transfer,
                 number: chunk.number,
@@ -141,6 +156,16 @@ impl Snapshots {
         self.step_down();
         self.give_up_storing();
         self.end(keyspace);
+    }
+
+    /// Whether a piece could be made, for the disk or for a learner.
+    pub(super) fn wants_to_copy(&self) -> bool {
+        self.may_store() || self.senders.values().any(SnapshotSender::may_send)
+    }
+
+    /// See [`Member::take_copied`](super::Member::take_copied).
+    pub(super) fn take_copied(&mut self) -> Option<u64> {
+        self.copied.take()
     }
 
     /// Whether anything is on its way to a learner, or was.
@@ -288,13 +313,25 @@ impl Snapshots {
     }
 
     /// Sends learners the next piece of the state.
-    pub(super) fn send_next(&mut self, state: &mut GroupState, raft: &mut RaftNode, effects: &mut Effects) {
+    pub(super) fn send_next(
+        &mut self,
+        state: &mut GroupState,
+        copying: Copying,
+        raft: &mut RaftNode,
+        effects: &mut Effects,
+    ) {
         let mut lost = Vec::new();
-        let chunk_bytes = state.turn.chunk_bytes;
-        for (&to, sender) in &mut self.senders {
-            match sender.next(state.keyspace_mut(), chunk_bytes, || raft.point()) {
-                Ok(chunk) => effects.chunks.extend(chunk.map(|chunk| (to, chunk))),
-                Err(Lost) => lost.push(to),
+        if copying.may_copy && !self.senders.is_empty() {
+            for (&to, sender) in &mut self.senders {
+                let began = (copying.clock)();
+                let next = sender.next(state.keyspace_mut(), copying.chunk_bytes, || raft.point());
+                if next.as_ref().is_ok_and(Option::is_some) {
+                    note_copied(&mut self.copied, copying, began, sender.lags());
+                }
+                match next {
+                    Ok(chunk) => effects.chunks.extend(chunk.map(|chunk| (to, chunk))),
+                    Err(Lost) => lost.push(to),
+                }
             }
         }
         lost.into_iter().for_each(|to| self.fail(to, raft));
@@ -305,4 +342,10 @@ impl Snapshots {
     pub(super) fn held(&self) -> impl Iterator<Item = Index> {
         self.senders.values().filter_map(SnapshotSender::held)
     }
+}
+
+/// A piece was made since the clock showed `began`.
+fn note_copied(copied: &mut Option<u64>, copying: Copying, began: u64, lags: bool) {
+    let took = if lags { 0 } else { (copying.clock)() - began };
+    *copied.get_or_insert(0) += took;
 }

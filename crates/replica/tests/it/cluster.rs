@@ -5,7 +5,7 @@ use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, Groups, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object, SeenObject};
 use replica::{
-    Assignment, Condition, LocalCounts, Operation, Output, Part, Replica, Replies, ReplyTo, Request,
+    Assignment, Condition, Copying, LocalCounts, Operation, Output, Part, Replica, Replies, ReplyTo, Request,
     Returned, Step, Turn, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
@@ -137,7 +137,7 @@ impl Cluster {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
-            chunk_bytes: 256 * 1024,
+            copying: Copying::at_once(256 * 1024),
             semantics: ids::SemanticsVersion::CURRENT,
         };
         Cluster {
@@ -575,7 +575,7 @@ impl Cluster {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
-            chunk_bytes: 256 * 1024,
+            copying: Copying::at_once(256 * 1024),
             semantics: ids::SemanticsVersion::CURRENT,
         };
         let mut scratch = turn.scratch(now);
@@ -646,7 +646,7 @@ impl Cluster {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
-            chunk_bytes: 256 * 1024,
+            copying: Copying::at_once(256 * 1024),
             semantics: ids::SemanticsVersion::CURRENT,
         };
         let mut scratch = turn.scratch(now);

@@ -3,7 +3,7 @@
 use crate::cluster::operation;
 use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, UnixMillis};
 use keyspace::EventClasses;
-use replica::{Assignment, Output, Part, Reload, Replica, ReplyTo, Request, Turn};
+use replica::{Assignment, Copying, Output, Part, Reload, Replica, ReplyTo, Request, Turn};
 use txn::{Locks, Mode, Participant, Refusal, TxnId, Vote, VoteRecord};
 
 fn replica() -> Replica {
@@ -20,7 +20,7 @@ pub(crate) fn turn(number: u64, now: i64) -> Turn {
         notify: EventClasses::default(),
         steps_max: usize::MAX,
         answers_bytes_max: usize::MAX,
-        chunk_bytes: 256 * 1024,
+        copying: Copying::at_once(256 * 1024),
         semantics: ids::SemanticsVersion::CURRENT,
     }
 }

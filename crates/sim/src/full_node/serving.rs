@@ -27,6 +27,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use storage::{PeerBook, StorageError};
 
+/// How long a worker rests at least behind a piece of state, on nodes where a state goes in many.
+const COPY_REST: Duration = Duration::from_millis(2);
+
 /// Mailbox batches that may wait between two workers, as in production.
 const MAILBOX_BATCHES_MAX: usize = 256;
 /// Mailbox batches kept back for one worker above which no more is read from clients, as in production.
@@ -136,6 +139,7 @@ impl Serving {
         // drawn for it changes nothing else.
         if Prng::new(prng.clone().next_u64()).below(3) == 0 {
             shared.hooks.turn_output_bytes = TURN_OUTPUT_BYTES;
+            shared.hooks.copy_rest_min = COPY_REST;
             shared.hooks.piece_sizes = PieceSizes {
                 long_bytes_min: 16,
                 piece_bytes,
