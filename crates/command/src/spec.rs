@@ -273,6 +273,8 @@ pub enum CommandRoute {
     Everywhere,
     /// `SCAN`: the group that the cursor names.
     Scan,
+    /// The gateway runs a script, with the help of the groups of all keys that it comes to name.
+    Script,
 }
 
 /// What happens if a command concerns several groups.
