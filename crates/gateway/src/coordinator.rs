@@ -633,7 +633,9 @@ impl Coordinator {
             (true, _) if sees_whole => TxnMode::LockInPlace,
             // Where groups have logs, a lock is an entry, and reading without one mostly does. A script that names keys as it
             // goes on reads them one after the other: with locks it would have to begin again for each.
-            (true, _) if cx.view.is_spread || program.may_roam(cx) => TxnMode::OptimisticRead,
+            (true, _) if cx.view.is_spread || program.may_roam(cx) || extent.groups.is_empty() => {
+                TxnMode::OptimisticRead
+            }
             (true, _) => TxnMode::LockFirst,
             (false, false) if cx.view.is_spread => TxnMode::SnapshotRead,
             (false, true) if sees_whole => TxnMode::InPlace,

@@ -104,7 +104,6 @@ pub use pipeline::Pipeline;
 pub use pubsub::{SubscriptionKind, Subscriptions};
 pub use replica::{MemberCounts, PieceSizes, TransactionCounts};
 pub use saves::Saves;
-pub use script_cache::SharedScripts;
 pub use secret::is_same_secret;
 pub use session::{Block, Queued, ReplyMode, Session, Watched};
 pub use shared::{Baseline, Hooks, MemoryStats, ProcessStats, Rates, Shared};

@@ -41,7 +41,7 @@ pub(crate) fn sha1_of(word: &[u8]) -> Option<Sha1> {
 
 /// What the workers of a node share.
 #[derive(Default)]
-pub struct SharedScripts {
+pub(crate) struct SharedScripts {
     known: Mutex<Known>,
     /// Changes when all are forgotten.
     version: AtomicU64,

@@ -54,6 +54,9 @@ pub(crate) const RUNS_MAX: usize = 1_024;
 /// Keys that one program may come to name. One that names more ends, and nothing of it is done.
 const KEYS_MAX: usize = 65_536;
 
+/// Bytes of their values. One that names more ends in the same way.
+const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
+
 /// Bytes of messages that it may publish.
 const PUBLISHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -71,6 +74,7 @@ const TIMES_APART: i64 = 60_000;
 
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL; nothing of it was done";
 const TOO_MANY_KEYS: &str = "ERR the script names more keys than one may; nothing was done";
+const TOO_LARGE: &str = "ERR the values that the script names are more than one may name; nothing was done";
 const TOO_MUCH_PUBLISHED: &str = "ERR the script publishes more than one may; nothing was done";
 const TOO_MUCH_MEMORY: &str = "OOM the scripts that run on this node need more memory than they may; nothing was done";
 const UNREADABLE: &str = "CLUSTERDOWN a group has sent something that is no value; nothing was done";
@@ -156,11 +160,18 @@ pub(crate) struct ProgramRun {
     /// How often groups were asked.
     pub(crate) rounds: u32,
     expects: BTreeMap<GroupId, Vec<Condition>>,
-    keys: usize,
+    held: Held,
     /// Instructions, of all its scripts.
     spent: u64,
     long: Option<LongRun>,
     share: Share,
+}
+
+/// How much is on the scratch.
+#[derive(Default)]
+struct Held {
+    keys: usize,
+    value_bytes: usize,
 }
 
 /// A script of it.
@@ -207,7 +218,7 @@ impl ProgramRun {
             asked: BTreeMap::new(),
             rounds: 0,
             expects: BTreeMap::new(),
-            keys: 0,
+            held: Held::default(),
             spent: 0,
             long: None,
             share: Share::of(totals),
@@ -217,7 +228,7 @@ impl ProgramRun {
     /// Places what a group holds under a key.
     ///
     /// # Errors
-    /// It is nothing like a value.
+    /// It is nothing like a value, or together they are too much.
     pub(crate) fn place(
         &mut self,
         group: GroupId,
@@ -225,12 +236,16 @@ impl ProgramRun {
         object: Option<SeenObject>,
         version: Option<KeyVersion>,
     ) -> Result<(), &'static str> {
+        self.held.keys += 1;
+        self.held.value_bytes += object.as_ref().map_or(0, SeenObject::byte_len);
+        if self.held.value_bytes > VALUE_BYTES_MAX {
+            return Err(TOO_LARGE);
+        }
         let object = match object {
             Some(seen) => Some(seen.into_object().ok_or(UNREADABLE)?),
             None => None,
         };
         self.scratch.place(db, &key, object);
-        self.keys += 1;
         if let Some(version) = version {
             let unchanged = Condition::Unchanged { db, key, version };
             self.expects.entry(group).or_default().push(unchanged);
@@ -394,7 +409,7 @@ impl ProgramRun {
     }
 
     fn lacking(&self, keys: Vec<FullKey>) -> RunStop {
-        match self.keys + keys.len() > KEYS_MAX {
+        match self.held.keys + keys.len() > KEYS_MAX {
             true => RunStop::Failed(TOO_MANY_KEYS),
             false => RunStop::Lacks(keys),
         }
@@ -561,7 +576,8 @@ fn refusal_of(spec: &Spec, script: &ScriptRun) -> Option<&'static str> {
     if flags.contains(Flags::NOSCRIPT) && !(flags.contains(Flags::BLOCKING) && spec.route == CommandRoute::Keys) {
         return Some(NOT_FROM_SCRIPTS);
     }
-    if script.rules.is_read_only && flags.contains(Flags::WRITE) {
+    let changes = flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE);
+    if script.rules.is_read_only && changes {
         return Some("ERR Write commands are not allowed from read-only scripts.");
     }
     if script.rules.denies_oom && !script.has_written && flags.contains(Flags::DENYOOM) {

@@ -79,7 +79,7 @@ pub struct Shared {
     /// Entries that slow logs were given: the id of the next one.
     pub slow_entries: AtomicU64,
     /// The scripts that this node knows.
-    pub scripts: SharedScripts,
+    pub(crate) scripts: SharedScripts,
     /// Saves that clients of this node have asked for.
     pub saves: Saves,
     /// Backups that this node has taken.

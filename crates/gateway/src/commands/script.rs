@@ -28,17 +28,15 @@ pub(super) fn exists(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) {
 }
 
 pub(super) fn flush(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
-    match args.get(2) {
-        _ if args.len() > 3 => Err(ReplyError::unknown_subcommand_or_arity("script", args.arg(1))),
-        Some(mode) if !mode.eq_ignore_ascii_case(b"sync") && !mode.eq_ignore_ascii_case(b"async") => Err(
-            ReplyError::Fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
-        ),
-        Some(_) | None => {
-            cx.shared.scripts.flush();
-            w.ok();
-            Ok(())
-        }
+    let is_mode = |word: &[u8]| word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async");
+    if args.len() > 3 || !args.get(2).is_none_or(is_mode) {
+        return Err(ReplyError::Fixed(
+            "ERR SCRIPT FLUSH only support SYNC|ASYNC option",
+        ));
     }
+    cx.shared.scripts.flush();
+    w.ok();
+    Ok(())
 }
 
 pub(super) fn kill(cx: &Context, w: &mut ReplyWriter<'_>) {
