@@ -402,7 +402,11 @@ return told";
 /// A script. Of what is declared the first key is left out, so that there is mostly one that it comes to name.
 fn ask_in_script(connection: &mut Client, planned: &[Action], is_declared: bool) -> io::Result<Reply> {
     let commands: Vec<Vec<String>> = planned.iter().map(words).collect();
-    let keys = commands.iter().skip(1).filter(|_| is_declared).map(|words| words[1].clone());
+    let keys = commands
+        .iter()
+        .skip(1)
+        .filter(|_| is_declared)
+        .map(|words| words[1].clone());
     let keys: Vec<String> = keys.collect();
     let mut all = vec!["EVAL".to_owned(), SCRIPT.to_owned(), keys.len().to_string()];
     all.extend(keys);

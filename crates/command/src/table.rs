@@ -4,8 +4,8 @@ use crate::spec::Categories;
 use crate::word::Word;
 use crate::{
     ReplyError, Spec, backup, bitmap, blocking, cluster, connection, extensions, generic, geo, hash,
-    hyperloglog, latency, list, pubsub, scan, scripting, server, set, slowlog, sort, sorted_set, stream, string,
-    transaction,
+    hyperloglog, latency, list, pubsub, scan, scripting, server, set, slowlog, sort, sorted_set, stream,
+    string, transaction,
 };
 use resp::Args;
 

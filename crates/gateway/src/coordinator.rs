@@ -100,7 +100,8 @@ const TAKEN_FOR_DEAD: &str =
 const TIMED_OUT: &str = "TRYAGAIN the keys of this transaction did not become free in time; nothing was done";
 const TOO_SLOW: &str = "TRYAGAIN this node has too much to do with large values; nothing was done";
 const TOO_MANY_RUNS: &str = "TRYAGAIN too many scripts run on this node; nothing was done";
-const TOO_LONG_RUN: &str = "TRYAGAIN the script did not come to its end within ten seconds; nothing of it was done";
+const TOO_LONG_RUN: &str =
+    "TRYAGAIN the script did not come to its end within ten seconds; nothing of it was done";
 const UNKNOWN: &str = "UNKNOWN a group of this transaction was lost before it answered: whether the transaction was \
                        carried out is not known";
 
@@ -1300,12 +1301,19 @@ impl Coordinator {
         let Some(open) = self.open_of(txn) else { return };
         let asked = by_their_groups(groups, keys);
         for (group, keys) in &asked {
-            open.wanted.entry(*group).or_default().extend(keys.iter().cloned());
+            open.wanted
+                .entry(*group)
+                .or_default()
+                .extend(keys.iter().cloned());
         }
         open.groups.extend(asked.keys());
         open.groups.sort_unstable();
         open.groups.dedup();
-        open.participants = open.groups.iter().map(|group| cx.view.participant(*group)).collect();
+        open.participants = open
+            .groups
+            .iter()
+            .map(|group| cx.view.participant(*group))
+            .collect();
         if open.mode.locks_first() {
             // Which locks it needs is found out without any: then all are taken together.
             open.mode = TxnMode::OptimisticRead;

@@ -131,11 +131,9 @@ impl Purpose {
     fn is_long(self) -> bool {
         match self {
             Purpose::Save | Purpose::Durability => true,
-            Purpose::Part
-            | Purpose::Receivers
-            | Purpose::KeyCounts
-            | Purpose::Sync
-            | Purpose::Script => false,
+            Purpose::Part | Purpose::Receivers | Purpose::KeyCounts | Purpose::Sync | Purpose::Script => {
+                false
+            }
         }
     }
 }

@@ -127,8 +127,12 @@ impl Dispatch<'_> {
         }
         let is_script = |operation: &Operation| operation.spec.route == CommandRoute::Script;
         if program.operations().any(is_script) {
-            let sees_whole =
-                |operation: &Operation| matches!(operation.spec.route, CommandRoute::Everywhere | CommandRoute::Scan);
+            let sees_whole = |operation: &Operation| {
+                matches!(
+                    operation.spec.route,
+                    CommandRoute::Everywhere | CommandRoute::Scan
+                )
+            };
             if program.operations().any(sees_whole) {
                 return connection.writer().error(SCRIPTS_AND_WHOLE);
             }

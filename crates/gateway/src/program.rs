@@ -1,7 +1,7 @@
 //! What one request asks of groups: a command over several groups, or an `EXEC`.
 
-use crate::endpoint::Scope;
 use crate::context::Context;
+use crate::endpoint::Scope;
 use crate::script_cache::Sha1;
 use crate::script_program::Scripted;
 use crate::session::Queued;
@@ -120,7 +120,9 @@ impl Program {
                 CommandRoute::Script => {
                     (extent.is_scripted, extent.flows, extent.wants) = (true, true, true);
                     extent.writes |= matches!(spec.id, CommandId::Eval | CommandId::EvalSha);
-                    extent.groups.extend(groups_of(spec, operation.args.as_args(), groups));
+                    extent
+                        .groups
+                        .extend(groups_of(spec, operation.args.as_args(), groups));
                 }
                 CommandRoute::Keys | CommandRoute::Connection => {
                     let concerned = groups_of(spec, operation.args.as_args(), groups);
@@ -191,13 +193,18 @@ impl Program {
 
     /// The same, now that others have sent scripts.
     pub(crate) fn look_at_scripts_again(&mut self, cx: &mut Context) {
-        let is_out_of_memory = self.scripted.as_ref().is_some_and(|scripted| scripted.is_out_of_memory);
+        let is_out_of_memory = self
+            .scripted
+            .as_ref()
+            .is_some_and(|scripted| scripted.is_out_of_memory);
         self.look_at_scripts(cx, is_out_of_memory);
     }
 
     /// Its scripts of which only the digits are known.
     pub(crate) fn unknown_scripts(&self) -> Vec<Sha1> {
-        self.scripted.as_ref().map_or_else(Vec::new, |scripted| scripted.unknown())
+        self.scripted
+            .as_ref()
+            .map_or_else(Vec::new, |scripted| scripted.unknown())
     }
 
     /// Whether keys may be changed that it does not name.
@@ -208,7 +215,9 @@ impl Program {
 
     /// Whether it is known to come to name keys that it does not declare.
     pub(crate) fn may_roam(&self, cx: &Context) -> bool {
-        self.scripted.as_ref().is_some_and(|scripted| scripted.roams(&cx.scripts))
+        self.scripted
+            .as_ref()
+            .is_some_and(|scripted| scripted.roams(&cx.scripts))
     }
 
     /// The answer to a single script that cannot be run.

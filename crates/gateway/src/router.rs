@@ -177,7 +177,13 @@ impl Gateway {
         }
     }
 
-    fn finish(&mut self, Finished { mut answered, came_at }: Finished) {
+    fn finish(
+        &mut self,
+        Finished {
+            mut answered,
+            came_at,
+        }: Finished,
+    ) {
         if answered.program.scripted.is_some() {
             self.publish_what_scripts_told(&mut answered);
         }
@@ -205,7 +211,8 @@ impl Gateway {
             // How many it reached was told to the script already.
             let mut count = Vec::new();
             let mut out = ReplyWriter::new(&mut count, Protocol::Resp2);
-            self.pubsub.publish_now(&mut self.cx, kind, args.as_args(), &mut out);
+            self.pubsub
+                .publish_now(&mut self.cx, kind, args.as_args(), &mut out);
         }
     }
 
@@ -828,7 +835,8 @@ impl Gateway {
             self.pubsub.on_node_message(&mut self.cx, published);
             ReplyWriter::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
         } else if spec.id == CommandId::EvalSha {
-            let source = script_cache::sha1_of(args.arg(1)).and_then(|sha1| self.cx.shared.scripts.source(&sha1));
+            let source =
+                script_cache::sha1_of(args.arg(1)).and_then(|sha1| self.cx.shared.scripts.source(&sha1));
             let mut w = ReplyWriter::new(&mut reply, Protocol::Resp2);
             w.array(usize::from(source.is_some()));
             source.iter().for_each(|source| w.bulk(source));

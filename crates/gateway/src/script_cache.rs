@@ -237,7 +237,10 @@ impl WorkerScripts {
         if let Some(met) = self.met.get(&sha1) {
             return Ok((sha1, met.script.clone()));
         }
-        let known = held(&shared.known).scripts.get(&sha1).map(|known| known.script.clone());
+        let known = held(&shared.known)
+            .scripts
+            .get(&sha1)
+            .map(|known| known.script.clone());
         let script = match known {
             Some(script) => script,
             None => self.lua.compile(source)?,
@@ -273,7 +276,8 @@ impl WorkerScripts {
     /// Whether it has done so before, on this worker.
     pub(crate) fn roams(&self, script: &Script) -> bool {
         let sha1 = sha1_of(script.sha1().as_bytes());
-        sha1.and_then(|sha1| self.met.get(&sha1)).is_some_and(|met| met.roams)
+        sha1.and_then(|sha1| self.met.get(&sha1))
+            .is_some_and(|met| met.roams)
     }
 }
 
@@ -300,7 +304,10 @@ mod tests {
         assert!(shared.source(&loaded).is_some());
         shared.flush();
         assert_eq!(shared.counts(), (0, 0));
-        assert!(worker.of_sha1(&shared, &loaded).is_none(), "the worker forgets too");
+        assert!(
+            worker.of_sha1(&shared, &loaded).is_none(),
+            "the worker forgets too"
+        );
     }
 
     #[test]

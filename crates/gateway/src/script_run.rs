@@ -76,7 +76,8 @@ const KILLED: &str = "ERR Script killed by user with SCRIPT KILL; nothing of it 
 const TOO_MANY_KEYS: &str = "ERR the script names more keys than one may; nothing was done";
 const TOO_LARGE: &str = "ERR the values that the script names are more than one may name; nothing was done";
 const TOO_MUCH_PUBLISHED: &str = "ERR the script publishes more than one may; nothing was done";
-const TOO_MUCH_MEMORY: &str = "OOM the scripts that run on this node need more memory than they may; nothing was done";
+const TOO_MUCH_MEMORY: &str =
+    "OOM the scripts that run on this node need more memory than they may; nothing was done";
 const UNREADABLE: &str = "CLUSTERDOWN a group has sent something that is no value; nothing was done";
 
 /// What all runs of a worker use.
@@ -372,7 +373,11 @@ impl ProgramRun {
             match stop {
                 ScriptStop::Yielded => return RunStop::Spent,
                 ScriptStop::Call { words, is_resp3 } => {
-                    let protocol = if is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+                    let protocol = if is_resp3 {
+                        Protocol::Resp3
+                    } else {
+                        Protocol::Resp2
+                    };
                     match self.call(script, ArgsBuf::from_slices(&words), protocol, around) {
                         Carried::Done(reply) => script.run.resume_with(&reply),
                         Carried::Lacks(keys) => return self.lacking(keys),
@@ -392,7 +397,8 @@ impl ProgramRun {
                     script.run.resume_with(&reply);
                 }
                 ScriptStop::Finished(reply) => {
-                    self.replies.push(protocol, |out| script_reply::write(&reply, out));
+                    self.replies
+                        .push(protocol, |out| script_reply::write(&reply, out));
                     return RunStop::Over;
                 }
                 ScriptStop::Failed(failure) if failure.is_out_of_memory => {
@@ -573,7 +579,9 @@ const NOT_FROM_SCRIPTS: &str = "ERR This Redis command is not allowed from scrip
 /// Why a script may not carry out a command, if it may not.
 fn refusal_of(spec: &Spec, script: &ScriptRun) -> Option<&'static str> {
     let flags = spec.flags;
-    if flags.contains(Flags::NOSCRIPT) && !(flags.contains(Flags::BLOCKING) && spec.route == CommandRoute::Keys) {
+    if flags.contains(Flags::NOSCRIPT)
+        && !(flags.contains(Flags::BLOCKING) && spec.route == CommandRoute::Keys)
+    {
         return Some(NOT_FROM_SCRIPTS);
     }
     let changes = flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE);

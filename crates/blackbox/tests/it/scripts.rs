@@ -30,7 +30,9 @@ fn error_of(reply: &Value) -> String {
 }
 
 fn sum(client: &mut Client) -> i64 {
-    let accounts: Vec<String> = (0..ACCOUNTS).map(|account| format!("account:{account}")).collect();
+    let accounts: Vec<String> = (0..ACCOUNTS)
+        .map(|account| format!("account:{account}"))
+        .collect();
     let total = "local sum = 0
         for i = 1, #ARGV do sum = sum + tonumber(redis.call('GET', ARGV[i])) end
         return sum";
@@ -122,12 +124,18 @@ fn a_script_that_fails_keeps_what_it_did_before() {
         &["a", "b"],
         &[],
     );
-    assert!(error_of(&reply).starts_with("ERR value is not an integer"), "{reply:?}");
+    assert!(
+        error_of(&reply).starts_with("ERR value is not an integer"),
+        "{reply:?}"
+    );
     assert_eq!(client.run("MGET a b").elements().map(<[Value]>::len), Some(2));
     assert_eq!(client.run("GET a"), Value::bulk("kept"));
     assert_eq!(client.run("GET b"), Value::bulk("kept"));
     let reply = eval(&mut client, "return redis.pcall('INCR', KEYS[1])", &["a"], &[]);
-    assert!(error_of(&reply).starts_with("ERR value is not an integer"), "{reply:?}");
+    assert!(
+        error_of(&reply).starts_with("ERR value is not an integer"),
+        "{reply:?}"
+    );
 }
 
 #[test]
@@ -153,7 +161,10 @@ fn what_one_node_knows_all_know() {
         Value::Array([1, 1, 0].map(Value::Integer).to_vec()),
         "{loaded} {run}"
     );
-    assert_eq!(c.run(&format!("EVALSHA {} 0", run.to_uppercase())), Value::bulk("run"));
+    assert_eq!(
+        c.run(&format!("EVALSHA {} 0", run.to_uppercase())),
+        Value::bulk("run")
+    );
     a.run_ok("MULTI");
     a.run(&format!("EVALSHA {run} 0"));
     a.run(&format!("EVALSHA {unknown} 0"));
@@ -193,7 +204,11 @@ fn others_go_on_while_a_script_does_not_end_and_it_can_be_killed() {
     });
     let text = error_of(&endless);
     assert!(text.contains("Script killed by user"), "{text}");
-    assert_eq!(other.run("EXISTS victim"), Value::Integer(0), "nothing of it was done");
+    assert_eq!(
+        other.run("EXISTS victim"),
+        Value::Integer(0),
+        "nothing of it was done"
+    );
     other.run_ok("SET victim free");
 }
 
@@ -217,7 +232,12 @@ fn a_script_in_a_block_sees_what_stands_before_it() {
     client.run_ok("SET a 1");
     client.run_ok("MULTI");
     client.run("INCR a");
-    client.command(&["EVAL", "return redis.call('INCR', KEYS[1]) + redis.call('INCR', 'b')", "1", "a"]);
+    client.command(&[
+        "EVAL",
+        "return redis.call('INCR', KEYS[1]) + redis.call('INCR', 'b')",
+        "1",
+        "a",
+    ]);
     client.run("GET a");
     let replies = client.run("EXEC");
     assert_eq!(
@@ -246,7 +266,10 @@ fn what_a_script_publishes_is_heard_when_it_is_done_and_not_if_it_is_not() {
     let script = "redis.call('SET', KEYS[1], 'x') return redis.call('PUBLISH', 'news', ARGV[1])";
     assert_eq!(eval(&mut client, script, &["k"], &["first"]), Value::Integer(1));
     let heard = listener.receive().expect("a message");
-    assert!(format!("{heard:?}").contains("first") || heard.elements().is_some(), "{heard:?}");
+    assert!(
+        format!("{heard:?}").contains("first") || heard.elements().is_some(),
+        "{heard:?}"
+    );
 }
 
 #[test]
@@ -261,7 +284,10 @@ fn keys_are_blocked_for_by_who_waits_and_filled_by_a_script() {
     let script = "return redis.call('RPUSH', KEYS[1], ARGV[1])";
     assert_eq!(eval(&mut client, script, &["jobs"], &["one"]), Value::Integer(1));
     let popped = waiter.receive().expect("it is served");
-    assert_eq!(popped, Value::Array(vec![Value::bulk("jobs"), Value::bulk("one")]));
+    assert_eq!(
+        popped,
+        Value::Array(vec![Value::bulk("jobs"), Value::bulk("one")])
+    );
 }
 
 /// Scripts with their keys and arguments, whose replies are Redis's.
@@ -278,7 +304,11 @@ const COMPARED: &[(&str, &[&str], &[&str])] = &[
     ("return redis.call('SET', KEYS[1], ARGV[1])", &["s"], &["v"]),
     ("return redis.call('GET', KEYS[1])", &["s"], &[]),
     ("return redis.call('GET', KEYS[1]) == false", &["none"], &[]),
-    ("return redis.call('RPUSH', KEYS[1], unpack(ARGV))", &["l"], &["1", "2", "3"]),
+    (
+        "return redis.call('RPUSH', KEYS[1], unpack(ARGV))",
+        &["l"],
+        &["1", "2", "3"],
+    ),
     ("return redis.call('LRANGE', KEYS[1], 0, -1)", &["l"], &[]),
     ("return redis.call('INCR', KEYS[1])", &["l"], &[]),
     ("return redis.pcall('INCR', KEYS[1])", &["l"], &[]),
@@ -290,21 +320,41 @@ const COMPARED: &[(&str, &[&str], &[&str])] = &[
     ("return redis.call('PING')", &[], &[]),
     ("return redis.call('ECHO', 'x')", &[], &[]),
     ("return redis.call('SELECT', 3)", &[], &[]),
-    ("redis.call('HSET', KEYS[1], 'f', '1.5') return redis.call('HGETALL', KEYS[1])", &["h"], &[]),
-    ("redis.setresp(3) return redis.call('HGETALL', KEYS[1])", &["h"], &[]),
+    (
+        "redis.call('HSET', KEYS[1], 'f', '1.5') return redis.call('HGETALL', KEYS[1])",
+        &["h"],
+        &[],
+    ),
+    (
+        "redis.setresp(3) return redis.call('HGETALL', KEYS[1])",
+        &["h"],
+        &[],
+    ),
     ("return redis.call('ZADD', KEYS[1], '1.25', 'm')", &["z"], &[]),
-    ("return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')", &["z"], &[]),
+    (
+        "return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')",
+        &["z"],
+        &[],
+    ),
     ("return redis.call('SORT', KEYS[1], 'DESC')", &["l"], &[]),
     ("return cjson.encode({1, 2, a})", &[], &[]),
     ("return redis.sha1hex('')", &[], &[]),
     ("error('no')", &[], &[]),
     ("return nosuch", &[], &[]),
     ("return (", &[], &[]),
-    ("#!lua flags=no-writes\nreturn redis.call('SET', KEYS[1], 'x')", &["s"], &[]),
+    (
+        "#!lua flags=no-writes\nreturn redis.call('SET', KEYS[1], 'x')",
+        &["s"],
+        &[],
+    ),
     ("#!lua flags=nosuch\nreturn 1", &[], &[]),
     ("return math.random()", &[], &[]),
     ("return redis.call('EXPIRE', KEYS[1], 100)", &["s"], &[]),
-    ("return redis.call('DEL', KEYS[1], KEYS[2])", &["{t}a", "{t}b"], &[]),
+    (
+        "return redis.call('DEL', KEYS[1], KEYS[2])",
+        &["{t}a", "{t}b"],
+        &[],
+    ),
 ];
 
 #[test]

@@ -84,7 +84,10 @@ fn what_one_node_knows_all_find() {
     assert_eq!(world.run(1, 7, "EVAL return\t2 0"), ":2");
     let digits = world.run(1, 7, "EVAL return\tredis.sha1hex('return\t2') 0");
     let digits = digits.split(' ').nth(1).expect("digits").to_owned();
-    assert_eq!(world.run(2, 7, &format!("SCRIPT EXISTS {digits} {sha1} x")), "*3 :1 :1 :0");
+    assert_eq!(
+        world.run(2, 7, &format!("SCRIPT EXISTS {digits} {sha1} x")),
+        "*3 :1 :1 :0"
+    );
     assert_eq!(world.run(2, 7, &format!("EVALSHA {digits} 0")), ":2");
     let exec = world.exec(0, 7, &[&format!("EVALSHA {digits} 0"), "SET k v", "EVALSHA x 0"]);
     assert!(exec.starts_with("*3 :2 +OK -NOSCRIPT"), "{exec}");
@@ -123,8 +126,14 @@ fn a_block_with_scripts_is_one_transaction() {
 fn a_script_that_only_reads_changes_nothing_and_holds_nothing() {
     let mut world = replicated(4);
     assert_eq!(world.run(0, 7, "SET a 1"), "+OK");
-    assert_eq!(world.run(1, 7, "EVAL_RO return\tredis.call('GET',KEYS[1]) 1 a"), "$1 1");
+    assert_eq!(
+        world.run(1, 7, "EVAL_RO return\tredis.call('GET',KEYS[1]) 1 a"),
+        "$1 1"
+    );
     let reply = world.run(1, 7, "EVAL_RO return\tredis.call('SET',KEYS[1],2) 1 a");
-    assert!(reply.starts_with("-ERR Write commands are not allowed"), "{reply}");
+    assert!(
+        reply.starts_with("-ERR Write commands are not allowed"),
+        "{reply}"
+    );
     assert_eq!(world.run(2, 7, "GET a"), "$1 1");
 }
