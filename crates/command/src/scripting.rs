@@ -3,11 +3,9 @@
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::spec::{CommandRoute, Flags, Spec};
 
-const MAY_WRITE: &[KeySpec] = &[KeySpec::counted(2, KeyFlags::CHANGE)
-    .notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")];
+const MAY_WRITE: KeySpec = KeySpec::counted(2, KeyFlags::CHANGE);
 
-const READS: &[KeySpec] = &[KeySpec::counted(2, KeyFlags::READ)
-    .notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")];
+const READS: KeySpec = KeySpec::counted(2, KeyFlags::READ);
 
 /// A script that is run with what follows its name, or its source.
 const fn run(name: &'static str, keys: &'static [KeySpec], use_flags: Flags) -> Spec {
@@ -24,13 +22,21 @@ const fn run(name: &'static str, keys: &'static [KeySpec], use_flags: Flags) -> 
         .route(CommandRoute::Script)
 }
 
-pub(crate) const EVAL: Spec = run("eval", MAY_WRITE, Flags::MAY_REPLICATE);
+pub(crate) const EVAL: Spec = run(
+    "eval",
+    &[MAY_WRITE.notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")],
+    Flags::MAY_REPLICATE,
+);
 
-pub(crate) const EVAL_RO: Spec = run("eval_ro", READS, Flags::READONLY);
+pub(crate) const EVAL_RO: Spec = run(
+    "eval_ro",
+    &[READS.notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
+    Flags::READONLY,
+);
 
-pub(crate) const EVALSHA: Spec = run("evalsha", MAY_WRITE, Flags::MAY_REPLICATE);
+pub(crate) const EVALSHA: Spec = run("evalsha", &[MAY_WRITE], Flags::MAY_REPLICATE);
 
-pub(crate) const EVALSHA_RO: Spec = run("evalsha_ro", READS, Flags::READONLY);
+pub(crate) const EVALSHA_RO: Spec = run("evalsha_ro", &[READS], Flags::READONLY);
 
 pub(crate) const SCRIPT: Spec = Spec::container("script");
 

@@ -248,9 +248,11 @@ impl Spec {
         } else {
             Categories::SLOW
         };
+        // As in Redis, scripts that only read are not among the commands that do.
+        let is_script = self.categories.contains(Categories::SCRIPTING);
         follows
             .iter()
-            .filter(|(flag, _)| self.flags.contains(*flag))
+            .filter(|(flag, _)| self.flags.contains(*flag) && !(is_script && *flag == Flags::READONLY))
             .fold(self.categories.and(speed), |all, (_, category)| {
                 all.and(*category)
             })

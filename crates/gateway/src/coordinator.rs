@@ -1590,7 +1590,12 @@ impl Coordinator {
             Refusal::Busy => return self.answer_transaction(cx, txn, Answers::Failed(BUSY)),
             Refusal::Over => return self.answer_transaction(cx, txn, Answers::Failed(TAKEN_FOR_DEAD)),
             Refusal::Queried if open.doubt != Doubt::None => {
-                return self.answer_transaction(cx, txn, Answers::Failed(TIMED_OUT));
+                let error = if open.run.is_some() {
+                    TOO_LONG_RUN
+                } else {
+                    TIMED_OUT
+                };
+                return self.answer_transaction(cx, txn, Answers::Failed(error));
             }
             Refusal::Changed => {
                 open.tries += 1;

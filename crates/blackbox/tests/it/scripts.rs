@@ -117,7 +117,8 @@ fn scripts_on_a_node_alone_are_strictly_serializable() {
 
 #[test]
 fn a_script_that_fails_keeps_what_it_did_before() {
-    let mut client = server().client();
+    let server = server();
+    let mut client = server.client();
     let reply = eval(
         &mut client,
         "redis.call('SET', KEYS[1], 'kept') redis.call('SET', KEYS[2], 'kept') redis.call('INCR', KEYS[1])",
@@ -228,7 +229,8 @@ fn a_script_of_another_node_can_be_killed() {
 
 #[test]
 fn a_script_in_a_block_sees_what_stands_before_it() {
-    let mut client = server().client();
+    let server = server();
+    let mut client = server.client();
     client.run_ok("SET a 1");
     client.run_ok("MULTI");
     client.run("INCR a");
@@ -393,7 +395,8 @@ fn scripts_answer_what_redis_answers() {
 
 #[test]
 fn scripts_can_be_switched_off() {
-    let mut client = Server::subject().flag("scripting", "no").start().client();
+    let server = Server::subject().flag("scripting", "no").start();
+    let mut client = server.client();
     let reply = eval(&mut client, "return 1", &[], &[]);
     assert!(error_of(&reply).contains("switched off"), "{reply:?}");
 }
