@@ -39,11 +39,11 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
         15,
         "the machines of a worker, side by side: they hear of each other by what they return",
     ),
-    ("gateway", "Open", 33, PARTS),
+    ("gateway", "Open", 34, PARTS),
     (
         "gateway",
         "Shared",
-        34,
+        35,
         "what workers share and nothing touches per command, side by side",
     ),
     ("gateway", "WorkerStats", 42, FACTS),

@@ -38,6 +38,7 @@ mod resizing;
 mod restart;
 mod saves;
 mod scan;
+mod scripts;
 mod serializability;
 mod shutdown;
 mod stale_reads;
