@@ -39,6 +39,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
         15,
         "the machines of a worker, side by side: they hear of each other by what they return",
     ),
+    ("gateway", "Context", 15, PARTS),
     ("gateway", "Open", 34, PARTS),
     (
         "gateway",
