@@ -288,8 +288,8 @@ fn may_stop(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
     let state = all.iter().find_map(|node| node.meta.state())?;
     let lent = state.permits().values().map(|permit| permit.boot);
     let is_its = |node: &FullNode, boot: Boot| node.boot() == Some(boot) && node.is_serving();
-    let lent = lent.filter_map(|boot| all.iter().find(|node| is_its(node, boot)));
-    if let Some(node) = lent.last().filter(|_| prng.below(3) == 0) {
+    let mut lent = lent.filter_map(|boot| all.iter().find(|node| is_its(node, boot)));
+    if let Some(node) = lent.next_back().filter(|_| prng.below(3) == 0) {
         return Some((NodeId(node.machine as u64), Order::Stop));
     }
     let named = state
