@@ -360,12 +360,13 @@ fn get_keys_and_flags(argv: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), Rep
     Ok(())
 }
 
-/// Where the keys stand, and their use. As in Redis it is a mistake if a place that must hold keys has none.
+/// Where the keys stand, and their use. As in Redis it is a mistake if a place that must hold keys has none, but of scripts.
 fn keys_of(argv: Args<'_>) -> Result<Vec<(usize, KeyFlags)>, ReplyError> {
     let spec = asked(argv)?;
     let mut found = Vec::new();
     key_flags(spec, argv, &mut |position, flags| found.push((position, flags)));
-    if found.is_empty() || misses_keys(spec, argv) {
+    let must_have = !spec.flags.contains(Flags::NO_MANDATORY_KEYS);
+    if must_have && (found.is_empty() || misses_keys(spec, argv)) {
         return Err(ReplyError::InvalidArguments);
     }
     Ok(found)

@@ -37,6 +37,7 @@ mod pubsub;
 mod reference;
 mod reply_error;
 mod scan;
+mod scripting;
 mod server;
 mod set;
 mod slowlog;

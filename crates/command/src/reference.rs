@@ -88,7 +88,7 @@ fn spreads(spec: &Spec) -> &'static str {
         (CommandRoute::Scan, _) => "one after the other",
         (CommandRoute::Keys, Spread::Single) => "one key",
         (CommandRoute::Keys, Spread::Split(_) | Spread::IfAllAbsent | Spread::AllOrNothing) => "parts",
-        (CommandRoute::Keys, Spread::ValueFlow) => "values cross",
+        (CommandRoute::Keys, Spread::ValueFlow) | (CommandRoute::Script, _) => "values cross",
     }
 }
 

@@ -248,9 +248,11 @@ impl Spec {
         } else {
             Categories::SLOW
         };
+        // As in Redis, scripts that only read are not among the commands that do.
+        let is_script = self.categories.contains(Categories::SCRIPTING);
         follows
             .iter()
-            .filter(|(flag, _)| self.flags.contains(*flag))
+            .filter(|(flag, _)| self.flags.contains(*flag) && !(is_script && *flag == Flags::READONLY))
             .fold(self.categories.and(speed), |all, (_, category)| {
                 all.and(*category)
             })
@@ -273,6 +275,8 @@ pub enum CommandRoute {
     Everywhere,
     /// `SCAN`: the group that the cursor names.
     Scan,
+    /// The gateway runs a script, with the help of the groups of all keys that it comes to name.
+    Script,
 }
 
 /// What happens if a command concerns several groups.

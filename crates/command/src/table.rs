@@ -4,8 +4,8 @@ use crate::spec::Categories;
 use crate::word::Word;
 use crate::{
     ReplyError, Spec, backup, bitmap, blocking, cluster, connection, extensions, generic, geo, hash,
-    hyperloglog, latency, list, pubsub, scan, server, set, slowlog, sort, sorted_set, stream, string,
-    transaction,
+    hyperloglog, latency, list, pubsub, scan, scripting, server, set, slowlog, sort, sorted_set, stream,
+    string, transaction,
 };
 use resp::Args;
 
@@ -155,6 +155,11 @@ command_table! {
         LolWut = LOLWUT, Debug = DEBUG, DebugObject = DEBUG_OBJECT, DebugSdsLen = DEBUG_SDSLEN, Function = FUNCTION,
         FunctionFlush = FUNCTION_FLUSH, FunctionHelp = FUNCTION_HELP, Module = MODULE, ModuleList = MODULE_LIST,
         ModuleHelp = MODULE_HELP, Role = ROLE, LastSave = LASTSAVE, Save = SAVE, BgSave = BGSAVE, BgRewriteAof = BGREWRITEAOF, Shutdown = SHUTDOWN,
+    }
+    scripting: SCRIPTING {
+        Eval = EVAL, EvalRo = EVAL_RO, EvalSha = EVALSHA, EvalShaRo = EVALSHA_RO, Script = SCRIPT,
+        ScriptLoad = SCRIPT_LOAD, ScriptExists = SCRIPT_EXISTS, ScriptFlush = SCRIPT_FLUSH, ScriptKill = SCRIPT_KILL,
+        ScriptHelp = SCRIPT_HELP,
     }
     backup: NONE {
         Backup = BACKUP, BackupBegin = BACKUP_BEGIN, BackupStatus = BACKUP_STATUS, BackupMark = BACKUP_MARK,
@@ -522,13 +527,13 @@ mod tests {
             );
             assert_eq!(
                 spec.parse.is_some(),
-                spec.route != CommandRoute::Connection,
+                !matches!(spec.route, CommandRoute::Connection | CommandRoute::Script),
                 "{name}"
             );
             // Names of shard channels stand where keys stand.
             let is_key = |key: &&KeySpec| !key.flags.contains(KeyFlags::NOT_KEY);
             assert_eq!(
-                spec.route == CommandRoute::Keys,
+                matches!(spec.route, CommandRoute::Keys | CommandRoute::Script),
                 spec.keys.iter().any(|key| is_key(&key)) && name != "watch",
                 "{name}"
             );
@@ -542,7 +547,10 @@ mod tests {
                 assert!(writes_key || name == "xreadgroup", "{name}");
             }
             assert!(
-                !writes_key || spec.flags.contains(Flags::WRITE) || name == "pfcount",
+                !writes_key
+                    || spec.flags.contains(Flags::WRITE)
+                    || spec.route == CommandRoute::Script
+                    || name == "pfcount",
                 "{name}"
             );
             if spec.spread == Spread::Single && spec.route == CommandRoute::Keys {

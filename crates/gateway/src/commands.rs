@@ -13,6 +13,7 @@ mod latency;
 mod lolwut;
 mod memory;
 mod pause;
+pub(crate) mod script;
 pub(crate) mod server;
 mod slowlog;
 mod transaction;
@@ -144,6 +145,10 @@ fn answer_own(
             server::save_in_background(cx, fanout, spec, args, w)?;
         }
         CommandId::FunctionFlush => server::function_flush(args, w)?,
+        CommandId::ScriptLoad => script::load(cx, args, w),
+        CommandId::ScriptExists => script::exists(cx, args, w),
+        CommandId::ScriptFlush => script::flush(cx, args, w)?,
+        CommandId::ScriptKill => script::kill(cx, w),
         CommandId::SlowLogGet => slowlog::get(cx, args, w)?,
         CommandId::SlowLogLen => slowlog::len(cx, w),
         CommandId::SlowLogReset => slowlog::reset(cx, w),
@@ -168,7 +173,13 @@ fn answer_own(
         CommandId::Multi => transaction::multi(session, w)?,
         CommandId::Discard => transaction::discard(session, w)?,
         CommandId::Unwatch => transaction::unwatch(session, w),
-        CommandId::Exec | CommandId::Watch | CommandId::Save => {
+        CommandId::Exec
+        | CommandId::Watch
+        | CommandId::Save
+        | CommandId::Eval
+        | CommandId::EvalRo
+        | CommandId::EvalSha
+        | CommandId::EvalShaRo => {
             unreachable!("{} is answered with the help of others", spec.name)
         }
 
@@ -188,6 +199,7 @@ fn answer_own(
         | CommandId::Latency
         | CommandId::Object
         | CommandId::Function
+        | CommandId::Script
         | CommandId::Module => {
             return Err(ReplyError::unknown_subcommand(
                 spec.name,

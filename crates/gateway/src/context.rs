@@ -7,6 +7,7 @@ use crate::delivery::Delivery;
 use crate::local_groups::LocalGroups;
 use crate::message::{MailboxBatch, Message};
 use crate::outbox::Outbox;
+use crate::script_cache::WorkerScripts;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::Timing;
@@ -39,6 +40,7 @@ pub(crate) struct Context {
     /// The frame of the command that is being carried out, if it is long and need not be copied.
     pub(crate) frame: Option<Bytes>,
     pub(crate) local: LocalGroups,
+    pub(crate) scripts: WorkerScripts,
     pub(crate) outbox: Outbox,
 }
 
@@ -98,6 +100,7 @@ impl Context {
             timing: Timing::new(shared.hooks.clock),
             frame: None,
             local: LocalGroups::new(worker, &shared, secret),
+            scripts: WorkerScripts::default(),
             outbox: Outbox::new(shared.workers.len()),
             shared,
         }

@@ -48,6 +48,7 @@ use crate::offload::{CheckedOut, EVALUATIONS_MAX, OffloadJob};
 use crate::outbox::Finished;
 use crate::plan::Plan;
 use crate::program::{Extent, Program, by_group, group_of_key};
+use crate::script_run::{ProgramRun, RUNS_MAX, RunStop, RunTotals, Surroundings, by_their_groups};
 use crate::timing::Caller;
 use crate::transaction_stats::{OngoingTransaction, TransactionStats};
 use ids::{GroupId, Monotonic, UnixMillis};
@@ -59,7 +60,7 @@ use replica::{
     ReplyTo, Request, Returned, Scratch, Seen, Step, TOO_LONG, UNREACHABLE, locks_of, with_conditions,
 };
 use resp::Protocol;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::{Decision, Participants, Priority, Refusal, TxnId, Vote, VoteTally};
 
@@ -81,6 +82,12 @@ const ASKED_BEFORE: Duration = Duration::from_secs(1);
 /// remember of those between grows with them. Another one is refused then.
 const SPAN_MAX: u64 = 1 << 20;
 
+/// Instructions that a program with scripts has when it begins, or has heard of a group: most come to their end.
+const FIRST_INSTRUCTIONS: u64 = 10_000;
+
+/// Instructions of one such program in a turn of its worker, when it has had those: half a millisecond, of which others hear as a wait.
+const TURN_INSTRUCTIONS: u64 = 40_000;
+
 /// Transactions of a worker that are not over: what is decided, or in doubt, while one of its groups is out of reach stays
 /// until that is back. Another one is refused then.
 const UNFINISHED_MAX: usize = 65_536;
@@ -92,6 +99,9 @@ const TAKEN_FOR_DEAD: &str =
     "TRYAGAIN this node was taken for dead by a group of the transaction; nothing was done";
 const TIMED_OUT: &str = "TRYAGAIN the keys of this transaction did not become free in time; nothing was done";
 const TOO_SLOW: &str = "TRYAGAIN this node has too much to do with large values; nothing was done";
+const TOO_MANY_RUNS: &str = "TRYAGAIN too many scripts run on this node; nothing was done";
+const TOO_LONG_RUN: &str =
+    "TRYAGAIN the script did not come to its end within ten seconds; nothing of it was done";
 const UNKNOWN: &str = "UNKNOWN a group of this transaction was lost before it answered: whether the transaction was \
                        carried out is not known";
 
@@ -119,6 +129,10 @@ pub(crate) struct Coordinator {
     blocks: BTreeMap<(u64, u64), Program>,
     /// Where commands are evaluated, emptied and kept for the next ones.
     scratch: Option<Scratch>,
+    /// Programs with scripts that have given way to others, by their numbers. One that begins again may stand here twice.
+    runnable: VecDeque<u64>,
+    /// What all that run use.
+    running: RunTotals,
     recoveries: Recoveries,
 }
 
@@ -250,6 +264,8 @@ struct Open {
     /// Groups with long parts that have not voted, and what the others are sent when they have.
     ahead: BTreeSet<GroupId>,
     behind: Vec<(GroupId, Request)>,
+    /// A program with scripts that is being carried out.
+    run: Option<Box<ProgramRun>>,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Option<Replies>,
     /// What is known of the replies of one that groups carry out.
@@ -343,7 +359,8 @@ impl Coordinator {
             if !open.client.as_ref().is_none_or(is_shared_out) {
                 return Err(format!("invariant 9: {id:?}, {}", open.state()));
             }
-            let is_waiting = open.phase.has_asked() || open.outstanding > 0 || open.is_offloaded;
+            let is_waiting =
+                open.phase.has_asked() || open.outstanding > 0 || open.is_offloaded || open.run.is_some();
             if !is_waiting || open.outstanding > open.groups.len() {
                 return Err(format!(
                     "invariant 7: {id:?}, {}: {} outstanding",
@@ -475,6 +492,7 @@ impl Open {
         match self.phase {
             _ if self.doubt != Doubt::None => "in doubt",
             _ if self.is_offloaded => "offloaded",
+            _ if self.run.is_some() => "running a script",
             Phase::Reading => "reading",
             Phase::Locking => "locking",
             Phase::Voting => "voting",
@@ -500,7 +518,7 @@ impl Coordinator {
         let reads_only = cx.view.is_spread && !extent.writes;
         let goes_whole = match program.request {
             Some(_) => !extent.wants,
-            None => (is_all || is_on_keys) && !reads_only,
+            None => (is_all || is_on_keys) && !reads_only && !extent.is_scripted,
         };
         let is_full = |group| extent.writes && cx.shared.is_full(group);
         if let ([group], true) = (&extent.groups[..], goes_whole)
@@ -614,8 +632,11 @@ impl Coordinator {
         let mode = match (extent.flows || program.request.is_some(), extent.writes) {
             _ if extent.scans && cx.view.is_spread && !program.is_exec => TxnMode::PerGroup,
             (true, _) if sees_whole => TxnMode::LockInPlace,
-            // Where groups have logs, a lock is an entry, and reading without one mostly does.
-            (true, _) if cx.view.is_spread => TxnMode::OptimisticRead,
+            // Where groups have logs, a lock is an entry, and reading without one mostly does. A script that names keys as it
+            // goes on reads them one after the other: with locks it would have to begin again for each.
+            (true, _) if cx.view.is_spread || program.may_roam(cx) || extent.groups.is_empty() => {
+                TxnMode::OptimisticRead
+            }
             (true, _) => TxnMode::LockFirst,
             (false, false) if cx.view.is_spread => TxnMode::SnapshotRead,
             (false, true) if sees_whole => TxnMode::InPlace,
@@ -728,6 +749,7 @@ impl Coordinator {
             outstanding: 0,
             ahead: BTreeSet::new(),
             behind: Vec::new(),
+            run: None,
             evaluated: None,
             plan: Plan::default(),
             has_lost_replies: false,
@@ -785,6 +807,7 @@ impl Coordinator {
         };
         open.parts.clear();
         open.objects.clear();
+        open.run = None;
         open.is_offloaded = false;
         open.times.clear();
         open.evaluated = None;
@@ -878,8 +901,9 @@ impl Coordinator {
                 TxnMode::LockFirst | TxnMode::LockInPlace => {
                     let changed = changed.get_or_insert_with(|| changed_keys(program));
                     let keys = program.objects_in(groups, group, &open.wanted).into_iter();
+                    let writes_anywhere = program.may_write_anywhere();
                     let keys = keys.map(|(db, key)| {
-                        let alone = changed.contains(&key);
+                        let alone = writes_anywhere || changed.contains(&key);
                         ((db, key), alone)
                     });
                     let name = program.name_lock(groups, group).map(|name| (name, true));
@@ -890,6 +914,9 @@ impl Coordinator {
                 }
             };
             requests.push((group, request));
+        }
+        if requests.is_empty() && program.scripted.is_some() {
+            return self.begin_run(cx, txn);
         }
         if requests.is_empty() {
             // Nothing was named at all: `EXEC` of connection commands never comes here, `DEL` of nothing is an error.
@@ -1119,6 +1146,9 @@ impl Coordinator {
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
+        if program.scripted.is_some() {
+            return self.begin_run(cx, txn);
+        }
         let after_lock = open.mode.locks_first();
         let mut fetched = Fetched::default();
         for (group, objects) in std::mem::take(&mut open.objects) {
@@ -1191,6 +1221,154 @@ impl Coordinator {
         self.go_on_with(cx, txn, evaluated, expects);
     }
 
+    /// What groups have sent goes onto the scratch of a program with scripts, which goes on.
+    fn begin_run(&mut self, cx: &mut Context, txn: TxnId) {
+        let (groups, turn, limits) = (cx.groups, cx.turn, cx.limits);
+        let Some(open) = attempt(&mut self.open, txn) else {
+            return;
+        };
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
+        let after_lock = open.mode.locks_first();
+        let mut run = match open.run.take() {
+            Some(run) => run,
+            None if self.running.runs() >= RUNS_MAX => return self.give_up_run(cx, txn, TOO_MANY_RUNS),
+            None => {
+                let opened_at = ProgramRun::opening(cx, &open.times);
+                let mut scratch = turn.scratch_in(self.scratch.take(), opened_at);
+                scratch.set_limits(limits);
+                Box::new(ProgramRun::new(scratch, opened_at, &self.running))
+            }
+        };
+        run.rounds += 1;
+        for (group, objects) in std::mem::take(&mut open.objects) {
+            let keys = run.asked.remove(&group);
+            let keys = keys.unwrap_or_else(|| program.objects_in(groups, group, &open.wanted));
+            for (key, (object, version)) in keys.into_iter().zip(objects) {
+                if let Err(error) = run.place(group, key, object, (!after_lock).then_some(version)) {
+                    return self.give_up_run(cx, txn, error);
+                }
+            }
+        }
+        open.run = Some(run);
+        self.go_on_with_run(cx, txn, FIRST_INSTRUCTIONS);
+    }
+
+    /// A program with scripts goes on.
+    fn go_on_with_run(&mut self, cx: &mut Context, txn: TxnId, instructions: u64) {
+        let Some(open) = attempt(&mut self.open, txn) else {
+            return;
+        };
+        let (Some(client), Some(mut run)) = (&mut open.client, open.run.take()) else {
+            return;
+        };
+        let around = Surroundings {
+            groups: cx.groups,
+            times: &open.times,
+            shared: &cx.shared,
+            began: open.began,
+        };
+        match run.go_on(&mut cx.scripts.lua, &client.program, &around, instructions) {
+            RunStop::Spent => {
+                open.run = Some(run);
+                self.runnable.push_back(txn.seq);
+            }
+            RunStop::Lacks(keys) => {
+                run.note_roaming(&mut cx.scripts);
+                open.run = Some(run);
+                self.ask_for_more(cx, txn, keys);
+            }
+            RunStop::Failed(error) => self.give_up_run(cx, txn, error),
+            RunStop::Over => {
+                let is_one_round = run.rounds <= 1;
+                let (evaluated, expects, published, scratch) = run.finish(cx.groups);
+                if let Some(scripted) = &mut client.program.scripted {
+                    scripted.published = published;
+                }
+                if scratch.is_small() {
+                    // It is empty now.
+                    self.scratch = Some(scratch);
+                }
+                self.go_on_after_evaluation(cx, txn, evaluated, expects, is_one_round);
+            }
+        }
+    }
+
+    /// A script names keys that are not on its scratch.
+    fn ask_for_more(&mut self, cx: &mut Context, txn: TxnId, keys: Vec<FullKey>) {
+        let groups = cx.groups;
+        let Some(open) = self.open_of(txn) else { return };
+        let asked = by_their_groups(groups, keys);
+        for (group, keys) in &asked {
+            open.wanted
+                .entry(*group)
+                .or_default()
+                .extend(keys.iter().cloned());
+        }
+        open.groups.extend(asked.keys());
+        open.groups.sort_unstable();
+        open.groups.dedup();
+        open.participants = open
+            .groups
+            .iter()
+            .map(|group| cx.view.participant(*group))
+            .collect();
+        if open.mode.locks_first() {
+            // Which locks it needs is found out without any: then all are taken together.
+            open.mode = TxnMode::OptimisticRead;
+            self.end_attempt(cx, txn, false);
+            cx.stats.transaction_retries.add(1);
+            return self.begin_again_transaction(cx, txn);
+        }
+        open.tally = VoteTally::new(open.groups.iter().copied());
+        if cx.view.is_spread {
+            let mut concerned = asked.keys();
+            if concerned.any(|group| cx.shared.is_cut_off(*group)) {
+                return self.give_up_run(cx, txn, UNREACHABLE);
+            }
+            if open.writes && asked.keys().any(|group| cx.shared.is_full(*group)) {
+                return self.give_up_run(cx, txn, FULL);
+            }
+        }
+        open.outstanding = asked.len();
+        let requests = asked.iter().map(|(group, keys)| {
+            let keys = keys.clone();
+            (*group, Request::OptimisticRead { txn, keys })
+        });
+        cx.outbox.requests.extend(requests);
+        if let Some(run) = &mut open.run {
+            run.asked = asked;
+        }
+    }
+
+    /// Nothing of a program with scripts is done.
+    fn give_up_run(&mut self, cx: &mut Context, txn: TxnId, error: &'static str) {
+        let Some(open) = self.open_of(txn) else { return };
+        open.run = None;
+        if open.phase.has_asked() {
+            self.end_attempt(cx, txn, false);
+        }
+        self.answer_transaction(cx, txn, Answers::Failed(error));
+    }
+
+    /// Whether any program with scripts has given way to others, and may go on.
+    #[inline]
+    pub(crate) fn has_runnable(&self) -> bool {
+        !self.runnable.is_empty()
+    }
+
+    /// The next one of those has its turn.
+    pub(crate) fn run_scripts(&mut self, cx: &mut Context) {
+        while let Some(seq) = self.runnable.pop_front() {
+            let open = self.open.get(&seq);
+            if let Some(open) = open.filter(|open| open.run.is_some() && open.outstanding == 0) {
+                let txn = open.id;
+                return self.go_on_with_run(cx, txn, TURN_INSTRUCTIONS);
+            }
+        }
+    }
+
     /// Another thread has carried the commands out. Of an attempt that was given up meanwhile nothing is wanted.
     pub(crate) fn on_evaluated(&mut self, cx: &mut Context, evaluation: Evaluation) {
         self.evaluations -= 1;
@@ -1211,7 +1389,19 @@ impl Coordinator {
         cx: &mut Context,
         txn: TxnId,
         evaluated: Evaluated,
+        expects: BTreeMap<GroupId, Vec<Condition>>,
+    ) {
+        self.go_on_after_evaluation(cx, txn, evaluated, expects, false);
+    }
+
+    /// The same, if `is_one_round`, of values that were all sent together.
+    fn go_on_after_evaluation(
+        &mut self,
+        cx: &mut Context,
+        txn: TxnId,
+        evaluated: Evaluated,
         mut expects: BTreeMap<GroupId, Vec<Condition>>,
+        is_one_round: bool,
     ) {
         let (groups, now) = (cx.groups, cx.now);
         let Some(open) = self.open_of(txn) else {
@@ -1226,6 +1416,7 @@ impl Coordinator {
             replies: evaluated,
             mut effects,
         } = evaluated;
+
         if !lacks.is_empty() {
             for (db, key) in lacks {
                 let group = group_of_key(groups, &key);
@@ -1239,10 +1430,19 @@ impl Coordinator {
             }
             return self.begin_again_transaction(cx, txn);
         }
-        if !open.writes && !after_lock && program.conditions.is_empty() {
-            if open.is_together || mutations::is(Mutation::AgeNotChecked) {
+        let is_scripted = program.scripted.is_some();
+        if open.groups.is_empty() {
+            return self.answer_transaction(cx, txn, Answers::Whole(evaluated));
+        }
+        let reads_only = !open.writes || is_scripted && effects.is_empty();
+        if reads_only && !after_lock && program.conditions.is_empty() {
+            let is_one_look = is_scripted && is_one_round && open.groups.len() == 1;
+            if open.is_together || is_one_look || mutations::is(Mutation::AgeNotChecked) {
                 return self.answer_transaction(cx, txn, Answers::Whole(evaluated));
             }
+        }
+        // A script is not run again for that: the groups vote on its having been so.
+        if !open.writes && !is_scripted && !after_lock && program.conditions.is_empty() {
             open.tries += 1;
             if open.tries <= TRIES_MAX {
                 cx.stats.transaction_retries.add(1);
@@ -1390,7 +1590,12 @@ impl Coordinator {
             Refusal::Busy => return self.answer_transaction(cx, txn, Answers::Failed(BUSY)),
             Refusal::Over => return self.answer_transaction(cx, txn, Answers::Failed(TAKEN_FOR_DEAD)),
             Refusal::Queried if open.doubt != Doubt::None => {
-                return self.answer_transaction(cx, txn, Answers::Failed(TIMED_OUT));
+                let error = if open.run.is_some() {
+                    TOO_LONG_RUN
+                } else {
+                    TIMED_OUT
+                };
+                return self.answer_transaction(cx, txn, Answers::Failed(error));
             }
             Refusal::Changed => {
                 open.tries += 1;
@@ -1809,7 +2014,11 @@ impl Coordinator {
             match open.phase {
                 Phase::Reading => {
                     // It has done nothing, and whatever still comes is of no use.
-                    let error = if open.is_offloaded { TOO_SLOW } else { UNREACHABLE };
+                    let error = match (open.is_offloaded, &open.run) {
+                        (true, _) => TOO_SLOW,
+                        (false, Some(_)) => TOO_LONG_RUN,
+                        (false, None) => UNREACHABLE,
+                    };
                     self.answer_transaction(cx, txn, Answers::Failed(error));
                     continue;
                 }

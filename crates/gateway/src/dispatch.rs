@@ -144,6 +144,7 @@ impl<'a> Dispatch<'a> {
             CommandRoute::Connection => self.on_connection(),
             CommandRoute::Everywhere => self.on_several(),
             CommandRoute::Scan => self.on_scan(),
+            CommandRoute::Script => self.on_script(),
         }
         // An EXEC that waits for groups is shown when it is over, behind its commands.
         if !(spec.id == CommandId::Exec && self.connection.session.in_flight.is_waiting) {
@@ -403,7 +404,8 @@ impl<'a> Dispatch<'a> {
     /// A command that its client has named; `false` if it is one that needs no name, as it writes no keys.
     fn on_named(&mut self, id: RequestUuid) -> bool {
         let spec = self.spec;
-        if spec.route == CommandRoute::Connection || !spec.flags.contains(Flags::WRITE) {
+        let may_write = spec.flags.contains(Flags::WRITE) || spec.route == CommandRoute::Script;
+        if spec.route == CommandRoute::Connection || !may_write {
             return false;
         }
         if let Some(error) = crate::idempotency::refusal_of(spec) {
@@ -419,6 +421,16 @@ impl<'a> Dispatch<'a> {
         program.request = Some(request_of(&program, id, session.protocol));
         self.gateway.begin(self.connection, program);
         true
+    }
+
+    /// `EVAL` and its kin.
+    fn on_script(&mut self) {
+        let is_out_of_memory = !self.gateway.make_room();
+        let (gateway, connection) = (&mut *self.gateway, &mut *self.connection);
+        let mut program = Program::single(connection.session.operation(self.spec, self.args));
+        program.scope = gateway.cx.scope(&connection.session);
+        program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
+        gateway.begin(connection, program);
     }
 
     /// `SCAN`.

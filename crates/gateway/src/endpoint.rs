@@ -160,7 +160,7 @@ fn copies_to_another_db(spec: &Spec, args: Args<'_>) -> bool {
 /// The slot of a command's keys, if it has any and they are all in one.
 fn only_slot(spec: &Spec, args: Args<'_>) -> Option<Slot> {
     let mut slots: Option<(Slot, bool)> = None;
-    if spec.route == CommandRoute::Keys || spec.id == CommandId::Watch {
+    if matches!(spec.route, CommandRoute::Keys | CommandRoute::Script) || spec.id == CommandId::Watch {
         command::keys(spec, args, &mut |position, _| {
             let slot = Slot::of_key(args.arg(position));
             let (first, is_one) = *slots.get_or_insert((slot, true));

@@ -28,7 +28,9 @@ use crate::gateway::Gateway;
 use crate::gather::Gather;
 use crate::key_counts::{KeyCountQuery, KeyCounts};
 use crate::outbox::Told;
+use crate::program::Program;
 use crate::pubsub::SubscriptionKind;
+use crate::seeking::Seeking;
 use crate::session::Session;
 use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
@@ -76,6 +78,8 @@ pub(crate) struct Fanout {
     /// What every worker does for one client.
     pub(crate) chores: Chores,
     pub(crate) durability_orders: DurabilityOrders,
+    /// Programs that wait for scripts which others may know.
+    seeking: Seeking,
 }
 
 /// Options that the meta group is to set for the whole cluster.
@@ -116,6 +120,8 @@ pub(crate) enum Purpose {
     Save,
     /// How far replicas are on disk.
     Sync,
+    /// The source of a script.
+    Script,
     /// Whether the node has followed an order of another durability; and, of the meta group, whether it is given.
     Durability,
 }
@@ -125,7 +131,9 @@ impl Purpose {
     fn is_long(self) -> bool {
         match self {
             Purpose::Save | Purpose::Durability => true,
-            Purpose::Part | Purpose::Receivers | Purpose::KeyCounts | Purpose::Sync => false,
+            Purpose::Part | Purpose::Receivers | Purpose::KeyCounts | Purpose::Sync | Purpose::Script => {
+                false
+            }
         }
     }
 }
@@ -178,6 +186,12 @@ pub(crate) enum Join {
     Done,
     /// The meta group has it, so that everybody will.
     Kept,
+    /// Everybody in reach has it: others ask for it. The first answer is everybody's.
+    Loaded,
+    /// Numbers in the same order everywhere: whether any is not zero.
+    Found,
+    /// As [`Join::Sum`]: `SCRIPT KILL` must have found something.
+    Killed,
 }
 
 impl Join {
@@ -194,6 +208,10 @@ impl Join {
             CommandId::PubSubChannels | CommandId::PubSubShardChannels => Join::Names,
             CommandId::PubSubNumSub | CommandId::PubSubShardNumSub => Join::Counts,
             CommandId::PubSubNumPat => Join::NamesCounted,
+            CommandId::ScriptLoad => Join::Loaded,
+            CommandId::ScriptExists => Join::Found,
+            CommandId::ScriptFlush => Join::Done,
+            CommandId::ScriptKill => Join::Killed,
             _ => return None,
         })
     }
@@ -208,9 +226,9 @@ impl Join {
 
     fn join(self, known: &mut Vec<Item>, more: Vec<Item>) {
         match self {
-            Join::Done | Join::Kept => {}
+            Join::Done | Join::Kept | Join::Loaded => {}
             Join::Texts | Join::Names | Join::NamesCounted => known.extend(more),
-            Join::Sum | Join::SomeFound | Join::Counts => {
+            Join::Sum | Join::SomeFound | Join::Counts | Join::Found | Join::Killed => {
                 for (known, more) in known.iter_mut().zip(more) {
                     if let (Item::Number(known), Item::Number(more)) = (known, more) {
                         *known = known.saturating_add(more);
@@ -240,8 +258,15 @@ impl Join {
             }
             Join::Done | Join::Kept => w.ok(),
             Join::SomeFound if items == [Item::Number(0)] => ReplyError::NoSuchClient.write(w),
-            Join::SomeFound => w.ok(),
-            Join::Sum => items.iter().for_each(|item| item.write(w)),
+            Join::Killed if items == [Item::Number(0)] => w.error(commands::script::NOT_BUSY),
+            Join::SomeFound | Join::Killed => w.ok(),
+            Join::Found => {
+                w.array(items.len());
+                for item in items {
+                    w.integer(item.into_number().unwrap_or(0).min(1));
+                }
+            }
+            Join::Sum | Join::Loaded => items.iter().for_each(|item| item.write(w)),
             Join::Texts => {
                 let texts = items.into_iter().filter_map(Item::into_text);
                 w.verbatim("txt", &texts.collect::<Vec<_>>().concat());
@@ -398,7 +423,10 @@ impl Fanout {
             .iter()
             .map(|(place, gathered)| (*place, gathered.left));
         match left.iter().map(|(place, left)| (*place, *left)).eq(waiting) {
-            true => self.infos.check().and_then(|()| self.chores.check()),
+            true => {
+                let others = self.infos.check().and_then(|()| self.chores.check());
+                others.and_then(|()| self.seeking.check())
+            }
             false => Err(format!(
                 "questions are open of {left:?}, and others are waited for"
             )),
@@ -428,6 +456,16 @@ impl Fanout {
         };
         self.questions.insert(self.asked, asking);
         self.asked
+    }
+
+    /// A program begins when others have been asked for its scripts that are not known here.
+    pub(crate) fn seek(&mut self, cx: &mut Context, reply_to: ReplyTo, program: Program) {
+        let mut left = 0;
+        for sha1 in program.unknown_scripts() {
+            let words = ArgsBuf::from_slices([&b"EVALSHA"[..], &sha1, b"0"]);
+            left += self.ask_nodes(cx, reply_to, Purpose::Script, words.as_args()).0;
+        }
+        self.seeking.wait(cx, reply_to, program, left);
     }
 
     /// This node has carried its part out: the others are asked for theirs.
@@ -613,6 +651,13 @@ impl Fanout {
                     .told
                     .push_back(Told::NodeDone(asking.reply_to, node, numbers));
             }
+            Purpose::Script => {
+                let source = match answer.as_deref() {
+                    Some([Item::Text(source)]) => Some(&source[..]),
+                    _ => None,
+                };
+                return self.seeking.on_answer(cx, asking.reply_to, source);
+            }
             Purpose::KeyCounts => {
                 let numbers = answer.unwrap_or_default().into_iter();
                 let numbers: Option<Vec<i64>> = numbers.map(Item::into_number).collect();
@@ -730,6 +775,10 @@ pub(crate) fn carry_out_part(
             let mut w = ReplyWriter::new(reply, Protocol::Resp2);
             w.array(names.len());
             names.keys().for_each(|name| w.bulk(name));
+        }
+        Some(Join::Killed) => {
+            let killed = gateway.cx.shared.scripts.kill();
+            ReplyWriter::new(reply, Protocol::Resp2).integer(killed as i64);
         }
         Some(Join::SomeFound) => {
             commands::run_own(gateway, session, spec, args, reply);

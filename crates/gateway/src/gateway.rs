@@ -417,17 +417,29 @@ impl Gateway {
         self.blocking.hangs_up(connection)
     }
 
-    /// Ends the waits whose time has come. Called every turn.
+    /// Ends the waits whose time has come, and lets scripts go on that have given way to others. Called every turn.
     #[inline]
     pub fn end_waits(&mut self) {
-        if self.next_wait_ends() == Some(0) {
+        if self.coordinator.has_runnable() {
+            self.coordinator.run_scripts(&mut self.cx);
+            self.route();
+            self.pump();
+        }
+        if self.next_block_ends() == Some(0) {
             self.blocking.end_late(&mut self.cx);
             self.route();
         }
     }
 
-    /// In how many nanoseconds the first wait ends.
+    /// In how many nanoseconds [`Gateway::end_waits`] has something to do.
     pub fn next_wait_ends(&self) -> Option<u64> {
+        match self.coordinator.has_runnable() {
+            true => Some(0),
+            false => self.next_block_ends(),
+        }
+    }
+
+    fn next_block_ends(&self) -> Option<u64> {
         let first = self.blocking.first_deadline()?;
         Some(first.saturating_sub(self.cx.timing.now()))
     }

@@ -27,8 +27,13 @@ impl GroupTimes {
 
     /// The earliest of them: by it all that any of them has sent is there.
     pub(crate) fn earliest(&self) -> UnixMillis {
-        let earliest = self.0.values().min();
-        *earliest.expect("a transaction has groups, and is evaluated when all have sent something")
+        self.try_earliest()
+            .expect("a transaction has groups, and is evaluated when all have sent something")
+    }
+
+    /// The same of a script, which may come to its end without any.
+    pub(crate) fn try_earliest(&self) -> Option<UnixMillis> {
+        self.0.values().min().copied()
     }
 
     /// By which a command is judged: the time of its keys' group, from which its deadlines count. Commands over several groups

@@ -69,8 +69,15 @@ pub(crate) fn name_request(
 /// Why a command or a block cannot have a name.
 fn refusal(specs: impl IntoIterator<Item = &'static Spec>) -> Option<&'static str> {
     let sees_whole = |spec: &Spec| matches!(spec.route, CommandRoute::Everywhere | CommandRoute::Scan);
+    let specs: Vec<&Spec> = specs.into_iter().collect();
+    let is_script = |spec: &&Spec| spec.route == CommandRoute::Script;
+    if specs.iter().any(is_script) {
+        return Some(SCRIPT);
+    }
     specs.into_iter().any(sees_whole).then_some(WHOLE)
 }
+
+const SCRIPT: &str = "ERR a request id is not for scripts; nothing was done";
 
 const WHOLE: &str = "ERR a request id is for commands on keys, not on the whole keyspace; nothing was done";
 const BLOCKING: &str = "ERR a request id is for commands that do not wait; nothing was done";
@@ -92,7 +99,7 @@ pub(crate) fn name_block(
     program: &mut Program,
     id: RequestUuid,
 ) -> Result<(), &'static str> {
-    let writes = |spec: &Spec| spec.flags.contains(Flags::WRITE);
+    let writes = |spec: &Spec| spec.flags.contains(Flags::WRITE) || spec.route == CommandRoute::Script;
     let specs = || program.operations().map(|operation| operation.spec);
     if !specs().any(writes) {
         return Ok(());

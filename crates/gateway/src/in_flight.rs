@@ -316,7 +316,7 @@ pub(crate) fn may_overtake(session: &Session, groups: Groups, spec: &Spec, args:
 
 fn is_among_sent(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
     let is_among = |spec: &Spec, args: Args<'_>| {
-        spec.route == CommandRoute::Everywhere
+        matches!(spec.route, CommandRoute::Everywhere | CommandRoute::Script)
             || names_more(spec, args)
             || spec.route == CommandRoute::Keys
                 && any_slot(spec, args, |slot| session.in_flight.sent.may_hold(slot))

@@ -202,7 +202,7 @@ impl LocalGroups {
     /// Whether all groups of a program live here and are free.
     pub(crate) fn can_run_here(&self, program: &Program, extent: &Extent) -> bool {
         let groups = self.groups;
-        if extent.wants && !self.is_idle_and_whole() {
+        if extent.is_scripted || extent.wants && !self.is_idle_and_whole() {
             return false;
         }
         extent.groups.iter().all(|group| {

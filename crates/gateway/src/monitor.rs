@@ -7,7 +7,7 @@ use crate::delivery::Delivery;
 use crate::message::Message;
 use crate::pubsub::PubSub;
 use crate::session::Session;
-use command::{CommandId, Flags, Spec};
+use command::{CommandId, CommandRoute, Flags, Spec};
 use ids::Db;
 use resp::Args;
 use std::net::SocketAddr;
@@ -39,7 +39,8 @@ fn show_to_monitors(
     args: Args<'_>,
 ) {
     let hides = |flag: Flags| spec.flags.contains(flag);
-    if hides(Flags::ADMIN) || hides(Flags::SKIP_MONITOR) {
+    // Redis says of scripts that they are not shown, since it shows them elsewhere.
+    if hides(Flags::ADMIN) || hides(Flags::SKIP_MONITOR) && spec.route != CommandRoute::Script {
         return;
     }
     let text: Arc<[u8]> = line(cx.turn.now.0, db, session.info.address, spec, args).into();

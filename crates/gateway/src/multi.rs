@@ -49,7 +49,7 @@ impl Dispatch<'_> {
             connection.session.block = None;
             return true;
         }
-        block.has_place |= spec.route == CommandRoute::Keys;
+        block.has_place |= matches!(spec.route, CommandRoute::Keys | CommandRoute::Script);
         block.commands.push(Queued {
             spec,
             args: args.to_buf(),
@@ -90,6 +90,7 @@ impl Dispatch<'_> {
             request: None,
             is_exec: true,
             scope,
+            scripted: None,
         };
         let (mut db, mut protocol) = (connection.session.db, connection.session.protocol);
         for Queued { spec, args } in block.commands {
@@ -124,9 +125,26 @@ impl Dispatch<'_> {
         {
             return connection.writer().error(error);
         }
+        let is_script = |operation: &Operation| operation.spec.route == CommandRoute::Script;
+        if program.operations().any(is_script) {
+            let sees_whole = |operation: &Operation| {
+                matches!(
+                    operation.spec.route,
+                    CommandRoute::Everywhere | CommandRoute::Scan
+                )
+            };
+            if program.operations().any(sees_whole) {
+                return connection.writer().error(SCRIPTS_AND_WHOLE);
+            }
+            let is_out_of_memory = !gateway.make_room();
+            program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
+        }
         gateway.begin(connection, program);
     }
 }
+
+const SCRIPTS_AND_WHOLE: &str = "EXECABORT Transaction discarded because of: scripts and commands on the whole keyspace do \
+                                 not go together yet";
 
 /// Connections whose `WATCH` waits for the versions of keys that groups were asked for. Bounded by the connections.
 #[derive(Default)]

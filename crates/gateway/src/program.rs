@@ -1,11 +1,14 @@
 //! What one request asks of groups: a command over several groups, or an `EXEC`.
 
+use crate::context::Context;
 use crate::endpoint::Scope;
+use crate::script_cache::Sha1;
+use crate::script_program::Scripted;
 use crate::session::Queued;
 use command::{CommandId, CommandRoute, Merge, Spec, Spread};
 use ids::{GroupId, Groups, Prng, Slot};
 use keyspace::{ClientRequest, Cursor};
-use replica::{Condition, FullKey, Operation};
+use replica::{Condition, FullKey, Operation, Replies};
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter, parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +22,8 @@ pub(crate) struct Program {
     pub(crate) is_exec: bool,
     /// What its commands on the whole keyspace concern.
     pub(crate) scope: Scope,
+    /// What is known of its scripts, if it has any.
+    pub(crate) scripted: Option<Box<Scripted>>,
 }
 
 /// One command of a program.
@@ -47,6 +52,8 @@ pub(crate) struct Extent {
     pub(crate) flows: bool,
     /// Whether it reads keys that only the data name.
     pub(crate) wants: bool,
+    /// Whether it runs scripts, which may come to name any key.
+    pub(crate) is_scripted: bool,
 }
 
 impl Extent {
@@ -70,6 +77,7 @@ impl Program {
             request: None,
             is_exec: false,
             scope: Scope::Cluster,
+            scripted: None,
         }
     }
 
@@ -108,6 +116,13 @@ impl Program {
                 CommandRoute::Scan => {
                     extent.scans = true;
                     extent.groups.extend(scan_start(groups, operation.args.as_args()));
+                }
+                CommandRoute::Script => {
+                    (extent.is_scripted, extent.flows, extent.wants) = (true, true, true);
+                    extent.writes |= matches!(spec.id, CommandId::Eval | CommandId::EvalSha);
+                    extent
+                        .groups
+                        .extend(groups_of(spec, operation.args.as_args(), groups));
                 }
                 CommandRoute::Keys | CommandRoute::Connection => {
                     let concerned = groups_of(spec, operation.args.as_args(), groups);
@@ -169,6 +184,49 @@ impl Program {
         }
         objects.extend(wanted.get(&group).into_iter().flatten().cloned());
         objects.into_iter().collect()
+    }
+
+    /// Looks at its scripts, if it has any.
+    pub(crate) fn look_at_scripts(&mut self, cx: &mut Context, is_out_of_memory: bool) {
+        self.scripted = Scripted::of(cx, self, is_out_of_memory);
+    }
+
+    /// The same, now that others have sent scripts.
+    pub(crate) fn look_at_scripts_again(&mut self, cx: &mut Context) {
+        let is_out_of_memory = self
+            .scripted
+            .as_ref()
+            .is_some_and(|scripted| scripted.is_out_of_memory);
+        self.look_at_scripts(cx, is_out_of_memory);
+    }
+
+    /// Its scripts of which only the digits are known.
+    pub(crate) fn unknown_scripts(&self) -> Vec<Sha1> {
+        self.scripted
+            .as_ref()
+            .map_or_else(Vec::new, |scripted| scripted.unknown())
+    }
+
+    /// Whether keys may be changed that it does not name.
+    pub(crate) fn may_write_anywhere(&self) -> bool {
+        let writes = |id| matches!(id, CommandId::Eval | CommandId::EvalSha);
+        self.scripted.is_some() && self.operations().any(|operation| writes(operation.spec.id))
+    }
+
+    /// Whether it is known to come to name keys that it does not declare.
+    pub(crate) fn may_roam(&self, cx: &Context) -> bool {
+        self.scripted
+            .as_ref()
+            .is_some_and(|scripted| scripted.roams(&cx.scripts))
+    }
+
+    /// The answer to a single script that cannot be run.
+    pub(crate) fn script_refusal(&self) -> Option<Replies> {
+        let scripted = self.scripted.as_ref().filter(|_| !self.is_exec)?;
+        let error = scripted.refusal()?;
+        let mut replies = Replies::default();
+        replies.push(Protocol::Resp2, |out| out.error_bytes(error));
+        Some(replies)
     }
 
     /// Each group's parts of the commands, with the index of their item.
@@ -244,7 +302,7 @@ pub(crate) fn parts_of(operation: &Operation, groups: Groups, scope: &Scope) -> 
                 .into_iter()
                 .collect();
         }
-        CommandRoute::Keys | CommandRoute::Connection => {}
+        CommandRoute::Keys | CommandRoute::Connection | CommandRoute::Script => {}
     }
     if matches!(operation.spec.id, CommandId::XRead | CommandId::XReadGroup) {
         return stream_parts(operation, groups);

@@ -28,7 +28,8 @@ use crate::notify;
 use crate::outbox::{Finished, Told};
 use crate::program::{Item, Program, group_of_key};
 use crate::pubsub::{Published, SubscriptionKind};
-use crate::session::Session;
+use crate::script_cache;
+use crate::session::{Queued, Session};
 use crate::timing::Caller;
 use command::{CommandId, CommandRoute, Cost, Flags, ReplyError, Spec};
 use ids::{Db, GroupId, Monotonic, NodeId};
@@ -41,7 +42,13 @@ use std::sync::Arc;
 
 impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
-    pub(crate) fn begin(&mut self, connection: &mut Connection, program: Program) {
+    pub(crate) fn begin(&mut self, connection: &mut Connection, mut program: Program) {
+        if program.scripted.is_some() {
+            match self.begin_scripted(connection, program) {
+                Some(ready) => program = ready,
+                None => return,
+            }
+        }
         let extent = program.extent(self.cx.groups);
         let can_run_here = program.request.is_none() && self.cx.local.can_run_here(&program, &extent);
         let may_be_lent = |group: &GroupId| {
@@ -58,7 +65,7 @@ impl Gateway {
             return run_program_here(self, connection, &program);
         }
         let reply_to = self.cx.reserve(connection);
-        if program.is_exec || extent.is_whole {
+        if program.is_exec || extent.is_whole || extent.is_scripted {
             connection.session.in_flight.is_waiting = true;
         } else {
             connection.session.in_flight.busy.begin(program.slots());
@@ -81,6 +88,23 @@ impl Gateway {
             let spent = self.cx.timing.spent();
             self.coordinator.note_spent(seq, spent);
         }
+    }
+
+    /// Sees to what comes before a program with scripts: `None` if others are asked for one, or it was answered.
+    fn begin_scripted(&mut self, connection: &mut Connection, program: Program) -> Option<Program> {
+        if !program.unknown_scripts().is_empty() && self.cx.view.nodes_up().next().is_some() {
+            let reply_to = self.cx.reserve(connection);
+            connection.session.in_flight.is_waiting = true;
+            self.cx.timing.is_ours = false;
+            self.fanout.seek(&mut self.cx, reply_to, program);
+            self.route();
+            return None;
+        }
+        let Some(refusal) = program.script_refusal() else {
+            return Some(program);
+        };
+        connection.writer().raw(refusal.bytes());
+        None
     }
 
     /// Asks a group something, wherever it lives.
@@ -153,7 +177,16 @@ impl Gateway {
         }
     }
 
-    fn finish(&mut self, Finished { answered, came_at }: Finished) {
+    fn finish(
+        &mut self,
+        Finished {
+            mut answered,
+            came_at,
+        }: Finished,
+    ) {
+        if answered.program.scripted.is_some() {
+            self.publish_what_scripts_told(&mut answered);
+        }
         if self.blocking.ends_try(&mut self.cx, &answered) {
             return;
         }
@@ -162,6 +195,25 @@ impl Gateway {
             self.cx.note_program(&answered.program, took, answered.reply_to);
         }
         self.cx.deliver(Delivery::Answered(Box::new(answered)));
+    }
+
+    /// What scripts have published leaves now that it is committed, and not at all if it is not.
+    fn publish_what_scripts_told(&mut self, answered: &mut Answered) {
+        let is_committed = matches!(answered.replies, Answers::Whole(_));
+        let Some(scripted) = answered.program.scripted.as_mut().filter(|_| is_committed) else {
+            return;
+        };
+        for Queued { spec, args } in std::mem::take(&mut scripted.published) {
+            let kind = match spec.id {
+                CommandId::SPublish => SubscriptionKind::ShardChannel,
+                _ => SubscriptionKind::Channel,
+            };
+            // How many it reached was told to the script already.
+            let mut count = Vec::new();
+            let mut out = ReplyWriter::new(&mut count, Protocol::Resp2);
+            self.pubsub
+                .publish_now(&mut self.cx, kind, args.as_args(), &mut out);
+        }
     }
 
     /// The one dispatch of what groups answer.
@@ -782,6 +834,12 @@ impl Gateway {
             let receivers = self.cx.shared.subscriptions.receivers(kind, published.channel);
             self.pubsub.on_node_message(&mut self.cx, published);
             ReplyWriter::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
+        } else if spec.id == CommandId::EvalSha {
+            let source =
+                script_cache::sha1_of(args.arg(1)).and_then(|sha1| self.cx.shared.scripts.source(&sha1));
+            let mut w = ReplyWriter::new(&mut reply, Protocol::Resp2);
+            w.array(usize::from(source.is_some()));
+            source.iter().for_each(|source| w.bulk(source));
         } else if spec.id == CommandId::Info {
             return self.fanout.infos.count_for(&mut self.cx, from, question.id);
         } else if spec.id == CommandId::Save {

@@ -7,6 +7,7 @@ use crate::notices::Notices;
 use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::saves::Saves;
+use crate::script_cache::SharedScripts;
 use crate::stats::WorkerStats;
 use crate::topology::{Links, NodeName, Topology};
 use crate::transaction_stats::TransactionStats;
@@ -77,6 +78,8 @@ pub struct Shared {
     pub pause: SharedPause,
     /// Entries that slow logs were given: the id of the next one.
     pub slow_entries: AtomicU64,
+    /// The scripts that this node knows.
+    pub(crate) scripts: SharedScripts,
     /// Saves that clients of this node have asked for.
     pub saves: Saves,
     /// Backups that this node has taken.
@@ -248,6 +251,7 @@ impl Shared {
             baseline: Mutex::default(),
             pause: SharedPause::default(),
             slow_entries: AtomicU64::new(0),
+            scripts: SharedScripts::default(),
             saves: Saves::default(),
             backups: BackupStats::default(),
             hooks: Hooks::default(),

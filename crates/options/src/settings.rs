@@ -140,6 +140,7 @@ fields! {
     slowlog_max_len: u64 = "slowlog-max-len";
     /// 0: events are not watched.
     latency_monitor_threshold_millis: u64 = "latency-monitor-threshold";
+    scripting: bool = "scripting";
     latency_tracking: bool = "latency-tracking";
     latency_percentiles: Vec<f64> = "latency-tracking-info-percentiles";
     /// Elements.

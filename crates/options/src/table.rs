@@ -34,7 +34,7 @@ const ALWAYS_ADAPTIVE: &str = "Background work follows the load by itself.";
 const ALLOCATOR: &str = "The allocator returns unused pages by itself.";
 const NO_RDB: &str = "Chorale does not write RDB files.";
 const NO_AOF: &str = "Chorale does not write append-only files.";
-const NO_SCRIPTS: &str = "Chorale has no scripts yet.";
+const SCRIPTS_GIVE_WAY: &str = "Scripts give way to other clients: nobody hears `BUSY`.";
 const NO_TRACKING: &str = "Chorale has no client-side caching yet.";
 const NO_REDIS_REPLICATION: &str = "Chorale does not use Redis's replication.";
 const NO_REDIS_CLUSTER: &str = "Chorale does not use Redis Cluster's bus.";
@@ -526,6 +526,14 @@ const WORKING: &[Parameter] = &[
         "Percentiles that `INFO latencystats` shows.",
     ),
     Parameter::new(
+        Section::Limits,
+        "scripting",
+        OptionKind::Bool,
+        "yes",
+        "Run scripts. `no`: `EVAL` and its kin are refused.",
+    )
+    .flag(),
+    Parameter::new(
         Section::Observability,
         "notify-keyspace-events",
         OptionKind::KeyspaceEvents,
@@ -707,7 +715,7 @@ inert! {
         "tracking-table-max-keys": integer(0, ANY), "1000000",
             "Keys that are remembered for client-side caching.", unit("keys");
     }
-    Observability, NO_SCRIPTS => {
+    Observability, SCRIPTS_GIVE_WAY => {
         "busy-reply-threshold": integer(0, ANY), "5000",
             "Milliseconds after which a script counts as slow, and other clients hear `BUSY`.",
             alias("lua-time-limit"), unit("milliseconds");

@@ -5,7 +5,7 @@
 //! stopped: the budget is used up, a command is to be carried out, or it is over. Nothing of a run is on the stack of this process while it is
 //! stopped, so a thread may have thousands of them, and none of them holds it.
 //!
-//! What is not: commands. `EVAL` and its kin belong to whoever carries out commands, and are not there yet. Nor is there anything that
+//! What is not: commands. `EVAL` and its kin belong to whoever carries out commands (`gateway`). Nor is there anything that
 //! reaches outside: no file, no clock, no environment. Two runs with the same chunk, inputs and replies are the same to the byte.
 //!
 //! A script is taken for hostile. There is no `unsafe` here: a mistake gives it a wrong value, or ends its run. What it may use is

@@ -320,7 +320,10 @@ impl<'a> Report<'a> {
         self.field("allocator_resident", resident);
         self.bytes("total_system_memory", (self.shared.hooks.process)().system_memory);
         self.bytes("used_memory_lua", 0);
-        self.zeros("used_memory_scripts number_of_cached_scripts number_of_functions");
+        let (scripts, source_bytes) = self.shared.scripts.counts();
+        self.bytes("used_memory_scripts", source_bytes as u64);
+        self.field("number_of_cached_scripts", scripts);
+        self.zeros("number_of_functions");
         self.zeros("number_of_libraries");
         self.bytes("maxmemory", self.settings.maxmemory);
         self.field("maxmemory_policy", self.settings.maxmemory_policy.word());

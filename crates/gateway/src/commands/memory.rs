@@ -47,7 +47,7 @@ pub(super) fn stats(cx: &Context, w: &mut ReplyWriter<'_>) {
         ("clients.normal", number(clients_bytes(cx))),
         ("cluster.links", number(0)),
         ("aof.buffer", number(0)),
-        ("lua.caches", number(0)),
+        ("lua.caches", number(cx.shared.scripts.counts().1 as u64)),
         ("functions.caches", number(0)),
     ];
     let names: Vec<String> = (0..Db::COUNT).map(|db| format!("db.{db}")).collect();

@@ -13,6 +13,7 @@ mod long_values;
 mod offload;
 mod out_of_reach;
 mod pipeline;
+mod scripts;
 mod scrub;
 mod standstill;
 mod topology;

@@ -179,6 +179,7 @@ impl World {
             node.gateway.begin_turn(UnixMillis(wall));
             node.gateway.begin_cluster(Monotonic(self.now));
             node.gateway.pump();
+            node.gateway.end_waits();
             node.deliver();
             node.gateway.finish_cluster(Monotonic(self.now));
             node.deliver();

@@ -1,0 +1,178 @@
+//! What a program with scripts knows of them: which they are, and what they may.
+
+use crate::context::Context;
+use crate::program::{Item, Program};
+use crate::script_cache::{Sha1, WorkerScripts, sha1_of};
+use crate::session::Queued;
+use command::{CommandId, CommandRoute, ReplyError};
+use resp::Args;
+use script::{Script, ScriptInput, Shebang};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// No node in reach knows it.
+pub(crate) const UNKNOWN_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+
+/// `scripting no`.
+pub(crate) const SWITCHED_OFF: &str = "ERR scripts are switched off: `scripting` is `no`";
+
+const NUMKEYS_NEGATIVE: ReplyError = ReplyError::Fixed("ERR Number of keys can't be negative");
+const NO_READS_FLAG: &str = "ERR Can not execute a script with write flag using *_ro command.";
+const OUT_OF_MEMORY: &str =
+    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+
+/// The scripts of a program.
+#[derive(Default)]
+pub(crate) struct Scripted {
+    /// By the index of their item.
+    scripts: BTreeMap<usize, Resolved>,
+    /// Whether memory was full when the program came.
+    pub(crate) is_out_of_memory: bool,
+    /// Messages to channels, which are sent when it is committed.
+    pub(crate) published: Vec<Queued>,
+}
+
+/// What an item's words came to.
+pub(crate) enum Resolved {
+    /// To be run.
+    Script(Script, Rules),
+    /// Only its digits are known so far.
+    Unknown(Sha1),
+    /// It cannot be run, and this is why.
+    Refused(Vec<u8>),
+}
+
+/// What a script may.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Rules {
+    pub(crate) is_read_only: bool,
+    /// Commands that need memory are refused, as long as it has written nothing.
+    pub(crate) denies_oom: bool,
+}
+
+impl Scripted {
+    /// Looks at each script of a program. `None` if it has none.
+    pub(crate) fn of(cx: &mut Context, program: &Program, is_out_of_memory: bool) -> Option<Box<Scripted>> {
+        let mut scripted = Scripted {
+            is_out_of_memory,
+            ..Scripted::default()
+        };
+        for (index, item) in program.items.iter().enumerate() {
+            if let Item::Operation(operation) = item
+                && operation.spec.route == CommandRoute::Script
+            {
+                let resolved = resolve(cx, operation.spec.id, operation.args.as_args(), is_out_of_memory);
+                scripted.scripts.insert(index, resolved);
+            }
+        }
+        (!scripted.scripts.is_empty()).then(|| Box::new(scripted))
+    }
+
+    /// What an item's words came to.
+    pub(crate) fn at(&self, index: usize) -> Option<&Resolved> {
+        self.scripts.get(&index)
+    }
+
+    /// Scripts of which only the digits are known.
+    pub(crate) fn unknown(&self) -> Vec<Sha1> {
+        let digits = self.scripts.values().filter_map(|resolved| match resolved {
+            Resolved::Unknown(sha1) => Some(*sha1),
+            Resolved::Script(..) | Resolved::Refused(_) => None,
+        });
+        let mut digits: Vec<Sha1> = digits.collect();
+        digits.sort_unstable();
+        digits.dedup();
+        digits
+    }
+
+    /// The error of the only script, if it cannot be run.
+    pub(crate) fn refusal(&self) -> Option<&[u8]> {
+        self.scripts.values().find_map(|resolved| match resolved {
+            Resolved::Refused(error) => Some(&error[..]),
+            Resolved::Unknown(_) => Some(UNKNOWN_SCRIPT.as_bytes()),
+            Resolved::Script(..) => None,
+        })
+    }
+
+    /// Whether any is known to name keys that it does not declare.
+    pub(crate) fn roams(&self, known: &WorkerScripts) -> bool {
+        self.scripts.values().any(|resolved| match resolved {
+            Resolved::Script(script, _) => known.roams(script),
+            Resolved::Unknown(_) | Resolved::Refused(_) => false,
+        })
+    }
+}
+
+fn resolve(cx: &mut Context, id: CommandId, args: Args<'_>, is_out_of_memory: bool) -> Resolved {
+    let refused = |error: ReplyError| Resolved::Refused(error.bytes().into_owned());
+    if let Err(error) = key_range(args) {
+        return refused(error);
+    }
+    let (is_by_digits, is_read_only) = match id {
+        CommandId::EvalSha => (true, false),
+        CommandId::EvalShaRo => (true, true),
+        CommandId::EvalRo => (false, true),
+        _ => (false, false),
+    };
+    if !cx.settings.scripting {
+        return Resolved::Refused(SWITCHED_OFF.as_bytes().to_vec());
+    }
+    let shared = cx.shared.clone();
+    let script = if is_by_digits {
+        let Some(sha1) = sha1_of(args.arg(1)) else {
+            return Resolved::Refused(UNKNOWN_SCRIPT.as_bytes().to_vec());
+        };
+        match cx.scripts.of_sha1(&shared.scripts, &sha1) {
+            Some(script) => script,
+            None => return Resolved::Unknown(sha1),
+        }
+    } else {
+        match cx.scripts.of_source(&shared.scripts, args.arg(1)) {
+            Ok(script) => script,
+            Err(error) => return Resolved::Refused(error),
+        }
+    };
+    let Some(shebang) = script.shebang() else {
+        let rules = Rules {
+            is_read_only,
+            denies_oom: is_out_of_memory,
+        };
+        return Resolved::Script(script, rules);
+    };
+    let says = |shebang: &Shebang, flag: &str| shebang.flags.iter().any(|said| said == flag);
+    let writes = !says(shebang, "no-writes");
+    if is_read_only && writes {
+        return Resolved::Refused(NO_READS_FLAG.as_bytes().to_vec());
+    }
+    if is_out_of_memory && writes && !says(shebang, "allow-oom") {
+        return Resolved::Refused(OUT_OF_MEMORY.as_bytes().to_vec());
+    }
+    let rules = Rules {
+        is_read_only: is_read_only || !writes,
+        denies_oom: false,
+    };
+    Resolved::Script(script, rules)
+}
+
+/// Where the keys of a script stand among its words.
+fn key_range(args: Args<'_>) -> Result<Range<usize>, ReplyError> {
+    let count = command::number::parse_i64(args.arg(2)).ok_or(ReplyError::NotAnInteger)?;
+    if count > (args.len() - 3) as i64 {
+        return Err(ReplyError::NumKeysTooLarge);
+    }
+    let count = usize::try_from(count).map_err(|_| NUMKEYS_NEGATIVE)?;
+    Ok(3..3 + count)
+}
+
+/// What a script is begun with: the words of its command, which were looked at.
+pub(crate) fn input_of(args: Args<'_>) -> ScriptInput {
+    let keys = key_range(args).unwrap_or(3..3);
+    let words = |range: Range<usize>| range.map(|at| args.arg(at).into()).collect();
+    ScriptInput {
+        keys: words(keys.clone()),
+        argv: words(keys.end..args.len()),
+        is_resp3: false,
+        // Redis begins each script with the same numbers.
+        seed: 0,
+    }
+}

@@ -1,0 +1,616 @@
+//! A program with scripts that is being carried out on a scratch.
+//!
+//! ```text
+//!             begin
+//!               |          budget used up: others have their turn
+//!               v       +--------------------------------------+
+//!            go_on -----+                                      |
+//!             ^ |  |    Spent <--------------------------------+
+//!             | |  +--> Lacks(keys): groups are asked, `place`
+//!             +-+-----------+
+//!               +-----> Over: what it answers and changes     Failed: nothing is done
+//! ```
+//!
+//! Commands of scripts, and those beside them in an `EXEC`, run one after the other on copies of the objects that they name. A key that
+//! is not here yet stops the run where it stands. What differs at the end is the effect, on which groups vote, as for any other
+//! transaction whose values cross groups: nobody sees anything of it before.
+//!
+//! Invariants:
+//! 1. A command runs only when all its keys are on the scratch.
+//! 2. What a run was shown is what its groups are to vote on: of each key on the scratch, `expects` has the version, unless it is locked.
+
+use crate::context::Context;
+use crate::evaluation::{Evaluated, effects_of};
+use crate::group_times::GroupTimes;
+use crate::program::{Item, Program, group_of_key};
+use crate::pubsub::SubscriptionKind;
+use crate::script_cache::{LongRun, WorkerScripts};
+use crate::script_program::{Resolved, Rules, Scripted, UNKNOWN_SCRIPT, input_of};
+use crate::script_reply;
+use crate::session::Queued;
+use crate::shared::Shared;
+use command::{CommandId, CommandRoute, Flags, ReplyError, Spec};
+use ids::{Db, GroupId, Groups, UnixMillis};
+use keyspace::{KeyVersion, SeenObject};
+use replica::{Condition, FullKey, Operation, Replies, Scratch};
+use resp::{ArgsBuf, Protocol, ReplyWriter};
+use script::{Interpreter, LogLevel, Lua, LuaRun, Reply, Run, RunLimits, Script, ScriptStop};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of what one script makes. One that needs more ends, and nothing of it is done.
+const RUN_MEMORY_MAX: usize = 128 * 1024 * 1024;
+
+/// The same of all scripts of a worker that are under way. Whoever needs more than [`FAIR_BYTES`] ends then.
+const ALL_MEMORY_MAX: usize = 512 * 1024 * 1024;
+
+/// What a script may need while others need much.
+const FAIR_BYTES: usize = 1024 * 1024;
+
+/// Programs with scripts of a worker that are under way. Another one is refused.
+pub(crate) const RUNS_MAX: usize = 1_024;
+
+/// Keys that one program may come to name. One that names more ends, and nothing of it is done.
+const KEYS_MAX: usize = 65_536;
+
+/// Bytes of their values. One that names more ends in the same way.
+const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// Bytes of messages that it may publish.
+const PUBLISHED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Instructions after which a run counts as long: `SCRIPT KILL` ends it. Some ten milliseconds.
+const LONG_INSTRUCTIONS: u64 = 1_000_000;
+
+/// What a command counts as, in instructions, beside what its answer has.
+const COMMAND_INSTRUCTIONS: u64 = 500;
+
+/// Bytes of an answer that count as one instruction.
+const BYTES_PER_INSTRUCTION: usize = 16;
+
+/// Milliseconds by which the scratch is opened before what its groups have sent: one that is asked later may be behind.
+const TIMES_APART: i64 = 60_000;
+
+const KILLED: &str = "ERR Script killed by user with SCRIPT KILL; nothing of it was done";
+const TOO_MANY_KEYS: &str = "ERR the script names more keys than one may; nothing was done";
+const TOO_LARGE: &str = "ERR the values that the script names are more than one may name; nothing was done";
+const TOO_MUCH_PUBLISHED: &str = "ERR the script publishes more than one may; nothing was done";
+const TOO_MUCH_MEMORY: &str =
+    "OOM the scripts that run on this node need more memory than they may; nothing was done";
+const UNREADABLE: &str = "CLUSTERDOWN a group has sent something that is no value; nothing was done";
+
+/// What all runs of a worker use.
+#[derive(Clone, Default)]
+pub(crate) struct RunTotals {
+    runs: Arc<AtomicUsize>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl RunTotals {
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.load(Ordering::Relaxed)
+    }
+}
+
+/// What one of them uses, as long as it is there.
+struct Share {
+    totals: RunTotals,
+    bytes: usize,
+}
+
+impl Share {
+    fn of(totals: &RunTotals) -> Share {
+        totals.runs.fetch_add(1, Ordering::Relaxed);
+        Share {
+            totals: totals.clone(),
+            bytes: 0,
+        }
+    }
+
+    /// It uses so much now. Whether that is more than it may.
+    fn is_too_much(&mut self, bytes: usize) -> bool {
+        let all = &self.totals.bytes;
+        all.fetch_add(bytes, Ordering::Relaxed);
+        all.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+        bytes > FAIR_BYTES && all.load(Ordering::Relaxed) > ALL_MEMORY_MAX
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.totals.runs.fetch_sub(1, Ordering::Relaxed);
+        self.totals.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Why a program has stopped.
+pub(crate) enum RunStop {
+    /// Others are to have their turn.
+    Spent,
+    /// These keys are to be placed.
+    Lacks(Vec<FullKey>),
+    /// It has come to its end.
+    Over,
+    /// It is given up, and this is why.
+    Failed(&'static str),
+}
+
+/// What is known outside of a run.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) groups: Groups,
+    pub(crate) times: &'a GroupTimes,
+    pub(crate) shared: &'a Arc<Shared>,
+    /// When the transaction came: what the time is to its scripts.
+    pub(crate) began: UnixMillis,
+}
+
+/// See the file's header.
+pub(crate) struct ProgramRun {
+    scratch: Scratch,
+    opened_at: UnixMillis,
+    /// The item that is being carried out.
+    at: usize,
+    script: Option<ScriptRun>,
+    replies: Replies,
+    published: Vec<Queued>,
+    published_bytes: usize,
+    /// What groups were asked for since it began, in the order of their answers.
+    pub(crate) asked: BTreeMap<GroupId, Vec<FullKey>>,
+    /// How often groups were asked.
+    pub(crate) rounds: u32,
+    expects: BTreeMap<GroupId, Vec<Condition>>,
+    held: Held,
+    /// Instructions, of all its scripts.
+    spent: u64,
+    long: Option<LongRun>,
+    share: Share,
+}
+
+/// How much is on the scratch.
+#[derive(Default)]
+struct Held {
+    keys: usize,
+    value_bytes: usize,
+}
+
+/// A script of it.
+struct ScriptRun {
+    run: LuaRun,
+    script: Script,
+    rules: Rules,
+    db: Db,
+    /// The command that waits for its keys.
+    awaits: Option<Operation>,
+    has_written: bool,
+}
+
+/// What became of a command.
+enum Carried {
+    /// It is answered.
+    Done(Reply),
+    /// Its keys are not here.
+    Lacks(Vec<FullKey>),
+    /// The program is given up.
+    Failed(&'static str),
+}
+
+fn error(text: &str) -> Carried {
+    Carried::Done(Reply::Error(text.as_bytes().to_vec()))
+}
+
+impl ProgramRun {
+    /// When a scratch is opened on which groups place what they have at these times.
+    pub(crate) fn opening(cx: &Context, times: &GroupTimes) -> UnixMillis {
+        let earliest = times.try_earliest().unwrap_or(cx.turn.now);
+        UnixMillis(earliest.0.saturating_sub(TIMES_APART))
+    }
+
+    pub(crate) fn new(scratch: Scratch, opened_at: UnixMillis, totals: &RunTotals) -> ProgramRun {
+        ProgramRun {
+            scratch,
+            opened_at,
+            at: 0,
+            script: None,
+            replies: Replies::default(),
+            published: Vec::new(),
+            published_bytes: 0,
+            asked: BTreeMap::new(),
+            rounds: 0,
+            expects: BTreeMap::new(),
+            held: Held::default(),
+            spent: 0,
+            long: None,
+            share: Share::of(totals),
+        }
+    }
+
+    /// Places what a group holds under a key.
+    ///
+    /// # Errors
+    /// It is nothing like a value, or together they are too much.
+    pub(crate) fn place(
+        &mut self,
+        group: GroupId,
+        (db, key): FullKey,
+        object: Option<SeenObject>,
+        version: Option<KeyVersion>,
+    ) -> Result<(), &'static str> {
+        self.held.keys += 1;
+        self.held.value_bytes += object.as_ref().map_or(0, SeenObject::byte_len);
+        if self.held.value_bytes > VALUE_BYTES_MAX {
+            return Err(TOO_LARGE);
+        }
+        let object = match object {
+            Some(seen) => Some(seen.into_object().ok_or(UNREADABLE)?),
+            None => None,
+        };
+        self.scratch.place(db, &key, object);
+        if let Some(version) = version {
+            let unchanged = Condition::Unchanged { db, key, version };
+            self.expects.entry(group).or_default().push(unchanged);
+        }
+        Ok(())
+    }
+
+    /// Goes on, for about so many instructions.
+    pub(crate) fn go_on(
+        &mut self,
+        lua: &mut Lua,
+        program: &Program,
+        around: &Surroundings<'_>,
+        budget: u64,
+    ) -> RunStop {
+        if self.long.as_ref().is_some_and(LongRun::is_killed) {
+            return RunStop::Failed(KILLED);
+        }
+        let end = self.spent + budget;
+        loop {
+            let Some(item) = program.items.get(self.at) else {
+                return RunStop::Over;
+            };
+            let (Item::Operation(operation), Some(scripted)) = (item, &program.scripted) else {
+                self.at += 1;
+                continue;
+            };
+            let stop = if operation.spec.route == CommandRoute::Script {
+                self.go_on_with_script(lua, operation, scripted, around, end)
+            } else {
+                self.carry_out_plain(operation, around)
+            };
+            match stop {
+                RunStop::Over => self.at += 1,
+                RunStop::Spent | RunStop::Lacks(_) | RunStop::Failed(_) => {
+                    if self.spent >= LONG_INSTRUCTIONS && self.long.is_none() {
+                        self.long = Some(LongRun::begin(around.shared));
+                    }
+                    return stop;
+                }
+            }
+        }
+    }
+
+    /// A command beside scripts in an `EXEC`.
+    fn carry_out_plain(&mut self, operation: &Operation, around: &Surroundings<'_>) -> RunStop {
+        let lacks = self.lacks(operation);
+        if !lacks.is_empty() {
+            return self.lacking(lacks);
+        }
+        self.scratch.judge_by(self.time_of(operation, around));
+        operation.run_on(&mut self.scratch, &mut self.replies);
+        RunStop::Over
+    }
+
+    fn go_on_with_script(
+        &mut self,
+        lua: &mut Lua,
+        operation: &Operation,
+        scripted: &Scripted,
+        around: &Surroundings<'_>,
+        end: u64,
+    ) -> RunStop {
+        let mut script = match self.script.take() {
+            Some(script) => script,
+            None => match scripted.at(self.at) {
+                Some(Resolved::Script(script, rules)) => {
+                    let limits = RunLimits {
+                        memory_bytes: RUN_MEMORY_MAX,
+                    };
+                    ScriptRun {
+                        run: lua.start(script, input_of(operation.args.as_args()), limits),
+                        script: script.clone(),
+                        rules: *rules,
+                        db: operation.db,
+                        awaits: None,
+                        has_written: false,
+                    }
+                }
+                Some(Resolved::Refused(error)) => return self.answer_error(operation.protocol, error),
+                Some(Resolved::Unknown(_)) | None => {
+                    return self.answer_error(operation.protocol, UNKNOWN_SCRIPT.as_bytes());
+                }
+            },
+        };
+        let stop = self.run_script(&mut script, operation.protocol, around, end);
+        log_lines(&mut script);
+        match stop {
+            RunStop::Over => {
+                lua.recycle(script.run);
+                self.share.is_too_much(0);
+            }
+            RunStop::Spent | RunStop::Lacks(_) if self.share.is_too_much(script.run.memory_bytes()) => {
+                lua.recycle(script.run);
+                return RunStop::Failed(TOO_MUCH_MEMORY);
+            }
+            RunStop::Spent | RunStop::Lacks(_) => self.script = Some(script),
+            RunStop::Failed(_) => lua.recycle(script.run),
+        }
+        stop
+    }
+
+    fn run_script(
+        &mut self,
+        script: &mut ScriptRun,
+        protocol: Protocol,
+        around: &Surroundings<'_>,
+        end: u64,
+    ) -> RunStop {
+        if let Some(operation) = script.awaits.take() {
+            match self.carry_out(script, operation, around) {
+                Carried::Done(reply) => script.run.resume_with(&reply),
+                Carried::Lacks(keys) => return self.lacking(keys),
+                Carried::Failed(error) => return RunStop::Failed(error),
+            }
+        }
+        loop {
+            if self.spent >= end {
+                return RunStop::Spent;
+            }
+            let before = script.run.instructions();
+            let stop = script.run.resume(end - self.spent);
+            self.spent += script.run.instructions() - before;
+            match stop {
+                ScriptStop::Yielded => return RunStop::Spent,
+                ScriptStop::Call { words, is_resp3 } => {
+                    let protocol = if is_resp3 {
+                        Protocol::Resp3
+                    } else {
+                        Protocol::Resp2
+                    };
+                    match self.call(script, ArgsBuf::from_slices(&words), protocol, around) {
+                        Carried::Done(reply) => script.run.resume_with(&reply),
+                        Carried::Lacks(keys) => return self.lacking(keys),
+                        Carried::Failed(error) => return RunStop::Failed(error),
+                    }
+                }
+                ScriptStop::Permission { words } => {
+                    let words = ArgsBuf::from_slices(&words);
+                    // There is one user, who may do whatever there is.
+                    let reply = match command::resolve(words.as_args()) {
+                        Ok(_) => Reply::Integer(1),
+                        Err(_) => {
+                            let text = "ERR Invalid command passed to redis.acl_check_cmd()";
+                            Reply::Error(text.as_bytes().to_vec())
+                        }
+                    };
+                    script.run.resume_with(&reply);
+                }
+                ScriptStop::Finished(reply) => {
+                    self.replies
+                        .push(protocol, |out| script_reply::write(&reply, out));
+                    return RunStop::Over;
+                }
+                ScriptStop::Failed(failure) if failure.is_out_of_memory => {
+                    return RunStop::Failed("ERR Error running script: not enough memory; nothing was done");
+                }
+                ScriptStop::Failed(failure) => return self.answer_error(protocol, &failure.message),
+            }
+        }
+    }
+
+    fn answer_error(&mut self, protocol: Protocol, error: &[u8]) -> RunStop {
+        self.replies.push(protocol, |out| out.error_bytes(error));
+        RunStop::Over
+    }
+
+    fn lacking(&self, keys: Vec<FullKey>) -> RunStop {
+        match self.held.keys + keys.len() > KEYS_MAX {
+            true => RunStop::Failed(TOO_MANY_KEYS),
+            false => RunStop::Lacks(keys),
+        }
+    }
+
+    /// A command of a script, from its words.
+    fn call(
+        &mut self,
+        script: &mut ScriptRun,
+        args: ArgsBuf,
+        protocol: Protocol,
+        around: &Surroundings<'_>,
+    ) -> Carried {
+        let spec = match command::resolve(args.as_args()) {
+            Ok(spec) => spec,
+            Err(ReplyError::WrongArity(_)) => {
+                return error("ERR Wrong number of args calling Redis command from script");
+            }
+            Err(_) => return error("ERR Unknown Redis command called from script"),
+        };
+        if let Some(refusal) = refusal_of(spec, script) {
+            return error(refusal);
+        }
+        let operation = Operation {
+            spec,
+            db: script.db,
+            protocol,
+            args,
+        };
+        match spec.route {
+            CommandRoute::Keys => self.carry_out(script, operation, around),
+            CommandRoute::Connection => self.answer_own(script, operation, around),
+            CommandRoute::Everywhere | CommandRoute::Scan => {
+                error("ERR commands on the whole keyspace cannot be called from scripts yet")
+            }
+            CommandRoute::Script => error(NOT_FROM_SCRIPTS),
+        }
+    }
+
+    /// A command on keys.
+    fn carry_out(
+        &mut self,
+        script: &mut ScriptRun,
+        operation: Operation,
+        around: &Surroundings<'_>,
+    ) -> Carried {
+        let lacks = self.lacks(&operation);
+        if !lacks.is_empty() {
+            script.awaits = Some(operation);
+            return Carried::Lacks(lacks);
+        }
+        script.has_written |= operation.spec.flags.contains(Flags::WRITE);
+        self.scratch.judge_by(self.time_of(&operation, around));
+        let mut bytes = Vec::new();
+        let mut out = ReplyWriter::new(&mut bytes, operation.protocol);
+        self.scratch.run(&operation.as_state(), &mut out);
+        self.spent += COMMAND_INSTRUCTIONS + (bytes.len() / BYTES_PER_INSTRUCTION) as u64;
+        Carried::Done(script_reply::read(&bytes))
+    }
+
+    /// A command that no group takes part in.
+    fn answer_own(
+        &mut self,
+        script: &mut ScriptRun,
+        operation: Operation,
+        around: &Surroundings<'_>,
+    ) -> Carried {
+        self.spent += COMMAND_INSTRUCTIONS;
+        let args = operation.args.as_args();
+        let status = |text: &str| Carried::Done(Reply::Status(text.as_bytes().to_vec()));
+        match operation.spec.id {
+            CommandId::Ping => match args.get(1) {
+                None => status("PONG"),
+                Some(word) => Carried::Done(script_reply::bulk(word)),
+            },
+            CommandId::Echo => Carried::Done(script_reply::bulk(args.arg(1))),
+            CommandId::Select => match command::number::parse_db(args.arg(1)) {
+                Ok(db) => {
+                    script.db = db;
+                    status("OK")
+                }
+                Err(refusal) => Carried::Done(Reply::Error(refusal.bytes().into_owned())),
+            },
+            CommandId::Time => {
+                let millis = around.began.0;
+                let parts = [millis.div_euclid(1_000), millis.rem_euclid(1_000) * 1_000];
+                let parts = parts.map(|part| script_reply::bulk(part.to_string().as_bytes()));
+                Carried::Done(Reply::Array(parts.into()))
+            }
+            CommandId::Publish | CommandId::SPublish => {
+                let kind = match operation.spec.id {
+                    CommandId::SPublish => SubscriptionKind::ShardChannel,
+                    _ => SubscriptionKind::Channel,
+                };
+                self.published_bytes += args.byte_len() + size_of::<Queued>();
+                if self.published_bytes > PUBLISHED_BYTES_MAX {
+                    return Carried::Failed(TOO_MUCH_PUBLISHED);
+                }
+                // Those that listen at this node now: the message leaves when all is committed.
+                let receivers = around.shared.subscriptions.receivers(kind, args.arg(1));
+                self.published.push(Queued {
+                    spec: operation.spec,
+                    args: operation.args,
+                });
+                Carried::Done(Reply::Integer(receivers as i64))
+            }
+            _ => error(NOT_FROM_SCRIPTS),
+        }
+    }
+
+    /// Keys of a command that are not here.
+    fn lacks(&mut self, operation: &Operation) -> Vec<FullKey> {
+        let databases = replica::databases([operation]);
+        let mut lacks: Vec<FullKey> = Vec::new();
+        operation.keys(|key, _| {
+            for db in &databases {
+                if !self.scratch.holds(*db, key) {
+                    lacks.push((*db, key.into()));
+                }
+            }
+        });
+        if lacks.is_empty() {
+            lacks = self.scratch.wanted(&operation.as_state());
+        }
+        lacks.sort_unstable();
+        lacks.dedup();
+        lacks
+    }
+
+    fn time_of(&self, operation: &Operation, around: &Surroundings<'_>) -> UnixMillis {
+        let time = match around.times.try_earliest() {
+            Some(_) => around.times.of(operation, around.groups),
+            None => around.began,
+        };
+        time.max(self.opened_at)
+    }
+
+    /// Notes which scripts named keys that they had not declared.
+    pub(crate) fn note_roaming(&self, scripts: &mut WorkerScripts) {
+        if let Some(script) = &self.script {
+            scripts.note_roaming(&script.script);
+        }
+    }
+
+    /// What it came to; and what remains is its scratch, which is empty.
+    pub(crate) fn finish(
+        mut self,
+        groups: Groups,
+    ) -> (Evaluated, BTreeMap<GroupId, Vec<Condition>>, Vec<Queued>, Scratch) {
+        let evaluated = Evaluated {
+            lacks: Vec::new(),
+            replies: std::mem::take(&mut self.replies),
+            effects: effects_of(&mut self.scratch, groups),
+        };
+        (evaluated, self.expects, self.published, self.scratch)
+    }
+}
+
+const NOT_FROM_SCRIPTS: &str = "ERR This Redis command is not allowed from script";
+
+/// Why a script may not carry out a command, if it may not.
+fn refusal_of(spec: &Spec, script: &ScriptRun) -> Option<&'static str> {
+    let flags = spec.flags;
+    if flags.contains(Flags::NOSCRIPT)
+        && !(flags.contains(Flags::BLOCKING) && spec.route == CommandRoute::Keys)
+    {
+        return Some(NOT_FROM_SCRIPTS);
+    }
+    let changes = flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE);
+    if script.rules.is_read_only && changes {
+        return Some("ERR Write commands are not allowed from read-only scripts.");
+    }
+    if script.rules.denies_oom && !script.has_written && flags.contains(Flags::DENYOOM) {
+        return Some("OOM command not allowed when used memory > 'maxmemory'.");
+    }
+    None
+}
+
+/// What a script says to the log.
+fn log_lines(script: &mut ScriptRun) {
+    for line in script.run.take_log() {
+        let text = String::from_utf8_lossy(&line.text);
+        match line.level {
+            LogLevel::Debug | LogLevel::Verbose => tracing::debug!(%text, "a script says"),
+            LogLevel::Notice => tracing::info!(%text, "a script says"),
+            LogLevel::Warning => tracing::warn!(%text, "a script says"),
+        }
+    }
+}
+
+/// The keys by their groups.
+pub(crate) fn by_their_groups(groups: Groups, keys: Vec<FullKey>) -> BTreeMap<GroupId, Vec<FullKey>> {
+    let mut found: BTreeMap<GroupId, Vec<FullKey>> = BTreeMap::new();
+    for key in keys {
+        found.entry(group_of_key(groups, &key.1)).or_default().push(key);
+    }
+    found
+}
