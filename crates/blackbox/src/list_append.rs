@@ -34,6 +34,8 @@ const TAGS: usize = 8;
 pub enum Keys {
     /// Any keys: they lie in unrelated groups.
     Any,
+    /// The same, and each transaction is a script, which declares some of them or none.
+    InScripts,
     /// Keys of one hash tag, for servers that refuse others.
     OneTag,
 }
@@ -240,7 +242,7 @@ impl<'a> Appender<'a> {
     fn work(&mut self) {
         while !self.shared.common.is_over.load(Ordering::Relaxed) {
             let sharing = match self.shared.keys {
-                Keys::Any => 1,
+                Keys::Any | Keys::InScripts => 1,
                 Keys::OneTag => TAGS,
             };
             let generation = self.shared.ledger.len() / (GENERATION * sharing);
@@ -249,7 +251,7 @@ impl<'a> Appender<'a> {
             for _ in 0..=self.hand.prng.below(ACTIONS_MAX) {
                 let number = self.hand.prng.below(self.shared.common.mixture.keys);
                 let key = match self.shared.keys {
-                    Keys::Any => format!("l:{generation}:{number}"),
+                    Keys::Any | Keys::InScripts => format!("l:{generation}:{number}"),
                     Keys::OneTag => format!("l:{generation}:{{{tag}}}:{number}"),
                 };
                 lock(&self.shared.used).insert(key.clone());
@@ -277,7 +279,7 @@ impl<'a> Appender<'a> {
             (Action::Append { key, .. } | Action::Read { key, .. }, Keys::OneTag) => {
                 key.split(['{', '}']).nth(1).unwrap_or_default().to_owned()
             }
-            (_, Keys::Any) => String::new(),
+            (_, Keys::Any | Keys::InScripts) => String::new(),
         };
         let address = match self.owners.get(&tag) {
             Some(&owner) => owner,
@@ -291,8 +293,11 @@ impl<'a> Appender<'a> {
         let process = self.hand.process;
         let entry = self.shared.ledger.called(process, planned.to_vec(), invoked);
         let is_alone = planned.len() == 1 && self.hand.prng.chance(50);
+        let is_declared = self.hand.prng.chance(50);
         let asked = if is_alone {
             ask(&mut connection, &planned[0])
+        } else if self.shared.keys == Keys::InScripts {
+            ask_in_script(&mut connection, planned, is_declared)
         } else {
             ask_together(&mut connection, planned)
         };
@@ -381,6 +386,44 @@ fn ask_together(connection: &mut Client, planned: &[Action]) -> io::Result<Reply
             "{first_error:?}, then {reply:?}, to a transaction of {}",
             planned.len()
         )),
+    })
+}
+
+/// Carries out the commands that it is given, each with the number of its words before it.
+const SCRIPT: &str = "local told, at = {}, 1
+while at <= #ARGV do
+    local count, words = tonumber(ARGV[at]), {}
+    for i = 1, count do words[i] = ARGV[at + i] end
+    told[#told + 1] = redis.call(unpack(words))
+    at = at + count + 1
+end
+return told";
+
+/// A script. Of what is declared the first key is left out, so that there is mostly one that it comes to name.
+fn ask_in_script(connection: &mut Client, planned: &[Action], is_declared: bool) -> io::Result<Reply> {
+    let commands: Vec<Vec<String>> = planned.iter().map(words).collect();
+    let keys = commands
+        .iter()
+        .skip(1)
+        .filter(|_| is_declared)
+        .map(|words| words[1].clone());
+    let keys: Vec<String> = keys.collect();
+    let mut all = vec!["EVAL".to_owned(), SCRIPT.to_owned(), keys.len().to_string()];
+    all.extend(keys);
+    for command in commands {
+        all.push(command.len().to_string());
+        all.extend(command);
+    }
+    let reply = connection.try_command(&all)?;
+    if let Some(text) = reply.error() {
+        return Ok(refused_or_unknown(text));
+    }
+    let elements = reply.elements().unwrap_or_default();
+    let pairs = planned.iter().zip(elements);
+    let told: Option<Vec<Action>> = pairs.map(|(action, reply)| told(action, reply)).collect();
+    Ok(match told {
+        Some(told) if elements.len() == planned.len() => Reply::Told(told),
+        _ => Reply::Torn(format!("{reply:?}, to a script of {}", planned.len())),
     })
 }
 

@@ -806,6 +806,17 @@ const NOT_GENERATED: &[(&str, &str)] = &[
         "its replies come with what others do; see `monitor.rs`",
     ),
     (
+        "eval",
+        "generated scripts would mostly be mistakes; see `scripts.rs`",
+    ),
+    ("eval_ro", "see `scripts.rs`"),
+    ("evalsha", "see `scripts.rs`"),
+    ("evalsha_ro", "see `scripts.rs`"),
+    (
+        "script",
+        "what is known is what `eval` made known; see `scripts.rs`",
+    ),
+    (
         "function|help",
         "lists what this server has; see `observation.rs`",
     ),

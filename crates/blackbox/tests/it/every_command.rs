@@ -24,6 +24,8 @@ const WORDS: &[(&str, &str)] = &[
     ("command|getkeysandflags", "GET k"),
     ("config|set", "timeout 0"),
     ("debug", "SLEEP 0"),
+    ("eval", "return{redis.call('INCR',KEYS[1])} 1 k"),
+    ("eval_ro", "return{redis.call('GET',KEYS[1])} 1 k"),
     ("geodist", "g a b"),
     ("georadius", "g 1 1 1 km"),
     ("georadius_ro", "g 1 1 1 km"),

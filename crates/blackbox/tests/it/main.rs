@@ -37,6 +37,7 @@ mod recovery;
 mod restart;
 mod saves;
 mod scan;
+mod scripts;
 mod serializability;
 mod shutdown;
 mod stale_reads;

@@ -1,0 +1,402 @@
+//! Scripts: atomic over keys of any groups, on one node and on several; what they answer is what Redis answers.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use blackbox::{Client, Cluster, Keys, ListAppend, Mixture, Prng, Server, Value, eventually};
+
+/// Takes from one account what it gives to another, of which only the first is declared.
+const TRANSFER: &str = "local from, to, amount = KEYS[1], ARGV[1], tonumber(ARGV[2])
+if tonumber(redis.call('GET', from) or '0') < amount then return redis.error_reply('NOFUNDS') end
+redis.call('DECRBY', from, amount)
+return redis.call('INCRBY', to, amount)";
+
+const ACCOUNTS: usize = 8;
+
+fn server() -> Server {
+    Server::subject().workers(2).groups(16).start()
+}
+
+fn eval(client: &mut Client, script: &str, keys: &[&str], argv: &[&str]) -> Value {
+    let count = keys.len().to_string();
+    let mut words = vec!["EVAL", script, &count];
+    words.extend(keys);
+    words.extend(argv);
+    client.command(&words)
+}
+
+fn error_of(reply: &Value) -> String {
+    reply.error().unwrap_or_else(|| panic!("no error: {reply:?}"))
+}
+
+fn sum(client: &mut Client) -> i64 {
+    let accounts: Vec<String> = (0..ACCOUNTS)
+        .map(|account| format!("account:{account}"))
+        .collect();
+    let total = "local sum = 0
+        for i = 1, #ARGV do sum = sum + tonumber(redis.call('GET', ARGV[i])) end
+        return sum";
+    let accounts: Vec<&str> = accounts.iter().map(String::as_str).collect();
+    let reply = eval(client, total, &[], &accounts);
+    reply.integer().unwrap_or_else(|| panic!("no sum: {reply:?}"))
+}
+
+/// Clients at these nodes move money between accounts while others add it up.
+fn transfers_keep_the_sum(clients: &dyn Fn(usize) -> Client, rounds: usize) {
+    let mut first = clients(0);
+    for account in 0..ACCOUNTS {
+        first.run_ok(&format!("SET account:{account} 1000"));
+    }
+    thread::scope(|scope| {
+        for number in 0..4 {
+            let mut client = clients(number);
+            scope.spawn(move || {
+                let mut prng = Prng::new(number as u64 + 1);
+                for _ in 0..rounds {
+                    let (from, to) = (prng.below(ACCOUNTS), prng.below(ACCOUNTS));
+                    let (from, to) = (format!("account:{from}"), format!("account:{to}"));
+                    let amount = prng.below(300).to_string();
+                    let reply = eval(&mut client, TRANSFER, &[&from], &[&to, &amount]);
+                    let is_refused = reply.error().is_some_and(|text| text.contains("NOFUNDS"));
+                    assert!(reply.integer().is_some() || is_refused, "{reply:?}");
+                }
+            });
+        }
+        let mut reader = clients(1);
+        for _ in 0..rounds / 4 {
+            assert_eq!(sum(&mut reader), 1000 * ACCOUNTS as i64);
+        }
+    });
+    assert_eq!(sum(&mut first), 1000 * ACCOUNTS as i64);
+}
+
+#[test]
+fn scripts_are_atomic_over_keys_of_two_workers() {
+    let server = server();
+    transfers_keep_the_sum(&|_| server.client(), 200);
+}
+
+#[test]
+fn scripts_are_atomic_over_keys_of_three_nodes() {
+    let mut cluster = Cluster::new(12);
+    cluster.workers(2);
+    cluster.grow(3);
+    transfers_keep_the_sum(&|number| cluster.client(number % 3), 60);
+}
+
+#[test]
+fn scripts_at_all_nodes_are_strictly_serializable() {
+    let mut cluster = Cluster::new(12);
+    cluster.workers(2);
+    cluster.grow(3);
+    let mixture = Mixture {
+        clients: 6,
+        ..Mixture::default()
+    };
+    let workload = ListAppend::start(cluster.addresses(), Keys::InScripts, mixture);
+    eventually("scripts are carried out", || workload.seen().answered > 400);
+    let (findings, seen) = workload.finish();
+    assert!(findings.is_good(), "{findings:?}");
+    assert!(findings.wide > 50, "{seen:?}");
+    assert_eq!(seen.unread, 0, "{seen:?}");
+}
+
+#[test]
+fn scripts_on_a_node_alone_are_strictly_serializable() {
+    let server = server();
+    let mixture = Mixture {
+        clients: 6,
+        ..Mixture::default()
+    };
+    let workload = ListAppend::start(vec![server.address()], Keys::InScripts, mixture);
+    eventually("scripts are carried out", || workload.seen().answered > 1_000);
+    let (findings, seen) = workload.finish();
+    assert!(findings.is_good(), "{findings:?}");
+    assert!(findings.wide > 100, "{seen:?}");
+}
+
+#[test]
+fn a_script_that_fails_keeps_what_it_did_before() {
+    let server = server();
+    let mut client = server.client();
+    let reply = eval(
+        &mut client,
+        "redis.call('SET', KEYS[1], 'kept') redis.call('SET', KEYS[2], 'kept') redis.call('INCR', KEYS[1])",
+        &["a", "b"],
+        &[],
+    );
+    assert!(
+        error_of(&reply).starts_with("ERR value is not an integer"),
+        "{reply:?}"
+    );
+    assert_eq!(client.run("MGET a b").elements().map(<[Value]>::len), Some(2));
+    assert_eq!(client.run("GET a"), Value::bulk("kept"));
+    assert_eq!(client.run("GET b"), Value::bulk("kept"));
+    let reply = eval(&mut client, "return redis.pcall('INCR', KEYS[1])", &["a"], &[]);
+    assert!(
+        error_of(&reply).starts_with("ERR value is not an integer"),
+        "{reply:?}"
+    );
+}
+
+#[test]
+fn what_one_node_knows_all_know() {
+    let mut cluster = Cluster::new(6);
+    cluster.workers(2);
+    cluster.grow(3);
+    let [mut a, mut b, mut c] = [0, 1, 2].map(|node| cluster.client(node));
+    let unknown = "ffffffffffffffffffffffffffffffffffffffff";
+    let reply = a.run(&format!("EVALSHA {unknown} 0"));
+    assert!(error_of(&reply).starts_with("NOSCRIPT"), "{reply:?}");
+    let loaded = a.command(&["SCRIPT", "LOAD", "return 'loaded'"]).text().unwrap();
+    for client in [&mut a, &mut b, &mut c] {
+        assert_eq!(client.run(&format!("EVALSHA {loaded} 0")), Value::bulk("loaded"));
+    }
+    // What came with `EVAL` is found at the node that knows it.
+    assert_eq!(eval(&mut b, "return 'run'", &[], &[]), Value::bulk("run"));
+    let run = c.command(&["EVAL", "return redis.sha1hex(ARGV[1])", "0", "return 'run'"]);
+    let run = run.text().unwrap();
+    let known = c.run(&format!("SCRIPT EXISTS {loaded} {run} {unknown}"));
+    assert_eq!(
+        known,
+        Value::Array([1, 1, 0].map(Value::Integer).to_vec()),
+        "{loaded} {run}"
+    );
+    assert_eq!(
+        c.run(&format!("EVALSHA {} 0", run.to_uppercase())),
+        Value::bulk("run")
+    );
+    a.run_ok("MULTI");
+    a.run(&format!("EVALSHA {run} 0"));
+    a.run(&format!("EVALSHA {unknown} 0"));
+    let replies = a.run("EXEC");
+    let replies = replies.elements().expect("it was carried out");
+    assert_eq!(replies[0], Value::bulk("run"));
+    assert!(error_of(&replies[1]).starts_with("NOSCRIPT"), "{replies:?}");
+    c.run_ok("SCRIPT FLUSH");
+    for client in [&mut a, &mut b, &mut c] {
+        let reply = client.run(&format!("EVALSHA {loaded} 0"));
+        assert!(error_of(&reply).starts_with("NOSCRIPT"), "{reply:?}");
+    }
+}
+
+#[test]
+fn others_go_on_while_a_script_does_not_end_and_it_can_be_killed() {
+    let server = server();
+    let mut other = server.client();
+    assert!(error_of(&other.run("SCRIPT KILL")).starts_with("NOTBUSY"));
+    let endless = thread::scope(|scope| {
+        let mut client = server.client();
+        let endless = scope.spawn(move || {
+            let script = "redis.call('SET', KEYS[1], 'x') while true do redis.call('GET', KEYS[1]) end";
+            eval(&mut client, script, &["victim"], &[])
+        });
+        thread::sleep(Duration::from_millis(300));
+        let mut slowest = Duration::ZERO;
+        for round in 0..500 {
+            let begun = Instant::now();
+            other.run_ok(&format!("SET other:{round} 1"));
+            slowest = slowest.max(begun.elapsed());
+        }
+        // A machine that is busy with other things may take long; the script would have taken seconds.
+        assert!(slowest < Duration::from_millis(1_000), "{slowest:?}");
+        eventually("it is killed", || other.run("SCRIPT KILL") == Value::ok());
+        endless.join().expect("the client does not panic")
+    });
+    let text = error_of(&endless);
+    assert!(text.contains("Script killed by user"), "{text}");
+    assert_eq!(
+        other.run("EXISTS victim"),
+        Value::Integer(0),
+        "nothing of it was done"
+    );
+    other.run_ok("SET victim free");
+}
+
+#[test]
+fn a_script_of_another_node_can_be_killed() {
+    let mut cluster = Cluster::new(6);
+    cluster.grow(2);
+    let mut other = cluster.client(1);
+    thread::scope(|scope| {
+        let mut client = cluster.client(0);
+        let endless = scope.spawn(move || eval(&mut client, "while true do end", &[], &[]));
+        eventually("it is killed", || other.run("SCRIPT KILL") == Value::ok());
+        let reply = endless.join().expect("the client does not panic");
+        assert!(error_of(&reply).contains("Script killed by user"), "{reply:?}");
+    });
+}
+
+#[test]
+fn a_script_in_a_block_sees_what_stands_before_it() {
+    let server = server();
+    let mut client = server.client();
+    client.run_ok("SET a 1");
+    client.run_ok("MULTI");
+    client.run("INCR a");
+    client.command(&[
+        "EVAL",
+        "return redis.call('INCR', KEYS[1]) + redis.call('INCR', 'b')",
+        "1",
+        "a",
+    ]);
+    client.run("GET a");
+    let replies = client.run("EXEC");
+    assert_eq!(
+        replies,
+        Value::Array(vec![Value::Integer(2), Value::Integer(4), Value::bulk("3")])
+    );
+}
+
+#[test]
+fn a_watched_key_is_noticed_that_a_script_changes() {
+    let server = server();
+    let (mut watcher, mut writer) = (server.client(), server.client());
+    watcher.run_ok("WATCH w");
+    eval(&mut writer, "return redis.call('SET', 'w', '1')", &[], &[]);
+    watcher.run_ok("MULTI");
+    watcher.run("PING");
+    assert!(watcher.run("EXEC").is_null());
+}
+
+#[test]
+fn what_a_script_publishes_is_heard_when_it_is_done_and_not_if_it_is_not() {
+    let server = server();
+    let mut listener = server.client();
+    listener.run("SUBSCRIBE news");
+    let mut client = server.client();
+    let script = "redis.call('SET', KEYS[1], 'x') return redis.call('PUBLISH', 'news', ARGV[1])";
+    assert_eq!(eval(&mut client, script, &["k"], &["first"]), Value::Integer(1));
+    let heard = listener.receive().expect("a message");
+    assert!(
+        format!("{heard:?}").contains("first") || heard.elements().is_some(),
+        "{heard:?}"
+    );
+}
+
+#[test]
+fn keys_are_blocked_for_by_who_waits_and_filled_by_a_script() {
+    let server = server();
+    let mut waiter = server.client();
+    waiter.send(&["BLPOP", "jobs", "0"]).expect("it is sent");
+    let mut client = server.client();
+    eventually("the client waits", || {
+        client.info_number("clients", "blocked_clients") == 1
+    });
+    let script = "return redis.call('RPUSH', KEYS[1], ARGV[1])";
+    assert_eq!(eval(&mut client, script, &["jobs"], &["one"]), Value::Integer(1));
+    let popped = waiter.receive().expect("it is served");
+    assert_eq!(
+        popped,
+        Value::Array(vec![Value::bulk("jobs"), Value::bulk("one")])
+    );
+}
+
+/// Scripts with their keys and arguments, whose replies are Redis's.
+const COMPARED: &[(&str, &[&str], &[&str])] = &[
+    ("return 1", &[], &[]),
+    ("return {1, 2, {3, 'x'}, false, 'y'}", &[], &[]),
+    ("return {ok = 'fine'}", &[], &[]),
+    ("return {err = 'MY mistake'}", &[], &[]),
+    ("return redis.error_reply('MY mistake')", &[], &[]),
+    ("return redis.status_reply('fine')", &[], &[]),
+    ("return nil", &[], &[]),
+    ("return 3.99", &[], &[]),
+    ("return {KEYS[1], KEYS[2], ARGV[1]}", &["{t}a", "{t}b"], &["c"]),
+    ("return redis.call('SET', KEYS[1], ARGV[1])", &["s"], &["v"]),
+    ("return redis.call('GET', KEYS[1])", &["s"], &[]),
+    ("return redis.call('GET', KEYS[1]) == false", &["none"], &[]),
+    (
+        "return redis.call('RPUSH', KEYS[1], unpack(ARGV))",
+        &["l"],
+        &["1", "2", "3"],
+    ),
+    ("return redis.call('LRANGE', KEYS[1], 0, -1)", &["l"], &[]),
+    ("return redis.call('INCR', KEYS[1])", &["l"], &[]),
+    ("return redis.pcall('INCR', KEYS[1])", &["l"], &[]),
+    ("return redis.call('NOSUCH')", &[], &[]),
+    ("return redis.call('GET')", &[], &[]),
+    ("return redis.call('SUBSCRIBE', 'x')", &[], &[]),
+    ("return redis.call('MULTI')", &[], &[]),
+    ("return redis.call('EVAL', 'return 1', 0)", &[], &[]),
+    ("return redis.call('PING')", &[], &[]),
+    ("return redis.call('ECHO', 'x')", &[], &[]),
+    ("return redis.call('SELECT', 3)", &[], &[]),
+    (
+        "redis.call('HSET', KEYS[1], 'f', '1.5') return redis.call('HGETALL', KEYS[1])",
+        &["h"],
+        &[],
+    ),
+    (
+        "redis.setresp(3) return redis.call('HGETALL', KEYS[1])",
+        &["h"],
+        &[],
+    ),
+    ("return redis.call('ZADD', KEYS[1], '1.25', 'm')", &["z"], &[]),
+    (
+        "return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')",
+        &["z"],
+        &[],
+    ),
+    ("return redis.call('SORT', KEYS[1], 'DESC')", &["l"], &[]),
+    ("return cjson.encode({1, 2, a})", &[], &[]),
+    ("return redis.sha1hex('')", &[], &[]),
+    ("error('no')", &[], &[]),
+    ("return nosuch", &[], &[]),
+    ("return (", &[], &[]),
+    (
+        "#!lua flags=no-writes\nreturn redis.call('SET', KEYS[1], 'x')",
+        &["s"],
+        &[],
+    ),
+    ("#!lua flags=nosuch\nreturn 1", &[], &[]),
+    ("return math.random()", &[], &[]),
+    ("return redis.call('EXPIRE', KEYS[1], 100)", &["s"], &[]),
+    (
+        "return redis.call('DEL', KEYS[1], KEYS[2])",
+        &["{t}a", "{t}b"],
+        &[],
+    ),
+];
+
+#[test]
+fn scripts_answer_what_redis_answers() {
+    let subject = server();
+    let reference = Server::reference().start();
+    let (mut ours, mut theirs) = (subject.client(), reference.client());
+    for name in ["EVAL", "EVAL_RO"] {
+        for (script, keys, argv) in COMPARED {
+            let count = keys.len().to_string();
+            let mut words = vec![name, script, &count];
+            words.extend(*keys);
+            words.extend(*argv);
+            assert_eq!(ours.command(&words), theirs.command(&words), "{words:?}");
+        }
+    }
+    for words in [
+        "EVAL x",
+        "EVAL return 1 x",
+        "EVAL x 1",
+        "EVAL x -1",
+        "EVAL x 2 k",
+        "EVALSHA short 0",
+        "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0",
+        "EVALSHA ffffffffffffffffffffffffffffffffffffffff x",
+        "SCRIPT EXISTS a b",
+        "SCRIPT FLUSH NOW",
+        "SCRIPT FLUSH ASYNC",
+        "SCRIPT FLUSH",
+        "SCRIPT KILL",
+        "COMMAND GETKEYS EVAL x 2 a b c",
+    ] {
+        assert_eq!(ours.run(words), theirs.run(words), "{words}");
+    }
+}
+
+#[test]
+fn scripts_can_be_switched_off() {
+    let server = Server::subject().flag("scripting", "no").start();
+    let mut client = server.client();
+    let reply = eval(&mut client, "return 1", &[], &[]);
+    assert!(error_of(&reply).contains("switched off"), "{reply:?}");
+}
