@@ -35,11 +35,16 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ("gateway", "ClientInfo", 24, FACTS),
     (
         "gateway",
+        "Context",
+        15,
+        "where the machines of a worker stand: what they all read, and the outbox",
+    ),
+    (
+        "gateway",
         "Gateway",
         15,
         "the machines of a worker, side by side: they hear of each other by what they return",
     ),
-    ("gateway", "Context", 15, PARTS),
     ("gateway", "Open", 34, PARTS),
     (
         "gateway",
