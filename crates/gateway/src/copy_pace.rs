@@ -13,7 +13,7 @@ use ids::Monotonic;
 use std::time::Duration;
 
 /// The system may have stopped the worker while it was at a piece.
-const REST_MAX: Duration = Duration::from_millis(50);
+const REST_MAX: Duration = Duration::from_millis(20);
 
 /// See the file's header.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ mod tests {
     fn a_piece_during_which_the_system_stopped_the_worker_costs_no_long_rest() {
         let mut pace = CopyPace::new(10);
         pace.copied(Monotonic(0), 1_000 * MILLIS, Duration::ZERO);
-        assert_eq!(pace.rests_until(), Monotonic(1_050 * MILLIS));
+        assert_eq!(pace.rests_until(), Monotonic(1_020 * MILLIS));
     }
 
     #[test]

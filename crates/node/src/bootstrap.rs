@@ -279,7 +279,9 @@ impl Found {
         }
         let is_unready = storage::is_unready(&disk).map_err(&in_directory)?;
         if identity.is_none() {
-            if !is_unready && MetaLog::is_there(&disk).map_err(&in_directory)? {
+            // One whose logs are beginning has an identity, and may have acknowledged something already.
+            let had_one = !is_unready || storage::has_segments(&disk).map_err(&in_directory)?;
+            if had_one && MetaLog::is_there(&disk).map_err(&in_directory)? {
                 return Err(anonymous(settings));
             }
             storage::set_unready(&disk).map_err(&in_directory)?;

@@ -47,7 +47,7 @@ pub use identity::Identity;
 pub use left::{has_left, set_left};
 pub use log::{
     FoundLogs, LogIdentity, LogSettings, PrepareJob, Prepared, ReplicaLog, SyncJob, Synced, Unused,
-    WorkerLog, drop_segments, read_logs, remove_replicas, rewrite_batch, sync_segments,
+    WorkerLog, drop_segments, has_segments, read_logs, remove_replicas, rewrite_batch, sync_segments,
 };
 pub use meta_log::{MetaLog, MetaState, Snapshot};
 pub use mode_change::{ModeChange, ModeStep};

@@ -34,7 +34,7 @@ mod table;
 mod writer;
 
 pub use batch::rewrite_batch;
-pub use found::{FoundLogs, ReplicaLog, Unused, drop_segments, remove_replicas, sync_segments};
+pub use found::{FoundLogs, ReplicaLog, Unused, drop_segments, has_segments, remove_replicas, sync_segments};
 pub use prepare::{PrepareJob, Prepared};
 pub use reader::read_logs;
 pub use sync::{SyncJob, Synced};

@@ -1,8 +1,8 @@
 //! Whether the node of a directory was ever ready.
 //!
-//! An empty file, there from before anything else is written until just before the node serves clients for the first time. As
-//! long as it is there, what lies beside it was never used: a log without an identity is that of a bootstrap that did not end,
-//! and a node that held nothing has lost nothing.
+//! An empty file, there from before anything else is written until just before the node serves clients for the first time, or, where it keeps
+//! logs, until all groups have begun theirs. As long as it is there, and no log either, what lies beside it was never used: a meta log
+//! without an identity is that of a bootstrap that did not end, and a node that held nothing has lost nothing.
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;

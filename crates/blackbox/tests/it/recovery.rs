@@ -323,12 +323,18 @@ fn a_directory_without_its_identity_is_not_written_over() {
     let identity = cluster.data(0).join("identity");
     let copy = std::fs::read(&identity).expect("it is there");
     std::fs::remove_file(&identity).expect("it is ours");
-    cluster.restart(0);
-    assert_eq!(cluster.wait(0).code(), Some(1));
-    let log = cluster.log(0);
     let meta_log = cluster.data(0).join("meta-log");
-    for names in [&identity, &meta_log] {
-        assert!(log.contains(&names.display().to_string()), "{log}");
+    // So it is, too, if not all groups had begun their logs.
+    for unready in [false, true] {
+        if unready {
+            std::fs::write(cluster.data(0).join("unready"), "").expect("it is ours");
+        }
+        cluster.restart(0);
+        assert_eq!(cluster.wait(0).code(), Some(1));
+        let log = cluster.log(0);
+        for names in [&identity, &meta_log] {
+            assert!(log.contains(&names.display().to_string()), "{log}");
+        }
     }
     // As it says: with the identity of before everything is as before.
     std::fs::write(&identity, copy).expect("it is ours");

@@ -86,6 +86,18 @@ pub fn drop_segments<D: Disk>(disk: &D, segments: &[String]) -> Result<(), Stora
     Ok(())
 }
 
+/// Whether there is a segment of any log. Only a node that has its identity begins one.
+///
+/// # Errors
+/// What the disk answers.
+pub fn has_segments<D: Disk>(disk: &D) -> Result<bool, StorageError> {
+    let names = disk
+        .names()
+        .map_err(StorageError::io("list", "the data directory"))?;
+    let mut names = names.iter().filter_map(|name| segment::parse_name(name));
+    Ok(names.any(|name| name.is_segment))
+}
+
 /// Syncs files of earlier starts' logs: what a start reads there may be in the system's memory alone, and is lost with its power.
 ///
 /// # Errors
