@@ -93,7 +93,6 @@ caught! {
     an_operation_that_is_sent_instead_of_asked_for_is_noticed: LateAnswerTwice;
     a_keyspace_that_is_not_locked_as_a_whole_is_noticed: WholeNotLocked;
     a_result_that_is_not_kept_is_noticed: ResultNotKept;
-    an_absence_that_seems_older_than_it_is_is_noticed: RemovalNotStamped;
     a_replica_that_ends_because_a_step_of_it_panicked_is_noticed: ApplyPanics;
     a_read_without_a_lease_is_noticed: LeaseIgnored;
     a_read_that_does_not_see_what_its_connection_wrote_is_noticed: OwnWriteNotAwaited;
@@ -196,6 +195,17 @@ fn is_caught_alone(mutation: Mutation, mode: DurabilityMode) {
 #[test]
 fn what_is_told_before_it_is_written_is_noticed() {
     is_caught_alone(Mutation::ToldBeforeWritten, DurabilityMode::Relaxed);
+}
+
+/// Three nodes, so that what is drawn of drains, other numbers of replicas and permissions changes nothing.
+#[test]
+fn an_absence_that_seems_older_than_it_is_is_noticed() {
+    let options = Options {
+        nodes: 3..=3,
+        workers: 2..=2,
+        ..Options::default()
+    };
+    is_caught_with(Mutation::RemovalNotStamped, options);
 }
 
 /// Of several nodes one of which has lost its snapshot, others have what it had: that takes some two hundred clusters.
