@@ -197,11 +197,11 @@ fn what_is_told_before_it_is_written_is_noticed() {
     is_caught_alone(Mutation::ToldBeforeWritten, DurabilityMode::Relaxed);
 }
 
-/// Three nodes, so that what is drawn of drains, other numbers of replicas and permissions changes nothing.
+/// Two nodes, so that what is drawn of drains, other numbers of replicas and permissions changes nothing.
 #[test]
 fn an_absence_that_seems_older_than_it_is_is_noticed() {
     let options = Options {
-        nodes: 3..=3,
+        nodes: 2..=2,
         workers: 2..=2,
         ..Options::default()
     };
