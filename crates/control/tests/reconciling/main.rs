@@ -377,15 +377,7 @@ impl World {
                 let _ = self.apply(&MetaCommand::SetGoal { nodes, goal });
             }
             10 if self.chance(20) => {
-                let factors = [
-                    Factor::Auto,
-                    Factor::One,
-                    Factor::Three,
-                    Factor::Four,
-                    Factor::Five,
-                    Factor::Six,
-                ];
-                let factor = factors[self.prng.below(6) as usize];
+                let factor = Factor::ALL[self.prng.below(6) as usize];
                 // More than there are nodes is refused, and what no zone could be lost with.
                 let _ = self.apply(&MetaCommand::SetFactor { factor });
             }
