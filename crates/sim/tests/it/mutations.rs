@@ -197,7 +197,9 @@ fn what_is_told_before_it_is_written_is_noticed() {
     is_caught_alone(Mutation::ToldBeforeWritten, DurabilityMode::Relaxed);
 }
 
-/// Two nodes, so that what is drawn of drains, other numbers of replicas and permissions changes nothing.
+/// In clusters of two nodes, of which no node leaves and no number of replicas changes.
+const IN_PAIRS: &[Mutation] = &[Mutation::RemovalNotStamped];
+
 #[test]
 fn an_absence_that_seems_older_than_it_is_is_noticed() {
     let options = Options {
@@ -227,6 +229,7 @@ fn a_weaker_mode_that_the_mark_does_not_say_is_noticed() {
 
 const ALONE: &[Mutation] = &[
     Mutation::ToldBeforeWritten,
+    Mutation::SnapshotGoneEarly,
     Mutation::OpenBehindFlights,
     Mutation::WeakerNotMarked,
 ];
@@ -319,7 +322,15 @@ const BY_SCENES: &[Mutation] = &[
 
 #[test]
 fn every_mistake_has_its_test() {
-    let all = [IN_CLUSTERS, IN_DRAINS, DURABLY, ALONE, BETWEEN_WORKERS, BY_SCENES];
+    let all = [
+        IN_CLUSTERS,
+        IN_DRAINS,
+        DURABLY,
+        IN_PAIRS,
+        ALONE,
+        BETWEEN_WORKERS,
+        BY_SCENES,
+    ];
     for mutation in Mutation::ALL {
         let tests = all.iter().flat_map(|mutations| mutations.iter());
         assert_eq!(
