@@ -33,15 +33,17 @@ pub fn log_batch(data: &[u8]) {
         *byte = *new;
     }
     disk.put(NAME, &bytes);
-    let Ok(found) = read_logs(&disk, IDENTITY.cluster, IDENTITY.node) else {
-        return;
-    };
-    for (group, log) in found.replicas {
-        assert_eq!(
-            (group, &log),
-            (GroupId::new(4), &replica()),
-            "what is found was written"
-        );
+    for written_from in [None, Some(1)] {
+        let Ok(found) = read_logs(&disk, IDENTITY.cluster, IDENTITY.node, written_from) else {
+            continue;
+        };
+        for (group, log) in found.replicas {
+            assert_eq!(
+                (group, &log),
+                (GroupId::new(4), &replica()),
+                "what is found was written"
+            );
+        }
     }
 }
 

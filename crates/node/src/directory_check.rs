@@ -4,7 +4,7 @@
 //! *Deep*: the objects of snapshots are decoded, and logs are replayed onto them, as a start would. Absent: a hash to compare the outcome
 //! with, as neither a snapshot nor a log has one; and what is in the folder `backup`, which each start removes.
 
-use crate::kept::image;
+use crate::kept::{self, image};
 use backup::RunProgress;
 use ids::{ClusterId, GroupId, NodeId};
 use keyspace::SnapshotReceiver;
@@ -69,6 +69,9 @@ impl DirectoryCheck<'_> {
         let run = self.part("run mark", RunMark::read)?.flatten();
         self.part("book of peers", PeerBook::read)?;
         let meta = self.part("meta log", MetaLog::look)?.flatten();
+        let written_from = run
+            .as_ref()
+            .and_then(|run| run.written_from(kept::kernel(&self.disk, run.mark.owner)));
         if let Some(run) = run {
             let copy = if run.is_copy {
                 ", of a directory that was copied"
@@ -109,7 +112,9 @@ impl DirectoryCheck<'_> {
             self.say(format_args!("hand-over: {groups} groups"));
         }
         self.progress.say("reading logs");
-        let logs = self.part("logs", |disk| storage::read_logs(disk, cluster, node))?;
+        let logs = self.part("logs", |disk| {
+            storage::read_logs(disk, cluster, node, written_from)
+        })?;
         if let Some(logs) = &logs {
             logs.damage.iter().for_each(|damage| self.note(damage));
             self.say(format_args!(

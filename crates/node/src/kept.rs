@@ -72,7 +72,7 @@ pub(crate) struct EarlierLogs {
 }
 
 /// The kernel that runs. Where what is not synced is lost with the process, each has one of its own.
-fn kernel(disk: &DirectoryDisk, token: Token) -> KernelBoot {
+pub(crate) fn kernel(disk: &DirectoryDisk, token: Token) -> KernelBoot {
     if disk.is_held() {
         return KernelBoot(token.0.to_be_bytes());
     }
@@ -101,7 +101,7 @@ pub(crate) fn take(
     let kernel = kernel(disk, token);
     storage::remove_unfinished_snapshots(disk)?;
     progress.reads(None);
-    let mut kept = read(disk, identity, is_alone, progress)?;
+    let mut kept = read(disk, identity, run.written_from(kernel), is_alone, progress)?;
     progress.waits();
     if run.is_copy {
         tracing::warn!(
@@ -205,13 +205,14 @@ pub(crate) fn image(stored: StoredReplica) -> HandoverImage {
 fn read(
     disk: &DirectoryDisk,
     identity: &Identity,
+    written_from: Option<u64>,
     is_alone: bool,
     progress: &StartProgress,
 ) -> Result<Kept, StorageError> {
     let began = Instant::now();
-    let found = storage::read_logs(disk, identity.cluster, identity.node)?;
+    let found = storage::read_logs(disk, identity.cluster, identity.node, written_from)?;
     for damage in &found.damage {
-        tracing::error!(%damage, "a log is damaged in front of what is known to have been synced");
+        tracing::error!(%damage, "a log is damaged in front of what is known to have been there");
     }
     if is_alone && let Some(damage) = found.damaged.values().next().cloned() {
         tracing::error!(

@@ -8,7 +8,7 @@
 //! That is for groups of which nobody else has anything. A group with other voters is left as it is: its replica goes on with a floor, and
 //! others fill it (docs/decisions/0046). Of one of whose log nothing is left the last snapshot stays, if there is one.
 
-use crate::kept::SEGMENT_BYTES;
+use crate::kept::{self, SEGMENT_BYTES};
 use consensus::{HardState, Index, Payload, Term};
 use ids::{ClusterId, DurabilityMode, GroupId, NodeId};
 use std::path::Path;
@@ -104,9 +104,11 @@ pub fn cut_logs(path: &Path, is_confirmed: bool) -> Result<LogCut, String> {
             "{shown} is a copy of a directory that a node has used: what it holds is not used, cut or not"
         ));
     }
+    // The owner's token stands for a kernel only where what is not synced is lost with its process.
+    let written_from = run.written_from(kept::kernel(&disk, run.mark.owner));
     let has_company = !PeerBook::read(&disk).map_err(in_words)?.peers.is_empty();
     let (cluster, node) = (identity.cluster, identity.node);
-    let found = storage::read_logs(&disk, cluster, node).map_err(in_words)?;
+    let found = storage::read_logs(&disk, cluster, node, written_from).map_err(in_words)?;
     let cuts = cuts(&disk, (cluster, node), &found, has_company)?;
     let groups = cuts.iter().map(|cut| in_view(path, cut)).collect();
     let is_done = is_confirmed && cuts.iter().any(|cut| !matches!(cut.left, Left::Others));

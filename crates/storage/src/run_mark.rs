@@ -107,8 +107,17 @@ pub struct FoundRun {
 impl FoundRun {
     /// Whether something may be gone that was written and not synced, for a start on `kernel`.
     pub fn is_unclean(&self, kernel: KernelBoot) -> bool {
-        let is_unclean = self.has_failed || !self.is_clean && !self.mark.kernel.is_surely(kernel);
-        is_unclean && !mutations::is(Mutation::UncleanIgnored)
+        self.may_lack(kernel) && !mutations::is(Mutation::UncleanIgnored)
+    }
+
+    fn may_lack(&self, kernel: KernelBoot) -> bool {
+        self.has_failed || !self.is_clean && !self.mark.kernel.is_surely(kernel)
+    }
+
+    /// The number of a start from which on the logs have all that was written, for a start on `kernel`; `None` if none surely has.
+    pub fn written_from(&self, kernel: KernelBoot) -> Option<u64> {
+        let is_written = !self.is_copy && !self.may_lack(kernel);
+        is_written.then_some(self.mark.doubted + 1)
     }
 }
 

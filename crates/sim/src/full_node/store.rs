@@ -93,8 +93,9 @@ impl Store {
                 (log, restored) = (Some(found), Some(as_restored(state)));
             }
             let starts;
-            (kept, earlier, starts) = read(&disk, identity, &mut notes)?;
             let kernel = kernel_of(&disk);
+            let written_from = run.as_ref().and_then(|run| run.written_from(kernel));
+            (kept, earlier, starts) = read(&disk, identity, written_from, &mut notes)?;
             let is_copy = run.as_ref().is_none_or(|run| run.is_copy);
             let is_unclean = run.as_ref().is_none_or(|run| match mode {
                 DurabilityMode::Strict => run.has_failed,
@@ -324,9 +325,10 @@ fn kernel_of(disk: &SimDisk) -> KernelBoot {
 fn read(
     disk: &SimDisk,
     identity: &Identity,
+    written_from: Option<u64>,
     notes: &mut Vec<String>,
 ) -> Stored<(Vec<HandoverImage>, Earlier, BTreeMap<GroupId, u64>)> {
-    let found = read_logs(disk, identity.cluster, identity.node)?;
+    let found = read_logs(disk, identity.cluster, identity.node, written_from)?;
     let names = snapshots(disk)?;
     let mut kept = Vec::new();
     for (group, log) in found.replicas {
@@ -421,14 +423,16 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<HandoverImage>)
     }
 }
 
-/// Damages a byte, or some blocks, of what a worker's log is known to have synced. `None` if nothing was hit that counts: then nothing was
+/// Damages a byte, or some blocks, of what a worker's log is known to have kept. `None` if nothing was hit that counts: then nothing was
 /// changed.
 pub(crate) fn damage(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
     /// How often a place is drawn.
     const TRIES: u32 = 8;
     let identity = Identity::read(disk).ok()??;
     let is_damaged = |found: Stored<storage::FoundLogs>| found.is_ok_and(|found| !found.damage.is_empty());
-    let is_noticed = || is_damaged(read_logs(disk, identity.cluster, identity.node));
+    let run = RunMark::read(disk).ok()?;
+    let written_from = run.and_then(|run| run.written_from(kernel_of(disk)));
+    let is_noticed = || is_damaged(read_logs(disk, identity.cluster, identity.node, written_from));
     if is_noticed() {
         return None;
     }

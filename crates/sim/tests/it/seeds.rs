@@ -366,6 +366,17 @@ fn locks_of_what_its_coordinator_has_given_up_are_let_go() {
     find_nothing([302412], &options);
 }
 
+/// Nodes that leave are drawn too.
+#[test]
+fn logs_are_damaged_above_what_was_synced_and_before_the_next_start() {
+    let options = Options {
+        zones: true,
+        drains: true,
+        ..of_any_durability()
+    };
+    find_nothing([1_000_563, 1_001_392], &options);
+}
+
 #[test]
 fn a_seed_does_the_same_thing_twice() {
     for seed in 100..102 {

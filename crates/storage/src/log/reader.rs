@@ -6,10 +6,15 @@
 //!  frame 7 | frame 8 | zeros                                            :  the log ends with 8
 //! ```
 //!
+//! Where all that was written is there, because the kernel is the one that took it, any frame behind says that all before it are.
+//!
 //! Invariants:
-//! 1. What a later frame says to have been synced is there, or damage that is named.
-//! 2. Behind the first frame that is missing and was not synced nothing counts.
+//! 1. What a later frame says to have been synced is there, or damage that is named; and so is what was written before a later frame,
+//!    where nothing that was written can be missing.
+//! 2. Behind the first frame that is missing, and of which that is not said, nothing counts.
 //! 3. Of two logs that have a group, that of the later start counts; and what it may have lost is not taken from an earlier one.
+//! 4. A group whose log has no beginning in the log of the last start has lost it behind the end that was found: a segment goes only when
+//!    that is synced. So that end is damage as well.
 
 use super::batch::Batch;
 use super::found::{FoundLogs, Unused};
@@ -34,6 +39,23 @@ struct Chain {
     worker: u16,
     start: u64,
     segments: Vec<Found>,
+    /// Whether the first segment, whose head is damaged, stands in the chain before as well.
+    is_first_shared: bool,
+}
+
+impl Chain {
+    /// The first segment is of the start before if the first frame of this one stands behind it.
+    fn drop_shared<D: Disk>(&mut self, disk: &D) -> Result<(), StorageError> {
+        if !self.is_first_shared {
+            return Ok(());
+        }
+        let mut cursor = ChainReader::new(disk, self, false, false).cursor;
+        if cursor.read_at((1, BLOCK_BYTES), 1)?.is_ok() {
+            drop(self.segments.remove(0));
+            self.is_first_shared = false;
+        }
+        Ok(())
+    }
 }
 
 /// Bytes that are read from a segment at once.
@@ -129,6 +151,8 @@ struct Frame {
 struct Cursor<'a, D: Disk> {
     disk: &'a D,
     chain: &'a Chain,
+    /// Whether all that was written is there.
+    is_written: bool,
     opened: Option<(usize, Opened<D::File>)>,
     /// Of the frame that was read last.
     payload: Vec<u8>,
@@ -279,12 +303,18 @@ impl<D: Disk> Cursor<'_, D> {
         Ok(None)
     }
 
-    /// Up to which frame all was synced, by any intact one behind.
-    fn highest_synced(&mut self, spot: Spot, number: u64) -> Result<u64, StorageError> {
+    /// Up to which frame all was kept, by any intact one behind.
+    fn highest_kept(&mut self, spot: Spot, number: u64) -> Result<u64, StorageError> {
         let (mut highest, mut spot, mut number) = (0, spot, number);
         while let Some((_, mut frame)) = self.find(spot, number)? {
             loop {
-                highest = highest.max(frame.synced);
+                // They are written one behind the other.
+                let kept = if self.is_written {
+                    frame.number - 1
+                } else {
+                    frame.synced
+                };
+                highest = highest.max(kept);
                 (spot, number) = (frame.behind, frame.number);
                 match self.read_next(spot, number + 1)? {
                     Ok(next) => frame = next,
@@ -298,6 +328,8 @@ impl<D: Disk> Cursor<'_, D> {
 
 /// What one chain says.
 struct Outcome {
+    /// Whether some log has no beginning here.
+    is_headless: bool,
     fates: BTreeMap<GroupId, (Fate, Unused)>,
     /// Damage that may have been of any group.
     unclear: Option<Damage>,
@@ -314,13 +346,30 @@ struct ChainReader<'a, D: Disk> {
     /// Of the batch that is being read.
     batch: Vec<u8>,
     damage: Vec<Damage>,
-    /// Up to which frame all was synced, once that was needed.
+    /// Up to which frame all was kept, once that was needed.
     highest: Option<u64>,
     /// Whether there is no log of a later start.
     is_last_start: bool,
 }
 
-impl<D: Disk> ChainReader<'_, D> {
+impl<'a, D: Disk> ChainReader<'a, D> {
+    fn new(disk: &'a D, chain: &'a Chain, is_written: bool, is_last_start: bool) -> ChainReader<'a, D> {
+        ChainReader {
+            cursor: Cursor {
+                disk,
+                chain,
+                is_written,
+                opened: None,
+                payload: Vec::new(),
+            },
+            replay: Replay::default(),
+            batch: Vec::new(),
+            damage: Vec::new(),
+            highest: None,
+            is_last_start,
+        }
+    }
+
     fn read(mut self) -> Result<Outcome, StorageError> {
         self.note_segments();
         let mut synced_to_end = true;
@@ -338,10 +387,19 @@ impl<D: Disk> ChainReader<'_, D> {
                 },
             }
         }
+        if self.is_last_start && self.cursor.is_written && self.replay.has_headless() {
+            let name = &self.cursor.chain.segments[spot.0].0;
+            let expected = "the records with which logs begin that are continued before";
+            let damage = Damage::new(name, spot.1, expected, "the end of the log");
+            self.replay.damaged(&damage);
+            self.damage.push(damage);
+        }
         let is_whole = self.damage.is_empty() && self.batch.is_empty();
         let is_idle = self.replay.is_idle;
+        let is_headless = self.replay.has_headless();
         let (fates, unclear) = self.replay.finish();
         Ok(Outcome {
+            is_headless,
             fates,
             unclear,
             damage: self.damage,
@@ -396,7 +454,7 @@ impl<D: Disk> ChainReader<'_, D> {
     ) -> Result<Option<(Spot, u64)>, StorageError> {
         let highest = match self.highest {
             Some(highest) => highest,
-            None => self.cursor.highest_synced(spot, number)?,
+            None => self.cursor.highest_kept(spot, number)?,
         };
         self.highest = Some(highest);
         let segments = &self.cursor.chain.segments;
@@ -440,12 +498,18 @@ fn missing(worker: u16, number: u64) -> Damage {
     )
 }
 
-/// Reads the logs of all workers, of all starts.
+/// Reads the logs of all workers, of all starts. Of starts from the number `written_from` on, all that was written is there
+/// ([`FoundRun::written_from`](crate::FoundRun::written_from)).
 ///
 /// # Errors
 /// What the disk answers; [`StorageError::Newer`] if a later version of Chorale wrote one of them; [`StorageError::Damaged`] if one is of another
 /// node. Damage to what is ours is no error: it is told with what was found.
-pub fn read_logs<D: Disk>(disk: &D, cluster: ClusterId, node: NodeId) -> Result<FoundLogs, StorageError> {
+pub fn read_logs<D: Disk>(
+    disk: &D,
+    cluster: ClusterId,
+    node: NodeId,
+    written_from: Option<u64>,
+) -> Result<FoundLogs, StorageError> {
     let names = disk.names().map_err(StorageError::io("list", "the directory"))?;
     let mut segments = Vec::new();
     let mut found = FoundLogs::default();
@@ -462,6 +526,9 @@ pub fn read_logs<D: Disk>(disk: &D, cluster: ClusterId, node: NodeId) -> Result<
     }
     segments.sort_by_key(|(parsed, _)| *parsed);
     let mut chains = chains_of(segments);
+    for chain in &mut chains {
+        chain.drop_shared(disk)?;
+    }
     found.start = chains.iter().map(|chain| chain.start).max().unwrap_or(0);
     for chain in &mut chains {
         // Nothing says of which start it was: it may be of the last one.
@@ -476,7 +543,7 @@ pub fn read_logs<D: Disk>(disk: &D, cluster: ClusterId, node: NodeId) -> Result<
             chain.worker,
         )
     });
-    take_chains(disk, &chains, &mut found)?;
+    take_chains(disk, &chains, written_from, &mut found)?;
     Ok(found)
 }
 
@@ -500,6 +567,7 @@ fn chains_of(segments: Vec<(SegmentName, Found)>) -> Vec<Chain> {
         chains.push(Chain {
             worker: parsed.worker,
             start: start.unwrap_or(0),
+            is_first_shared: shared.is_some(),
             segments: shared.into_iter().chain([segment]).collect(),
         });
     }
@@ -507,25 +575,23 @@ fn chains_of(segments: Vec<(SegmentName, Found)>) -> Vec<Chain> {
 }
 
 /// Reads chains in the order of their starts.
-fn take_chains<D: Disk>(disk: &D, chains: &[Chain], found: &mut FoundLogs) -> Result<(), StorageError> {
+fn take_chains<D: Disk>(
+    disk: &D,
+    chains: &[Chain],
+    written_from: Option<u64>,
+    found: &mut FoundLogs,
+) -> Result<(), StorageError> {
     // The start whose log said last what has become of a group.
     let mut told: BTreeMap<GroupId, u64> = BTreeMap::new();
     found.synced_to_end = !chains.is_empty();
     for chain in chains {
-        let reader = ChainReader {
-            cursor: Cursor {
-                disk,
-                chain,
-                opened: None,
-                payload: Vec::new(),
-            },
-            replay: Replay::default(),
-            batch: Vec::new(),
-            damage: Vec::new(),
-            highest: None,
-            is_last_start: chain.start == found.start,
-        };
-        let outcome = reader.read()?;
+        let is_last_start = chain.start == found.start;
+        let is_written = written_from.is_some_and(|from| chain.start >= from);
+        let mut outcome = ChainReader::new(disk, chain, is_written, is_last_start).read()?;
+        if outcome.is_headless && is_last_start && !is_written {
+            // What is missing was synced, so it was written, and all before it.
+            outcome = ChainReader::new(disk, chain, true, is_last_start).read()?;
+        }
         found.synced_to_end &= outcome.synced_to_end || chain.start < found.start;
         // What stands behind the end goes first, from behind: it does not count because of what is missing before, and that would be
         // seen no more.

@@ -246,6 +246,14 @@ impl Replay {
         }
     }
 
+    /// Whether some log goes on here and has no beginning, though nothing is known to be damaged.
+    pub(crate) fn has_headless(&self) -> bool {
+        let has_log = |group: &Group| !matches!(group.row, Some(None));
+        let mut groups = self.groups.values();
+        self.unclear.is_none()
+            && groups.any(|group| group.base.is_none() && group.cut.is_none() && has_log(group))
+    }
+
     /// What has become of each group, and damage that may have been of any.
     pub(crate) fn finish(mut self) -> (BTreeMap<GroupId, (Fate, Unused)>, Option<Damage>) {
         if let Some(damage) = self.pending.take() {

@@ -184,7 +184,7 @@ fn files_have_the_bytes_that_they_always_had() {
 
 /// That what [`worker_log`] wrote is there.
 fn is_worker_log(disk: &SimDisk) {
-    let logs = read_logs(disk, LOG_IDENTITY.cluster, LOG_IDENTITY.node).expect("an intact disk");
+    let logs = read_logs(disk, LOG_IDENTITY.cluster, LOG_IDENTITY.node, None).expect("an intact disk");
     let expected = ReplicaLog {
         start: point(9),
         hard: hard(10),

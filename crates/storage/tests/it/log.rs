@@ -266,14 +266,14 @@ fn a_floor_stays_until_what_reaches_it_is_synced() {
 fn the_log_of_another_node_or_a_later_version_is_refused_and_left() {
     let disk = SimDisk::new(0);
     begin(&disk, 1, &[replica(1, 1, 1)]);
-    let error = read_logs(&disk, CLUSTER, NodeId(4)).unwrap_err();
+    let error = read_logs(&disk, CLUSTER, NodeId(4), None).unwrap_err();
     assert!(matches!(&error, StorageError::Damaged(_)), "{error}");
     let name = names(&disk).remove(0);
     let mut bytes = disk.content(&name).unwrap();
     bytes[..8].copy_from_slice(b"ChorLG03");
     bytes[60] ^= 1;
     disk.put(&name, &bytes);
-    let error = read_logs(&disk, CLUSTER, NODE).unwrap_err();
+    let error = read_logs(&disk, CLUSTER, NODE, None).unwrap_err();
     assert_eq!(
         error.to_string(),
         "log-00000-000000000001 has version 3 of its format, which this version of Chorale cannot read"

@@ -212,6 +212,133 @@ fn a_flipped_bit_is_named_below_the_sync_and_cuts_the_log_above_it() {
     assert!(partly > 200, "{partly} of {named}");
 }
 
+/// The kernel is the one that took what was written, though the disk was never told to keep it.
+#[test]
+fn where_all_that_was_written_is_there_damage_above_the_sync_is_named() {
+    let disk = SimDisk::new(0);
+    let mut one = replica(1, 1, 20);
+    let mut log = begin(&disk, 1, &[one.clone(), replica(2, 1, 20)]);
+    for index in 12..16 {
+        append(&mut log, &mut one, vec![entry(1, index, 20)], hard(1, 11));
+        log.write().expect("an intact disk");
+    }
+    let whole = read(&disk).replicas;
+    assert_eq!(whole[&one.group], one);
+    let name = "log-00000-000000000001";
+    let bytes = disk.content(name).expect("an intact disk");
+    let mark = memchr_of(&bytes, &bytes[4096..4100]);
+    let [_, second, .., last] = mark[..] else {
+        panic!("{mark:?}")
+    };
+    for at in second..last {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        disk.put(name, &flipped);
+        let (torn, written) = (read(&disk), read_written(&disk));
+        assert_eq!(torn.damage, [], "at {at}: nothing says that it was synced");
+        assert_eq!(torn.replicas[&one.group].floor, None);
+        assert_eq!(written.damage.len(), 1, "at {at}");
+        assert!(written.replicas[&one.group].floor.is_some(), "at {at}");
+        check_damaged(&written, &whole, at);
+    }
+}
+
+/// Where in the bytes others stand.
+fn memchr_of(bytes: &[u8], what: &[u8]) -> Vec<usize> {
+    (0..bytes.len() - what.len())
+        .filter(|at| bytes[*at..].starts_with(what))
+        .collect()
+}
+
+/// What was synced last has let a segment go, and nothing was written behind it that could say so.
+#[test]
+fn a_log_that_lost_its_beginning_behind_the_end_is_damaged_before() {
+    use storage::Disk;
+    for is_last in [false, true] {
+        let disk = SimDisk::new(0);
+        let (mut one, mut two) = (replica(1, 1, 20), replica(2, 1, 20));
+        let mut log = begin(&disk, 1, &[one.clone(), two.clone()]);
+        let is_there = |number: u64| {
+            let name = format!("log-00000-{number:012}");
+            disk.content(&name)
+                .is_some_and(|bytes| bytes[4096..].iter().any(|byte| *byte != 0))
+        };
+        let mut index = 12;
+        while !is_there(2) {
+            append(&mut log, &mut one, vec![entry(1, index, 7_000)], hard(1, 11));
+            append(&mut log, &mut two, vec![entry(1, index, 20)], hard(1, 11));
+            log.write().expect("an intact disk");
+            sync(&mut log).expect("an intact disk");
+            index += 1;
+        }
+        snapshot(&mut log, &mut one, index - 2);
+        log.write().expect("an intact disk");
+        sync(&mut log).expect("an intact disk");
+        let name = "log-00000-000000000002";
+        let used = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).expect("it is used");
+        let before = used(&disk.content(name).expect("an intact disk"));
+        append(&mut log, &mut one, vec![entry(1, index, 20)], hard(1, 11));
+        log.write().expect("an intact disk");
+        let between = used(&disk.content(name).expect("an intact disk"));
+        snapshot(&mut log, &mut two, index - 1);
+        log.write().expect("an intact disk");
+        sync(&mut log).expect("an intact disk");
+        sync(&mut log).expect("an intact disk");
+        let names = disk.names().expect("an intact disk");
+        assert!(
+            names.iter().all(|name| !name.ends_with("000000000001")),
+            "{names:?}"
+        );
+        assert_eq!(read(&disk).replicas[&two.group], two);
+        let mut bytes = disk.content(name).expect("an intact disk");
+        let at = if is_last {
+            used(&bytes)
+        } else {
+            between.max(before + 1)
+        };
+        bytes[at] ^= 1;
+        disk.put(name, &bytes);
+        for found in [read(&disk), read_written(&disk)] {
+            assert!(!found.damage.is_empty());
+            assert!(found.damaged.contains_key(&one.group), "{:?}", found.damaged);
+            let is_two_damaged = found.damaged.contains_key(&two.group);
+            assert_eq!(
+                is_two_damaged, is_last,
+                "it begins behind what is damaged otherwise"
+            );
+            let left = found.replicas.get(&one.group);
+            match is_last {
+                true => assert_eq!(left, None, "nothing tells how far it went"),
+                false => assert_eq!(
+                    left.expect("its beginning is there").floor,
+                    Some((Term(1), Index(index)))
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_head_of_a_segment_that_was_made_ahead_says_nothing_of_the_next_start() {
+    use storage::Disk;
+    let disk = SimDisk::new(0);
+    let (one, two) = (replica(1, 2, 10), replica(2, 2, 10));
+    let mut log = begin(&disk, 1, &[one.clone(), two.clone()]);
+    sync(&mut log).expect("an intact disk");
+    let ahead = disk.names().expect("an intact disk").pop().expect("it was made");
+    assert_eq!(ahead, "log-00000-000000000002");
+    let mut next = begin(&disk, 2, std::slice::from_ref(&one));
+    next.write().expect("an intact disk");
+    let mut bytes = disk.content(&ahead).expect("an intact disk");
+    bytes[20] ^= 1;
+    disk.put(&ahead, &bytes);
+    let found = read(&disk);
+    assert_eq!(found.damage.len(), 1, "{:?}", found.damage);
+    assert_eq!(found.unclear, None);
+    assert_eq!(found.replicas[&one.group], one);
+    assert_eq!(found.replicas[&two.group], two, "of the start before");
+}
+
 /// Each group is as it was, or void, or a part with what it must reach.
 fn check_damaged(found: &storage::FoundLogs, whole: &BTreeMap<GroupId, ReplicaLog>, at: usize) {
     for (group, expected) in whole {

@@ -26,7 +26,12 @@ pub(crate) fn identity(worker: u16, start: u64) -> LogIdentity {
 }
 
 pub(crate) fn read(disk: &SimDisk) -> FoundLogs {
-    read_logs(disk, CLUSTER, NODE).expect("an intact disk")
+    read_logs(disk, CLUSTER, NODE, None).expect("an intact disk")
+}
+
+/// The same where all that was written is there.
+pub(crate) fn read_written(disk: &SimDisk) -> FoundLogs {
+    read_logs(disk, CLUSTER, NODE, Some(1)).expect("an intact disk")
 }
 
 pub(crate) fn begin(disk: &SimDisk, start: u64, live: &[ReplicaLog]) -> WorkerLog<SimDisk> {
@@ -147,7 +152,7 @@ impl Run {
         let live: Vec<ReplicaLog> = self.model.values().cloned().collect();
         self.history = vec![(0, self.model.clone())];
         self.synced = 0;
-        let former = read_logs(&self.disk, CLUSTER, NODE)?;
+        let former = read_logs(&self.disk, CLUSTER, NODE, None)?;
         assert_eq!(former.replicas, self.model);
         assert!(former.start < self.start);
         let log = WorkerLog::begin(self.disk.clone(), SMALL, identity(0, self.start), &live)?;

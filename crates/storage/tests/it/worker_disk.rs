@@ -134,12 +134,12 @@ impl Scene {
 
     /// What a process that starts now would find.
     fn found(&self) -> FoundLogs {
-        read_logs(&self.files, CLUSTER, NODE).expect("the logs are intact")
+        read_logs(&self.files, CLUSTER, NODE, None).expect("the logs are intact")
     }
 
     fn after_a_loss_of_power(self) -> FoundLogs {
         self.files.restart();
-        read_logs(&self.files, CLUSTER, NODE).expect("the logs are intact")
+        read_logs(&self.files, CLUSTER, NODE, None).expect("the logs are intact")
     }
 }
 
@@ -264,7 +264,7 @@ fn a_log_begins_when_the_state_behind_which_it_begins_is_kept() {
         scene.begin(1, LogBase::New);
         scene.persist(1, 1);
         let early = scene.write();
-        let is_empty = read_logs(&scene.files, CLUSTER, NODE)
+        let is_empty = read_logs(&scene.files, CLUSTER, NODE, None)
             .expect("the logs are intact")
             .replicas
             .is_empty();
@@ -686,7 +686,7 @@ fn a_replica_in_use_is_answered_at_once_until_it_has_a_log_and_all_that_it_was_t
         scene.persist(1, 2);
         assert_eq!(scene.write(), [1, 2]);
         assert!(scene.disk.has_in_use() && !scene.disk.is_reached());
-        let found = read_logs(&scene.files, CLUSTER, NODE).expect("the logs are intact");
+        let found = read_logs(&scene.files, CLUSTER, NODE, None).expect("the logs are intact");
         assert!(found.replicas.is_empty(), "it does not count yet");
         scene.store_snapshot(1, 1, 2);
         scene.write();
@@ -870,7 +870,7 @@ fn floors() -> [Option<(Term, Index)>; 3] {
             let synced = job.run().expect("an intact disk");
             scene.disk.on_synced(synced, scene.now);
         }
-        let found = read_logs(&scene.files, CLUSTER, NODE).expect("an intact disk");
+        let found = read_logs(&scene.files, CLUSTER, NODE, None).expect("an intact disk");
         found.replicas[&group()].floor
     };
     let begun = found(&mut scene);
