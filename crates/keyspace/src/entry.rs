@@ -1,10 +1,11 @@
 //! Entries: what a group's log holds.
 //!
 //! ```text
-//!  entry      semantics u16 | now i64 | seed u64 | batch*
-//!  batch      boot u64 | worker u16 | number u64 | acknowledged u64 | length u32 | operation*
+//!  entry      semantics u16, with its highest bit set | now i64 | seed u64 | batch*
+//!  batch      boot varint | worker varint | number varint | number less acknowledged varint | length u32 | operation*
 //!  operation  tag u8 | fields
 //!    1 command  db u8 | protocol u8 | count u32 | (length u32 | bytes)*
+//!   24 short    the same, with varints in place of numbers of 32 bits
 //!    2 expire   db u8 | key
 //!    3 evict    db u8 | key
 //!    4 install  effects
@@ -31,6 +32,9 @@
 //!  object      key, deadline and value; see `object_codec.rs`
 //! ```
 //!
+//! Most entries hold one short command, or a few: what stands around them is a good part of the log. *Short* is what is written, and *command* is
+//! read, as are batches with `boot u64 | worker u16 | number u64 | acknowledged u64 | length u32`, in entries whose first bit is not set.
+//!
 //! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
 //! is total on any bytes.
 
@@ -43,8 +47,8 @@ use crate::database::KeyVersion;
 use crate::effects::Effect;
 use crate::events::Event;
 use crate::fields::{
-    protocol_number, read_db, read_gateway, read_participants, read_protocol, read_txn, write_gateway,
-    write_participants, write_txn,
+    protocol_number, read_db, read_gateway, read_participants, read_protocol, read_txn, write_participants,
+    write_txn,
 };
 use crate::large::Large;
 use crate::limits::{EncodingLimits, LIMITS, LIMITS_WITHOUT_STREAMS};
@@ -81,6 +85,11 @@ pub(crate) const LOCK_TAG: u8 = 9;
 
 const FRAMED_TAG: u8 = 19;
 
+const SHORT_TAG: u8 = 24;
+
+/// Set in the first number of an entry whose batches have short heads.
+const SHORT_HEADS: u16 = 1 << 15;
+
 /// What is as long as this is not copied as a whole on its way: frames of commands go in pieces as they are, and strings stay in
 /// what brought them. Shorter ones hold nobody up.
 pub const KEPT_BYTES_MIN: usize = 1024 * 1024;
@@ -88,8 +97,8 @@ pub const KEPT_BYTES_MIN: usize = 1024 * 1024;
 /// How long a head is.
 const HEADER_BYTES: usize = 2 + 8 + 8;
 
-/// How long what stands before a batch's operations is.
-const BATCH_HEAD_BYTES: usize = 8 + 2 + 8 + 8 + 4;
+/// How long what stands before a batch's operations is at most.
+const BATCH_HEAD_BYTES_MAX: usize = 10 + 3 + 10 + 10 + 4;
 
 /// One thing an entry asks of the keyspace.
 pub enum EntryOperation<'a> {
@@ -307,8 +316,8 @@ impl EntryBuf {
 
     /// The same, with room for so many batches with so many bytes of operations in all.
     pub fn with_room(header: &Header, batches: usize, operation_bytes: usize) -> EntryBuf {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + batches * BATCH_HEAD_BYTES + operation_bytes);
-        bytes.u16(header.semantics.0);
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + batches * BATCH_HEAD_BYTES_MAX + operation_bytes);
+        bytes.u16(header.semantics.0 | SHORT_HEADS);
         bytes.i64(header.now.0);
         bytes.u64(header.seed);
         EntryBuf {
@@ -325,8 +334,10 @@ impl EntryBuf {
     pub fn begin_batch(&mut self, gateway: GatewayId, number: u64, acknowledged: u64) {
         self.close_batch();
         let bytes = &mut self.operations.out;
-        write_gateway(bytes, gateway);
-        bytes.u64s(&[number, acknowledged]);
+        bytes.varint(gateway.boot.0);
+        bytes.varint(gateway.worker.into());
+        bytes.varint(number);
+        bytes.varint(number.wrapping_sub(acknowledged));
         self.batch_length_at = Some(bytes.len());
         bytes.count(0);
     }
@@ -447,8 +458,8 @@ impl Operations {
 
     /// Bytes that a command takes at most.
     pub fn room_of(args: Args<'_>) -> usize {
-        const HEAD: usize = 9;
-        const LENGTH: usize = 4;
+        const HEAD: usize = 8;
+        const LENGTH: usize = 5;
         HEAD + args.len() * LENGTH + args.byte_len()
     }
 
@@ -457,8 +468,7 @@ impl Operations {
         self.count += 1;
         match operation {
             EntryOperation::Command { db, protocol, args } => {
-                self.out.u8(1);
-                self.command(*db, *protocol, *args);
+                self.short_command(*db, *protocol, *args);
             }
             EntryOperation::Expire { db, key } => {
                 self.out.raw(&[2, db.number()]);
@@ -700,8 +710,18 @@ impl Operations {
         Some(look(Args::new(frame, &spans)))
     }
 
-    fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
+    fn short_command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
         // At once, and not word by word.
+        self.out.reserve(Operations::room_of(args));
+        self.out.raw(&[SHORT_TAG, db.number(), protocol_number(protocol)]);
+        self.out.varint(args.len() as u64);
+        for arg in args.iter() {
+            self.out.varint(arg.len() as u64);
+            self.out.raw(arg);
+        }
+    }
+
+    fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
         self.out.reserve(Operations::room_of(args));
         self.out.raw(&[db.number(), protocol_number(protocol)]);
         self.out.count(args.len());
@@ -877,13 +897,16 @@ impl<'a> Entry<'a> {
     /// Checks `bytes` from end to end.
     pub fn decode(bytes: &'a [u8]) -> Result<Entry<'a>, DecodeError> {
         let mut reader = Reader::new(bytes);
-        let semantics = SemanticsVersion(reader.u16()?);
+        let first = reader.u16()?;
+        let (semantics, has_short_heads) = (SemanticsVersion(first & !SHORT_HEADS), first & SHORT_HEADS != 0);
         let now = UnixMillis(reader.i64()?);
         let seed = reader.u64()?;
         let mut batches = Vec::new();
         while !reader.is_empty() {
-            let gateway = read_gateway(&mut reader)?;
-            let (number, acknowledged) = (reader.u64()?, reader.u64()?);
+            let (gateway, number, acknowledged) = match has_short_heads {
+                true => read_short_head(&mut reader)?,
+                false => (read_gateway(&mut reader)?, reader.u64()?, reader.u64()?),
+            };
             let mut body = reader.part()?;
             let (mut operations, mut spans) = (Vec::new(), Vec::new());
             while !body.is_empty() {
@@ -1048,8 +1071,18 @@ impl Source<'_> {
     }
 }
 
+fn read_short_head(reader: &mut Reader<'_>) -> Result<(GatewayId, u64, u64), DecodeError> {
+    let boot = Boot(reader.varint()?);
+    let too_large = reader.error("the number of a worker");
+    let worker = u16::try_from(reader.varint()?).map_err(|_| too_large)?;
+    let number = reader.varint()?;
+    let acknowledged = number.wrapping_sub(reader.varint()?);
+    Ok((GatewayId { boot, worker }, number, acknowledged))
+}
+
 fn read_operation<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<Part<'a>, DecodeError> {
     match reader.u8()? {
+        SHORT_TAG => Ok(Part::Command(read_short_command(reader, spans)?)),
         1 => Ok(Part::Command(read_command(reader, spans)?)),
         2 => Ok(Part::Expire {
             db: read_db(reader)?,
@@ -1156,6 +1189,32 @@ fn read_framed<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<Com
     let is_inside = |span: &Span| u64::from(span.start) + u64::from(span.len) <= bytes.len() as u64;
     if !spans[first..].iter().all(is_inside) {
         return Err(outside);
+    }
+    Ok(CommandView {
+        db,
+        protocol,
+        bytes,
+        words: first..spans.len(),
+    })
+}
+
+fn read_short_command<'a>(
+    reader: &mut Reader<'a>,
+    spans: &mut Vec<Span>,
+) -> Result<CommandView<'a>, DecodeError> {
+    let (db, protocol) = (read_db(reader)?, read_protocol(reader)?);
+    let count = reader.varint()?;
+    let bytes = reader.rest();
+    let first = spans.len();
+    spans.reserve(usize::try_from(count).map_or(RESERVED_WORDS_MAX, |count| count.min(RESERVED_WORDS_MAX)));
+    for _ in 0..count {
+        let len = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
+        let start = bytes.len() - reader.rest().len();
+        reader.take(len)?;
+        spans.push(Span {
+            start: start as u32,
+            len: len as u32,
+        });
     }
     Ok(CommandView {
         db,

@@ -290,3 +290,49 @@ fn limits_of_before_there_were_streams_are_read() {
     });
     assert_eq!(read, Some(Some(limits)));
 }
+
+#[test]
+fn entries_and_commands_of_before_they_were_short_are_read() {
+    const COMMAND: &[u8] = b"\x01\x03\x02\x03\0\0\0\x03\0\0\0SET\x01\0\0\0k\x01\0\0\0v";
+    let words = Operations::read_one(COMMAND, |operation| match operation {
+        EntryOperation::Command { db, args, .. } => Some((db.number(), args.to_buf())),
+        _ => None,
+    });
+    assert_eq!(words, Some(Some((3, ArgsBuf::from_slices(["SET", "k", "v"])))));
+    let header = Header {
+        semantics: SemanticsVersion(2),
+        now: UnixMillis(-1),
+        seed: 0x5eed,
+    };
+    let mut before = Vec::new();
+    before.extend_from_slice(&2_u16.to_le_bytes());
+    before.extend_from_slice(&(-1_i64).to_le_bytes());
+    before.extend_from_slice(&0x5eed_u64.to_le_bytes());
+    before.extend_from_slice(&GATEWAY.boot.0.to_le_bytes());
+    before.extend_from_slice(&GATEWAY.worker.to_le_bytes());
+    before.extend_from_slice(&12_u64.to_le_bytes());
+    before.extend_from_slice(&11_u64.to_le_bytes());
+    before.extend_from_slice(&(COMMAND.len() as u32).to_le_bytes());
+    before.extend_from_slice(COMMAND);
+    let entry = Entry::decode(&before).expect("it was written once");
+    let [batch] = entry.batches() else {
+        panic!("it has one batch")
+    };
+    assert_eq!(entry.header(), header);
+    assert_eq!(
+        (batch.gateway, batch.number, batch.acknowledged),
+        (GATEWAY, 12, 11)
+    );
+    let mut now = EntryBuf::new(&header);
+    now.begin_batch(GATEWAY, 12, 11);
+    batch.operations().for_each(|operation| now.push(&operation));
+    let now = now.finish();
+    assert_eq!(before.len() - now.len(), 34);
+    let entry = Entry::decode(&now).expect("it was just made");
+    let batch = &entry.batches()[0];
+    assert_eq!(entry.header(), header);
+    assert_eq!(
+        (batch.gateway, batch.number, batch.acknowledged),
+        (GATEWAY, 12, 11)
+    );
+}
