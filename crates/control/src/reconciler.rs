@@ -634,15 +634,17 @@ impl Look<'_> {
                 recovery_source.node == node && is_former
             })
         });
-        // One that has lost its memory may have most of it on its disk, and is asked as those are that are left.
+        // One that has lost its memory may have most of it on its disk, and is asked as those are that are left. Where its node keeps
+        // something from before the group began anew, that is all it has: a node keeps one log of a group.
         let unclean = group
             .former
             .iter()
             .filter(|node| lost.node == **node)
-            .map(|&node| {
-                recovery_sources().find(|recovery_source| {
-                    (recovery_source.node, recovery_source.incarnation) == (node, lost.incarnation)
-                })
+            .filter_map(|&node| {
+                let mut its = recovery_sources().filter(|recovery_source| recovery_source.node == node);
+                let its_own = its.clone().find(|its| its.incarnation == lost.incarnation);
+                let keeps_another = its.any(|its| its.is_aside && its.incarnation != lost.incarnation);
+                (its_own.is_some() || !keeps_another).then_some(its_own)
             });
         let asked: Vec<Option<&RecoverySource>> = match group.lost.len() == group.members.len() {
             true => former.collect(),

@@ -1761,6 +1761,31 @@ fn an_unclean_voter_beside_learners_is_asked_as_they_are() {
     );
 }
 
+/// Its node is to keep what it had of an earlier generation, and its disk has nothing of the replica that it had last.
+#[test]
+fn a_lost_voter_whose_node_keeps_another_log_is_not_waited_for() {
+    let (mut state, two, three) = about_to_grow();
+    boot_unclean(&mut state, 1, 10, &[1], &[(data(0), 2)]);
+    let mut said = vec![recovery_source(two, 2, 70), recovery_source(three, 3, 71)];
+    let former = |is_aside| RecoverySource {
+        is_aside,
+        ..recovery_source(77, 1, 90)
+    };
+    said.push(former(false));
+    assert_eq!(
+        beginning_anew(&state, &said),
+        None,
+        "what is there of it may not be synced yet"
+    );
+    said.push(former(true));
+    let expected = MetaCommand::Recover {
+        group: data(0),
+        node: NodeId(3),
+        recovery_source: Some(Incarnation(three)),
+    };
+    assert_eq!(beginning_anew(&state, &said), Some(expected));
+}
+
 /// The voters of the first group of [`three_voters`], and their nodes.
 const THREE: [(u64, u64); 3] = [(2, 1), (4, 2), (5, 3)];
 
