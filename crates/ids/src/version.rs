@@ -42,5 +42,7 @@ impl SemanticsVersion {
     /// The oldest rules this build can follow.
     pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
     /// The newest rules this build can follow, and writes once every node can.
-    pub const CURRENT: SemanticsVersion = SemanticsVersion(1);
+    pub const CURRENT: SemanticsVersion = SemanticsVersion::SHORT_ENTRIES;
+    /// From these rules on what stands around commands in entries is short: as few bytes as numbers need.
+    pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
 }

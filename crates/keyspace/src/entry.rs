@@ -1,8 +1,9 @@
 //! Entries: what a group's log holds.
 //!
 //! ```text
-//!  entry      semantics u16, with its highest bit set | now i64 | seed u64 | batch*
+//!  entry      semantics u16 | now i64 | seed u64 | batch*
 //!  batch      boot varint | worker varint | number varint | number less acknowledged varint | length u32 | operation*
+//!             boot u64 | worker u16 | number u64 | acknowledged u64 | length u32 | operation*    where semantics is 1
 //!  operation  tag u8 | fields
 //!    1 command  db u8 | protocol u8 | count u32 | (length u32 | bytes)*
 //!   24 short    the same, with varints in place of numbers of 32 bits
@@ -32,8 +33,8 @@
 //!  object      key, deadline and value; see `object_codec.rs`
 //! ```
 //!
-//! Most entries hold one short command, or a few: what stands around them is a good part of the log. *Short* is what is written, and *command* is
-//! read, as are batches with `boot u64 | worker u16 | number u64 | acknowledged u64 | length u32`, in entries whose first bit is not set.
+//! Most entries hold one short command, or a few: what stands around them is a good part of the log. *Short* is written in place of *command*
+//! once every node reads it: from [`SemanticsVersion::SHORT_ENTRIES`] on.
 //!
 //! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
 //! is total on any bytes.
@@ -47,8 +48,8 @@ use crate::database::KeyVersion;
 use crate::effects::Effect;
 use crate::events::Event;
 use crate::fields::{
-    protocol_number, read_db, read_gateway, read_participants, read_protocol, read_txn, write_participants,
-    write_txn,
+    protocol_number, read_db, read_gateway, read_participants, read_protocol, read_txn, write_gateway,
+    write_participants, write_txn,
 };
 use crate::large::Large;
 use crate::limits::{EncodingLimits, LIMITS, LIMITS_WITHOUT_STREAMS};
@@ -86,9 +87,6 @@ pub(crate) const LOCK_TAG: u8 = 9;
 const FRAMED_TAG: u8 = 19;
 
 const SHORT_TAG: u8 = 24;
-
-/// Set in the first number of an entry whose batches have short heads.
-const SHORT_HEADS: u16 = 1 << 15;
 
 /// What is as long as this is not copied as a whole on its way: frames of commands go in pieces as they are, and strings stay in
 /// what brought them. Shorter ones hold nobody up.
@@ -306,6 +304,7 @@ pub struct EntryBuf {
     operations: Operations,
     /// Where the open batch's length stands.
     batch_length_at: Option<usize>,
+    semantics: SemanticsVersion,
 }
 
 impl EntryBuf {
@@ -317,7 +316,7 @@ impl EntryBuf {
     /// The same, with room for so many batches with so many bytes of operations in all.
     pub fn with_room(header: &Header, batches: usize, operation_bytes: usize) -> EntryBuf {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + batches * BATCH_HEAD_BYTES_MAX + operation_bytes);
-        bytes.u16(header.semantics.0 | SHORT_HEADS);
+        bytes.u16(header.semantics.0);
         bytes.i64(header.now.0);
         bytes.u64(header.seed);
         EntryBuf {
@@ -326,6 +325,7 @@ impl EntryBuf {
                 ..Operations::default()
             },
             batch_length_at: None,
+            semantics: header.semantics,
         }
     }
 
@@ -334,10 +334,15 @@ impl EntryBuf {
     pub fn begin_batch(&mut self, gateway: GatewayId, number: u64, acknowledged: u64) {
         self.close_batch();
         let bytes = &mut self.operations.out;
-        bytes.varint(gateway.boot.0);
-        bytes.varint(gateway.worker.into());
-        bytes.varint(number);
-        bytes.varint(number.wrapping_sub(acknowledged));
+        if self.semantics >= SemanticsVersion::SHORT_ENTRIES {
+            bytes.varint(gateway.boot.0);
+            bytes.varint(gateway.worker.into());
+            bytes.varint(number);
+            bytes.varint(number.wrapping_sub(acknowledged));
+        } else {
+            write_gateway(bytes, gateway);
+            bytes.u64s(&[number, acknowledged]);
+        }
         self.batch_length_at = Some(bytes.len());
         bytes.count(0);
     }
@@ -370,7 +375,13 @@ impl EntryBuf {
     /// If no batch was begun.
     pub fn push(&mut self, operation: &EntryOperation<'_>) {
         assert!(self.batch_length_at.is_some(), "an operation belongs to a batch");
-        self.operations.push(operation);
+        match operation {
+            EntryOperation::Command { db, protocol, args } => {
+                self.operations
+                    .push_command(self.semantics, *db, *protocol, *args);
+            }
+            _ => self.operations.push(operation),
+        }
         self.operations.join();
     }
 
@@ -468,7 +479,8 @@ impl Operations {
         self.count += 1;
         match operation {
             EntryOperation::Command { db, protocol, args } => {
-                self.short_command(*db, *protocol, *args);
+                self.out.u8(1);
+                self.command(*db, *protocol, *args);
             }
             EntryOperation::Expire { db, key } => {
                 self.out.raw(&[2, db.number()]);
@@ -710,7 +722,12 @@ impl Operations {
         Some(look(Args::new(frame, &spans)))
     }
 
-    fn short_command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
+    /// Adds a command, in the shortest form that all can read who follow these rules.
+    pub fn push_command(&mut self, semantics: SemanticsVersion, db: Db, protocol: Protocol, args: Args<'_>) {
+        if semantics < SemanticsVersion::SHORT_ENTRIES {
+            return self.push(&EntryOperation::Command { db, protocol, args });
+        }
+        self.count += 1;
         // At once, and not word by word.
         self.out.reserve(Operations::room_of(args));
         self.out.raw(&[SHORT_TAG, db.number(), protocol_number(protocol)]);
@@ -897,13 +914,12 @@ impl<'a> Entry<'a> {
     /// Checks `bytes` from end to end.
     pub fn decode(bytes: &'a [u8]) -> Result<Entry<'a>, DecodeError> {
         let mut reader = Reader::new(bytes);
-        let first = reader.u16()?;
-        let (semantics, has_short_heads) = (SemanticsVersion(first & !SHORT_HEADS), first & SHORT_HEADS != 0);
+        let semantics = SemanticsVersion(reader.u16()?);
         let now = UnixMillis(reader.i64()?);
         let seed = reader.u64()?;
         let mut batches = Vec::new();
         while !reader.is_empty() {
-            let (gateway, number, acknowledged) = match has_short_heads {
+            let (gateway, number, acknowledged) = match semantics >= SemanticsVersion::SHORT_ENTRIES {
                 true => read_short_head(&mut reader)?,
                 false => (read_gateway(&mut reader)?, reader.u64()?, reader.u64()?),
             };

@@ -67,7 +67,7 @@ use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, ReplyTo};
 use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{CommandId, Flags};
-use ids::{GatewayId, GroupId, Monotonic, Slot};
+use ids::{GatewayId, GroupId, Monotonic, SemanticsVersion, Slot};
 use keyspace::{ClientRequest, OperationsMark, Piece, QueryTxn, Resolve};
 use mutations::Mutation;
 use resp::FrozenRope;
@@ -200,6 +200,8 @@ pub struct GroupClient {
     /// Up to here everything was answered.
     acknowledged: u64,
     now: Monotonic,
+    /// The rules that commands are written by.
+    semantics: SemanticsVersion,
     moving: Moving,
     /// Of a command that takes so long, the words are told with the answer.
     slow: Option<Duration>,
@@ -233,6 +235,7 @@ impl GroupClient {
             next_number: 1,
             acknowledged: 0,
             now: Monotonic(0),
+            semantics: SemanticsVersion::OLDEST,
             moving: Moving::default(),
             refused: Vec::new(),
             slow: None,
@@ -325,9 +328,9 @@ impl GroupClient {
         self.unanswered.front().is_some_and(|sent| sent.is_given_up)
     }
 
-    /// Learns the time, and what counts as slow, if anything does.
-    pub fn begin(&mut self, now: Monotonic, slow: Option<Duration>) {
-        (self.now, self.slow) = (now, slow);
+    /// Learns the time, by which rules every node reads commands, and what counts as slow, if anything does.
+    pub fn begin(&mut self, now: Monotonic, semantics: SemanticsVersion, slow: Option<Duration>) {
+        (self.now, self.semantics, self.slow) = (now, semantics, slow);
     }
 
     /// Takes a command.
@@ -371,9 +374,7 @@ impl GroupClient {
         {
             // The frame is not copied.
         } else if writes {
-            batch
-                .writes
-                .push(&keyspace::EntryOperation::Command { db, protocol, args });
+            batch.writes.push_command(self.semantics, db, protocol, args);
         } else {
             batch.push_read(db, protocol, touches, args);
         }

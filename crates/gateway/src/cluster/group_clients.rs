@@ -139,10 +139,10 @@ impl Leader {
 }
 
 impl GroupClients {
-    /// The client of a group, which learns what time it is, and the threshold: it may have been set a moment ago.
+    /// The client of a group, which learns what time it is, the rules, and the threshold: it may have been set a moment ago.
     fn client(&mut self, cx: &Context, index: usize) -> &mut GroupClient {
         let client = &mut self.leaders[index].client;
-        client.begin(cx.now, cx.settings.slow_from());
+        client.begin(cx.now, cx.turn.semantics, cx.settings.slow_from());
         client
     }
 

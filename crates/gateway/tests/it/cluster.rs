@@ -67,13 +67,19 @@ pub(crate) fn grow(world: &mut World) {
 
 #[test]
 fn builds_of_different_rules_work_in_one_cluster_and_use_what_all_of_them_know() {
-    let (old, new) = (SemanticsVersion(1), SemanticsVersion(2));
-    assert_eq!(
-        SemanticsVersion::CURRENT,
-        old,
-        "the test knows two builds, this one and the next"
-    );
-    let mut world = replicated(2);
+    for old in SemanticsVersion::OLDEST.0..=SemanticsVersion::CURRENT.0 {
+        builds_of(SemanticsVersion(old), SemanticsVersion(old + 1));
+    }
+}
+
+fn builds_of(old: SemanticsVersion, new: SemanticsVersion) {
+    let mut world = World::new(3, 2);
+    for node in 0..3 {
+        world.install(node, old);
+    }
+    world.lay_out(|layout| layout.semantics = old);
+    world.turns(100);
+    grow(&mut world);
     // Node by node the newer build is installed; the cluster's rules stay, whoever leads.
     for node in [0, 1] {
         world.install(node, new);
@@ -103,9 +109,14 @@ fn builds_of_different_rules_work_in_one_cluster_and_use_what_all_of_them_know()
     }
 }
 
+/// The rules of a build that is newer than this one.
+fn newer() -> SemanticsVersion {
+    SemanticsVersion(SemanticsVersion::CURRENT.0 + 1)
+}
+
 #[test]
 fn a_build_that_is_too_old_for_an_entry_stops_its_replica_and_says_which_rules_it_lacks() {
-    let new = SemanticsVersion(2);
+    let new = newer();
     let mut world = replicated(2);
     for node in [0, 1] {
         world.install(node, new);
@@ -122,7 +133,9 @@ fn a_build_that_is_too_old_for_an_entry_stops_its_replica_and_says_which_rules_i
     let notices = world.nodes[2].gateway.take_notices();
     assert!(!notices.is_empty(), "it must not guess what the entries do");
     assert!(
-        notices.iter().all(|notice| notice.contains("rules of version 2")),
+        notices
+            .iter()
+            .all(|notice| notice.contains(&format!("rules of version {}", new.0))),
         "{notices:?}"
     );
     assert!(world.run(0, 8, "GET key:7").ends_with(" new"), "the others go on");
@@ -130,7 +143,7 @@ fn a_build_that_is_too_old_for_an_entry_stops_its_replica_and_says_which_rules_i
 
 #[test]
 fn an_order_of_another_durability_says_whose_replica_has_stopped() {
-    let new = SemanticsVersion(2);
+    let new = newer();
     let mut world = replicated(2);
     for node in [0, 1] {
         world.install(node, new);

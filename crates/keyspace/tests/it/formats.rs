@@ -256,20 +256,40 @@ fn entries_have_the_bytes_that_they_always_had() {
     assert!(framed.push_framed(Db::default(), Protocol::Resp2, args, &frame));
     out.extend_from_slice(&framed.into_bytes());
     line(&mut found, "framed", &out);
-    let mut entry = EntryBuf::new(&Header {
-        semantics: SemanticsVersion(2),
-        now: UnixMillis(-1),
-        seed: 0x5eed,
-    });
-    entry.begin_batch(GATEWAY, 12, 11);
-    entry.push(&EntryOperation::Staged { number: 4 });
-    entry.begin_own_batch();
-    let entry = entry.finish();
-    assert_eq!(
-        Entry::decode(&entry).expect("it was just made").batches().len(),
-        2
-    );
-    line(&mut found, "entry", &entry);
+    for (name, semantics) in [("entry", 1), ("short entry", 2)] {
+        let header = Header {
+            semantics: SemanticsVersion(semantics),
+            now: UnixMillis(-1),
+            seed: 0x5eed,
+        };
+        let mut entry = EntryBuf::new(&header);
+        entry.begin_batch(GATEWAY, 12, 11);
+        entry.push(&EntryOperation::Staged { number: 4 });
+        let (db, protocol) = (Db::new(3).expect("one of sixteen"), Protocol::Resp2);
+        entry.push(&EntryOperation::Command {
+            db,
+            protocol,
+            args: set.as_args(),
+        });
+        entry.begin_own_batch();
+        let entry = entry.finish();
+        line(&mut found, name, &entry);
+        let entry = Entry::decode(&entry).expect("it was just made");
+        assert_eq!(entry.header(), header);
+        let [batch, own] = entry.batches() else {
+            panic!("it has two batches")
+        };
+        assert_eq!(
+            (batch.gateway, batch.number, batch.acknowledged),
+            (GATEWAY, 12, 11)
+        );
+        assert_eq!((own.number, own.acknowledged), (0, 0));
+        let words = batch.operations().find_map(|operation| match operation {
+            EntryOperation::Command { db, args, .. } => Some((db.number(), args.to_buf())),
+            _ => None,
+        });
+        assert_eq!(words, Some((3, ArgsBuf::from_slices(["SET", "k", "v"]))));
+    }
     assert!(found == PINNED, "found:\n{found}");
 }
 
@@ -289,50 +309,4 @@ fn limits_of_before_there_were_streams_are_read() {
         _ => None,
     });
     assert_eq!(read, Some(Some(limits)));
-}
-
-#[test]
-fn entries_and_commands_of_before_they_were_short_are_read() {
-    const COMMAND: &[u8] = b"\x01\x03\x02\x03\0\0\0\x03\0\0\0SET\x01\0\0\0k\x01\0\0\0v";
-    let words = Operations::read_one(COMMAND, |operation| match operation {
-        EntryOperation::Command { db, args, .. } => Some((db.number(), args.to_buf())),
-        _ => None,
-    });
-    assert_eq!(words, Some(Some((3, ArgsBuf::from_slices(["SET", "k", "v"])))));
-    let header = Header {
-        semantics: SemanticsVersion(2),
-        now: UnixMillis(-1),
-        seed: 0x5eed,
-    };
-    let mut before = Vec::new();
-    before.extend_from_slice(&2_u16.to_le_bytes());
-    before.extend_from_slice(&(-1_i64).to_le_bytes());
-    before.extend_from_slice(&0x5eed_u64.to_le_bytes());
-    before.extend_from_slice(&GATEWAY.boot.0.to_le_bytes());
-    before.extend_from_slice(&GATEWAY.worker.to_le_bytes());
-    before.extend_from_slice(&12_u64.to_le_bytes());
-    before.extend_from_slice(&11_u64.to_le_bytes());
-    before.extend_from_slice(&(COMMAND.len() as u32).to_le_bytes());
-    before.extend_from_slice(COMMAND);
-    let entry = Entry::decode(&before).expect("it was written once");
-    let [batch] = entry.batches() else {
-        panic!("it has one batch")
-    };
-    assert_eq!(entry.header(), header);
-    assert_eq!(
-        (batch.gateway, batch.number, batch.acknowledged),
-        (GATEWAY, 12, 11)
-    );
-    let mut now = EntryBuf::new(&header);
-    now.begin_batch(GATEWAY, 12, 11);
-    batch.operations().for_each(|operation| now.push(&operation));
-    let now = now.finish();
-    assert_eq!(before.len() - now.len(), 34);
-    let entry = Entry::decode(&now).expect("it was just made");
-    let batch = &entry.batches()[0];
-    assert_eq!(entry.header(), header);
-    assert_eq!(
-        (batch.gateway, batch.number, batch.acknowledged),
-        (GATEWAY, 12, 11)
-    );
 }

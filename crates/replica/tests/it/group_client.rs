@@ -1,7 +1,7 @@
 //! What a group client sends, and what it tells of what it is answered.
 
 use bytes::Bytes;
-use ids::{Boot, Db, GatewayId, GroupId, Monotonic};
+use ids::{Boot, Db, GatewayId, GroupId, Monotonic, SemanticsVersion};
 use mutations::Mutation;
 use replica::{Asked, BatchOutcome, GroupClient, Operation, Output, PieceSizes, ReplyTo};
 use resp::{ArgsBuf, FrozenRope, Protocol};
@@ -71,7 +71,7 @@ impl Asking {
             worker: 0,
         };
         let mut group_client = GroupClient::new(GroupId::new(3), 0, gateway);
-        group_client.begin(Monotonic(0), None);
+        group_client.begin(Monotonic(0), SemanticsVersion::CURRENT, None);
         Asking {
             group_client,
             out: Vec::new(),
@@ -127,7 +127,8 @@ impl Asking {
 
     /// It is so late, and a tick comes.
     fn tick(&mut self, now: u64) {
-        self.group_client.begin(Monotonic(now), None);
+        self.group_client
+            .begin(Monotonic(now), SemanticsVersion::CURRENT, None);
         self.group_client.give_up(&mut self.out);
     }
 
@@ -158,7 +159,7 @@ fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
         mut out,
         ..
     } = Asking::new();
-    group_client.begin(Monotonic(0), Some(slow));
+    group_client.begin(Monotonic(0), SemanticsVersion::CURRENT, Some(slow));
     for (number, words) in ["SET a 1", "SET b 1", "SET c 1"].into_iter().enumerate() {
         let operation = operation(words);
         let asked = Asked {
@@ -170,7 +171,7 @@ fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
     let mut sent = Vec::new();
     group_client.dispatch(|batch| sent.push(batch.sequence));
     assert_eq!(sent.len(), 1, "they leave together");
-    group_client.begin(Monotonic(20_000_000), Some(slow));
+    group_client.begin(Monotonic(20_000_000), SemanticsVersion::CURRENT, Some(slow));
     let done = BatchOutcome::Done(answers(&["+OK\r\n"; 3]));
     assert!(group_client.on_outcome(sent[0], &done, &mut out));
     let told = out.into_iter().map(|output| match output {
@@ -756,7 +757,9 @@ fn what_a_group_takes_slowly_is_waited_for() {
     for _ in 0..8 {
         assert!(!sent_operations(&mut client).is_empty());
         second += 4;
-        client.group_client.begin(Monotonic(second * SECOND), None);
+        client
+            .group_client
+            .begin(Monotonic(second * SECOND), SemanticsVersion::CURRENT, None);
         for sequence in std::mem::take(&mut client.sequences) {
             client.answer(sequence, &[""]);
         }
@@ -819,7 +822,9 @@ fn what_stands_behind_a_long_message_of_its_link_is_waited_for() {
     client.ask(1, "GET k");
     assert_eq!(client.sent_reads().len(), 1);
     for second in 1..=30 {
-        client.group_client.begin(Monotonic(second * SECOND), None);
+        client
+            .group_client
+            .begin(Monotonic(second * SECOND), SemanticsVersion::CURRENT, None);
         client.group_client.on_moving();
         client.group_client.give_up(&mut client.out);
         assert_eq!(client.sent_reads().len(), 0, "its answer may be that message");
