@@ -215,6 +215,12 @@ pub enum Mutation {
     GroupReadShared,
     /// An entry of a stream gets its id from the clock of whoever applies the command, not from the group's time.
     IdByOwnClock,
+    /// What fragments decode to is the value, whatever its checksum.
+    FragmentChecksumIgnored,
+    /// Fragments of different values of a key are decoded together.
+    FragmentsMixed,
+    /// A row that two peers send counts as two.
+    RowCountedTwice,
 }
 
 impl Mutation {
@@ -322,6 +328,9 @@ impl Mutation {
         Mutation::WaitedIsAcknowledged,
         Mutation::GroupReadShared,
         Mutation::IdByOwnClock,
+        Mutation::FragmentChecksumIgnored,
+        Mutation::FragmentsMixed,
+        Mutation::RowCountedTwice,
     ];
 }
 
