@@ -176,10 +176,25 @@ impl Code {
     /// # Panics
     /// If they are not as many, not different, or one has not the length that it has in a whole of `whole.len()` bytes.
     pub fn decode(self, rows: &[(Row, &[u8])], whole: &mut [u8]) {
+        let length = whole.len();
+        // A row that was made stands for the highest parity row from then on: the last one that is lacking is an exclusive or.
+        let mut made_instead = [None; DATA_MAX];
         for number in 0..self.data {
-            let part = self.part(Row(number), whole.len());
-            let length = whole.len();
-            self.make(Row(number), length, rows, &mut whole[part]);
+            let part = self.part(Row(number), length);
+            let (before, rest) = whole.split_at_mut(part.start);
+            let mut known = [(Row(0), &[][..]); DATA_MAX];
+            for ((known, made), given) in known.iter_mut().zip(made_instead).zip(rows) {
+                *known = match made {
+                    Some(row) => (row, &before[self.part(row, length)]),
+                    None => *given,
+                };
+            }
+            let known = &known[..rows.len().min(DATA_MAX)];
+            self.make(Row(number), length, known, &mut rest[..part.len()]);
+            if rows.iter().all(|(row, _)| row.0 != number) {
+                let highest = (0..known.len()).max_by_key(|at| known[*at].0);
+                made_instead[highest.expect("there are rows")] = Some(Row(number));
+            }
         }
     }
 

@@ -25,6 +25,8 @@ const BLOCK: usize = 64;
 
 type Block = [u8; BLOCK];
 
+const ZEROS: Block = [0; BLOCK];
+
 /// Writes the sum of these weighted rows.
 ///
 /// # Panics
@@ -44,54 +46,68 @@ fn sum_of<const TERMS: usize>(terms: [(u8, &[u8]); TERMS], out: &mut [u8]) {
     let weights = terms.map(|(weight, _)| weight);
     let rows = terms.map(|(_, row)| row);
     if weights == [1; TERMS] {
-        by_blocks(rows, out, |blocks| horner::<TERMS, 0>(blocks));
+        by_blocks(rows, out, horner::<TERMS, 0>);
     } else if weights == std::array::from_fn(|at| 1 << at) {
-        by_blocks(rows, out, |blocks| horner::<TERMS, 1>(blocks));
+        by_blocks(rows, out, horner::<TERMS, 1>);
     } else {
         let steps = Steps::of(weights);
-        by_blocks(rows, out, |blocks| steps.run(blocks));
+        by_blocks(rows, out, |blocks, out| steps.run(blocks, out));
     }
 }
 
 /// Goes through the rows block by block. The last blocks, in which a row ends, are copied to where zeros follow.
+///
+/// Arrays are filled by loops: compilers leave a call of [`array::map`] where it is, for each block.
 #[inline(always)]
 fn by_blocks<const TERMS: usize>(
     rows: [&[u8]; TERMS],
     out: &mut [u8],
-    sum: impl Fn([&Block; TERMS]) -> Block,
+    sum: impl Fn([&Block; TERMS], &mut Block),
 ) {
-    let shortest = rows.iter().map(|row| row.len()).fold(out.len(), usize::min);
-    let whole = shortest / BLOCK * BLOCK;
-    let (front, rest) = out.split_at_mut(whole);
-    let fronts = rows.map(|row| row[..whole].as_chunks::<BLOCK>().0);
-    for (at, block) in front.as_chunks_mut().0.iter_mut().enumerate() {
-        *block = sum(fronts.map(|blocks| &blocks[at]));
+    let mut whole = out.len() / BLOCK;
+    for row in rows {
+        whole = whole.min(row.len() / BLOCK);
     }
-    for (at, block) in (whole..).step_by(BLOCK).zip(rest.chunks_mut(BLOCK)) {
-        let padded = rows.map(|row| {
-            let mut padded = [0; BLOCK];
+    let mut fronts = [&[][..]; TERMS];
+    for (front, row) in fronts.iter_mut().zip(rows) {
+        *front = &row.as_chunks::<BLOCK>().0[..whole];
+    }
+    let (front, rest) = out.split_at_mut(whole * BLOCK);
+    for (at, out) in front.as_chunks_mut().0.iter_mut().enumerate() {
+        let mut blocks = [&ZEROS; TERMS];
+        for (block, front) in blocks.iter_mut().zip(fronts) {
+            *block = &front[at];
+        }
+        sum(blocks, out);
+    }
+    for (at, out) in (whole * BLOCK..).step_by(BLOCK).zip(rest.chunks_mut(BLOCK)) {
+        let mut padded = [ZEROS; TERMS];
+        let mut blocks = [&ZEROS; TERMS];
+        for ((padded, block), row) in padded.iter_mut().zip(&mut blocks).zip(rows) {
             let rest = row.get(at..).unwrap_or_default();
             let taken = rest.len().min(BLOCK);
             padded[..taken].copy_from_slice(&rest[..taken]);
-            padded
-        });
-        block.copy_from_slice(&sum(padded.each_ref())[..block.len()]);
+            *block = padded;
+        }
+        let mut last = ZEROS;
+        sum(blocks, &mut last);
+        out.copy_from_slice(&last[..out.len()]);
     }
 }
 
 /// The sum with weights 1, 2^`DOUBLINGS`, 2^(2 `DOUBLINGS`), ..
 #[inline(always)]
-fn horner<const TERMS: usize, const DOUBLINGS: usize>(blocks: [&Block; TERMS]) -> Block {
-    std::array::from_fn(|byte| {
+fn horner<const TERMS: usize, const DOUBLINGS: usize>(blocks: [&Block; TERMS], out: &mut Block) {
+    for byte in 0..BLOCK {
         let mut sum = blocks[TERMS - 1][byte];
-        for block in blocks[..TERMS - 1].iter().rev() {
+        for row in (0..TERMS - 1).rev() {
             for _ in 0..DOUBLINGS {
                 sum = double(sum);
             }
-            sum ^= block[byte];
+            sum ^= blocks[row][byte];
         }
-        sum
-    })
+        out[byte] = sum;
+    }
 }
 
 /// What happens to the sum.
@@ -138,7 +154,7 @@ impl Steps {
     }
 
     #[inline(always)]
-    fn run<const TERMS: usize>(&self, blocks: [&Block; TERMS]) -> Block {
+    fn run<const TERMS: usize>(&self, blocks: [&Block; TERMS], out: &mut Block) {
         let mut sum = [0; BLOCK];
         for step in &self.steps[..self.count] {
             match *step {
@@ -150,7 +166,7 @@ impl Steps {
                 }
             }
         }
-        sum
+        *out = sum;
     }
 }
 
