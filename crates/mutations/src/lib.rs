@@ -221,6 +221,10 @@ pub enum Mutation {
     FragmentsMixed,
     /// A row that two peers send counts as two.
     RowCountedTwice,
+    /// What the former holder of a row has acknowledged counts for the present one.
+    FormerHolderCounts,
+    /// Values may be demoted to fragments as soon as a majority has them.
+    DemotedAtMajority,
 }
 
 impl Mutation {
@@ -331,6 +335,8 @@ impl Mutation {
         Mutation::FragmentChecksumIgnored,
         Mutation::FragmentsMixed,
         Mutation::RowCountedTwice,
+        Mutation::FormerHolderCounts,
+        Mutation::DemotedAtMajority,
     ];
 }
 

@@ -25,10 +25,10 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn head(replicas: usize, row: u8, epoch: u32, version: u64, whole: &[u8]) -> FragmentHead {
-    let code = Code::of_replicas(replicas).unwrap();
+    let code = Code::of_replicas(replicas).expect("so many have one");
     FragmentHead {
         code,
-        row: code.row(row).unwrap(),
+        row: code.row(row).expect("it has this row"),
         epoch: CodeEpoch(epoch),
         version: Version(version),
         length: whole.len(),
@@ -128,14 +128,14 @@ fn what_no_fragment_says_is_refused_where_it_stands() {
 
 /// Bytes of a fragment, beside those of the value.
 fn kept(replicas: usize, length: usize, version: u64) -> usize {
-    let code = Code::of_replicas(replicas).unwrap();
+    let code = Code::of_replicas(replicas).expect("so many have one");
     let whole = value(length);
     let rows = code.rows().map(|row| {
         let mut bytes = Vec::new();
         head(replicas, row.number(), 1, version, &whole).write_fragment(&whole, &mut bytes);
         bytes.len()
     });
-    rows.max().unwrap()
+    rows.max().expect("there are rows")
 }
 
 #[test]

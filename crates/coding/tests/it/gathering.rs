@@ -10,7 +10,7 @@ const VERSION: Version = Version(7);
 fn head(code: Code, whole: &[u8]) -> FragmentHead {
     FragmentHead {
         code,
-        row: code.row(0).unwrap(),
+        row: code.row(0).expect("there is a first"),
         epoch: CodeEpoch(1),
         version: VERSION,
         length: whole.len(),
@@ -53,7 +53,7 @@ fn gather(wanted: FragmentHead, offered: &[Fragment<Vec<u8>>]) -> (Gathered, Vec
 /// A value, its fragments in any order, and the generator.
 fn draw(seed: u64) -> (Prng, Vec<u8>, FragmentHead, Vec<Fragment<Vec<u8>>>) {
     let mut prng = Prng::new(seed);
-    let code = Code::of_replicas(3 + prng.below(4) as usize).unwrap();
+    let code = Code::of_replicas(3 + prng.below(4) as usize).expect("there are four");
     let length = 1 + prng.below(2_000) as usize;
     let whole = random_bytes(&mut prng, length);
     let head = head(code, &whole);

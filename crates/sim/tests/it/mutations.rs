@@ -322,6 +322,9 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::FragmentChecksumIgnored,
     Mutation::FragmentsMixed,
     Mutation::RowCountedTwice,
+    // The same of what they may demote: `crates/consensus/tests/it/watermark.rs`.
+    Mutation::FormerHolderCounts,
+    Mutation::DemotedAtMajority,
 ];
 
 #[test]
