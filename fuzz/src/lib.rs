@@ -5,6 +5,7 @@
 
 mod decode;
 mod entries;
+mod fragments;
 mod glob;
 mod log_batch;
 mod manifest;
@@ -22,6 +23,7 @@ mod transfer;
 
 pub use decode::decode;
 pub use entries::entries;
+pub use fragments::fragments;
 pub use glob::glob;
 pub use log_batch::log_batch;
 pub use manifest::manifest;
@@ -117,5 +119,10 @@ pub const TARGETS: &[Target] = &[
         name: "script",
         run: script,
         seeds: script::seeds,
+    },
+    Target {
+        name: "fragments",
+        run: fragments,
+        seeds: fragments::seeds,
     },
 ];

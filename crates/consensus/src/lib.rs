@@ -23,6 +23,7 @@ mod ready;
 mod scrub;
 mod standstill;
 mod times;
+mod watermark;
 mod wire;
 
 pub use change::{ChangeRefused, last_members};
@@ -39,3 +40,4 @@ pub use ready::{Committed, EntryEffect, HardState, Persist, ReadId, Ready, Role,
 pub use scrub::{Scrub, Scrubbed, Verdict};
 pub use standstill::{LOOK, Looks};
 pub use times::Times;
+pub use watermark::Watermark;

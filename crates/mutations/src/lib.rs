@@ -215,6 +215,16 @@ pub enum Mutation {
     GroupReadShared,
     /// An entry of a stream gets its id from the clock of whoever applies the command, not from the group's time.
     IdByOwnClock,
+    /// What fragments decode to is the value, whatever its checksum.
+    FragmentChecksumIgnored,
+    /// Fragments of different values of a key are decoded together.
+    FragmentsMixed,
+    /// A row that two peers send counts as two.
+    RowCountedTwice,
+    /// What the former holder of a row has acknowledged counts for the present one.
+    FormerHolderCounts,
+    /// Values may be demoted to fragments as soon as a majority has them.
+    DemotedAtMajority,
 }
 
 impl Mutation {
@@ -322,6 +332,11 @@ impl Mutation {
         Mutation::WaitedIsAcknowledged,
         Mutation::GroupReadShared,
         Mutation::IdByOwnClock,
+        Mutation::FragmentChecksumIgnored,
+        Mutation::FragmentsMixed,
+        Mutation::RowCountedTwice,
+        Mutation::FormerHolderCounts,
+        Mutation::DemotedAtMajority,
     ];
 }
 

@@ -21,6 +21,7 @@ const PURE: &[&str] = &[
     "options",
     "gateway",
     "script",
+    "coding",
 ];
 
 /// Foreign crates that compute and do nothing else.

@@ -9,4 +9,5 @@ mod node;
 mod safety;
 mod scenario;
 mod transcripts;
+mod watermark;
 mod world;

@@ -318,6 +318,13 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::FormerReportCounts,
     // Power that goes between a word and a sync: `crates/gateway/src/cluster/seat.rs`.
     Mutation::ReportNotSynced,
+    // What no simulation has yet, because replicas keep no fragments: `crates/coding/tests/it/gathering.rs`.
+    Mutation::FragmentChecksumIgnored,
+    Mutation::FragmentsMixed,
+    Mutation::RowCountedTwice,
+    // The same of what they may demote: `crates/consensus/tests/it/watermark.rs`.
+    Mutation::FormerHolderCounts,
+    Mutation::DemotedAtMajority,
 ];
 
 #[test]
