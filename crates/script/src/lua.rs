@@ -227,7 +227,11 @@ fn begin(vm: &mut Vm, main: u32, input: &ScriptInput, is_library: bool) -> Resul
     vm.heap
         .replace_string(tables.globals, tables.argv, Value::Table(argv));
     vm.heap.table_mut(tables.globals).is_readonly = true;
-    vm.tables.visible = if is_library { tables.load_globals } else { tables.globals };
+    vm.tables.visible = if is_library {
+        tables.load_globals
+    } else {
+        tables.globals
+    };
     let main = vm.closure(main)?;
     vm.ensure_stack(1)?;
     vm.thread.stack[0] = Value::Closure(main);
@@ -370,10 +374,11 @@ fn build(vm: &mut Vm) -> Result<(), Raise> {
     }
     let string_meta = vm.heap.add_table(0, 1)?;
     put(vm, string_meta, "__index", Value::Table(library("string")))?;
-    for table in libraries
-        .iter()
-        .map(|(_, table)| *table)
-        .chain([meta, string_meta, load_globals, function_globals])
+    for table in
+        libraries
+            .iter()
+            .map(|(_, table)| *table)
+            .chain([meta, string_meta, load_globals, function_globals])
     {
         vm.heap.table_mut(table).is_readonly = true;
     }

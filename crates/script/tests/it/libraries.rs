@@ -68,9 +68,15 @@ fn what_is_wrong_with_a_library_is_said() {
         ("redis.foo = 1", "readonly"),
         ("local m = math", "nonexistent global variable 'math'"),
         ("local g = _G", "nonexistent global variable '_G'"),
-        ("local m = getmetatable(redis)", "nonexistent global variable 'getmetatable'"),
+        (
+            "local m = getmetatable(redis)",
+            "nonexistent global variable 'getmetatable'",
+        ),
         ("redis.setresp(3)", "nonexistent global variable 'setresp'"),
-        ("redis.set_repl(redis.REPL_NONE)", "nonexistent global variable 'set_repl'"),
+        (
+            "redis.set_repl(redis.REPL_NONE)",
+            "nonexistent global variable 'set_repl'",
+        ),
         ("redis.redis.call('ping')", "nonexistent global variable 'redis'"),
         ("local k = KEYS", "nonexistent global variable 'KEYS'"),
         (
@@ -138,7 +144,8 @@ fn call(source: &str, name: &str) -> String {
         stop => panic!("{stop:?}"),
     };
     let types: Vec<String> = types.iter().map(|reply| format!("{reply:?}")).collect();
-    let expected = ["table", "function", "nil"].map(|text| format!("{:?}", Reply::Bulk(text.as_bytes().into())));
+    let expected =
+        ["table", "function", "nil"].map(|text| format!("{:?}", Reply::Bulk(text.as_bytes().into())));
     assert_eq!(types[..3], expected);
     said
 }
@@ -153,15 +160,28 @@ fn a_function_sees_what_scripts_see_and_registers_nothing() {
         redis.register_function('kept', function() lib.register_function('x', function() end) end)
         redis.register_function('fill', function() lib.math = math end)
         redis.register_function('keys', function() return KEYS end)";
-    assert_eq!(call(source, "ONE"), "Integer(7)", "names are found in any letters");
+    assert_eq!(
+        call(source, "ONE"),
+        "Integer(7)",
+        "names are found in any letters"
+    );
     for (name, error) in [
         ("late", "attempt to call field 'register_function' (a nil value)"),
-        ("kept", "redis.register_function can only be called on FUNCTION LOAD command"),
+        (
+            "kept",
+            "redis.register_function can only be called on FUNCTION LOAD command",
+        ),
         ("fill", "Attempt to modify a readonly table"),
-        ("keys", "Script attempted to access nonexistent global variable 'KEYS'"),
+        (
+            "keys",
+            "Script attempted to access nonexistent global variable 'KEYS'",
+        ),
     ] {
         let said = call(source, name);
         assert!(said.contains(error), "{name}: {said}");
-        assert!(said.contains(&format!("script: {name}, on @user_function:")), "{name}: {said}");
+        assert!(
+            said.contains(&format!("script: {name}, on @user_function:")),
+            "{name}: {said}"
+        );
     }
 }
