@@ -162,7 +162,7 @@ fn list(args: Args<'_>, set: &LibrarySet) -> Result<Reply, Vec<u8>> {
 fn in_words(library: &Library, with_code: bool) -> Reply {
     let functions = library.read.functions.iter().map(|function| {
         let description = function.description.as_ref();
-        let flags = function.flags.iter().map(|flag| text(flag));
+        let flags = function.flags.iter().map(|flag| Reply::Status(flag.to_vec()));
         Reply::Map(vec![
             (text(b"name"), text(&function.name)),
             (
