@@ -138,7 +138,7 @@ fn call(source: &str, name: &str) -> String {
     lua.recycle(run);
     // A script that is run by the same machine sees what scripts see.
     let script = lua.compile(b"return {type(math), type(redis.call), type(redis.register_function), #KEYS}");
-    let mut run = lua.start(&script.unwrap(), ScriptInput::default(), LIMITS);
+    let mut run = lua.start(&script.expect("it compiles"), ScriptInput::default(), LIMITS);
     let types = match run.resume(1_000_000) {
         ScriptStop::Finished(Reply::Array(types)) => types,
         stop => panic!("{stop:?}"),
