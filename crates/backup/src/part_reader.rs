@@ -19,6 +19,9 @@ use crate::part::{
 /// Databases of a node.
 pub(crate) const DATABASES: u8 = 16;
 
+/// Behind them, that of libraries of functions.
+pub(crate) const LIBRARIES: u8 = DATABASES;
+
 /// Bytes of what stands before a value, beside the key.
 const HEAD_BYTES_MIN: usize = 14;
 /// Bytes of the longest head: that of a key of 512 MiB.
@@ -208,8 +211,8 @@ impl<R: Read> PartReader<R> {
         let mut start = [0; 5];
         self.stream(&mut start)?;
         let db = start[0];
-        if db >= DATABASES || db < self.last_db {
-            let expected = format!("database {} to {}", self.last_db, DATABASES - 1);
+        if db > LIBRARIES || db < self.last_db {
+            let expected = format!("database {} to {LIBRARIES}", self.last_db);
             return self.differs(self.block.at, expected, format!("database {db}"));
         }
         self.last_db = db;

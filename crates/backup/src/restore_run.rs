@@ -26,9 +26,9 @@ use crate::clock::unix_millis;
 use crate::connection::{Answer, AskError, Connection};
 use crate::manifest::ManifestPart;
 use crate::members::ClusterMembers;
-use crate::part_reader::{DATABASES, PartReader, PartRecord};
+use crate::part_reader::{DATABASES, LIBRARIES, PartReader, PartRecord};
 use crate::progress::{RunProgress, bytes_in_words};
-use crate::restored_value::RestoredValue;
+use crate::restored_value::{PIECE_BYTES, RestoredValue};
 use crate::target::{BackupTarget, part_path};
 use crate::{BackupError, Manifest};
 
@@ -254,6 +254,14 @@ impl RestoreRun<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(BackupError::Interrupted.into());
             }
+            let bytes = record.head.len() as u64 + record.value_length;
+            if record.db == LIBRARIES {
+                sender.send_batch(&mut batch)?;
+                restore_libraries(&record, &mut reader, &mut sender)?;
+                *progressed += bytes;
+                done.fetch_add(bytes, Ordering::Relaxed);
+                continue;
+            }
             if sender.db != record.db {
                 sender.send_batch(&mut batch)?;
                 sender.select(record.db)?;
@@ -270,7 +278,6 @@ impl RestoreRun<'_> {
             if place != 2 {
                 restore_object(&record, &mut reader, &mut sender, &mut batch)?;
             }
-            let bytes = record.head.len() as u64 + record.value_length;
             *progressed += bytes;
             let all = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
             self.progress.at("restoring", all, self.manifest.raw_bytes);
@@ -385,6 +392,37 @@ fn restore_object<R: Read>(
         batch.bytes += bytes;
     }
     Ok(())
+}
+
+/// All libraries of functions are one payload, as `FUNCTION DUMP` gives it. The stamps beside it come of themselves.
+fn restore_libraries<R: Read>(
+    record: &PartRecord,
+    reader: &mut PartReader<R>,
+    sender: &mut Sender<'_>,
+) -> Result<(), PartEnd> {
+    if record.key != b"libraries" {
+        return Ok(());
+    }
+    let mut payload = Vec::new();
+    while (payload.len() as u64) < record.value_length {
+        reader.value(&mut payload, PIECE_BYTES)?;
+    }
+    sender.settle()?;
+    let begun = Instant::now();
+    loop {
+        match sender
+            .connection
+            .ask(&[b"FUNCTION", b"RESTORE", &payload, b"FLUSH"])
+        {
+            Ok(_) => return Ok(()),
+            Err(AskError::Told(told)) => match verdict(&told) {
+                Verdict::Again => {}
+                Verdict::Failed(error) => return Err(error.into()),
+            },
+            Err(error) => return Err(error.into()),
+        }
+        sender.pause(begun)?;
+    }
 }
 
 /// Objects that are sent together.
@@ -597,7 +635,7 @@ fn verdict(told: &str) -> Verdict {
             "the cluster is full ({told}): give it more maxmemory or more nodes, empty it with FLUSHALL, and begin again"
         ))),
         _ => Verdict::Failed(BackupError::Failed(format!(
-            "the cluster answers to MRESTORE: {told}. Use the version of Chorale that made the backup, or a newer one"
+            "the cluster answers to what restores: {told}. Use the version of Chorale that made the backup, or a newer one"
         ))),
     }
 }

@@ -118,7 +118,7 @@ impl Spool {
         Ok(Spool {
             directory: directory.to_owned(),
             partitions,
-            runs: (0..Db::COUNT).map(|_| Run::default()).collect(),
+            runs: (0..Db::KEPT).map(|_| Run::default()).collect(),
             begun: 0,
             changed: BufWriter::with_capacity(BUFFER_BYTES, changed),
             changed_bytes: 0,
@@ -134,12 +134,15 @@ impl Spool {
     fn record(&mut self, record: ChunkRecord<'_>) -> Result<(), SpoolError> {
         match record {
             ChunkRecord::Arranged(origins) => {
+                // That of libraries stays where it is.
+                let of_libraries = self.runs.split_off(origins.len());
                 let mut before: Vec<Option<Run>> = self.runs.drain(..).map(Some).collect();
-                self.runs = origins
+                let arranged = origins
                     .iter()
                     .map(|origin| before.get_mut(usize::from((*origin)?))?.take())
-                    .map(Option::unwrap_or_default)
-                    .collect();
+                    .map(Option::unwrap_or_default);
+                self.runs.extend(arranged);
+                self.runs.extend(of_libraries);
             }
             ChunkRecord::Cleared(place) => {
                 let run = &mut self.runs[place.db.index()];

@@ -57,3 +57,51 @@ pub(crate) const SCRIPT_KILL: Spec = Spec::new("script|kill", 2)
     .tips("request_policy:all_shards response_policy:one_succeeded");
 
 pub(crate) const SCRIPT_HELP: Spec = Spec::help("script|help");
+
+pub(crate) const FCALL: Spec = run(
+    "fcall",
+    &[MAY_WRITE.notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")],
+    Flags::MAY_REPLICATE,
+);
+
+pub(crate) const FCALL_RO: Spec = run(
+    "fcall_ro",
+    &[READS.notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
+    Flags::READONLY,
+);
+
+/// What reads or changes libraries, which are kept in groups under keys that no client sees.
+const fn libraries(name: &'static str, arity: i16, flags: Flags) -> Spec {
+    Spec::new(name, arity)
+        .flags(Flags::NOSCRIPT.and(flags))
+        .route(CommandRoute::Script)
+}
+
+/// How those go together that change them, in tools that know of many nodes.
+const CHANGES: &str = "request_policy:all_shards response_policy:all_succeeded";
+
+pub(crate) const FUNCTION: Spec = Spec::container("function");
+
+pub(crate) const FUNCTION_LOAD: Spec =
+    libraries("function|load", -3, Flags::WRITE.and(Flags::DENYOOM)).tips(CHANGES);
+
+pub(crate) const FUNCTION_DELETE: Spec = libraries("function|delete", 3, Flags::WRITE).tips(CHANGES);
+
+pub(crate) const FUNCTION_FLUSH: Spec = libraries("function|flush", -2, Flags::WRITE).tips(CHANGES);
+
+pub(crate) const FUNCTION_LIST: Spec =
+    libraries("function|list", -2, Flags::NONE).tips("nondeterministic_output_order");
+
+pub(crate) const FUNCTION_DUMP: Spec = libraries("function|dump", 2, Flags::NONE);
+
+pub(crate) const FUNCTION_RESTORE: Spec =
+    libraries("function|restore", -3, Flags::WRITE.and(Flags::DENYOOM)).tips(CHANGES);
+
+pub(crate) const FUNCTION_STATS: Spec = libraries("function|stats", 2, Flags::ALLOW_BUSY)
+    .tips("nondeterministic_output request_policy:all_shards response_policy:special");
+
+pub(crate) const FUNCTION_KILL: Spec = Spec::new("function|kill", 2)
+    .flags(Flags::NOSCRIPT.and(Flags::ALLOW_BUSY))
+    .tips("request_policy:all_shards response_policy:one_succeeded");
+
+pub(crate) const FUNCTION_HELP: Spec = Spec::help("function|help");

@@ -107,15 +107,6 @@ pub(crate) const DEBUG_SDSLEN: Spec = Spec::look("debug|sdslen", 3)
     .flags(Flags::ADMIN.and(Flags::NOSCRIPT))
     .parse(|args| Ok(Command::DebugSdsLen { key: args.arg(2) }));
 
-pub(crate) const FUNCTION: Spec = Spec::container("function");
-
-pub(crate) const FUNCTION_FLUSH: Spec = Spec::new("function|flush", -2)
-    .flags(Flags::WRITE.and(Flags::NOSCRIPT))
-    .of(Categories::SCRIPTING)
-    .tips("request_policy:all_shards response_policy:all_succeeded");
-
-pub(crate) const FUNCTION_HELP: Spec = Spec::help("function|help").of(Categories::SCRIPTING);
-
 pub(crate) const MODULE: Spec = Spec::container("module");
 
 pub(crate) const MODULE_LIST: Spec = Spec::new("module|list", 2)

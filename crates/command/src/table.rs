@@ -152,14 +152,17 @@ command_table! {
         LatencyReset = LATENCY_RESET, LatencyHelp = LATENCY_HELP,
     }
     server: NONE {
-        LolWut = LOLWUT, Debug = DEBUG, DebugObject = DEBUG_OBJECT, DebugSdsLen = DEBUG_SDSLEN, Function = FUNCTION,
-        FunctionFlush = FUNCTION_FLUSH, FunctionHelp = FUNCTION_HELP, Module = MODULE, ModuleList = MODULE_LIST,
+        LolWut = LOLWUT, Debug = DEBUG, DebugObject = DEBUG_OBJECT, DebugSdsLen = DEBUG_SDSLEN,
+        Module = MODULE, ModuleList = MODULE_LIST,
         ModuleHelp = MODULE_HELP, Role = ROLE, LastSave = LASTSAVE, Save = SAVE, BgSave = BGSAVE, BgRewriteAof = BGREWRITEAOF, Shutdown = SHUTDOWN,
     }
     scripting: SCRIPTING {
         Eval = EVAL, EvalRo = EVAL_RO, EvalSha = EVALSHA, EvalShaRo = EVALSHA_RO, Script = SCRIPT,
         ScriptLoad = SCRIPT_LOAD, ScriptExists = SCRIPT_EXISTS, ScriptFlush = SCRIPT_FLUSH, ScriptKill = SCRIPT_KILL,
-        ScriptHelp = SCRIPT_HELP,
+        ScriptHelp = SCRIPT_HELP, FCall = FCALL, FCallRo = FCALL_RO, Function = FUNCTION, FunctionLoad = FUNCTION_LOAD,
+        FunctionDelete = FUNCTION_DELETE, FunctionFlush = FUNCTION_FLUSH, FunctionList = FUNCTION_LIST,
+        FunctionDump = FUNCTION_DUMP, FunctionRestore = FUNCTION_RESTORE, FunctionStats = FUNCTION_STATS,
+        FunctionKill = FUNCTION_KILL, FunctionHelp = FUNCTION_HELP,
     }
     backup: NONE {
         Backup = BACKUP, BackupBegin = BACKUP_BEGIN, BackupStatus = BACKUP_STATUS, BackupMark = BACKUP_MARK,
@@ -532,16 +535,15 @@ mod tests {
             );
             // Names of shard channels stand where keys stand.
             let is_key = |key: &&KeySpec| !key.flags.contains(KeyFlags::NOT_KEY);
+            let is_of_libraries = name.starts_with("function|");
             assert_eq!(
-                matches!(spec.route, CommandRoute::Keys | CommandRoute::Script),
+                matches!(spec.route, CommandRoute::Keys | CommandRoute::Script) && !is_of_libraries,
                 spec.keys.iter().any(|key| is_key(&key)) && name != "watch",
                 "{name}"
             );
             let mut keys = spec.keys.iter().filter(is_key);
             let writes_key = keys.any(|key| key.flags.key_use() == KeyUse::Write);
-            if spec.flags.contains(Flags::WRITE)
-                && spec.route != CommandRoute::Everywhere
-                && name != "function|flush"
+            if spec.flags.contains(Flags::WRITE) && spec.route != CommandRoute::Everywhere && !is_of_libraries
             {
                 // Of `XREADGROUP`, Redis says that it reads.
                 assert!(writes_key || name == "xreadgroup", "{name}");

@@ -144,11 +144,11 @@ fn answer_own(
         CommandId::BgSave | CommandId::BgRewriteAof => {
             server::save_in_background(cx, fanout, spec, args, w)?;
         }
-        CommandId::FunctionFlush => server::function_flush(args, w)?,
         CommandId::ScriptLoad => script::load(cx, args, w),
         CommandId::ScriptExists => script::exists(cx, args, w),
         CommandId::ScriptFlush => script::flush(cx, args, w)?,
-        CommandId::ScriptKill => script::kill(cx, w),
+        CommandId::ScriptKill => script::kill(cx, false, w),
+        CommandId::FunctionKill => script::kill(cx, true, w),
         CommandId::SlowLogGet => slowlog::get(cx, args, w)?,
         CommandId::SlowLogLen => slowlog::len(cx, w),
         CommandId::SlowLogReset => slowlog::reset(cx, w),
@@ -179,7 +179,16 @@ fn answer_own(
         | CommandId::Eval
         | CommandId::EvalRo
         | CommandId::EvalSha
-        | CommandId::EvalShaRo => {
+        | CommandId::EvalShaRo
+        | CommandId::FCall
+        | CommandId::FCallRo
+        | CommandId::FunctionLoad
+        | CommandId::FunctionDelete
+        | CommandId::FunctionFlush
+        | CommandId::FunctionList
+        | CommandId::FunctionDump
+        | CommandId::FunctionRestore
+        | CommandId::FunctionStats => {
             unreachable!("{} is answered with the help of others", spec.name)
         }
 

@@ -41,6 +41,7 @@ mod recovery;
 use crate::combining::{self, Combined};
 use crate::context::Context;
 use crate::delivery::{Answered, Answers};
+use crate::endpoint::Scope;
 use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
 use crate::group_times::GroupTimes;
 use crate::idempotency::error_of;
@@ -51,7 +52,7 @@ use crate::program::{Extent, Program, by_group, group_of_key};
 use crate::script_run::{ProgramRun, RUNS_MAX, RunStop, RunTotals, Surroundings, by_their_groups};
 use crate::timing::Caller;
 use crate::transaction_stats::{OngoingTransaction, TransactionStats};
-use ids::{GroupId, Monotonic, UnixMillis};
+use ids::{Db, GroupId, Monotonic, UnixMillis};
 use keyspace::{Effect, KeyVersion, Lazyfree, SeenObject};
 use mutations::Mutation;
 use recovery::Recoveries;
@@ -903,7 +904,11 @@ impl Coordinator {
                     let keys = program.objects_in(groups, group, &open.wanted).into_iter();
                     let writes_anywhere = program.may_write_anywhere();
                     let keys = keys.map(|(db, key)| {
-                        let alone = writes_anywhere || changed.contains(&key);
+                        let alone = match db {
+                            // Those who call functions do not wait for each other.
+                            Db::LIBRARIES => program.changes_libraries(),
+                            _ => writes_anywhere || changed.contains(&key),
+                        };
                         ((db, key), alone)
                     });
                     let name = program.name_lock(groups, group).map(|name| (name, true));
@@ -1268,8 +1273,9 @@ impl Coordinator {
             times: &open.times,
             shared: &cx.shared,
             began: open.began,
+            is_in_cluster: matches!(client.program.scope, Scope::Node(_)),
         };
-        match run.go_on(&mut cx.scripts.lua, &client.program, &around, instructions) {
+        match run.go_on(&mut cx.scripts, &client.program, &around, instructions) {
             RunStop::Spent => {
                 open.run = Some(run);
                 self.runnable.push_back(txn.seq);

@@ -190,7 +190,7 @@ pub(crate) enum Join {
     Loaded,
     /// Numbers in the same order everywhere: whether any is not zero.
     Found,
-    /// As [`Join::Sum`]: `SCRIPT KILL` must have found something.
+    /// As [`Join::Sum`]: `SCRIPT KILL` and `FUNCTION KILL` must have found something.
     Killed,
 }
 
@@ -211,7 +211,7 @@ impl Join {
             CommandId::ScriptLoad => Join::Loaded,
             CommandId::ScriptExists => Join::Found,
             CommandId::ScriptFlush => Join::Done,
-            CommandId::ScriptKill => Join::Killed,
+            CommandId::ScriptKill | CommandId::FunctionKill => Join::Killed,
             _ => return None,
         })
     }
@@ -777,7 +777,7 @@ pub(crate) fn carry_out_part(
             names.keys().for_each(|name| w.bulk(name));
         }
         Some(Join::Killed) => {
-            let killed = gateway.cx.shared.scripts.kill();
+            let killed = gateway.cx.shared.scripts.kill(spec.id == CommandId::FunctionKill);
             ReplyWriter::new(reply, Protocol::Resp2).integer(killed as i64);
         }
         Some(Join::SomeFound) => {

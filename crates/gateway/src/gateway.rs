@@ -294,7 +294,7 @@ impl Gateway {
                         if spec.is_some_and(is_publish) && pipeline.reply_slots() >= PUBLISHED_MAX {
                             break;
                         }
-                        let is_postponed = |spec| self.pausing.is_postponed(session, spec);
+                        let is_postponed = |spec| self.pausing.is_postponed(&self.cx, session, spec, args);
                         if self.pausing.is_on() && spec.is_some_and(is_postponed) {
                             pause::hold_back(&self.cx, session);
                             break;

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::session::Session;
 use command::{CommandId, Flags, Spec};
 use ids::UnixMillis;
+use resp::Args;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A pause under way.
@@ -99,7 +100,7 @@ impl Pausing {
     }
 
     /// Whether a command has to wait for the end of the pause. What would be refused is refused at once.
-    pub(crate) fn is_postponed(&self, session: &Session, spec: &Spec) -> bool {
+    pub(crate) fn is_postponed(&self, cx: &Context, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
         let Some(pause) = self.pause else {
             return false;
         };
@@ -108,9 +109,10 @@ impl Pausing {
         }
         let may_write = match &session.block {
             Some(block) if spec.id == CommandId::Exec => {
-                block.commands.iter().any(|queued| may_write(queued.spec))
+                let mut commands = block.commands.iter();
+                commands.any(|queued| may_write(cx, queued.spec, queued.args.as_args()))
             }
-            Some(_) | None => may_write(spec),
+            Some(_) | None => may_write(cx, spec, args),
         };
         pause.is_for_all || may_write
     }
@@ -129,8 +131,9 @@ pub(crate) fn go_on(cx: &Context, session: &mut Session) {
     }
 }
 
-fn may_write(spec: &Spec) -> bool {
-    spec.flags.contains(Flags::WRITE) || spec.flags.contains(Flags::MAY_REPLICATE)
+fn may_write(cx: &Context, spec: &Spec, args: Args<'_>) -> bool {
+    spec.flags.contains(Flags::WRITE)
+        || spec.flags.contains(Flags::MAY_REPLICATE) && !cx.shared.scripts.says_no_writes(spec.id, args)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::endpoint::Scope;
+use crate::library_keys;
 use crate::script_cache::Sha1;
 use crate::script_program::Scripted;
 use crate::session::Queued;
@@ -119,10 +120,13 @@ impl Program {
                 }
                 CommandRoute::Script => {
                     (extent.is_scripted, extent.flows, extent.wants) = (true, true, true);
-                    extent.writes |= matches!(spec.id, CommandId::Eval | CommandId::EvalSha);
+                    extent.writes |= may_write_anything(spec.id);
                     extent
                         .groups
                         .extend(groups_of(spec, operation.args.as_args(), groups));
+                    let libraries = library_keys::keys_of(operation);
+                    let its_groups = libraries.iter().map(|(_, key)| group_of_key(groups, key));
+                    extent.groups.extend(its_groups);
                 }
                 CommandRoute::Keys | CommandRoute::Connection => {
                     let concerned = groups_of(spec, operation.args.as_args(), groups);
@@ -182,6 +186,10 @@ impl Program {
                 }
             });
         }
+        for operation in self.operations().filter(|_| self.scripted.is_some()) {
+            let libraries = library_keys::keys_of(operation).into_iter();
+            objects.extend(libraries.filter(|(_, key)| group_of_key(groups, key) == group));
+        }
         objects.extend(wanted.get(&group).into_iter().flatten().cloned());
         objects.into_iter().collect()
     }
@@ -209,15 +217,23 @@ impl Program {
 
     /// Whether keys may be changed that it does not name.
     pub(crate) fn may_write_anywhere(&self) -> bool {
-        let writes = |id| matches!(id, CommandId::Eval | CommandId::EvalSha);
-        self.scripted.is_some() && self.operations().any(|operation| writes(operation.spec.id))
+        self.scripted.is_some()
+            && self
+                .operations()
+                .any(|operation| may_write_anything(operation.spec.id))
+    }
+
+    /// Whether libraries of functions may be changed.
+    pub(crate) fn changes_libraries(&self) -> bool {
+        let mut operations = self.operations();
+        operations.any(|operation| library_keys::changes_libraries(operation.spec.id))
     }
 
     /// Whether it is known to come to name keys that it does not declare.
     pub(crate) fn may_roam(&self, cx: &Context) -> bool {
         self.scripted
             .as_ref()
-            .is_some_and(|scripted| scripted.roams(&cx.scripts))
+            .is_some_and(|scripted| scripted.roams(&cx.scripts, self))
     }
 
     /// The answer to a single script that cannot be run.
@@ -244,6 +260,11 @@ impl Program {
         }
         parts
     }
+}
+
+/// Whether a command runs what may write any key.
+fn may_write_anything(id: CommandId) -> bool {
+    matches!(id, CommandId::Eval | CommandId::EvalSha | CommandId::FCall)
 }
 
 /// Whether the command reads keys that are not among its words: `SORT` with patterns.

@@ -13,9 +13,15 @@
 //! Each worker keeps those that it has met, compiled, so that no lock is taken on the way of a command. That of the node is
 //! taken for what a worker meets for the first time.
 
+use crate::library_command::RunningFunction;
+use crate::library_keys::Stamp;
+use crate::library_set::{LibrarySet, MetLibraries};
 use crate::shared::held;
-use script::{CompiledScript, Interpreter, Lua, Script, sha1_hex};
-use std::collections::{BTreeMap, VecDeque};
+use command::CommandId;
+use ids::UnixMillis;
+use resp::Args;
+use script::{CompiledScript, Interpreter, Lua, Purpose, Script, Shebang, sha1_hex};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -28,6 +34,9 @@ const SOURCE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Scripts that a worker keeps. At the limit it forgets all that it has met.
 const MET_MAX: usize = 4_096;
+
+/// What a script or a function says of itself that does not write.
+pub(crate) const NO_WRITES: &str = "no-writes";
 
 /// The forty digits of a SHA-1, in small letters.
 pub(crate) type Sha1 = [u8; 40];
@@ -45,14 +54,57 @@ pub(crate) struct SharedScripts {
     known: Mutex<Known>,
     /// Changes when all are forgotten.
     version: AtomicU64,
+    pub(crate) libraries_seen: LibrariesSeen,
+    /// `DEBUG SET-DISABLE-DENY-SCRIPTS`: scripts may call `DEBUG PROTOCOL`.
+    pub(crate) may_debug: AtomicBool,
+    /// What any worker has read of libraries of functions.
+    libraries: Mutex<MetLibraries>,
     long_runs: Mutex<LongRuns>,
 }
 
-/// Runs that have gone on for long, which `SCRIPT KILL` ends. Bounded by the runs that there may be.
+/// How many libraries and functions there are, and bytes of their sources, as a group of this node has them: for `INFO`. Whichever
+/// worker has looked last.
+#[derive(Default)]
+pub(crate) struct LibrariesSeen([AtomicU64; 3]);
+
+impl LibrariesSeen {
+    pub(crate) fn set(&self, stamp: Option<&Stamp>) {
+        let counts = stamp.map_or([0; 3], |stamp| [stamp.libraries, stamp.functions, stamp.bytes]);
+        for (seen, count) in self.0.iter().zip(counts) {
+            seen.store(count, Ordering::Relaxed);
+        }
+    }
+
+    /// Libraries, functions, bytes.
+    pub(crate) fn get(&self) -> [u64; 3] {
+        [0, 1, 2].map(|at| self.0[at].load(Ordering::Relaxed))
+    }
+}
+
+/// Runs that have gone on for long, which `SCRIPT KILL` or `FUNCTION KILL` ends. Bounded by the runs that there may be.
 #[derive(Default)]
 struct LongRuns {
     begun: u64,
-    killed: BTreeMap<u64, Arc<AtomicBool>>,
+    runs: BTreeMap<u64, (LongRunOf, Arc<AtomicBool>)>,
+}
+
+/// What runs for long.
+#[derive(Clone, Debug)]
+pub(crate) enum LongRunOf {
+    /// A script, or an `EXEC` with several.
+    Script,
+    /// A function: its name and the words that called it, and when.
+    Function {
+        name: Arc<[u8]>,
+        words: Vec<Arc<[u8]>>,
+        began: UnixMillis,
+    },
+}
+
+impl LongRunOf {
+    fn is_function(&self) -> bool {
+        matches!(self, LongRunOf::Function { .. })
+    }
 }
 
 #[derive(Default)]
@@ -94,11 +146,11 @@ pub(crate) struct LongRun {
 }
 
 impl LongRun {
-    pub(crate) fn begin(shared: &Arc<crate::shared::Shared>) -> LongRun {
+    pub(crate) fn begin(shared: &Arc<crate::shared::Shared>, of: LongRunOf) -> LongRun {
         let mut runs = held(&shared.scripts.long_runs);
         runs.begun += 1;
         let (number, is_killed) = (runs.begun, Arc::new(AtomicBool::new(false)));
-        runs.killed.insert(number, is_killed.clone());
+        runs.runs.insert(number, (of, is_killed.clone()));
         LongRun {
             scripts: shared.clone(),
             number,
@@ -106,7 +158,7 @@ impl LongRun {
         }
     }
 
-    /// Whether `SCRIPT KILL` ends it.
+    /// Whether somebody ends it.
     pub(crate) fn is_killed(&self) -> bool {
         self.is_killed.load(Ordering::Relaxed)
     }
@@ -114,7 +166,7 @@ impl LongRun {
 
 impl Drop for LongRun {
     fn drop(&mut self) {
-        held(&self.scripts.scripts.long_runs).killed.remove(&self.number);
+        held(&self.scripts.scripts.long_runs).runs.remove(&self.number);
     }
 }
 
@@ -133,19 +185,59 @@ impl SharedScripts {
             .map(|known| known.source.clone())
     }
 
+    /// Whether what a command runs says of itself that it writes nothing. Of a function it is what this node has last heard of it.
+    pub(crate) fn says_no_writes(&self, id: CommandId, args: Args<'_>) -> bool {
+        let says = |shebang: Option<&Shebang>| {
+            shebang.is_some_and(|shebang| shebang.flags.iter().any(|flag| flag == NO_WRITES))
+        };
+        match id {
+            CommandId::Eval => {
+                Shebang::parse(args.arg(1), Purpose::Script).is_ok_and(|(shebang, _)| says(shebang.as_ref()))
+            }
+            CommandId::EvalSha => sha1_of(args.arg(1)).is_some_and(|sha1| {
+                let known = held(&self.known);
+                let script = known.scripts.get(&sha1).map(|known| &known.script);
+                script.is_some_and(|script| says(script.shebang()))
+            }),
+            CommandId::FCall => held(&self.libraries).last().is_some_and(|set| {
+                let function = set.function(args.arg(1));
+                function.is_some_and(|(_, function)| {
+                    function
+                        .flags
+                        .iter()
+                        .any(|flag| &flag[..] == NO_WRITES.as_bytes())
+                })
+            }),
+            _ => false,
+        }
+    }
+
     /// `SCRIPT FLUSH`.
     pub(crate) fn flush(&self) {
         *held(&self.known) = Known::default();
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// `SCRIPT KILL`: how many runs end by it.
-    pub(crate) fn kill(&self) -> usize {
+    /// `SCRIPT KILL` or `FUNCTION KILL`: how many runs end by it.
+    pub(crate) fn kill(&self, functions: bool) -> usize {
         let runs = held(&self.long_runs);
-        let alive = runs.killed.values();
-        alive
-            .filter(|is_killed| !is_killed.swap(true, Ordering::Relaxed))
+        let meant = runs.runs.values().filter(|(of, _)| of.is_function() == functions);
+        meant
+            .filter(|(_, is_killed)| !is_killed.swap(true, Ordering::Relaxed))
             .count()
+    }
+
+    /// The function that has run for longest.
+    pub(crate) fn running_function(&self, now: UnixMillis) -> Option<RunningFunction> {
+        let runs = held(&self.long_runs);
+        runs.runs.values().find_map(|(of, _)| match of {
+            LongRunOf::Script => None,
+            LongRunOf::Function { name, words, began } => Some(RunningFunction {
+                name: name.clone(),
+                words: words.clone(),
+                millis: (now.0 - began.0).max(0),
+            }),
+        })
     }
 
     /// Keeps a script. `false`: there is no room for one that was loaded.
@@ -182,6 +274,9 @@ impl SharedScripts {
 #[derive(Default)]
 pub(crate) struct WorkerScripts {
     pub(crate) lua: Lua,
+    libraries: MetLibraries,
+    /// Functions that named keys which were not declared, when they ran here; in small letters.
+    roaming_functions: BTreeSet<Vec<u8>>,
     met: BTreeMap<Sha1, Met>,
     /// Of [`SharedScripts`].
     version: u64,
@@ -273,6 +368,34 @@ impl WorkerScripts {
         }
     }
 
+    /// The libraries of these digits, if any worker has met them.
+    pub(crate) fn libraries(&mut self, shared: &SharedScripts, sha1: &[u8; 40]) -> Option<Arc<LibrarySet>> {
+        if let Some(set) = self.libraries.get(sha1) {
+            return Some(set);
+        }
+        let set = held(&shared.libraries).get(sha1)?;
+        self.libraries.meet(*sha1, set.clone());
+        Some(set)
+    }
+
+    pub(crate) fn meet_libraries(&mut self, shared: &SharedScripts, sha1: [u8; 40], set: Arc<LibrarySet>) {
+        held(&shared.libraries).meet(sha1, set.clone());
+        self.libraries.meet(sha1, set);
+    }
+
+    /// A function has done so.
+    pub(crate) fn note_roaming_function(&mut self, name: &[u8]) {
+        if self.roaming_functions.len() >= MET_MAX {
+            self.roaming_functions.clear();
+        }
+        self.roaming_functions.insert(name.to_ascii_lowercase());
+    }
+
+    /// Whether it has done so before, on this worker.
+    pub(crate) fn function_roams(&self, name: &[u8]) -> bool {
+        !self.roaming_functions.is_empty() && self.roaming_functions.contains(&name.to_ascii_lowercase())
+    }
+
     /// Whether it has done so before, on this worker.
     pub(crate) fn roams(&self, script: &Script) -> bool {
         let sha1 = sha1_of(script.sha1().as_bytes());
@@ -323,11 +446,23 @@ mod tests {
             1,
             settings,
         ));
-        assert_eq!(shared.scripts.kill(), 0);
-        let run = LongRun::begin(&shared);
-        drop(LongRun::begin(&shared));
-        assert_eq!(shared.scripts.kill(), 1);
-        assert!(run.is_killed());
-        assert_eq!(shared.scripts.kill(), 0, "it is on its way out");
+        let of_function = LongRunOf::Function {
+            name: b"f"[..].into(),
+            words: Vec::new(),
+            began: UnixMillis(3),
+        };
+        assert_eq!(shared.scripts.kill(false), 0);
+        let run = LongRun::begin(&shared, LongRunOf::Script);
+        let function = LongRun::begin(&shared, of_function);
+        drop(LongRun::begin(&shared, LongRunOf::Script));
+        assert_eq!(shared.scripts.kill(false), 1);
+        assert!(run.is_killed() && !function.is_killed());
+        assert_eq!(shared.scripts.kill(false), 0, "it is on its way out");
+        let running = shared.scripts.running_function(UnixMillis(10));
+        assert_eq!(running.map(|running| running.millis), Some(7));
+        assert_eq!(shared.scripts.kill(true), 1);
+        assert!(function.is_killed());
+        drop(function);
+        assert!(shared.scripts.running_function(UnixMillis(10)).is_none());
     }
 }

@@ -1,12 +1,13 @@
 //! What a program with scripts knows of them: which they are, and what they may.
 
 use crate::context::Context;
+use crate::library_keys::changes_libraries;
 use crate::program::{Item, Program};
-use crate::script_cache::{Sha1, WorkerScripts, sha1_of};
+use crate::script_cache::{NO_WRITES, Sha1, WorkerScripts, sha1_of};
 use crate::session::Queued;
-use command::{CommandId, CommandRoute, ReplyError};
+use command::{CommandId, CommandRoute, Flags, ReplyError};
 use resp::Args;
-use script::{Script, ScriptInput, Shebang};
+use script::{Registered, Script, ScriptInput};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -16,6 +17,7 @@ pub(crate) const UNKNOWN_SCRIPT: &str = "NOSCRIPT No matching script. Please use
 /// `scripting no`.
 pub(crate) const SWITCHED_OFF: &str = "ERR scripts are switched off: `scripting` is `no`";
 
+const NO_CLUSTER: &str = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
 const NUMKEYS_NEGATIVE: ReplyError = ReplyError::Fixed("ERR Number of keys can't be negative");
 const NO_READS_FLAG: &str = "ERR Can not execute a script with write flag using *_ro command.";
 const OUT_OF_MEMORY: &str =
@@ -36,6 +38,13 @@ pub(crate) struct Scripted {
 pub(crate) enum Resolved {
     /// To be run.
     Script(Script, Rules),
+    /// A function to be called, of what the transaction finds to be the libraries.
+    Function {
+        /// Whether it is called with `FCALL_RO`.
+        is_read_only: bool,
+    },
+    /// Libraries are read or changed.
+    Libraries,
     /// Only its digits are known so far.
     Unknown(Sha1),
     /// It cannot be run, and this is why.
@@ -77,7 +86,9 @@ impl Scripted {
     pub(crate) fn unknown(&self) -> Vec<Sha1> {
         let digits = self.scripts.values().filter_map(|resolved| match resolved {
             Resolved::Unknown(sha1) => Some(*sha1),
-            Resolved::Script(..) | Resolved::Refused(_) => None,
+            Resolved::Script(..) | Resolved::Function { .. } | Resolved::Libraries | Resolved::Refused(_) => {
+                None
+            }
         });
         let mut digits: Vec<Sha1> = digits.collect();
         digits.sort_unstable();
@@ -90,21 +101,40 @@ impl Scripted {
         self.scripts.values().find_map(|resolved| match resolved {
             Resolved::Refused(error) => Some(&error[..]),
             Resolved::Unknown(_) => Some(UNKNOWN_SCRIPT.as_bytes()),
-            Resolved::Script(..) => None,
+            Resolved::Script(..) | Resolved::Function { .. } | Resolved::Libraries => None,
         })
     }
 
     /// Whether any is known to name keys that it does not declare.
-    pub(crate) fn roams(&self, known: &WorkerScripts) -> bool {
-        self.scripts.values().any(|resolved| match resolved {
+    pub(crate) fn roams(&self, known: &WorkerScripts, program: &Program) -> bool {
+        self.scripts.iter().any(|(index, resolved)| match resolved {
             Resolved::Script(script, _) => known.roams(script),
-            Resolved::Unknown(_) | Resolved::Refused(_) => false,
+            Resolved::Function { .. } => match program.items.get(*index) {
+                Some(Item::Operation(operation)) => known.function_roams(operation.args.as_args().arg(1)),
+                Some(Item::Connection(_)) | None => false,
+            },
+            Resolved::Libraries | Resolved::Unknown(_) | Resolved::Refused(_) => false,
         })
     }
 }
 
 fn resolve(cx: &mut Context, id: CommandId, args: Args<'_>, is_out_of_memory: bool) -> Resolved {
     let refused = |error: ReplyError| Resolved::Refused(error.bytes().into_owned());
+    if keeps_libraries(id) {
+        let denies_oom = id.spec().flags.contains(Flags::DENYOOM);
+        return match () {
+            () if !cx.settings.scripting => Resolved::Refused(SWITCHED_OFF.as_bytes().to_vec()),
+            () if denies_oom && is_out_of_memory => refused(ReplyError::OutOfMemory),
+            () => Resolved::Libraries,
+        };
+    }
+    if let CommandId::FCall | CommandId::FCallRo = id {
+        let is_read_only = id == CommandId::FCallRo;
+        return match cx.settings.scripting {
+            false => Resolved::Refused(SWITCHED_OFF.as_bytes().to_vec()),
+            true => Resolved::Function { is_read_only },
+        };
+    }
     if let Err(error) = key_range(args) {
         return refused(error);
     }
@@ -139,19 +169,76 @@ fn resolve(cx: &mut Context, id: CommandId, args: Args<'_>, is_out_of_memory: bo
         };
         return Resolved::Script(script, rules);
     };
-    let says = |shebang: &Shebang, flag: &str| shebang.flags.iter().any(|said| said == flag);
-    let writes = !says(shebang, "no-writes");
-    if is_read_only && writes {
-        return Resolved::Refused(NO_READS_FLAG.as_bytes().to_vec());
+    let says = |flag: &str| shebang.flags.iter().any(|said| said == flag);
+    match Rules::by_flags(says, is_read_only, is_out_of_memory) {
+        Ok(rules) => Resolved::Script(script, rules),
+        Err(error) => Resolved::Refused(error.as_bytes().to_vec()),
     }
-    if is_out_of_memory && writes && !says(shebang, "allow-oom") {
-        return Resolved::Refused(OUT_OF_MEMORY.as_bytes().to_vec());
+}
+
+/// Whether a command is about libraries.
+fn keeps_libraries(id: CommandId) -> bool {
+    changes_libraries(id)
+        || matches!(
+            id,
+            CommandId::FunctionList | CommandId::FunctionDump | CommandId::FunctionStats
+        )
+}
+
+impl Rules {
+    /// Of a script or a function that says of itself what it does.
+    fn by_flags(
+        says: impl Fn(&str) -> bool,
+        is_read_only: bool,
+        is_out_of_memory: bool,
+    ) -> Result<Rules, &'static str> {
+        let writes = !says(NO_WRITES);
+        if is_read_only && writes {
+            return Err(NO_READS_FLAG);
+        }
+        if is_out_of_memory && writes && !says("allow-oom") {
+            return Err(OUT_OF_MEMORY);
+        }
+        Ok(Rules {
+            is_read_only: is_read_only || !writes,
+            denies_oom: false,
+        })
     }
-    let rules = Rules {
-        is_read_only: is_read_only || !writes,
-        denies_oom: false,
-    };
-    Resolved::Script(script, rules)
+
+    /// Of a function.
+    ///
+    /// # Errors
+    /// It may not be called so.
+    pub(crate) fn of_function(function: &Registered, asked: Asked) -> Result<Rules, &'static str> {
+        let says = |flag: &str| function.flags.iter().any(|said| &said[..] == flag.as_bytes());
+        if asked.is_in_cluster && says("no-cluster") {
+            return Err(NO_CLUSTER);
+        }
+        Rules::by_flags(says, asked.is_read_only, asked.is_out_of_memory)
+    }
+}
+
+/// How a function is called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// With `FCALL_RO`.
+    pub(crate) is_read_only: bool,
+    /// While memory is full.
+    pub(crate) is_out_of_memory: bool,
+    /// By a client of the cluster endpoint.
+    pub(crate) is_in_cluster: bool,
+}
+
+/// Whether the numbers of keys that a call of a function says can be.
+///
+/// # Errors
+/// They cannot, in Redis's words.
+pub(crate) fn check_call(args: Args<'_>) -> Result<(), Vec<u8>> {
+    match key_range(args) {
+        Ok(_) => Ok(()),
+        Err(ReplyError::NotAnInteger) => Err(b"ERR Bad number of keys provided".to_vec()),
+        Err(error) => Err(error.bytes().into_owned()),
+    }
 }
 
 /// Where the keys of a script stand among its words.

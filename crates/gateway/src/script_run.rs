@@ -22,19 +22,22 @@
 use crate::context::Context;
 use crate::evaluation::{Evaluated, effects_of};
 use crate::group_times::GroupTimes;
+use crate::library_command;
+use crate::library_keys::{self, Stamp};
+use crate::library_set::LibrarySet;
 use crate::program::{Item, Program, group_of_key};
 use crate::pubsub::SubscriptionKind;
-use crate::script_cache::{LongRun, WorkerScripts};
-use crate::script_program::{Resolved, Rules, Scripted, UNKNOWN_SCRIPT, input_of};
+use crate::script_cache::{LongRun, LongRunOf, SharedScripts, WorkerScripts};
+use crate::script_program::{Asked, Resolved, Rules, Scripted, UNKNOWN_SCRIPT, check_call, input_of};
 use crate::script_reply;
 use crate::session::Queued;
 use crate::shared::Shared;
 use command::{CommandId, CommandRoute, Flags, ReplyError, Spec};
 use ids::{Db, GroupId, Groups, UnixMillis};
-use keyspace::{KeyVersion, SeenObject};
+use keyspace::{BlockCommand, KeyVersion, SeenObject};
 use replica::{Condition, FullKey, Operation, Replies, Scratch};
-use resp::{ArgsBuf, Protocol, ReplyWriter};
-use script::{Interpreter, LogLevel, Lua, LuaRun, Reply, Run, RunLimits, Script, ScriptStop};
+use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
+use script::{Interpreter, LogLevel, LuaRun, Reply, Run, RunLimits, Script, ScriptStop};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +75,12 @@ const BYTES_PER_INSTRUCTION: usize = 16;
 /// Milliseconds by which the scratch is opened before what its groups have sent: one that is asked later may be behind.
 const TIMES_APART: i64 = 60_000;
 
+/// What a command on libraries counts as, in instructions: it writes hundreds of keys.
+const LIBRARIES_INSTRUCTIONS: u64 = 40_000;
+
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL; nothing of it was done";
+const KILLED_FUNCTION: &str = "ERR Script killed by user with FUNCTION KILL; nothing of it was done";
+const UNREADABLE_LIBRARIES: &str = "ERR the libraries of functions that are kept cannot be read; FUNCTION FLUSH deletes them, nothing was done";
 const TOO_MANY_KEYS: &str = "ERR the script names more keys than one may; nothing was done";
 const TOO_LARGE: &str = "ERR the values that the script names are more than one may name; nothing was done";
 const TOO_MUCH_PUBLISHED: &str = "ERR the script publishes more than one may; nothing was done";
@@ -144,6 +152,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     /// When the transaction came: what the time is to its scripts.
     pub(crate) began: UnixMillis,
+    /// Whether its client came in by the cluster endpoint.
+    pub(crate) is_in_cluster: bool,
 }
 
 /// See the file's header.
@@ -178,12 +188,27 @@ struct Held {
 /// A script of it.
 struct ScriptRun {
     run: LuaRun,
-    script: Script,
+    body: Body,
     rules: Rules,
     db: Db,
     /// The command that waits for its keys.
     awaits: Option<Operation>,
     has_written: bool,
+}
+
+/// What runs.
+enum Body {
+    Script(Script),
+    Function(Arc<[u8]>),
+}
+
+/// Libraries that are needed.
+enum Libraries {
+    Known(Arc<LibrarySet>),
+    /// They are to be placed.
+    Lack(FullKey),
+    /// There are none, and this is why.
+    Unreadable(&'static str),
 }
 
 /// What became of a command.
@@ -257,13 +282,17 @@ impl ProgramRun {
     /// Goes on, for about so many instructions.
     pub(crate) fn go_on(
         &mut self,
-        lua: &mut Lua,
+        scripts: &mut WorkerScripts,
         program: &Program,
         around: &Surroundings<'_>,
         budget: u64,
     ) -> RunStop {
         if self.long.as_ref().is_some_and(LongRun::is_killed) {
-            return RunStop::Failed(KILLED);
+            let is_function = |script: &ScriptRun| matches!(script.body, Body::Function(_));
+            return RunStop::Failed(match self.script.as_ref().is_some_and(is_function) {
+                true => KILLED_FUNCTION,
+                false => KILLED,
+            });
         }
         let end = self.spent + budget;
         loop {
@@ -275,7 +304,7 @@ impl ProgramRun {
                 continue;
             };
             let stop = if operation.spec.route == CommandRoute::Script {
-                self.go_on_with_script(lua, operation, scripted, around, end)
+                self.go_on_with_script(scripts, operation, scripted, around, end)
             } else {
                 self.carry_out_plain(operation, around)
             };
@@ -283,7 +312,7 @@ impl ProgramRun {
                 RunStop::Over => self.at += 1,
                 RunStop::Spent | RunStop::Lacks(_) | RunStop::Failed(_) => {
                     if self.spent >= LONG_INSTRUCTIONS && self.long.is_none() {
-                        self.long = Some(LongRun::begin(around.shared));
+                        self.long = Some(LongRun::begin(around.shared, self.long_run_of(operation, around)));
                     }
                     return stop;
                 }
@@ -304,7 +333,7 @@ impl ProgramRun {
 
     fn go_on_with_script(
         &mut self,
-        lua: &mut Lua,
+        scripts: &mut WorkerScripts,
         operation: &Operation,
         scripted: &Scripted,
         around: &Surroundings<'_>,
@@ -318,14 +347,37 @@ impl ProgramRun {
                         memory_bytes: RUN_MEMORY_MAX,
                     };
                     ScriptRun {
-                        run: lua.start(script, input_of(operation.args.as_args()), limits),
-                        script: script.clone(),
+                        run: scripts
+                            .lua
+                            .start(script, input_of(operation.args.as_args()), limits),
+                        body: Body::Script(script.clone()),
                         rules: *rules,
                         db: operation.db,
                         awaits: None,
                         has_written: false,
                     }
                 }
+                Some(Resolved::Function { is_read_only }) => {
+                    let set = match self.libraries(
+                        scripts,
+                        &around.shared.scripts,
+                        library_keys::stamp_of_call(operation),
+                    ) {
+                        Libraries::Known(set) => set,
+                        Libraries::Lack(key) => return self.lacking(vec![key]),
+                        Libraries::Unreadable(error) => return RunStop::Failed(error),
+                    };
+                    let asked = Asked {
+                        is_read_only: *is_read_only,
+                        is_out_of_memory: scripted.is_out_of_memory,
+                        is_in_cluster: around.is_in_cluster,
+                    };
+                    match start_function(scripts, &set, operation, asked) {
+                        Ok(script) => script,
+                        Err(error) => return self.answer_error(operation.protocol, &error),
+                    }
+                }
+                Some(Resolved::Libraries) => return self.keep_libraries(scripts, operation, around),
                 Some(Resolved::Refused(error)) => return self.answer_error(operation.protocol, error),
                 Some(Resolved::Unknown(_)) | None => {
                     return self.answer_error(operation.protocol, UNKNOWN_SCRIPT.as_bytes());
@@ -336,17 +388,147 @@ impl ProgramRun {
         log_lines(&mut script);
         match stop {
             RunStop::Over => {
-                lua.recycle(script.run);
+                scripts.lua.recycle(script.run);
                 self.share.is_too_much(0);
             }
             RunStop::Spent | RunStop::Lacks(_) if self.share.is_too_much(script.run.memory_bytes()) => {
-                lua.recycle(script.run);
+                scripts.lua.recycle(script.run);
                 return RunStop::Failed(TOO_MUCH_MEMORY);
             }
             RunStop::Spent | RunStop::Lacks(_) => self.script = Some(script),
-            RunStop::Failed(_) => lua.recycle(script.run),
+            RunStop::Failed(_) => scripts.lua.recycle(script.run),
         }
         stop
+    }
+
+    /// The libraries that are there, by a stamp: without reading them, if this worker has met them.
+    fn libraries(&self, scripts: &mut WorkerScripts, shared: &SharedScripts, stamp: &[u8]) -> Libraries {
+        let (db, all) = (Db::LIBRARIES, library_keys::LIBRARIES);
+        if !self.scratch.holds(db, stamp) {
+            return Libraries::Lack((db, stamp.into()));
+        }
+        let Some(kept) = self.scratch.keyspace().text(db, stamp) else {
+            return Libraries::Known(Arc::default());
+        };
+        if let Some(set) = Stamp::decode(&kept).and_then(|stamp| scripts.libraries(shared, &stamp.sha1)) {
+            return Libraries::Known(set);
+        }
+        if !self.scratch.holds(db, all) {
+            return Libraries::Lack((db, all.into()));
+        }
+        self.all_libraries(scripts, shared)
+    }
+
+    /// All that are kept, which are here.
+    fn all_libraries(&self, scripts: &mut WorkerScripts, shared: &SharedScripts) -> Libraries {
+        let Some(payload) = self
+            .scratch
+            .keyspace()
+            .text(Db::LIBRARIES, library_keys::LIBRARIES)
+        else {
+            return Libraries::Known(Arc::default());
+        };
+        let digits = Stamp::digits_of(&payload);
+        if let Some(set) = scripts.libraries(shared, &digits) {
+            return Libraries::Known(set);
+        }
+        match LibrarySet::of_payload(&mut scripts.lua, &payload) {
+            Ok(set) => {
+                let set = Arc::new(set);
+                scripts.meet_libraries(shared, digits, set.clone());
+                Libraries::Known(set)
+            }
+            Err(error) => {
+                let error = String::from_utf8_lossy(&error);
+                tracing::error!(%error, "the libraries of functions that are kept cannot be read");
+                Libraries::Unreadable(UNREADABLE_LIBRARIES)
+            }
+        }
+    }
+
+    /// A subcommand of `FUNCTION`.
+    fn keep_libraries(
+        &mut self,
+        scripts: &mut WorkerScripts,
+        operation: &Operation,
+        around: &Surroundings<'_>,
+    ) -> RunStop {
+        let id = operation.spec.id;
+        let mut lacks = library_keys::keys_of(operation);
+        lacks.retain(|(db, key)| !self.scratch.holds(*db, key));
+        if !lacks.is_empty() {
+            return self.lacking(lacks);
+        }
+        let replaces_all = id == CommandId::FunctionFlush;
+        let set = match self.all_libraries(scripts, &around.shared.scripts) {
+            Libraries::Known(set) => set,
+            Libraries::Lack(key) => return self.lacking(vec![key]),
+            // So there is a way out.
+            Libraries::Unreadable(_) if replaces_all => Arc::default(),
+            Libraries::Unreadable(error) => return RunStop::Failed(error),
+        };
+        self.spent += LIBRARIES_INSTRUCTIONS;
+        let running = match id {
+            CommandId::FunctionStats => around.shared.scripts.running_function(around.began),
+            _ => None,
+        };
+        let args = operation.args.as_args();
+        let outcome = match library_command::carry_out(id, args, &set, &mut scripts.lua, running) {
+            Ok(outcome) => outcome,
+            Err(error) => return self.answer_error(operation.protocol, &error),
+        };
+        if let Some(changed) = outcome.changed {
+            self.put_libraries(scripts, &around.shared.scripts, changed);
+        }
+        self.replies
+            .push(operation.protocol, |out| script_reply::write(&outcome.reply, out));
+        RunStop::Over
+    }
+
+    /// Libraries are these from here on.
+    fn put_libraries(&mut self, scripts: &mut WorkerScripts, shared: &SharedScripts, set: LibrarySet) {
+        let payload = (!set.is_empty()).then(|| set.to_payload());
+        let stamp = payload.as_ref().map(|payload| set.stamp_of(payload));
+        if let Some(stamp) = stamp {
+            // Known by what it is: nobody is led astray if it does not come to that.
+            scripts.meet_libraries(shared, stamp.sha1, Arc::new(set));
+        }
+        let stamp = stamp.map(|stamp| stamp.encode());
+        self.scratch.judge_by(self.opened_at);
+        self.put_text(library_keys::LIBRARIES, payload.as_deref());
+        for key in library_keys::stamps() {
+            self.put_text(key, stamp.as_deref());
+        }
+    }
+
+    fn put_text(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let args = match value {
+            Some(value) => ArgsBuf::from_slices([&b"SET"[..], key, value]),
+            None => ArgsBuf::from_slices([&b"DEL"[..], key]),
+        };
+        let mut answer = Vec::new();
+        let command = BlockCommand {
+            db: Db::LIBRARIES,
+            protocol: Protocol::Resp2,
+            args: args.as_args(),
+        };
+        let out = &mut ReplyWriter::new(&mut answer, command.protocol);
+        self.scratch.run(&command, out);
+    }
+
+    /// What runs for long, if an item does.
+    fn long_run_of(&self, operation: &Operation, around: &Surroundings<'_>) -> LongRunOf {
+        match &self.script {
+            Some(ScriptRun {
+                body: Body::Function(name),
+                ..
+            }) => LongRunOf::Function {
+                name: name.clone(),
+                words: operation.args.as_args().iter().map(Arc::from).collect(),
+                began: around.began,
+            },
+            Some(_) | None => LongRunOf::Script,
+        }
     }
 
     fn run_script(
@@ -436,6 +618,9 @@ impl ProgramRun {
             }
             Err(_) => return error("ERR Unknown Redis command called from script"),
         };
+        if spec.id == CommandId::Debug && around.shared.scripts.may_debug.load(Ordering::Relaxed) {
+            return debug(args.as_args(), protocol);
+        }
         if let Some(refusal) = refusal_of(spec, script) {
             return error(refusal);
         }
@@ -556,7 +741,10 @@ impl ProgramRun {
     /// Notes which scripts named keys that they had not declared.
     pub(crate) fn note_roaming(&self, scripts: &mut WorkerScripts) {
         if let Some(script) = &self.script {
-            scripts.note_roaming(&script.script);
+            match &script.body {
+                Body::Script(script) => scripts.note_roaming(script),
+                Body::Function(name) => scripts.note_roaming_function(name),
+            }
         }
     }
 
@@ -572,6 +760,49 @@ impl ProgramRun {
         };
         (evaluated, self.expects, self.published, self.scratch)
     }
+}
+
+/// `DEBUG PROTOCOL`, for tests of what scripts make of replies.
+fn debug(args: Args<'_>, protocol: Protocol) -> Carried {
+    let mut bytes = Vec::new();
+    let is_protocol = args.len() == 3 && args.arg(1).eq_ignore_ascii_case(b"protocol");
+    let out = &mut ReplyWriter::new(&mut bytes, protocol);
+    match is_protocol.then(|| crate::commands::debug::protocol(args.arg(2), out)) {
+        Some(Ok(())) => Carried::Done(script_reply::read(&bytes)),
+        Some(Err(refusal)) => Carried::Done(Reply::Error(refusal.bytes().into_owned())),
+        None => error(NOT_FROM_SCRIPTS),
+    }
+}
+
+/// Begins a call of a function.
+///
+/// # Errors
+/// The error for the client, code first.
+fn start_function(
+    scripts: &mut WorkerScripts,
+    set: &LibrarySet,
+    operation: &Operation,
+    asked: Asked,
+) -> Result<ScriptRun, Vec<u8>> {
+    const ABSENT: &[u8] = b"ERR Function not found";
+    let args = operation.args.as_args();
+    let (library, function) = set.function(args.arg(1)).ok_or(ABSENT)?;
+    check_call(args)?;
+    let rules = Rules::of_function(function, asked)?;
+    let limits = RunLimits {
+        memory_bytes: RUN_MEMORY_MAX,
+    };
+    let run = scripts
+        .lua
+        .start_function(&library.read, args.arg(1), input_of(args), limits);
+    Ok(ScriptRun {
+        run: run.ok_or(ABSENT)?,
+        body: Body::Function(function.name.clone()),
+        rules,
+        db: operation.db,
+        awaits: None,
+        has_written: false,
+    })
 }
 
 const NOT_FROM_SCRIPTS: &str = "ERR This Redis command is not allowed from script";

@@ -5,6 +5,8 @@ use crate::context::Context;
 use crate::disk_stats::DiskStats;
 use crate::error_counts::ErrorCounts;
 use crate::key_counts::Count;
+use crate::library_keys::{self, Stamp};
+use crate::program::group_of_key;
 use crate::shared::held;
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
@@ -243,6 +245,16 @@ impl Context {
         let applied = sum(|replica| replica.keyspace().applied().0 & u64::from(u32::MAX));
         stats.applied.set(applied);
         stats.blocked.set(blocked as u64);
+        let stamp = replicas.iter().find_map(|replica| {
+            let group = replica.group();
+            let mut stamps = library_keys::stamps();
+            let stamp = stamps.find(|key| group_of_key(self.groups, key) == group)?;
+            Some(replica.keyspace().text(Db::LIBRARIES, stamp))
+        });
+        if let Some(stamp) = stamp {
+            let stamp = stamp.and_then(|stamp| Stamp::decode(&stamp));
+            self.shared.scripts.libraries_seen.set(stamp.as_ref());
+        }
         for number in 0..Db::COUNT {
             let db = Db::new(number).expect("below the count");
             let index = db.index();

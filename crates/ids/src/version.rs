@@ -16,6 +16,17 @@ impl Db {
     /// Databases on the any-node endpoint.
     pub const COUNT: u8 = 16;
 
+    /// Where libraries of functions are kept. No client can select it, and no command of one meets its keys.
+    pub const LIBRARIES: Db = Db(Db::COUNT);
+
+    /// Databases that a group has: those of clients, and that of libraries.
+    pub const KEPT: u8 = Db::COUNT + 1;
+
+    /// One that a group has; `None` at 17 and above.
+    pub fn kept(number: u8) -> Option<Db> {
+        (number < Db::KEPT).then_some(Db(number))
+    }
+
     /// `None` at 16 and above.
     pub fn new(number: u8) -> Option<Db> {
         (number < Db::COUNT).then_some(Db(number))

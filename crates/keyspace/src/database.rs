@@ -269,6 +269,11 @@ impl Database {
         (self.keys, self.deadlines) = (keys, deadlines);
     }
 
+    /// Whether anything was ever here.
+    pub(crate) fn has_stamps(&self) -> bool {
+        self.swapped > Version(0) || self.created.iter().any(|stamp| *stamp > Version(0))
+    }
+
     /// Writes what `WATCH` needs of absent keys.
     pub(crate) fn write_stamps(&self, to: &mut Vec<u8>) {
         to.u64(self.swapped.0);

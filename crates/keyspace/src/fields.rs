@@ -92,7 +92,7 @@ pub(crate) fn read_participants(reader: &mut Reader<'_>) -> Result<Participants,
 /// Reads the number of a database.
 #[inline]
 pub fn read_db(reader: &mut Reader<'_>) -> Result<Db, DecodeError> {
-    Db::new(reader.u8()?).ok_or_else(|| reader.unknown("a database"))
+    Db::kept(reader.u8()?).ok_or_else(|| reader.unknown("a database"))
 }
 
 /// The number of a version of the protocol.

@@ -164,7 +164,7 @@ impl Keyspace {
             partitions,
             time: UnixMillis(i64::MIN),
             applied,
-            databases: (0..Db::COUNT)
+            databases: (0..Db::KEPT)
                 .map(|_| Database::new(seed, partitions, is_watchable))
                 .collect(),
             sessions: Sessions::default(),
@@ -762,9 +762,10 @@ impl Keyspace {
         }
     }
 
-    /// Empties one database or all.
+    /// Empties one database or all of clients.
     pub(crate) fn flush(&mut self, db: Option<Db>) {
-        for (index, database) in self.databases.iter_mut().enumerate() {
+        let of_clients = self.databases.iter_mut().take(Db::COUNT.into());
+        for (index, database) in of_clients.enumerate() {
             // A database that lost its keys one by one still has its segments.
             if db.is_none_or(|db| db.index() == index) && database.memory() > 0 {
                 self.lazyfree
@@ -800,7 +801,7 @@ impl Keyspace {
     pub fn due(&mut self, time: UnixMillis, objects_max: usize, found: &mut Vec<(Db, Box<[u8]>)>) -> bool {
         let mut complete = true;
         for (number, database) in (0..).zip(&mut self.databases) {
-            let db = Db::new(number).expect("as many databases as numbers");
+            let db = Db::kept(number).expect("as many databases as numbers");
             complete &= database.due(time, objects_max, |object| found.push((db, object.key().into())));
         }
         complete
@@ -911,6 +912,15 @@ impl Keyspace {
     pub fn into_lazyfree(mut self) -> Lazyfree {
         self.flush(None);
         self.lazyfree
+    }
+
+    /// The string under a key that has no deadline; `None` if there is none.
+    pub fn text(&self, db: Db, key: &[u8]) -> Option<Vec<u8>> {
+        let object = self
+            .object_at(db, key)
+            .filter(|object| object.kind() == Kind::String)?;
+        let mut digits = crate::value::Digits::default();
+        Some(object.value().text(&mut digits).to_vec())
     }
 
     /// Drops what another keyspace was to drop.

@@ -123,7 +123,8 @@ impl LeaderLocal {
     /// Notes what happened to `key`, if somebody may want to hear of it.
     #[inline]
     pub(crate) fn event(&mut self, class: EventClasses, name: &'static str, db: Db, key: &[u8]) {
-        if self.notify.meets(class) {
+        // Libraries are no keys of clients.
+        if self.notify.meets(class) && db != Db::LIBRARIES {
             self.events.push(Event {
                 class,
                 name: name.into(),

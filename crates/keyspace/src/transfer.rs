@@ -22,7 +22,7 @@
 //! chunk longer, unless more of the latter has gone before all of it was sent than there is of everything.
 //!
 //! ```text
-//!  chunk   format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database | record*
+//!  chunk   format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database of clients | record*
 //!  partitions  of the cluster u16 | the first here u16 | how many here u16
 //!  origin  which of the receiver's databases this one is from now on; 255 an empty one
 //!  record  1 exactly these objects have this hash   db u8 | partition u16 | hash u64 | count u32 | object*
@@ -242,7 +242,10 @@ impl Transfer {
         object_codec::seed(&mut to, keyspace.seed());
         object_codec::partitions(&mut to, keyspace.partitions());
         for (number, changes) in (0..).zip(databases) {
-            to.u8(changes.origin.unwrap_or(EMPTY));
+            // That of libraries is never moved, nor emptied as a whole.
+            if number < Db::COUNT {
+                to.u8(changes.origin.unwrap_or(EMPTY));
+            }
             changes.origin = Some(number);
         }
         to
@@ -444,7 +447,7 @@ fn each_at(database: &Database, location: Location, mut visit: impl FnMut(&Objec
 
 fn numbered(databases: &mut [Changes]) -> impl Iterator<Item = (Db, &mut Changes)> {
     (0..).zip(databases).map(|(number, changes)| {
-        let db = Db::new(number).expect("as many databases as numbers");
+        let db = Db::kept(number).expect("as many databases as numbers");
         (db, changes)
     })
 }

@@ -377,11 +377,11 @@ impl Vm {
                     Op::GetGlobal { a, k } => {
                         let key = constants[k as usize];
                         let value = match key {
-                            Value::Str(key) => self.heap.get_string(self.tables.globals, key),
+                            Value::Str(key) => self.heap.get_string(self.tables.visible, key),
                             _ => Value::Nil,
                         };
                         if value.is_nil() {
-                            let globals = Value::Table(self.tables.globals);
+                            let globals = Value::Table(self.tables.visible);
                             save!();
                             leave!(self.index_slow(base + usize::from(a), globals, key, None));
                         }
@@ -389,7 +389,7 @@ impl Vm {
                     }
                     Op::SetGlobal { a, k } => {
                         let (key, value) = (constants[k as usize], register!(a));
-                        let globals = Value::Table(self.tables.globals);
+                        let globals = Value::Table(self.tables.visible);
                         save!();
                         leave!(self.set_index(globals, key, value, None));
                     }

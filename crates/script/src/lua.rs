@@ -27,6 +27,9 @@ const CHUNK_NAME: &[u8] = b"@user_script";
 /// The same of libraries.
 const LIBRARY_NAME: &[u8] = b"@user_function";
 
+/// The functions of `redis` while a library is loaded, among those of the others.
+const LOADING: &str = "library";
+
 /// Machines that wait for the next run.
 const IDLE_MAX: usize = 8;
 
@@ -166,24 +169,7 @@ impl Interpreter for Lua {
     }
 
     fn start(&mut self, chunk: &Script, input: ScriptInput, limits: RunLimits) -> LuaRun {
-        let (mut machine, main) = self.machine(&chunk.prototype);
-        let vm = &mut machine.vm;
-        vm.heap.set_limit(limits.memory_bytes);
-        vm.random = Random::for_run(input.seed);
-        vm.session = Session {
-            is_resp3: input.is_resp3,
-            ..Session::default()
-        };
-        let state = match begin(vm, main, &input) {
-            Ok(action) => State::Ready(action),
-            Err(_) => State::Over(Box::new(ScriptStop::Failed(out_of_memory()))),
-        };
-        LuaRun {
-            machine,
-            state,
-            name: Arc::clone(&chunk.sha1),
-            function: None,
-        }
+        self.start_chunk(chunk, input, limits, false)
     }
 
     fn recycle(&mut self, run: LuaRun) {
@@ -195,8 +181,41 @@ impl Interpreter for Lua {
     }
 }
 
+impl Lua {
+    /// Begins a script, or a library, which sees little while it is loaded, and registers functions.
+    fn start_chunk(
+        &mut self,
+        chunk: &Script,
+        input: ScriptInput,
+        limits: RunLimits,
+        is_library: bool,
+    ) -> LuaRun {
+        let (mut machine, main) = self.machine(&chunk.prototype);
+        let vm = &mut machine.vm;
+        vm.heap.set_limit(limits.memory_bytes);
+        vm.random = Random::for_run(input.seed);
+        vm.session = Session {
+            is_resp3: input.is_resp3,
+            registering: is_library.then(Vec::new),
+            ..Session::default()
+        };
+        let state = match begin(vm, main, &input, is_library) {
+            Ok(action) => State::Ready(action),
+            Err(_) => State::Over(Box::new(ScriptStop::Failed(out_of_memory()))),
+        };
+        LuaRun {
+            machine,
+            state,
+            name: Arc::clone(&chunk.sha1),
+            function: None,
+        }
+    }
+}
+
 /// Puts a function with its inputs onto the stack.
-fn begin(vm: &mut Vm, main: u32, input: &ScriptInput) -> Result<Action, Raise> {
+///
+/// A function of a library is called with them, and knows no `KEYS`.
+fn begin(vm: &mut Vm, main: u32, input: &ScriptInput, is_library: bool) -> Result<Action, Raise> {
     vm.fuel = Fuel::default();
     let keys = array_of(vm, &input.keys)?;
     let argv = array_of(vm, &input.argv)?;
@@ -208,6 +227,11 @@ fn begin(vm: &mut Vm, main: u32, input: &ScriptInput) -> Result<Action, Raise> {
     vm.heap
         .replace_string(tables.globals, tables.argv, Value::Table(argv));
     vm.heap.table_mut(tables.globals).is_readonly = true;
+    vm.tables.visible = if is_library {
+        tables.load_globals
+    } else {
+        tables.globals
+    };
     let main = vm.closure(main)?;
     vm.ensure_stack(1)?;
     vm.thread.stack[0] = Value::Closure(main);
@@ -241,6 +265,9 @@ fn out_of_memory() -> ScriptFailure {
 fn new_machine() -> Vm {
     let tables = Tables {
         globals: TableRef(0),
+        load_globals: TableRef(0),
+        function_globals: TableRef(0),
+        visible: TableRef(0),
         string_meta: TableRef(0),
         keys: crate::value::StrRef(0),
         argv: crate::value::StrRef(0),
@@ -270,6 +297,7 @@ fn build(vm: &mut Vm) -> Result<(), Raise> {
         vm.heap.string(name.as_bytes())?;
     }
     let globals = vm.heap.add_table(0, 64)?;
+    let function_globals = vm.heap.add_table(0, 64)?;
     let mut libraries: Vec<(&str, TableRef)> = vec![("", globals)];
     for &(library, name, native) in Native::ALL {
         if library == "hidden" {
@@ -279,12 +307,18 @@ fn build(vm: &mut Vm) -> Result<(), Raise> {
             Some(&(_, table)) => table,
             None => {
                 let table = vm.heap.add_table(0, 0)?;
-                put(vm, globals, library, Value::Table(table))?;
+                if library != LOADING {
+                    put(vm, globals, library, Value::Table(table))?;
+                    put(vm, function_globals, library, Value::Table(table))?;
+                }
                 libraries.push((library, table));
                 table
             }
         };
         put(vm, table, name, Value::Native(native))?;
+        if library.is_empty() {
+            put(vm, function_globals, name, Value::Native(native))?;
+        }
     }
     let library = |name: &str| {
         let found = libraries.iter().find(|(other, _)| *other == name);
@@ -298,6 +332,7 @@ fn build(vm: &mut Vm) -> Result<(), Raise> {
         ("cmsgpack", "_NAME", "cmsgpack"),
         ("cmsgpack", "_VERSION", "lua-cmsgpack 0.4.0"),
         ("redis", "REDIS_VERSION", REDIS_VERSION),
+        (LOADING, "REDIS_VERSION", REDIS_VERSION),
     ] {
         let text = vm.heap.text(text.as_bytes())?;
         put(vm, library(table), name, text)?;
@@ -316,28 +351,42 @@ fn build(vm: &mut Vm) -> Result<(), Raise> {
         ("REDIS_VERSION_NUM", REDIS_VERSION_NUM),
     ] {
         put(vm, library("redis"), name, Value::Number(number))?;
+        if !name.starts_with("REPL_") {
+            put(vm, library(LOADING), name, Value::Number(number))?;
+        }
     }
+    put(vm, library(LOADING), "log", Value::Native(Native::RedisLog))?;
+    let load_globals = vm.heap.add_table(0, 1)?;
+    put(vm, load_globals, "redis", Value::Table(library(LOADING)))?;
     let version = vm.heap.text(b"Lua 5.1")?;
-    put(vm, globals, "_VERSION", version)?;
-    put(vm, globals, "_G", Value::Table(globals))?;
+    for table in [globals, function_globals] {
+        put(vm, table, "_VERSION", version)?;
+        put(vm, table, "_G", Value::Table(table))?;
+    }
     // They are there, so that a run replaces values and makes no place.
     put(vm, globals, "KEYS", Value::Bool(false))?;
     put(vm, globals, "ARGV", Value::Bool(false))?;
 
     let meta = vm.heap.add_table(0, 1)?;
     put(vm, meta, "__index", Value::Native(Native::AbsentGlobal))?;
-    vm.heap.table_to_fill(globals).meta = Some(meta);
+    for table in [globals, function_globals, load_globals, library(LOADING)] {
+        vm.heap.table_to_fill(table).meta = Some(meta);
+    }
     let string_meta = vm.heap.add_table(0, 1)?;
     put(vm, string_meta, "__index", Value::Table(library("string")))?;
-    for table in libraries
-        .iter()
-        .map(|(_, table)| *table)
-        .chain([meta, string_meta])
+    for table in
+        libraries
+            .iter()
+            .map(|(_, table)| *table)
+            .chain([meta, string_meta, load_globals, function_globals])
     {
         vm.heap.table_mut(table).is_readonly = true;
     }
     vm.tables = Tables {
         globals,
+        load_globals,
+        function_globals,
+        visible: globals,
         string_meta,
         keys: vm.heap.string(b"KEYS")?,
         argv: vm.heap.string(b"ARGV")?,
@@ -439,6 +488,7 @@ impl LuaRun {
     fn call_function(&mut self) -> Result<Action, Raise> {
         let index = self.function.take().unwrap_or_default();
         self.machine.vm.session.registering = None;
+        self.machine.vm.tables.visible = self.machine.vm.tables.function_globals;
         self.machine.vm.ensure_stack(3)?;
         let [keys, argv] = [self.machine.vm.pinned[0], self.machine.vm.pinned[1]];
         let callback = self
@@ -479,7 +529,10 @@ impl LuaRun {
                 [b"ERR ", &text[..]].concat()
             }
         };
-        if let Some(site) = &self.machine.vm.site {
+        // What goes wrong while a library is loaded has no name yet.
+        if let Some(site) = &self.machine.vm.site
+            && !self.name.is_empty()
+        {
             message.extend_from_slice(format!(" script: {}, on ", self.name).as_bytes());
             message.extend_from_slice(&site.source);
             message.extend_from_slice(format!(":{}.", site.line).as_bytes());
@@ -605,7 +658,8 @@ impl Lua {
         }
     }
 
-    /// Begins a call of a library's function: the library runs once more, and then the function. `None` if it has no such one.
+    /// Begins a call of a library's function, whose name may be in other letters: the library runs once more, and then the function.
+    /// `None` if it has no such one.
     pub fn start_function(
         &mut self,
         library: &FunctionLibrary,
@@ -616,14 +670,13 @@ impl Lua {
         let index = library
             .functions
             .iter()
-            .position(|function| &function.name[..] == name)?;
+            .position(|function| function.name.eq_ignore_ascii_case(name))?;
         let chunk = Script {
             prototype: Arc::clone(&library.prototype),
             sha1: Arc::from(String::from_utf8_lossy(name)),
             shebang: None,
         };
-        let mut run = self.start(&chunk, input, limits);
-        run.machine.vm.session.registering = Some(Vec::new());
+        let mut run = self.start_chunk(&chunk, input, limits, true);
         run.function = Some(index);
         Some(run)
     }
@@ -634,8 +687,6 @@ impl Lua {
             sha1: Arc::from(""),
             shebang: None,
         };
-        let mut run = self.start(&chunk, ScriptInput::default(), limits);
-        run.machine.vm.session.registering = Some(Vec::new());
-        run
+        self.start_chunk(&chunk, ScriptInput::default(), limits, true)
     }
 }

@@ -163,12 +163,15 @@ natives! {
         "error_reply" => RedisErrorReply,
         "log" => RedisLog,
         "pcall" => RedisPcall,
-        "register_function" => RedisRegisterFunction,
         "replicate_commands" => RedisReplicateCommands,
         "set_repl" => RedisSetRepl,
         "setresp" => RedisSetresp,
         "sha1hex" => RedisSha1hex,
         "status_reply" => RedisStatusReply,
+    }
+    // What is `redis` while a library is loaded, beside what it has in scripts too.
+    "library" {
+        "register_function" => RedisRegisterFunction,
     }
     // Those that scripts meet without a name.
     "hidden" {

@@ -53,7 +53,11 @@ impl Shebang {
             });
         };
         let line = String::from_utf8_lossy(&source[..end]).into_owned();
-        let mut words = line.split_ascii_whitespace();
+        let mut words = match purpose {
+            Purpose::Script => line.split_ascii_whitespace().map(str::to_owned).collect(),
+            Purpose::Library => quoted_words(&line).ok_or("ERR Invalid library metadata")?,
+        }
+        .into_iter();
         let engine = words.next().unwrap_or_default();
         let mut shebang = Self::default();
         match purpose {
@@ -110,6 +114,34 @@ impl Shebang {
     }
 }
 
+/// The words of a line, of which parts may be in quotes; `None` if one of those has no end, or something follows it at once.
+fn quoted_words(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start().chars().peekable();
+    while rest.peek().is_some() {
+        let mut word = String::new();
+        while let Some(letter) = rest.next_if(|letter| !letter.is_ascii_whitespace()) {
+            if letter != '"' && letter != '\'' {
+                word.push(letter);
+                continue;
+            }
+            loop {
+                match rest.next()? {
+                    end if end == letter => break,
+                    '\\' if letter == '"' || rest.peek() == Some(&letter) => word.push(rest.next()?),
+                    other => word.push(other),
+                }
+            }
+            if rest.peek().is_some_and(|next| !next.is_ascii_whitespace()) {
+                return None;
+            }
+        }
+        words.push(word);
+        while rest.next_if(char::is_ascii_whitespace).is_some() {}
+    }
+    Some(words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,12 +174,16 @@ mod tests {
     fn a_library_must_have_a_name() {
         let (shebang, _) = Shebang::parse(b"#!lua name=mylib\n", Purpose::Library).unwrap();
         assert_eq!(shebang.unwrap().name.as_deref(), Some("mylib"));
+        let (shebang, _) = Shebang::parse(b"#!lua name=\"foo\"  \n", Purpose::Library).unwrap();
+        assert_eq!(shebang.unwrap().name.as_deref(), Some("foo"));
         for source in [
             "return 1",
             "#!lua\n",
             "#!lua name=a-b\n",
             "#!js name=a\n",
             "#!lua name=a name=b\n",
+            "#!lua name=\"a\n",
+            "#!lua name=\"a\"b\n",
         ] {
             assert!(
                 Shebang::parse(source.as_bytes(), Purpose::Library).is_err(),

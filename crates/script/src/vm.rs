@@ -88,6 +88,12 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
     pub(crate) globals: TableRef,
+    /// What a library sees instead while it is loaded.
+    pub(crate) load_globals: TableRef,
+    /// What its functions see.
+    pub(crate) function_globals: TableRef,
+    /// The one of these that is seen now.
+    pub(crate) visible: TableRef,
     pub(crate) string_meta: TableRef,
     pub(crate) keys: StrRef,
     pub(crate) argv: StrRef,

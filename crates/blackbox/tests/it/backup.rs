@@ -92,7 +92,7 @@ pub(crate) fn take(cluster: &Cluster, node: usize, cellar: &Cellar, name: &str) 
     ])
 }
 
-fn restore(cluster: &Cluster, cellar: &Cellar, name: &str) -> String {
+pub(crate) fn restore(cluster: &Cluster, cellar: &Cellar, name: &str) -> String {
     let into = admin(cluster, cluster.len() - 1);
     succeeds(&[
         "restore",

@@ -36,6 +36,8 @@ const HELP: &[&str] = &[
     "    Return the lengths of a key and its value.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Turn the search for expired keys off or on.",
+    "SET-DISABLE-DENY-SCRIPTS <0|1>",
+    "    Let scripts call DEBUG PROTOCOL.",
     "SET-STEPS-MAX <steps>",
     "    Offload commands that take more steps than this: for tests.",
     "SLEEP <seconds>",
@@ -112,6 +114,11 @@ pub(super) fn debug(
                 .store(leading_number(number) != 0.0, Ordering::Relaxed);
             w.ok();
         }
+        (b"set-disable-deny-scripts", Some(number), 3) => {
+            let may_debug = &cx.shared.scripts.may_debug;
+            may_debug.store(leading_number(number) != 0.0, Ordering::Relaxed);
+            w.ok();
+        }
         (b"set-steps-max", Some(number), 3) => {
             let steps = command::number::parse_i64(number).and_then(|steps| usize::try_from(steps).ok());
             let steps = steps.ok_or(ReplyError::OutOfRange)?;
@@ -152,7 +159,7 @@ fn leading_number(text: &[u8]) -> f64 {
 }
 
 /// `DEBUG PROTOCOL`: a value of each kind that a client must be able to read.
-fn protocol(kind: &[u8], w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
+pub(crate) fn protocol(kind: &[u8], w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
     let is_resp3 = w.protocol() == Protocol::Resp3;
     match kind.to_ascii_lowercase().as_slice() {
         b"string" => w.bulk(b"Hello World"),

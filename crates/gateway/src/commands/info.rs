@@ -323,8 +323,10 @@ impl<'a> Report<'a> {
         let (scripts, source_bytes) = self.shared.scripts.counts();
         self.bytes("used_memory_scripts", source_bytes as u64);
         self.field("number_of_cached_scripts", scripts);
-        self.zeros("number_of_functions");
-        self.zeros("number_of_libraries");
+        let [libraries, functions, bytes] = self.shared.scripts.libraries_seen.get();
+        self.field("number_of_functions", functions);
+        self.field("number_of_libraries", libraries);
+        self.bytes("used_memory_functions", bytes);
         self.bytes("maxmemory", self.settings.maxmemory);
         self.field("maxmemory_policy", self.settings.maxmemory_policy.word());
         self.ratio("mem_fragmentation_ratio", resident, used);

@@ -39,8 +39,8 @@ pub(super) fn flush(cx: &Context, args: Args<'_>, w: &mut ReplyWriter<'_>) -> Re
     Ok(())
 }
 
-pub(super) fn kill(cx: &Context, w: &mut ReplyWriter<'_>) {
-    match cx.shared.scripts.kill() {
+pub(super) fn kill(cx: &Context, functions: bool, w: &mut ReplyWriter<'_>) {
+    match cx.shared.scripts.kill(functions) {
         0 => w.error(NOT_BUSY),
         _ => w.ok(),
     }

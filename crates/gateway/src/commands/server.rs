@@ -123,20 +123,6 @@ impl Shutdown {
     }
 }
 
-/// `FUNCTION FLUSH`: there are no functions, so they are gone.
-pub(super) fn function_flush(args: Args<'_>, w: &mut ReplyWriter<'_>) -> Result<(), ReplyError> {
-    match args.get(2) {
-        _ if args.len() > 3 => return Err(ReplyError::unknown_subcommand_or_arity("function", args.arg(1))),
-        Some(mode) if !mode.eq_ignore_ascii_case(b"sync") && !mode.eq_ignore_ascii_case(b"async") => {
-            return Err(ReplyError::Fixed(
-                "ERR FUNCTION FLUSH only supports SYNC|ASYNC option",
-            ));
-        }
-        Some(_) | None => w.ok(),
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,8 @@
 //! remembered.
 //!
 //! ```text
-//!  rest      semantics u16 | now i64 | applied u64 | limits, nine u32 | stamps of each database | sessions | transactions
-//!            | requests | waiters | staging
+//!  rest      semantics u16 | now i64 | applied u64 | limits, nine u32 | stamps of each database of clients | sessions | transactions
+//!            | requests | waiters | staging | limits of streams, two u32 | stamps of that of libraries, if it was ever used
 //!  waiters   arrivals u64 | count u32 | (arrival u64 | origin | length u32 | a wait, as entries hold it)*
 //!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
 //!  requests  floor UUID | count u32 | (UUID | digest u64 | protocol u8 | 0 u8, or 1 u8 and count u32 | (length u32 | bytes)*)*
@@ -36,9 +36,8 @@ impl Keyspace {
         let limits = self.limits.numbers();
         let (first, others) = limits.split_at(LIMITS_WITHOUT_STREAMS);
         first.iter().for_each(|&limit| to.u32(limit));
-        self.databases
-            .iter()
-            .for_each(|database| database.write_stamps(to));
+        let (of_clients, others_stamps) = self.databases.split_at(Db::COUNT.into());
+        of_clients.iter().for_each(|database| database.write_stamps(to));
         self.sessions.encode(parts, to);
         self.transactions.encode(parts, to);
         self.requests.encode(to);
@@ -46,6 +45,9 @@ impl Keyspace {
         self.staging.encode(to);
         // Behind all else: a state of before there were streams ends here.
         others.iter().for_each(|&limit| to.u32(limit));
+        // And one without libraries of functions here.
+        let touched = others_stamps.iter().filter(|database| database.has_stamps());
+        touched.for_each(|database| database.write_stamps(to));
     }
 
     /// Reads what [`Keyspace::write_remainder`] wrote; an error if the bytes are nothing like it. The newest rules by which
@@ -67,7 +69,8 @@ impl Keyspace {
         for number in first {
             *number = rest.u32()?;
         }
-        for database in &mut self.databases {
+        let (of_clients, others_stamps) = self.databases.split_at_mut(Db::COUNT.into());
+        for database in of_clients {
             database.read_stamps(rest)?;
         }
         self.sessions = Sessions::decode(parts, rest)?;
@@ -78,6 +81,11 @@ impl Keyspace {
         if !rest.is_empty() {
             for number in others {
                 *number = rest.u32()?;
+            }
+        }
+        if !rest.is_empty() {
+            for database in others_stamps {
+                database.read_stamps(rest)?;
             }
         }
         self.limits = EncodingLimits::from_numbers(numbers);
@@ -173,14 +181,14 @@ impl Keyspace {
         }
     }
 
-    /// Moves each database to where it is from now on: none twice. What is moved nowhere is dropped.
+    /// Moves each database of clients to where it is from now on: none twice. What is moved nowhere is dropped.
     pub(crate) fn arrange(&mut self, origins: [Option<u8>; Db::COUNT as usize]) {
-        let mut before: Vec<_> = self
-            .databases
+        let of_clients = &mut self.databases[..usize::from(Db::COUNT)];
+        let mut before: Vec<_> = of_clients
             .iter_mut()
             .map(|database| Some(database.take_keys()))
             .collect();
-        for (database, origin) in self.databases.iter_mut().zip(origins) {
+        for (database, origin) in of_clients.iter_mut().zip(origins) {
             let keys = origin.and_then(|origin| before.get_mut(usize::from(origin))?.take());
             if let Some(keys) = keys {
                 database.put_keys(keys);

@@ -91,7 +91,7 @@ impl SnapshotReceiver {
         SnapshotReceiver {
             keyspace: None,
             arriving: None,
-            partials: (0..Db::COUNT).map(|_| None).collect(),
+            partials: (0..Db::KEPT).map(|_| None).collect(),
             parts: Parts::default(),
             number: 0,
             known: SemanticsVersion::CURRENT,
@@ -305,8 +305,9 @@ fn arrange(
         }
     }
     keyspace.arrange(origins.map(|origin| (origin != EMPTY).then_some(origin)));
-    let mut before: Vec<Option<Partial>> = partials.iter_mut().map(Option::take).collect();
-    for (partial, &origin) in partials.iter_mut().zip(&origins) {
+    let of_clients = &mut partials[..usize::from(Db::COUNT)];
+    let mut before: Vec<Option<Partial>> = of_clients.iter_mut().map(Option::take).collect();
+    for (partial, &origin) in of_clients.iter_mut().zip(&origins) {
         *partial = before.get_mut(usize::from(origin)).and_then(Option::take);
     }
     for partial in &mut before {
