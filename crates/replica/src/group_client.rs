@@ -206,8 +206,7 @@ pub struct GroupClient {
     /// Of a command that takes so long, the words are told with the answer.
     slow: Option<Duration>,
     /// Batches that were handed to somebody, and how many of them not for the first time.
-    handed: u64,
-    resent: u64,
+    handed: (u64, u64),
     /// Items that were taken so far.
     items: u64,
     /// What is answered later.
@@ -239,8 +238,7 @@ impl GroupClient {
             moving: Moving::default(),
             refused: Vec::new(),
             slow: None,
-            handed: 0,
-            resent: 0,
+            handed: (0, 0),
             items: 0,
             deferred: BTreeMap::new(),
             untold: Untold::default(),
@@ -254,7 +252,7 @@ impl GroupClient {
 
     /// Batches that were handed to a leader so far, and how many of these had been handed to one before.
     pub fn handed(&self) -> (u64, u64) {
-        (self.handed, self.resent)
+        self.handed
     }
 
     /// The name under which the group knows this node.
@@ -813,8 +811,8 @@ impl GroupClient {
         for sent in self.unanswered.iter_mut().take(WINDOW) {
             if sent.is_due {
                 sent.is_due = false;
-                self.handed += 1;
-                self.resent += u64::from(sent.was_sent);
+                self.handed.0 += 1;
+                self.handed.1 += u64::from(sent.was_sent);
                 sent.was_resent = sent.was_sent;
                 sent.was_sent = true;
                 sent.sent_at = now;
