@@ -104,7 +104,8 @@ impl Context {
             timing: Timing::new(shared.hooks.clock),
             frame: None,
             local: LocalGroups::new(worker, &shared, secret),
-            scripts: WorkerScripts::default(),
+            // Another sequence than the one above.
+            scripts: WorkerScripts::new(!seed),
             outbox: Outbox::new(shared.workers.len()),
             shared,
         }

@@ -18,7 +18,7 @@ use crate::library_keys::Stamp;
 use crate::library_set::{LibrarySet, MetLibraries};
 use crate::shared::held;
 use command::CommandId;
-use ids::UnixMillis;
+use ids::{Prng, UnixMillis};
 use resp::Args;
 use script::{CompiledScript, Interpreter, Lua, Purpose, Script, Shebang, sha1_hex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -271,9 +271,10 @@ impl SharedScripts {
 }
 
 /// What one worker has met, and what runs it.
-#[derive(Default)]
 pub(crate) struct WorkerScripts {
     pub(crate) lua: Lua,
+    /// Where random numbers of scripts begin.
+    pub(crate) draws: Prng,
     libraries: MetLibraries,
     /// Functions that named keys which were not declared, when they ran here; in small letters.
     roaming_functions: BTreeSet<Vec<u8>>,
@@ -293,6 +294,18 @@ struct Met {
 pub(crate) const FULL: &[u8] = b"OOM too many scripts are loaded; SCRIPT FLUSH forgets them";
 
 impl WorkerScripts {
+    /// None. `seed` decides where random numbers of scripts begin.
+    pub(crate) fn new(seed: u64) -> WorkerScripts {
+        WorkerScripts {
+            lua: Lua::default(),
+            draws: Prng::new(seed),
+            libraries: MetLibraries::default(),
+            roaming_functions: BTreeSet::new(),
+            met: BTreeMap::new(),
+            version: 0,
+        }
+    }
+
     fn follow(&mut self, shared: &SharedScripts) {
         let version = shared.version.load(Ordering::Acquire);
         if self.version != version || self.met.len() >= MET_MAX {
@@ -411,7 +424,7 @@ mod tests {
     #[test]
     fn scripts_that_came_with_eval_make_room_for_others_and_those_that_were_loaded_stay() {
         let shared = SharedScripts::default();
-        let mut worker = WorkerScripts::default();
+        let mut worker = WorkerScripts::new(0);
         let loaded = worker.load(&shared, b"return 'loaded'").unwrap();
         let first = b"return 0";
         worker.of_source(&shared, first).unwrap();

@@ -251,15 +251,14 @@ fn key_range(args: Args<'_>) -> Result<Range<usize>, ReplyError> {
     Ok(3..3 + count)
 }
 
-/// What a script is begun with: the words of its command, which were looked at.
-pub(crate) fn input_of(args: Args<'_>) -> ScriptInput {
+/// What a script is begun with: the words of its command, which were looked at, and where its random numbers begin.
+pub(crate) fn input_of(args: Args<'_>, chance: u64) -> ScriptInput {
     let keys = key_range(args).unwrap_or(3..3);
     let words = |range: Range<usize>| range.map(|at| args.arg(at).into()).collect();
     ScriptInput {
         keys: words(keys.clone()),
         argv: words(keys.end..args.len()),
         is_resp3: false,
-        // Redis begins each script with the same numbers.
-        seed: 0,
+        seed: chance as i32,
     }
 }

@@ -41,6 +41,11 @@ fn read_next(rest: &mut &[u8]) -> Option<Reply> {
         b'#' => Reply::Bool(line == b"t"),
         b',' => Reply::Double(std::str::from_utf8(line).ok()?.parse().ok()?),
         b'(' => Reply::BigNumber(line.to_vec()),
+        // What is said about the reply that follows is for clients alone.
+        b'|' => {
+            read_several(rest, number()?.checked_mul(2)?)?;
+            return read_next(rest);
+        }
         _ => return None,
     })
 }

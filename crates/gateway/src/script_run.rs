@@ -41,6 +41,7 @@ use script::{Interpreter, LogLevel, LuaRun, Reply, Run, RunLimits, Script, Scrip
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Bytes of what one script makes. One that needs more ends, and nothing of it is done.
 const RUN_MEMORY_MAX: usize = 128 * 1024 * 1024;
@@ -346,10 +347,9 @@ impl ProgramRun {
                     let limits = RunLimits {
                         memory_bytes: RUN_MEMORY_MAX,
                     };
+                    let input = input_of(operation.args.as_args(), scripts.draws.next_u64());
                     ScriptRun {
-                        run: scripts
-                            .lua
-                            .start(script, input_of(operation.args.as_args()), limits),
+                        run: scripts.lua.start(script, input, limits),
                         body: Body::Script(script.clone()),
                         rules: *rules,
                         db: operation.db,
@@ -619,7 +619,7 @@ impl ProgramRun {
             Err(_) => return error("ERR Unknown Redis command called from script"),
         };
         if spec.id == CommandId::Debug && around.shared.scripts.may_debug.load(Ordering::Relaxed) {
-            return debug(args.as_args(), protocol);
+            return debug(args.as_args(), protocol, around.shared.hooks.sleep);
         }
         if let Some(refusal) = refusal_of(spec, script) {
             return error(refusal);
@@ -762,9 +762,13 @@ impl ProgramRun {
     }
 }
 
-/// `DEBUG PROTOCOL`, for tests of what scripts make of replies.
-fn debug(args: Args<'_>, protocol: Protocol) -> Carried {
+/// `DEBUG PROTOCOL` and `DEBUG SLEEP`, for tests of what scripts make of replies, and that their time stands still.
+fn debug(args: Args<'_>, protocol: Protocol, sleep: fn(Duration)) -> Carried {
     let mut bytes = Vec::new();
+    if args.len() == 3 && args.arg(1).eq_ignore_ascii_case(b"sleep") {
+        sleep(crate::commands::debug::span(args.arg(2)));
+        return Carried::Done(Reply::Status(b"OK".to_vec()));
+    }
     let is_protocol = args.len() == 3 && args.arg(1).eq_ignore_ascii_case(b"protocol");
     let out = &mut ReplyWriter::new(&mut bytes, protocol);
     match is_protocol.then(|| crate::commands::debug::protocol(args.arg(2), out)) {
@@ -792,9 +796,10 @@ fn start_function(
     let limits = RunLimits {
         memory_bytes: RUN_MEMORY_MAX,
     };
+    let input = input_of(args, scripts.draws.next_u64());
     let run = scripts
         .lua
-        .start_function(&library.read, args.arg(1), input_of(args), limits);
+        .start_function(&library.read, args.arg(1), input, limits);
     Ok(ScriptRun {
         run: run.ok_or(ABSENT)?,
         body: Body::Function(function.name.clone()),

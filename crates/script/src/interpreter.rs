@@ -32,7 +32,7 @@ pub struct ScriptInput {
     pub argv: Vec<Arc<[u8]>>,
     /// Replies to its commands have RESP3's types from the beginning. Scripts begin with those of RESP2.
     pub is_resp3: bool,
-    /// Decides the numbers of `math.random`. With 0 they are those that a Redis begins with.
+    /// Where the numbers of `math.random` begin. With 0 it is where those of a Redis do.
     pub seed: i32,
 }
 

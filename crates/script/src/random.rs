@@ -1,4 +1,4 @@
-//! The numbers of `math.random`, as Redis makes them: the same for every run of a script unless it says otherwise.
+//! The numbers of `math.random`, as Redis makes them from where they begin.
 
 /// POSIX's `lrand48`.
 #[derive(Clone, Copy, Debug)]

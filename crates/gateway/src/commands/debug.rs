@@ -102,10 +102,8 @@ pub(super) fn debug(
             introspect::help_of("DEBUG", lines.collect(), w);
         }
         (b"sleep", Some(seconds), 3) => {
-            // Stops the whole worker, as it stops the whole of Redis. That is what it is for. What is no span of time is
-            // too long for one, too.
-            let seconds = leading_number(seconds).max(0.0);
-            (cx.shared.hooks.sleep)(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+            // Stops the whole worker, as it stops the whole of Redis. That is what it is for.
+            (cx.shared.hooks.sleep)(span(seconds));
             w.ok();
         }
         (b"set-active-expire", Some(number), 3) => {
@@ -147,6 +145,12 @@ pub(super) fn debug(
         _ => return Err(ReplyError::unknown_subcommand_or_arity("debug", subcommand)),
     }
     Ok(())
+}
+
+/// How long `DEBUG SLEEP` sleeps. What is no span of time is too long for one, too.
+pub(crate) fn span(seconds: &[u8]) -> Duration {
+    let seconds = leading_number(seconds).max(0.0);
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 /// The number that a text begins with, 0 if it begins with none: Redis's DEBUG reads numbers so.
