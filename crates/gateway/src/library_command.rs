@@ -61,7 +61,7 @@ pub(crate) fn carry_out(
         }
         CommandId::FunctionRestore => {
             let policy = restore_policy(args)?;
-            let sent = LibrarySet::of_payload(lua, args.arg(2))?;
+            let sent = LibrarySet::of_payload(lua, args.arg(2), Some(set))?;
             match policy {
                 Policy::Flush => next = sent,
                 Policy::Append => next.join(&sent, false)?,

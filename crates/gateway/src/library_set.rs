@@ -10,11 +10,14 @@ use script::{FunctionLibrary, Lua, Registered, RunLimits};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Bytes of the sources of all libraries. What would make them more is refused.
+/// Bytes of the sources of all libraries, and of what their functions are said to be. What would make them more is refused.
 pub(crate) const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Libraries. Another one is refused.
 const LIBRARIES_MAX: usize = 1_024;
+
+/// Functions of all libraries. What would make them more is refused.
+const FUNCTIONS_MAX: usize = 32_768;
 
 /// Instructions of a library while it is loaded: registering a thousand functions takes some ten thousand.
 const LOAD_INSTRUCTIONS: u64 = 200_000;
@@ -38,6 +41,30 @@ pub(crate) struct Library {
     pub(crate) read: FunctionLibrary,
 }
 
+impl Library {
+    /// Bytes of its source, and of what its functions are said to be: a few words of source can make those long.
+    fn bytes(&self) -> usize {
+        let described = self
+            .read
+            .functions
+            .iter()
+            .filter_map(|function| function.description.as_ref());
+        self.source.len() + described.map(|description| description.len()).sum::<usize>()
+    }
+}
+
+/// Reads a library.
+fn read(lua: &mut Lua, source: &[u8]) -> Result<Library, Vec<u8>> {
+    if source.len() > SOURCE_BYTES_MAX {
+        return Err(TOO_LARGE.into());
+    }
+    let read = lua.load_library(source, LOAD_LIMITS, LOAD_INSTRUCTIONS)?;
+    Ok(Library {
+        source: source.into(),
+        read,
+    })
+}
+
 /// See the file's header.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct LibrarySet {
@@ -48,14 +75,29 @@ pub(crate) struct LibrarySet {
 }
 
 impl LibrarySet {
-    /// What is kept of libraries, or sent.
+    /// What is kept of libraries, or sent. Those that are in the set that is known are not read again.
     ///
     /// # Errors
     /// The error for the client, code first.
-    pub(crate) fn of_payload(lua: &mut Lua, payload: &[u8]) -> Result<LibrarySet, Vec<u8>> {
+    pub(crate) fn of_payload(
+        lua: &mut Lua,
+        payload: &[u8],
+        known: Option<&LibrarySet>,
+    ) -> Result<LibrarySet, Vec<u8>> {
+        let known = known.iter().flat_map(|known| known.libraries.values());
+        let known: BTreeMap<&[u8], &Arc<Library>> =
+            known.map(|library| (&library.source[..], library)).collect();
         let mut set = LibrarySet::default();
         for source in library_payload::decode(payload)? {
-            set.add(lua, &source, false)?;
+            let library = match known.get(&source[..]) {
+                Some(library) => Arc::clone(library),
+                None => Arc::new(read(lua, &source)?),
+            };
+            let name = &library.read.name;
+            if set.libraries.contains_key(name) {
+                return Err(format!("ERR Library '{name}' already exists").into_bytes());
+            }
+            set.put(library)?;
         }
         Ok(set)
     }
@@ -104,18 +146,11 @@ impl LibrarySet {
     /// # Errors
     /// The error for the client, code first.
     pub(crate) fn add(&mut self, lua: &mut Lua, source: &[u8], replaces: bool) -> Result<String, Vec<u8>> {
-        if source.len() > SOURCE_BYTES_MAX {
-            return Err(TOO_LARGE.into());
-        }
-        let read = lua.load_library(source, LOAD_LIMITS, LOAD_INSTRUCTIONS)?;
-        let name = read.name.clone();
+        let library = read(lua, source)?;
+        let name = library.read.name.clone();
         if !replaces && self.libraries.contains_key(&name) {
             return Err(format!("ERR Library '{name}' already exists").into_bytes());
         }
-        let library = Library {
-            source: source.into(),
-            read,
-        };
         let mut next = self.clone();
         next.remove(&name);
         next.put(Arc::new(library))?;
@@ -146,14 +181,18 @@ impl LibrarySet {
         let Some(library) = self.libraries.remove(name) else {
             return false;
         };
-        self.source_bytes -= library.source.len();
-        self.functions.retain(|_, of| of != name);
+        self.source_bytes -= library.bytes();
+        for function in &library.read.functions {
+            self.functions.remove(&function.name.to_ascii_lowercase());
+        }
         true
     }
 
     fn put(&mut self, library: Arc<Library>) -> Result<(), Vec<u8>> {
-        self.source_bytes += library.source.len();
-        if self.libraries.len() >= LIBRARIES_MAX || self.source_bytes > SOURCE_BYTES_MAX {
+        self.source_bytes += library.bytes();
+        let functions = self.functions.len() + library.read.functions.len();
+        let is_full = self.libraries.len() >= LIBRARIES_MAX || functions > FUNCTIONS_MAX;
+        if is_full || self.source_bytes > SOURCE_BYTES_MAX {
             return Err(TOO_LARGE.into());
         }
         for function in &library.read.functions {
@@ -179,8 +218,8 @@ impl MetLibraries {
     }
 
     /// The last one that was met.
-    pub(crate) fn last(&self) -> Option<&LibrarySet> {
-        self.0.back().map(|(_, set)| &**set)
+    pub(crate) fn last(&self) -> Option<&Arc<LibrarySet>> {
+        self.0.back().map(|(_, set)| set)
     }
 
     pub(crate) fn meet(&mut self, sha1: [u8; 40], set: Arc<LibrarySet>) {
@@ -238,12 +277,54 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_is_not_read_again() {
+        let mut lua = Lua::new();
+        let mut known = LibrarySet::default();
+        for library in ["a", "b"] {
+            known.add(&mut lua, &source(library, library), false).unwrap();
+        }
+        let mut later = known.clone();
+        later.add(&mut lua, &source("b", "f g"), true).unwrap();
+        let read = LibrarySet::of_payload(&mut lua, &later.to_payload(), Some(&known)).unwrap();
+        assert_eq!(names(&read), names(&later));
+        assert_eq!(read.source_bytes, later.source_bytes);
+        assert!(Arc::ptr_eq(&read.libraries["a"], &known.libraries["a"]));
+        assert!(!Arc::ptr_eq(&read.libraries["b"], &known.libraries["b"]));
+    }
+
+    /// A few words of source can make many functions, and describe each at length.
+    #[test]
+    fn functions_and_what_is_said_of_them_have_bounds() {
+        let mut lua = Lua::new();
+        let mut set = LibrarySet::default();
+        let many = |library: usize| {
+            format!(
+                "#!lua name=l{library}\nfor i = 1, 1000 do redis.register_function('f{library}_' .. i, function() end) end"
+            )
+        };
+        let added = (0..).take_while(|&library| set.add(&mut lua, many(library).as_bytes(), false).is_ok());
+        assert_eq!(added.count(), FUNCTIONS_MAX / 1000);
+        let long = |count: usize| {
+            format!(
+                "#!lua name=long\nlocal text = ('d'):rep(400000) for i = 1, {count} do \
+                 redis.register_function{{function_name = 'l' .. i, description = text, callback = function() end}} end"
+            )
+        };
+        let mut set = LibrarySet::default();
+        set.add(&mut lua, long(10).as_bytes(), false).unwrap();
+        let told = set.add(&mut lua, long(11).as_bytes(), true).unwrap_err();
+        assert_eq!(told, TOO_LARGE.as_bytes());
+        assert!(set.remove("long"));
+        assert_eq!(set.source_bytes, 0);
+    }
+
+    #[test]
     fn a_set_that_was_sent_joins_as_a_whole_or_not_at_all() {
         let mut lua = Lua::new();
         let mut sent = LibrarySet::default();
         sent.add(&mut lua, &source("a", "f"), false).unwrap();
         sent.add(&mut lua, &source("b", "g"), false).unwrap();
-        let sent = LibrarySet::of_payload(&mut lua, &sent.to_payload()).unwrap();
+        let sent = LibrarySet::of_payload(&mut lua, &sent.to_payload(), None).unwrap();
         let mut set = LibrarySet::default();
         set.add(&mut lua, &source("b", "g"), false).unwrap();
         set.add(&mut lua, &source("c", "F"), false).unwrap();

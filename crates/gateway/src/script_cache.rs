@@ -381,6 +381,11 @@ impl WorkerScripts {
         }
     }
 
+    /// The libraries that were met last here.
+    pub(crate) fn last_libraries(&self) -> Option<Arc<LibrarySet>> {
+        self.libraries.last().cloned()
+    }
+
     /// The libraries of these digits, if any worker has met them.
     pub(crate) fn libraries(&mut self, shared: &SharedScripts, sha1: &[u8; 40]) -> Option<Arc<LibrarySet>> {
         if let Some(set) = self.libraries.get(sha1) {

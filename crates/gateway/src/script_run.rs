@@ -432,7 +432,8 @@ impl ProgramRun {
         if let Some(set) = scripts.libraries(shared, &digits) {
             return Libraries::Known(set);
         }
-        match LibrarySet::of_payload(&mut scripts.lua, &payload) {
+        let known = scripts.last_libraries();
+        match LibrarySet::of_payload(&mut scripts.lua, &payload, known.as_deref()) {
             Ok(set) => {
                 let set = Arc::new(set);
                 scripts.meet_libraries(shared, digits, set.clone());

@@ -6,11 +6,15 @@ use crate::drive::{Action, Exit, Functions};
 use crate::library::{self, Flow};
 use crate::raise::Raise;
 use crate::thread::{Call, Then};
-use crate::value::Value;
+use crate::value::{StrRef, Value};
 use crate::vm::{Args, Event, READONLY, Vm};
+use std::cmp::Ordering;
 
 /// Handlers that are asked one after the other for an index.
 const HANDLERS_MAX: usize = 100;
+
+/// Bytes that are compared in one step.
+const COMPARED_PER_STEP: u64 = 8;
 
 /// What an index gives.
 pub(crate) enum Found {
@@ -163,9 +167,18 @@ impl Vm {
     pub(crate) fn less(&self, a: Value, b: Value) -> Option<bool> {
         match (a, b) {
             (Value::Number(a), Value::Number(b)) => Some(a < b),
-            (Value::Str(a), Value::Str(b)) => Some(self.heap.bytes(a) < self.heap.bytes(b)),
+            (Value::Str(a), Value::Str(b)) => Some(self.order(a, b).is_lt()),
             _ => None,
         }
+    }
+
+    /// Which string comes first. Whoever compares long ones pays for it.
+    fn order(&self, a: StrRef, b: StrRef) -> Ordering {
+        let (a, b) = (self.heap.bytes(a), self.heap.bytes(b));
+        self.heap
+            .steps()
+            .add(a.len().min(b.len()) as u64 / COMPARED_PER_STEP);
+        a.cmp(b)
     }
 
     /// The handler of a comparison, if both sides have the same one.
@@ -180,7 +193,7 @@ impl Vm {
         }
         if is_or_equal {
             if let (Value::Str(x), Value::Str(y)) = (a, b) {
-                let result = self.heap.bytes(x) <= self.heap.bytes(y);
+                let result = self.order(x, y).is_le();
                 return Ok(self.compared(result, is));
             }
             if let Some(handler) = self.order_handler(a, b, Event::LessEqual) {

@@ -561,10 +561,11 @@ impl Table {
             }
             _ => self.array.len() + self.position_of(hashed, steps)? + 1,
         };
-        Some(
-            self.entry_from(from)
-                .map_or((Value::Nil, Value::Nil), |(_, key, value)| (key, value)),
-        )
+        let found = self.entry_from(from);
+        // Places without a value are passed over, however many there are.
+        let end = found.map_or(self.array.len() + self.nodes.len(), |(end, ..)| end);
+        steps.add(end.saturating_sub(from) as u64);
+        Some(found.map_or((Value::Nil, Value::Nil), |(_, key, value)| (key, value)))
     }
 
     /// The first key with a value from a position on, and the position behind it.

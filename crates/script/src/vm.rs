@@ -25,6 +25,9 @@ pub(crate) const NATIVES_MAX: u32 = 200;
 /// Places of the stack of one coroutine.
 const STACK_MAX: usize = 1_000_000;
 
+/// Steps for each byte of a text that is read as a number.
+const STEPS_PER_DIGIT: u64 = 2;
+
 /// Values that a call may take from a table, or give back.
 pub(crate) const VALUES_MAX: usize = 8_000;
 
@@ -404,7 +407,11 @@ impl Vm {
     pub(crate) fn to_number(&self, value: Value) -> Option<f64> {
         match value {
             Value::Number(n) => Some(n),
-            Value::Str(string) => crate::number::parse(self.heap.bytes(string)),
+            Value::Str(string) => {
+                let text = self.heap.bytes(string);
+                self.heap.steps().add(text.len() as u64 * STEPS_PER_DIGIT);
+                crate::number::parse(text)
+            }
             _ => None,
         }
     }

@@ -166,6 +166,57 @@ fn what_is_in_use_is_not_collected() {
     }
 }
 
+/// What one instruction does may be as much as its operands are long.
+#[test]
+fn long_operands_and_empty_places_cost_more() {
+    for (short, long, work) in [
+        // Characters, and what each costs, in parts of an instruction.
+        (
+            "local s = ('a'):rep(10) local u = s .. '' for i = 1, 100 do local is = s <= u end",
+            "local s = ('a'):rep(100000) local u = s .. 'b' for i = 1, 100 do local is = s <= u end",
+            100 * 100_000 / 64,
+        ),
+        (
+            "local s = ('a'):rep(10) local u = s .. '' for i = 1, 100 do local is = s < u end",
+            "local s = ('a'):rep(100000) local u = s .. 'b' for i = 1, 100 do local is = s < u end",
+            100 * 100_000 / 64,
+        ),
+        (
+            "local s = ('9'):rep(10) for i = 1, 100 do tonumber(s) end",
+            "local s = ('9'):rep(100000) for i = 1, 100 do tonumber(s) end",
+            100 * 100_000 / 4,
+        ),
+        (
+            "local s = ('9'):rep(10) for i = 1, 100 do local n = s + 1 end",
+            "local s = ('9'):rep(100000) for i = 1, 100 do local n = s + 1 end",
+            100 * 100_000 / 4,
+        ),
+        (
+            "local s = ('9'):rep(10) for i = 1, 100 do math.floor(s) end",
+            "local s = ('9'):rep(100000) for i = 1, 100 do math.floor(s) end",
+            100 * 100_000 / 4,
+        ),
+        (
+            "local t = {} for i = 1, 30000 do t[i] = i end for i = 1, 100 do next(t) end",
+            "local t = {} for i = 1, 15000 do t[i] = i end for i = 1, 15000 do t[i] = nil end for i = 1, 100 do next(t) end",
+            100 * 15_000 / 8,
+        ),
+        (
+            "local t = {} for i = 1, 100 do t[i] = 'a' end table.sort(t)",
+            "local t = {} for i = 1, 100 do t[i] = ('a'):rep(100000) .. i end table.sort(t)",
+            500 * 100_000 / 64,
+        ),
+    ] {
+        let used = |source: &str| {
+            let (step, used, _) = step_of(source, 64 * MEBIBYTE, 1 << 40);
+            assert_eq!(step, ScriptStop::Finished(Reply::Null), "{source}");
+            used
+        };
+        let (short, whole) = (used(short), used(long));
+        assert!(whole >= short + work * 9 / 10, "{long}: {short}, {whole}");
+    }
+}
+
 /// A function of the library that has much to do gives way too. The bound is generous: the machine may be busy, and tests are not optimised.
 #[test]
 fn no_slice_takes_long() {
