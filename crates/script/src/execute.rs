@@ -605,6 +605,7 @@ impl Vm {
                                     self.thread.top = at + 1 + count;
                                 }
                                 let flow = library::call(self, native, Args { base: at, count });
+                                pay!();
                                 if !matches!(flow, Err(Raise::Memory)) {
                                     self.thread.top = 0;
                                 }
