@@ -1207,9 +1207,9 @@ impl RaftNode {
             self.confirm_rounds(&state, ready);
         }
         let has_start = step.snapshot().get_metadata().index != 0;
-        let start = has_start.then(|| convert::point_of(step.snapshot()));
+        let start = has_start.then(|| Box::new(convert::point_of(step.snapshot())));
         if let Some(point) = &start {
-            self.raw.mut_store().restart(point.clone());
+            self.raw.mut_store().restart((**point).clone());
             self.held = None;
             self.members = point.members.clone();
             self.members_applied = point.members.clone();
@@ -1272,7 +1272,7 @@ impl RaftNode {
         &self,
         ready: &mut Ready,
         number: u64,
-        start: Option<SnapshotPoint>,
+        start: Option<Box<SnapshotPoint>>,
         mut entries: Vec<LogEntry>,
     ) {
         let hard_state = self.hard_state();

@@ -79,7 +79,7 @@ pub struct Persist {
     /// Which request; later ones have higher numbers.
     pub number: u64,
     /// If set, the log is dropped and begins behind this point, whose state is on disk first.
-    pub start: Option<SnapshotPoint>,
+    pub start: Option<Box<SnapshotPoint>>,
     /// What was on disk from the first one's place on is cut, and these follow.
     pub entries: Vec<LogEntry>,
     /// The whole of it.
@@ -98,7 +98,7 @@ pub struct Ready {
     pub persist: Option<Persist>,
     /// The state that was transferred for this point becomes this replica's, before anything that follows. It counts as
     /// applied.
-    pub install: Option<SnapshotPoint>,
+    pub install: Option<Box<SnapshotPoint>>,
     /// To be applied, in order; [`applied`](crate::RaftNode::applied) is told how far.
     pub committed: Vec<Committed>,
     /// To be sent, each to the node of its replica; may be lost.

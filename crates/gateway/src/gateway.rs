@@ -929,9 +929,10 @@ impl Gateway {
         std::mem::take(&mut self.cx.outbox.peer_messages)
     }
 
-    /// What is to be kept on disk, in order. Nothing that stands behind it is said before [`Gateway::on_disk`] has heard of it.
-    pub fn take_disk_tasks(&mut self) -> Vec<DiskTask> {
-        std::mem::take(&mut self.cx.outbox.disk)
+    /// Moves what is to be kept on disk, in order, behind `tasks`. Nothing that stands behind it is said before [`Gateway::on_disk`] has
+    /// heard of it.
+    pub fn take_disk_tasks(&mut self, tasks: &mut Vec<DiskTask>) {
+        tasks.append(&mut self.cx.outbox.disk);
     }
 
     /// Whether there is anything of that.

@@ -19,8 +19,8 @@ use crate::mailboxes::Mailboxes;
 use crate::priority::{BesideWork, step_back};
 use crate::snapshot_pace::SnapshotPace;
 use crate::sync_place::SyncPlace;
-use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
-use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, NodeId};
+use gateway::{DiskStats, DiskTask, Gateway, LogStats, SaveTask, SnapshotStats};
+use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, Monotonic, NodeId};
 use peer_wire::DiskHealth;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -343,6 +343,8 @@ pub(crate) struct Disk {
     to_snapshots: Option<mpsc::Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
     sync_place: SyncPlace,
+    /// What is taken from replicas in a turn, to be used again.
+    tasks: Vec<DiskTask>,
     /// When the disk was full when something was to be written.
     full: Option<Instant>,
     /// What the system said of it.
@@ -420,6 +422,7 @@ impl Disk {
             full: None,
             why: None,
             full_told: None,
+            tasks: Vec::new(),
             told: Told {
                 began_at: clock::now().0,
                 newest: files.iter().map(|file| (file.replica(), *file)).collect(),
@@ -493,14 +496,27 @@ impl Disk {
                 }
             }
         }
-        self.write();
-        self.look_at_room(gateway);
+        let now = clock::raw();
+        self.write(now);
+        if is_news || self.full.is_some() || self.disk.room() > Room::Enough {
+            self.look_at_room(gateway);
+        }
         self.tell(gateway);
         if self.disk.has_saves() {
             self.begin_snapshot(gateway);
         }
-        // One after the other: what is written meanwhile keeps segments of the log.
-        if let Some(group) = self.disk.stalled_in_use(clock::raw()) {
+        if is_news || gateway.is_changing_durability() {
+            self.look_at_in_use(gateway, now);
+        }
+        self.leave_jobs(now);
+        if is_news {
+            self.note(&gateway.stats().disk);
+        }
+    }
+
+    /// Whether logs of replicas in use begin. They do one after the other: what is written meanwhile keeps segments of the log.
+    fn look_at_in_use(&mut self, gateway: &mut Gateway, now: Monotonic) {
+        if let Some(group) = self.disk.stalled_in_use(now) {
             tracing::warn!(
                 group = group.number(),
                 "a log that is to begin begins anew: its snapshot cannot be stored, or the disk is full"
@@ -508,10 +524,6 @@ impl Disk {
             gateway.keep_anew(group);
         } else if gateway.is_changing_durability() && !self.disk.has_in_use() {
             gateway.keep_next();
-        }
-        self.leave_jobs();
-        if is_news {
-            self.note(&gateway.stats().disk);
         }
     }
 
@@ -525,12 +537,14 @@ impl Disk {
 
     /// Writes what the replicas of `gateway` want kept, and tells them what is. Whether anybody was told anything.
     pub(crate) fn keep(&mut self, gateway: &mut Gateway) -> bool {
-        for task in gateway.take_disk_tasks() {
+        gateway.take_disk_tasks(&mut self.tasks);
+        for task in self.tasks.drain(..) {
             self.disk.request(task.group, task.life, task.request);
         }
-        self.write();
+        let now = clock::raw();
+        self.write(now);
         if self.sync_place.is_here()
-            && let Some(job) = self.disk.sync_job(clock::raw())
+            && let Some(job) = self.disk.sync_job(now)
         {
             let now = clock::raw();
             self.judge.begins(now);
@@ -540,7 +554,7 @@ impl Disk {
             self.on_synced(result, &gateway.stats().disk.log);
         }
         let has_told = self.tell(gateway);
-        self.leave_jobs();
+        self.leave_jobs(now);
         has_told
     }
 
@@ -557,14 +571,14 @@ impl Disk {
         }
     }
 
-    fn write(&mut self) {
+    fn write(&mut self, now: Monotonic) {
         if let Some(tried) = self.full {
             let now = Instant::now();
             if now < tried + FULL_AGAIN {
                 return;
             }
         }
-        match self.disk.write(clock::raw()) {
+        match self.disk.write(now) {
             Ok(()) => self.full = None,
             // The next segment is on its way, and the loop is woken when it is there.
             Err(StorageError::Full { error, .. }) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -666,15 +680,12 @@ impl Disk {
         has_any
     }
 
-    fn leave_jobs(&mut self) {
-        let now = clock::raw();
-        let prepare = self.disk.prepare_job(now).map(Job::Prepare);
-        let jobs = self.disk.take_jobs().into_iter().map(Job::Snapshot);
-        for job in prepare.into_iter().chain(jobs) {
-            // The threads end after this.
-            if let Some(to_snapshots) = &self.to_snapshots {
-                drop(to_snapshots.send(job));
-            }
+    fn leave_jobs(&mut self, now: Monotonic) {
+        if let Some(job) = self.disk.prepare_job(now) {
+            self.leave_job(Job::Prepare(job));
+        }
+        for job in self.disk.take_jobs() {
+            self.leave_job(Job::Snapshot(job));
         }
         if let (Some(to_sync), Some(job)) = (&self.to_sync, self.disk.sync_job(now)) {
             self.judge.begins(now);
@@ -686,21 +697,30 @@ impl Disk {
         }
     }
 
+    fn leave_job(&self, job: Job) {
+        // The threads end after this.
+        if let Some(to_snapshots) = &self.to_snapshots {
+            drop(to_snapshots.send(job));
+        }
+    }
+
     /// Ten times a second: a snapshot is asked for, if one is due, and written at this rate.
     pub(crate) fn tend(&mut self, gateway: &mut Gateway, snapshot_rate: u64) {
         self.seen.pace.set_rate(snapshot_rate);
-        match self.disk.rest(clock::raw()) {
+        let now = clock::raw();
+        match self.disk.rest(now) {
             Ok(()) | Err(StorageError::Full { .. }) => {}
             Err(error) => self.fail(&error),
         }
         self.look_at_syncs(gateway);
         if !matches!(self.disk.room(), Room::Enough) {
             // What was held back may fit now.
-            self.write();
+            self.write(now);
         }
         self.look_at_room(gateway);
+        self.look_at_in_use(gateway, now);
         self.tell(gateway);
-        self.leave_jobs();
+        self.leave_jobs(now);
         self.look_at_place(gateway);
         self.begin_snapshot(gateway);
         self.note(&gateway.stats().disk);
@@ -726,7 +746,7 @@ impl Disk {
     pub(crate) fn sync(&mut self, number: u64, gateway: &mut Gateway) {
         self.disk.force_sync(number);
         self.tell(gateway);
-        self.leave_jobs();
+        self.leave_jobs(clock::raw());
     }
 
     /// Asks for the snapshot that is due next, if one is.

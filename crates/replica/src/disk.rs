@@ -28,7 +28,7 @@ pub enum DiskRequest {
         /// Which piece, from 0 on.
         number: u64,
         /// With the last piece: what the state reflects.
-        point: Option<SnapshotPoint>,
+        point: Option<Box<SnapshotPoint>>,
         /// The piece.
         bytes: Vec<u8>,
     },

@@ -95,7 +95,7 @@ pub struct Effects {
     /// Who leads, or what this replica is, has changed.
     pub status: Option<Status>,
     /// The members are others.
-    pub members: Option<Members>,
+    pub members_changed: bool,
     /// Whether the piece of state that came was the next one, and is held.
     pub is_taken: bool,
     /// The same, but its sender is answered when it is written.
@@ -1022,7 +1022,7 @@ impl Member {
         self.members = point.members.clone();
         self.members_at = point.index;
         self.scrub.restart(point.index);
-        effects.members = Some(point.members.clone());
+        effects.members_changed = true;
         effects.was_installed = true;
         self.counts.installs += 1;
     }
@@ -1056,7 +1056,7 @@ impl Member {
             EntryEffect::Members(members) => {
                 self.members = members.clone();
                 self.members_at = committed.index;
-                effects.members = Some(members);
+                effects.members_changed = true;
             }
             EntryEffect::Apply(data) => {
                 let round = state.keyspace().scrub_round();

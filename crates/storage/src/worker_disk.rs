@@ -59,7 +59,7 @@ const IN_USE_BYTES_MAX: u64 = 48 << 20;
 
 /// Segments that the log of a worker may fill before a snapshot is due, however small the states are: each of its groups has an equal
 /// share of them. Fewer mean more snapshots, more mean longer starts.
-const LOG_SEGMENTS_MIN: u64 = 2;
+const LOG_SEGMENTS_MIN: u64 = 3;
 
 /// What is to become of a replica's log.
 enum Stage {
@@ -396,7 +396,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                     owner,
                     snapshot,
                     number,
-                    point,
+                    point: point.map(|point| *point),
                     bytes,
                 });
             }
@@ -541,13 +541,13 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             // What follows stands on the state that came, and waits for it.
             self.jobs.push(SnapshotJob::FinishReceived {
                 owner,
-                point: point.clone(),
+                point: (*point).clone(),
             });
             let log = ReplicaLog {
                 group: owner.group,
                 incarnation: owner.incarnation,
                 generation: owner.generation,
-                start: point,
+                start: *point,
                 hard: persist.hard_state,
                 entries: persist.entries,
                 floor,

@@ -70,7 +70,7 @@ impl Disk {
             self.former.remove(0);
         }
         if let Some(start) = &persist.start {
-            self.start = start.clone();
+            self.start = (**start).clone();
             self.state = installed.expect("a start comes with a state");
             self.entries.clear();
         }

@@ -283,6 +283,7 @@ impl Seat {
             // The state that was given is on disk before anything that stands on it.
             let (_, _, book) = self.held.as_ref().expect("consensus was told of what is held");
             let state = book.encode_for(self.raft.me());
+            let point = *point;
             let record = match self.is_on_disk {
                 true => Record::Snapshot { point, state },
                 false => Record::Begin { point, state },

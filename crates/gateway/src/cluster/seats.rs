@@ -559,7 +559,7 @@ impl Seats {
             responses,
             chunks,
             status,
-            members,
+            members_changed,
             claims_changed,
             was_installed,
             stopped,
@@ -596,7 +596,7 @@ impl Seats {
         if was_installed {
             tell(cx, index, SeatOutput::Installed);
         }
-        self.is_news |= status.is_some() || members.is_some();
+        self.is_news |= status.is_some() || members_changed;
         self.note_scrub(cx, index, &differing, is_undecided);
         let layout = cx.view.layout.as_ref().expect("members have one").clone();
         let seats = &layout.group(group).seats;

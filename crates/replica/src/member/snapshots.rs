@@ -139,7 +139,7 @@ impl Snapshots {
             Ok(chunk) => effects.disk.extend(chunk.map(|chunk| DiskRequest::Chunk {
                 snapshot: chunk.transfer,
                 number: chunk.number,
-                point: sender.point().cloned(),
+                point: sender.point().cloned().map(Box::new),
                 bytes: chunk.bytes,
             })),
             Err(Lost) => {

@@ -197,7 +197,8 @@ impl Disk {
 
     /// Writes what the replicas want kept, and tells them what is. Whether anybody was told anything.
     pub(crate) fn keep(&mut self, gateway: &mut Gateway) -> bool {
-        let tasks = gateway.take_disk_tasks();
+        let mut tasks = Vec::new();
+        gateway.take_disk_tasks(&mut tasks);
         if self.failed.is_some() {
             return false;
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 /// Files that wait to be used again, at most: more than these go. A log that is about as long as it may be whatever the states are lets go
 /// of so many at once, and each that was kept need not be filled with zeros.
-pub(crate) const SPARES_MAX: usize = 2;
+pub(crate) const SPARES_MAX: usize = 3;
 
 /// Bytes of the first segment of a log.
 const FIRST_BYTES: u64 = 8 << 20;

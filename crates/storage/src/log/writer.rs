@@ -15,7 +15,7 @@ use crate::error::StorageError;
 use crate::frame::{self, HEAD_BYTES};
 use consensus::{HardState, LogEntry, SnapshotPoint};
 use ids::{GroupId, Incarnation};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -39,6 +39,8 @@ struct Buffers {
     /// Of the open batch, behind [`FRONT_BYTES`] for what goes before them.
     records: Vec<u8>,
     table: Vec<u8>,
+    /// What the table is made of.
+    rows: Vec<Row>,
     /// A frame that does not hold a whole batch, or one with a long table.
     frame: Vec<u8>,
 }
@@ -48,6 +50,7 @@ impl Buffers {
         Buffers {
             records: vec![0; FRONT_BYTES],
             table: Vec::new(),
+            rows: Vec::new(),
             frame: Vec::new(),
         }
     }
@@ -62,8 +65,8 @@ impl Buffers {
         self.table.len() + self.records_len()
     }
 
-    /// The part of the batch in the payload of a frame that begins with `prefix`, behind room for the head, and with as many zeros as it
-    /// has to the end of its last block.
+    /// The part of the batch in the payload of a frame that begins with `prefix`, behind room for the head. If it is the first that is written
+    /// to its last block, zeros follow to the end of that: a block of which only a part is written may have to be read first.
     fn frame(&mut self, part: Range<usize>, prefix: &[u8; PREFIX_BYTES], offset: u64) -> (&mut [u8], usize) {
         let (before, split) = (HEAD_BYTES + PREFIX_BYTES, self.table.len());
         let is_whole = part == (0..self.len()) && before + split <= FRONT_BYTES;
@@ -87,7 +90,9 @@ impl Buffers {
         buffer[begin + HEAD_BYTES..begin + before].copy_from_slice(prefix);
         let length = buffer.len() - begin;
         let end = offset + length as u64;
-        buffer.resize(buffer.len() + (segment::next_block(end) - end) as usize, 0);
+        if segment::next_block(end) != segment::next_block(offset) {
+            buffer.resize(buffer.len() + (segment::next_block(end) - end) as usize, 0);
+        }
         (&mut buffer[begin..], length)
     }
 
@@ -116,9 +121,9 @@ pub struct WorkerLog<D: Disk> {
     synced_bytes: u64,
     is_syncing: bool,
     groups: BTreeMap<GroupId, Held>,
-    /// Groups with records in the open batch, and in the one before.
-    touched: BTreeSet<GroupId>,
-    before: BTreeSet<GroupId>,
+    /// Groups with records in the open batch, and in the one before, in their order.
+    touched: Vec<GroupId>,
+    before: Vec<GroupId>,
     buffers: Buffers,
     /// Whether a group may need less than when that was last looked at.
     may_trim: bool,
@@ -158,8 +163,8 @@ impl<D: Disk + Clone> WorkerLog<D> {
             synced_bytes: 0,
             is_syncing: false,
             groups: BTreeMap::new(),
-            touched: BTreeSet::new(),
-            before: BTreeSet::new(),
+            touched: Vec::new(),
+            before: Vec::new(),
             buffers: Buffers::new(),
             may_trim: false,
             trim: None,
@@ -230,7 +235,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
         );
         held.bytes = (self.buffers.records.len() - before) as u64;
         self.groups.insert(group, held);
-        self.touched.insert(group);
+        self.touch(group);
         self.may_trim = true;
     }
 
@@ -238,7 +243,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
     pub fn end(&mut self, group: GroupId) {
         record::write_end(&mut self.buffers.records, group);
         self.groups.remove(&group);
-        self.touched.insert(group);
+        self.touch(group);
         self.may_trim = true;
     }
 
@@ -250,7 +255,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
         };
         held.begin_behind(point);
         record::write_snapshot(&mut self.buffers.records, group, held.ids(), (point, held.hard()));
-        self.touched.insert(group);
+        self.touch(group);
         self.may_trim = true;
     }
 
@@ -268,8 +273,15 @@ impl<D: Disk + Clone> WorkerLog<D> {
         self.groups.contains_key(&group)
     }
 
+    /// The open batch has records of the group.
+    fn touch(&mut self, group: GroupId) {
+        if let Err(place) = self.touched.binary_search(&group) {
+            self.touched.insert(place, group);
+        }
+    }
+
     fn held(&mut self, group: GroupId) -> &mut Held {
-        self.touched.insert(group);
+        self.touch(group);
         let held = self.groups.get_mut(&group);
         held.expect("a group's log begins with its whole log, or an empty one")
     }
@@ -286,13 +298,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
     /// the batch stays open. All others are final.
     pub fn write(&mut self) -> Result<u64, StorageError> {
         self.check_usable()?;
-        let rows: Vec<Row> = self
-            .touched
-            .union(&self.before)
-            .map(|group| self.row(*group))
-            .collect();
-        self.buffers.table.clear();
-        table::write(&mut self.buffers.table, &rows);
+        self.write_table();
         let length = self.buffers.len();
         let pieces = self.pieces(length);
         let segments = pieces.iter().filter(|piece| piece.is_in_next).count();
@@ -315,13 +321,24 @@ impl<D: Disk + Clone> WorkerLog<D> {
         Ok(self.written)
     }
 
-    fn row(&self, group: GroupId) -> Row {
-        Row {
-            group,
-            is_in_this: self.touched.contains(&group),
-            is_in_before: self.before.contains(&group),
-            reached: self.groups.get(&group).map(Held::reached),
+    /// The rows of the groups that are in either batch, in their order.
+    fn write_table(&mut self) {
+        let mut rows = std::mem::take(&mut self.buffers.rows);
+        rows.clear();
+        let (mut this, mut before) = (&*self.touched, &*self.before);
+        while let Some(&group) = this.first().into_iter().chain(before.first()).min() {
+            let is_in_this = take_first(&mut this, group);
+            let is_in_before = take_first(&mut before, group);
+            rows.push(Row {
+                group,
+                is_in_this,
+                is_in_before,
+                reached: self.groups.get(&group).map(Held::reached),
+            });
         }
+        self.buffers.table.clear();
+        table::write(&mut self.buffers.table, &rows);
+        self.buffers.rows = rows;
     }
 
     /// How a batch of so many bytes lies in frames and segments.
@@ -349,7 +366,6 @@ impl<D: Disk + Clone> WorkerLog<D> {
     fn write_frame(&mut self, part: Range<usize>, flags: u8) -> Result<(), StorageError> {
         let mut prefix = [flags; PREFIX_BYTES];
         prefix[..8].copy_from_slice(&self.synced.to_le_bytes());
-        // Whole blocks are written: one of which a part is written may have to be read first.
         let (frame, length) = self.buffers.frame(part, &prefix, self.offset);
         let segment = self.shelf.current();
         let number = self.written + 1;
@@ -552,6 +568,13 @@ impl<D: Disk + Clone> WorkerLog<D> {
         }
         Ok(())
     }
+}
+
+/// Takes the first group off a list in order, if it is this one. Whether it was.
+fn take_first(groups: &mut &[GroupId], group: GroupId) -> bool {
+    let rest = groups.split_first().filter(|(first, _)| **first == group);
+    *groups = rest.map_or(*groups, |(_, rest)| rest);
+    rest.is_some()
 }
 
 /// The part of a batch that one frame holds.

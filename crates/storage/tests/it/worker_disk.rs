@@ -125,7 +125,7 @@ impl Scene {
         let chunk = DiskRequest::Chunk {
             snapshot,
             number: 0,
-            point: Some(point),
+            point: Some(Box::new(point)),
             bytes: b"a state".to_vec(),
         };
         self.disk.request(group(), life, chunk);
@@ -303,10 +303,10 @@ fn what_a_leader_sends_counts_when_it_is_kept() {
         };
         scene.disk.request(group(), 1, received);
         let mut installed = persist(9);
-        installed.start = Some(SnapshotPoint {
+        installed.start = Some(Box::new(SnapshotPoint {
             index: Index(9),
             ..first()
-        });
+        }));
         scene.disk.request(group(), 1, DiskRequest::Persist(installed));
         let early = scene.write();
         scene.run_jobs();
@@ -882,10 +882,10 @@ fn floors() -> [Option<(Term, Index)>; 3] {
     };
     scene.disk.request(group(), 1, received);
     let mut installed = persist(9);
-    installed.start = Some(SnapshotPoint {
+    installed.start = Some(Box::new(SnapshotPoint {
         index: Index(9),
         ..first()
-    });
+    }));
     scene.disk.request(group(), 1, DiskRequest::Persist(installed));
     scene.write();
     scene.run_jobs();
