@@ -646,7 +646,13 @@ impl Look<'_> {
                 let keeps_another = its.any(|its| its.is_aside && its.incarnation != lost.incarnation);
                 (its_own.is_some() || !keeps_another).then_some(its_own)
             });
-        let asked: Vec<Option<&RecoverySource>> = match group.lost.len() == group.members.len() {
+        let unclean: Vec<Option<&RecoverySource>> = unclean.collect();
+        // Those who are left may vote by what nobody has reported, and one of them may come to lead after all were asked. What it acknowledges
+        // then is not in the log of one that came back: that is looked at when the generation has ended.
+        if !is_nobody_left && unclean.iter().any(Option::is_some) && !mutations::is(Mutation::AskedForGood) {
+            return ending();
+        }
+        let asked: Vec<Option<&RecoverySource>> = match is_nobody_left {
             true => former.collect(),
             false => said.chain(unclean).collect(),
         };

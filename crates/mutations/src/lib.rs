@@ -177,6 +177,8 @@ pub enum Mutation {
     NotEndedFirst,
     /// What a replica said of its log before its generation was over counts.
     ReportBindsNobody,
+    /// A log that came back is begun with while those who are left of its group may still come to lead.
+    AskedForGood,
     /// What an earlier start of its node said of it counts.
     FormerReportCounts,
     /// What a replica says of its log is said before that is synced.
@@ -313,6 +315,7 @@ impl Mutation {
         Mutation::OpenBehindFlights,
         Mutation::NotEndedFirst,
         Mutation::ReportBindsNobody,
+        Mutation::AskedForGood,
         Mutation::FormerReportCounts,
         Mutation::ReportNotSynced,
         Mutation::EmptyCounts,

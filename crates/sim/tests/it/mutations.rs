@@ -312,6 +312,7 @@ const BY_SCENES: &[Mutation] = &[
     // lost: `crates/control/tests/state.rs`.
     Mutation::NotEndedFirst,
     Mutation::ReportBindsNobody,
+    Mutation::AskedForGood,
     Mutation::EmptyCounts,
     Mutation::LaterMembersPassedOver,
     // A node that starts again between its word and the look at it: `crates/control/src/meta/leader_state.rs`.
