@@ -194,13 +194,14 @@ pub(crate) const TEST: &[&Stage] = &[
     },
     &Stage {
         name: "bank",
-        what: "transfers on three nodes that are killed and paused; requests that are sent again",
+        what: "transfers, and a job queue, on three nodes that are killed and paused; requests that are sent again",
         needs: &["packages", "build"],
         steps: |place| {
             let programs = [
                 "examples/bank/run --seconds 8 --way both --plain --server",
                 "examples/bank/run --seconds 8 --way once --plain --server",
                 "examples/once/run --server",
+                "examples/queue/run --quick --plain --server",
             ];
             let step = |line| Step::Program(Program::new(line).word(place.chorale().display().to_string()));
             programs.map(step).into()
