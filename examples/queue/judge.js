@@ -48,7 +48,7 @@ export class Judge {
 
   onError(message) {
     // Ports and ids differ, and are no other error.
-    const kind = message.replace(/ 127\.0\.0\.1:\d+/, "").replace(/(mail|pick|parcel|reminder)-[\d-]+/, "a job");
+    const kind = message.replace(/ 127\.0\.0\.1:\d+/, "").replace(/(mail|pick|shipment|reminder)-[\d-]+/, "a job");
     this.errors.set(kind, (this.errors.get(kind) ?? 0) + 1);
   }
 
@@ -103,10 +103,10 @@ export class Judge {
 
   #judgeFlows(jobs) {
     const wrong = [];
-    for (const [id, parcel] of jobs.parcels) {
-      const began = this.begun.parcels.get(id)?.[0];
+    for (const [id, shipment] of jobs.shipments) {
+      const began = this.begun.shipments.get(id)?.[0];
       for (let item = 0; item < ITEMS; item += 1) {
-        const pick = jobs.picks.get(`pick-${parcel.data.order}-${item}`);
+        const pick = jobs.picks.get(`pick-${shipment.data.order}-${item}`);
         // Workers of all processes have the clock of one machine.
         if (pick && began < pick.finishedOn) wrong.push(`${id}: begun before ${pick.id} was done`);
       }

@@ -16,7 +16,7 @@ import { Counter, ORDER_JOBS, QUEUES } from "./shop.js";
 const [EXIT_WRONG, EXIT_CANNOT_RUN, EXIT_INTERRUPTED] = [1, 2, 130];
 
 // 20 workers; one alone has the reminders, so that their order can be seen.
-const WORKERS = { mails: 6, picks: 8, parcels: 5, reminders: 1 };
+const WORKERS = { mails: 6, picks: 8, shipments: 5, reminders: 1 };
 const CREW = fileURLToPath(new URL("crew.js", import.meta.url));
 // The shop stands still for no longer than this.
 const PATIENCE_MS = 60_000;
@@ -100,7 +100,7 @@ async function listen(port, judge) {
 async function place(counter, mine, judge) {
   const first = Date.now() + 3000;
   for (const order of mine) {
-    for (const way of ["mail", "parcel", "reminder"]) {
+    for (const way of ["mail", "shipment", "reminder"]) {
       for (let isPlaced = false; !isPlaced; ) {
         try {
           await counter[way](order, first);
@@ -213,7 +213,7 @@ async function onRedisCluster() {
   cluster.on("error", () => {});
   toEnd.push(() => cluster.disconnect());
   const counter = new Counter(cluster);
-  for (const [way, what] of [["mail", "add a job"], ["parcel", "add a flow"], ["reminder", "add a delayed job"]]) {
+  for (const [way, what] of [["mail", "add a job"], ["shipment", "add a flow"], ["reminder", "add a delayed job"]]) {
     let said;
     try {
       await counter[way](0, Date.now());

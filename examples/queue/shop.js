@@ -1,12 +1,12 @@
 // What the shop does: the jobs of an order, and how each of them is done. Nothing here knows which server it is.
 //
-// An order is a mail that confirms it, a parcel that waits until its items are picked (a flow: one parent, two children), and a
+// An order is a mail that confirms it, a shipment that waits until its items are picked (a flow: one parent, two children), and a
 // reminder that must not be sent before its time. All of it is BullMQ as it comes: no prefix, no hash tag.
 
 import { FlowProducer, Queue } from "bullmq";
 import { setTimeout as sleep } from "node:timers/promises";
 
-export const QUEUES = ["mails", "picks", "parcels", "reminders"];
+export const QUEUES = ["mails", "picks", "shipments", "reminders"];
 
 export const ITEMS = 2;
 // The jobs of one order.
@@ -22,7 +22,7 @@ const REMINDER_STEP_MS = 20;
 const REMINDER_SOONEST_MS = 1000;
 
 export const grams = (order, item) => 100 + ((order * 7 + item * 13) % 900);
-export const parcelGrams = (order) => {
+export const shipmentGrams = (order) => {
   let sum = 0;
   for (let item = 0; item < ITEMS; item += 1) sum += grams(order, item);
   return sum;
@@ -34,7 +34,7 @@ export function wanted(orders) {
   for (let order = 0; order < orders; order += 1) {
     all.mails.set(`mail-${order}`, `mailed ${order}`);
     for (let item = 0; item < ITEMS; item += 1) all.picks.set(`pick-${order}-${item}`, grams(order, item));
-    all.parcels.set(`parcel-${order}`, parcelGrams(order));
+    all.shipments.set(`shipment-${order}`, shipmentGrams(order));
     all.reminders.set(`reminder-${order}`, `reminded ${order}`);
   }
   return all;
@@ -59,13 +59,13 @@ export class Counter {
     return this.mails.add("confirm", { order }, options);
   }
 
-  parcel(order) {
+  shipment(order) {
     const children = [];
     for (let item = 0; item < ITEMS; item += 1) {
       children.push({ name: "pick", queueName: "picks", data: { order, item }, opts: { jobId: `pick-${order}-${item}` } });
     }
     return this.flows.add({
-      name: "send", queueName: "parcels", data: { order }, opts: { jobId: `parcel-${order}` }, children,
+      name: "send", queueName: "shipments", data: { order }, opts: { jobId: `shipment-${order}` }, children,
     });
   }
 
@@ -92,9 +92,9 @@ export const PROCESSORS = {
     await sleep(5);
     return grams(job.data.order, job.data.item);
   },
-  async parcels(job) {
+  async shipments(job) {
     const picked = Object.values(await job.getChildrenValues());
-    if (picked.length !== ITEMS) throw new Error(`the parcel of order ${job.data.order} has ${picked.length} items`);
+    if (picked.length !== ITEMS) throw new Error(`the shipment of order ${job.data.order} has ${picked.length} items`);
     return picked.reduce((sum, weight) => sum + weight, 0);
   },
   async reminders(job) {
