@@ -38,7 +38,7 @@ import org.redisson.config.Config;
 
 /**
  * What a program does with Redisson, whose objects are Lua scripts for the most part, checked: three clients, each at one of PORTS, in
- * turn.
+ * turn. With CLUSTER_PORTS, three others believe that they talk to a Redis Cluster there.
  *
  * <p>Prints a line for each section and exits with 1 if one of them failed.
  */
@@ -47,6 +47,7 @@ public final class Program {
     private static final int LIMIT_SECONDS = 20;
 
     private final String name = UUID.randomUUID().toString().substring(0, 8);
+    private String inCluster = "";
     private final List<RedissonClient> clients = new ArrayList<>();
     private final ExecutorService threads = Executors.newCachedThreadPool();
 
@@ -64,7 +65,7 @@ public final class Program {
     }
 
     private String key(String word) {
-        return name + ":" + word;
+        return inCluster + name + ":" + word;
     }
 
     private static void expect(String what, Object found, Object wanted) {
@@ -270,6 +271,35 @@ public final class Program {
         client(0).getRemoteService(key("adder")).deregister(Adder.class);
     }
 
+    /** What needs scripts most, by clients that believe that they talk to a Redis Cluster, and wait for its replicas. */
+    private void cluster() throws Exception {
+        List<RedissonClient> single = List.copyOf(clients);
+        clients.clear();
+        for (int place = 0; place < CLIENTS; place++) {
+            Config config = new Config();
+            config.setThreads(4).setNettyThreads(4);
+            for (String port : System.getenv("CLUSTER_PORTS").split(",")) {
+                config.useClusterServers().addNodeAddress("redis://127.0.0.1:" + port);
+            }
+            config.useClusterServers().setMasterConnectionMinimumIdleSize(2).setMasterConnectionPoolSize(8)
+                    .setSlaveConnectionMinimumIdleSize(1).setSlaveConnectionPoolSize(8).setSubscriptionConnectionMinimumIdleSize(1);
+            clients.add(Redisson.create(config));
+        }
+        try {
+            // Names of their own: what the sections before left is there still.
+            inCluster = "cluster-";
+            locks();
+            semaphores();
+            maps();
+            limits();
+        } finally {
+            inCluster = "";
+            clients.forEach(client -> client.shutdown(0, 2, TimeUnit.SECONDS));
+            clients.clear();
+            clients.addAll(single);
+        }
+    }
+
     private int run() {
         String[] ports = System.getenv().getOrDefault("PORTS", "6379").split(",");
         for (int place = 0; place < CLIENTS; place++) {
@@ -291,6 +321,9 @@ public final class Program {
         sections.put("batches", this::batches);
         sections.put("functions", this::functions);
         sections.put("remote", this::remote);
+        if (System.getenv("CLUSTER_PORTS") != null) {
+            sections.put("cluster", this::cluster);
+        }
         int status = 0;
         for (Map.Entry<String, Section> section : sections.entrySet()) {
             try {
