@@ -279,13 +279,13 @@ def measure_collections(launch: Launch, shape: Collection, settle: float, progre
         empty_used = used_bytes(connection)
         began = time.monotonic()
         for data, commands in additions(shape):
-            # Each answers a line; an error is one too.
-            reply = connection.exchange_lines(data, commands)
-            if b"-" in reply:
+            # Each answers a line, and XADD an id, which has two; an error is a line too.
+            reply = connection.exchange_lines(data, commands * (2 if shape.command == b"XADD" else 1))
+            if b"\r\n-" in b"\r\n" + reply:
                 raise WireError(f"{what}: a command was refused: {reply[reply.index(b'-') :][:200]!r}")
         took = time.monotonic() - began
         found = int(connection.command(b"DBSIZE"))
-        counts = {b"HSET": b"HLEN", b"RPUSH": b"LLEN", b"SADD": b"SCARD", b"ZADD": b"ZCARD"}
+        counts = {b"HSET": b"HLEN", b"RPUSH": b"LLEN", b"SADD": b"SCARD", b"ZADD": b"ZCARD", b"XADD": b"XLEN"}
         last = shape.key(shape.collections - 1)
         elements = int(connection.command(counts[shape.command], last))
         if (found, elements) != (shape.collections, shape.elements):

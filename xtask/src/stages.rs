@@ -158,7 +158,7 @@ pub(crate) const TEST: &[&Stage] = &[
     },
     &Stage {
         name: "clients",
-        what: "programs of stock clients, over RESP2 and RESP3",
+        what: "programs of stock clients, over RESP2 and RESP3, and of applications",
         needs: &["packages", "build"],
         steps: |place| {
             let step = |line| Step::Program(Program::new(line).word(place.chorale().display().to_string()));
@@ -166,6 +166,8 @@ pub(crate) const TEST: &[&Stage] = &[
             let programs = [
                 "tests/clients/run redis-cli redis-py ioredis node-redis redis-rs --server",
                 "tests/clients/run redis-cli redis-py ioredis node-redis redis-rs --every-node --server",
+                "tests/applications/run --ci --server",
+                "tests/applications/run --ci --every-node --server",
             ];
             programs.map(step).into()
         },
@@ -194,13 +196,14 @@ pub(crate) const TEST: &[&Stage] = &[
     },
     &Stage {
         name: "bank",
-        what: "transfers on three nodes that are killed and paused; requests that are sent again",
+        what: "transfers, and a job queue, on three nodes that are killed and paused; requests that are sent again",
         needs: &["packages", "build"],
         steps: |place| {
             let programs = [
                 "examples/bank/run --seconds 8 --way both --plain --server",
                 "examples/bank/run --seconds 8 --way once --plain --server",
                 "examples/once/run --server",
+                "examples/queue/run --quick --plain --server",
             ];
             let step = |line| Step::Program(Program::new(line).word(place.chorale().display().to_string()));
             programs.map(step).into()
