@@ -377,6 +377,8 @@ fn what_a_campaign_over_all_modes_has_found_is_not_found_again() {
     find_nothing([1_000_563, 1_001_392], &options);
     // A node that keeps a log of an earlier generation was waited for in vain: it had lost the one it was asked for.
     find_nothing([1_003_454], &options);
+    // A log that came back was begun with, while those who were left voted by what nobody had reported.
+    find_nothing([1_029_196], &options);
 }
 
 #[test]
