@@ -929,10 +929,9 @@ impl Gateway {
         std::mem::take(&mut self.cx.outbox.peer_messages)
     }
 
-    /// Moves what is to be kept on disk, in order, behind `tasks`. Nothing that stands behind it is said before [`Gateway::on_disk`] has
-    /// heard of it.
-    pub fn take_disk_tasks(&mut self, tasks: &mut Vec<DiskTask>) {
-        tasks.append(&mut self.cx.outbox.disk);
+    /// What is to be kept on disk, in order. Nothing that stands behind it is said before [`Gateway::on_disk`] has heard of it.
+    pub fn take_disk_tasks(&mut self) -> impl Iterator<Item = DiskTask> {
+        self.cx.outbox.disk.drain(..)
     }
 
     /// Whether there is anything of that.

@@ -19,7 +19,7 @@ use crate::mailboxes::Mailboxes;
 use crate::priority::{BesideWork, step_back};
 use crate::snapshot_pace::SnapshotPace;
 use crate::sync_place::SyncPlace;
-use gateway::{DiskStats, DiskTask, Gateway, LogStats, SaveTask, SnapshotStats};
+use gateway::{DiskStats, Gateway, LogStats, SaveTask, SnapshotStats};
 use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, Monotonic, NodeId};
 use peer_wire::DiskHealth;
 use std::collections::{BTreeMap, VecDeque};
@@ -343,8 +343,6 @@ pub(crate) struct Disk {
     to_snapshots: Option<mpsc::Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
     sync_place: SyncPlace,
-    /// What is taken from replicas in a turn, to be used again.
-    tasks: Vec<DiskTask>,
     /// When the disk was full when something was to be written.
     full: Option<Instant>,
     /// What the system said of it.
@@ -422,7 +420,6 @@ impl Disk {
             full: None,
             why: None,
             full_told: None,
-            tasks: Vec::new(),
             told: Told {
                 began_at: clock::now().0,
                 newest: files.iter().map(|file| (file.replica(), *file)).collect(),
@@ -537,8 +534,7 @@ impl Disk {
 
     /// Writes what the replicas of `gateway` want kept, and tells them what is. Whether anybody was told anything.
     pub(crate) fn keep(&mut self, gateway: &mut Gateway) -> bool {
-        gateway.take_disk_tasks(&mut self.tasks);
-        for task in self.tasks.drain(..) {
+        for task in gateway.take_disk_tasks() {
             self.disk.request(task.group, task.life, task.request);
         }
         let now = clock::raw();

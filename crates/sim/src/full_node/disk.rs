@@ -8,7 +8,7 @@
 //! ```
 
 use crate::clock::{MICROS, MILLIS, lent};
-use gateway::Gateway;
+use gateway::{DiskTask, Gateway};
 use ids::{DurabilityMode, GroupId, Monotonic, Prng};
 use peer_wire::DiskHealth;
 use std::cell::RefCell;
@@ -197,8 +197,7 @@ impl Disk {
 
     /// Writes what the replicas want kept, and tells them what is. Whether anybody was told anything.
     pub(crate) fn keep(&mut self, gateway: &mut Gateway) -> bool {
-        let mut tasks = Vec::new();
-        gateway.take_disk_tasks(&mut tasks);
+        let tasks: Vec<DiskTask> = gateway.take_disk_tasks().collect();
         if self.failed.is_some() {
             return false;
         }
