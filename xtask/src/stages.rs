@@ -167,7 +167,6 @@ pub(crate) const TEST: &[&Stage] = &[
                 "tests/clients/run redis-cli redis-py ioredis node-redis redis-rs --server",
                 "tests/clients/run redis-cli redis-py ioredis node-redis redis-rs --every-node --server",
                 "tests/applications/run --ci --server",
-                "tests/applications/run --ci --every-node --server",
             ];
             programs.map(step).into()
         },
