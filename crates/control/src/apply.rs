@@ -952,7 +952,9 @@ impl State {
             return Err(MetaRefusal::Unknown);
         }
         let goes_on = generation == group.generation && !group.is_over() && !group.is_unheard;
-        if !goes_on || !group.is_stranded() {
+        // Whoever leads has seen which voters are below their floors.
+        let may_be_stranded = self.semantics >= SemanticsVersion::ENDED_BELOW_FLOORS && group.has_logs_left();
+        if !goes_on || !(group.is_stranded() || may_be_stranded) {
             return Err(MetaRefusal::NotNeeded);
         }
         group.end();

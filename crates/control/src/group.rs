@@ -194,9 +194,19 @@ impl Group {
     /// Whether so many of its voters came back as others, or not at all, that it stands still, and what they had synced is left, and
     /// may be asked for: no majority came back with nothing, and not all of them did. Of an even number, half are enough to stand still.
     pub(crate) fn is_stranded(&self) -> bool {
-        let lost = || self.voters().filter(|voter| self.is_lost(voter.incarnation));
-        let empty = lost().filter(|voter| !self.former.contains(&voter.node)).count();
-        !self.has_majority() && empty < majority(self.voters().count()) && empty < lost().count()
+        let lost = self.voters().filter(|voter| self.is_lost(voter.incarnation));
+        !self.has_majority() && self.has_logs_left() && self.emptied().count() < lost.count()
+    }
+
+    /// The voters that came back with nothing, or not at all.
+    pub(crate) fn emptied(&self) -> impl Iterator<Item = &GroupMember> {
+        self.voters()
+            .filter(|voter| self.is_lost(voter.incarnation) && !self.former.contains(&voter.node))
+    }
+
+    /// Whether no majority of its voters came back with nothing.
+    pub(crate) fn has_logs_left(&self) -> bool {
+        self.emptied().count() < majority(self.voters().count())
     }
 
     /// Its generation is over, for good: whoever has something of it keeps that, and has no part in it any more.

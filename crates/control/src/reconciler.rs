@@ -3,7 +3,7 @@
 //! ```text
 //!  for each group, the first of these that applies:
 //!
-//!   a majority of its voters came back as others ..... end its generation
+//!   too few of its voters can elect a leader ......... end its generation
 //!   its generation is over ........................... begin the next with the best of what is left
 //!   its majority is gone, and nothing else is ........ the same
 //!   nobody leads it, or a change is under way ........ nothing
@@ -29,8 +29,8 @@
 //! 5. A group of one or two voters that lost one begins anew only when every other member has said that it knows no leader and
 //!    of the loss, and with the one of them whose log is the best: a member more may vote than was reported, never one of
 //!    whom nothing was. Then nothing is lost that three voters have acknowledged. One whose disk may lack the end is asked too.
-//! 6. A generation is ended by a command, and only if a majority of the voters came back as others and nobody who is there leads it or
-//!    knows who does. The next begins with the best of what is set aside then, if in each configuration that may be in force those of
+//! 6. A generation is ended by a command, and only if a majority of the voters came back as others, or are below their floors for long
+//!    (decision 0046), and nobody who is there leads it or knows who does. The next begins with the best of what is set aside then, if in each configuration that may be in force those of
 //!    whom nothing whole was found are no majority; once all have said what they have, or those that have not are missed for long,
 //!    and a majority came back as others in each of these configurations (decision 0045).
 //! 7. A voter that is there goes only if all voters are there: what nobody needs at once does not make a group weaker than it is.
@@ -53,7 +53,7 @@ use crate::placing::placing;
 use crate::recovery_source::RecoverySource;
 use crate::state::State;
 use crate::step::{Order, ReconcileStep};
-use ids::{Epoch, GroupId, Incarnation, NodeId};
+use ids::{Epoch, GroupId, Incarnation, NodeId, SemanticsVersion};
 use mutations::Mutation;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -602,11 +602,12 @@ impl Look<'_> {
         }
         let is_nobody_left = group.lost.len() == group.members.len();
         let is_lost = |member: &&GroupMember| group.is_lost(member.incarnation);
-        let ending = || group.is_stranded().then(|| self.ending(number, group)).flatten();
+        let is_stranded = group.is_stranded() || self.is_stranded_below_floors(number, group);
+        let ending = || is_stranded.then(|| self.ending(number, group)).flatten();
         // With one voter lost of one or two it may be enough to ask those who are left.
         let count = group.voters().count();
         let is_asked_first = count <= 2 && group.voters().filter(is_lost).count() == 1 && !is_nobody_left;
-        if count > 2 || !is_asked_first && group.is_stranded() {
+        if count > 2 || !is_asked_first && is_stranded {
             return ending();
         }
         let mut lost_voters = group.voters().filter(is_lost);
@@ -677,6 +678,42 @@ impl Look<'_> {
         })
     }
 
+    /// Whether voters that came back as others, and voters below their floors, leave no majority that could elect anybody, although
+    /// enough whole logs are left to go on with. A log that reaches a floor ends that within a few elections, so this is said of a
+    /// group whose members have all been up, and without a leader, for as long as a missing one is waited for.
+    fn is_stranded_below_floors(&self, number: GroupId, group: &Group) -> bool {
+        if self.state.semantics() < SemanticsVersion::ENDED_BELOW_FLOORS {
+            return false;
+        }
+        let lasts = |time: Option<&Duration>| time.is_some_and(|&time| time >= self.pace.miss_after);
+        let is_up = |member: &GroupMember| lasts(self.observations.up_for.get(&member.node));
+        let unled_for = self.observations.unled_for.get(&GroupRef::Data(number));
+        if !lasts(unled_for) || !group.members.iter().all(is_up) {
+            return false;
+        }
+        let is_below = |voter: &&GroupMember| {
+            let said = self.said_by(number, group, voter);
+            !group.is_lost(voter.incarnation) && said.is_some_and(|said| !said.is_whole)
+        };
+        let count = group.voters().count();
+        let lost = group
+            .voters()
+            .filter(|voter| group.is_lost(voter.incarnation))
+            .count();
+        let below = group.voters().filter(is_below).count();
+        let can_elect = count - lost - below;
+        below > 0 && can_elect < majority(count) && group.emptied().count() + below < majority(count)
+    }
+
+    /// What a member that knows no leader says of itself.
+    fn said_by(&self, number: GroupId, group: &Group, member: &GroupMember) -> Option<&RecoverySource> {
+        let mut said = self.observations.recovery_sources.iter();
+        said.find(|said| {
+            let is_its = (said.group, said.generation) == (number, group.generation);
+            is_its && (said.node, said.incarnation) == (member.node, member.incarnation)
+        })
+    }
+
     /// The end of a generation that stands still, if everybody who is left knows no leader, or is missed while a majority came back as
     /// others. One that leads in a configuration which nobody has reported may be among those that are missed, and lose nothing by
     /// this but time: what it has acknowledged, others have, who are asked.
@@ -684,13 +721,6 @@ impl Look<'_> {
         if mutations::is(Mutation::NotEndedFirst) {
             return self.next_generation(GroupRef::Data(number), group);
         }
-        let is_unled = |member: &GroupMember| {
-            let mut said = self.observations.recovery_sources.iter();
-            said.any(|said| {
-                let is_its = (said.group, said.generation) == (number, group.generation);
-                is_its && (said.node, said.incarnation) == (member.node, member.incarnation)
-            })
-        };
         let lost = group.voters().filter(|voter| group.is_lost(voter.incarnation));
         let is_majority_lost = lost.count() >= majority(group.voters().count());
         let mut left = group
@@ -698,7 +728,7 @@ impl Look<'_> {
             .iter()
             .filter(|member| !group.is_lost(member.incarnation));
         left.all(|member| match self.is_there(member.node) {
-            true => is_unled(member),
+            true => self.said_by(number, group, member).is_some(),
             false => is_majority_lost && self.is_missed(member.node),
         })
         .then_some(MetaCommand::End {

@@ -18,6 +18,7 @@ use ids::{
     Boot, ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng,
     SemanticsVersion, Token,
 };
+use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -880,6 +881,60 @@ fn a_member_whose_disk_is_gone_is_another_one() {
     world.boot(2);
     world.settle(3, 3);
     assert_ne!(member(&world), before);
+}
+
+/// A member starts again with nothing, and once more so many steps after that start was counted. Whether the meta group has five voters again
+/// before long.
+fn start_twice_with_nothing(steps: usize) -> bool {
+    let mut world = World::cluster(12, 5);
+    let place = (world.leader().unwrap() + 1) % 5;
+    let node = world.machines[place].node.unwrap();
+    let boot = |world: &World| world.state().map(|state| state.nodes()[&node].boot);
+    let start_with_nothing = |world: &mut World| {
+        world.crash(place);
+        world.machines[place].disk = Disk::default();
+        world.boot(place);
+    };
+    let before = boot(&world);
+    start_with_nothing(&mut world);
+    world.run_until("the start is counted", Duration::from_secs(60), |world| {
+        boot(world) != before
+    });
+    for _ in 0..steps {
+        world.step();
+    }
+    start_with_nothing(&mut world);
+    let is_whole = |world: &World| {
+        let group = world.state().map(|state| &state.groups()[&GroupRef::Meta]);
+        group.is_some_and(|group| {
+            let votes = |member: &GroupMember| member.role == MemberRole::Voter;
+            group.members.len() == 5 && group.members.iter().all(votes) && group.lost.is_empty()
+        })
+    };
+    let end = world.now.after(Duration::from_secs(30));
+    while world.now < end && !is_whole(&world) {
+        world.step();
+        // A request of the start before was late, and took this one's place: whoever looks after the process starts it again.
+        if let Some(Notice::Superseded { .. }) = world.machines[place].notices.last() {
+            world.crash(place);
+            world.boot(place);
+        }
+    }
+    is_whole(&world)
+}
+
+#[test]
+fn a_learner_that_nobody_knows_any_more_is_let_go_of() {
+    let moments = || 0..200;
+    mutations::plant(Some(Mutation::UnknownLearnerKept));
+    assert!(
+        !moments().all(start_twice_with_nothing),
+        "at one of these moments it is a member, and was not reported"
+    );
+    mutations::plant(None);
+    for steps in moments() {
+        assert!(start_twice_with_nothing(steps), "{steps} steps later");
+    }
 }
 
 #[test]

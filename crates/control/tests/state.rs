@@ -1806,6 +1806,17 @@ fn aside((incarnation, node): (u64, u64), last: u64) -> RecoverySource {
 
 /// What is to become of the first group, if this was said of it, and these nodes are silent for so many seconds.
 fn next_of_first(state: &State, said: &[RecoverySource], silent: &[(u64, u64)]) -> Option<MetaCommand> {
+    next_of_unled(state, said, silent, Duration::ZERO, Duration::ZERO)
+}
+
+/// The same if nobody has led it for so long, and all nodes have been up for so long.
+fn next_of_unled(
+    state: &State,
+    said: &[RecoverySource],
+    silent: &[(u64, u64)],
+    unled: Duration,
+    up: Duration,
+) -> Option<MetaCommand> {
     let silence = |node: NodeId| {
         let silent = silent.iter().find(|(silent, _)| *silent == node.0);
         Duration::from_secs(silent.map_or(0, |(_, secs)| *secs))
@@ -1813,6 +1824,8 @@ fn next_of_first(state: &State, said: &[RecoverySource], silent: &[(u64, u64)]) 
     let observations = Observations {
         silence: state.nodes().keys().map(|&node| (node, silence(node))).collect(),
         recovery_sources: said.to_vec(),
+        unled_for: [(data(0), unled)].into(),
+        up_for: state.nodes().keys().map(|&node| (node, up)).collect(),
         ..Observations::default()
     };
     let mut next = steps(state, &observations, &Pace::default())
@@ -1899,6 +1912,84 @@ fn a_generation_is_over_when_a_majority_came_back_as_others_and_nobody_who_is_le
     );
     let again = MetaCommand::decode(&end().encode());
     assert_eq!(again, Ok(end()));
+}
+
+/// One voter lost its power, one is below its floor, and what is whole does not reach that.
+#[test]
+fn a_generation_is_over_when_floors_leave_nobody_who_can_be_elected_and_enough_whole_logs() {
+    let mut state = three_voters();
+    lose_power(&mut state, THREE[0]);
+    let below = RecoverySource {
+        is_whole: false,
+        ..recovery_source(4, 2, 9)
+    };
+    let whole = recovery_source(5, 3, 7);
+    let all = [below.clone(), whole.clone()];
+    let (short, long) = (Duration::from_secs(29), Duration::from_secs(30));
+    let next = |state: &State, said: &[RecoverySource], unled, up| next_of_unled(state, said, &[], unled, up);
+    assert_eq!(next(&state, &all, long, long), None, "not by the rules of before");
+    assert_eq!(state.apply(&end()), Err(MetaRefusal::NotNeeded));
+    state
+        .apply(&MetaCommand::RaiseSemantics {
+            to: SemanticsVersion(3),
+        })
+        .expect("all nodes know them");
+    assert_eq!(
+        next(&state, &all, short, long),
+        None,
+        "somebody may be elected yet"
+    );
+    assert_eq!(
+        next(&state, &all, long, short),
+        None,
+        "it may have just come back"
+    );
+    assert_eq!(next(&state, &[below.clone()], long, long), None, "one may be led");
+    let silent = next_of_unled(&state, &all, &[(3, 30)], long, long);
+    assert_eq!(silent, None, "who is missed may have what the floor stands for");
+    let both_whole = [recovery_source(4, 2, 9), whole.clone()];
+    assert_eq!(next(&state, &both_whole, long, long), None, "they can elect one");
+    let both_below = [
+        below,
+        RecoverySource {
+            is_whole: false,
+            ..whole
+        },
+    ];
+    assert_eq!(
+        next(&state, &both_below, long, long),
+        None,
+        "nothing could begin then"
+    );
+    assert_eq!(next(&state, &all, long, long), Some(end()));
+    state.apply(&end()).expect("whoever leads has seen it");
+    state.check().expect("a state that can be");
+    // What was synced where power was lost is the best that is left.
+    let below = RecoverySource {
+        is_whole: false,
+        ..aside(THREE[1], 8)
+    };
+    let said = [aside(THREE[0], 9), below, aside(THREE[2], 7)];
+    assert_eq!(next_of_first(&state, &said, &[]), begun_with(THREE[0]));
+}
+
+/// Who came back with nothing counts with those below their floors: what is whole then is too little.
+#[test]
+fn a_generation_goes_on_when_floors_and_lost_disks_leave_too_few_whole_logs() {
+    let mut state = three_voters();
+    state
+        .apply(&MetaCommand::RaiseSemantics {
+            to: SemanticsVersion(3),
+        })
+        .expect("all nodes know them");
+    boot(&mut state, 1, 50, vec![(META, Incarnation(1))]);
+    let below = RecoverySource {
+        is_whole: false,
+        ..recovery_source(4, 2, 9)
+    };
+    let all = [below, recovery_source(5, 3, 7)];
+    let long = Duration::from_secs(30);
+    assert_eq!(next_of_unled(&state, &all, &[], long, long), None);
 }
 
 #[test]

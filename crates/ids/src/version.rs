@@ -53,7 +53,9 @@ impl SemanticsVersion {
     /// The oldest rules this build can follow.
     pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
     /// The newest rules this build can follow, and writes once every node can.
-    pub const CURRENT: SemanticsVersion = SemanticsVersion::SHORT_ENTRIES;
+    pub const CURRENT: SemanticsVersion = SemanticsVersion::ENDED_BELOW_FLOORS;
     /// From these rules on what stands around commands in entries is short: as few bytes as numbers need.
     pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
+    /// From these rules on the meta group ends a generation too whose voters are below their floors, which its state knows nothing of.
+    pub const ENDED_BELOW_FLOORS: SemanticsVersion = SemanticsVersion(3);
 }

@@ -179,6 +179,8 @@ pub enum Mutation {
     ReportBindsNobody,
     /// A log that came back is begun with while those who are left of its group may still come to lead.
     AskedForGood,
+    /// A learner of the meta group that its map knows no more stays a member.
+    UnknownLearnerKept,
     /// What an earlier start of its node said of it counts.
     FormerReportCounts,
     /// What a replica says of its log is said before that is synced.
@@ -316,6 +318,7 @@ impl Mutation {
         Mutation::NotEndedFirst,
         Mutation::ReportBindsNobody,
         Mutation::AskedForGood,
+        Mutation::UnknownLearnerKept,
         Mutation::FormerReportCounts,
         Mutation::ReportNotSynced,
         Mutation::EmptyCounts,

@@ -77,6 +77,8 @@ pub(crate) struct LeaderState {
     /// Since when this one knows of the last start of each node: one that was never heard was silent since then.
     known: BTreeMap<NodeId, (Boot, Monotonic)>,
     group_reports: BTreeMap<GroupRef, (Monotonic, GroupReport)>,
+    /// The groups of which nobody says that it leads them, and since when.
+    unled: BTreeMap<GroupRef, Monotonic>,
     /// What each node has of groups that nobody leads.
     recovery_sources: BTreeMap<NodeId, Told>,
     /// The replicas of which each node says that they were given up.
@@ -105,6 +107,7 @@ impl LeaderState {
             heard: BTreeMap::new(),
             known: BTreeMap::new(),
             group_reports: BTreeMap::new(),
+            unled: BTreeMap::new(),
             recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
             memory: BTreeMap::new(),
@@ -254,6 +257,14 @@ impl LeaderState {
         });
         self.group_reports
             .retain(|_, (seen, _)| now.since(*seen) < GROUP_REPORT_LASTS);
+        let before = std::mem::take(&mut self.unled);
+        let unled = state
+            .groups()
+            .keys()
+            .filter(|name| !self.group_reports.contains_key(name));
+        self.unled = unled
+            .map(|name| (*name, before.get(name).copied().unwrap_or(now)))
+            .collect();
         // One that has just joined was not silent before.
         let since = if self.known.is_empty() { self.since } else { now };
         self.known.retain(|node, _| nodes.contains_key(node));
@@ -304,6 +315,11 @@ impl LeaderState {
                 .map(|(&node, (_, seen))| (node, now.since(*seen)))
                 .collect(),
             up_for: known.map(|(&node, (_, seen))| (node, now.since(*seen))).collect(),
+            unled_for: self
+                .unled
+                .iter()
+                .map(|(&name, &since)| (name, now.since(since)))
+                .collect(),
         }
     }
 

@@ -21,6 +21,7 @@ use crate::recovery_source::RecoverySource;
 use crate::step::{Order, ReconcileStep};
 use consensus::{Members, ReadPermit, Term};
 use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId};
+use mutations::Mutation;
 use std::collections::BTreeMap;
 
 /// A member that lacks no more entries than this is caught up.
@@ -389,6 +390,7 @@ impl Voter {
 
     /// One look of the reconciler, and what comes of it.
     pub(crate) fn look(&mut self, agent: &Agent, now: Monotonic, out: &mut MetaEffects) {
+        self.let_go_of_unknown_learners(agent);
         let Some(observations) = self.observations(agent, now) else {
             return;
         };
@@ -423,6 +425,30 @@ impl Voter {
                     }
                 }
             }
+        }
+    }
+
+    /// A learner whose node started again before it was reported is one that the map knows no more: nobody can report it, nor order
+    /// its removal, and a report without it would not be true. Whoever leads lets go of it.
+    fn let_go_of_unknown_learners(&mut self, agent: &Agent) {
+        let Some(seat) = self.seat() else { return };
+        let members = seat.raft.members();
+        if members.is_joint() || !seat.raft.is_established() || mutations::is(Mutation::UnknownLearnerKept) {
+            return;
+        }
+        let known = members.learners.iter().copied();
+        let known: Vec<Incarnation> = known.filter(|&one| self.node_of(one, agent).is_some()).collect();
+        if known.len() == members.learners.len() {
+            return;
+        }
+        let target = Members {
+            voters: members.voters.clone(),
+            learners: known,
+            ..Members::default()
+        };
+        if let Some((seat, _)) = self.led() {
+            // Refused while another is under way.
+            let _ = seat.raft.change_members(&target);
         }
     }
 

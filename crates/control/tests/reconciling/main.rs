@@ -544,6 +544,8 @@ impl World {
                 .iter()
                 .map(|(&id, node)| (id, Duration::from_secs(node.up)))
                 .collect(),
+            // Nobody is below a floor here.
+            unled_for: BTreeMap::new(),
         };
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();
         for name in names {

@@ -315,6 +315,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::AskedForGood,
     Mutation::EmptyCounts,
     Mutation::LaterMembersPassedOver,
+    // A node that starts again before it was reported, and a leader that never heard of it: `crates/control/tests/meta.rs`.
+    Mutation::UnknownLearnerKept,
     // A node that starts again between its word and the look at it: `crates/control/src/meta/leader_state.rs`.
     Mutation::FormerReportCounts,
     // Power that goes between a word and a sync: `crates/gateway/src/cluster/seat.rs`.

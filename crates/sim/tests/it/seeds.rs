@@ -379,6 +379,10 @@ fn what_a_campaign_over_all_modes_has_found_is_not_found_again() {
     find_nothing([1_003_454], &options);
     // A log that came back was begun with, while those who were left voted by what nobody had reported.
     find_nothing([1_029_196], &options);
+    // The meta group had a learner that its map knew no more, and nothing could be said of it ever after.
+    find_nothing([1_018_734], &options);
+    // One of three voters had come back as another, one was below its floor, and the third did not reach that.
+    find_nothing([1_040_864], &options);
 }
 
 #[test]
