@@ -171,18 +171,23 @@ impl Group {
         self.lost.contains(&incarnation)
     }
 
-    /// Whether more voters have their memory than have not. Without it the group stands still until `Recover`.
+    /// Whether its generation goes on, and more voters have their memory than have not. Without it the group stands still until `Recover`.
     pub fn has_majority(&self) -> bool {
+        !self.is_over() && self.has_majority_left()
+    }
+
+    /// Whether more voters have their memory than have not.
+    fn has_majority_left(&self) -> bool {
         let lost = self.voters().filter(|member| self.is_lost(member.incarnation));
         let count = self.voters().count();
         count - lost.count() >= majority(count)
     }
 
-    /// Whether it still has one if this is what it has applied.
+    /// Whether more voters still have theirs if this is what it has applied.
     pub(crate) fn has_majority_in(&self, configuration: &Configuration) -> bool {
         let mut later = self.clone();
         later.members.clone_from(&configuration.members);
-        later.has_majority()
+        later.has_majority_left()
     }
 
     /// Whether its last generation has ended, and the next has not begun: it has no replicas, and `former` says who has what is left
@@ -195,7 +200,7 @@ impl Group {
     /// may be asked for: no majority came back with nothing, and not all of them did. Of an even number, half are enough to stand still.
     pub(crate) fn is_stranded(&self) -> bool {
         let lost = self.voters().filter(|voter| self.is_lost(voter.incarnation));
-        !self.has_majority() && self.has_logs_left() && self.emptied().count() < lost.count()
+        !self.has_majority_left() && self.has_logs_left() && self.emptied().count() < lost.count()
     }
 
     /// The voters that came back with nothing, or not at all.
@@ -241,7 +246,7 @@ impl Group {
     pub(crate) fn has_majority_without(&self, incarnation: Incarnation) -> bool {
         let mut without = self.clone();
         without.lost.push(incarnation);
-        without.has_majority()
+        without.has_majority_left()
     }
 
     /// Lets go of what was held before it began anew, where it is not needed any more: on nodes that vote; and everywhere, once a

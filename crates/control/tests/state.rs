@@ -1970,7 +1970,12 @@ fn a_generation_is_over_when_floors_leave_nobody_who_can_be_elected_and_enough_w
         ..aside(THREE[1], 8)
     };
     let said = [aside(THREE[0], 9), below, aside(THREE[2], 7)];
-    assert_eq!(next_of_first(&state, &said, &[]), begun_with(THREE[0]));
+    let begun = next_of_first(&state, &said, &[]).expect("all of them have spoken");
+    assert_eq!(Some(&begun), begun_with(THREE[0]).as_ref());
+    let Ok(MetaOutcome::Replica(replica)) = state.apply(&begun) else {
+        panic!("nobody goes on with the generation of before")
+    };
+    assert_eq!((replica.generation, replica.beginning), (2, recovered(2)));
 }
 
 /// Who came back with nothing counts with those below their floors: what is whole then is too little.
