@@ -217,7 +217,7 @@ impl GroupState {
             self.entry_is_open = true;
             let seed = Prng::new(self.turn.seed ^ u64::from(self.group.number())).next_u64();
             let header = Header {
-                semantics: SemanticsVersion::CURRENT,
+                semantics: self.known,
                 now: self.turn.now,
                 seed,
             };
