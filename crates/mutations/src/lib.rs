@@ -165,6 +165,8 @@ pub enum Mutation {
     BaseNotAwaited,
     /// The same of a state that a leader has sent.
     ReceivedNotAwaited,
+    /// A replica that begins with data under a new name is answered before that is synced.
+    NameNotSynced,
     /// A snapshot is removed as soon as a later one is begun.
     SnapshotGoneEarly,
     /// That a change of the members is committed is told before it is kept.
@@ -311,6 +313,7 @@ impl Mutation {
         Mutation::OpenIsRefused,
         Mutation::BaseNotAwaited,
         Mutation::ReceivedNotAwaited,
+        Mutation::NameNotSynced,
         Mutation::SnapshotGoneEarly,
         Mutation::ChangeNotKept,
         Mutation::ToldBeforeWritten,

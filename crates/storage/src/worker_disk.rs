@@ -14,7 +14,8 @@
 //!
 //! Invariants:
 //! 1. A request is answered when it, and all before it of its replica, are kept as the mode demands. A change of the members is
-//!    synced in every mode (decision 0045).
+//!    synced in every mode (decision 0045), and so is that a log begins with data under a new name: where its power goes before that, its node
+//!    says the former name, under which nobody is known any more once the new one was reported.
 //!    A replica that has acknowledged without a log until now is answered at once until it has one: [`WorkerDisk::is_reached`] says
 //!    when that is over, and nobody may rely on the mode before.
 //! 2. No log of a replica counts before a snapshot of the state behind which it begins is kept. Nor does that of one that has acknowledged
@@ -82,6 +83,17 @@ struct Waiting {
     number: Option<u64>,
     /// What came behind it.
     held: Vec<Persist>,
+    /// Whether its replica has a name that stands on no disk.
+    is_named: bool,
+}
+
+/// A log that has begun, until that is synced.
+struct Begun {
+    group: GroupId,
+    /// The frame that it begins in, once that is written.
+    frame: Option<u64>,
+    /// Whether what its replica wants kept is answered then at the earliest, in every mode.
+    is_bound: bool,
 }
 
 /// A log that does not count yet.
@@ -273,8 +285,7 @@ pub struct WorkerDisk<D: Disk> {
     files: BTreeMap<GroupId, Vec<SnapshotName>>,
     /// Snapshots that go when the log is synced up to this frame.
     outdated: VecDeque<(u64, Vec<SnapshotName>)>,
-    /// Groups whose log was begun in this frame, until that is synced.
-    begun: Vec<(Option<u64>, GroupId)>,
+    begun: Vec<Begun>,
     asked: Asked,
     /// Of so many bytes that are requested next it was promised that they are answered when they are written.
     promised: u64,
@@ -339,8 +350,8 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     pub fn is_reached(&self) -> bool {
         let is_strict = self.mode == DurabilityMode::Strict;
         // Behind what a log begins with stands what its replica was told at once.
-        let begins = |frame: &Option<u64>| frame.is_none_or(|frame| is_strict && frame > self.log.synced());
-        let is_unwritten = self.begun.iter().any(|(frame, _)| begins(frame));
+        let begins = |frame: Option<u64>| frame.is_none_or(|frame| is_strict && frame > self.log.synced());
+        let is_unwritten = self.begun.iter().any(|begun| begins(begun.frame));
         let is_kept = !is_strict || self.log.synced() >= self.answered;
         let waits = |kept: &Kept| matches!(kept.stage, Stage::Waits(_) | Stage::InUse(_));
         is_kept && !is_unwritten && !self.replicas.values().any(waits)
@@ -438,7 +449,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     pub fn force_sync(&mut self, number: u64) {
         let is_unwritten = |group| {
             let mut begun = self.begun.iter();
-            begun.any(|(frame, begun)| *begun == group && frame.is_none())
+            begun.any(|begun| begun.group == group && begun.frame.is_none())
         };
         let groups = self.logged().map(|owner| owner.group);
         let groups = groups.filter(|group| !is_unwritten(*group)).collect();
@@ -473,7 +484,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         }
         self.pending.retain(|pending| pending.owner.group != group);
         self.held.retain(|held| held.group() != group);
-        self.begun.retain(|(_, begun)| *begun != group);
+        self.begun.retain(|begun| begun.group != group);
         self.asked.storing.take_if(|storing| storing.group == group);
         let owner = SnapshotOwner {
             group,
@@ -506,8 +517,13 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 (Stage::InUse(in_use), Some(log))
             }
             (_, LogBase::New | LogBase::Stored) => {
-                let (number, held) = (None, Vec::new());
-                (Stage::Waits(Waiting { log, number, held }), None)
+                let waiting = Waiting {
+                    log,
+                    number: None,
+                    held: Vec::new(),
+                    is_named: begin.base == LogBase::New,
+                };
+                (Stage::Waits(waiting), None)
             }
         };
         let kept = Kept {
@@ -557,6 +573,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 log: Box::new(log),
                 number: Some(persist.number),
                 held: Vec::new(),
+                is_named: false,
             });
             if mutations::is(Mutation::ReceivedNotAwaited) {
                 self.begin_log(owner, index);
@@ -670,7 +687,11 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         };
         self.log.count(owner.group, owner.incarnation, point);
         (kept.stage, kept.is_wanted) = (Stage::Logged, false);
-        self.begun.push((None, owner.group));
+        self.begun.push(Begun {
+            group: owner.group,
+            frame: None,
+            is_bound: false,
+        });
     }
 
     fn has_room_to_begin(&self, group: GroupId) -> bool {
@@ -710,15 +731,16 @@ impl<D: Disk + Clone> WorkerDisk<D> {
 
     fn append(&mut self, owner: SnapshotOwner, persist: &Persist) {
         let is_promised = self.gather(owner, persist);
-        let changes_members = |payload: &Payload| matches!(payload, Payload::Members(_));
+        let changes_members = |entry: &LogEntry| matches!(entry.payload, Payload::Members(_));
+        let synced = self.log.synced();
+        let is_unsynced = |begun: &Begun| {
+            begun.group == owner.group && begun.is_bound && begun.frame.is_none_or(|frame| frame > synced)
+        };
         self.pending.push_back(Pending {
             owner,
             number: persist.number,
             frame: None,
-            is_bound: persist
-                .entries
-                .iter()
-                .any(|entry| changes_members(&entry.payload)),
+            is_bound: persist.entries.iter().any(changes_members) || self.begun.iter().any(is_unsynced),
             is_promised,
         });
     }
@@ -747,7 +769,11 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             unreachable!("it was looked at above");
         };
         self.log.live(&waiting.log);
-        self.begun.push((None, owner.group));
+        self.begun.push(Begun {
+            group: owner.group,
+            frame: None,
+            is_bound: waiting.is_named && !mutations::is(Mutation::NameNotSynced),
+        });
         if let Some(number) = waiting.number {
             self.pending.push_back(Pending {
                 owner,
@@ -781,7 +807,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         self.replicas.remove(&owner.group);
         self.pending.retain(|pending| pending.owner.group != owner.group);
         self.held.retain(|held| held.group() != owner.group);
-        self.begun.retain(|(_, group)| *group != owner.group);
+        self.begun.retain(|begun| begun.group != owner.group);
         self.log.end(owner.group);
         if let Some(names) = self.files.remove(&owner.group) {
             self.outdated.push_back((u64::MAX, names));
@@ -826,9 +852,9 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             let new = self.pending.iter_mut().filter(|pending| pending.frame.is_none());
             new.for_each(|pending| pending.frame = Some(frame));
             let mut begins = false;
-            for (begun_in, _) in &mut self.begun {
-                begins |= begun_in.is_none();
-                begun_in.get_or_insert(frame);
+            for begun in &mut self.begun {
+                begins |= begun.frame.is_none();
+                begun.frame.get_or_insert(frame);
             }
             for (outdated, _) in &mut self.outdated {
                 *outdated = (*outdated).min(frame);
@@ -1162,8 +1188,8 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         let synced = self.log.synced();
         let begun = self
             .begun
-            .extract_if(.., |(frame, _)| frame.is_some_and(|frame| frame <= synced));
-        begun.map(|(_, group)| group).collect()
+            .extract_if(.., |begun| begun.frame.is_some_and(|frame| frame <= synced));
+        begun.map(|begun| begun.group).collect()
     }
 
     /// Ends: everything is written and synced.

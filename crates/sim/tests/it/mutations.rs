@@ -289,6 +289,7 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::SyncRetried,
     Mutation::BaseNotAwaited,
     Mutation::ReceivedNotAwaited,
+    Mutation::NameNotSynced,
     // The power of a node that goes within the sync that another mode waits for: the same file, and `crates/storage/src/mode_change.rs`.
     Mutation::ReachedTooSoon,
     Mutation::StrongerMarkedFirst,

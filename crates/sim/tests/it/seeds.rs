@@ -383,6 +383,8 @@ fn what_a_campaign_over_all_modes_has_found_is_not_found_again() {
     find_nothing([1_018_734], &options);
     // One of three voters had come back as another, one was below its floor, and the third did not reach that.
     find_nothing([1_040_864], &options);
+    // Power went after a replica had begun under a new name and was reported, and before that name was on its disk.
+    find_nothing([1_051_550], &options);
 }
 
 #[test]
