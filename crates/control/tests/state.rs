@@ -1944,7 +1944,11 @@ fn a_generation_is_over_when_floors_leave_nobody_who_can_be_elected_and_enough_w
         None,
         "it may have just come back"
     );
-    assert_eq!(next(&state, &[below.clone()], long, long), None, "one may be led");
+    assert_eq!(
+        next(&state, std::slice::from_ref(&below), long, long),
+        None,
+        "one may be led"
+    );
     let silent = next_of_unled(&state, &all, &[(3, 30)], long, long);
     assert_eq!(silent, None, "who is missed may have what the floor stands for");
     let both_whole = [recovery_source(4, 2, 9), whole.clone()];

@@ -56,6 +56,15 @@ struct Told {
     recovery_sources: Vec<RecoverySource>,
 }
 
+/// Who leads groups.
+#[derive(Default)]
+struct Led {
+    /// What leaders said last, and when.
+    reports: BTreeMap<GroupRef, (Monotonic, GroupReport)>,
+    /// The groups of which nobody says that it leads them, and since when.
+    unled: BTreeMap<GroupRef, Monotonic>,
+}
+
 /// When the reconciler looks.
 struct Looks {
     last: Option<Monotonic>,
@@ -76,9 +85,7 @@ pub(crate) struct LeaderState {
     heard: BTreeMap<NodeId, (Boot, Monotonic)>,
     /// Since when this one knows of the last start of each node: one that was never heard was silent since then.
     known: BTreeMap<NodeId, (Boot, Monotonic)>,
-    group_reports: BTreeMap<GroupRef, (Monotonic, GroupReport)>,
-    /// The groups of which nobody says that it leads them, and since when.
-    unled: BTreeMap<GroupRef, Monotonic>,
+    led: Led,
     /// What each node has of groups that nobody leads.
     recovery_sources: BTreeMap<NodeId, Told>,
     /// The replicas of which each node says that they were given up.
@@ -106,8 +113,7 @@ impl LeaderState {
             is_established: false,
             heard: BTreeMap::new(),
             known: BTreeMap::new(),
-            group_reports: BTreeMap::new(),
-            unled: BTreeMap::new(),
+            led: Led::default(),
             recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
             memory: BTreeMap::new(),
@@ -200,7 +206,7 @@ impl LeaderState {
             let report = &group_report.report;
             (report.generation, report.term, report.index)
         };
-        if let Some((_, known)) = self.group_reports.get(&name) {
+        if let Some((_, known)) = self.led.reports.get(&name) {
             // Two may believe that they lead: the later one does.
             if age(known) > age(group_report) {
                 return;
@@ -209,7 +215,7 @@ impl LeaderState {
         } else {
             self.looks.has_news = true;
         }
-        self.group_reports.insert(name, (now, group_report.clone()));
+        self.led.reports.insert(name, (now, group_report.clone()));
     }
 
     /// Whether a node was heard within this time.
@@ -226,7 +232,7 @@ impl LeaderState {
 
     /// Whether somebody says that it leads a group, in this generation or a later one.
     pub(crate) fn is_led(&self, group: GroupRef, generation: u64, now: Monotonic) -> bool {
-        let seen = self.group_reports.get(&group);
+        let seen = self.led.reports.get(&group);
         seen.is_some_and(|(seen, group_report)| {
             group_report.report.generation >= generation && now.since(*seen) < GROUP_REPORT_LASTS
         })
@@ -255,14 +261,15 @@ impl LeaderState {
             let boot = nodes.get(node).map(|node| node.boot);
             boot == Some(told.boot) || mutations::is(Mutation::FormerReportCounts)
         });
-        self.group_reports
+        self.led
+            .reports
             .retain(|_, (seen, _)| now.since(*seen) < GROUP_REPORT_LASTS);
-        let before = std::mem::take(&mut self.unled);
+        let before = std::mem::take(&mut self.led.unled);
         let unled = state
             .groups()
             .keys()
-            .filter(|name| !self.group_reports.contains_key(name));
-        self.unled = unled
+            .filter(|name| !self.led.reports.contains_key(name));
+        self.led.unled = unled
             .map(|name| (*name, before.get(name).copied().unwrap_or(now)))
             .collect();
         // One that has just joined was not silent before.
@@ -302,7 +309,7 @@ impl LeaderState {
             .collect();
         let permitted = self.permitted.iter();
         let known = self.known.iter();
-        let groups = self.group_reports.iter();
+        let groups = self.led.reports.iter();
         Observations {
             silence,
             groups: groups
@@ -316,6 +323,7 @@ impl LeaderState {
                 .collect(),
             up_for: known.map(|(&node, (_, seen))| (node, now.since(*seen))).collect(),
             unled_for: self
+                .led
                 .unled
                 .iter()
                 .map(|(&name, &since)| (name, now.since(since)))
