@@ -293,7 +293,9 @@ impl<'a> World<'a> {
             Event::Patience(client, connection) => self.on_patience(client, connection),
             Event::Start(node, life) => self.on_start(node, life),
             Event::Kill(node, life) => {
-                if self.machines[node].life == life && self.survives_without(&[node], false) {
+                // In the calm others are dead for ever, which nobody could be spared beside.
+                let is_storm = self.phase == Phase::Storm;
+                if is_storm && self.machines[node].life == life && self.survives_without(&[node], false) {
                     self.end(node, false);
                 }
                 Ok(())
