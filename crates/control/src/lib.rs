@@ -45,8 +45,8 @@ pub use goal::{MovePause, NodeGoal, Rebalance, Resize};
 pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};
 pub use map::{Moving, Resizing, Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{
-    Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite, NodeHeartbeat,
-    Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
+    Contact, Failure, HeldAlone, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite,
+    NodeHeartbeat, Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
 };
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Placed, WEIGHT_PERCENT};
 pub use node_memory::NodeMemory;

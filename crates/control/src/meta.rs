@@ -20,6 +20,7 @@ mod book;
 mod cluster_view;
 mod contact;
 mod effects;
+mod held_alone;
 mod leader_search;
 mod leader_state;
 mod leading;
@@ -33,6 +34,7 @@ mod voter;
 
 pub use contact::Contact;
 pub use effects::{Failure, MetaEffects, MetaWrite, Notice, Record, Started};
+pub use held_alone::HeldAlone;
 pub use message::{Instruction, MetaMessage, NodeHeartbeat, RequestAnswer};
 pub use recovered::RecoveredMeta;
 pub use seat::Restored;

@@ -165,6 +165,8 @@ pub enum Mutation {
     BaseNotAwaited,
     /// The same of a state that a leader has sent.
     ReceivedNotAwaited,
+    /// A log ends where its file does, however long that was once.
+    CutIsEnd,
     /// A replica that begins with data under a new name is answered before that is synced.
     NameNotSynced,
     /// A snapshot is removed as soon as a later one is begun.
@@ -313,6 +315,7 @@ impl Mutation {
         Mutation::OpenIsRefused,
         Mutation::BaseNotAwaited,
         Mutation::ReceivedNotAwaited,
+        Mutation::CutIsEnd,
         Mutation::NameNotSynced,
         Mutation::SnapshotGoneEarly,
         Mutation::ChangeNotKept,

@@ -15,7 +15,8 @@
 use crate::announcing::{self, ClientPorts};
 use crate::clock;
 use crate::handover;
-use crate::kept::{self, Confirmed, EarlierLogs, Kept};
+use crate::kept::{self, Company, Confirmed, EarlierLogs, Kept};
+use crate::lost_alone::{self, Refusal};
 use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
@@ -23,7 +24,8 @@ use crate::resolver::{self, Resolver};
 use crate::start_progress::StartProgress;
 use crate::view;
 use control::{
-    Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, Restored, RoutingMap, Started,
+    Announcement, Beginning, Factor, GroupRef, HeldAlone, Meta, MetaConfig, Pace, Restored, RoutingMap,
+    Started,
 };
 use gateway::HandoverImage;
 use ids::{
@@ -39,7 +41,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{DataDirectory, DirectoryDisk, Identity, MetaLog, ModeChange, PeerBook, StorageError};
+use storage::{DataDirectory, DirectoryDisk, Identity, MetaLog, ModeChange, PeerBook};
 use transport::{Greeter, LinkId, Refusals, Remote, Transport, TransportEvent};
 
 /// A node that knows who it is.
@@ -123,7 +125,7 @@ pub(crate) fn begin(
         pace: pace(settings),
         seed: random("a seed")? as u64,
     };
-    let memory = Memory::take(&found, token, progress).map_err(in_directory(settings))?;
+    let memory = Memory::take(&found, settings, token, progress).map_err(in_directory(settings))?;
     let Found {
         directory,
         identity,
@@ -242,7 +244,7 @@ pub(crate) fn begin(
     })
 }
 
-fn in_directory(settings: &Settings) -> impl Fn(StorageError) -> Failure {
+fn in_directory<E: std::fmt::Display>(settings: &Settings) -> impl Fn(E) -> Failure {
     |error| format!("in the data directory {}: {error}", settings.dir)
 }
 
@@ -334,13 +336,28 @@ struct Memory {
 
 impl Memory {
     /// The log first: what was handed over is found once, and a start that fails here is to leave it.
-    fn take(found: &Found, token: Token, progress: &StartProgress) -> Result<Memory, StorageError> {
+    fn take(
+        found: &Found,
+        settings: &Settings,
+        token: Token,
+        progress: &StartProgress,
+    ) -> Result<Memory, Refusal> {
         let Some(identity) = &found.identity else {
             return Ok(Memory::default());
         };
         let disk = found.directory.disk();
         let (log, restored) = meta::restored(&disk)?;
-        if let Some(kept) = kept::take(&disk, identity, token, found.book.peers.is_empty(), progress)? {
+        let is_alone = found.book.peers.is_empty();
+        if log.is_none() && is_alone && !found.is_unready && settings.join.is_empty() {
+            return Err(lost_alone::no_meta_log());
+        }
+        let held = restored.as_ref().filter(|_| !found.is_unready);
+        let company = Company {
+            is_alone,
+            held: held.and_then(|restored| HeldAlone::of(restored, identity.node)),
+            accepts_loss: settings.accept_data_loss,
+        };
+        if let Some(kept) = kept::take(&disk, identity, token, &company, progress)? {
             let Kept {
                 images,
                 unclean,

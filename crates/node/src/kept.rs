@@ -10,9 +10,11 @@
 //! that was copied is recognised by the mark, and so is a machine that went down while something was not synced.
 
 use crate::disk::{Disk, FormerLogs, Seen, SnapshotFile};
+use crate::lost_alone::{self, Refusal};
 use crate::mailboxes::Mailboxes;
 use crate::start_progress::StartProgress;
 use consensus::{Index, Term};
+use control::HeldAlone;
 use gateway::HandoverImage;
 use ids::{ClusterId, DurabilityMode, GroupId, Groups, Incarnation, NodeId, Token};
 use std::collections::BTreeMap;
@@ -30,6 +32,16 @@ pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// Between two words to an operator who waits.
 const PROGRESS: Duration = Duration::from_secs(3);
+
+/// Who else has what is kept here.
+pub(crate) struct Company {
+    /// Whether the node knows of no other one.
+    pub(crate) is_alone: bool,
+    /// What it alone is to have; none if there are others, or it was never ready.
+    pub(crate) held: Option<HeldAlone>,
+    /// Whether an operator has said that it may begin without.
+    pub(crate) accepts_loss: bool,
+}
 
 /// What was found of earlier starts.
 #[derive(Default)]
@@ -84,16 +96,20 @@ pub(crate) fn kernel(disk: &DirectoryDisk, token: Token) -> KernelBoot {
 /// Reads what earlier starts kept, and marks the directory as that of this one. `None` if nothing is kept in it.
 ///
 /// # Errors
-/// The node must not start. A node that `is_alone` does not if a log is damaged: nobody else has what it would begin without.
+/// The node must not start. A node that is alone does not if anything is damaged or gone: nobody else has what it would begin without.
 pub(crate) fn take(
     disk: &DirectoryDisk,
     identity: &Identity,
     token: Token,
-    is_alone: bool,
+    company: &Company,
     progress: &StartProgress,
-) -> Result<Option<Kept>, StorageError> {
+) -> Result<Option<Kept>, Refusal> {
     let Some(run) = RunMark::read(disk)? else {
-        return Ok(None);
+        // Logs begin when their mark is there.
+        return match storage::has_segments(disk)? && !company.accepts_loss {
+            true => Err(lost_alone::no_mark()),
+            false => Ok(None),
+        };
     };
     let Some(mode) = DurabilityMode::of_code(run.mark.durability).filter(|mode| mode.writes()) else {
         return Ok(None);
@@ -101,25 +117,39 @@ pub(crate) fn take(
     let kernel = kernel(disk, token);
     storage::remove_unfinished_snapshots(disk)?;
     progress.reads(None);
-    let mut kept = read(disk, identity, run.written_from(kernel), is_alone, progress)?;
+    let is_whole_needed = company.is_alone && !company.accepts_loss;
+    let mut kept = read(
+        disk,
+        identity,
+        run.written_from(kernel),
+        is_whole_needed,
+        progress,
+    )?;
     progress.waits();
-    if run.is_copy {
+    if run.is_copy && company.held.is_some() && !company.accepts_loss {
+        return Err(lost_alone::copied());
+    }
+    if run.is_copy && !company.accepts_loss {
         tracing::warn!(
             directory = %disk.path().display(),
             "the data directory is a copy of one that a node has used: what it holds is not used, and other nodes fill this one again"
         );
         kept.images.clear();
     }
-    kept.earlier.doubted = match is_unclean(&run, mode, kernel) {
+    let is_doubted = is_unclean(&run, mode, kernel) || run.is_copy;
+    kept.earlier.doubted = match is_doubted {
         true => kept.earlier.start,
         false => run.mark.doubted,
     };
     let is_doubted = |image: &&HandoverImage| kept.earlier.starts[&image.group] <= kept.earlier.doubted;
     let doubted = kept.images.iter().filter(is_doubted);
     kept.unclean = doubted.map(|image| (image.group, image.incarnation)).collect();
-    RunMark::add_start(disk, &run, token)?;
-    kept.left_by = run.mark.starts;
+    kept.left_by.clone_from(&run.mark.starts);
     kept.mode = Some(mode);
+    if let Some(held) = company.held.as_ref().filter(|_| !company.accepts_loss) {
+        lost_alone::look(held, &kept, disk.path())?;
+    }
+    RunMark::add_start(disk, &run, token)?;
     Ok(Some(kept))
 }
 
@@ -206,7 +236,7 @@ fn read(
     disk: &DirectoryDisk,
     identity: &Identity,
     written_from: Option<u64>,
-    is_alone: bool,
+    is_whole_needed: bool,
     progress: &StartProgress,
 ) -> Result<Kept, StorageError> {
     let began = Instant::now();
@@ -214,7 +244,7 @@ fn read(
     for damage in &found.damage {
         tracing::error!(%damage, "a log is damaged in front of what is known to have been there");
     }
-    if is_alone && let Some(damage) = found.damaged.values().next().cloned() {
+    if is_whole_needed && let Some(damage) = found.damaged.values().next().cloned() {
         tracing::error!(
             "nobody else has what stood there, so nothing is begun without it: `chorale admin recover --cut --dir {}` says what would go",
             disk.path().display()

@@ -27,6 +27,7 @@ mod link;
 mod listener;
 mod lobby;
 mod log_cut;
+mod lost_alone;
 mod mailboxes;
 mod memory;
 mod meta;

@@ -107,6 +107,8 @@ fields! {
     durability: DurabilityChoice = "durability";
     /// Bytes a second. 0: no limit.
     snapshot_rate: u64 = "snapshot-rate";
+    /// Of this start alone.
+    accept_data_loss: bool = "accept-data-loss";
     test_disk: TestDisk = "test-disk";
     replication_factor: ReplicationFactor = "rf";
     /// `None`: a node that is away is waited for.

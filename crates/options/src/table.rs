@@ -267,6 +267,16 @@ const WORKING: &[Parameter] = &[
     .flag(),
     Parameter::new(
         Section::Node,
+        "accept-data-loss",
+        OptionKind::Bool,
+        "no",
+        "For one start, of a node that refuses to start because files are damaged, gone or copied that no other node has. `yes`: what \
+         is left is gone on with, and what cannot be begins empty.",
+    )
+    .flag()
+    .restart(),
+    Parameter::new(
+        Section::Node,
         "test-disk",
         choice(TestDisk::WORDS),
         "no",

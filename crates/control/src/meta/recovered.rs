@@ -9,11 +9,9 @@
 //! two recovery sources that were both made to begin anew, which must not be, can be told apart when they meet: the larger epoch
 //! wins, and whoever is not in its map leaves its seat.
 
-use super::book::Book;
-use super::proposal::Proposal;
 use super::seat::Restored;
 use crate::group::GroupRef;
-use consensus::{Index, LogEntry, Members, SnapshotPoint};
+use consensus::{Index, Members, SnapshotPoint};
 use ids::NodeId;
 
 /// By how much counters leap at least.
@@ -43,18 +41,7 @@ impl RecoveredMeta {
     /// From what is on the disk of `node`. `chance` is drawn at random. None if the log is not one that can be gone on with, or
     /// the node is no member of the cluster, or the only voter already.
     pub fn of(restored: &Restored, node: NodeId, chance: u64) -> Option<RecoveredMeta> {
-        let (start, bytes) = restored.snapshot.as_ref()?;
-        let (_, mut book) = Book::decode_owned(bytes).ok()?;
-        let (mut last, mut term) = (start.index, start.term);
-        if let Some(entry) = restored.entries.last() {
-            (last, term) = (entry.index, entry.term);
-        }
-        // Committed or not: those who are gone may have acknowledged it.
-        for bytes in restored.entries.iter().filter_map(LogEntry::data) {
-            if let Ok(proposal) = Proposal::decode(bytes) {
-                let _ = book.apply(&proposal);
-            }
-        }
+        let ((last, term), mut book) = restored.book()?;
         let state = &mut book.state;
         let epoch = state.epoch().0;
         let meta = state.groups.get(&GroupRef::Meta)?;

@@ -86,6 +86,25 @@ pub struct Restored {
     pub entries: Vec<LogEntry>,
 }
 
+impl Restored {
+    /// The state behind all that is there, and its place. Committed or not: those who are gone may have acknowledged it, and who is alone has. None
+    /// if there is none that can be read.
+    pub(super) fn book(&self) -> Option<((Index, Term), Book)> {
+        let (start, bytes) = self.snapshot.as_ref()?;
+        let (_, mut book) = Book::decode_owned(bytes).ok()?;
+        let mut last = (start.index, start.term);
+        if let Some(entry) = self.entries.last() {
+            last = (entry.index, entry.term);
+        }
+        for bytes in self.entries.iter().filter_map(LogEntry::data) {
+            if let Ok(proposal) = Proposal::decode(bytes) {
+                let _ = book.apply(&proposal);
+            }
+        }
+        Some((last, book))
+    }
+}
+
 fn config(me: Incarnation, start: SnapshotPoint, saved: Saved, times: Times, seed: u64) -> Config {
     Config {
         group: GroupId::new(META_GROUP),

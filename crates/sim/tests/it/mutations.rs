@@ -290,6 +290,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::BaseNotAwaited,
     Mutation::ReceivedNotAwaited,
     Mutation::NameNotSynced,
+    // Files that somebody has cut: `crates/storage/tests/it/log.rs`.
+    Mutation::CutIsEnd,
     // The power of a node that goes within the sync that another mode waits for: the same file, and `crates/storage/src/mode_change.rs`.
     Mutation::ReachedTooSoon,
     Mutation::StrongerMarkedFirst,

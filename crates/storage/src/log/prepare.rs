@@ -139,16 +139,18 @@ pub(crate) fn make_segment<D: Disk>(
         None => replace::new_name(&name),
     };
     let make = || {
-        let mut file = match spare {
+        let (mut file, bytes) = match spare {
             Some(_) => {
                 let mut file = open(disk, &from)?;
-                file.write_at(0, &head.encode())?;
-                file
+                let bytes = file.size()?;
+                file.write_at(0, &SegmentHead { bytes, ..*head }.encode())?;
+                (file, bytes)
             }
             None => {
                 let mut file = disk.create(&from)?;
-                fill(&mut file, head, segment_bytes)?;
-                file
+                let bytes = segment_bytes;
+                fill(&mut file, &SegmentHead { bytes, ..*head }, bytes)?;
+                (file, bytes)
             }
         };
         file.sync()?;
@@ -159,7 +161,7 @@ pub(crate) fn make_segment<D: Disk>(
             number: head.number,
             seal: head.seal,
             name: name.clone(),
-            bytes: segment_bytes,
+            bytes,
             file,
             sync_file,
             is_dirty: false,

@@ -27,6 +27,7 @@ use crate::frame::{Frames, HEAD_BYTES};
 use codec::Damage;
 use codec::Reader;
 use ids::{ClusterId, GroupId, NodeId};
+use mutations::Mutation;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -371,7 +372,7 @@ impl<'a, D: Disk> ChainReader<'a, D> {
     }
 
     fn read(mut self) -> Result<Outcome, StorageError> {
-        self.note_segments();
+        self.note_segments()?;
         let mut synced_to_end = true;
         let (mut spot, mut number) = ((0, BLOCK_BYTES), self.cursor.first_number()?);
         loop {
@@ -408,15 +409,30 @@ impl<'a, D: Disk> ChainReader<'a, D> {
         })
     }
 
-    /// Notes heads that are damaged, and segments that are missing.
-    fn note_segments(&mut self) {
+    /// Notes heads that are damaged, and segments that are missing or cut.
+    fn note_segments(&mut self) -> Result<(), StorageError> {
         let chain = self.cursor.chain;
         for (at, (_, number, head)) in chain.segments.iter().enumerate() {
             self.damage.extend(head.as_ref().err().cloned());
+            let cut = self.cut(at)?;
+            self.damage.extend(cut);
             if self.cursor.is_gap(at) {
                 self.damage.push(missing(chain.worker, number + 1));
             }
         }
+        Ok(())
+    }
+
+    /// That a file is shorter than it was made: what stood at its end may have been anything.
+    fn cut(&mut self, segment: usize) -> Result<Option<Damage>, StorageError> {
+        let size = self.segment_size(segment)?;
+        let (name, _, head) = &self.cursor.chain.segments[segment];
+        let made = head.as_ref().map_or(0, |head| head.bytes);
+        let is_cut = size < made && !mutations::is(Mutation::CutIsEnd);
+        Ok(is_cut.then(|| {
+            let found = format!("the end of the file after {size}");
+            Damage::new(name, size, format!("a file of {made} bytes"), found)
+        }))
     }
 
     fn take(&mut self, frame: &Frame) {
@@ -465,9 +481,12 @@ impl<'a, D: Disk> ChainReader<'a, D> {
             None => false,
         };
         let this_is_lost = spot.1 == BLOCK_BYTES && segments[spot.0].2.is_err();
+        let cut = self.cut(spot.0)?;
         // Of a log that is being removed the first segments are missing.
         let begins_synced = number == 0 && highest > 0 && self.is_last_start;
-        if begins_synced || (number > 0 && number <= highest) || next_is_lost || this_is_lost {
+        if begins_synced || (number > 0 && number <= highest) || next_is_lost || this_is_lost || cut.is_some()
+        {
+            let damage = cut.unwrap_or(damage);
             let later = self.cursor.find(spot, number)?;
             let is_one = matches!(&later, Some((_, frame)) if number > 0 && frame.number == number + 1);
             if !self.damage.contains(&damage) {

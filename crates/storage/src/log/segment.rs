@@ -9,7 +9,9 @@
 //!  48  seal      u64, of this use of the file: remnants of an earlier one do not pass
 //!  56  worker    u16
 //!  58  checksum  u32, CRC32C of the above
-//!  62  zeros, to the end of the block; frames follow
+//!  62  bytes     u64, of the whole file: one that is shorter was cut
+//!  70  checksum  u32, CRC32C of all of the above; zero, as `bytes` is, where an earlier build has written it
+//!  74  zeros, to the end of the block; frames follow
 //! ```
 
 use super::LogIdentity;
@@ -26,6 +28,8 @@ const TITLE_BEFORE: [u8; 8] = *b"ChorLG01";
 /// What titles of all versions begin with.
 const ANY_TITLE: [u8; 6] = *b"ChorLG";
 const HEAD_BYTES: usize = 62;
+/// With the size of the file, and its checksum.
+const SIZED_HEAD_BYTES: usize = 74;
 
 /// What a segment says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +40,8 @@ pub(crate) struct SegmentHead {
     pub(crate) number: u64,
     pub(crate) seal: u64,
     pub(crate) worker: u16,
+    /// Of the file, from when it was made. 0: nobody has said.
+    pub(crate) bytes: u64,
 }
 
 /// A name of a file, taken apart.
@@ -94,6 +100,7 @@ impl SegmentHead {
             number,
             seal,
             worker: identity.worker,
+            bytes: 0,
         }
     }
 
@@ -110,6 +117,11 @@ impl SegmentHead {
         block.u16(self.worker);
         let check = crc32c::crc32c(&block);
         block.u32(check);
+        if self.bytes > 0 {
+            block.u64(self.bytes);
+            let check = crc32c::crc32c(&block);
+            block.u32(check);
+        }
         block.resize(BLOCK_BYTES as usize, 0);
         block
     }
@@ -133,6 +145,7 @@ impl SegmentHead {
                 number: reader.u64()?,
                 seal: reader.u64()?,
                 worker: reader.u16()?,
+                bytes: sized(bytes),
             };
             Ok((title, head, reader.u32()?))
         };
@@ -170,6 +183,18 @@ impl SegmentHead {
     }
 }
 
+/// What a head says of the size of its file; 0 if it says nothing that can be trusted.
+fn sized(bytes: &[u8]) -> u64 {
+    let Some(head) = bytes.first_chunk::<SIZED_HEAD_BYTES>() else {
+        return 0;
+    };
+    let (whole, mut tail) = (&head[..SIZED_HEAD_BYTES - 4], Reader::new(&head[HEAD_BYTES..]));
+    match (tail.u64(), tail.u32()) {
+        (Ok(bytes), Ok(check)) if check == crc32c::crc32c(whole) => bytes,
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +226,21 @@ mod tests {
             }
         }
         assert_ne!(head(5).seal, head(6).seal);
+    }
+
+    #[test]
+    fn the_size_of_the_file_is_said_and_a_damaged_one_is_not() {
+        let head = SegmentHead {
+            bytes: 1 << 26,
+            ..head(5)
+        };
+        let (block, name) = (head.encode(), "log-00003-000000000005");
+        assert_eq!(SegmentHead::decode(name, &block).unwrap(), head);
+        for at in HEAD_BYTES..SIZED_HEAD_BYTES {
+            let mut block = block.clone();
+            block[at] ^= 1;
+            assert_eq!(SegmentHead::decode(name, &block).unwrap().bytes, 0);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::log_run::*;
 use consensus::{Index, Term};
 use ids::GroupId;
+use mutations::Mutation;
 use std::collections::BTreeMap;
 use storage::{
     Damage, Disk, Fault, LogSettings, ReplicaLog, SimDisk, StorageError, WorkerLog, drop_segments,
@@ -444,6 +445,33 @@ fn damage_to_more_makes_groups_void_of_which_nothing_later_tells() {
         );
         assert_eq!((last(cut), cut.floor), (11, Some((Term(13), Index(13)))));
         assert_eq!(cut.hard.vote, whole.hard.vote);
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_is_damaged_at_its_end() {
+    let name = "log-00000-000000000001";
+    let cut_after = |blocks: usize| {
+        let (disk, history) = small_log();
+        let bytes = disk.content(name).expect("an intact disk");
+        disk.put(name, &bytes[..blocks * 4096]);
+        (read(&disk), history)
+    };
+    mutations::plant(Some(Mutation::CutIsEnd));
+    let (found, history) = cut_after(3);
+    let whole = history.last().expect("an intact disk");
+    assert!(found.damage.is_empty() && found.damaged.is_empty());
+    let group = GroupId::new(2);
+    assert!(last(&found.replicas[&group]) < last(&whole[&group]), "and nobody knows");
+    mutations::plant(None);
+    for blocks in 2..6 {
+        let (found, _) = cut_after(blocks);
+        assert!(!found.damage.is_empty(), "{blocks} blocks are left");
+        for group in [1, 2, 3].map(GroupId::new) {
+            // What is left may lack anything, and nothing says how much.
+            assert!(found.damaged.contains_key(&group), "{blocks} blocks are left");
+            assert!(!found.replicas.contains_key(&group), "{blocks} blocks are left");
+        }
     }
 }
 
