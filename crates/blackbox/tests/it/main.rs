@@ -27,6 +27,7 @@ mod growth;
 mod hostile;
 mod joining;
 mod large;
+mod lost_files;
 mod monitor;
 mod notifications;
 mod observation;

@@ -462,7 +462,10 @@ fn a_file_that_was_cut_is_damaged_at_its_end() {
     let whole = history.last().expect("an intact disk");
     assert!(found.damage.is_empty() && found.damaged.is_empty());
     let group = GroupId::new(2);
-    assert!(last(&found.replicas[&group]) < last(&whole[&group]), "and nobody knows");
+    assert!(
+        last(&found.replicas[&group]) < last(&whole[&group]),
+        "and nobody knows"
+    );
     mutations::plant(None);
     for blocks in 2..6 {
         let (found, _) = cut_after(blocks);
