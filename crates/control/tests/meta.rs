@@ -887,8 +887,8 @@ fn a_member_whose_disk_is_gone_is_another_one() {
 /// before long.
 fn start_twice_with_nothing(steps: usize) -> bool {
     let mut world = World::cluster(12, 5);
-    let place = (world.leader().unwrap() + 1) % 5;
-    let node = world.machines[place].node.unwrap();
+    let place = (world.leader().expect("it has settled") + 1) % 5;
+    let node = world.machines[place].node.expect("it has joined");
     let boot = |world: &World| world.state().map(|state| state.nodes()[&node].boot);
     let start_with_nothing = |world: &mut World| {
         world.crash(place);

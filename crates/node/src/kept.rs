@@ -136,8 +136,8 @@ pub(crate) fn take(
         );
         kept.images.clear();
     }
-    let is_doubted = is_unclean(&run, mode, kernel) || run.is_copy;
-    kept.earlier.doubted = match is_doubted {
+    let may_lack = is_unclean(&run, mode, kernel) || run.is_copy;
+    kept.earlier.doubted = match may_lack {
         true => kept.earlier.start,
         false => run.mark.doubted,
     };

@@ -83,8 +83,8 @@ struct Waiting {
     number: Option<u64>,
     /// What came behind it.
     held: Vec<Persist>,
-    /// Whether its replica has a name that stands on no disk.
-    is_named: bool,
+    /// Whether its replica has a name that stands on no disk yet.
+    has_new_name: bool,
 }
 
 /// A log that has begun, until that is synced.
@@ -521,7 +521,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                     log,
                     number: None,
                     held: Vec::new(),
-                    is_named: begin.base == LogBase::New,
+                    has_new_name: begin.base == LogBase::New,
                 };
                 (Stage::Waits(waiting), None)
             }
@@ -573,7 +573,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 log: Box::new(log),
                 number: Some(persist.number),
                 held: Vec::new(),
-                is_named: false,
+                has_new_name: false,
             });
             if mutations::is(Mutation::ReceivedNotAwaited) {
                 self.begin_log(owner, index);
@@ -772,7 +772,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         self.begun.push(Begun {
             group: owner.group,
             frame: None,
-            is_bound: waiting.is_named && !mutations::is(Mutation::NameNotSynced),
+            is_bound: waiting.has_new_name && !mutations::is(Mutation::NameNotSynced),
         });
         if let Some(number) = waiting.number {
             self.pending.push_back(Pending {

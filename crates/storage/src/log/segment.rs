@@ -235,11 +235,12 @@ mod tests {
             ..head(5)
         };
         let (block, name) = (head.encode(), "log-00003-000000000005");
-        assert_eq!(SegmentHead::decode(name, &block).unwrap(), head);
+        assert_eq!(SegmentHead::decode(name, &block).expect("it is whole"), head);
         for at in HEAD_BYTES..SIZED_HEAD_BYTES {
             let mut block = block.clone();
             block[at] ^= 1;
-            assert_eq!(SegmentHead::decode(name, &block).unwrap().bytes, 0);
+            let found = SegmentHead::decode(name, &block).expect("what stands before is whole");
+            assert_eq!(found.bytes, 0);
         }
     }
 
