@@ -1,5 +1,6 @@
 //! Values of many megabytes on three nodes of two workers, beside clients with small commands.
 
+use crate::machine;
 use blackbox::{Client, Cluster, Value, eventually, http_get};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -113,6 +114,7 @@ fn run_beside_others(cluster: &Cluster, commands: &[(usize, &[&[u8]], Value)]) {
 
 #[test]
 fn a_large_value_is_sent_once_to_each_follower_and_nobody_loses_a_leader() {
+    let _machine = machine();
     let cluster = cluster();
     let terms = settled_terms(&cluster);
     let sent = total(&cluster, "chorale_peer_output_bytes_total");
@@ -153,6 +155,7 @@ fn a_large_value_is_sent_once_to_each_follower_and_nobody_loses_a_leader() {
 fn a_burst_of_large_values_is_stored_and_small_commands_are_answered_meanwhile_and_after() {
     const CLIENTS: usize = 8;
     const BURST_BYTES: usize = 64 << 20;
+    let _machine = machine();
     let cluster = cluster();
     let value = vec![b'v'; BURST_BYTES];
     let is_over = AtomicBool::new(false);
