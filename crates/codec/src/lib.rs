@@ -136,4 +136,34 @@ mod tests {
             "it keeps no large body in memory"
         );
     }
+
+    #[test]
+    fn of_pieces_any_part_is_copied() {
+        let mut pieces = Pieces::default();
+        let (first, second) = (Bytes::from(vec![1; 70_000]), Bytes::from(vec![2; 80_000]));
+        pieces.raw(b"front");
+        assert!(pieces.plain().is_some());
+        pieces.shared(&first);
+        pieces.shared(&second);
+        pieces.raw(b"between");
+        pieces.shared(&Bytes::from_static(b"short"));
+        pieces.shared(&first);
+        assert!(pieces.plain().is_none(), "not all of it is in one place");
+        let all = [b"front", &first[..], &second, b"between", b"short", &first].concat();
+        assert_eq!(pieces.len(), all.len());
+        let places = [0, 3, 5, 6, 70_005, 150_005, 150_010, 150_017, all.len()];
+        for from in places {
+            for to in places.into_iter().filter(|to| *to >= from) {
+                let mut copy = b"kept".to_vec();
+                pieces.copy(from..to, &mut copy);
+                assert!(copy == [b"kept", &all[from..to]].concat(), "{from}..{to}");
+            }
+        }
+        pieces.cut(5, 100);
+        assert_eq!(
+            (pieces.len(), pieces.plain().map(|bytes| &bytes[..])),
+            (5, Some(&b"front"[..]))
+        );
+        assert_eq!(pieces.finish(), [&b"front"[..]]);
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::COUNT_BYTES;
 use bytes::Bytes;
+use std::ops::Range;
 
 /// What fields are written to: a `Vec<u8>`, or [`Pieces`].
 pub trait Writer {
@@ -140,17 +141,75 @@ pub fn fill_count(bytes: &mut [u8], at: usize) {
 }
 
 /// Bytes in pieces that follow each other: what is long is not copied.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Pieces {
     bytes: Vec<u8>,
     /// What is long: where among `bytes` it stands, and itself.
     shared: Vec<(usize, Bytes)>,
+    /// How many bytes `shared` has.
+    shared_len: usize,
 }
 
 /// From this length on bytes are not copied.
 const SHARED_BYTES_MIN: usize = 64 * 1024;
 
 impl Pieces {
+    /// How many bytes they have.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.shared_len
+    }
+
+    /// Whether they have none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All bytes in one piece, if none of them is long.
+    #[inline]
+    pub fn plain(&mut self) -> Option<&mut Vec<u8>> {
+        self.shared.is_empty().then_some(&mut self.bytes)
+    }
+
+    /// Copies those from one place to another behind `to`.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn copy(&self, range: Range<usize>, to: &mut Vec<u8>) {
+        assert!(range.end <= self.len(), "no more is copied than is there");
+        // Where in all of them, and where in `bytes`, the next piece begins.
+        let (mut place, mut from) = (0, 0);
+        let mut copy = |piece: &[u8]| {
+            let (start, end) = (range.start.max(place), range.end.min(place + piece.len()));
+            if start < end {
+                to.extend_from_slice(&piece[start - place..end - place]);
+            }
+            place += piece.len();
+        };
+        for (at, bytes) in &self.shared {
+            copy(&self.bytes[from..*at]);
+            copy(bytes);
+            from = *at;
+        }
+        copy(&self.bytes[from..]);
+    }
+
+    /// Keeps the first bytes, none of which is long, and as much room as is given.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn cut(&mut self, len: usize, room: usize) {
+        let is_plain = self.shared.first().is_none_or(|(at, _)| *at >= len);
+        assert!(
+            is_plain && len <= self.bytes.len(),
+            "what stays is there, and short"
+        );
+        self.shared.clear();
+        self.shared_len = 0;
+        self.bytes.truncate(len);
+        self.bytes.shrink_to(room);
+    }
+
     /// All of them, none empty.
     pub fn finish(self) -> Vec<Bytes> {
         let (mut rest, mut pieces, mut from) = (Bytes::from(self.bytes), Vec::new(), 0);
@@ -166,13 +225,20 @@ impl Pieces {
 }
 
 impl Writer for Pieces {
+    #[inline]
     fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn u8(&mut self, number: u8) {
+        self.bytes.push(number);
     }
 
     fn shared(&mut self, bytes: &Bytes) {
         if bytes.len() >= SHARED_BYTES_MIN {
             self.shared.push((self.bytes.len(), bytes.clone()));
+            self.shared_len += bytes.len();
         } else {
             self.raw(bytes);
         }

@@ -34,7 +34,7 @@ pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_BYTES_TAKEN_IN_MAX, LOG_ENTRIES
 pub use members::{MEMBERS_MAX, MembersInvalid};
 pub use message::{Index, LogEntry, Members, MessageBody, Payload, RaftMessage, SnapshotPoint, Term};
 pub use raft_node::{
-    ENTRY_BYTES_MAX, ProposeRefused, READ_ROUNDS_MAX, RaftNode, ReadRefused, TransferRefused,
+    COMMITTED_BYTES, ENTRY_BYTES_MAX, ProposeRefused, READ_ROUNDS_MAX, RaftNode, ReadRefused, TransferRefused,
 };
 pub use ready::{Committed, EntryEffect, HardState, Persist, ReadId, Ready, Role, Status};
 pub use scrub::{Scrub, Scrubbed, Verdict};

@@ -56,6 +56,9 @@ const MESSAGE_BYTES: u64 = 1 << 20;
 /// names keys that are as long.
 pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 
+/// Bytes of committed entries that are handed out at once, with what an entry costs besides.
+pub const COMMITTED_BYTES: usize = 512 << 10;
+
 /// How often a member is told the point of the state it was given, before the transfer counts as failed.
 const SNAPSHOT_SENDS_MAX: u32 = 20;
 
@@ -141,6 +144,8 @@ pub struct RaftNode {
     /// Messages that wait for a request to be persisted.
     unpersisted: VecDeque<(u64, Vec<RaftMessage>)>,
     applied_wanted: u64,
+    /// Whether more is committed than was handed out.
+    is_behind: bool,
     /// Up to where the commit index was looked at for changes of the members.
     commit_seen: u64,
     /// The latest time that it was told.
@@ -167,6 +172,7 @@ impl RaftNode {
             applied: start.index.0,
             max_size_per_msg: MESSAGE_BYTES,
             max_inflight_msgs: MESSAGES_IN_FLIGHT_MAX,
+            max_committed_size_per_ready: COMMITTED_BYTES as u64,
             check_quorum: true,
             pre_vote: true,
             read_only_option: ReadOnlyOption::Safe,
@@ -225,6 +231,7 @@ impl RaftNode {
             outbox: Vec::new(),
             unpersisted: VecDeque::new(),
             applied_wanted: 0,
+            is_behind: false,
             commit_seen: 0,
             seen: now,
             turned_away: 0,
@@ -1178,7 +1185,14 @@ impl RaftNode {
             || self.raw.store().has_wanted()
     }
 
-    /// Everything that has to be done because of the inputs since the last time: once a turn.
+    /// Whether more is committed than [`take_ready`](RaftNode::take_ready) has handed out: the rest is for later turns.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
+    /// Everything that has to be done because of the inputs since the last time: once a turn. Of what is committed it is [`COMMITTED_BYTES`] and
+    /// an entry at most, and the rest comes with the next calls: a replica that begins with a long log applies all of it, and is to be
+    /// heard meanwhile.
     pub fn take_ready(&mut self, now: Monotonic) -> Ready {
         self.seen = now;
         let mut ready = Ready::default();
@@ -1186,9 +1200,14 @@ impl RaftNode {
             let last = self.raw.raft.raft_log.last_index();
             self.raw.raft.raft_log.commit_to(last);
         }
-        while self.raw.has_ready() {
+        let mut committed_bytes = 0;
+        while self.raw.has_ready() && committed_bytes < COMMITTED_BYTES {
+            let first = ready.committed.len();
             self.take_library_ready(&mut ready, now);
+            let new = ready.committed[first..].iter();
+            committed_bytes += new.map(Committed::cost).sum::<usize>();
         }
+        self.is_behind = committed_bytes >= COMMITTED_BYTES && self.raw.has_ready();
         self.observe(now);
         ready.messages.append(&mut self.outbox);
         ready.reads_lost.append(&mut self.reads_lost);

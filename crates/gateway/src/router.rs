@@ -526,6 +526,11 @@ impl Gateway {
             }
         }
         let was_anything = self.seats.finish(&mut self.cx, index);
+        // A replica that has a long log to apply does so in pieces, one a turn.
+        let member = self.cx.local.replicas[index].member();
+        if member.is_some_and(|member| member.raft().is_behind()) {
+            self.cx.local.visits.touch(index);
+        }
         self.route();
         self.tell(index);
         if was_anything && self.cx.local.replicas[index].leader().is_some() {

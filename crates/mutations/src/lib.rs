@@ -161,6 +161,8 @@ pub enum Mutation {
     FullAcknowledged,
     /// A command that nobody answered is said to be refused by a full disk, and not to be open.
     OpenIsRefused,
+    /// What is written in parts is answered with the first of them.
+    PartIsWhole,
     /// A log begins before a snapshot of the state behind which it begins is kept.
     BaseNotAwaited,
     /// The same of a state that a leader has sent.
@@ -313,6 +315,7 @@ impl Mutation {
         Mutation::SyncRetried,
         Mutation::FullAcknowledged,
         Mutation::OpenIsRefused,
+        Mutation::PartIsWhole,
         Mutation::BaseNotAwaited,
         Mutation::ReceivedNotAwaited,
         Mutation::CutIsEnd,

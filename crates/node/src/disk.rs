@@ -776,8 +776,11 @@ impl Disk {
         stats.snapshots.storing_since.set(since);
     }
 
-    /// How long until a sync is due.
+    /// How long until a sync is due, or what is written in part can be gone on with.
     pub(crate) fn timeout(&self) -> Option<Duration> {
+        if self.full.is_none() && self.disk.goes_on() {
+            return Some(Duration::ZERO);
+        }
         let at = self.disk.sync_at()?;
         let due = at.since(clock::raw());
         // One that is due is under way, or goes as soon as that has ended.

@@ -771,7 +771,8 @@ impl Member {
             }
             self.gathering.look_at_kept(state, now);
             let waits = self.can_propose() || self.unconfirmed.awaits_round() || self.raft.has_ready();
-            if is_over || !waits {
+            // What is left of what is committed is for the next turn.
+            if is_over || !waits || self.raft.is_behind() {
                 break;
             }
         }

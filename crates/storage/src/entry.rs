@@ -12,27 +12,36 @@ use consensus::{Index, LogEntry, Payload, Term};
 const DATA: u8 = 0;
 const MEMBERS: u8 = 1;
 
-fn parts(payload: &Payload) -> (u8, &[u8]) {
+fn tag_and_length(payload: &Payload) -> (u8, u64) {
+    let (tag, length) = match payload {
+        Payload::Data(bytes) => (DATA, bytes.len()),
+        Payload::Members(bytes) => (MEMBERS, bytes.len()),
+    };
+    (tag, length as u64)
+}
+
+fn write_payload(out: &mut impl Writer, payload: &Payload) {
     match payload {
-        Payload::Data(bytes) => (DATA, bytes),
-        Payload::Members(bytes) => (MEMBERS, bytes),
+        Payload::Data(bytes) => out.shared(bytes),
+        Payload::Members(bytes) => out.raw(bytes),
     }
 }
 
-pub(crate) fn write(out: &mut Vec<u8>, entry: &LogEntry) {
-    let (tag, bytes) = parts(&entry.payload);
+pub(crate) fn write(out: &mut impl Writer, entry: &LogEntry) {
+    let (tag, length) = tag_and_length(&entry.payload);
     out.u64s(&[entry.term.0, entry.index.0]);
     out.u8(tag);
-    out.long_bytes(bytes);
+    out.u64(length);
+    write_payload(out, &entry.payload);
 }
 
-pub(crate) fn write_short(out: &mut Vec<u8>, entry: &LogEntry) {
-    let (tag, bytes) = parts(&entry.payload);
+pub(crate) fn write_short(out: &mut impl Writer, entry: &LogEntry) {
+    let (tag, length) = tag_and_length(&entry.payload);
     out.varint(entry.term.0);
     out.varint(entry.index.0);
     out.u8(tag);
-    out.varint(bytes.len() as u64);
-    out.raw(bytes);
+    out.varint(length);
+    write_payload(out, &entry.payload);
 }
 
 pub(crate) fn read(reader: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A batch is what one turn has gathered: a table of the groups in it and in the batch before, then records. It counts whole
-//! or not at all. What is longer than a segment or a frame goes on in the next frame.
+//! or not at all. A long one is written in parts, a frame each, so that whoever writes sees to others between them; what is gathered
+//! meanwhile stands in the next batch.
 //!
 //! Invariants:
 //! 1. A block of 4 KiB that a sync covers is never written again: what is written behind it begins on a fresh one.
@@ -49,7 +50,7 @@ pub(crate) type Place = (Term, Index);
 /// Under this name stands a log that does not count yet: no replica is called so.
 pub(crate) const NOBODY: Incarnation = Incarnation(0);
 
-/// Bytes of the payload of one frame: as much is checked at once.
+/// Bytes of the payload of one frame, as it is read. It is more than this build writes: earlier ones wrote as much.
 pub(crate) const FRAME_BYTES_MAX: u32 = 16 * 1024 * 1024;
 /// Where the payload of a frame begins with: up to which frame all was synced, and the flags.
 pub(crate) const PREFIX_BYTES: usize = 9;

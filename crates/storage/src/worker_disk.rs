@@ -835,7 +835,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         self.log.has_batch()
     }
 
-    /// The turn ends: what was requested is written.
+    /// The turn ends: what was requested is written, or a part of it if it is long.
     ///
     /// # Errors
     /// What the disk answers. [`StorageError::Full`]: nothing is lost, and it may be called again. All others are final.
@@ -845,30 +845,53 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             self.go_on_with_held();
         }
         if self.log.has_batch() {
-            let frame = self.log.write()?;
-            self.promised = 0;
-            self.rest.since = self.now;
-            self.unsynced_since.get_or_insert(self.now);
-            let new = self.pending.iter_mut().filter(|pending| pending.frame.is_none());
-            new.for_each(|pending| pending.frame = Some(frame));
-            let mut begins = false;
-            for begun in &mut self.begun {
-                begins |= begun.frame.is_none();
-                begun.frame.get_or_insert(frame);
-            }
-            for (outdated, _) in &mut self.outdated {
-                *outdated = (*outdated).min(frame);
-            }
-            if begins && self.mode == DurabilityMode::Strict {
-                // What a log begins with counts as kept from here on, also to who reads it back after a loss of power.
-                while let Some(job) = self.log.sync_job() {
-                    let synced = job.run()?;
-                    self.log.on_synced(synced);
-                }
-            }
+            self.write_some()?;
         }
         self.release();
         Ok(())
+    }
+
+    fn write_some(&mut self) -> Result<(), StorageError> {
+        if !self.log.is_writing() {
+            self.close()?;
+        }
+        self.rest.since = self.now;
+        self.unsynced_since.get_or_insert(self.now);
+        let (is_strict, closed) = (self.mode == DurabilityMode::Strict, self.log.closed());
+        let begins = is_strict && self.begun.iter().any(|begun| begun.frame == Some(closed));
+        let is_promised = |pending: &Pending| pending.is_promised && pending.frame == Some(closed);
+        match begins || self.pending.iter().any(is_promised) {
+            true => self.log.write_rest()?,
+            false => self.log.write_part()?,
+        }
+        if begins {
+            // What a log begins with counts as kept from here on, also to who reads it back after a loss of power.
+            while let Some(job) = self.log.sync_job() {
+                let synced = job.run()?;
+                self.log.on_synced(synced);
+            }
+        }
+        Ok(())
+    }
+
+    /// What was gathered is to be written: from now on it is known where it will end.
+    fn close(&mut self) -> Result<(), StorageError> {
+        let frame = self.log.close()?;
+        self.promised = 0;
+        let new = self.pending.iter_mut().filter(|pending| pending.frame.is_none());
+        new.for_each(|pending| pending.frame = Some(frame));
+        for begun in &mut self.begun {
+            begun.frame.get_or_insert(frame);
+        }
+        for (outdated, _) in &mut self.outdated {
+            *outdated = (*outdated).min(frame);
+        }
+        Ok(())
+    }
+
+    /// Whether what was gathered is written in part, so that [`WorkerDisk::write`] is to be called again without waiting for anything.
+    pub fn goes_on(&self) -> bool {
+        self.log.goes_on()
     }
 
     /// Whether answers wait although what they are about is written (invariant 4).
@@ -881,7 +904,11 @@ impl<D: Disk + Clone> WorkerDisk<D> {
 
     /// Answers what is kept.
     fn release(&mut self) {
-        let (written, synced) = (self.log.written(), self.log.synced());
+        let written = match mutations::is(Mutation::PartIsWhole) {
+            true => self.log.closed(),
+            false => self.log.written(),
+        };
+        let synced = self.log.synced();
         if written <= synced {
             self.unsynced_since = None;
         }
@@ -1197,7 +1224,12 @@ impl<D: Disk + Clone> WorkerDisk<D> {
     /// # Errors
     /// What the disk answers.
     pub fn finish(&mut self, now: Monotonic) -> Result<(), StorageError> {
-        let written = self.write(now);
+        let written = loop {
+            let written = self.write(now);
+            if written.is_err() || !self.log.has_batch() {
+                break written;
+            }
+        };
         // What finds no room was told to nobody; what is written is synced all the same.
         if !matches!(written, Ok(()) | Err(StorageError::Full { .. })) {
             return written;
@@ -1226,7 +1258,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         if !self.pending.iter().all(|pending| is_its(&pending)) {
             return Err("invariant 3: a former life of a replica is to be answered".to_owned());
         }
-        let is_early = |pending: &Pending| pending.frame.is_some_and(|frame| frame > self.log.written());
+        let is_early = |pending: &Pending| pending.frame.is_some_and(|frame| frame > self.log.closed());
         if self.pending.iter().any(is_early) {
             return Err("invariant 1: what is not written counts as written".to_owned());
         }

@@ -137,7 +137,10 @@ impl Disk {
         let syncing = self.syncing.as_ref().map(|(at, _)| at.after(delay));
         let sync_at = self.disk.sync_at().filter(|_| self.syncing.is_none());
         let job = self.jobs.front().map(|(at, _)| *at);
-        let again = self.is_full.then(|| lent().after(TEND));
+        let again = match self.is_full {
+            true => Some(lent().after(TEND)),
+            false => self.disk.goes_on().then(lent),
+        };
         [syncing, sync_at, job, again].into_iter().flatten().min()
     }
 

@@ -287,6 +287,7 @@ const BY_SCENES: &[Mutation] = &[
     // What is kept, and when that is told: `crates/storage/tests/it/worker_disk.rs`.
     Mutation::VoteNotKept,
     Mutation::SyncRetried,
+    Mutation::PartIsWhole,
     Mutation::BaseNotAwaited,
     Mutation::ReceivedNotAwaited,
     Mutation::NameNotSynced,

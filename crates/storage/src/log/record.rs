@@ -64,7 +64,7 @@ pub(crate) enum Change {
 }
 
 pub(crate) fn write_live(
-    out: &mut Vec<u8>,
+    out: &mut impl Writer,
     group: GroupId,
     ids: (Incarnation, u64),
     (start, hard): (&SnapshotPoint, &HardState),
@@ -76,7 +76,7 @@ pub(crate) fn write_live(
     write_tail(out, hard, entries);
 }
 
-pub(crate) fn write_append(out: &mut Vec<u8>, group: GroupId, hard: &HardState, entries: &[LogEntry]) {
+pub(crate) fn write_append(out: &mut impl Writer, group: GroupId, hard: &HardState, entries: &[LogEntry]) {
     begin(out, SHORT, group);
     out.varint(hard.term.0);
     out.varint(hard.vote.map_or(0, |vote| vote.0));
@@ -84,12 +84,12 @@ pub(crate) fn write_append(out: &mut Vec<u8>, group: GroupId, hard: &HardState, 
     out.list(entries, entry::write_short);
 }
 
-pub(crate) fn write_end(out: &mut Vec<u8>, group: GroupId) {
+pub(crate) fn write_end(out: &mut impl Writer, group: GroupId) {
     begin(out, END, group);
 }
 
 pub(crate) fn write_snapshot(
-    out: &mut Vec<u8>,
+    out: &mut impl Writer,
     group: GroupId,
     ids: (Incarnation, u64),
     (point, hard): (&SnapshotPoint, &HardState),
@@ -100,18 +100,18 @@ pub(crate) fn write_snapshot(
     write_hard(out, hard);
 }
 
-fn begin(out: &mut Vec<u8>, kind: u8, group: GroupId) {
+fn begin(out: &mut impl Writer, kind: u8, group: GroupId) {
     out.u8(kind);
     out.u16(group.number());
 }
 
-fn write_hard(out: &mut Vec<u8>, hard: &HardState) {
+fn write_hard(out: &mut impl Writer, hard: &HardState) {
     out.u64(hard.term.0);
     out.option(&hard.vote, |out, vote| out.u64(vote.0));
     out.u64(hard.commit.0);
 }
 
-fn write_tail(out: &mut Vec<u8>, hard: &HardState, entries: &[LogEntry]) {
+fn write_tail(out: &mut impl Writer, hard: &HardState, entries: &[LogEntry]) {
     write_hard(out, hard);
     out.list(entries, entry::write);
 }

@@ -74,9 +74,12 @@ impl<D: Disk + Clone> Shelf<D> {
         Ok(())
     }
 
-    /// Sees to it that so many segments are ready.
-    pub(crate) fn reserve(&mut self, count: usize) -> Result<(), StorageError> {
-        while self.ready.len() < count {
+    /// Sees to it that the next segment is ready. The answer is its number.
+    pub(crate) fn reserve(&mut self) -> Result<u64, StorageError> {
+        loop {
+            if let Some(ready) = self.ready.front() {
+                return Ok(ready.number);
+            }
             let head = SegmentHead::new(&self.identity, self.next);
             let made = match self.is_preparing {
                 // The next number is taken.
@@ -94,7 +97,6 @@ impl<D: Disk + Clone> Shelf<D> {
                 Err(other) => return Err(other),
             }
         }
-        Ok(())
     }
 
     /// Whether the last segment that was to be made found no room: what is ready is all that there will be for now.

@@ -9,18 +9,22 @@ use super::segment::{self, BLOCK_BYTES};
 use super::shelf::Shelf;
 use super::sync::{SyncJob, Synced};
 use super::table::{self, Row};
-use super::{FRAME_BYTES_MAX, GOES_ON, LogIdentity, LogSettings, PREFIX_BYTES, ROOM_MIN, WENT_ON};
+use super::{GOES_ON, LogIdentity, LogSettings, PREFIX_BYTES, ROOM_MIN, WENT_ON};
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 use crate::frame::{self, HEAD_BYTES};
+use codec::{Pieces, Writer};
 use consensus::{HardState, LogEntry, SnapshotPoint};
 use ids::{GroupId, Incarnation};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// Bytes of a buffer that is kept for the next batch.
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of a batch that are written at once, and the part of a segment that they are at most: whoever writes sees to others meanwhile.
+const PART_BYTES_MAX: usize = 4 * 1024 * 1024;
+const PART_OF_SEGMENT: usize = 4;
 /// Bytes of a batch above which a log that begins goes on with the next group in another one.
 const BEGIN_BYTES: usize = 16 * 1024 * 1024;
 /// Of a segment, and bytes of it at most, that are kept for what lets go of others while there is no room for another one: a part of
@@ -33,36 +37,51 @@ const SEGMENT_BYTES_MIN: u64 = 4 * BLOCK_BYTES;
 /// Bytes before the records of the open batch: where what goes before them fits, they are written from where they were gathered.
 const FRONT_BYTES: usize = 1024;
 
-/// Bytes on their way into the log.
+/// A batch that was closed, on its way into the log.
 #[derive(Debug)]
-struct Buffers {
-    /// Of the open batch, behind [`FRONT_BYTES`] for what goes before them.
-    records: Vec<u8>,
+struct Leaving {
+    /// Behind [`FRONT_BYTES`] for what goes before them.
+    records: Pieces,
     table: Vec<u8>,
-    /// What the table is made of.
-    rows: Vec<Row>,
     /// A frame that does not hold a whole batch, or one with a long table.
     frame: Vec<u8>,
+    /// The parts that are not written yet, and where the first of them begins in the batch.
+    parts: VecDeque<Part>,
+    from: usize,
+    /// The number of its last frame.
+    last_frame: u64,
 }
 
-impl Buffers {
-    fn new() -> Buffers {
-        Buffers {
-            records: vec![0; FRONT_BYTES],
-            table: Vec::new(),
-            rows: Vec::new(),
-            frame: Vec::new(),
-        }
-    }
+/// Room for the records of a batch.
+fn no_records() -> Pieces {
+    let mut records = Pieces::default();
+    records.raw(&[0; FRONT_BYTES]);
+    records
+}
 
-    /// Bytes of the records.
-    fn records_len(&self) -> usize {
-        self.records.len() - FRONT_BYTES
+impl Leaving {
+    fn new() -> Leaving {
+        Leaving {
+            records: no_records(),
+            table: Vec::new(),
+            frame: Vec::new(),
+            parts: VecDeque::new(),
+            from: 0,
+            last_frame: 0,
+        }
     }
 
     /// Bytes of the batch.
     fn len(&self) -> usize {
-        self.table.len() + self.records_len()
+        self.table.len() + self.records.len() - FRONT_BYTES
+    }
+
+    /// Bytes that are not written yet.
+    fn rest(&self) -> u64 {
+        match self.parts.is_empty() {
+            true => 0,
+            false => (self.len() - self.from) as u64,
+        }
     }
 
     /// The part of the batch in the payload of a frame that begins with `prefix`, behind room for the head. If it is the first that is written
@@ -70,22 +89,22 @@ impl Buffers {
     fn frame(&mut self, part: Range<usize>, prefix: &[u8; PREFIX_BYTES], offset: u64) -> (&mut [u8], usize) {
         let (before, split) = (HEAD_BYTES + PREFIX_BYTES, self.table.len());
         let is_whole = part == (0..self.len()) && before + split <= FRONT_BYTES;
-        let (buffer, begin) = match is_whole {
-            true => {
+        if !is_whole || self.records.plain().is_none() {
+            let in_records = |place: usize| FRONT_BYTES + place.max(split) - split;
+            self.frame.clear();
+            self.frame.resize(before, 0);
+            self.frame
+                .extend_from_slice(&self.table[part.start.min(split)..part.end.min(split)]);
+            self.records
+                .copy(in_records(part.start)..in_records(part.end), &mut self.frame);
+        }
+        let (buffer, begin) = match self.records.plain().filter(|_| is_whole) {
+            Some(records) => {
                 let begin = FRONT_BYTES - split - before;
-                self.records[FRONT_BYTES - split..FRONT_BYTES].copy_from_slice(&self.table);
-                (&mut self.records, begin)
+                records[FRONT_BYTES - split..FRONT_BYTES].copy_from_slice(&self.table);
+                (records, begin)
             }
-            false => {
-                let records = &self.records[FRONT_BYTES..];
-                self.frame.clear();
-                self.frame.resize(before, 0);
-                self.frame
-                    .extend_from_slice(&self.table[part.start.min(split)..part.end.min(split)]);
-                self.frame
-                    .extend_from_slice(&records[part.start.max(split) - split..part.end.max(split) - split]);
-                (&mut self.frame, 0)
-            }
+            None => (&mut self.frame, 0),
         };
         buffer[begin + HEAD_BYTES..begin + before].copy_from_slice(prefix);
         let length = buffer.len() - begin;
@@ -97,11 +116,9 @@ impl Buffers {
     }
 
     fn clear(&mut self) {
-        self.records.truncate(FRONT_BYTES);
+        self.records.cut(FRONT_BYTES, KEPT_BYTES_MAX);
         self.frame.clear();
-        for buffer in [&mut self.records, &mut self.frame] {
-            buffer.shrink_to(KEPT_BYTES_MAX);
-        }
+        self.frame.shrink_to(KEPT_BYTES_MAX);
     }
 }
 
@@ -124,7 +141,11 @@ pub struct WorkerLog<D: Disk> {
     /// Groups with records in the open batch, and in the one before, in their order.
     touched: Vec<GroupId>,
     before: Vec<GroupId>,
-    buffers: Buffers,
+    /// Of the open batch, behind [`FRONT_BYTES`] for what goes before them.
+    records: Pieces,
+    /// What its table is made of.
+    rows: Vec<Row>,
+    leaving: Leaving,
     /// Whether a group may need less than when that was last looked at.
     may_trim: bool,
     /// Segments below the first number go when the frame with the second one is kept.
@@ -165,13 +186,15 @@ impl<D: Disk + Clone> WorkerLog<D> {
             groups: BTreeMap::new(),
             touched: Vec::new(),
             before: Vec::new(),
-            buffers: Buffers::new(),
+            records: no_records(),
+            rows: Vec::new(),
+            leaving: Leaving::new(),
             may_trim: false,
             trim: None,
         };
         for one in live {
             log.live(one);
-            if log.buffers.records_len() > BEGIN_BYTES {
+            if log.records.len() > BEGIN_BYTES {
                 log.write()?;
             }
         }
@@ -198,9 +221,9 @@ impl<D: Disk + Clone> WorkerLog<D> {
     /// # Panics
     /// If the group has no log here: it begins with [`WorkerLog::live`].
     pub fn append(&mut self, group: GroupId, entries: &[LogEntry], hard: HardState) {
-        let before = self.buffers.records.len();
-        record::write_append(&mut self.buffers.records, group, &hard, entries);
-        let bytes = (self.buffers.records.len() - before) as u64;
+        let before = self.records.len();
+        record::write_append(&mut self.records, group, &hard, entries);
+        let bytes = (self.records.len() - before) as u64;
         let held = self.held(group);
         held.append(entries, hard);
         held.bytes += bytes;
@@ -225,15 +248,9 @@ impl<D: Disk + Clone> WorkerLog<D> {
         entries: &[LogEntry],
     ) {
         held.append(entries, hard);
-        let before = self.buffers.records.len();
-        record::write_live(
-            &mut self.buffers.records,
-            group,
-            held.ids(),
-            (start, &hard),
-            entries,
-        );
-        held.bytes = (self.buffers.records.len() - before) as u64;
+        let before = self.records.len();
+        record::write_live(&mut self.records, group, held.ids(), (start, &hard), entries);
+        held.bytes = (self.records.len() - before) as u64;
         self.groups.insert(group, held);
         self.touch(group);
         self.may_trim = true;
@@ -241,7 +258,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
 
     /// Gathers that the replica here has ended: its log is void.
     pub fn end(&mut self, group: GroupId) {
-        record::write_end(&mut self.buffers.records, group);
+        record::write_end(&mut self.records, group);
         self.groups.remove(&group);
         self.touch(group);
         self.may_trim = true;
@@ -254,7 +271,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
             return;
         };
         held.begin_behind(point);
-        record::write_snapshot(&mut self.buffers.records, group, held.ids(), (point, held.hard()));
+        record::write_snapshot(&mut self.records, group, held.ids(), (point, held.hard()));
         self.touch(group);
         self.may_trim = true;
     }
@@ -286,44 +303,129 @@ impl<D: Disk + Clone> WorkerLog<D> {
         held.expect("a group's log begins with its whole log, or an empty one")
     }
 
-    /// Whether something was gathered.
+    /// Whether something was gathered that is not written.
     pub fn has_batch(&self) -> bool {
-        !self.touched.is_empty()
+        !self.touched.is_empty() || self.is_writing()
     }
 
-    /// Writes the open batch, which may be empty: it says then how far all is synced. The answer is the number of its last frame.
+    /// Whether a batch is written in part.
+    #[inline]
+    pub fn is_writing(&self) -> bool {
+        !self.leaving.parts.is_empty()
+    }
+
+    /// Whether more of it can be written at once.
+    pub fn goes_on(&self) -> bool {
+        let next = self.leaving.parts.front();
+        next.is_some_and(|part| !part.is_in_next || self.has_ready())
+    }
+
+    /// The number of the last frame of the last batch that was closed.
+    pub fn closed(&self) -> u64 {
+        self.leaving.last_frame
+    }
+
+    /// Writes all that was gathered, and an empty batch if that is nothing: it says how far all is synced. The answer is the number of the last
+    /// frame.
     ///
     /// # Errors
-    /// [`StorageError::Full`] if a segment is needed and cannot be made, or is being made by a [`PrepareJob`]: nothing is written, and
-    /// the batch stays open. All others are final.
+    /// As [`WorkerLog::close`] and [`WorkerLog::write_part`].
     pub fn write(&mut self) -> Result<u64, StorageError> {
+        let was_writing = self.is_writing();
+        self.write_rest()?;
+        if !was_writing || self.has_batch() {
+            self.close()?;
+            self.write_rest()?;
+        }
+        Ok(self.written)
+    }
+
+    /// Writes what is left of the batch that was closed.
+    ///
+    /// # Errors
+    /// As [`WorkerLog::write_part`].
+    pub fn write_rest(&mut self) -> Result<(), StorageError> {
+        while self.is_writing() {
+            self.write_part()?;
+        }
+        Ok(())
+    }
+
+    /// Closes the open batch, which may be empty: what comes from now on gathers in the next one. The answer is the number of the last frame
+    /// that it will have.
+    ///
+    /// # Errors
+    /// [`StorageError::Full`] if it begins in a segment that cannot be made, or is being made by a [`PrepareJob`]: the batch stays open. All
+    /// others are final.
+    ///
+    /// # Panics
+    /// If the one before is not written.
+    pub fn close(&mut self) -> Result<u64, StorageError> {
+        assert!(!self.is_writing(), "one batch is written at a time");
         self.check_usable()?;
         self.write_table();
-        let length = self.buffers.len();
-        let pieces = self.pieces(length);
-        let segments = pieces.iter().filter(|piece| piece.is_in_next).count();
-        self.shelf.reserve(segments)?;
-        let mut begins_in = None;
-        let mut from = 0;
-        for piece in &pieces {
-            if piece.is_in_next {
-                self.shelf.advance();
-                self.offset = BLOCK_BYTES;
+        let length = self.leaving.table.len() + self.records.len() - FRONT_BYTES;
+        let (parts, is_in_next) = self.parts(length);
+        let (oldest, current) = self.shelf.numbers();
+        let begins_in = match is_in_next {
+            true => self.shelf.reserve()?,
+            false => current,
+        };
+        let last_frame = self.written + parts.len() as u64;
+        for group in &self.touched {
+            if let Some(held) = self.groups.get_mut(group) {
+                held.written(begins_in, last_frame);
             }
-            begins_in.get_or_insert(self.shelf.numbers().1);
-            let goes_on = if from + piece.bytes < length { GOES_ON } else { 0 };
-            let went_on = if from > 0 { WENT_ON } else { 0 };
-            self.write_frame(from..from + piece.bytes, goes_on | went_on)?;
-            from += piece.bytes;
         }
-        self.batches += 1;
-        self.after_write(begins_in.expect("a batch has at least one frame"));
-        Ok(self.written)
+        std::mem::swap(&mut self.before, &mut self.touched);
+        self.touched.clear();
+        std::mem::swap(&mut self.records, &mut self.leaving.records);
+        (self.leaving.parts, self.leaving.from) = (parts, 0);
+        self.leaving.last_frame = last_frame;
+        if self.may_trim && self.trim.is_none() && oldest < begins_in {
+            self.may_trim = false;
+            let needed = self.groups.values().map(Held::pin).min();
+            let needed = needed.map_or(begins_in, |needed| needed.min(begins_in));
+            if needed > oldest {
+                self.trim = Some((needed, last_frame));
+            }
+        }
+        Ok(last_frame)
+    }
+
+    /// Writes the next frame of the batch that was closed: a quarter of a segment, and [`PART_BYTES_MAX`], at most.
+    ///
+    /// # Errors
+    /// [`StorageError::Full`] if a segment is needed and cannot be made, or is being made by a [`PrepareJob`]: it may be called again. All
+    /// others are final.
+    ///
+    /// # Panics
+    /// If all of it is written.
+    pub fn write_part(&mut self) -> Result<(), StorageError> {
+        self.check_usable()?;
+        let part = self.leaving.parts.front().expect("something is left of it");
+        let (bytes, is_in_next) = (part.bytes, part.is_in_next);
+        if is_in_next {
+            self.shelf.reserve()?;
+            self.shelf.advance();
+            self.offset = BLOCK_BYTES;
+        }
+        self.leaving.parts.pop_front();
+        let from = self.leaving.from;
+        self.leaving.from = from + bytes;
+        let goes_on = if self.is_writing() { GOES_ON } else { 0 };
+        let went_on = if from > 0 { WENT_ON } else { 0 };
+        self.write_frame(from..from + bytes, goes_on | went_on)?;
+        if !self.is_writing() {
+            self.batches += 1;
+            self.leaving.clear();
+        }
+        Ok(())
     }
 
     /// The rows of the groups that are in either batch, in their order.
     fn write_table(&mut self) {
-        let mut rows = std::mem::take(&mut self.buffers.rows);
+        let mut rows = std::mem::take(&mut self.rows);
         rows.clear();
         let (mut this, mut before) = (&*self.touched, &*self.before);
         while let Some(&group) = this.first().into_iter().chain(before.first()).min() {
@@ -336,15 +438,17 @@ impl<D: Disk + Clone> WorkerLog<D> {
                 reached: self.groups.get(&group).map(Held::reached),
             });
         }
-        self.buffers.table.clear();
-        table::write(&mut self.buffers.table, &rows);
-        self.buffers.rows = rows;
+        self.leaving.table.clear();
+        table::write(&mut self.leaving.table, &rows);
+        self.rows = rows;
     }
 
-    /// How a batch of so many bytes lies in frames and segments.
-    fn pieces(&self, length: usize) -> Vec<Piece> {
-        let (mut offset, mut left, mut pieces) = (self.offset, length, Vec::new());
+    /// How a batch of so many bytes lies in frames and segments, and whether it begins in the next one.
+    fn parts(&mut self, length: usize) -> (VecDeque<Part>, bool) {
+        let (mut offset, mut left) = (self.offset, length);
+        let mut parts = std::mem::take(&mut self.leaving.parts);
         let mut segment_bytes = self.shelf.current_bytes();
+        let most = PART_BYTES_MAX.min(self.shelf.segment_bytes as usize / PART_OF_SEGMENT);
         loop {
             let is_in_next = segment_bytes - offset < ROOM_MIN;
             if is_in_next {
@@ -352,12 +456,13 @@ impl<D: Disk + Clone> WorkerLog<D> {
             }
             let around = HEAD_BYTES + PREFIX_BYTES;
             let room = usize::try_from(segment_bytes - offset).unwrap_or(usize::MAX) - around;
-            let bytes = left.min(room).min(FRAME_BYTES_MAX as usize - PREFIX_BYTES);
-            pieces.push(Piece { bytes, is_in_next });
+            let bytes = left.min(room).min(most);
+            parts.push_back(Part { bytes, is_in_next });
             offset += (around + bytes) as u64;
             left -= bytes;
             if left == 0 {
-                return pieces;
+                let is_in_next = parts.front().is_some_and(|part| part.is_in_next);
+                return (parts, is_in_next);
             }
         }
     }
@@ -366,7 +471,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
     fn write_frame(&mut self, part: Range<usize>, flags: u8) -> Result<(), StorageError> {
         let mut prefix = [flags; PREFIX_BYTES];
         prefix[..8].copy_from_slice(&self.synced.to_le_bytes());
-        let (frame, length) = self.buffers.frame(part, &prefix, self.offset);
+        let (frame, length) = self.leaving.frame(part, &prefix, self.offset);
         let segment = self.shelf.current();
         let number = self.written + 1;
         let head = frame::head(&frame[HEAD_BYTES..length], number, self.offset, segment.seal);
@@ -383,30 +488,12 @@ impl<D: Disk + Clone> WorkerLog<D> {
         result
     }
 
-    fn after_write(&mut self, segment: u64) {
-        for group in &self.touched {
-            if let Some(held) = self.groups.get_mut(group) {
-                held.written(segment, self.written);
-            }
-        }
-        std::mem::swap(&mut self.before, &mut self.touched);
-        self.touched.clear();
-        self.buffers.clear();
-        let (oldest, current) = self.shelf.numbers();
-        if self.may_trim && self.trim.is_none() && oldest < current {
-            self.may_trim = false;
-            let needed = self.groups.values().map(Held::pin).min();
-            let needed = needed.map_or(current, |needed| needed.min(current));
-            if needed > oldest {
-                self.trim = Some((needed, self.written));
-            }
-        }
-    }
-
-    /// The sync of everything that was written; `None` if that is kept, or a sync is under way. What is written behind it begins on a
-    /// fresh block.
+    /// The sync of everything that was written; `None` if that is kept, a sync is under way, or more of a batch is to be written into the
+    /// same segment. What is written behind it begins on a fresh block.
     pub fn sync_job(&mut self) -> Option<SyncJob<D::File>> {
-        if self.is_syncing || self.synced == self.written || self.check_usable().is_err() {
+        let is_kept = self.synced == self.written;
+        let is_within = self.leaving.parts.front().is_some_and(|part| !part.is_in_next);
+        if self.is_syncing || is_kept || is_within || self.check_usable().is_err() {
             return None;
         }
         self.is_syncing = true;
@@ -511,9 +598,9 @@ impl<D: Disk + Clone> WorkerLog<D> {
         self.written_bytes - self.synced_bytes
     }
 
-    /// Bytes of the open batch.
+    /// Bytes that were gathered and are not written.
     pub fn batch_bytes(&self) -> u64 {
-        self.buffers.records_len() as u64
+        (self.records.len() - FRONT_BYTES) as u64 + self.leaving.rest()
     }
 
     /// Bytes of all segments in use, and of those that are about to go.
@@ -577,8 +664,9 @@ fn take_first(groups: &mut &[GroupId], group: GroupId) -> bool {
     rest.is_some()
 }
 
-/// The part of a batch that one frame holds.
-struct Piece {
+/// What of a batch one frame holds.
+#[derive(Debug)]
+struct Part {
     bytes: usize,
     /// Whether it lies in the segment behind.
     is_in_next: bool,

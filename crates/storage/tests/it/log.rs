@@ -96,7 +96,7 @@ fn a_batch_goes_on_in_as_many_segments_as_it_needs() {
 }
 
 #[test]
-fn frames_of_16_mib_are_not_the_end_of_a_batch() {
+fn frames_of_4_mib_are_not_the_end_of_a_batch() {
     let disk = SimDisk::new(0);
     let settings = storage::LogSettings {
         segment_bytes: 64 * 1024 * 1024,
@@ -105,8 +105,55 @@ fn frames_of_16_mib_are_not_the_end_of_a_batch() {
     let mut log =
         WorkerLog::begin(disk.clone(), settings, identity(0, 1), std::slice::from_ref(&one)).unwrap();
     append(&mut log, &mut one, vec![entry(1, 11, 40_000_000)], hard(1, 10));
-    assert_eq!(log.write().unwrap(), 4, "three frames");
+    assert_eq!(log.write().unwrap(), 11, "ten frames");
     assert_eq!(read(&disk).replicas[&one.group], one);
+}
+
+#[test]
+fn what_comes_while_a_batch_is_written_in_parts_stands_in_the_next_one() {
+    let disk = SimDisk::new(0);
+    let (mut long, mut short) = (replica(1, 1, 10), replica(2, 1, 10));
+    let mut log = begin(&disk, 1, &[long.clone(), short.clone()]);
+    sync(&mut log).unwrap();
+    let before = [(long.group, long.clone()), (short.group, short.clone())];
+    append(&mut log, &mut long, vec![entry(1, 12, 70_000)], hard(1, 11));
+    let last_frame = log.close().unwrap();
+    log.write_part().unwrap();
+    // Its snapshot lets go of the first segment, once it is in the log.
+    snapshot(&mut log, &mut short, 11);
+    append(&mut log, &mut short, vec![entry(1, 12, 10)], hard(1, 11));
+    let (mut parts, mut syncs) = (1, 0);
+    while log.is_writing() {
+        assert_eq!(
+            read(&disk).replicas,
+            before.clone().into(),
+            "a batch counts whole"
+        );
+        assert!(log.has_batch());
+        // Only where the next part lies in another segment.
+        if let Some(job) = log.sync_job() {
+            log.on_synced(job.run().unwrap());
+            syncs += 1;
+        }
+        log.write_part().unwrap();
+        parts += 1;
+    }
+    assert!(parts > 4 && (1..parts).contains(&syncs), "{syncs} of {parts}");
+    assert_eq!(log.written(), last_frame);
+    sync(&mut log).unwrap();
+    sync(&mut log).unwrap();
+    let [_, (group, unchanged)] = before;
+    assert_eq!(
+        read(&disk).replicas,
+        [(long.group, long.clone()), (group, unchanged)].into()
+    );
+    assert!(log.has_batch(), "the next one is not written");
+    log.write().unwrap();
+    assert!(!log.has_batch());
+    assert_eq!(
+        read(&disk).replicas,
+        [(long.group, long), (short.group, short)].into()
+    );
 }
 
 #[test]

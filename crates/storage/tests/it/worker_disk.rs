@@ -86,9 +86,12 @@ impl Scene {
             .request(group(), life, DiskRequest::Persist(persist(number)));
     }
 
-    /// Writes, and hands out which requests were answered.
+    /// Writes all that there is, and hands out which requests were answered.
     fn write(&mut self) -> Vec<u64> {
         self.disk.write(self.now).expect("an intact disk");
+        while self.disk.log().is_writing() {
+            self.disk.write(self.now).expect("an intact disk");
+        }
         self.answered()
     }
 
@@ -945,4 +948,50 @@ fn a_floor_is_in_the_log_of_each_start_until_the_log_reaches_it() {
     let noticed = floors();
     mutations::plant(None);
     assert_eq!(noticed[0], None);
+}
+
+#[test]
+fn what_is_long_is_written_in_parts_and_is_answered_when_all_of_it_is_written() {
+    let takes = || {
+        let mut scene = begun(DurabilityMode::Relaxed);
+        scene.sync_soon();
+        scene.prepare();
+        scene.persist_long(1, 100_000);
+        let (mut calls, mut early) = (0, Vec::new());
+        loop {
+            scene.disk.write(scene.now).expect("an intact disk");
+            if !scene.disk.log().is_writing() {
+                break (calls, early, scene.answered());
+            }
+            assert_eq!(
+                scene.disk.promise(scene.now),
+                0,
+                "nothing is written behind it at once"
+            );
+            early.extend(scene.answered());
+            calls += 1;
+            // What comes meanwhile is for the next batch.
+            scene.persist(1, 1 + calls);
+        }
+    };
+    let (calls, early, then) = takes();
+    assert!(calls > 5, "{calls}");
+    assert_eq!((early, then), (vec![], vec![1]));
+    mutations::plant(Some(Mutation::PartIsWhole));
+    let (_, early, _) = takes();
+    mutations::plant(None);
+    assert_eq!(early, [1], "a part is not all of it");
+}
+
+#[test]
+fn what_was_promised_is_written_at_once() {
+    let mut scene = begun(DurabilityMode::Relaxed);
+    scene.sync_soon();
+    scene.prepare();
+    let promised = scene.disk.promise(scene.now);
+    let long = usize::try_from(promised).expect("a promise is short") - 400;
+    scene.persist_long(1, long / 2);
+    scene.persist_long(2, long / 2);
+    scene.disk.write(scene.now).expect("an intact disk");
+    assert_eq!(scene.answered(), [1, 2]);
 }
