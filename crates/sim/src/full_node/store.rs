@@ -14,8 +14,8 @@ use std::rc::Rc;
 use storage::{
     Handover, HandoverWriter, Identity, Item, KernelBoot, LogIdentity, LogSettings, MetaLog, MetaState,
     ModeStep, PeerBook, ReplicaPosition, RunMark, SimDisk, Snapshot, SnapshotStore, StorageError,
-    StoredReplica, Taken, WorkerDisk, WorkerLog, read_logs, remove_replicas, remove_unfinished_snapshots,
-    set_clean, snapshots, sync_segments, take_clean,
+    StoredReplica, Taken, WorkerDisk, WorkerLog, read_logs, remove_replicas, remove_snapshot,
+    remove_unfinished_snapshots, set_clean, snapshots, sync_segments, take_clean,
 };
 
 type Stored<T> = Result<T, StorageError>;
@@ -423,9 +423,40 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<HandoverImage>)
     }
 }
 
-/// Damages a byte, or some blocks, of what a worker's log is known to have kept. `None` if nothing was hit that counts: then nothing was
-/// changed.
+/// Damages what is known to have been kept: a byte or some blocks of a worker's log, its end, or a snapshot. `None` if nothing was hit that
+/// counts: then nothing was changed.
 pub(crate) fn damage(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
+    match prng.below(3) {
+        0 => damage_snapshot(disk, prng),
+        _ => damage_log(disk, prng),
+    }
+}
+
+/// Flips a bit of a snapshot, cuts it, or takes it away.
+fn damage_snapshot(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
+    let names = snapshots(disk).ok()?;
+    let name = names.get(prng.below(names.len().max(1) as u64) as usize)?;
+    let mut bytes = disk.content(&name.to_string())?;
+    let at = prng.below(bytes.len() as u64) as usize;
+    let what = match prng.below(3) {
+        0 => {
+            remove_snapshot(disk, name).ok()?;
+            return Some(format!("{name} is gone"));
+        }
+        1 => {
+            bytes.truncate(at);
+            "cut"
+        }
+        _ => {
+            bytes[at] ^= 1 << prng.below(8);
+            "damaged"
+        }
+    };
+    disk.put(&name.to_string(), &bytes);
+    Some(format!("{name} is {what} at {at}"))
+}
+
+fn damage_log(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
     /// How often a place is drawn.
     const TRIES: u32 = 8;
     let identity = Identity::read(disk).ok()??;
@@ -447,8 +478,9 @@ pub(crate) fn damage(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
         let used = before.iter().rposition(|byte| *byte != 0).unwrap_or(0);
         let at = prng.below(used as u64 + 1) as usize;
         let mut bytes = before.clone();
-        match prng.below(3) {
-            0 => {
+        match prng.below(4) {
+            0 => bytes.truncate(at),
+            1 => {
                 let end = (at + 1 + prng.below(3 * 4096) as usize).min(bytes.len());
                 bytes[at..end].fill(0);
             }
