@@ -100,7 +100,47 @@ fn what_earlier_versions_have_left_is_read() {
         let mut client = cluster.client(0);
         assert_eq!(client.run("DBSIZE"), Value::Integer(KEPT.len() as i64));
         read(&mut client);
+        goes_on(&node_directory);
     }
+}
+
+/// A node begins on the directory, which is a copy by now, and goes on with all that its snapshots and logs hold.
+fn goes_on(directory: &Path) {
+    let mut cluster = node();
+    assert!(cluster.terminate(0).success());
+    let data = cluster.data(0);
+    std::fs::remove_dir_all(&data).expect("nobody uses it");
+    let mut copy = Command::new("cp");
+    copy.args(["-r", "--sparse=always"]).args([directory, &data]);
+    assert!(copy.status().expect("cp is there").success());
+    cluster.flag("accept-data-loss", "yes");
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    let log = cluster.log(0);
+    assert!(!log.contains("DATA LOST"), "{log}");
+    let mut client = cluster.client(0);
+    for (read, expected) in [
+        ("DBSIZE", Value::Integer(KEPT.len() as i64)),
+        ("GET later", Value::bulk("1")),
+        ("EXISTS string", Value::Integer(0)),
+        (
+            "LRANGE list 0 -1",
+            Value::Array(["first", "a", "b", "c"].map(Value::bulk).into()),
+        ),
+        ("EXPIRETIME hash", Value::Integer(4_102_444_800)),
+        ("GETRANGE long 70000 -1", Value::bulk("end")),
+        ("ZSCORE scores b", Value::bulk("2.5")),
+    ] {
+        assert_eq!(client.run(read), expected, "{read}");
+    }
+    // And what it writes from here on is read by its next start.
+    client.run_ok("SET after x");
+    drop(client);
+    cluster.drop_flag("accept-data-loss");
+    cluster.kill(0);
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    assert_eq!(cluster.client(0).run("GET after"), Value::bulk("x"));
 }
 
 /// Writes the archive of this version.
