@@ -12,7 +12,7 @@
 use crate::disk::{Disk, FormerLogs, Seen, SnapshotFile};
 use crate::lost_alone::{self, Refusal};
 use crate::mailboxes::Mailboxes;
-use crate::start_progress::StartProgress;
+use crate::start_progress::{Load, StartProgress};
 use consensus::{Index, Term};
 use control::HeldAlone;
 use gateway::HandoverImage;
@@ -178,7 +178,8 @@ struct Reading<'a> {
     disk: &'a DirectoryDisk,
     identity: &'a Identity,
     names: &'a [SnapshotName],
-    left: Mutex<Vec<ReplicaLog>>,
+    /// With the bytes of their snapshots, the largest last.
+    left: Mutex<Vec<(u64, ReplicaLog)>>,
     read: Mutex<Read>,
     progress: &'a StartProgress,
 }
@@ -196,7 +197,7 @@ impl Reading<'_> {
     fn run(&self) {
         loop {
             let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some(log) = next else { return };
+            let Some((bytes, log)) = next else { return };
             let group = log.group.number();
             let (cluster, node) = (self.identity.cluster, self.identity.node);
             let stored = StoredReplica::read(self.disk, cluster, node, log, self.names);
@@ -206,7 +207,7 @@ impl Reading<'_> {
             });
             let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
             read.done += 1;
-            self.progress.has_read_one();
+            self.progress.has_read_one(bytes);
             match image {
                 Ok(image) => read.images.push(image),
                 Err(why) => {
@@ -255,8 +256,21 @@ fn read(
     for group in found.damaged.keys() {
         tell_damaged(*group, found.replicas.get(group));
     }
-    let logs = found.replicas;
-    progress.reads(Some(logs.len()));
+    // The largest are read first, so that the last thread is not left with one of them.
+    let mut logs = Vec::new();
+    for (group, log) in found.replicas {
+        let its = names
+            .iter()
+            .filter(|name| name.group == group)
+            .max_by_key(|name| name.index);
+        let bytes = its.map_or(Ok(0), |name| storage::snapshot_bytes(disk, name))?;
+        logs.push((bytes, log));
+    }
+    logs.sort_unstable_by_key(|(bytes, log)| (*bytes, log.group));
+    progress.reads(Some(Load {
+        groups: logs.len(),
+        bytes: logs.iter().map(|(bytes, _)| bytes).sum(),
+    }));
     let reading = Reading {
         progress,
         disk,
@@ -268,7 +282,7 @@ fn read(
             done: 0,
             told: began,
         }),
-        left: Mutex::new(logs.into_values().collect()),
+        left: Mutex::new(logs),
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {

@@ -4,14 +4,16 @@
 //!   listeners --> this thread: -LOADING to every command --> listeners, with the clients that are still there --> workers
 //! ```
 //!
-//! Nobody is let in by it: no password is asked for, because nothing is done.
+//! Nobody is let in by it: no password is asked for, because nothing is done. `INFO` is answered, as in Redis, where no password is set: it says
+//! how far the start is.
 
+use crate::clock;
 use crate::listener::{self, Listener};
 use crate::start_progress::StartProgress;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use options::Settings;
-use resp::{Decoded, Decoder, Limits};
+use resp::{Decoded, Decoder, Limits, Protocol, ReplyWriter};
 use slab::Slab;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -181,8 +183,9 @@ impl Room {
         let Some(guest) = self.guests.get_mut(key) else {
             return;
         };
+        let may_ask = self.settings.requirepass.is_none();
         for _ in 0..READS_MAX {
-            match guest.serve(self.progress.reply()) {
+            match guest.serve(&self.progress, may_ask) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(_) => return drop(self.guests.remove(key)),
@@ -200,11 +203,12 @@ impl Room {
 }
 
 impl Guest {
-    /// Reads once, and answers `loading` to whatever it asks for. Whether there may be more.
+    /// Reads once, and answers whatever it asks for; `INFO` too, if it may ask that. Whether there may be more.
     ///
     /// # Errors
     /// The connection is to be closed.
-    fn serve(&mut self, loading: &[u8]) -> io::Result<bool> {
+    fn serve(&mut self, progress: &StartProgress, may_ask: bool) -> io::Result<bool> {
+        let loading = progress.reply();
         let mut bytes = [0; READ_BYTES];
         let count = match self.stream.read(&mut bytes) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -220,8 +224,13 @@ impl Guest {
             match self.decoder.decode(rest, &Limits::default()) {
                 Ok(Decoded::Incomplete) => break rest.len() <= INPUT_BYTES_MAX,
                 Ok(Decoded::Frame { consumed }) => {
-                    if !self.decoder.args(rest).is_empty() {
-                        answers.extend_from_slice(loading);
+                    match self.decoder.args(rest).iter().next() {
+                        Some(name) if may_ask && name.eq_ignore_ascii_case(b"info") => {
+                            let info = progress.info(clock::now());
+                            ReplyWriter::new(&mut answers, Protocol::Resp2).bulk(info.as_bytes());
+                        }
+                        Some(_) => answers.extend_from_slice(loading),
+                        None => {}
                     }
                     at += consumed;
                 }

@@ -4,17 +4,32 @@
 //!   reading: logs and snapshots, group by group --> waiting: the cluster is to count this start --> ready: nobody asks here any more
 //! ```
 
-use crate::service_manager;
+use crate::{clock, service_manager};
+use gateway::Gateway;
+use ids::UnixMillis;
+use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct StartProgress(Mutex<Stage>);
 
+/// What is to be read, or was.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Load {
+    pub(crate) groups: usize,
+    /// Of their snapshots.
+    pub(crate) bytes: u64,
+}
+
 #[derive(Clone, Copy, Default)]
 enum Stage {
-    /// Of so many groups, so many; of how many is not known before the logs are read.
-    Reading { done: usize, of: Option<usize> },
+    /// Of so much, so much; of how much is not known before the logs are read.
+    Reading {
+        since: UnixMillis,
+        done: Load,
+        of: Option<Load>,
+    },
     #[default]
     Waiting,
 }
@@ -24,29 +39,38 @@ impl StartProgress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was kept is read: of so many groups, if that is known.
-    pub(crate) fn reads(&self, of: Option<usize>) {
-        *self.stage() = Stage::Reading { done: 0, of };
-        self.tell();
+    /// What was kept is read: so much, if that is known.
+    pub(crate) fn reads(&self, of: Option<Load>) {
+        let stage = &mut *self.stage();
+        let since = match stage {
+            Stage::Reading { since, .. } => *since,
+            Stage::Waiting => clock::now(),
+        };
+        let done = Load::default();
+        *stage = Stage::Reading { since, done, of };
+        self.tell(stage);
     }
 
-    /// Another group is read.
-    pub(crate) fn has_read_one(&self) {
-        if let Stage::Reading { done, .. } = &mut *self.stage() {
-            *done += 1;
+    /// Another group is read, whose snapshot has so many bytes.
+    pub(crate) fn has_read_one(&self, bytes: u64) {
+        let stage = &mut *self.stage();
+        if let Stage::Reading { done, .. } = stage {
+            done.groups += 1;
+            done.bytes += bytes;
         }
-        self.tell();
+        self.tell(stage);
     }
 
     /// Nothing more is to be read.
     pub(crate) fn waits(&self) {
-        *self.stage() = Stage::Waiting;
-        self.tell();
+        let stage = &mut *self.stage();
+        *stage = Stage::Waiting;
+        self.tell(stage);
     }
 
     /// Tells a service manager.
-    fn tell(&self) {
-        service_manager::tell_status(&self.sentence());
+    fn tell(&self, stage: &Stage) {
+        service_manager::tell_status(&sentence(stage));
     }
 
     /// What every command is answered, in words that clients know of Redis: it is worth asking again.
@@ -61,14 +85,58 @@ impl StartProgress {
 
     /// The same for an operator.
     pub(crate) fn sentence(&self) -> String {
-        match *self.stage() {
-            Stage::Reading { of: None, .. } => "starting: reading the logs that were kept".to_owned(),
-            Stage::Reading { done, of: Some(of) } => {
-                format!("starting: reading what was kept, {done} of {of} groups are there")
-            }
-            Stage::Waiting => "starting: the cluster has not counted this start yet, which takes a majority of the nodes that \
-                               have the meta group; the log says whom it waits for"
-                .to_owned(),
+        sentence(&self.stage())
+    }
+
+    /// What `INFO` says meanwhile: clients that know it from Redis ask again when it says that this may be over.
+    pub(crate) fn info(&self, now: UnixMillis) -> String {
+        let mut text = format!(
+            "# Server\r\nredis_version:{}\r\n\r\n# Persistence\r\nloading:1\r\nasync_loading:0\r\n",
+            Gateway::REDIS_VERSION
+        );
+        let (since, done, of) = match *self.stage() {
+            Stage::Reading { since, done, of } => (since, done.bytes, of.unwrap_or_default().bytes),
+            // For how long is not known: clients ask again after a second.
+            Stage::Waiting => (now, 0, 0),
+        };
+        let part = if of == 0 { 0.0 } else { done as f64 / of as f64 };
+        let passed = now.0.saturating_sub(since.0).max(0) as f64 / 1_000.0;
+        let left = if done == 0 {
+            1.0
+        } else {
+            passed * (1.0 - part) / part
+        };
+        let _ = write!(
+            text,
+            "loading_start_time:{}\r\nloading_total_bytes:{of}\r\nloading_loaded_bytes:{done}\r\nloading_loaded_perc:{:.2}\r\n\
+             loading_eta_seconds:{}\r\n",
+            since.0 / 1_000,
+            part * 100.0,
+            (left.ceil() as u64).max(1)
+        );
+        text
+    }
+}
+
+fn sentence(stage: &Stage) -> String {
+    match stage {
+        Stage::Reading { of: None, .. } => "starting: reading the logs that were kept".to_owned(),
+        Stage::Reading {
+            done, of: Some(of), ..
+        } => {
+            let mib = |bytes: u64| bytes >> 20;
+            format!(
+                "starting: reading what was kept, {} of {} groups are there, {} of {} MiB",
+                done.groups,
+                of.groups,
+                mib(done.bytes),
+                mib(of.bytes)
+            )
+        }
+        Stage::Waiting => {
+            "starting: the cluster has not counted this start yet, which takes a majority of the nodes that \
+                           have the meta group; the log says whom it waits for"
+                .to_owned()
         }
     }
 }
@@ -83,14 +151,31 @@ mod tests {
         assert!(progress.sentence().contains("counted this start"));
         progress.reads(None);
         assert!(progress.reply().starts_with(b"-LOADING Chorale is loading"));
-        progress.reads(Some(12));
-        progress.has_read_one();
+        progress.reads(Some(Load {
+            groups: 12,
+            bytes: 40 << 20,
+        }));
+        progress.has_read_one(10 << 20);
         assert_eq!(
             progress.sentence(),
-            "starting: reading what was kept, 1 of 12 groups are there"
+            "starting: reading what was kept, 1 of 12 groups are there, 10 of 40 MiB"
+        );
+        let Stage::Reading { since, .. } = *progress.stage() else {
+            panic!("it is read");
+        };
+        let info = progress.info(UnixMillis(since.0 + 2_000));
+        let tells = |line: &str| info.split("\r\n").any(|told| told == line);
+        assert!(
+            tells("loading:1") && tells("loading_total_bytes:41943040"),
+            "{info}"
+        );
+        assert!(
+            tells("loading_loaded_perc:25.00") && tells("loading_eta_seconds:6"),
+            "{info}"
         );
         progress.waits();
-        progress.has_read_one();
+        progress.has_read_one(1);
+        assert!(progress.info(since).contains("loading:1\r\n"));
         assert!(progress.reply().starts_with(b"-LOADING Chorale is starting"));
     }
 }

@@ -55,7 +55,9 @@ pub use peer_book::PeerBook;
 pub use run_mark::{FoundRun, KernelBoot, RunMark, set_clean, set_failed, take_clean};
 pub use sim_disk::{Fault, SimDisk, SimFile};
 pub use snapshot_file::{SnapshotFooter, SnapshotHead, SnapshotReader, SnapshotWriter};
-pub use snapshot_name::{SnapshotName, remove_snapshot, remove_unfinished_snapshots, snapshots};
+pub use snapshot_name::{
+    SnapshotName, remove_snapshot, remove_unfinished_snapshots, snapshot_bytes, snapshots,
+};
 pub use snapshot_store::{SnapshotDone, SnapshotJob, SnapshotOwner, SnapshotStore, StoredSnapshot};
 pub use stored_replica::StoredReplica;
 pub use sync_judge::{DiskPace, HOPELESS, SyncJudge};

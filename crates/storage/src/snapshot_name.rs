@@ -8,7 +8,7 @@
 //! All three are decimal with leading zeros, so that the order of names is that of groups, then incarnations, then places of
 //! the log. A name has one spelling: what is spelled otherwise is somebody else's file and is left alone.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 use consensus::Index;
 use ids::{GroupId, Incarnation};
@@ -93,6 +93,18 @@ pub fn snapshots(disk: &impl Disk) -> Result<Vec<SnapshotName>, StorageError> {
         .collect();
     found.sort_unstable();
     Ok(found)
+}
+
+/// How many bytes a snapshot has; none if it is not there.
+///
+/// # Errors
+/// What the disk answers.
+pub fn snapshot_bytes(disk: &impl Disk, name: &SnapshotName) -> Result<u64, StorageError> {
+    let name = name.to_string();
+    let bytes = disk
+        .open(&name)
+        .and_then(|file| file.map_or(Ok(0), |file| file.size()));
+    bytes.map_err(StorageError::io("look at", &name))
 }
 
 /// Removes a snapshot, durably, if it is there. Who reads it reads on.
