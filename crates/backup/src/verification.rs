@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::catalog::{backups, find_backup, shown};
 use crate::part::hex;
 use crate::part_reader::{PartReader, PartRecord};
-use crate::progress::{RunProgress, bytes_in_words};
+use crate::progress::{RunProgress, bytes_in_words, counted};
 use crate::target::{BackupTarget, TargetFolder, part_of, part_path};
 use crate::{BackupError, Manifest, PartName, PartSummary};
 
@@ -48,14 +48,16 @@ pub struct Verification<'a> {
 pub struct Verified {
     /// Backups whose manifest is whole.
     pub backups: u64,
-    /// Parts that are whole, and what they come to.
+    /// Parts of these and other backups that are whole.
     pub parts: u64,
-    /// Of these, the ones that no backup names.
-    pub unnamed: u64,
-    /// In the whole parts.
+    /// In these.
     pub keys: u64,
-    /// Bytes of the whole parts.
+    /// Bytes of these.
     pub bytes: u64,
+    /// Parts that are whole, and that no backup names: of one that was interrupted or pruned, or that is being taken.
+    pub unnamed: u64,
+    /// Bytes of these.
+    pub unnamed_bytes: u64,
     /// What is wrong, each with its file.
     pub damages: Vec<BackupError>,
 }
@@ -88,12 +90,7 @@ impl Verification<'_> {
                         let looked = self.look_at(part, &done, all);
                         let mut found = found.lock().expect("nobody panics while he holds it");
                         match looked {
-                            Ok(summary) => {
-                                found.0.parts += 1;
-                                found.0.unnamed += u64::from(part.said.is_empty());
-                                found.0.keys += summary.keys;
-                                found.0.bytes += summary.bytes;
-                            }
+                            Ok(summary) => found.0.add(&summary, !part.said.is_empty()),
                             Err(error @ (BackupError::Damaged(_) | BackupError::Missing(_))) => {
                                 found.0.damages.push(error)
                             }
@@ -283,20 +280,37 @@ impl Read for Watched<'_> {
 }
 
 impl Verified {
-    /// What is whole, in a sentence.
-    pub fn in_words(&self) -> String {
-        format!(
-            "{} backups and {} parts are whole: {} keys, {}.{}",
-            self.backups,
-            self.parts,
-            self.keys,
-            bytes_in_words(self.bytes),
-            match self.unnamed {
-                0 => String::new(),
-                count => format!(
-                    " No backup names {count} of the parts: --prune removes them when they are a day old."
-                ),
+    /// A part is whole.
+    fn add(&mut self, part: &PartSummary, is_named: bool) {
+        match is_named {
+            true => {
+                self.parts += 1;
+                self.keys += part.keys;
+                self.bytes += part.bytes;
             }
-        )
+            false => {
+                self.unnamed += 1;
+                self.unnamed_bytes += part.bytes;
+            }
+        }
+    }
+
+    /// What is whole, in a sentence, and what there is besides.
+    pub fn in_words(&self) -> String {
+        let mut text = format!(
+            "{} and {} are whole: {}, {}.",
+            counted(self.backups, "backup"),
+            counted(self.parts, "part"),
+            counted(self.keys, "key"),
+            bytes_in_words(self.bytes)
+        );
+        if self.unnamed > 0 {
+            text.push_str(&format!(
+                " Besides, no backup names {} of {}: --prune removes what is so and a day old.",
+                counted(self.unnamed, "part"),
+                bytes_in_words(self.unnamed_bytes)
+            ));
+        }
+        text
     }
 }
