@@ -247,7 +247,7 @@ fn verify(cx: &JobContext<'_>, backup: Option<&str>, is_deep: bool) -> Result<Jo
     };
     let verified = verification.run()?;
     let count = verified.damages.len();
-    if verified.backups + verified.parts + verified.unnamed == 0 && count == 0 {
+    if verified.backups.is_empty() && verified.parts + verified.unnamed == 0 && count == 0 {
         return Err(BackupError::Failed(format!(
             "{} has no backups: is it the right target?",
             cx.target.name()

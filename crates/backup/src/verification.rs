@@ -6,7 +6,7 @@
 //! Nothing is changed. What is damaged is said, and the rest is looked at all the same. Absent: the order of records, which depends on
 //! a hash that a part does not name, and which nothing that reads a part relies on.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -46,8 +46,8 @@ pub struct Verification<'a> {
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Verified {
-    /// Backups whose manifest is whole.
-    pub backups: u64,
+    /// Names of backups that are whole: their manifest, and all parts that it names.
+    pub backups: BTreeSet<String>,
     /// Parts of these and other backups that are whole.
     pub parts: u64,
     /// In these.
@@ -92,7 +92,10 @@ impl Verification<'_> {
                         match looked {
                             Ok(summary) => found.0.add(&summary, !part.said.is_empty()),
                             Err(error @ (BackupError::Damaged(_) | BackupError::Missing(_))) => {
-                                found.0.damages.push(error)
+                                for (backup, ..) in &part.said {
+                                    found.0.backups.remove(backup);
+                                }
+                                found.0.damages.push(error);
                             }
                             Err(error) => {
                                 found.1 = Some(error);
@@ -121,12 +124,15 @@ impl Verification<'_> {
             .collect();
         let mut said: BTreeMap<PartName, Vec<(String, PartSummary, u16)>> = BTreeMap::new();
         for manifest in self.manifests(verified)? {
-            verified.backups += 1;
+            verified.backups.insert(manifest.name.clone());
             for part in &manifest.parts {
                 let summary = part.summary();
-                if !there.contains_key(&summary.name()) && !said.contains_key(&summary.name()) {
-                    let path = shown(self.target, &part_path(&summary.name()));
-                    verified.damages.push(BackupError::Missing(path));
+                if !there.contains_key(&summary.name()) {
+                    verified.backups.remove(&manifest.name);
+                    if !said.contains_key(&summary.name()) {
+                        let path = shown(self.target, &part_path(&summary.name()));
+                        verified.damages.push(BackupError::Missing(path));
+                    }
                 }
                 let says = (manifest.name.clone(), summary, manifest.partitions);
                 said.entry(summary.name()).or_default().push(says);
@@ -299,7 +305,7 @@ impl Verified {
     pub fn in_words(&self) -> String {
         let mut text = format!(
             "{} and {} are whole: {}, {}.",
-            counted(self.backups, "backup"),
+            counted(self.backups.len() as u64, "backup"),
             counted(self.parts, "part"),
             counted(self.keys, "key"),
             bytes_in_words(self.bytes)
