@@ -24,9 +24,10 @@ from wire import Connection, WireError
 SLOTS = 16_384
 # How old the figures of one of our workers may be where nothing happens any more, and a little more.
 FIGURES_SECONDS = 1.2
+# Nothing is written to disk, as in all records: what that costs is for `durability.py`.
 OURS = (
     "target/release/chorale server --port {port} --cluster-port {cluster_port} --peer-port {peer_port} "
-    "--admin-port {admin_port} --bind 127.0.0.1 --groups {groups} --workers {workers}"
+    "--admin-port {admin_port} --bind 127.0.0.1 --groups {groups} --workers {workers} --durability memory"
 )
 REDIS = (
     "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no --cluster-enabled yes "

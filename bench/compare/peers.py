@@ -8,42 +8,59 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import load
 import nodes
 import server
-import load
 from cells import BATCH, VALUE_BYTES, Cell
+from durable import hosts
 from nodes import Etcd, OurCluster, RedisCluster
 from server import ROOT, Launch, Process, Server, SetupError
 from wire import Connection
 
 # Rewriting the log would fall into the turns of others.
-ALWAYS = (
-    "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly yes --appendfsync always --auto-aof-rewrite-percentage 0"
-)
+LOGGED = hosts.REDIS_COMMANDS
 ETCD_DRIVER = ROOT / "target" / "compare" / "etcd-driver"
 GROUPS = 6
 NODE_TIMEOUT_MS = 15_000
 REDIS, REDIS_ALWAYS = "redis", "redis, log synced always"
+REDIS_NO, REDIS_EVERYSEC = "redis, log not synced", "redis, log synced every second"
 CLUSTER, CLUSTER_WAIT = "Redis Cluster", "Redis Cluster, WAIT 1"
 ETCD = "etcd"
 ONE, ANY, SLOTS = "Chorale, 1 node", "Chorale, 3 nodes, any node", "Chorale, 3 nodes, cluster endpoint"
+ONE_RELAXED, ONE_STRICT = "Chorale, 1 node, relaxed", "Chorale, 1 node, strict"
+ANY_RELAXED, ANY_STRICT = "Chorale, 3 nodes, any node, relaxed", "Chorale, 3 nodes, any node, strict"
 # The names of the peers for `--only`, and the ways to ask each.
 PEERS = {
     "redis": [REDIS],
+    "redis-no": [REDIS_NO],
+    "redis-everysec": [REDIS_EVERYSEC],
     "redis-always": [REDIS_ALWAYS],
     "redis-cluster": [CLUSTER, CLUSTER_WAIT],
     "etcd": [ETCD],
     "chorale-1": [ONE],
+    "chorale-1-relaxed": [ONE_RELAXED],
+    "chorale-1-strict": [ONE_STRICT],
     "chorale-3": [ANY, SLOTS],
+    "chorale-3-relaxed": [ANY_RELAXED],
+    "chorale-3-strict": [ANY_STRICT],
+}
+# When a log of Redis is synced, and how our nodes keep what they acknowledge.
+APPENDFSYNC = {"redis-no": "no", "redis-everysec": "everysec", "redis-always": "always"}
+DURABILITY = {
+    "chorale-1-relaxed": "relaxed",
+    "chorale-1-strict": "strict",
+    "chorale-3": "memory",
+    "chorale-3-relaxed": "relaxed",
+    "chorale-3-strict": "strict",
 }
 WAYS = [way for ways in PEERS.values() for way in ways]
 LAUNCHES = {
     "redis": Launch("redis", server.REDIS),
-    "redis-always": Launch("redis-always", ALWAYS),
+    **{name: Launch(name, LOGGED.replace("{appendfsync}", when)) for name, when in APPENDFSYNC.items()},
     "redis-cluster": Launch("redis-cluster", nodes.REDIS),
     "etcd": Launch("etcd", nodes.ETCD),
     "chorale-1": Launch("chorale-1", server.OURS),
-    "chorale-3": Launch("chorale-3", nodes.OURS),
+    **{name: Launch(name, hosts.OURS.replace("{durability}", durability)) for name, durability in DURABILITY.items()},
 }
 
 
@@ -81,7 +98,7 @@ class Way:
         if cell.workload == "xfer":
             return self.is_ours
         # Without a write there is nothing to wait for, or to log.
-        return cell.writes or (not self.wait and self.name != REDIS_ALWAYS)
+        return cell.writes or (not self.wait and self.name not in (REDIS_NO, REDIS_EVERYSEC, REDIS_ALWAYS))
 
     def ask(self, cell: Cell, seconds: float, warmup: float, is_loaded: bool) -> dict[str, Any]:
         """Runs a cell, and returns the report of the generator."""
@@ -143,11 +160,13 @@ def unstarted(names: Sequence[str]) -> list[Way]:
     return [Way(way, [], [], wait=int(way == CLUSTER_WAIT), is_ours=name.startswith("chorale")) for name, way in ways]
 
 
-def _our_ways(cluster: OurCluster) -> list[Way]:
+def _our_ways(cluster: OurCluster, names: Sequence[str]) -> list[Way]:
+    """The cluster through any node, and through the cluster endpoint if that has a name."""
+    any_node, *slots = names
     endpoints = [int(node.argv[node.argv.index("--cluster-port") + 1]) for node in cluster.nodes]
     return [
-        Way(ANY, [node.port for node in cluster.nodes], cluster.nodes, is_ours=True, logs=cluster),
-        Way(SLOTS, endpoints[:1], cluster.nodes, is_cluster=True, is_ours=True, logs=cluster),
+        Way(any_node, [node.port for node in cluster.nodes], cluster.nodes, is_ours=True, logs=cluster),
+        *(Way(name, endpoints[:1], cluster.nodes, is_cluster=True, is_ours=True, logs=cluster) for name in slots),
     ]
 
 
@@ -165,8 +184,11 @@ def start(names: Sequence[str], stack: ExitStack, say: Callable[[str], None]) ->
         elif name == "etcd":
             members = stack.enter_context(Etcd(launch.template))
             ways.append(EtcdWay(ETCD, [node.port for node in members.nodes], members.nodes, cluster=members))
-        elif name == "chorale-3":
-            ways += _our_ways(stack.enter_context(OurCluster(launch.template, GROUPS, 1)))
+        elif name.startswith("chorale-3"):
+            ways += _our_ways(stack.enter_context(OurCluster(launch.template, GROUPS, 1)), PEERS[name])
+        elif name in DURABILITY:
+            kept = stack.enter_context(hosts.Host(name, launch.template, groups=GROUPS, workers=1))
+            ways.append(Way(PEERS[name][0], [kept.port], [kept], is_ours=True))
         else:
             alone = stack.enter_context(Server(launch))
             ways.append(Way(PEERS[name][0], [alone.port], [alone], is_ours=name == "chorale-1"))

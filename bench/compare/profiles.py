@@ -14,16 +14,19 @@ from typing import Any
 
 import record
 from cells import CELLS
-from peers import ANY, CLUSTER_WAIT, ETCD, ONE, REDIS, REDIS_ALWAYS, SLOTS, Way
+from peers import ANY, CLUSTER_WAIT, ETCD, ONE, ONE_RELAXED, ONE_STRICT, REDIS, REDIS_ALWAYS, REDIS_EVERYSEC, SLOTS, Way
 from server import SetupError
 
 # What is looked at, by way.
 CHOSEN = {
     REDIS: ["set/c50/p1", "set/c50/p16"],
+    REDIS_EVERYSEC: ["set/c50/p1"],
     REDIS_ALWAYS: ["set/c50/p1"],
     CLUSTER_WAIT: ["set/c50/p1", "set/c50/p16"],
     ETCD: ["set/c50/p1"],
     ONE: ["set/c50/p1", "set/c50/p16"],
+    ONE_RELAXED: ["set/c50/p1"],
+    ONE_STRICT: ["set/c50/p1"],
     ANY: ["get/c50/p1", "set/c50/p1", "set/c50/p16", "trans/c50", "xfer/c150"],
     SLOTS: ["set/c50/p1", "set/c50/p16"],
 }

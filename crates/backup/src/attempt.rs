@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::connection::{Answer, AskError, Connection};
+use crate::connection::{Answer, AskError, Connection, is_about_password};
 use crate::desk::BUSY;
 use crate::members::ClusterMembers;
 use crate::part::PartSummary;
@@ -306,9 +306,7 @@ impl Source {
 fn refused(address: &str, error: AskError) -> AttemptEnd {
     match error {
         AskError::Link(why) => AttemptEnd::Again(why),
-        AskError::Told(why) if why.starts_with("NOAUTH") || why.starts_with("WRONGPASS") => {
-            AttemptEnd::Failed(wrong_password(address, &why))
-        }
+        AskError::Told(why) if is_about_password(&why) => AttemptEnd::Failed(wrong_password(address, &why)),
         AskError::Told(why) if why.contains("unknown command") || why.starts_with("NOPERM") => {
             AttemptEnd::Failed(BackupError::Failed(format!(
                 "{address} answers: {why}. Is it a node of this version of Chorale?"
@@ -321,7 +319,11 @@ fn refused(address: &str, error: AskError) -> AttemptEnd {
 
 /// Which password the nodes want, and where to put it.
 pub(crate) fn wrong_password(address: &str, why: &str) -> BackupError {
+    let what = match why.starts_with("NOAUTH") {
+        true => "wants the password of its clients, and none was given",
+        false => "does not take the password that was given",
+    };
     BackupError::Failed(format!(
-        "{address} answers: {why}. Put the password of its clients into the environment as CHORALE_REQUIREPASS"
+        "{address} {what}: put it into the environment as CHORALE_REQUIREPASS"
     ))
 }

@@ -16,7 +16,7 @@ use crate::connection::Connection;
 use crate::members::ClusterMembers;
 use crate::part::PartSummary;
 use crate::part_copy::{Copied, copy_part};
-use crate::progress::{RunProgress, bytes_in_words};
+use crate::progress::{RunProgress, bytes_in_words, counted};
 use crate::target::{BackupTarget, TargetFolder, manifest_path, part_of, part_path};
 use crate::{BackupError, Manifest, check_name};
 
@@ -247,8 +247,10 @@ impl BackupRun<'_> {
         }
         self.target.remove(&path)?;
         Err(BackupError::Failed(format!(
-            "{gone} parts that {} had were removed meanwhile, so the backup is not kept: run it again when nobody prunes",
-            self.target.name()
+            "{} had {} that {} there no more, so the backup is not kept: run it again when nobody prunes",
+            self.target.name(),
+            counted(gone as u64, "part"),
+            if gone == 1 { "is" } else { "are" }
         )))
     }
 }
@@ -268,12 +270,13 @@ impl BackupReport {
     pub fn in_words(&self) -> String {
         let manifest = &self.manifest;
         format!(
-            "Backup {}: {} keys in {} parts, {}; {} of these parts were written now, {}.",
+            "Backup {}: {} in {}, {}; {} of these parts {} written now, {}.",
             manifest.name,
-            manifest.keys,
-            manifest.parts.len(),
+            counted(manifest.keys, "key"),
+            counted(manifest.parts.len() as u64, "part"),
             bytes_in_words(manifest.bytes),
             self.parts_written,
+            if self.parts_written == 1 { "was" } else { "were" },
             bytes_in_words(self.bytes_written)
         )
     }

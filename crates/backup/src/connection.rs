@@ -107,8 +107,13 @@ impl Connection {
             reader: BufReader::with_capacity(BUFFER_BYTES, stream),
             unsent: Vec::new(),
         };
-        if let Some(password) = password {
-            connection.ask(&[b"AUTH", password.as_bytes()])?;
+        match password {
+            Some(password) => connection.ask(&[b"AUTH", password.as_bytes()]).map(drop)?,
+            // A command of many words would be refused for its length, and nothing would be said of passwords.
+            None => match connection.ask(&[b"PING"]) {
+                Err(AskError::Told(told)) if !is_about_password(&told) => {}
+                answer => answer.map(drop)?,
+            },
         }
         Ok(connection)
     }
@@ -231,6 +236,11 @@ impl Connection {
     }
 }
 
+/// Whether a node says that it wants a password, or another one.
+pub(crate) fn is_about_password(told: &str) -> bool {
+    told.starts_with("NOAUTH") || told.starts_with("WRONGPASS")
+}
+
 fn number(text: &[u8]) -> io::Result<i64> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     number.ok_or_else(|| malformed("no number where one was expected"))
@@ -241,4 +251,44 @@ fn malformed(what: &str) -> io::Error {
         io::ErrorKind::InvalidData,
         format!("{what}: is it a node's port for clients?"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// Opens a connection to who answers like this to the first command: the error, if it is one, and what was asked.
+    fn opened(password: Option<&str>, answer: &'static [u8]) -> (Option<String>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let address = listener.local_addr().expect("it has one").to_string();
+        let node = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody connects");
+            let mut asked = [0; 256];
+            let count = stream.read(&mut asked).expect("he asks");
+            stream.write_all(answer).expect("he waits");
+            String::from_utf8_lossy(&asked[..count]).into_owned()
+        });
+        let error = Connection::open(&address, password).err();
+        let told = error.map(|error| match error {
+            AskError::Told(told) => told,
+            AskError::Link(why) => panic!("{why}"),
+        });
+        (told, node.join().expect("it does not panic"))
+    }
+
+    #[test]
+    fn a_password_that_is_missing_or_wrong_is_noticed_before_anything_is_asked() {
+        let (told, asked) = opened(None, b"-NOAUTH Authentication required.\r\n");
+        assert_eq!(asked, "*1\r\n$4\r\nPING\r\n");
+        assert!(told.is_some_and(|told| is_about_password(&told)));
+        let (told, asked) = opened(Some("word"), b"-WRONGPASS invalid\r\n");
+        assert_eq!(asked, "*2\r\n$4\r\nAUTH\r\n$4\r\nword\r\n");
+        assert!(told.is_some_and(|told| is_about_password(&told)));
+        // Any other error is one of what is asked next.
+        for answer in [&b"+PONG\r\n"[..], b"-LOADING it is\r\n"] {
+            assert_eq!(opened(None, answer).0, None);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{name_of_now, time_in_words};
-use crate::progress::{RunProgress, bytes_in_words};
+use crate::progress::{RunProgress, bytes_in_words, counted};
 use crate::restored_settings;
 use crate::{
     BackupEntry, BackupError, BackupRun, BackupTarget, ClusterMembers, RestoreRun, Verification, backups,
@@ -131,9 +131,9 @@ fn take(cx: &JobContext<'_>, name: Option<String>, keep: Option<u32>) -> Result<
             .map_err(|error| BackupError::Failed(format!("{text}But {error}")))?;
         let _ = writeln!(
             text,
-            "Pruned: {} backups, {} parts, {}.",
-            pruned.backups.len(),
-            pruned.parts,
+            "Pruned: {}, {}, {}.",
+            counted(pruned.backups.len() as u64, "backup"),
+            counted(pruned.parts, "part"),
             bytes_in_words(pruned.bytes)
         );
     }
@@ -150,6 +150,7 @@ fn list(target: &dyn BackupTarget) -> Result<JobReport, BackupError> {
     let text = match (entries.len(), passed_over) {
         (0, _) => format!("{} has no backups.\n", target.name()),
         (_, 0) => String::new(),
+        (_, 1) => "1 older one is not shown.\n".to_owned(),
         (_, count) => format!("{count} older ones are not shown.\n"),
     };
     Ok(JobReport {
@@ -217,9 +218,9 @@ fn restore(
             restored_settings::apply(&manifest, &members, cx.password)?;
         }
         format!(
-            "Restored {}: {} keys.{expired}\n{}",
+            "Restored {}: {}.{expired}\n{}",
             manifest.name,
-            report.keys,
+            counted(report.keys, "key"),
             restored_settings::in_words(&manifest, with_settings)
         )
     } else {
@@ -246,15 +247,17 @@ fn verify(cx: &JobContext<'_>, backup: Option<&str>, is_deep: bool) -> Result<Jo
     };
     let verified = verification.run()?;
     let count = verified.damages.len();
-    if verified.backups == 0 && verified.parts == 0 && count == 0 {
+    if verified.backups.is_empty() && verified.parts + verified.unnamed == 0 && count == 0 {
         return Err(BackupError::Failed(format!(
             "{} has no backups: is it the right target?",
             cx.target.name()
         )));
     }
     let mut text = format!("{}\n", verified.in_words());
-    if count > 0 {
-        let _ = writeln!(text, "{count} files are damaged or missing.");
+    match count {
+        0 => {}
+        1 => text.push_str("1 file is damaged or missing.\n"),
+        _ => text.push_str(&format!("{count} files are damaged or missing.\n")),
     }
     let damages = verified.damages.iter().take(DAMAGES_MAX).map(ToString::to_string);
     Ok(JobReport {

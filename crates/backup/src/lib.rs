@@ -56,7 +56,7 @@ pub use part::{PartName, PartSummary};
 pub use part_reader::{PartReader, PartRecord};
 pub use part_writer::PartWriter;
 pub use planner::{BackupPlanner, RETRY_PAUSE};
-pub use progress::{RunProgress, Unwatched, bytes_in_words};
+pub use progress::{RunProgress, Unwatched, bytes_in_words, counted};
 pub use restore_run::{RestoreReport, RestoreRun};
 pub use s3_target::S3Target;
 pub use target::{BackupTarget, TargetFile, TargetFolder};

@@ -33,9 +33,23 @@ pub fn bytes_in_words(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// A number of things for people: `1 part`, `2 parts`.
+pub fn counted(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_not_several() {
+        let said = [0, 1, 2].map(|count| counted(count, "part"));
+        assert_eq!(said, ["0 parts", "1 part", "2 parts"]);
+    }
 
     #[test]
     fn bytes_have_a_unit_that_fits() {

@@ -23,11 +23,11 @@ use crate::attempt::wrong_password;
 use crate::backup_run::random_id;
 use crate::catalog::shown;
 use crate::clock::unix_millis;
-use crate::connection::{Answer, AskError, Connection};
+use crate::connection::{Answer, AskError, Connection, is_about_password};
 use crate::manifest::ManifestPart;
 use crate::members::ClusterMembers;
 use crate::part_reader::{DATABASES, LIBRARIES, PartReader, PartRecord};
-use crate::progress::{RunProgress, bytes_in_words};
+use crate::progress::{RunProgress, bytes_in_words, counted};
 use crate::restored_value::{PIECE_BYTES, RestoredValue};
 use crate::target::{BackupTarget, part_path};
 use crate::{BackupError, Manifest};
@@ -118,9 +118,9 @@ impl RestoreRun<'_> {
             return Ok(());
         };
         Err(BackupError::Failed(format!(
-            "the cluster has {} keys in database {db}, and a backup goes into an empty cluster alone: begin a new one, or empty this one \
+            "the cluster has {} in database {db}, and a backup goes into an empty cluster alone: begin a new one, or empty this one \
              with FLUSHALL if nobody needs what it has",
-            sizes[db]
+            counted(sizes[db], "key")
         )))
     }
 
@@ -135,10 +135,12 @@ impl RestoreRun<'_> {
         } = self.manifest;
         let nodes = self.members.nodes.iter().filter(|node| node.is_up).count();
         format!(
-            "Backup {name} of {} has {keys} keys in {} parts, {}. It would go into the empty cluster of {nodes} nodes.",
+            "Backup {name} of {} has {} in {}, {}. It would go into the empty cluster of {}.",
             self.target.name(),
-            parts.len(),
-            bytes_in_words(*raw_bytes)
+            counted(*keys, "key"),
+            counted(parts.len() as u64, "part"),
+            bytes_in_words(*raw_bytes),
+            counted(nodes as u64, "node")
         )
     }
 
@@ -327,10 +329,6 @@ impl RestoreRun<'_> {
             thread::sleep(RETRY_PAUSE);
         }
     }
-}
-
-fn is_about_password(told: &str) -> bool {
-    told.starts_with("NOAUTH") || told.starts_with("WRONGPASS")
 }
 
 fn sizes_at(address: &str, password: Option<&str>) -> Result<Vec<u64>, AskError> {

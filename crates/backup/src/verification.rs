@@ -6,7 +6,7 @@
 //! Nothing is changed. What is damaged is said, and the rest is looked at all the same. Absent: the order of records, which depends on
 //! a hash that a part does not name, and which nothing that reads a part relies on.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::catalog::{backups, find_backup, shown};
 use crate::part::hex;
 use crate::part_reader::{PartReader, PartRecord};
-use crate::progress::{RunProgress, bytes_in_words};
+use crate::progress::{RunProgress, bytes_in_words, counted};
 use crate::target::{BackupTarget, TargetFolder, part_of, part_path};
 use crate::{BackupError, Manifest, PartName, PartSummary};
 
@@ -46,16 +46,18 @@ pub struct Verification<'a> {
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Verified {
-    /// Backups whose manifest is whole.
-    pub backups: u64,
-    /// Parts that are whole, and what they come to.
+    /// Names of backups that are whole: their manifest, and all parts that it names.
+    pub backups: BTreeSet<String>,
+    /// Parts of these and other backups that are whole.
     pub parts: u64,
-    /// Of these, the ones that no backup names.
-    pub unnamed: u64,
-    /// In the whole parts.
+    /// In these.
     pub keys: u64,
-    /// Bytes of the whole parts.
+    /// Bytes of these.
     pub bytes: u64,
+    /// Parts that are whole, and that no backup names: of one that was interrupted or pruned, or that is being taken.
+    pub unnamed: u64,
+    /// Bytes of these.
+    pub unnamed_bytes: u64,
     /// What is wrong, each with its file.
     pub damages: Vec<BackupError>,
 }
@@ -88,14 +90,12 @@ impl Verification<'_> {
                         let looked = self.look_at(part, &done, all);
                         let mut found = found.lock().expect("nobody panics while he holds it");
                         match looked {
-                            Ok(summary) => {
-                                found.0.parts += 1;
-                                found.0.unnamed += u64::from(part.said.is_empty());
-                                found.0.keys += summary.keys;
-                                found.0.bytes += summary.bytes;
-                            }
+                            Ok(summary) => found.0.add(&summary, !part.said.is_empty()),
                             Err(error @ (BackupError::Damaged(_) | BackupError::Missing(_))) => {
-                                found.0.damages.push(error)
+                                for (backup, ..) in &part.said {
+                                    found.0.backups.remove(backup);
+                                }
+                                found.0.damages.push(error);
                             }
                             Err(error) => {
                                 found.1 = Some(error);
@@ -124,12 +124,15 @@ impl Verification<'_> {
             .collect();
         let mut said: BTreeMap<PartName, Vec<(String, PartSummary, u16)>> = BTreeMap::new();
         for manifest in self.manifests(verified)? {
-            verified.backups += 1;
+            verified.backups.insert(manifest.name.clone());
             for part in &manifest.parts {
                 let summary = part.summary();
-                if !there.contains_key(&summary.name()) && !said.contains_key(&summary.name()) {
-                    let path = shown(self.target, &part_path(&summary.name()));
-                    verified.damages.push(BackupError::Missing(path));
+                if !there.contains_key(&summary.name()) {
+                    verified.backups.remove(&manifest.name);
+                    if !said.contains_key(&summary.name()) {
+                        let path = shown(self.target, &part_path(&summary.name()));
+                        verified.damages.push(BackupError::Missing(path));
+                    }
                 }
                 let says = (manifest.name.clone(), summary, manifest.partitions);
                 said.entry(summary.name()).or_default().push(says);
@@ -283,20 +286,37 @@ impl Read for Watched<'_> {
 }
 
 impl Verified {
-    /// What is whole, in a sentence.
-    pub fn in_words(&self) -> String {
-        format!(
-            "{} backups and {} parts are whole: {} keys, {}.{}",
-            self.backups,
-            self.parts,
-            self.keys,
-            bytes_in_words(self.bytes),
-            match self.unnamed {
-                0 => String::new(),
-                count => format!(
-                    " No backup names {count} of the parts: --prune removes them when they are a day old."
-                ),
+    /// A part is whole.
+    fn add(&mut self, part: &PartSummary, is_named: bool) {
+        match is_named {
+            true => {
+                self.parts += 1;
+                self.keys += part.keys;
+                self.bytes += part.bytes;
             }
-        )
+            false => {
+                self.unnamed += 1;
+                self.unnamed_bytes += part.bytes;
+            }
+        }
+    }
+
+    /// What is whole, in a sentence, and what there is besides.
+    pub fn in_words(&self) -> String {
+        let mut text = format!(
+            "{} and {} are whole: {}, {}.",
+            counted(self.backups.len() as u64, "backup"),
+            counted(self.parts, "part"),
+            counted(self.keys, "key"),
+            bytes_in_words(self.bytes)
+        );
+        if self.unnamed > 0 {
+            text.push_str(&format!(
+                " Besides, no backup names {} of {}: --prune removes what is so and a day old.",
+                counted(self.unnamed, "part"),
+                bytes_in_words(self.unnamed_bytes)
+            ));
+        }
+        text
     }
 }

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::network::Network;
-use crate::server::{chorale_binary, free_port, fresh_directory};
+use crate::server::{chorale_binary, free_port, fresh_directory, remove_unless_kept};
 use crate::small_disk::SmallDisk;
 use crate::{Client, PATIENCE, http_get};
 
@@ -717,6 +717,6 @@ impl Drop for Cluster {
                 let _ = child.wait();
             }
         }
-        let _ = fs::remove_dir_all(&self.directory);
+        remove_unless_kept(&self.directory);
     }
 }

@@ -14,6 +14,7 @@
 //! | `CHORALE_BLACKBOX_SEED` | first seed of the generated sequences; failures print it |
 //! | `CHORALE_BLACKBOX_ROUNDS` | how many rounds of writing and killing the tests of durability go that have rounds |
 //! | `CHORALE_BLACKBOX_WRITES` | up to how many operations are acknowledged in such a round, 20,000 if it is not set |
+//! | `CHORALE_BLACKBOX_KEEP` | if it is set, logs and data of a test that fails stay where they are, and it says where |
 //! | `CHORALE_BLACKBOX_SEQUENCES` | how many sequences each differential test runs |
 //!
 //! `redis-server` must be in `PATH` for the differential tests (Debian package `redis-server`).

@@ -430,8 +430,17 @@ impl Drop for Server {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.directory);
+        remove_unless_kept(&self.directory);
     }
+}
+
+/// Removes what processes have left, but of a test that fails and is to be looked into.
+pub(crate) fn remove_unless_kept(directory: &Path) {
+    if thread::panicking() && std::env::var_os("CHORALE_BLACKBOX_KEEP").is_some() {
+        eprintln!("logs and data stay in {}", directory.display());
+        return;
+    }
+    let _ = fs::remove_dir_all(directory);
 }
 
 /// A number that no other call in this process got.

@@ -98,6 +98,9 @@ fn here(
     bar: &ProgressBar,
 ) -> Result<JobReport, BackupError> {
     let environment = |name: &str| std::env::var(name).ok();
+    if let (TargetPlace::Directory(path), false) = (place, job.only_reads()) {
+        node::refuse_data_directory(path)?;
+    }
     let target = match job.only_reads() {
         true => place.open_existing(environment)?,
         false => place.open(environment)?,

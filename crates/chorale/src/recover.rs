@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use admin::{CONFIRMATION, Fate, Plan, Recovered, list};
+use backup::counted;
 
 use crate::{admin_client, http};
 use node::{GroupCut, GroupLeft};
@@ -30,7 +31,11 @@ pub(crate) fn groups(address: &str, gone: &[u64], is_confirmed: bool) -> Result<
     }
     let recovered: Recovered = serde_json::from_str(&answer.body)
         .map_err(|error| format!("{address} answers with a page of another version ({error})"))?;
-    let _ = writeln!(text, "Begun anew: {} groups.", recovered.groups.len());
+    let _ = writeln!(
+        text,
+        "Begun anew: {}.",
+        counted(recovered.groups.len() as u64, "group")
+    );
     for refused in &recovered.refused {
         let _ = writeln!(text, "Not done: {refused}.");
     }
@@ -89,8 +94,13 @@ pub(crate) fn meta(directory: &str, is_confirmed: bool) -> Result<String, String
     let recovery = node::recover_meta(Path::new(directory), is_confirmed)?;
     let others = list(recovery.others.iter());
     let mut text = format!(
-        "Node {} knows the cluster as of epoch {}, with {} entries in its log that were not known to be committed. ",
-        recovery.node, recovery.epoch, recovery.uncommitted
+        "Node {} knows the cluster as of epoch {}; of its log {} not known to be committed. ",
+        recovery.node,
+        recovery.epoch,
+        match recovery.uncommitted {
+            1 => "1 entry is".to_owned(),
+            count => format!("{count} entries are"),
+        }
     );
     if recovery.is_done {
         let _ = writeln!(

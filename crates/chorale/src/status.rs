@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use admin::{ClusterView, DiskView, GoalView, GroupView, NodeView, ReplicaRole, list};
-use backup::time_in_words;
+use backup::{counted, time_in_words};
 
 /// Letters of a full bar.
 const BAR_WIDTH: u64 = 10;
@@ -78,8 +78,13 @@ fn trouble(view: &ClusterView) -> Option<String> {
         .collect();
     if !lost.is_empty() {
         said.push(format!(
-            "{} lost the memory of most voters and stand still: {}. chorale admin recover says what can be saved.",
-            counted(lost.len(), "group"),
+            "{} lost the memory of most voters and {}: {}. chorale admin recover says what can be saved.",
+            counted(lost.len() as u64, "group"),
+            if lost.len() == 1 {
+                "stands still"
+            } else {
+                "stand still"
+            },
             numbers(lost)
         ));
     }
@@ -103,9 +108,10 @@ fn trouble(view: &ClusterView) -> Option<String> {
     if !waiting.is_empty() {
         let gone = list(down.iter().map(|node| format!("--gone {node}")));
         said.push(format!(
-            "{} wait for nodes that are not heard of: {}. Bring these nodes back ({}); if they will never come back with what \
+            "{} {} for nodes that are not heard of: {}. Bring these nodes back ({}); if they will never come back with what \
              they had, chorale admin recover {gone} says what can be saved.",
-            counted(waiting.len(), "group"),
+            counted(waiting.len() as u64, "group"),
+            if waiting.len() == 1 { "waits" } else { "wait" },
             numbers(waiting),
             list(down.iter())
         ));
@@ -152,10 +158,14 @@ fn backups_in_words(view: &ClusterView) -> Option<String> {
         said.push(match (backups.next_at, view.meta_leader) {
             _ if backups.is_running => "One is being taken.".to_owned(),
             (Some(next), _) => format!("The next at {} UTC.", time_in_words(next)),
-            (None, Some(leader)) if leader != view.answered_by => {
+            (None, None) => "Nobody leads the meta group, and so nobody takes them.".to_owned(),
+            // It looks every half second, and first at the target.
+            (None, Some(leader)) if leader == view.answered_by => {
+                "When the next is due is not known yet: this node has just come to lead, or the schedule was just set.".to_owned()
+            }
+            (None, Some(leader)) => {
                 format!("Node {leader} takes them, as it leads the meta group: ask it.")
             }
-            (None, _) => "Nobody leads the meta group, and so nobody takes them.".to_owned(),
         });
     } else if backups.is_running {
         said.push("A backup is being taken.".to_owned());
@@ -170,17 +180,10 @@ fn backups_in_words(view: &ClusterView) -> Option<String> {
     (!said.is_empty()).then(|| said.join(" "))
 }
 
-fn counted(count: usize, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    }
-}
-
 fn nodes_in_words(view: &ClusterView) -> String {
     let down = view.nodes.iter().filter(|node| !node.is_up);
     let down: Vec<String> = down.map(|node| node.id.to_string()).collect();
-    let nodes = counted(view.nodes.len(), "node");
+    let nodes = counted(view.nodes.len() as u64, "node");
     match (down.len(), view.nodes.len()) {
         (0, 1) => format!("{nodes}."),
         (0, _) => format!("{nodes}, all up."),
@@ -195,7 +198,7 @@ pub(crate) fn groups_in_words(view: &ClusterView) -> String {
     }
     let led = view.groups.iter().filter(|group| group.leader.is_some()).count();
     let full = view.groups.iter().filter(|group| is_full(view, group)).count();
-    let groups = counted(view.groups.len(), "group");
+    let groups = counted(view.groups.len() as u64, "group");
     format!("{groups}, {led} with a leader, {full} fully replicated.")
 }
 
@@ -528,8 +531,8 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
         let parts = [
             "(1 2 3)",
             "1 group lost",
-            "stand still: 2.",
-            "1 group wait",
+            "stands still: 2.",
+            "1 group waits",
             "full of node 1 3:",
             "written on node 2:",
             "--gone 3",
@@ -555,7 +558,16 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
             "Backups: 15 3 * * * into /mnt/b. Node 2 takes them, as it leads the meta group: ask it. The last good one is of \
              2026-11-26 23:31:00 UTC."
         );
-        view.meta_leader = Some(1);
+        let of_whom = |view: &mut ClusterView, leader| {
+            view.meta_leader = leader;
+            backups_in_words(view).expect("there is a schedule")
+        };
+        assert!(of_whom(&mut view, None).contains("Nobody leads the meta group"));
+        let said = of_whom(&mut view, Some(1));
+        assert!(
+            said.contains("is not known yet") && !said.contains("Nobody"),
+            "{said}"
+        );
         view.backups.next_at = Some(1_795_749_300_000);
         (view.backups.failed_at, view.backups.reason) = (Some(1_795_740_000_000), "full".to_owned());
         let said = backups_in_words(&view).expect("there is a schedule");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use backup::{BackupJob, JobReport, TargetPlace};
+use backup::{BackupJob, JobReport, TargetPlace, counted};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::admin_client::DEFAULT_ADDRESS;
@@ -91,7 +91,7 @@ fn check(directory: &Path, matches: &ArgMatches) -> Result<JobReport, String> {
     let found = found?;
     let verdict = match found.damages.len() {
         0 => "Everything is whole.\n".to_owned(),
-        count => format!("{count} damages.\n"),
+        count => format!("{}.\n", counted(count as u64, "damage")),
     };
     Ok(JobReport {
         text: found.text + &verdict,

@@ -560,10 +560,18 @@ impl Asked {
     }
 }
 
-/// Where nothing is written to disk.
-pub(crate) const NOTHING_TO_SAVE_TO: ReplyError = ReplyError::Fixed(
-    "ERR there is nothing to save to: this cluster keeps its data in memory only: CONFIG SET durability relaxed, or strict, changes that",
-);
+/// Where nothing is written to disk, and what changes that: a node without a peer port takes no other durability.
+pub(crate) fn nothing_to_save_to(cx: &Context) -> ReplyError {
+    ReplyError::Fixed(match cx.view.layout() {
+        Some(_) => {
+            "ERR there is nothing to save to: this cluster keeps its data in memory only: CONFIG SET durability relaxed, or strict, \
+             changes that"
+        }
+        None => {
+            "ERR there is nothing to save to: a node without a peer port keeps its data in memory only: start it with --peer-port"
+        }
+    })
+}
 
 /// One is under way.
 pub(crate) const ALREADY_SAVING: ReplyError = ReplyError::Fixed("ERR Background save already in progress");

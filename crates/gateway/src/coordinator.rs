@@ -1274,6 +1274,7 @@ impl Coordinator {
             shared: &cx.shared,
             began: open.began,
             is_in_cluster: matches!(client.program.scope, Scope::Node(_)),
+            semantics: cx.turn.semantics,
         };
         match run.go_on(&mut cx.scripts, &client.program, &around, instructions) {
             RunStop::Spent => {

@@ -14,7 +14,7 @@
 //! Where a command on keys goes is decided by looking alone ([`way_of`]); what was decided is done by a method for each.
 
 use crate::blocking::Waiting;
-use crate::chores::{self, ALREADY_SAVING, NOTHING_TO_SAVE_TO};
+use crate::chores::{self, ALREADY_SAVING, nothing_to_save_to};
 use crate::cluster::may_read_here;
 use crate::commands;
 use crate::connection::Connection;
@@ -509,7 +509,7 @@ impl<'a> Dispatch<'a> {
             }
             CommandId::Save => {
                 if !commands::server::writes(cx) {
-                    return NOTHING_TO_SAVE_TO.write(&mut connection.writer());
+                    return nothing_to_save_to(cx).write(&mut connection.writer());
                 }
                 if !cx.shared.saves.begin(cx.turn.now) {
                     return ALREADY_SAVING.write(&mut connection.writer());

@@ -33,7 +33,7 @@ use crate::script_reply;
 use crate::session::Queued;
 use crate::shared::Shared;
 use command::{CommandId, CommandRoute, Flags, ReplyError, Spec};
-use ids::{Db, GroupId, Groups, UnixMillis};
+use ids::{Db, GroupId, Groups, SemanticsVersion, UnixMillis};
 use keyspace::{BlockCommand, KeyVersion, SeenObject};
 use replica::{Condition, FullKey, Operation, Replies, Scratch};
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
@@ -82,6 +82,8 @@ const LIBRARIES_INSTRUCTIONS: u64 = 40_000;
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL; nothing of it was done";
 const KILLED_FUNCTION: &str = "ERR Script killed by user with FUNCTION KILL; nothing of it was done";
 const UNREADABLE_LIBRARIES: &str = "ERR the libraries of functions that are kept cannot be read; FUNCTION FLUSH deletes them, nothing was done";
+const OLDER_BUILDS: &str = "ERR libraries of functions cannot be changed while a node of the cluster may be of a build that does not know them: start all nodes \
+     with this build first; nothing was done";
 const TOO_MANY_KEYS: &str = "ERR the script names more keys than one may; nothing was done";
 const TOO_LARGE: &str = "ERR the values that the script names are more than one may name; nothing was done";
 const TOO_MUCH_PUBLISHED: &str = "ERR the script publishes more than one may; nothing was done";
@@ -155,6 +157,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) began: UnixMillis,
     /// Whether its client came in by the cluster endpoint.
     pub(crate) is_in_cluster: bool,
+    /// The rules that every node of the cluster follows.
+    pub(crate) semantics: SemanticsVersion,
 }
 
 /// See the file's header.
@@ -479,6 +483,9 @@ impl ProgramRun {
             Err(error) => return self.answer_error(operation.protocol, &error),
         };
         if let Some(changed) = outcome.changed {
+            if around.semantics < SemanticsVersion::LIBRARIES {
+                return self.answer_error(operation.protocol, OLDER_BUILDS.as_bytes());
+            }
             self.put_libraries(scripts, &around.shared.scripts, changed);
         }
         self.replies

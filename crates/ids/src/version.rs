@@ -58,4 +58,6 @@ impl SemanticsVersion {
     pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
     /// From these rules on the meta group ends a generation too whose voters are below their floors, which its state knows nothing of.
     pub const ENDED_BELOW_FLOORS: SemanticsVersion = SemanticsVersion(3);
+    /// Every build that follows these rules reads the database that libraries of functions are kept in; not all that follow older ones do.
+    pub const LIBRARIES: SemanticsVersion = SemanticsVersion(3);
 }

@@ -11,6 +11,7 @@
 //! Absent: a queue of jobs, and any trace of them after the process has ended, but for the log.
 
 use crate::backup_members::backup_members;
+use crate::directory_check::refuse_data_directory;
 use crate::priority::{BesideWork, step_back};
 use admin::ClusterView;
 use backup::{
@@ -20,6 +21,7 @@ use backup::{
 use gateway::Shared;
 use ids::UnixMillis;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -97,7 +99,12 @@ impl BackupJobs {
                     .name("backup-job".to_owned())
                     .spawn(move || {
                         step_back(BesideWork::Backups);
-                        let _ = jobs.run(&of_thread, &job, || open_of_node(&directory));
+                        let open = || match job.only_reads() {
+                            true => open_of_node(&directory),
+                            false => refuse_data_directory(Path::new(&directory))
+                                .and_then(|()| open_of_node(&directory)),
+                        };
+                        let _ = jobs.run(&of_thread, &job, open);
                     });
                 started.map(|_| number).map_err(|error| {
                     let why = format!("no thread can be started for it: {error}");

@@ -11,6 +11,7 @@
 
 use crate::backup_jobs::BackupJobs;
 use crate::clock;
+use crate::directory_check::refuse_data_directory;
 use crate::priority::{BesideWork, step_back};
 use crate::view::View;
 use backup::{BackupError, BackupJob, BackupPlanner, BackupTarget, RETRY_PAUSE, TargetPlace, backups};
@@ -157,7 +158,11 @@ fn look(plan: &mut Plan, view: &View, shared: &Shared) -> bool {
 }
 
 fn open(target: &str) -> Result<Box<dyn BackupTarget>, BackupError> {
-    TargetPlace::parse(target)?.open_existing(|name| std::env::var(name).ok())
+    let place = TargetPlace::parse(target)?;
+    if let TargetPlace::Directory(path) = &place {
+        refuse_data_directory(path)?;
+    }
+    place.open_existing(|name| std::env::var(name).ok())
 }
 
 /// When the newest backup of this cluster was made; one whose manifest cannot be read does not count.

@@ -57,7 +57,7 @@ mod view;
 mod worker;
 
 pub use backup_members::backup_members;
-pub use directory_check::{DirectoryFindings, check_directory, is_data_directory};
+pub use directory_check::{DirectoryFindings, check_directory, is_data_directory, refuse_data_directory};
 pub use log_cut::{GroupCut, GroupLeft, LogCut, cut_logs};
 pub use priority::{BesideWork, step_back};
 pub use recovery::{MetaRecovery, recover_meta};

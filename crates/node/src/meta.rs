@@ -198,17 +198,16 @@ pub(crate) fn restored(
     let Some((log, state)) = MetaLog::open(disk.clone())? else {
         return Ok((None, None));
     };
-    let MetaState {
-        hard,
-        snapshot,
-        entries,
-    } = state;
-    let restored = Restored {
-        hard_state: hard,
-        snapshot: snapshot.map(|snapshot| (snapshot.point, snapshot.state)),
-        entries,
-    };
-    Ok((Some(log), Some(restored)))
+    Ok((Some(log), Some(restored_from(state))))
+}
+
+/// What a log holds, as the meta group takes it.
+pub(crate) fn restored_from(state: MetaState) -> Restored {
+    Restored {
+        hard_state: state.hard,
+        snapshot: state.snapshot.map(|snapshot| (snapshot.point, snapshot.state)),
+        entries: state.entries,
+    }
 }
 
 impl Driver {

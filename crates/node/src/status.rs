@@ -189,7 +189,12 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         epoch: map.epoch.0,
         answered_by: me.0,
         replication_factor: u8::try_from(factor).unwrap_or(u8::MAX),
-        meta_leader: map.meta.leader.filter(is_up).map(|node| node.0),
+        // The map says who led when it was made.
+        meta_leader: map
+            .meta
+            .leader
+            .filter(|leader| is_up(leader) && !remains.is_leaderless)
+            .map(|node| node.0),
         is_meta_leaderless: remains.is_leaderless,
         meta_nodes: map.meta.replicas.iter().map(|stop| stop.node.0).collect(),
         nodes: nodes.collect(),

@@ -16,6 +16,9 @@ use consensus::SnapshotPoint;
 use ids::{ClusterId, GroupId, Incarnation, NodeId};
 use std::collections::BTreeMap;
 
+/// The most failures in a row of one group that nothing is said of: at one a second a quarter of an hour.
+const FAILURES_UNTOLD_MAX: u64 = 1_024;
+
 /// Which replica wants something, in which of its lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SnapshotOwner {
@@ -181,6 +184,8 @@ pub struct SnapshotStore<D: Disk> {
     cluster: ClusterId,
     node: NodeId,
     writing: BTreeMap<GroupId, Writing<D>>,
+    /// How many snapshots of a group could not be written since the last one that could.
+    failures: BTreeMap<GroupId, u64>,
 }
 
 impl<D: Disk + Clone> SnapshotStore<D> {
@@ -191,6 +196,7 @@ impl<D: Disk + Clone> SnapshotStore<D> {
             cluster,
             node,
             writing: BTreeMap::new(),
+            failures: BTreeMap::new(),
         }
     }
 
@@ -286,7 +292,7 @@ impl<D: Disk + Clone> SnapshotStore<D> {
                 incarnation: owner.incarnation,
             };
             let writer = SnapshotWriter::begin(self.disk.clone(), head);
-            let writer = writer.map_err(|error| say(owner.group, &error))?;
+            let writer = writer.map_err(|error| self.note_failure(owner.group, &error))?;
             let writing = Writing {
                 life: owner.life,
                 source,
@@ -304,7 +310,7 @@ impl<D: Disk + Clone> SnapshotStore<D> {
         };
         writing.next += 1;
         if let Err(error) = writing.writer.chunk(bytes) {
-            say(owner.group, &error);
+            self.note_failure(owner.group, &error);
             self.give_up(owner.group);
             return Err(());
         }
@@ -315,11 +321,38 @@ impl<D: Disk + Clone> SnapshotStore<D> {
         let writing = self.writing.remove(&owner.group)?;
         let bytes = writing.writer.raw_bytes();
         match writing.writer.finish(&point, owner.generation) {
-            Ok(name) => Some(StoredSnapshot { name, point, bytes }),
+            Ok(name) => {
+                self.note_success(owner.group);
+                Some(StoredSnapshot { name, point, bytes })
+            }
             Err(error) => {
-                say(owner.group, &error);
+                self.note_failure(owner.group, &error);
                 None
             }
+        }
+    }
+
+    /// A full disk is told of once, and not every second.
+    fn note_failure(&mut self, group: GroupId, error: &StorageError) {
+        let failures = self.failures.entry(group).or_default();
+        *failures += 1;
+        if is_told(*failures) {
+            tracing::error!(
+                group = group.number(),
+                failures = *failures,
+                %error,
+                "a snapshot cannot be written; it is tried again"
+            );
+        }
+    }
+
+    fn note_success(&mut self, group: GroupId) {
+        if let Some(failures) = self.failures.remove(&group) {
+            tracing::info!(
+                group = group.number(),
+                failures,
+                "a snapshot was written again, of a group whose last ones could not be"
+            );
         }
     }
 
@@ -332,6 +365,23 @@ impl<D: Disk + Clone> SnapshotStore<D> {
     }
 }
 
-fn say(group: GroupId, error: &StorageError) {
-    tracing::error!(group = group.number(), %error, "a snapshot cannot be written; it is tried again");
+/// Whether it is told of a failure, the `count`th of a group in a row: of the first, and then after twice as many each time.
+fn is_told(count: u64) -> bool {
+    count.is_power_of_two() && count <= FAILURES_UNTOLD_MAX || count % FAILURES_UNTOLD_MAX == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_failures_the_first_is_told_and_then_fewer_and_fewer_but_never_none() {
+        let told: Vec<u64> = (1..=4 * FAILURES_UNTOLD_MAX)
+            .filter(|count| is_told(*count))
+            .collect();
+        assert_eq!(told[..6], [1, 2, 4, 8, 16, 32]);
+        let gaps = told.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps.clone().is_sorted(), "{told:?}");
+        assert_eq!(gaps.max(), Some(FAILURES_UNTOLD_MAX));
+    }
 }

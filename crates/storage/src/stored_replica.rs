@@ -32,6 +32,22 @@ pub struct StoredReplica {
 }
 
 impl StoredReplica {
+    /// Those of these snapshots that go with a log.
+    pub fn snapshots_for<'a>(log: &ReplicaLog, names: &'a [SnapshotName]) -> Vec<&'a SnapshotName> {
+        let is_its = |name: &&SnapshotName| {
+            name.group == log.group && name.incarnation == log.incarnation && name.index >= log.start.index
+        };
+        names.iter().filter(is_its).collect()
+    }
+
+    /// Why a replica cannot go on if there are none.
+    pub fn without_snapshot(log: &ReplicaLog) -> String {
+        format!(
+            "there is no snapshot of its state at place {} of its log",
+            log.start.index.0
+        )
+    }
+
     /// Reads the state that goes with a log. `names` are the snapshots that are there.
     ///
     /// # Errors
@@ -43,15 +59,9 @@ impl StoredReplica {
         log: ReplicaLog,
         names: &[SnapshotName],
     ) -> Result<StoredReplica, String> {
-        let is_its = |name: &&SnapshotName| {
-            name.group == log.group && name.incarnation == log.incarnation && name.index >= log.start.index
-        };
-        let mut names: Vec<&SnapshotName> = names.iter().filter(is_its).collect();
+        let mut names = StoredReplica::snapshots_for(&log, names);
         names.sort_unstable_by_key(|name| std::cmp::Reverse(name.index));
-        let mut why = format!(
-            "there is no snapshot of its state at place {} of its log",
-            log.start.index.0
-        );
+        let mut why = StoredReplica::without_snapshot(&log);
         for name in names {
             match read_state(disk, cluster, node, name) {
                 Ok((generation, ..)) if generation != log.generation => {

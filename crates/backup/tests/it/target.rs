@@ -219,6 +219,50 @@ fn pruning_keeps_what_is_needed_and_what_is_young() {
 }
 
 #[test]
+fn what_no_backup_names_is_counted_apart_and_what_is_missing_is_named() {
+    let folder = Folder::new("apart");
+    let target = DirectoryTarget::new(&folder.0);
+    let parts = [part(1, b"named"), part(2, b"named, too"), part(3, b"left over")];
+    put(&target, "monday", 1_000, &parts[..2]);
+    let whole = |verified: &Verified| verified.backups.iter().cloned().collect::<Vec<_>>();
+    let path = format!("parts/{}", parts[2].0.name());
+    let written = target.write(&path, parts[2].0.bytes, &mut &parts[2].1[..]);
+    written.expect("there is room");
+    let verified = verify(&target, true);
+    let bytes = parts[0].0.bytes + parts[1].0.bytes;
+    let expected = Verified {
+        backups: ["monday".to_owned()].into(),
+        parts: 2,
+        keys: 2,
+        bytes,
+        unnamed: 1,
+        unnamed_bytes: parts[2].0.bytes,
+        damages: Vec::new(),
+    };
+    assert_eq!(verified, expected);
+    assert_eq!(
+        verified.in_words(),
+        format!(
+            "1 backup and 2 parts are whole: 2 keys, {bytes} bytes. Besides, no backup names 1 part of {} bytes: --prune removes what \
+             is so and a day old.",
+            parts[2].0.bytes
+        )
+    );
+    put(&target, "tuesday", 2_000, &parts[..1]);
+    let lost = format!("parts/{}", parts[1].0.name());
+    target.remove(&lost).expect("it is there");
+    let verified = verify(&target, false);
+    let missing = BackupError::Missing(folder.0.join(lost).display().to_string());
+    assert_eq!(whole(&verified), ["tuesday"], "the other one cannot be restored");
+    assert_eq!((verified.parts, verified.damages), (1, vec![missing]));
+    let kept = folder.0.join("parts").join(parts[0].0.name().to_string());
+    fs::write(&kept, b"something else").expect("there is room");
+    let verified = verify(&target, false);
+    assert_eq!(whole(&verified), [""; 0]);
+    assert_eq!((verified.parts, verified.damages.len()), (0, 2));
+}
+
+#[test]
 fn nothing_is_pruned_where_a_manifest_is_damaged() {
     let folder = Folder::new("damaged");
     let target = DirectoryTarget::new(&folder.0);

@@ -321,7 +321,7 @@ fn every_type_survives_and_what_has_not_changed_is_not_written_again() {
     client.run_ok("SELECT 0");
     client.run_ok("SET number 5");
     let said = take(&cluster, 1, &cellar, "third");
-    assert!(said.contains("; 1 of these parts were written now"), "{said}");
+    assert!(said.contains("; 1 of these parts was written now"), "{said}");
     let listed = succeeds(&["admin", "backup", show(&cellar.0), "--list"]);
     let names: Vec<&str> = listed
         .lines()
@@ -421,6 +421,23 @@ fn settings_stand_in_a_backup_without_secrets_and_are_set_when_that_is_asked_for
     let mut client = cluster.client(0);
     client.run_ok("SET key value");
     client.run_ok("CONFIG SET maxmemory-samples 7 backup-keep 3 requirepass not-for-backups");
+    for (given, expected) in [
+        ("", "wants the password of its clients, and none was given"),
+        ("wrong", "does not take the password that was given"),
+    ] {
+        let refused = Command::new(chorale_binary())
+            .args(["admin", "backup", show(&cellar.0), "--admin"])
+            .arg(admin(&cluster, 1))
+            .env("CHORALE_REQUIREPASS", given)
+            .output()
+            .expect("the binary is there");
+        let why = text(&refused.stderr);
+        assert!(
+            why.contains(expected) && why.contains("as CHORALE_REQUIREPASS"),
+            "{why}"
+        );
+        assert!(!why.contains("attempt"), "it is told at once: {why}");
+    }
     let taken = Command::new(chorale_binary())
         .args(["admin", "backup", show(&cellar.0), "--name", "only", "--admin"])
         .arg(admin(&cluster, 1))

@@ -32,13 +32,13 @@ fn a_node_takes_shows_verifies_prunes_and_restores_what_is_in_its_directory() {
         "admin", "backup", &target, "--admin", &at, "--name", "second", "--prune", "1",
     ]);
     assert!(
-        said.contains("301 keys") && said.contains("Pruned: 1 backups"),
+        said.contains("301 keys") && said.contains("Pruned: 1 backup,"),
         "{said}"
     );
     let listed = succeeds(&["admin", "backup", &target, "--admin", &at, "--list"]);
     assert!(listed.contains("second") && !listed.contains("first"), "{listed}");
     let said = succeeds(&["verify", &target, "--admin", &at, "--deep"]);
-    assert!(said.starts_with("1 backups"), "{said}");
+    assert!(said.starts_with("1 backup and"), "{said}");
     // What a node wrote is the same as what a command line would have.
     succeeds(&["verify", show(&cellar.0), "--deep"]);
 
@@ -87,6 +87,19 @@ fn a_directory_that_a_node_cannot_use_is_told() {
     );
     let said = fails(&["verify", &of_node(&cellar), "--admin", &at]);
     assert!(said.contains("has no backups"), "{said}");
+    let data = cluster.data(0);
+    for target in [
+        show(&data).to_owned(),
+        format!("node:{}", show(&data)),
+        format!("{}/new", show(&data)),
+    ] {
+        let said = why(&target);
+        assert!(
+            said.contains("is the data directory of a node"),
+            "{target}: {said}"
+        );
+    }
+    assert!(!data.join("parts").exists() && !data.join("new").exists());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use blackbox::Cluster;
 
@@ -115,7 +116,47 @@ fn damage_is_named_by_file_and_place() {
     for (name, _) in named("snapshot-00001-") {
         fs::remove_file(directory.join(name)).expect("it is there");
     }
-    let why = fails(&["verify", show(&directory), "--deep"]);
-    assert!(why.contains("group 1 cannot go on with what is here"), "{why}");
-    assert!(succeeds(&["verify", show(&directory)]).contains("Everything is whole"));
+    for deep in [&["--deep"][..], &[]] {
+        let why = fails(&[&["verify", show(&directory)], deep].concat());
+        assert!(why.contains("group 1 cannot go on with what is here"), "{why}");
+        assert!(!why.contains("group 2 cannot"), "{why}");
+    }
+}
+
+#[test]
+fn what_is_missing_or_a_copy_is_no_whole_directory() {
+    let (_cluster, directory) = stopped();
+    let away = directory.with_extension("away");
+    fs::create_dir(&away).expect("there is room");
+    let named = |prefix: &str| {
+        let files = content(&directory).into_iter().map(|(path, _)| path);
+        let is_one = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(prefix))
+        };
+        files.filter(is_one).collect::<Vec<_>>()
+    };
+    for (prefix, expected) in [
+        ("log-", "cannot go on with what is here: no log has it"),
+        ("run", "/run is not there"),
+        ("meta-log", "/meta-log is not there"),
+    ] {
+        let files = named(prefix);
+        assert!(!files.is_empty(), "{prefix}");
+        let elsewhere = |path: &PathBuf| away.join(path.file_name().expect("it has one"));
+        for path in &files {
+            fs::rename(path, elsewhere(path)).expect("it is ours");
+        }
+        let why = fails(&["verify", show(&directory)]);
+        assert!(why.contains(expected), "{prefix}: {why}");
+        for path in &files {
+            fs::rename(elsewhere(path), path).expect("it is ours");
+        }
+    }
+    succeeds(&["verify", show(&directory)]);
+    let copy = directory.with_extension("copy");
+    let copied = Command::new("cp").arg("-a").args([&directory, &copy]).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+    let why = fails(&["verify", show(&copy)]);
+    assert!(why.contains("is a copy of a directory"), "{why}");
 }

@@ -216,19 +216,32 @@ fn in_memory_there_is_nothing_to_save_to() {
     }
     let server = Server::subject().start();
     let mut client = server.client();
+    let cluster = cluster(1, "memory");
+    let mut member = cluster.client(0);
     for command in [
         "SAVE",
         "BGSAVE",
         "BGSAVE SCHEDULE",
         "BGREWRITEAOF",
         "SHUTDOWN SAVE",
+        "WAITAOF 1 0 0",
     ] {
         let refused = client.run(command).error().unwrap_or_default();
+        assert!(
+            refused.contains("start it with --peer-port"),
+            "{command}: {refused}"
+        );
+        let refused = member.run(command).error().unwrap_or_default();
         assert!(
             refused.contains("CONFIG SET durability relaxed"),
             "{command}: {refused}"
         );
     }
+    // What is advised helps.
+    let refused = client.run("CONFIG SET durability relaxed").error();
+    assert!(refused.is_some_and(|refused| refused.contains("start it with --peer-port")));
+    member.run_ok("CONFIG SET durability relaxed");
+    member.run_ok("SAVE");
     assert_eq!(
         client.run("BGSAVE NOW").error().as_deref(),
         Some("ERR syntax error")

@@ -8,7 +8,7 @@
 //! What is on disk is asked of every node, which has its logs synced for it (`synced.rs`); again after [`SYNC_AGAIN`] while somebody wants
 //! more. One sync serves all who had come before it was asked for.
 
-use crate::chores::NOTHING_TO_SAVE_TO;
+use crate::chores::nothing_to_save_to;
 use crate::commands::server::writes;
 use crate::connection::Connection;
 use crate::context::Context;
@@ -120,7 +120,7 @@ fn parse_aof(cx: &Context, args: Args<'_>) -> Result<(SyncedCounts, u64), ReplyE
     let timeout = number::parse_i64(args.arg(3)).ok_or(ReplyError::TimeoutNotAnInteger)?;
     let timeout = u64::try_from(timeout).map_err(|_| ReplyError::TimeoutNegative)?;
     match here + elsewhere > 0 && !writes(cx) {
-        true => Err(NOTHING_TO_SAVE_TO),
+        true => Err(nothing_to_save_to(cx)),
         false => Ok((SyncedCounts { here, elsewhere }, timeout)),
     }
 }

@@ -1,6 +1,6 @@
 //! `TIME`, `SHUTDOWN`, and commands about what does not exist here.
 
-use crate::chores::{self, ALREADY_SAVING, NOTHING_TO_SAVE_TO};
+use crate::chores::{self, ALREADY_SAVING, nothing_to_save_to};
 use crate::context::Context;
 use crate::disk_stats::DiskSummary;
 use crate::fanout::Fanout;
@@ -23,7 +23,7 @@ pub(super) fn time(cx: &Context, w: &mut ReplyWriter<'_>) {
 pub(super) fn shutdown(cx: &mut Context, session: &mut Session, args: Args<'_>) -> Result<(), ReplyError> {
     match Shutdown::parse(args.from(1))? {
         Shutdown::Abort => return Err(ReplyError::Fixed("ERR No shutdown in progress.")),
-        Shutdown::SaveFirst if !writes(cx) => return Err(NOTHING_TO_SAVE_TO),
+        Shutdown::SaveFirst if !writes(cx) => return Err(nothing_to_save_to(cx)),
         // Whatever is written is synced before the node ends.
         Shutdown::SaveFirst => {}
         Shutdown::LeaveNothing => cx.shared.leaves_nothing.store(true, Ordering::Relaxed),
@@ -55,7 +55,7 @@ pub(super) fn save_in_background(
         (Some(_), _) => return Err(ReplyError::Syntax),
     };
     if !writes(cx) {
-        return Err(NOTHING_TO_SAVE_TO);
+        return Err(nothing_to_save_to(cx));
     }
     let is_rewrite = spec.id == CommandId::BgRewriteAof;
     if cx.shared.saves.begin(cx.turn.now) {

@@ -2,6 +2,7 @@
 
 use crate::cluster::{replicated, spread};
 use crate::world::World;
+use ids::SemanticsVersion;
 use mutations::Mutation;
 
 /// Words of a script must have no spaces here.
@@ -136,4 +137,24 @@ fn a_script_that_only_reads_changes_nothing_and_holds_nothing() {
         "{reply}"
     );
     assert_eq!(world.run(2, 7, "GET a"), "$1 1");
+}
+
+#[test]
+fn libraries_are_left_as_they_are_while_a_node_may_be_of_a_build_that_does_not_know_them() {
+    let mut world = replicated(2);
+    let load = "FUNCTION LOAD #!lua\tname=lib\nredis.register_function('f',function()return\t7\tend)";
+    world.lay_out(|layout| layout.semantics = SemanticsVersion(SemanticsVersion::LIBRARIES.0 - 1));
+    world.turns(100);
+    for command in [load, "FUNCTION FLUSH"] {
+        let reply = world.run(0, 7, command);
+        assert!(
+            reply.starts_with("-ERR libraries of functions cannot be changed"),
+            "{reply}"
+        );
+    }
+    assert_eq!(world.run(1, 7, "FUNCTION LIST"), "*0");
+    world.lay_out(|layout| layout.semantics = SemanticsVersion::LIBRARIES);
+    world.turns(100);
+    assert_eq!(world.run(0, 7, load), "$3 lib");
+    assert_eq!(world.run(1, 7, "FCALL f 0"), ":7");
 }
