@@ -367,7 +367,7 @@ impl<D: Disk + Clone> SnapshotStore<D> {
 
 /// Whether it is told of a failure, the `count`th of a group in a row: of the first, and then after twice as many each time.
 fn is_told(count: u64) -> bool {
-    count.is_power_of_two() && count <= FAILURES_UNTOLD_MAX || count % FAILURES_UNTOLD_MAX == 0
+    count.is_power_of_two() && count <= FAILURES_UNTOLD_MAX || count.is_multiple_of(FAILURES_UNTOLD_MAX)
 }
 
 #[cfg(test)]
