@@ -218,10 +218,15 @@ pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
     }
 }
 
+/// Whether a value in this form begins with the seed of its table: a large set, hash or sorted set does.
+pub(crate) fn has_seed(form: u8) -> bool {
+    matches!(form, 7..=9)
+}
+
 /// Whether `bytes` are the elements of a large value, at least one.
 fn check_elements(form: u8, bytes: &[u8]) -> bool {
     let mut rest = Reader::new(bytes);
-    (form == 6 || read_seed(&mut rest).is_ok()) && are_elements(form, rest.rest())
+    (!has_seed(form) || read_seed(&mut rest).is_ok()) && are_elements(form, rest.rest())
 }
 
 /// Whether `bytes` are elements of a large value in this form, at least one.

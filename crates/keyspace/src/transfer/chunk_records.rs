@@ -12,9 +12,6 @@ use ids::{Db, HashSeed, PartitionId};
 /// Bytes of a seed in front of the elements of a large set, hash or sorted set.
 const SEED_BYTES: usize = size_of::<HashSeed>();
 
-/// The first form whose value begins with a seed.
-const FIRST_SEEDED: u8 = 7;
-
 /// Which keys: those of one hash, in one partition of one database. In this order they are gone through.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RecordPlace {
@@ -132,7 +129,7 @@ pub fn read_records<'a, E: From<DecodeError>>(
                 let seed = &rest.rest()[..rest.rest().len().min(SEED_BYTES)];
                 object_codec::read_seed(rest)?;
                 let _length = rest.u64()?;
-                let begin = if form >= FIRST_SEEDED { seed } else { &[] };
+                let begin = if object_codec::has_seed(form) { seed } else { &[] };
                 let place = locate(db, key);
                 visit(ChunkRecord::Begun { place, head, begin })?;
             }

@@ -261,3 +261,40 @@ fn objects_are_restored_as_they_were_and_large_ones_in_pieces() {
     assert!(restore(&mut node, "set", 0, &more).starts_with("-ERR there is no large collection"));
     assert!(restore(&mut node, "s", -1, b"\x01\x00\x00x").starts_with("-ERR invalid expire"));
 }
+
+#[test]
+fn a_long_stream_goes_in_pieces_and_is_restored_as_it_was() {
+    const STREAM: u8 = 10;
+    let mut node = Node::new(3);
+    let mut entry = EntryBuf::new(&header(100, 1));
+    entry.begin_own_batch();
+    for number in 1..=2_000 {
+        let (id, text) = (format!("{number}-1"), format!("{number:100}"));
+        push(
+            &mut entry,
+            0,
+            &[b"XADD", b"stream", id.as_bytes(), b"field", text.as_bytes()],
+        );
+    }
+    node.apply_entry(&entry.finish());
+    let found = contents(&mut node);
+    let [(0, _, objects)] = &found[..] else {
+        panic!("there is one: {found:?}");
+    };
+    let [(head, value)] = &objects[..] else {
+        panic!("there is one: {objects:?}");
+    };
+    assert_eq!(head.last(), Some(&STREAM));
+    assert!(value.len() > 100_000, "it is long: {}", value.len());
+    let mut restored = Node::new(4);
+    restored.open(1_000);
+    let payload = [&[1, 0, STREAM][..], value].concat();
+    let words: [&[u8]; 4] = [b"MRESTORE", b"stream", b"0", &payload];
+    assert_eq!(run_words(&mut restored, &words), "+OK\r\n");
+    assert_eq!(restored.run("XLEN stream"), ":2000\r\n");
+    let last = format!(
+        "*1\r\n*2\r\n$6\r\n2000-1\r\n*2\r\n$5\r\nfield\r\n$100\r\n{:100}\r\n",
+        2_000
+    );
+    assert_eq!(restored.run("XREVRANGE stream + - COUNT 1"), last);
+}
