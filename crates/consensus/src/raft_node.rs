@@ -144,8 +144,6 @@ pub struct RaftNode {
     /// Messages that wait for a request to be persisted.
     unpersisted: VecDeque<(u64, Vec<RaftMessage>)>,
     applied_wanted: u64,
-    /// Whether more is committed than was handed out.
-    is_behind: bool,
     /// Up to where the commit index was looked at for changes of the members.
     commit_seen: u64,
     /// The latest time that it was told.
@@ -231,7 +229,6 @@ impl RaftNode {
             outbox: Vec::new(),
             unpersisted: VecDeque::new(),
             applied_wanted: 0,
-            is_behind: false,
             commit_seen: 0,
             seen: now,
             turned_away: 0,
@@ -1185,9 +1182,10 @@ impl RaftNode {
             || self.raw.store().has_wanted()
     }
 
-    /// Whether more is committed than [`take_ready`](RaftNode::take_ready) has handed out: the rest is for later turns.
+    /// Whether more is committed than [`take_ready`](RaftNode::take_ready) has handed out, once that is applied: the rest is for later turns.
     pub fn is_behind(&self) -> bool {
-        self.is_behind
+        let log = &self.raw.raft.raft_log;
+        self.raw.has_ready() && log.committed.min(log.persisted) > self.applied_wanted
     }
 
     /// Everything that has to be done because of the inputs since the last time: once a turn. Of what is committed it is [`COMMITTED_BYTES`] and
@@ -1207,7 +1205,6 @@ impl RaftNode {
             let new = ready.committed[first..].iter();
             committed_bytes += new.map(Committed::cost).sum::<usize>();
         }
-        self.is_behind = committed_bytes >= COMMITTED_BYTES && self.raw.has_ready();
         self.observe(now);
         ready.messages.append(&mut self.outbox);
         ready.reads_lost.append(&mut self.reads_lost);

@@ -44,7 +44,8 @@ impl Drop for Cellar {
     }
 }
 
-fn chorale(arguments: &[&str]) -> Output {
+/// Runs it.
+pub(crate) fn chorale(arguments: &[&str]) -> Output {
     let mut command = Command::new(chorale_binary());
     command.args(arguments).output().expect("the binary is there")
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use blackbox::{Client, Cluster, Value};
 
-use crate::backup::{Cellar, admin, show, succeeds};
+use crate::backup::{Cellar, admin, chorale, show, succeeds, text};
 
 /// Of the archives, each of which has the directories `node` and `backup`.
 const VERSION: u32 = 1;
@@ -83,14 +83,19 @@ fn what_earlier_versions_have_left_is_read() {
         std::fs::create_dir(&archives.0).expect("a directory for files that are soon gone");
         tar(&["-xzf", &archive(version), "-C", show(&archives.0)]);
         let node_directory = archives.0.join("node");
-        let said = succeeds(&["verify", show(&node_directory), "--deep"]);
+        let verified = chorale(&["verify", show(&node_directory), "--deep"]);
+        let said = text(&verified.stdout);
+        // The one damage is that it is a copy.
         for line in [
             "logs: 2 files with 2 groups.",
             "replayed: 2 of 2 groups.",
-            "Everything is whole.",
+            "1 damage.",
         ] {
             assert!(said.contains(line), "{line} is missing in:\n{said}");
         }
+        let damage = text(&verified.stderr);
+        assert!(damage.contains("is a copy of a directory"), "{damage}");
+        assert_eq!(verified.status.code(), Some(1));
         let backup = archives.0.join("backup");
         let said = succeeds(&["verify", show(&backup), "--deep"]);
         assert!(said.contains(&format!("{} keys", KEPT.len())), "{said}");

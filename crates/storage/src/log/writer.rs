@@ -42,7 +42,10 @@ const FRONT_BYTES: usize = 1024;
 struct Leaving {
     /// Behind [`FRONT_BYTES`] for what goes before them.
     records: Pieces,
+    /// The groups in it, in their order, the table of these and of those of the batch before it, and what that is made of.
+    groups: Vec<GroupId>,
     table: Vec<u8>,
+    rows: Vec<Row>,
     /// A frame that does not hold a whole batch, or one with a long table.
     frame: Vec<u8>,
     /// The parts that are not written yet, and where the first of them begins in the batch.
@@ -63,7 +66,9 @@ impl Leaving {
     fn new() -> Leaving {
         Leaving {
             records: no_records(),
+            groups: Vec::new(),
             table: Vec::new(),
+            rows: Vec::new(),
             frame: Vec::new(),
             parts: VecDeque::new(),
             from: 0,
@@ -138,13 +143,10 @@ pub struct WorkerLog<D: Disk> {
     synced_bytes: u64,
     is_syncing: bool,
     groups: BTreeMap<GroupId, Held>,
-    /// Groups with records in the open batch, and in the one before, in their order.
+    /// Groups with records in the open batch, in their order.
     touched: Vec<GroupId>,
-    before: Vec<GroupId>,
     /// Of the open batch, behind [`FRONT_BYTES`] for what goes before them.
     records: Pieces,
-    /// What its table is made of.
-    rows: Vec<Row>,
     leaving: Leaving,
     /// Whether a group may need less than when that was last looked at.
     may_trim: bool,
@@ -185,9 +187,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
             is_syncing: false,
             groups: BTreeMap::new(),
             touched: Vec::new(),
-            before: Vec::new(),
             records: no_records(),
-            rows: Vec::new(),
             leaving: Leaving::new(),
             may_trim: false,
             trim: None,
@@ -377,7 +377,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
                 held.written(begins_in, last_frame);
             }
         }
-        std::mem::swap(&mut self.before, &mut self.touched);
+        std::mem::swap(&mut self.leaving.groups, &mut self.touched);
         self.touched.clear();
         std::mem::swap(&mut self.records, &mut self.leaving.records);
         (self.leaving.parts, self.leaving.from) = (parts, 0);
@@ -425,9 +425,9 @@ impl<D: Disk + Clone> WorkerLog<D> {
 
     /// The rows of the groups that are in either batch, in their order.
     fn write_table(&mut self) {
-        let mut rows = std::mem::take(&mut self.rows);
+        let mut rows = std::mem::take(&mut self.leaving.rows);
         rows.clear();
-        let (mut this, mut before) = (&*self.touched, &*self.before);
+        let (mut this, mut before) = (&*self.touched, &*self.leaving.groups);
         while let Some(&group) = this.first().into_iter().chain(before.first()).min() {
             let is_in_this = take_first(&mut this, group);
             let is_in_before = take_first(&mut before, group);
@@ -440,7 +440,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
         }
         self.leaving.table.clear();
         table::write(&mut self.leaving.table, &rows);
-        self.rows = rows;
+        self.leaving.rows = rows;
     }
 
     /// How a batch of so many bytes lies in frames and segments, and whether it begins in the next one.
