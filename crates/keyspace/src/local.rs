@@ -73,6 +73,9 @@ pub struct LeaderLocal {
     /// If so: every key that the patterns of `SORT` named, found or not; each once, and as many as its elements and
     /// patterns make. The driver takes them after each call.
     pub wanted: Vec<(Db, Box<[u8]>)>,
+    /// Keys whose values a read needs as a whole, and of which there are fragments here. The driver takes them after each call that says so
+    /// ([`Read::NeedsWhole`](crate::Read::NeedsWhole)).
+    pub to_gather: Vec<(Db, Box<[u8]>)>,
 }
 
 impl LeaderLocal {
@@ -111,6 +114,7 @@ impl LeaderLocal {
             wounded: 0,
             collects_wanted: false,
             wanted: Vec::new(),
+            to_gather: Vec::new(),
         }
     }
 

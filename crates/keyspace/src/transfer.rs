@@ -40,7 +40,8 @@
 //!  object  version u64 | key, deadline, value (object_codec.rs)
 //! ```
 //!
-//! Access statistics are not sent: they are each replica's own.
+//! Access statistics are not sent: they are each replica's own. The format is 6 where the group has a code (`coded.rs`), and a build that knows none
+//! takes nothing of such a state: of strings the sender may have fragments, which are sent as they are.
 
 pub(crate) mod arriving_partition;
 pub(crate) mod changes;
@@ -74,6 +75,8 @@ const LAGGING_CHUNKS_MAX: u32 = 16;
 const VAIN_CHUNKS_MAX: usize = 64;
 
 const FORMAT: u8 = 5;
+/// That of a group with a code: there may be fragments, and there is the code in the rest.
+const FORMAT_CODED: u8 = 6;
 const EMPTY: u8 = 255;
 const AT: u8 = 1;
 const OBJECT: u8 = 2;
@@ -237,7 +240,10 @@ impl Transfer {
     /// The head of the next chunk.
     fn begin_chunk(&mut self, keyspace: &Keyspace, databases: &mut [Changes]) -> Vec<u8> {
         self.number += 1;
-        let mut to = vec![FORMAT];
+        let mut to = vec![match keyspace.code() {
+            None => FORMAT,
+            Some(_) => FORMAT_CODED,
+        }];
         to.u64(self.number);
         object_codec::seed(&mut to, keyspace.seed());
         object_codec::partitions(&mut to, keyspace.partitions());

@@ -233,6 +233,18 @@ pub enum Mutation {
     FormerHolderCounts,
     /// Values may be demoted to fragments as soon as a majority has them.
     DemotedAtMajority,
+    /// The hash of a state depends on whether a replica has a value whole.
+    FormIsHashed,
+    /// Values are demoted that no entry has settled.
+    SettledAboveWatermark,
+    /// A value that comes back is not compared with the checksum of the fragment.
+    RefillNotChecked,
+    /// An earlier value of a key comes back.
+    OldRefillTaken,
+    /// A settled value is taken for a new one when its key gets another deadline.
+    SettledForgotten,
+    /// A value is settled although a transaction holds its key.
+    LockedIsSettled,
 }
 
 impl Mutation {
@@ -349,6 +361,12 @@ impl Mutation {
         Mutation::RowCountedTwice,
         Mutation::FormerHolderCounts,
         Mutation::DemotedAtMajority,
+        Mutation::FormIsHashed,
+        Mutation::SettledAboveWatermark,
+        Mutation::RefillNotChecked,
+        Mutation::OldRefillTaken,
+        Mutation::SettledForgotten,
+        Mutation::LockedIsSettled,
     ];
 }
 

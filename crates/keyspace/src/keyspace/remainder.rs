@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  rest      semantics u16 | now i64 | applied u64 | limits, nine u32 | stamps of each database of clients | sessions | transactions
-//!            | requests | waiters | staging | limits of streams, two u32 | stamps of that of libraries, if it was ever used
+//!            | requests | waiters | staging | limits of streams, two u32 | stamps of that of libraries, if it was ever used or the group
+//!            has a code | the code and what goes with it (`coded.rs`), if it has
 //!  waiters   arrivals u64 | count u32 | (arrival u64 | origin | length u32 | a wait, as entries hold it)*
 //!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
 //!  requests  floor UUID | count u32 | (UUID | digest u64 | protocol u8 | 0 u8, or 1 u8 and count u32 | (length u32 | bytes)*)*
@@ -12,6 +13,7 @@
 //! ```
 
 use super::Keyspace;
+use crate::coded::Coding;
 use crate::database::Deadlines;
 use crate::directories::Location;
 use crate::directory::Directory;
@@ -46,8 +48,13 @@ impl Keyspace {
         // Behind all else: a state of before there were streams ends here.
         others.iter().for_each(|&limit| to.u32(limit));
         // And one without libraries of functions here.
-        let touched = others_stamps.iter().filter(|database| database.has_stamps());
+        let is_coded = self.coding.is_some();
+        let touched = others_stamps
+            .iter()
+            .filter(|database| is_coded || database.has_stamps());
         touched.for_each(|database| database.write_stamps(to));
+        // And one of a group without a code here.
+        self.write_coding(to);
     }
 
     /// Reads what [`Keyspace::write_remainder`] wrote; an error if the bytes are nothing like it. The newest rules by which
@@ -87,6 +94,11 @@ impl Keyspace {
             for database in others_stamps {
                 database.read_stamps(rest)?;
             }
+        }
+        if !rest.is_empty() {
+            let unlike = rest.error("a code that goes with the objects");
+            let (coding, held) = Coding::decode(rest)?;
+            self.take_coding(coding, &held).ok_or(unlike)?;
         }
         self.limits = EncodingLimits::from_numbers(numbers);
         Ok(self.semantics)

@@ -35,6 +35,8 @@ pub struct SnapshotReceiver {
     /// Of the newest chunk.
     number: u64,
     known: SemanticsVersion,
+    /// Whether a fragment has come in place of a string: the group must have a code.
+    has_coded: bool,
     is_complete: bool,
     is_broken: bool,
 }
@@ -95,6 +97,7 @@ impl SnapshotReceiver {
             parts: Parts::default(),
             number: 0,
             known: SemanticsVersion::CURRENT,
+            has_coded: false,
             is_complete: false,
             is_broken: false,
         }
@@ -183,6 +186,9 @@ impl SnapshotReceiver {
             if !(SemanticsVersion::OLDEST..=self.known).contains(&semantics) {
                 return Err(TransferError::Semantics);
             }
+            if self.has_coded && keyspace.code().is_none() {
+                return Err(unknown.into());
+            }
             // What is left of them was begun and changed.
             for partial in &mut self.partials {
                 discard(keyspace, partial);
@@ -213,6 +219,7 @@ impl SnapshotReceiver {
                 }
                 for _ in 0..rest.u32()? {
                     let object = object(rest)?;
+                    note_form(&mut self.has_coded, db, &object).ok_or(unknown)?;
                     let location = keyspace.locate(object.key());
                     place(keyspace, arriving, db, location, object).ok_or(unknown)?;
                 }
@@ -220,6 +227,7 @@ impl SnapshotReceiver {
             }
             OBJECT => {
                 let object = object(rest)?;
+                note_form(&mut self.has_coded, db, &object).ok_or(unknown)?;
                 let location = keyspace.locate(object.key());
                 let begins = part_of(arriving, db, location).is_none()
                     && keyspace.database(db).is_empty_at(location.partition);
@@ -242,6 +250,7 @@ impl SnapshotReceiver {
             }
             END => {
                 let object = partial.take().and_then(Partial::finish).ok_or(unknown)?;
+                note_form(&mut self.has_coded, db, &object).ok_or(unknown)?;
                 let location = keyspace.locate(object.key());
                 place(keyspace, arriving, db, location, object)
             }
@@ -249,6 +258,12 @@ impl SnapshotReceiver {
         };
         Ok(done.ok_or(unknown)?)
     }
+}
+
+/// Notes whether an object is a fragment. `None` if it is one where there are none.
+fn note_form(has_coded: &mut bool, db: Db, object: &Object) -> Option<()> {
+    *has_coded |= object.is_coded();
+    (!object.is_coded() || db != Db::LIBRARIES).then_some(())
 }
 
 /// The partition that is arriving, if what belongs there belongs to it.
@@ -286,7 +301,7 @@ fn complete(keyspace: &mut Keyspace, arriving: &mut Option<ArrivingPartition>) -
 
 fn object(rest: &mut Reader<'_>) -> Result<Object, DecodeError> {
     let version = Version(rest.u64()?);
-    let mut object = object_codec::read_object(rest)?;
+    let mut object = object_codec::read_arrived(rest)?;
     object.set_version(version);
     Ok(object)
 }
