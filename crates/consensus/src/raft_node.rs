@@ -1185,7 +1185,7 @@ impl RaftNode {
     /// Whether more is committed than [`take_ready`](RaftNode::take_ready) has handed out, once that is applied: the rest is for later turns.
     pub fn is_behind(&self) -> bool {
         let log = &self.raw.raft.raft_log;
-        self.raw.has_ready() && log.committed.min(log.persisted) > self.applied_wanted
+        log.committed.min(log.persisted) > self.applied_wanted && self.raw.has_ready()
     }
 
     /// Everything that has to be done because of the inputs since the last time: once a turn. Of what is committed it is [`COMMITTED_BYTES`] and

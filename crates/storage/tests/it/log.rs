@@ -102,10 +102,10 @@ fn frames_of_4_mib_are_not_the_end_of_a_batch() {
         segment_bytes: 64 * 1024 * 1024,
     };
     let mut one = replica(1, 0, 0);
-    let mut log =
-        WorkerLog::begin(disk.clone(), settings, identity(0, 1), std::slice::from_ref(&one)).unwrap();
+    let mut log = WorkerLog::begin(disk.clone(), settings, identity(0, 1), std::slice::from_ref(&one))
+        .expect("an intact disk");
     append(&mut log, &mut one, vec![entry(1, 11, 40_000_000)], hard(1, 10));
-    assert_eq!(log.write().unwrap(), 11, "ten frames");
+    assert_eq!(log.write().expect("an intact disk"), 11, "ten frames");
     assert_eq!(read(&disk).replicas[&one.group], one);
 }
 
@@ -114,11 +114,11 @@ fn what_comes_while_a_batch_is_written_in_parts_stands_in_the_next_one() {
     let disk = SimDisk::new(0);
     let (mut long, mut short) = (replica(1, 1, 10), replica(2, 1, 10));
     let mut log = begin(&disk, 1, &[long.clone(), short.clone()]);
-    sync(&mut log).unwrap();
+    sync(&mut log).expect("an intact disk");
     let before = [(long.group, long.clone()), (short.group, short.clone())];
     append(&mut log, &mut long, vec![entry(1, 12, 70_000)], hard(1, 11));
-    let last_frame = log.close().unwrap();
-    log.write_part().unwrap();
+    let last_frame = log.close().expect("an intact disk");
+    log.write_part().expect("an intact disk");
     // Its snapshot lets go of the first segment, once it is in the log.
     snapshot(&mut log, &mut short, 11);
     append(&mut log, &mut short, vec![entry(1, 12, 10)], hard(1, 11));
@@ -132,23 +132,23 @@ fn what_comes_while_a_batch_is_written_in_parts_stands_in_the_next_one() {
         assert!(log.has_batch());
         // Only where the next part lies in another segment.
         if let Some(job) = log.sync_job() {
-            log.on_synced(job.run().unwrap());
+            log.on_synced(job.run().expect("an intact disk"));
             syncs += 1;
         }
-        log.write_part().unwrap();
+        log.write_part().expect("an intact disk");
         parts += 1;
     }
     assert!(parts > 4 && (1..parts).contains(&syncs), "{syncs} of {parts}");
     assert_eq!(log.written(), last_frame);
-    sync(&mut log).unwrap();
-    sync(&mut log).unwrap();
+    sync(&mut log).expect("an intact disk");
+    sync(&mut log).expect("an intact disk");
     let [_, (group, unchanged)] = before;
     assert_eq!(
         read(&disk).replicas,
         [(long.group, long.clone()), (group, unchanged)].into()
     );
     assert!(log.has_batch(), "the next one is not written");
-    log.write().unwrap();
+    log.write().expect("an intact disk");
     assert!(!log.has_batch());
     assert_eq!(
         read(&disk).replicas,
