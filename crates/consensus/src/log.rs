@@ -30,7 +30,7 @@ pub const LOG_BYTES_MAX: RangeInclusive<usize> = 16 << 20..=64 << 20;
 pub const LOG_BYTES_TAKEN_IN_MAX: usize = 1 << 30;
 
 /// What an entry costs beside its bytes, about.
-pub(crate) const ENTRY_OVERHEAD: usize = 128;
+const ENTRY_OVERHEAD: usize = 128;
 
 /// One replica's log.
 pub(crate) struct Log {

@@ -56,7 +56,7 @@ const MESSAGE_BYTES: u64 = 1 << 20;
 /// names keys that are as long.
 pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 
-/// Bytes of committed entries that are handed out at once, with what an entry costs besides.
+/// Bytes of committed entries that the library hands out at once, with what an entry costs besides.
 pub const COMMITTED_BYTES: usize = 512 << 10;
 
 /// How often a member is told the point of the state it was given, before the transfer counts as failed.
@@ -1184,12 +1184,17 @@ impl RaftNode {
 
     /// Whether more is committed than [`take_ready`](RaftNode::take_ready) has handed out, once that is applied: the rest is for later turns.
     pub fn is_behind(&self) -> bool {
-        let log = &self.raw.raft.raft_log;
-        log.committed.min(log.persisted) > self.applied_wanted && self.raw.has_ready()
+        self.last_to_apply() > self.applied_wanted && self.raw.has_ready()
     }
 
-    /// Everything that has to be done because of the inputs since the last time: once a turn. Of what is committed it is [`COMMITTED_BYTES`] and
-    /// an entry at most, and the rest comes with the next calls: a replica that begins with a long log applies all of it, and is to be
+    /// The last place that may be handed out.
+    fn last_to_apply(&self) -> u64 {
+        let log = &self.raw.raft.raft_log;
+        log.committed.min(log.persisted)
+    }
+
+    /// Everything that has to be done because of the inputs since the last time: once a turn. Of what is committed it is [`COMMITTED_BYTES`] or
+    /// one entry at most, twice that where nothing is written, and the rest comes with the next calls: a replica that begins with a long log applies all of it, and is to be
     /// heard meanwhile.
     pub fn take_ready(&mut self, now: Monotonic) -> Ready {
         self.seen = now;
@@ -1198,12 +1203,12 @@ impl RaftNode {
             let last = self.raw.raft.raft_log.last_index();
             self.raw.raft.raft_log.commit_to(last);
         }
-        let mut committed_bytes = 0;
-        while self.raw.has_ready() && committed_bytes < COMMITTED_BYTES {
-            let first = ready.committed.len();
+        while self.raw.has_ready() {
             self.take_library_ready(&mut ready, now);
-            let new = ready.committed[first..].iter();
-            committed_bytes += new.map(Committed::cost).sum::<usize>();
+            let handed_out = ready.committed.last().map(|committed| committed.index.0);
+            if handed_out.is_some_and(|last| last < self.last_to_apply()) {
+                break;
+            }
         }
         self.observe(now);
         ready.messages.append(&mut self.outbox);

@@ -1,6 +1,5 @@
 //! What a group wants done, as values.
 
-use crate::log::ENTRY_OVERHEAD;
 use crate::message::{Index, LogEntry, Members, RaftMessage, SnapshotPoint, Term};
 use bytes::Bytes;
 use ids::Incarnation;
@@ -59,17 +58,6 @@ pub struct Committed {
     pub term: Term,
     /// What it does.
     pub effect: EntryEffect,
-}
-
-impl Committed {
-    /// Its bytes, and about what it costs besides.
-    pub(crate) fn cost(&self) -> usize {
-        let bytes = match &self.effect {
-            EntryEffect::Apply(data) => data.len(),
-            EntryEffect::Members(_) | EntryEffect::Nothing => 0,
-        };
-        bytes + ENTRY_OVERHEAD
-    }
 }
 
 /// What a committed entry does.

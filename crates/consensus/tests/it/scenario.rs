@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use consensus::{
-    Claim, Config, Durability, EntryEffect, Index, LOG_BYTES_KEPT, Members, MessageBody, RaftMessage,
-    RaftNode, ReadId, ReadPermit, Role, Saved, Term, Times,
+    COMMITTED_BYTES, Claim, Config, Durability, EntryEffect, HardState, Index, LOG_BYTES_KEPT, LogEntry,
+    Members, MessageBody, Payload, RaftMessage, RaftNode, ReadId, ReadPermit, Role, Saved, Term, Times,
 };
 use ids::{Boot, GroupId, Incarnation, Monotonic};
 use mutations::Mutation;
@@ -685,4 +685,51 @@ fn below_its_floor_a_replica_does_not_campaign_at_its_leaders_wish_either() {
     };
     trio.groups[2].step(wish, now);
     assert!(!trio.groups[2].has_ready() && trio.groups[2].next_timer().is_none());
+}
+
+#[test]
+fn a_long_log_is_handed_out_in_pieces_until_all_of_it_is_applied() {
+    const ENTRIES: u64 = 100;
+    let now = Monotonic(1_000 * MS);
+    let start = Config::first(Members::of_voters((1..=3).map(Incarnation)));
+    let entry = |index| LogEntry {
+        term: start.term,
+        index: Index(index),
+        payload: Payload::Data(Bytes::from(vec![1; COMMITTED_BYTES / 10])),
+    };
+    let (first, last) = (start.index.0 + 1, start.index.0 + ENTRIES);
+    let hard_state = HardState {
+        term: start.term,
+        vote: None,
+        commit: Index(last),
+    };
+    let config = Config {
+        group: GroupId::new(0),
+        me: Incarnation(1),
+        start: start.clone(),
+        saved: Saved {
+            hard_state,
+            entries: (first..=last).map(entry).collect(),
+            floor: None,
+        },
+        durability: Durability::Durable,
+        node_start: START,
+        times: Times::DEFAULT,
+        seed: 1,
+    };
+    let mut replica = RaftNode::new(config, now).expect("a valid configuration");
+    let (mut applied, mut pieces) = (start.index, 0);
+    while applied < Index(last) {
+        let ready = replica.take_ready(now);
+        assert!(ready.committed.len() <= 11, "{} at once", ready.committed.len());
+        for committed in &ready.committed {
+            assert_eq!(committed.index.0, applied.0 + 1, "in order, each once");
+            applied = committed.index;
+        }
+        replica.applied(applied);
+        pieces += 1;
+        assert!(pieces <= ENTRIES, "it comes to an end");
+        assert_eq!(replica.is_behind(), applied < Index(last));
+    }
+    assert!(pieces > 5, "{pieces}");
 }
