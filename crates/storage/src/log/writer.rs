@@ -393,7 +393,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
         Ok(last_frame)
     }
 
-    /// Writes the next frame of the batch that was closed: a quarter of a segment, and [`PART_BYTES_MAX`], at most.
+    /// Writes the next frame of the batch that was closed: a quarter of a segment, and `PART_BYTES_MAX`, at most.
     ///
     /// # Errors
     /// [`StorageError::Full`] if a segment is needed and cannot be made, or is being made by a [`PrepareJob`]: it may be called again. All
