@@ -134,6 +134,8 @@ fixed! {
     OutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
 
     // The connection.
+    /// What was kept of the keys is still being read, and no other node leads their group.
+    Loading = "LOADING Chorale is loading the dataset in memory";
     NoAuth = "NOAUTH Authentication required.";
     HelloNoAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
         HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP \

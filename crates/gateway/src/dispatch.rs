@@ -89,6 +89,22 @@ fn way_of(cx: &Context, spec: &'static Spec, args: Args<'_>) -> Way {
     }
 }
 
+/// Whether a command needs a group that nobody can serve, because what was kept of it is still being read. One that names no key needs all
+/// of them, as in Redis, but for those that serve meanwhile.
+#[cold]
+fn is_absent(cx: &Context, spec: &'static Spec, args: Args<'_>) -> bool {
+    if spec.flags.contains(Flags::LOADING) {
+        return false;
+    }
+    let loading = &cx.shared.loading;
+    let (mut has_key, mut is_absent) = (false, false);
+    command::keys(spec, args, &mut |position, _: KeyUse| {
+        has_key = true;
+        is_absent |= loading.is_absent(group_of_key(cx.groups, args.arg(position)));
+    });
+    is_absent || !has_key && loading.has_absent()
+}
+
 impl<'a> Dispatch<'a> {
     fn writer(&mut self) -> ReplyWriter<'_> {
         self.connection.writer()
@@ -120,6 +136,9 @@ impl<'a> Dispatch<'a> {
         }
         if let Some(error) = cx.endpoint_refuses(session, spec, args) {
             return self.reject(&error);
+        }
+        if cx.is_loading && is_absent(cx, spec, args) {
+            return self.reject(&ReplyError::Loading);
         }
         if session.block.is_some() && self.queue() {
             return;

@@ -41,7 +41,7 @@ use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
 use control::{GivenUp, GroupRef, GroupReport, RecoverySource};
 use ids::{DurabilityMode, Epoch, GroupId, HashSeed, Monotonic, NodeId, UnixMillis};
-use keyspace::{EncodingLimits as Compactness, KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters};
+use keyspace::{EncodingLimits as Compactness, KEPT_BYTES_MIN, KEYS_AHEAD, Keyspace, LfuParameters};
 use mutations::Mutation;
 use options::Settings;
 use peer_wire::{DiskHealth, PeerMessage};
@@ -133,6 +133,7 @@ impl Gateway {
             .shared
             .steps_max
             .load(std::sync::atomic::Ordering::Relaxed);
+        self.cx.is_loading = self.cx.shared.loading.has_absent();
         self.follow_settings();
         let topology_version = self.cx.shared.topology_version();
         if self.cx.view.topology.is_behind(topology_version) {
@@ -811,10 +812,7 @@ impl Gateway {
             self.seats.on_durability(&mut self.cx, is_durable);
         }
         for index in 0..self.cx.local.replicas.len() {
-            let has_new_log = self.seats.on_layout(&mut self.cx, index);
-            self.blocking.on_layout(&self.cx, index, has_new_log);
-            self.group_clients.on_layout(&mut self.cx, index);
-            self.route();
+            self.seat(index);
         }
         self.blocking.on_new_layout(&mut self.cx);
         // They may have linked before this node heard of them.
@@ -825,6 +823,28 @@ impl Gateway {
         {
             self.on_link(node, true);
         }
+    }
+
+    /// Makes the seat of a group what the layout says of it.
+    fn seat(&mut self, index: usize) {
+        let has_new_log = self.seats.on_layout(&mut self.cx, index);
+        self.blocking.on_layout(&self.cx, index, has_new_log);
+        let is_awaited = self.seats.is_awaited(index);
+        self.group_clients.on_layout(&mut self.cx, index, is_awaited);
+        self.cx.is_loading = self.cx.shared.loading.has_absent();
+        self.route();
+    }
+
+    /// The state of a group that was kept ([`HandoverImage::keyspace`]) is read: its replica goes on.
+    pub fn on_kept_state(&mut self, group: GroupId, keyspace: Keyspace) {
+        if let Some(index) = self.seats.on_kept_state(&mut self.cx, group, keyspace) {
+            self.seat(index);
+        }
+    }
+
+    /// Whether states that were kept are still being read.
+    pub fn awaits_kept_states(&self) -> bool {
+        self.seats.awaits_any()
     }
 
     /// When a write counts as done, as the layout has it, and which change that is: the driver follows. None before there is a layout.

@@ -3,6 +3,7 @@
 use crate::backup_stats::BackupStats;
 use crate::client::Clients;
 use crate::latency::LatencyMonitor;
+use crate::loading::Loading;
 use crate::notices::Notices;
 use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
@@ -70,6 +71,8 @@ pub struct Shared {
     cut_off: Box<[AtomicBool]>,
     /// Of each group, whether writes are refused because disks are full. In the same way.
     full: Box<[AtomicBool]>,
+    /// What it still reads of what it kept.
+    pub loading: Loading,
     topology: Mutex<Arc<Topology>>,
     topology_version: AtomicU64,
     /// `CONFIG RESETSTAT`: what the counters were then.
@@ -248,6 +251,7 @@ impl Shared {
             }),
             settings_version: AtomicU64::new(1),
             cut_off: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
+            loading: Loading::new(groups),
             full: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
             topology: Mutex::new(Arc::new(topology)),
             topology_version: AtomicU64::new(1),

@@ -33,6 +33,8 @@ pub enum Mutation {
     StaleMapAccepted,
     /// Frames for an earlier incarnation reach the present one.
     IncarnationNotChecked,
+    /// A replica whose state is still being read from disk takes part as one that has nothing.
+    AbsentTakenForEmpty,
     /// A hand-over file that was used stays for the next start, and nobody asks whose memory it is.
     HandoverUsedTwice,
     /// A client is answered when its entry is proposed, not when it is committed.
@@ -251,6 +253,7 @@ impl Mutation {
         Mutation::EntryLostAtSnapshot,
         Mutation::StaleMapAccepted,
         Mutation::IncarnationNotChecked,
+        Mutation::AbsentTakenForEmpty,
         Mutation::HandoverUsedTwice,
         Mutation::ReplyBeforeCommit,
         Mutation::LibraryBatching,

@@ -178,6 +178,9 @@ impl AdminSource for Source {
             Some(node) if node.shared.is_stopping.load(Ordering::Relaxed) => {
                 Health::Unhealthy("stopping".to_owned())
             }
+            Some(node) if node.shared.loading.has_absent() => {
+                Health::Unhealthy("what was kept of groups that no other node leads is being read".to_owned())
+            }
             Some(_) => Health::Ok,
         }
     }

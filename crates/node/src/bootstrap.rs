@@ -22,6 +22,7 @@ use crate::peers::{Own, PEERS, greeter};
 use crate::random;
 use crate::resolver::{self, Resolver};
 use crate::start_progress::StartProgress;
+use crate::state_reads::{StateReads, StoredState};
 use crate::view;
 use control::{
     Announcement, Beginning, Factor, GroupRef, HeldAlone, Meta, MetaConfig, Pace, Restored, RoutingMap,
@@ -63,6 +64,18 @@ pub(crate) struct Bootstrapped {
     pub(crate) book: PeerBook,
     /// What it says of itself.
     pub(crate) announcement: Announcement,
+}
+
+impl Bootstrapped {
+    /// The states that are still to be read; they are handed out once.
+    pub(crate) fn take_state_reads(&mut self) -> StateReads {
+        StateReads {
+            disk: self.directory.disk(),
+            cluster: self.own.cluster,
+            node: self.own.node,
+            states: std::mem::take(&mut self.kept.states),
+        }
+    }
 }
 
 /// How long a node that comes back waits for a word of those that `--join` names, to see that they are of its cluster.
@@ -138,6 +151,7 @@ pub(crate) fn begin(
         restored,
         left_by,
         mut kept,
+        mut states,
         unclean,
         earlier,
         mode,
@@ -204,13 +218,31 @@ pub(crate) fn begin(
     let is_handed_over = kept.iter().any(|kept| kept.generation.is_none());
     let found = mode.filter(|_| !kept.is_empty());
     let durability = ModeChange::of_start(map.durability, is_handed_over, found);
+    let groups_kept = kept.iter().map(|kept| kept.group).collect();
+    let keeps_earlier = !aside.is_empty();
+    let mut images: Vec<HandoverImage> = kept.into_iter().chain(aside).collect();
+    states.retain(|state| images.iter().any(|image| image.group == state.group));
+    let cluster = map.cluster.ok_or("the cluster's map has no name")?;
+    if !durability.writes() {
+        // What is on disk goes.
+        let reads = StateReads {
+            disk: disk.clone(),
+            cluster,
+            node: started.node,
+            states: std::mem::take(&mut states),
+        };
+        let mut read = reads.read_all();
+        for image in images.iter_mut().filter(|image| image.keyspace.is_none()) {
+            image.keyspace = read.remove(&image.group);
+        }
+    }
     let kept = Confirmed {
-        groups: kept.iter().map(|kept| kept.group).collect(),
-        keeps_earlier: !aside.is_empty(),
-        images: kept.into_iter().chain(aside).collect(),
+        groups: groups_kept,
+        keeps_earlier,
+        images,
+        states,
         earlier: earlier.unwrap_or_default(),
     };
-    let cluster = map.cluster.ok_or("the cluster's map has no name")?;
     let groups = map.key_groups().ok_or("the cluster's map has no groups")?;
     let own = Own {
         cluster,
@@ -326,6 +358,8 @@ struct Memory {
     /// By which starts the replicas were left.
     left_by: Vec<Token>,
     kept: Vec<HandoverImage>,
+    /// Where the states are that were not handed over.
+    states: Vec<StoredState>,
     /// Those of them that may lack what they acknowledged.
     unclean: Vec<(GroupId, Incarnation)>,
     /// The logs that they stand in, if they were kept and not handed over.
@@ -360,6 +394,7 @@ impl Memory {
         if let Some(kept) = kept::take(&disk, identity, token, &company, progress)? {
             let Kept {
                 images,
+                states,
                 unclean,
                 left_by,
                 earlier,
@@ -370,6 +405,7 @@ impl Memory {
                 restored,
                 left_by,
                 kept: images,
+                states,
                 unclean,
                 earlier: Some(earlier),
                 mode,

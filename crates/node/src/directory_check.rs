@@ -370,11 +370,13 @@ impl DirectoryCheck<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 return Err("interrupted".to_owned());
             }
-            let stored = StoredReplica::read(&self.disk, cluster, node, log, names);
-            let sound = stored.map(image).and_then(|image| match image.is_sound() {
-                true => Ok(()),
-                false => Err("its log contradicts itself".to_owned()),
-            });
+            let stored = StoredReplica::look(&self.disk, cluster, node, log, names);
+            let sound = stored
+                .map(image)
+                .and_then(|(image, snapshot)| match image.is_sound() {
+                    true => StoredReplica::read_state(&self.disk, cluster, node, &snapshot).map(drop),
+                    false => Err("its log contradicts itself".to_owned()),
+                });
             match sound {
                 Ok(()) => whole += 1,
                 Err(why) => self.cannot_go_on(group, &why),

@@ -101,9 +101,10 @@ pub(crate) fn leave(
     for mut kept in all {
         let entries = kept.rest.as_ref().map_or(&[][..], |(_, saved)| &saved.entries);
         writer.group(kept.group, entries)?;
-        let mut transfer = Transfer::begin(&mut kept.keyspace).expect("those of learners have ended");
+        let keyspace = kept.keyspace.as_mut().expect("who leaves it has held it");
+        let mut transfer = Transfer::begin(keyspace).expect("those of learners have ended");
         loop {
-            let (chunk, is_over) = match transfer.next_chunk(&mut kept.keyspace, CHUNK_BYTES) {
+            let (chunk, is_over) = match transfer.next_chunk(keyspace, CHUNK_BYTES) {
                 TransferStep::More(chunk) => (chunk, false),
                 TransferStep::Last(chunk) => (chunk, true),
                 TransferStep::Lost => unreachable!("nothing changes any more"),
@@ -243,7 +244,7 @@ impl Reading {
             incarnation: position.incarnation,
             rest: had_others.then(|| (position.applied.clone(), saved)),
             generation: None,
-            keyspace: self.snapshot_receiver.finish()?,
+            keyspace: Some(self.snapshot_receiver.finish()?),
         };
         kept.is_sound().then_some(kept)
     }

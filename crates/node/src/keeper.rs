@@ -59,7 +59,11 @@ impl Keeper {
             }
         }
         let is_reached = match &self.disk {
-            Some(disk) => disk.is_reached() && !gateway.is_changing_durability(),
+            // What is still being read stands in logs of earlier starts only.
+            Some(disk) => {
+                let awaits = gateway.awaits_kept_states();
+                disk.is_reached() && !gateway.is_changing_durability() && !awaits
+            }
             None => !mode.writes() && self.leaving.iter().all(JoinHandle::is_finished),
         };
         if is_reached {

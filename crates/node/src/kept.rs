@@ -13,6 +13,7 @@ use crate::disk::{Disk, FormerLogs, Seen, SnapshotFile};
 use crate::lost_alone::{self, Refusal};
 use crate::mailboxes::Mailboxes;
 use crate::start_progress::{Load, StartProgress};
+use crate::state_reads::StoredState;
 use consensus::{Index, Term};
 use control::HeldAlone;
 use gateway::HandoverImage;
@@ -46,8 +47,10 @@ pub(crate) struct Company {
 /// What was found of earlier starts.
 #[derive(Default)]
 pub(crate) struct Kept {
-    /// The replicas.
+    /// The replicas, without their states.
     pub(crate) images: Vec<HandoverImage>,
+    /// Where these are.
+    pub(crate) states: Vec<StoredState>,
     /// Those of them that may lack what they acknowledged.
     pub(crate) unclean: Vec<(GroupId, Incarnation)>,
     /// Whose memory it is.
@@ -63,6 +66,8 @@ pub(crate) struct Kept {
 pub(crate) struct Confirmed {
     /// The replicas that go on, and those that may lack the end, and whose data are set aside.
     pub(crate) images: Vec<HandoverImage>,
+    /// Where the states of those are that have none yet.
+    pub(crate) states: Vec<StoredState>,
     /// Groups that go on, or begin anew, with what earlier logs have: these go when all of them stand in the new ones.
     pub(crate) groups: Vec<GroupId>,
     /// The logs that they stand in.
@@ -173,7 +178,7 @@ fn is_unclean(run: &FoundRun, mode: DurabilityMode, kernel: KernelBoot) -> bool 
     is_unclean
 }
 
-/// Replicas that are being read.
+/// Replicas that are being looked at.
 struct Reading<'a> {
     disk: &'a DirectoryDisk,
     identity: &'a Identity,
@@ -184,32 +189,43 @@ struct Reading<'a> {
     progress: &'a StartProgress,
 }
 
-/// Those that were read.
+/// Those that were looked at.
 struct Read {
     images: Vec<HandoverImage>,
+    states: Vec<StoredState>,
     of: usize,
     done: usize,
     told: Instant,
 }
 
 impl Reading<'_> {
-    /// Reads one after the other, until none is left.
+    /// Looks at one after the other, until none is left.
     fn run(&self) {
         loop {
             let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some((bytes, log)) = next else { return };
             let group = log.group.number();
             let (cluster, node) = (self.identity.cluster, self.identity.node);
-            let stored = StoredReplica::read(self.disk, cluster, node, log, self.names);
-            let image = stored.map(image).and_then(|image| match image.is_sound() {
-                true => Ok(image),
-                false => Err("its log contradicts itself".to_owned()),
-            });
+            let stored = StoredReplica::look(self.disk, cluster, node, log, self.names);
+            let image = stored
+                .map(image)
+                .and_then(|(image, snapshot)| match image.is_sound() {
+                    true => Ok((image, snapshot)),
+                    false => Err("its log contradicts itself".to_owned()),
+                });
             let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
             read.done += 1;
             self.progress.has_read_one(bytes);
             match image {
-                Ok(image) => read.images.push(image),
+                Ok((image, snapshot)) => {
+                    let group = image.group;
+                    read.images.push(image);
+                    read.states.push(StoredState {
+                        bytes,
+                        group,
+                        snapshot,
+                    });
+                }
                 Err(why) => {
                     tracing::warn!(group, why, "what was kept of a group is not enough to go on with")
                 }
@@ -217,20 +233,22 @@ impl Reading<'_> {
             if read.told.elapsed() >= PROGRESS {
                 read.told = Instant::now();
                 let groups = format!("{} of {}", read.done, read.of);
-                tracing::info!(groups, "reading what was kept");
+                tracing::info!(groups, "looking at what was kept");
             }
         }
     }
 }
 
-pub(crate) fn image(stored: StoredReplica) -> HandoverImage {
-    HandoverImage {
+/// A replica without its state, and where that is.
+pub(crate) fn image(stored: StoredReplica) -> (HandoverImage, SnapshotName) {
+    let image = HandoverImage {
         group: stored.group,
         incarnation: stored.incarnation,
         rest: Some((stored.point, stored.saved)),
         generation: Some(stored.generation),
-        keyspace: stored.keyspace,
-    }
+        keyspace: None,
+    };
+    (image, stored.snapshot)
 }
 
 fn read(
@@ -278,6 +296,7 @@ fn read(
         names: &names,
         read: Mutex::new(Read {
             images: Vec::new(),
+            states: Vec::new(),
             of: logs.len(),
             done: 0,
             told: began,
@@ -291,15 +310,16 @@ fn read(
         }
     });
     let read = reading.read.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut images = read.images;
+    let (mut images, states) = (read.images, read.states);
     images.sort_unstable_by_key(|image| image.group);
     tracing::info!(
         groups = images.len(),
         millis = began.elapsed().as_millis() as u64,
-        "read what was kept on disk"
+        "looked at what was kept on disk"
     );
     Ok(Kept {
         images,
+        states,
         earlier: EarlierLogs {
             segments: found.segments,
             start: found.start,

@@ -49,6 +49,7 @@ mod snapshot_pace;
 mod start;
 mod start_error;
 mod start_progress;
+mod state_reads;
 mod status;
 mod sync_place;
 mod sync_watch;

@@ -10,6 +10,8 @@
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
 use gateway::{Endpoint, MailboxBatch};
+use ids::GroupId;
+use keyspace::Keyspace;
 use mio::Waker;
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -25,6 +27,8 @@ pub(crate) struct Mailboxes {
     queues: Vec<Vec<ArrayQueue<MailboxBatch>>>,
     /// New connections for each worker, and which way they came in. Bounded by `maxclients`, which counts them.
     arrivals: Vec<SegQueue<(TcpStream, Endpoint)>>,
+    /// States of groups of each worker that were read from disk. Bounded by its groups.
+    states: Vec<SegQueue<(GroupId, Box<Keyspace>)>>,
     sleepers: Vec<Sleeper>,
 }
 
@@ -57,6 +61,7 @@ impl Mailboxes {
         Arc::new(Mailboxes {
             queues,
             arrivals: (0..count).map(|_| SegQueue::new()).collect(),
+            states: (0..count).map(|_| SegQueue::new()).collect(),
             sleepers,
         })
     }
@@ -111,6 +116,17 @@ impl Mailboxes {
     /// A connection that was handed to a worker.
     pub(crate) fn handed_over(&self, to: u16) -> Option<(TcpStream, Endpoint)> {
         self.arrivals[usize::from(to)].pop()
+    }
+
+    /// Hands a worker the state of one of its groups.
+    pub(crate) fn hand_state(&self, to: u16, group: GroupId, keyspace: Box<Keyspace>) {
+        self.states[usize::from(to)].push((group, keyspace));
+        self.wake(to);
+    }
+
+    /// A state that was handed to a worker.
+    pub(crate) fn handed_state(&self, to: u16) -> Option<(GroupId, Box<Keyspace>)> {
+        self.states[usize::from(to)].pop()
     }
 
     /// The next mailbox batch from `from`.

@@ -532,6 +532,7 @@ pub fn run(
     };
     let kept = bootstrapped.as_mut();
     let kept = kept.map(|bootstrapped| std::mem::take(&mut bootstrapped.kept.images));
+    let reads = bootstrapped.as_mut().map(Bootstrapped::take_state_reads);
     if let Some(bootstrapped) = &bootstrapped {
         take_durability(
             &mut settings,
@@ -559,7 +560,6 @@ pub fn run(
         cluster.as_mut(),
         kept.unwrap_or_default(),
     )?;
-
     memory::Sampler::new().keep_sampling(&shared, true);
     let shown = |cluster: &ClusterParts| (view.clone(), cluster.node, cluster.inputs.clone());
     let backup_jobs = BackupJobs::new(shared.clone(), look(&shared, &view, cluster.as_ref()));
@@ -585,7 +585,13 @@ pub fn run(
         admin_port = admin.server.as_ref().map(|(_, port)| *port),
         "ready for clients"
     );
-    service_manager::tell_ready();
+    match reads {
+        Some(reads) => {
+            let begun = reads.begin(&mailboxes, &shared);
+            trying("cannot start the threads that read what was kept", begun)?;
+        }
+        None => service_manager::tell_ready(),
+    }
     Running {
         threads,
         cluster,

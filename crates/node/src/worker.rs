@@ -264,6 +264,9 @@ impl Worker {
                 group.index() * usize::from(workers) / usize::from(groups.get()) == usize::from(number)
             });
         }
+        while let Some((group, keyspace)) = self.mailboxes.handed_state(self.number) {
+            self.gateway.on_kept_state(group, *keyspace);
+        }
         self.keeper.follow(&mut self.gateway);
         self.gateway.promise(self.keeper.disk().map_or(0, Disk::promise));
         self.let_go();

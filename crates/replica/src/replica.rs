@@ -333,8 +333,13 @@ impl Replica {
     /// Drops what was set aside, piece by piece.
     pub fn drop_aside(&mut self) {
         if let Some(aside) = self.aside.take() {
-            self.state.adopt_lazyfree(aside.into_lazyfree());
+            self.free(aside);
         }
+    }
+
+    /// Drops data that nobody needs, piece by piece.
+    pub fn free(&mut self, keyspace: Keyspace) {
+        self.state.adopt_lazyfree(keyspace.into_lazyfree());
     }
 
     /// Goes on with what an earlier life of this replica held. Only before anything was carried out.

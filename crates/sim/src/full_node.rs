@@ -300,7 +300,28 @@ impl FullNode {
         }
     }
 
+    /// States that were kept are read one after the other, while the node serves already.
+    fn read_states(&mut self, out: &mut Output) {
+        let Stage::Serving(serving) = &mut self.stage else {
+            return;
+        };
+        let now = lent();
+        let over: Vec<_> = serving.reading.extract_if(.., |(at, _)| *at <= now).collect();
+        for (_, group) in over {
+            let Some(keyspace) = self.store.read_state(group) else {
+                // As in production: the next start does without.
+                let error = StorageError::Failed {
+                    file: format!("the snapshot of group {}", group.number()),
+                };
+                drop(storage::set_failed(self.store.disk()));
+                return self.fail(&error, out);
+            };
+            serving.worker_with(group).gateway.on_kept_state(group, keyspace);
+        }
+    }
+
     fn run(&mut self, wall: UnixMillis, out: &mut Output) {
+        self.read_states(out);
         if let Stage::Serving(serving) = &mut self.stage {
             let newest = self.map.as_ref().map(|map| map.epoch);
             for report in serving.run(wall, &self.known, newest, out) {
@@ -527,6 +548,18 @@ impl FullNode {
         let found = (!kept.is_empty()).then_some(self.change.shown());
         let mode = ModeChange::of_start(map.durability, is_handed_over, found);
         self.change = ModeChange::new(mode);
+        // States are read before the workers begin if what is on disk goes then; else some of them are, and some meanwhile.
+        let mut reading = Vec::new();
+        for kept in kept.iter_mut().filter(|kept| kept.keyspace.is_none()) {
+            if mode.writes() && self.prng.below(3) > 0 {
+                let longest = [20, 500, 8_000][self.prng.below(3) as usize];
+                let takes = Duration::from_millis(self.prng.below(longest));
+                reading.push((lent().after(takes), kept.group));
+                continue;
+            }
+            kept.keyspace = self.store.read_state(kept.group);
+            assert!(kept.keyspace.is_some(), "it was looked at just now");
+        }
         let disks = match mode.writes() {
             false => match self.store.keep_nothing() {
                 Ok(()) => Vec::new(),
@@ -567,6 +600,7 @@ impl FullNode {
             worker.disk = Some(disk);
         }
         serving.keep(kept);
+        serving.reading = reading;
         out.note(|| format!("serves as node {}, boot {}", started.node.0, started.boot.0));
         let map = map.clone();
         let book = serving.learn(&map);

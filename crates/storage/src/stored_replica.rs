@@ -4,12 +4,13 @@
 //!   snapshot as of S  +  log: start <= S, ... S, S+1, ... last   -->   the state as of S, and the log from S+1 on
 //! ```
 //!
-//! Of several snapshots the newest that can be read counts: each of them stands in a log that goes on behind it.
+//! Of several snapshots the newest counts whose file is whole: each of them stands in a log that goes on behind it. All of a file is looked at before
+//! anybody is told of the replica; its state is read later, where others serve clients meanwhile.
 
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::log::ReplicaLog;
-use crate::snapshot_file::SnapshotReader;
+use crate::snapshot_file::{SnapshotFooter, SnapshotReader};
 use crate::snapshot_name::SnapshotName;
 use consensus::{Saved, SnapshotPoint};
 use ids::{ClusterId, GroupId, Incarnation, NodeId};
@@ -27,8 +28,8 @@ pub struct StoredReplica {
     pub point: SnapshotPoint,
     /// Its log behind that, and what it must not forget besides.
     pub saved: Saved,
-    /// The data.
-    pub keyspace: Keyspace,
+    /// Where the data are.
+    pub snapshot: SnapshotName,
 }
 
 impl StoredReplica {
@@ -48,11 +49,11 @@ impl StoredReplica {
         )
     }
 
-    /// Reads the state that goes with a log. `names` are the snapshots that are there.
+    /// Looks for the snapshot that goes with a log. `names` are those that are there.
     ///
     /// # Errors
     /// Why the replica cannot go on, in words.
-    pub fn read<D: Disk>(
+    pub fn look<D: Disk>(
         disk: &D,
         cluster: ClusterId,
         node: NodeId,
@@ -63,47 +64,60 @@ impl StoredReplica {
         names.sort_unstable_by_key(|name| std::cmp::Reverse(name.index));
         let mut why = StoredReplica::without_snapshot(&log);
         for name in names {
-            match read_state(disk, cluster, node, name) {
-                Ok((generation, ..)) if generation != log.generation => {
+            match look_at(disk, cluster, node, name) {
+                Ok(footer) if footer.generation != log.generation => {
                     why = format!(
-                        "{name} is of generation {generation} of the group, and its log of {}",
-                        log.generation
+                        "{name} is of generation {} of the group, and its log of {}",
+                        footer.generation, log.generation
                     );
                 }
-                Ok((_, point, keyspace)) => return behind(log, point, keyspace),
+                Ok(footer) => return behind(log, footer.point, *name),
                 Err(error) => {
                     tracing::error!(%error, "a snapshot cannot be read");
-                    why = error;
+                    why = error.to_string();
                 }
             }
         }
         Err(why)
     }
+
+    /// Reads a state that was looked at.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words.
+    pub fn read_state<D: Disk>(
+        disk: &D,
+        cluster: ClusterId,
+        node: NodeId,
+        name: &SnapshotName,
+    ) -> Result<Keyspace, String> {
+        let in_words = |error: StorageError| error.to_string();
+        let mut reader = SnapshotReader::open(disk, name, cluster, node).map_err(in_words)?;
+        let mut receiver = SnapshotReceiver::new();
+        while let Some(chunk) = reader.next_chunk().map_err(in_words)? {
+            let taken = receiver.take(&chunk);
+            taken.map_err(|error| format!("{name} holds a state that this build cannot read: {error}"))?;
+        }
+        receiver
+            .finish()
+            .ok_or_else(|| format!("{name} holds a part of a state"))
+    }
 }
 
-/// A state, with what it reflects and the generation of its group.
-fn read_state<D: Disk>(
+/// Looks at all of a file.
+fn look_at<D: Disk>(
     disk: &D,
     cluster: ClusterId,
     node: NodeId,
     name: &SnapshotName,
-) -> Result<(u64, SnapshotPoint, Keyspace), String> {
-    let in_words = |error: StorageError| error.to_string();
-    let mut reader = SnapshotReader::open(disk, name, cluster, node).map_err(in_words)?;
-    let mut receiver = SnapshotReceiver::new();
-    while let Some(chunk) = reader.next_chunk().map_err(in_words)? {
-        let taken = receiver.take(&chunk);
-        taken.map_err(|error| format!("{name} holds a state that this build cannot read: {error}"))?;
-    }
-    let footer = reader.footer();
-    let (generation, point) = (footer.generation, footer.point.clone());
-    let keyspace = receiver.finish();
-    let keyspace = keyspace.ok_or_else(|| format!("{name} holds a part of a state"))?;
-    Ok((generation, point, keyspace))
+) -> Result<SnapshotFooter, StorageError> {
+    let mut reader = SnapshotReader::open(disk, name, cluster, node)?;
+    while reader.next_chunk()?.is_some() {}
+    Ok(reader.footer().clone())
 }
 
 /// The log behind a state.
-fn behind(log: ReplicaLog, point: SnapshotPoint, keyspace: Keyspace) -> Result<StoredReplica, String> {
+fn behind(log: ReplicaLog, point: SnapshotPoint, snapshot: SnapshotName) -> Result<StoredReplica, String> {
     let ReplicaLog {
         group,
         incarnation,
@@ -148,6 +162,6 @@ fn behind(log: ReplicaLog, point: SnapshotPoint, keyspace: Keyspace) -> Result<S
             // The state may reach what the log does not.
             floor: floor.filter(|floor| *floor > last),
         },
-        keyspace,
+        snapshot,
     })
 }

@@ -43,6 +43,8 @@ struct Leader {
     tries: usize,
     /// Whether a hint was followed since the last tick.
     is_hinted: bool,
+    /// The replica here goes on with a state that is still being read.
+    is_awaited: bool,
 }
 
 /// Whom this node takes for the leader of a group, by the replica here.
@@ -61,14 +63,24 @@ impl Leader {
             led_in: Term(0),
             tries: 0,
             is_hinted: false,
+            is_awaited: false,
         }
+    }
+
+    /// Nobody is known to lead, and who may be waits here for its state.
+    fn is_absent(&self) -> bool {
+        self.is_awaited && self.target.is_none()
     }
 
     /// Time passes. Whether there is something to send.
     fn tick(&mut self, cx: &Context, layout: &Layout, index: usize, outputs: &mut Vec<Output>) -> bool {
         let replica = &cx.local.replicas[index];
         let group = layout.group(replica.group());
-        let is_up = |node: &NodeId| *node == layout.me || cx.view.is_up(*node);
+        let is_awaited = self.is_awaited;
+        let is_up = |node: &NodeId| match *node == layout.me {
+            true => !is_awaited,
+            false => cx.view.is_up(*node),
+        };
         if self.target.is_some_and(|target| cx.view.is_moving(target)) {
             self.client.on_moving();
         }
@@ -146,8 +158,8 @@ impl GroupClients {
         client
     }
 
-    /// The layout is another one, of all groups in their order.
-    pub(crate) fn on_layout(&mut self, cx: &mut Context, index: usize) {
+    /// The layout is another one, of all groups in their order. The replica here may go on with a state that is still being read.
+    pub(crate) fn on_layout(&mut self, cx: &mut Context, index: usize, is_awaited: bool) {
         let layout = cx.view.layout().expect("the caller has set it");
         let group = cx.local.replicas[index].group();
         let generation = layout.group(group).generation;
@@ -161,6 +173,8 @@ impl GroupClients {
         self.client(cx, index);
         let mut outputs = Vec::new();
         self.leaders[index].begin_generation(generation, &mut outputs);
+        self.leaders[index].is_awaited = is_awaited;
+        self.note_reach(cx, index);
         cx.outbox.outputs.extend(outputs);
     }
 
@@ -330,9 +344,11 @@ impl GroupClients {
 
     /// Tells all workers whether the leader of a group can be reached.
     fn note_reach(&self, cx: &Context, index: usize) {
-        let is_cut_off = self.is_cut_off(index);
+        let group = cx.local.replicas[index].group();
+        cx.shared.set_cut_off(group, self.is_cut_off(index));
         cx.shared
-            .set_cut_off(cx.local.replicas[index].group(), is_cut_off);
+            .loading
+            .set_absent(group, self.leaders[index].is_absent());
     }
 
     /// The turn ends: what was gathered for a group goes on its way. Batches for the replica here are answered.

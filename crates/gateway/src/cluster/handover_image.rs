@@ -23,8 +23,8 @@ pub struct HandoverImage {
     pub rest: Option<(SnapshotPoint, Saved)>,
     /// The generation of its group, where that stands in a log.
     pub generation: Option<u64>,
-    /// The data.
-    pub keyspace: Keyspace,
+    /// The data. None while they are being read from disk: the seat waits for them ([`crate::Gateway::on_kept_state`]).
+    pub keyspace: Option<Keyspace>,
 }
 
 impl HandoverImage {
@@ -80,7 +80,7 @@ impl HandoverImage {
             incarnation,
             rest,
             generation: None,
-            keyspace: replica.into_keyspace(),
+            keyspace: Some(replica.into_keyspace()),
         })
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Seat {
     former: Option<Former>,
     /// Whether what was set aside is to be synced.
     is_to_sync: bool,
+    /// The replica here goes on with a state that is being read from disk: until that is there the seat is empty.
+    is_awaited: bool,
 }
 
 /// A replica that has no part in its group any more, whose data may be needed still ([`Replica::set_aside`]).
@@ -93,12 +95,51 @@ impl Former {
 }
 
 impl Seat {
+    /// What the last life of the process left of this group is there but for the state, which is being read. Whether that is of use
+    /// when it comes.
+    ///
+    /// Whoever goes on with it takes part in nothing before: under its name it has voted, and acknowledged. What is set aside is told of
+    /// at once, since others begin the group anew without those who say nothing.
+    pub(super) fn awaits(
+        &mut self,
+        kept: &mut HandoverImage,
+        layout: &Layout,
+        replica: &mut Replica,
+    ) -> bool {
+        if !replica.has_log() {
+            // Nothing is carried out on the empty state that is here.
+            replica.give_log();
+        }
+        let group = layout.group(replica.group());
+        let incarnation = group.seat_on(layout.me);
+        let founds = incarnation.is_some() && group.bootstrap_replica == incarnation;
+        let is_recovered = founds && group.recovered_from == Some(kept.incarnation);
+        let Some(rest) = kept.rest.take() else {
+            // It is told of.
+            let former = self.former.as_ref();
+            let is_told = former.is_some_and(|former| former.incarnation == kept.incarnation);
+            self.is_awaited = is_told && is_recovered;
+            return is_told && (is_recovered || group.former.contains(&layout.me));
+        };
+        self.is_awaited = incarnation == Some(kept.incarnation) || is_recovered;
+        if self.is_awaited {
+            kept.rest = Some(rest);
+            return true;
+        }
+        self.tell_of_former(kept.incarnation, kept.generation, rest, group, layout.me)
+    }
+
+    /// Whether its replica goes on with a state that is not there yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
     /// Begins with what the last life of the process left of this group, or with what was set aside in this generation, if it is
     /// the same replica still.
     #[expect(clippy::too_many_arguments, reason = "what a replica begins with")]
     pub(super) fn go_on(
         &mut self,
-        kept: HandoverImage,
+        mut kept: HandoverImage,
         generation: Option<u64>,
         layout: &Layout,
         replica: &mut Replica,
@@ -106,12 +147,31 @@ impl Seat {
         seed: u64,
         now: Monotonic,
     ) {
+        self.is_awaited = false;
+        let Some(keyspace) = kept.keyspace.take() else {
+            return;
+        };
+        if kept.rest.is_none() && kept.generation.is_some() {
+            // It was told of before it was read.
+            let former = self.former.as_ref();
+            match former.is_some_and(|former| former.incarnation == kept.incarnation) {
+                true => replica.put_aside(keyspace),
+                false => replica.free(keyspace),
+            }
+            return;
+        }
         let group = layout.group(replica.group());
         let incarnation = group.seat_on(layout.me);
         let is_recovered =
             group.bootstrap_replica == incarnation && group.recovered_from == Some(kept.incarnation);
         if incarnation != Some(kept.incarnation) && !is_recovered {
-            self.keep_aside(kept, group, layout.me, replica);
+            let told = kept
+                .rest
+                .map(|rest| self.tell_of_former(kept.incarnation, kept.generation, rest, group, layout.me));
+            match told == Some(true) {
+                true => replica.put_aside(keyspace),
+                false => replica.free(keyspace),
+            }
             return;
         }
         // What was handed over is on no disk that this process writes to, whatever the mode is now.
@@ -120,7 +180,7 @@ impl Seat {
             None => LogBase::New,
         };
         let config = kept.config(layout.persistence(), layout.boot, seed);
-        replica.restore(kept.keyspace);
+        replica.restore(keyspace);
         let Some(config) = config else {
             // It is the only voter, and begins its log where its data are. As one that was recovered it may not have waited for long enough.
             let until = now.after(Times::DEFAULT.election_min);
@@ -142,22 +202,29 @@ impl Seat {
             replica.inherit(raft, group.generation, applied, turn, now);
             return;
         }
-        replica.give_log();
+        if !replica.has_log() {
+            replica.give_log();
+        }
         replica.join(raft, group.generation, applied, base);
     }
 
     /// What an earlier process kept may lack the end, so that its replica has another name now; or its group is over, or has begun anew
-    /// without it. It is set aside, as long as the map asks for it.
-    fn keep_aside(&mut self, kept: HandoverImage, group: &GroupLayout, me: NodeId, replica: &mut Replica) {
-        let (Some(generation), Some(rest)) = (kept.generation, kept.rest) else {
-            return;
+    /// without it. It is set aside, as long as the map asks for it: whether that is so.
+    fn tell_of_former(
+        &mut self,
+        incarnation: Incarnation,
+        generation: Option<u64>,
+        rest: (SnapshotPoint, Saved),
+        group: &GroupLayout,
+        me: NodeId,
+    ) -> bool {
+        let is_asked_for = |generation: &u64| group.former.contains(&me) && *generation <= group.generation;
+        let Some(generation) = generation.filter(is_asked_for) else {
+            return false;
         };
-        if !group.former.contains(&me) || generation > group.generation {
-            return;
-        }
         // Logs of earlier starts are synced before this one goes on.
-        self.former = Some(Former::of(kept.incarnation, generation, rest));
-        replica.put_aside(kept.keyspace);
+        self.former = Some(Former::of(incarnation, generation, rest));
+        true
     }
 
     /// Offers leadership to another, and to the next one if that one's node goes. Whether that may still come to something.
@@ -249,7 +316,7 @@ impl Seat {
         seed: u64,
         now: Monotonic,
     ) {
-        if !replica.has_log() {
+        if !replica.has_log() || self.is_awaited && !mutations::is(Mutation::AbsentTakenForEmpty) {
             return;
         }
         let group = layout.group(replica.group());
@@ -389,7 +456,7 @@ impl Seat {
                 incarnation: former.incarnation,
                 rest: former.rest,
                 generation: None,
-                keyspace,
+                keyspace: Some(keyspace),
             };
             self.go_on(kept, Some(former.generation), layout, replica, turn, seed, now);
         } else if group.former.contains(&layout.me) {

@@ -31,7 +31,7 @@ use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Durability, RaftMessage};
 use ids::{GroupId, Incarnation, Monotonic, NodeId};
-use keyspace::{Operations, SCRUB_FORMAT};
+use keyspace::{Keyspace, Operations, SCRUB_FORMAT};
 use mutations::Mutation;
 use peer_wire::{PeerMessage, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome};
 use replica::{
@@ -314,14 +314,18 @@ impl Seats {
         self.claims_changed = true;
         let (seed, now) = (cx.prng.next_u64(), cx.now);
         let (seat, replica) = (&mut self.seats[index], &mut cx.local.replicas[index]);
+        let had_log = replica.has_log();
         if let Some(at) = self.kept.iter().position(|kept| kept.group == group) {
-            let kept = self.kept.swap_remove(at);
-            seat.go_on(kept, None, &layout, replica, &cx.turn, seed, now);
-            if !replica.has_log() {
-                replica.state_mut().set_limits(&cx.turn, cx.limits);
+            if self.kept[at].keyspace.is_some() {
+                let kept = self.kept.swap_remove(at);
+                seat.go_on(kept, None, &layout, replica, &cx.turn, seed, now);
+                if !replica.has_log() {
+                    replica.state_mut().set_limits(&cx.turn, cx.limits);
+                }
+            } else if !seat.awaits(&mut self.kept[at], &layout, replica) {
+                self.kept.swap_remove(at);
             }
         }
-        let had_log = replica.has_log();
         if !had_log {
             // As transactions name it that begin now.
             replica
@@ -331,6 +335,34 @@ impl Seats {
         self.settle(cx, &layout, index, seed);
         cx.local.visits.touch(index);
         !had_log && cx.local.replicas[index].has_log()
+    }
+
+    /// The state of a group that an earlier process has left is read. Whether a seat has waited for it, and which.
+    pub(crate) fn on_kept_state(
+        &mut self,
+        cx: &mut Context,
+        group: GroupId,
+        keyspace: Keyspace,
+    ) -> Option<usize> {
+        let index = cx.local.index(group)?;
+        let Some(kept) = self.kept.iter_mut().find(|kept| kept.group == group) else {
+            // The map has let go of it meanwhile.
+            cx.local.replicas[index].free(keyspace);
+            return None;
+        };
+        kept.keyspace = Some(keyspace);
+        // Before the first layout there is no seat, and it is there when there is one.
+        (index < self.seats.len()).then_some(index)
+    }
+
+    /// Whether a replica here goes on with a state that is still being read.
+    pub(crate) fn is_awaited(&self, index: usize) -> bool {
+        self.seats.get(index).is_some_and(Seat::is_awaited)
+    }
+
+    /// Whether anything that an earlier process has left is still being read.
+    pub(crate) fn awaits_any(&self) -> bool {
+        self.kept.iter().any(|kept| kept.keyspace.is_none())
     }
 
     /// What was written is synced.

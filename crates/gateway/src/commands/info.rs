@@ -359,7 +359,12 @@ impl<'a> Report<'a> {
         let seconds = |millis: Option<u64>| millis.map_or(-1, |millis| (millis / 1_000) as i64);
         let since = |at: Option<UnixMillis>| at.map(|at| now.0.saturating_sub(at.0).max(0) as u64);
         let is_ok = |is_ok: bool| if is_ok { "ok" } else { "err" };
-        self.zeros("loading async_loading");
+        let loading = self.shared.loading.progress();
+        self.field("loading", u8::from(loading.is_some()));
+        self.field("async_loading", 0);
+        if let Some(progress) = loading {
+            progress.write(self.now, &mut self.text);
+        }
         self.field("rdb_changes_since_last_save", snapshots.changes_unsaved);
         self.field("rdb_bgsave_in_progress", u8::from(saves.since().is_some()));
         self.field("rdb_last_save_time", snapshots.oldest.0 / 1_000);

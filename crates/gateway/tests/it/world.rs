@@ -1,9 +1,12 @@
 //! Several nodes of one worker each, and a network that loses what it is told to lose.
 
-use gateway::{ClientInfo, Connection, Delivery, Gateway, Layout, PieceSizes, Session, Shared};
+use gateway::{
+    ClientInfo, Connection, Delivery, Gateway, HandoverImage, Layout, PieceSizes, Session, Shared,
+};
 use ids::{
     Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis,
 };
+use keyspace::Keyspace;
 use mutations::Mutation;
 use options::{DurabilityChoice, Sources};
 use peer_wire::PeerMessage;
@@ -125,12 +128,27 @@ impl World {
 
     /// The process of a node stops, and another one goes on with what it leaves. Whatever is on the wire is lost.
     pub(crate) fn restart(&mut self, number: usize) {
+        drop(self.restart_and_take(number, |_| None));
+    }
+
+    /// The same, but that the states of its groups are still being read: they are handed out.
+    pub(crate) fn restart_unread(&mut self, number: usize) -> Vec<(GroupId, Keyspace)> {
+        self.restart_and_take(number, |kept| kept.keyspace.take())
+    }
+
+    fn restart_and_take(
+        &mut self,
+        number: usize,
+        take: impl Fn(&mut HandoverImage) -> Option<Keyspace>,
+    ) -> Vec<(GroupId, Keyspace)> {
         let groups = self.layout.groups.len() as u16;
         let boot = Boot(self.nodes[number].boot.0 + 100);
         let new = Node::new(boot, groups, self.nodes[number].knows);
         let old = std::mem::replace(&mut self.nodes[number], new);
         let (mut kept, lost) = old.gateway.into_handover_images(Monotonic(self.now));
         assert_eq!(lost, Vec::new());
+        let taken = kept.iter_mut().filter_map(|kept| Some((kept.group, take(kept)?)));
+        let taken = taken.collect();
         self.wire.retain(|(from, to, _)| *from != number && *to != number);
         self.nodes[number].gateway.keep(&mut kept);
         assert!(kept.is_empty());
@@ -140,6 +158,7 @@ impl World {
             self.nodes[peer].gateway.on_link(NodeId(number as u64), false);
             self.nodes[peer].gateway.on_link(NodeId(number as u64), true);
         }
+        taken
     }
 
     /// The next start of a node is that of a build that follows these rules and older ones.

@@ -42,8 +42,8 @@ fn as_redis(shared: &Shared, disk: &DiskSummary, writes: bool, page: &mut Exposi
     for (name, help, figure) in [
         (
             "redis_loading_dump_file",
-            "Whether the node reads what it kept: it answers nothing before it has.",
-            0,
+            "Whether the node reads what it kept.",
+            u64::from(shared.loading.progress().is_some()),
         ),
         (
             "redis_rdb_changes_since_last_save",

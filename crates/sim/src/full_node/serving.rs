@@ -104,6 +104,8 @@ pub(crate) struct Serving {
     pub(crate) workers: Vec<Worker>,
     /// `mail[to][from]`, each mailbox batch with the time at which it is there.
     mail: Vec<Vec<VecDeque<(Monotonic, MailboxBatch)>>>,
+    /// Groups of which the state is still being read, and when that ends.
+    pub(crate) reading: Vec<(Monotonic, GroupId)>,
     /// Offload jobs on their way back, each with its worker.
     offload_jobs: VecDeque<(Monotonic, u16, OffloadJob)>,
     /// How long mailbox batches and offload jobs take at most, in nanoseconds.
@@ -168,6 +170,7 @@ impl Serving {
             groups,
             mail: (0..workers.len()).map(|_| mail()).collect(),
             workers,
+            reading: Vec::new(),
             offload_jobs: VecDeque::new(),
             slowness: [20 * MICROS, 500 * MICROS, 5 * MILLIS][prng.below(3) as usize],
             stalls: [0, 0, 1_000, 50][prng.below(4) as usize],
@@ -255,7 +258,8 @@ impl Serving {
     /// When any of them has.
     pub(crate) fn next_wake(&self, now: Monotonic) -> Monotonic {
         let all = (0..self.workers.len()).map(|number| self.next_due(number, now));
-        all.min().expect("a node has workers")
+        let read = self.reading.iter().map(|(at, _)| *at);
+        all.chain(read).min().expect("a node has workers")
     }
 
     /// Gives a turn to each worker that has something to do.

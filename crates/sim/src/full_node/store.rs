@@ -7,14 +7,14 @@ use super::disk::{Disk, Former};
 use control::{Record, Restored};
 use gateway::HandoverImage;
 use ids::{ClusterId, DurabilityMode, GroupId, Groups, Incarnation, NodeId, Prng, Token};
-use keyspace::{SnapshotReceiver, Transfer, TransferStep};
+use keyspace::{Keyspace, SnapshotReceiver, Transfer, TransferStep};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use storage::{
     Handover, HandoverWriter, Identity, Item, KernelBoot, LogIdentity, LogSettings, MetaLog, MetaState,
-    ModeStep, PeerBook, ReplicaPosition, RunMark, SimDisk, Snapshot, SnapshotStore, StorageError,
-    StoredReplica, Taken, WorkerDisk, WorkerLog, read_logs, remove_replicas, remove_snapshot,
+    ModeStep, PeerBook, ReplicaPosition, RunMark, SimDisk, Snapshot, SnapshotName, SnapshotStore,
+    StorageError, StoredReplica, Taken, WorkerDisk, WorkerLog, read_logs, remove_replicas, remove_snapshot,
     remove_unfinished_snapshots, set_clean, snapshots, sync_segments, take_clean,
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Store {
     log: Option<MetaLog<SimDisk>>,
     book: PeerBook,
     earlier: Earlier,
+    /// The snapshots of replicas that were found, of which the states are not read yet.
+    states: BTreeMap<GroupId, SnapshotName>,
 }
 
 /// Bytes of a segment, so that logs have several of them.
@@ -82,6 +84,7 @@ impl Store {
         let book = PeerBook::read(&disk).unwrap_or_default();
         let (mut log, mut restored) = (None, None);
         let (mut left_by, mut kept) = (Vec::new(), Vec::new());
+        let mut states = BTreeMap::new();
         let (mut unclean, mut earlier, mut notes) = (Vec::new(), Earlier::default(), Vec::new());
         let run = RunMark::read(&disk)?;
         let mode = run
@@ -95,7 +98,7 @@ impl Store {
             let starts;
             let kernel = kernel_of(&disk);
             let written_from = run.as_ref().and_then(|run| run.written_from(kernel));
-            (kept, earlier, starts) = read(&disk, identity, written_from, &mut notes)?;
+            (kept, earlier, starts, states) = read(&disk, identity, written_from, &mut notes)?;
             let is_copy = run.as_ref().is_none_or(|run| run.is_copy);
             let is_unclean = run.as_ref().is_none_or(|run| match mode {
                 DurabilityMode::Strict => run.has_failed,
@@ -143,6 +146,7 @@ impl Store {
             log,
             book,
             earlier,
+            states,
         };
         Ok((store, found))
     }
@@ -201,6 +205,13 @@ impl Store {
 
     fn open_log(&mut self) -> &mut MetaLog<SimDisk> {
         self.log.as_mut().expect("a log begins before it goes on")
+    }
+
+    /// Reads the state of a replica that was found. None if that cannot be: it was looked at, and is damaged since.
+    pub(crate) fn read_state(&self, group: GroupId) -> Option<Keyspace> {
+        let identity = Identity::read(&self.disk).ok().flatten()?;
+        let name = &self.states[&group];
+        StoredReplica::read_state(&self.disk, identity.cluster, identity.node, name).ok()
     }
 
     /// Begins the logs of a process that is about to serve.
@@ -298,9 +309,10 @@ impl Store {
         for mut kept in all {
             let entries = kept.rest.as_ref().map_or(&[][..], |(_, saved)| &saved.entries);
             writer.group(kept.group, entries)?;
-            let mut transfer = Transfer::begin(&mut kept.keyspace).expect("those of learners have ended");
+            let keyspace = kept.keyspace.as_mut().expect("who leaves it has held it");
+            let mut transfer = Transfer::begin(keyspace).expect("those of learners have ended");
             loop {
-                let (chunk, is_over) = match transfer.next_chunk(&mut kept.keyspace, CHUNK_BYTES) {
+                let (chunk, is_over) = match transfer.next_chunk(keyspace, CHUNK_BYTES) {
                     TransferStep::More(chunk) => (chunk, false),
                     TransferStep::Last(chunk) => (chunk, true),
                     TransferStep::Lost => unreachable!("nothing changes any more"),
@@ -321,16 +333,24 @@ fn kernel_of(disk: &SimDisk) -> KernelBoot {
     KernelBoot((u128::from(disk.restarts()) + 1).to_be_bytes())
 }
 
+/// Replicas without their states, the logs that they stand in, the start of each, and the snapshots that hold the states.
+type FoundReplicas = (
+    Vec<HandoverImage>,
+    Earlier,
+    BTreeMap<GroupId, u64>,
+    BTreeMap<GroupId, SnapshotName>,
+);
+
 /// What the logs and snapshots of earlier starts hold.
 fn read(
     disk: &SimDisk,
     identity: &Identity,
     written_from: Option<u64>,
     notes: &mut Vec<String>,
-) -> Stored<(Vec<HandoverImage>, Earlier, BTreeMap<GroupId, u64>)> {
+) -> Stored<FoundReplicas> {
     let found = read_logs(disk, identity.cluster, identity.node, written_from)?;
     let names = snapshots(disk)?;
-    let mut kept = Vec::new();
+    let (mut kept, mut states) = (Vec::new(), BTreeMap::new());
     for (group, log) in found.replicas {
         if let Some(damage) = found.damaged.get(&group) {
             notes.push(format!(
@@ -339,14 +359,17 @@ fn read(
                 log.floor
             ));
         }
-        match StoredReplica::read(disk, identity.cluster, identity.node, log, &names) {
-            Ok(stored) => kept.push(HandoverImage {
-                group: stored.group,
-                incarnation: stored.incarnation,
-                rest: Some((stored.point, stored.saved)),
-                generation: Some(stored.generation),
-                keyspace: stored.keyspace,
-            }),
+        match StoredReplica::look(disk, identity.cluster, identity.node, log, &names) {
+            Ok(stored) => {
+                states.insert(group, stored.snapshot);
+                kept.push(HandoverImage {
+                    group: stored.group,
+                    incarnation: stored.incarnation,
+                    rest: Some((stored.point, stored.saved)),
+                    generation: Some(stored.generation),
+                    keyspace: None,
+                });
+            }
             Err(why) => notes.push(format!("group {}: {why}", group.number())),
         }
     }
@@ -356,7 +379,7 @@ fn read(
         start: found.start,
         doubted: 0,
     };
-    Ok((kept, earlier, found.starts))
+    Ok((kept, earlier, found.starts, states))
 }
 
 fn as_restored(state: MetaState) -> Restored {
@@ -411,11 +434,12 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<HandoverImage>)
                     incarnation: position.incarnation,
                     rest: had_others.then(|| (position.applied.clone(), saved)),
                     generation: None,
-                    keyspace: std::mem::take(&mut snapshot_receiver)
-                        .finish()
-                        .expect("it is what was written"),
+                    keyspace: std::mem::take(&mut snapshot_receiver).finish(),
                 };
-                assert!(kept.is_sound(), "it is what was written");
+                assert!(
+                    kept.is_sound() && kept.keyspace.is_some(),
+                    "it is what was written"
+                );
                 all.push(kept);
             }
             Item::End => return Ok((handover.left_by().to_vec(), all)),

@@ -193,7 +193,10 @@ impl Worker {
             }
         }
         let is_reached = match &self.disk {
-            Some(disk) => disk.is_reached() && !self.gateway.is_changing_durability(),
+            Some(disk) => {
+                let awaits = self.gateway.awaits_kept_states();
+                disk.is_reached() && !self.gateway.is_changing_durability() && !awaits
+            }
             None => !mode.writes(),
         };
         if is_reached {

@@ -179,6 +179,7 @@ caught_durably! {
     an_answer_before_the_sync_is_noticed: AnsweredBeforeSynced;
     what_was_not_synced_and_counts_is_noticed: UncleanIgnored;
     a_doubt_that_the_next_start_has_forgotten_is_noticed: DoubtForgotten;
+    a_state_that_is_not_read_yet_and_taken_for_empty_is_noticed: AbsentTakenForEmpty;
 }
 
 /// In a node that is alone, whose groups outlive its processes.

@@ -1,0 +1,164 @@
+//! Reads the states that replicas go on with, largest first, while the node serves clients already.
+//!
+//! ```text
+//!   kept.rs: logs are read, snapshots looked at --> the cluster confirms what counts --> workers begin
+//!                                          these threads: snapshot --> state --mailboxes--> worker --> seat
+//! ```
+//!
+//! A group that is led elsewhere is served meanwhile; one that nobody leads answers `-LOADING` until its state is there. Each file was looked
+//! at before the cluster heard of what is in it. If one cannot be read all the same, the process ends, and its next start does without.
+
+use crate::mailboxes::Mailboxes;
+use crate::{clock, service_manager};
+use gateway::{LoadProgress, Shared};
+use ids::{ClusterId, GroupId, NodeId};
+use keyspace::Keyspace;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use storage::{DirectoryDisk, SnapshotName, StoredReplica};
+
+/// Between two words to an operator who waits.
+const PROGRESS: Duration = Duration::from_secs(3);
+
+/// Where the state of a group is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct StoredState {
+    /// Of the file.
+    pub(crate) bytes: u64,
+    pub(crate) group: GroupId,
+    pub(crate) snapshot: SnapshotName,
+}
+
+/// States of a directory that are to be read.
+pub(crate) struct StateReads {
+    pub(crate) disk: DirectoryDisk,
+    pub(crate) cluster: ClusterId,
+    pub(crate) node: NodeId,
+    pub(crate) states: Vec<StoredState>,
+}
+
+/// What the threads share.
+struct Reading {
+    reads: StateReads,
+    left: Mutex<Left>,
+    began: Instant,
+    mailboxes: Arc<Mailboxes>,
+    shared: Arc<Shared>,
+}
+
+struct Left {
+    /// The largest last.
+    states: Vec<StoredState>,
+    progress: LoadProgress,
+    done: usize,
+    told: Instant,
+}
+
+impl StateReads {
+    fn read(&self, state: &StoredState) -> Keyspace {
+        let read = StoredReplica::read_state(&self.disk, self.cluster, self.node, &state.snapshot);
+        read.unwrap_or_else(|error| self.fail(state.group, &error))
+    }
+
+    /// The cluster counts on what is not there.
+    fn fail(&self, group: GroupId, error: &str) -> ! {
+        tracing::error!(
+            group = group.number(),
+            error,
+            directory = %self.disk.path().display(),
+            "a snapshot that was whole cannot be read: the node ends, and its next start takes part as one that may have lost what it had"
+        );
+        if let Err(error) = storage::set_failed(&self.disk) {
+            tracing::error!(%error, "and the mark of this run cannot be removed");
+        }
+        std::process::exit(1)
+    }
+
+    /// Reads all of them before anything else is done: what is on disk goes.
+    pub(crate) fn read_all(self) -> BTreeMap<GroupId, Keyspace> {
+        let read = |state: &StoredState| (state.group, self.read(state));
+        self.states.iter().map(read).collect()
+    }
+
+    /// Reads them beside the workers, which are given each as soon as it is there. A service manager is told when all are.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(crate) fn begin(mut self, mailboxes: &Arc<Mailboxes>, shared: &Arc<Shared>) -> io::Result<()> {
+        let mut states = std::mem::take(&mut self.states);
+        if states.is_empty() {
+            service_manager::tell_ready();
+            return Ok(());
+        }
+        states.sort_unstable();
+        let progress = LoadProgress {
+            since: clock::now(),
+            done_bytes: 0,
+            of_bytes: states.iter().map(|state| state.bytes).sum(),
+        };
+        shared.loading.set_progress(Some(progress));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(states.len());
+        let began = Instant::now();
+        let reading = Arc::new(Reading {
+            reads: self,
+            left: Mutex::new(Left {
+                states,
+                progress,
+                done: 0,
+                told: began,
+            }),
+            began,
+            mailboxes: mailboxes.clone(),
+            shared: shared.clone(),
+        });
+        for number in 0..threads {
+            let reading = reading.clone();
+            let thread = std::thread::Builder::new().name(format!("read-{number}"));
+            thread.spawn(move || reading.run())?;
+        }
+        Ok(())
+    }
+}
+
+impl Reading {
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads one after the other, until none is left or the node stops: what was not read stays where it is.
+    fn run(&self) {
+        while !self.shared.is_stopping.load(Ordering::Relaxed) {
+            let next = self.left().states.pop();
+            let Some(state) = next else { return };
+            let keyspace = self.reads.read(&state);
+            let (workers, groups) = (usize::from(self.mailboxes.workers()), self.shared.groups);
+            let worker = state.group.index() * workers / usize::from(groups.get());
+            self.mailboxes
+                .hand_state(worker as u16, state.group, Box::new(keyspace));
+            self.note(state.bytes);
+        }
+    }
+
+    fn note(&self, bytes: u64) {
+        let mut left = self.left();
+        left.done += 1;
+        left.progress.done_bytes += bytes;
+        let is_over = left.progress.done_bytes == left.progress.of_bytes;
+        self.shared
+            .loading
+            .set_progress((!is_over).then_some(left.progress));
+        if is_over {
+            let (groups, millis) = (left.done, self.began.elapsed().as_millis() as u64);
+            tracing::info!(groups, millis, "read what was kept on disk");
+            service_manager::tell_ready();
+        } else if left.told.elapsed() >= PROGRESS {
+            left.told = Instant::now();
+            let groups = format!("{} of {}", left.done, left.done + left.states.len());
+            tracing::info!(groups, "reading what was kept");
+        }
+    }
+}
