@@ -584,10 +584,11 @@ impl Cluster {
             );
             let answer = Client::connect(self.address(node)).and_then(|mut client| {
                 client.set_patience(GLANCE);
-                client.try_command(&["INFO", "server"])
+                client.try_command(&["INFO", "server", "persistence"])
             });
             // Somebody else may have been quicker on this port: the answer must come from our own child.
-            if answer.is_ok_and(|reply| reply.text().is_some_and(|text| text.contains(&own))) {
+            let is_ready = |text: String| text.contains(&own) && text.contains("\r\nloading:0\r\n");
+            if answer.is_ok_and(|reply| reply.text().is_some_and(is_ready)) {
                 return;
             }
             assert!(
@@ -602,6 +603,11 @@ impl Cluster {
     /// What a node says of the groups; `None` if it does not answer, or knows a node that is not of this cluster.
     #[must_use]
     pub fn look(&self, node: usize) -> Option<Replicas> {
+        // Who still reads what it kept names replicas that are not there yet.
+        let metrics = http_get(self.admin_address(node), "/metrics").ok()?;
+        if !metrics.body.contains("\nredis_loading_dump_file 0\n") {
+            return None;
+        }
         let page = http_get(self.admin_address(node), "/cluster").ok()?;
         let page: serde_json::Value = serde_json::from_str(&page.body).ok()?;
         let clients: BTreeMap<String, usize> = (0..self.len())

@@ -575,22 +575,28 @@ pub fn run(
         cluster: cluster.as_ref().map(shown),
         backup_jobs,
     });
-    tracing::info!(
-        port,
-        cluster_port,
-        bind = addresses,
-        workers,
-        groups = shared.groups.get(),
-        partitions = shared.groups.partitions().get(),
-        admin_port = admin.server.as_ref().map(|(_, port)| *port),
-        "ready for clients"
-    );
-    match reads {
+    let groups = shared.groups;
+    let admin_port = admin.server.as_ref().map(|(_, port)| *port);
+    let tell_ready = move || {
+        tracing::info!(
+            port,
+            cluster_port,
+            bind = addresses,
+            workers,
+            groups = groups.get(),
+            partitions = groups.partitions().get(),
+            admin_port,
+            "ready for clients"
+        );
+        service_manager::tell_ready();
+    };
+    match reads.filter(|reads| !reads.states.is_empty()) {
         Some(reads) => {
-            let begun = reads.begin(&mailboxes, &shared);
+            tracing::info!(port, "serves clients, and reads what it kept");
+            let begun = reads.begin(&mailboxes, &shared, tell_ready);
             trying("cannot start the threads that read what was kept", begun)?;
         }
-        None => service_manager::tell_ready(),
+        None => tell_ready(),
     }
     Running {
         threads,

@@ -8,8 +8,8 @@
 //! A group that is led elsewhere is served meanwhile; one that nobody leads answers `-LOADING` until its state is there. Each file was looked
 //! at before the cluster heard of what is in it. If one cannot be read all the same, the process ends, and its next start does without.
 
+use crate::clock;
 use crate::mailboxes::Mailboxes;
-use crate::{clock, service_manager};
 use gateway::{LoadProgress, Shared};
 use ids::{ClusterId, GroupId, NodeId};
 use keyspace::Keyspace;
@@ -55,6 +55,7 @@ struct Left {
     progress: LoadProgress,
     done: usize,
     told: Instant,
+    tell_ready: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl StateReads {
@@ -83,16 +84,17 @@ impl StateReads {
         self.states.iter().map(read).collect()
     }
 
-    /// Reads them beside the workers, which are given each as soon as it is there. A service manager is told when all are.
+    /// Reads them beside the workers, which are given each as soon as it is there; `tell_ready` is called when all are.
     ///
     /// # Errors
     /// No thread can be started.
-    pub(crate) fn begin(mut self, mailboxes: &Arc<Mailboxes>, shared: &Arc<Shared>) -> io::Result<()> {
+    pub(crate) fn begin(
+        mut self,
+        mailboxes: &Arc<Mailboxes>,
+        shared: &Arc<Shared>,
+        tell_ready: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
         let mut states = std::mem::take(&mut self.states);
-        if states.is_empty() {
-            service_manager::tell_ready();
-            return Ok(());
-        }
         states.sort_unstable();
         let progress = LoadProgress {
             since: clock::now(),
@@ -110,6 +112,7 @@ impl StateReads {
                 progress,
                 done: 0,
                 told: began,
+                tell_ready: Some(Box::new(tell_ready)),
             }),
             began,
             mailboxes: mailboxes.clone(),
@@ -154,7 +157,9 @@ impl Reading {
         if is_over {
             let (groups, millis) = (left.done, self.began.elapsed().as_millis() as u64);
             tracing::info!(groups, millis, "read what was kept on disk");
-            service_manager::tell_ready();
+            if let Some(tell_ready) = left.tell_ready.take() {
+                tell_ready();
+            }
         } else if left.told.elapsed() >= PROGRESS {
             left.told = Instant::now();
             let groups = format!("{} of {}", left.done, left.done + left.states.len());
