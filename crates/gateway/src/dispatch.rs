@@ -29,6 +29,7 @@ use crate::offload;
 use crate::program::{Program, group_of_key, groups_of, names_more};
 use crate::pubsub::SubscriptionKind;
 use crate::scan::Next;
+use crate::script_at_once::{Called, run_at_once, worker_for};
 use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
 use ids::{Db, GroupId, RequestUuid};
 use keyspace::BlockCommand;
@@ -444,12 +445,39 @@ impl<'a> Dispatch<'a> {
 
     /// `EVAL` and its kin.
     fn on_script(&mut self) {
+        if let Some(worker) = worker_for(&mut self.gateway.cx, self.spec, self.args) {
+            return self.forward_script(worker);
+        }
         let is_out_of_memory = !self.gateway.make_room();
         let (gateway, connection) = (&mut *self.gateway, &mut *self.connection);
+        let called = Called {
+            spec: self.spec,
+            args: self.args,
+            db: connection.session.db,
+            is_out_of_memory,
+            is_in_cluster: matches!(gateway.cx.scope(&connection.session), Scope::Node(_)),
+        };
+        if run_at_once(gateway, &called, &mut connection.writer()) {
+            return;
+        }
+        gateway.cx.stats.scripts_as_transactions.add(1);
         let mut program = Program::single(connection.session.operation(self.spec, self.args));
         program.scope = gateway.cx.scope(&connection.session);
         program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
         gateway.begin(connection, program);
+    }
+
+    /// Sends a script to the worker of all its keys, which carries it out at once, or sends it back. Nothing passes it: it may come to
+    /// name any key.
+    fn forward_script(&mut self, worker: u16) {
+        let (spec, args, connection, cx) =
+            (self.spec, self.args, &mut *self.connection, &mut self.gateway.cx);
+        let reply_to = cx.reserve(connection);
+        connection.pipeline.hold_behind(reply_to.sequence);
+        // It is measured where it is carried out.
+        cx.timing.is_ours = false;
+        let asked = connection.session.asked(spec, args, false, cx.frame.as_ref());
+        cx.outbox.mailbox_batch(worker).push_command(reply_to, &asked);
     }
 
     /// `SCAN`.

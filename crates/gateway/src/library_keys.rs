@@ -9,9 +9,10 @@
 //! that vote on what the function did vote on its being unchanged. Only a worker that has not met the libraries of a stamp reads
 //! them all. Whoever changes them writes all stamps in one transaction.
 
-use command::CommandId;
+use command::{CommandId, Spec};
 use ids::{Db, SLOT_COUNT, Slot};
 use replica::{FullKey, Operation};
+use resp::Args;
 use script::sha1_hex;
 use std::sync::LazyLock;
 
@@ -54,9 +55,17 @@ pub(crate) fn stamps() -> impl Iterator<Item = &'static [u8]> {
 
 /// The stamp that a call of a function reads: beside its first key, if it has any.
 pub(crate) fn stamp_of_call(operation: &Operation) -> &'static [u8] {
+    let (spec, args) = operation.argv();
+    stamp_of_words(spec, args)
+}
+
+/// The same of its words.
+pub(crate) fn stamp_of_words(spec: &Spec, args: Args<'_>) -> &'static [u8] {
     let mut first = None;
-    operation.keys(|key, _| first = first.or(Some(Slot::of_key(key))));
-    stamp_at(first.unwrap_or_else(|| Slot::of_key(operation.args.as_args().arg(1))))
+    command::keys(spec, args, &mut |position, _| {
+        first = first.or(Some(Slot::of_key(args.arg(position))));
+    });
+    stamp_at(first.unwrap_or_else(|| Slot::of_key(args.arg(1))))
 }
 
 /// Whether a command changes libraries.

@@ -44,6 +44,15 @@ pub enum Message {
         /// Where the reply lies: [`MailboxBatch::reply`].
         reply: Range<usize>,
     },
+    /// The answer to `Execute` of a script that cannot be carried out at once: nothing was done.
+    Unsuited {
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+        /// The script.
+        operation: Box<Operation>,
+        /// Whether it will be so the next time.
+        is_by_nature: bool,
+    },
     /// This worker's part of a command on keys of two workers, to be carried out here and now if they are free: see
     /// `last_agent.rs`.
     LastAgent {

@@ -28,6 +28,7 @@ use crate::notify;
 use crate::outbox::{Finished, Told};
 use crate::program::{Item, Program, group_of_key};
 use crate::pubsub::{Published, SubscriptionKind};
+use crate::script_at_once;
 use crate::script_cache;
 use crate::session::{Queued, Session};
 use crate::timing::Caller;
@@ -203,12 +204,17 @@ impl Gateway {
         let Some(scripted) = answered.program.scripted.as_mut().filter(|_| is_committed) else {
             return;
         };
-        for Queued { spec, args } in std::mem::take(&mut scripted.published) {
+        let published = std::mem::take(&mut scripted.published);
+        self.publish(published);
+    }
+
+    /// Publishes what scripts have told. How many it reaches was told to them already.
+    pub(crate) fn publish(&mut self, published: Vec<Queued>) {
+        for Queued { spec, args } in published {
             let kind = match spec.id {
                 CommandId::SPublish => SubscriptionKind::ShardChannel,
                 _ => SubscriptionKind::Channel,
             };
-            // How many it reached was told to the script already.
             let mut count = Vec::new();
             let mut out = ReplyWriter::new(&mut count, Protocol::Resp2);
             self.pubsub
@@ -660,6 +666,11 @@ impl Gateway {
                 sequence,
                 reply: mailbox_batch.reply(reply),
             }),
+            Message::Unsuited {
+                reply_to,
+                operation,
+                is_by_nature,
+            } => script_at_once::on_unsuited(self, reply_to, *operation, is_by_nature),
             Message::LastAgent { seq, command } => {
                 let began = self.cx.timing.now();
                 self.last_agent.on_part(
@@ -737,6 +748,9 @@ impl Gateway {
 
     /// A command from another worker, for a group that lives here.
     pub(crate) fn on_forwarded(&mut self, from: u16, reply_to: ReplyTo, asked: Asked<'_>) {
+        if asked.spec.route == CommandRoute::Script {
+            return script_at_once::on_forwarded(self, from, reply_to, &asked);
+        }
         let (spec, db, args) = (asked.spec, asked.db, asked.args);
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
         let mut group = GroupId::new(0);

@@ -16,6 +16,7 @@
 use crate::library_command::RunningFunction;
 use crate::library_keys::Stamp;
 use crate::library_set::{LibrarySet, MetLibraries};
+use crate::script_at_once::CallRoom;
 use crate::shared::held;
 use command::CommandId;
 use ids::{Prng, UnixMillis};
@@ -34,6 +35,16 @@ const SOURCE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Scripts that a worker keeps. At the limit it forgets all that it has met.
 const MET_MAX: usize = 4_096;
+
+/// How often a script that could not be carried out at once begins as a program, at most, before that is tried again: what it did was done
+/// in vain. Once at first, as the next time it may be on other keys, and twice as often each time that it fails again.
+const PUT_OFF_MAX: u8 = 32;
+
+/// Tries behind which it is forgotten that one failed.
+const TRIES: u8 = 4;
+
+/// Bytes of the source that is compared with the next one. A longer one is looked for by its digits.
+const LAST_BYTES_MAX: usize = 16 * 1024;
 
 /// What a script or a function says of itself that does not write.
 pub(crate) const NO_WRITES: &str = "no-writes";
@@ -279,8 +290,24 @@ pub(crate) struct WorkerScripts {
     /// Functions that named keys which were not declared, when they ran here; in small letters.
     roaming_functions: BTreeSet<Vec<u8>>,
     met: BTreeMap<Sha1, Met>,
+    /// What came last with `EVAL`: mostly it comes again, and to compare it takes less than its digits.
+    last: Option<(Box<[u8]>, Script)>,
+    /// Scripts and functions, by their digits and names, that could not be carried out at once.
+    put_off: BTreeMap<Box<[u8]>, PutOff>,
+    /// For those that are carried out at once.
+    pub(crate) room: CallRoom,
     /// Of [`SharedScripts`].
     version: u64,
+}
+
+/// A script that could not be carried out at once.
+#[derive(Default)]
+struct PutOff {
+    /// How often that is not tried, and how often it was not when it had failed last.
+    left: u8,
+    times: u8,
+    /// How often it was tried since.
+    tries: u8,
 }
 
 #[derive(Clone)]
@@ -302,8 +329,43 @@ impl WorkerScripts {
             libraries: MetLibraries::default(),
             roaming_functions: BTreeSet::new(),
             met: BTreeMap::new(),
+            last: None,
+            put_off: BTreeMap::new(),
+            room: CallRoom::default(),
             version: 0,
         }
+    }
+
+    /// It could not be carried out at once, and is as it is. So for a while that is not tried.
+    pub(crate) fn put_off(&mut self, name: &[u8]) {
+        if self.put_off.len() >= MET_MAX {
+            self.put_off.clear();
+        }
+        let put_off = self.put_off.entry(name.into()).or_default();
+        put_off.times = (2 * put_off.times + 1).min(PUT_OFF_MAX);
+        (put_off.left, put_off.tries) = (put_off.times, 0);
+    }
+
+    /// Whether there is any such one.
+    #[inline]
+    pub(crate) fn puts_off(&self) -> bool {
+        !self.put_off.is_empty()
+    }
+
+    /// Whether it is not to be carried out at once this time.
+    pub(crate) fn is_put_off(&mut self, name: &[u8]) -> bool {
+        let Some(put_off) = self.put_off.get_mut(name) else {
+            return false;
+        };
+        if put_off.left > 0 {
+            put_off.left -= 1;
+            return true;
+        }
+        put_off.tries += 1;
+        if put_off.tries == TRIES {
+            self.put_off.remove(name);
+        }
+        false
     }
 
     fn follow(&mut self, shared: &SharedScripts) {
@@ -311,6 +373,7 @@ impl WorkerScripts {
         if self.version != version || self.met.len() >= MET_MAX {
             self.version = version;
             self.met.clear();
+            self.last = None;
         }
     }
 
@@ -319,7 +382,17 @@ impl WorkerScripts {
     /// # Errors
     /// The error for the client, code first.
     pub(crate) fn of_source(&mut self, shared: &SharedScripts, source: &[u8]) -> Result<Script, Vec<u8>> {
-        self.know(shared, source, false).map(|(_, script)| script)
+        self.follow(shared);
+        if let Some((last, script)) = &self.last
+            && **last == *source
+        {
+            return Ok(script.clone());
+        }
+        let (_, script) = self.know(shared, source, false)?;
+        if source.len() <= LAST_BYTES_MAX {
+            self.last = Some((source.into(), script.clone()));
+        }
+        Ok(script)
     }
 
     /// `SCRIPT LOAD`: the digits by which it is known.
@@ -449,6 +522,21 @@ mod tests {
             worker.of_sha1(&shared, &loaded).is_none(),
             "the worker forgets too"
         );
+    }
+
+    #[test]
+    fn what_fails_again_and_again_is_tried_more_rarely() {
+        let mut worker = WorkerScripts::new(0);
+        let skipped = |worker: &mut WorkerScripts| {
+            let skipped = (0..100).take_while(|_| worker.is_put_off(b"x")).count();
+            worker.put_off(b"x");
+            skipped
+        };
+        let seen: Vec<usize> = (0..8).map(|_| skipped(&mut worker)).collect();
+        assert_eq!(seen, [0, 1, 3, 7, 15, 31, 32, 32]);
+        let tries = (0..100).filter(|_| !worker.is_put_off(b"x")).count();
+        assert_eq!(tries, 100 - 32);
+        assert!(!worker.puts_off(), "it has not failed since");
     }
 
     #[test]

@@ -118,7 +118,8 @@ impl Scripted {
     }
 }
 
-fn resolve(cx: &mut Context, id: CommandId, args: Args<'_>, is_out_of_memory: bool) -> Resolved {
+/// What the words of a command with a script come to.
+pub(crate) fn resolve(cx: &mut Context, id: CommandId, args: Args<'_>, is_out_of_memory: bool) -> Resolved {
     let refused = |error: ReplyError| Resolved::Refused(error.bytes().into_owned());
     if keeps_libraries(id) {
         let denies_oom = id.spec().flags.contains(Flags::DENYOOM);

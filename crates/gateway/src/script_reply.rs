@@ -1,6 +1,6 @@
 //! Replies between commands, scripts and clients: RESP on one side, values on the other.
 
-use resp::{Protocol, ReplyWriter};
+use resp::{Args, Protocol, ReplyWriter};
 use script::Reply;
 use std::sync::Arc;
 
@@ -96,6 +96,14 @@ pub(crate) fn write(reply: &Reply, w: &mut ReplyWriter<'_>) {
             w.verbatim(std::str::from_utf8(&format).unwrap_or("txt"), text);
         }
         Reply::Verbatim { text, .. } => w.bulk(text),
+    }
+}
+
+/// Whether a command may be carried out. There is one user, who may do whatever there is.
+pub(crate) fn permission(words: Args<'_>) -> Reply {
+    match command::resolve(words) {
+        Ok(_) => Reply::Integer(1),
+        Err(_) => Reply::Error(b"ERR Invalid command passed to redis.acl_check_cmd()".to_vec()),
     }
 }
 

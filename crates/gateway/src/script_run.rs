@@ -26,22 +26,21 @@ use crate::library_command;
 use crate::library_keys::{self, Stamp};
 use crate::library_set::LibrarySet;
 use crate::program::{Item, Program, group_of_key};
-use crate::pubsub::SubscriptionKind;
 use crate::script_cache::{LongRun, LongRunOf, SharedScripts, WorkerScripts};
+use crate::script_calls::{Caller, Publishing, admit, answer_own};
 use crate::script_program::{Asked, Resolved, Rules, Scripted, UNKNOWN_SCRIPT, check_call, input_of};
 use crate::script_reply;
 use crate::session::Queued;
 use crate::shared::Shared;
-use command::{CommandId, CommandRoute, Flags, ReplyError, Spec};
+use command::{CommandId, CommandRoute, Flags};
 use ids::{Db, GroupId, Groups, SemanticsVersion, UnixMillis};
 use keyspace::{BlockCommand, KeyVersion, SeenObject};
 use replica::{Condition, FullKey, Operation, Replies, Scratch};
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
-use script::{Interpreter, LogLevel, LuaRun, Reply, Run, RunLimits, Script, ScriptStop};
+use script::{CompiledScript, Interpreter, LogLevel, LuaRun, Reply, Run, RunLimits, Script, ScriptStop};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 /// Bytes of what one script makes. One that needs more ends, and nothing of it is done.
 const RUN_MEMORY_MAX: usize = 128 * 1024 * 1024;
@@ -60,9 +59,6 @@ const KEYS_MAX: usize = 65_536;
 
 /// Bytes of their values. One that names more ends in the same way.
 const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
-
-/// Bytes of messages that it may publish.
-const PUBLISHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Instructions after which a run counts as long: `SCRIPT KILL` ends it. Some ten milliseconds.
 const LONG_INSTRUCTIONS: u64 = 1_000_000;
@@ -86,7 +82,6 @@ const OLDER_BUILDS: &str = "ERR libraries of functions cannot be changed while a
      with this build first; nothing was done";
 const TOO_MANY_KEYS: &str = "ERR the script names more keys than one may; nothing was done";
 const TOO_LARGE: &str = "ERR the values that the script names are more than one may name; nothing was done";
-const TOO_MUCH_PUBLISHED: &str = "ERR the script publishes more than one may; nothing was done";
 const TOO_MUCH_MEMORY: &str =
     "OOM the scripts that run on this node need more memory than they may; nothing was done";
 const UNREADABLE: &str = "CLUSTERDOWN a group has sent something that is no value; nothing was done";
@@ -169,8 +164,7 @@ pub(crate) struct ProgramRun {
     at: usize,
     script: Option<ScriptRun>,
     replies: Replies,
-    published: Vec<Queued>,
-    published_bytes: usize,
+    publishing: Publishing,
     /// What groups were asked for since it began, in the order of their answers.
     pub(crate) asked: BTreeMap<GroupId, Vec<FullKey>>,
     /// How often groups were asked.
@@ -202,9 +196,19 @@ struct ScriptRun {
 }
 
 /// What runs.
-enum Body {
+pub(crate) enum Body {
     Script(Script),
     Function(Arc<[u8]>),
+}
+
+impl Body {
+    /// Its digits, or the function's name.
+    pub(crate) fn name(&self) -> &[u8] {
+        match self {
+            Body::Script(script) => script.sha1().as_bytes(),
+            Body::Function(name) => name,
+        }
+    }
 }
 
 /// Libraries that are needed.
@@ -226,10 +230,6 @@ enum Carried {
     Failed(&'static str),
 }
 
-fn error(text: &str) -> Carried {
-    Carried::Done(Reply::Error(text.as_bytes().to_vec()))
-}
-
 impl ProgramRun {
     /// When a scratch is opened on which groups place what they have at these times.
     pub(crate) fn opening(cx: &Context, times: &GroupTimes) -> UnixMillis {
@@ -244,8 +244,7 @@ impl ProgramRun {
             at: 0,
             script: None,
             replies: Replies::default(),
-            published: Vec::new(),
-            published_bytes: 0,
+            publishing: Publishing::default(),
             asked: BTreeMap::new(),
             rounds: 0,
             expects: BTreeMap::new(),
@@ -376,8 +375,18 @@ impl ProgramRun {
                         is_out_of_memory: scripted.is_out_of_memory,
                         is_in_cluster: around.is_in_cluster,
                     };
-                    match start_function(scripts, &set, operation, asked) {
-                        Ok(script) => script,
+                    let limits = RunLimits {
+                        memory_bytes: RUN_MEMORY_MAX,
+                    };
+                    match start_function(scripts, &set, operation.args.as_args(), asked, limits) {
+                        Ok((run, rules, name)) => ScriptRun {
+                            run,
+                            body: Body::Function(name),
+                            rules,
+                            db: operation.db,
+                            awaits: None,
+                            has_written: false,
+                        },
                         Err(error) => return self.answer_error(operation.protocol, &error),
                     }
                 }
@@ -389,7 +398,7 @@ impl ProgramRun {
             },
         };
         let stop = self.run_script(&mut script, operation.protocol, around, end);
-        log_lines(&mut script);
+        log_lines(&mut script.run);
         match stop {
             RunStop::Over => {
                 scripts.lua.recycle(script.run);
@@ -576,14 +585,7 @@ impl ProgramRun {
                 }
                 ScriptStop::Permission { words } => {
                     let words = ArgsBuf::from_slices(&words);
-                    // There is one user, who may do whatever there is.
-                    let reply = match command::resolve(words.as_args()) {
-                        Ok(_) => Reply::Integer(1),
-                        Err(_) => {
-                            let text = "ERR Invalid command passed to redis.acl_check_cmd()";
-                            Reply::Error(text.as_bytes().to_vec())
-                        }
-                    };
+                    let reply = script_reply::permission(words.as_args());
                     script.run.resume_with(&reply);
                 }
                 ScriptStop::Finished(reply) => {
@@ -619,32 +621,35 @@ impl ProgramRun {
         protocol: Protocol,
         around: &Surroundings<'_>,
     ) -> Carried {
-        let spec = match command::resolve(args.as_args()) {
-            Ok(spec) => spec,
-            Err(ReplyError::WrongArity(_)) => {
-                return error("ERR Wrong number of args calling Redis command from script");
-            }
-            Err(_) => return error("ERR Unknown Redis command called from script"),
+        let caller = Caller {
+            rules: script.rules,
+            has_written: script.has_written,
         };
-        if spec.id == CommandId::Debug && around.shared.scripts.may_debug.load(Ordering::Relaxed) {
-            return debug(args.as_args(), protocol, around.shared.hooks.sleep);
-        }
-        if let Some(refusal) = refusal_of(spec, script) {
-            return error(refusal);
-        }
+        let spec = match admit(caller, args.as_args(), protocol, around.shared) {
+            Ok(spec) => spec,
+            Err(reply) => return Carried::Done(reply),
+        };
         let operation = Operation {
             spec,
             db: script.db,
             protocol,
             args,
         };
-        match spec.route {
-            CommandRoute::Keys => self.carry_out(script, operation, around),
-            CommandRoute::Connection => self.answer_own(script, operation, around),
-            CommandRoute::Everywhere | CommandRoute::Scan => {
-                error("ERR commands on the whole keyspace cannot be called from scripts yet")
-            }
-            CommandRoute::Script => error(NOT_FROM_SCRIPTS),
+        if spec.route == CommandRoute::Keys {
+            return self.carry_out(script, operation, around);
+        }
+        self.spent += COMMAND_INSTRUCTIONS;
+        let args = operation.args.as_args();
+        match answer_own(
+            spec,
+            args,
+            &mut script.db,
+            &mut self.publishing,
+            around.began,
+            around.shared,
+        ) {
+            Ok(reply) => Carried::Done(reply),
+            Err(failure) => Carried::Failed(failure),
         }
     }
 
@@ -667,56 +672,6 @@ impl ProgramRun {
         self.scratch.run(&operation.as_state(), &mut out);
         self.spent += COMMAND_INSTRUCTIONS + (bytes.len() / BYTES_PER_INSTRUCTION) as u64;
         Carried::Done(script_reply::read(&bytes))
-    }
-
-    /// A command that no group takes part in.
-    fn answer_own(
-        &mut self,
-        script: &mut ScriptRun,
-        operation: Operation,
-        around: &Surroundings<'_>,
-    ) -> Carried {
-        self.spent += COMMAND_INSTRUCTIONS;
-        let args = operation.args.as_args();
-        let status = |text: &str| Carried::Done(Reply::Status(text.as_bytes().to_vec()));
-        match operation.spec.id {
-            CommandId::Ping => match args.get(1) {
-                None => status("PONG"),
-                Some(word) => Carried::Done(script_reply::bulk(word)),
-            },
-            CommandId::Echo => Carried::Done(script_reply::bulk(args.arg(1))),
-            CommandId::Select => match command::number::parse_db(args.arg(1)) {
-                Ok(db) => {
-                    script.db = db;
-                    status("OK")
-                }
-                Err(refusal) => Carried::Done(Reply::Error(refusal.bytes().into_owned())),
-            },
-            CommandId::Time => {
-                let millis = around.began.0;
-                let parts = [millis.div_euclid(1_000), millis.rem_euclid(1_000) * 1_000];
-                let parts = parts.map(|part| script_reply::bulk(part.to_string().as_bytes()));
-                Carried::Done(Reply::Array(parts.into()))
-            }
-            CommandId::Publish | CommandId::SPublish => {
-                let kind = match operation.spec.id {
-                    CommandId::SPublish => SubscriptionKind::ShardChannel,
-                    _ => SubscriptionKind::Channel,
-                };
-                self.published_bytes += args.byte_len() + size_of::<Queued>();
-                if self.published_bytes > PUBLISHED_BYTES_MAX {
-                    return Carried::Failed(TOO_MUCH_PUBLISHED);
-                }
-                // Those that listen at this node now: the message leaves when all is committed.
-                let receivers = around.shared.subscriptions.receivers(kind, args.arg(1));
-                self.published.push(Queued {
-                    spec: operation.spec,
-                    args: operation.args,
-                });
-                Carried::Done(Reply::Integer(receivers as i64))
-            }
-            _ => error(NOT_FROM_SCRIPTS),
-        }
     }
 
     /// Keys of a command that are not here.
@@ -766,81 +721,35 @@ impl ProgramRun {
             replies: std::mem::take(&mut self.replies),
             effects: effects_of(&mut self.scratch, groups),
         };
-        (evaluated, self.expects, self.published, self.scratch)
+        (evaluated, self.expects, self.publishing.messages, self.scratch)
     }
 }
 
-/// `DEBUG PROTOCOL` and `DEBUG SLEEP`, for tests of what scripts make of replies, and that their time stands still.
-fn debug(args: Args<'_>, protocol: Protocol, sleep: fn(Duration)) -> Carried {
-    let mut bytes = Vec::new();
-    if args.len() == 3 && args.arg(1).eq_ignore_ascii_case(b"sleep") {
-        sleep(crate::commands::debug::span(args.arg(2)));
-        return Carried::Done(Reply::Status(b"OK".to_vec()));
-    }
-    let is_protocol = args.len() == 3 && args.arg(1).eq_ignore_ascii_case(b"protocol");
-    let out = &mut ReplyWriter::new(&mut bytes, protocol);
-    match is_protocol.then(|| crate::commands::debug::protocol(args.arg(2), out)) {
-        Some(Ok(())) => Carried::Done(script_reply::read(&bytes)),
-        Some(Err(refusal)) => Carried::Done(Reply::Error(refusal.bytes().into_owned())),
-        None => error(NOT_FROM_SCRIPTS),
-    }
-}
-
-/// Begins a call of a function.
+/// Begins a call of a function: its run, what it may, and its name.
 ///
 /// # Errors
 /// The error for the client, code first.
-fn start_function(
+pub(crate) fn start_function(
     scripts: &mut WorkerScripts,
     set: &LibrarySet,
-    operation: &Operation,
+    args: Args<'_>,
     asked: Asked,
-) -> Result<ScriptRun, Vec<u8>> {
+    limits: RunLimits,
+) -> Result<(LuaRun, Rules, Arc<[u8]>), Vec<u8>> {
     const ABSENT: &[u8] = b"ERR Function not found";
-    let args = operation.args.as_args();
     let (library, function) = set.function(args.arg(1)).ok_or(ABSENT)?;
     check_call(args)?;
     let rules = Rules::of_function(function, asked)?;
-    let limits = RunLimits {
-        memory_bytes: RUN_MEMORY_MAX,
-    };
     let input = input_of(args, scripts.draws.next_u64());
     let run = scripts
         .lua
         .start_function(&library.read, args.arg(1), input, limits);
-    Ok(ScriptRun {
-        run: run.ok_or(ABSENT)?,
-        body: Body::Function(function.name.clone()),
-        rules,
-        db: operation.db,
-        awaits: None,
-        has_written: false,
-    })
-}
-
-const NOT_FROM_SCRIPTS: &str = "ERR This Redis command is not allowed from script";
-
-/// Why a script may not carry out a command, if it may not.
-fn refusal_of(spec: &Spec, script: &ScriptRun) -> Option<&'static str> {
-    let flags = spec.flags;
-    if flags.contains(Flags::NOSCRIPT)
-        && !(flags.contains(Flags::BLOCKING) && spec.route == CommandRoute::Keys)
-    {
-        return Some(NOT_FROM_SCRIPTS);
-    }
-    let changes = flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE);
-    if script.rules.is_read_only && changes {
-        return Some("ERR Write commands are not allowed from read-only scripts.");
-    }
-    if script.rules.denies_oom && !script.has_written && flags.contains(Flags::DENYOOM) {
-        return Some("OOM command not allowed when used memory > 'maxmemory'.");
-    }
-    None
+    Ok((run.ok_or(ABSENT)?, rules, function.name.clone()))
 }
 
 /// What a script says to the log.
-fn log_lines(script: &mut ScriptRun) {
-    for line in script.run.take_log() {
+pub(crate) fn log_lines(run: &mut LuaRun) {
+    for line in run.take_log() {
         let text = String::from_utf8_lossy(&line.text);
         match line.level {
             LogLevel::Debug | LogLevel::Verbose => tracing::debug!(%text, "a script says"),

@@ -71,6 +71,10 @@ pub struct WorkerStats {
     pub transaction_retries: Counter,
     /// Of those, the ones that did nothing because a condition did not hold.
     pub transactions_refused: Counter,
+    /// Scripts that were carried out at once.
+    pub scripts_at_once: Counter,
+    /// Scripts that became transactions, not counting those of an `EXEC`.
+    pub scripts_as_transactions: Counter,
     /// Reads from clients' sockets that brought bytes.
     pub reads: Counter,
     /// Times that bytes were sent to clients' sockets.

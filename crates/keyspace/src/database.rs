@@ -62,6 +62,13 @@ impl Deadlines {
     }
 }
 
+/// When keys of one bucket came last, and went ([`Database::stamps`]).
+#[derive(Clone, Copy)]
+pub(crate) struct Stamps {
+    created: Version,
+    removed: Version,
+}
+
 /// What `WATCH` remembers of a key, and `EXEC` compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyVersion {
@@ -219,6 +226,40 @@ impl Database {
         Some(object)
     }
 
+    /// When keys like this one came last, and went.
+    pub(crate) fn stamps(&self, location: Location) -> Stamps {
+        let of = |stamps: &[Version], bucket: usize| stamps.get(bucket).copied().unwrap_or_default();
+        Stamps {
+            created: of(&self.created, bucket(location)),
+            removed: of(&self.removed, removal_bucket(location)),
+        }
+    }
+
+    /// Makes what is under a key what it was, when this was told of it ([`Database::stamps`]): what was there since never was.
+    pub(crate) fn take_back(
+        &mut self,
+        location: Location,
+        key: &[u8],
+        before: Option<Object>,
+        stamps: Stamps,
+    ) -> Option<Object> {
+        let now = self.keys.remove(location, key);
+        if let Some(now) = &now {
+            self.deadlines.remove(now.deadline());
+        }
+        match before {
+            Some(before) => self.restore(location, before),
+            None => self.note_change(location),
+        }
+        if let Some(stamp) = self.created.get_mut(bucket(location)) {
+            *stamp = stamps.created;
+        }
+        if let Some(stamp) = self.removed.get_mut(removal_bucket(location)) {
+            *stamp = stamps.removed;
+        }
+        now
+    }
+
     fn note_removal(&mut self, location: Location, version: Version) {
         if !self.is_watchable || mutations::is(mutations::Mutation::RemovalNotStamped) {
             return;
@@ -226,7 +267,7 @@ impl Database {
         if self.removed.is_empty() {
             self.removed = vec![Version(0); REMOVAL_BUCKETS].into_boxed_slice();
         }
-        self.removed[location.hash.0 as usize % REMOVAL_BUCKETS] = version;
+        self.removed[removal_bucket(location)] = version;
     }
 
     /// Tells the transfers under way that an object of this hash came, changed or went.
@@ -319,7 +360,7 @@ impl Database {
             return (!object.is_expired(time)).then(|| object.version().max(self.swapped));
         }
         let created = self.created.get(bucket(location)).copied().unwrap_or_default();
-        let removed = self.removed.get(location.hash.0 as usize % REMOVAL_BUCKETS);
+        let removed = self.removed.get(removal_bucket(location));
         let removed = removed.copied().unwrap_or_default();
         Some(created.max(removed).max(self.emptied).max(self.swapped))
     }
@@ -428,4 +469,8 @@ impl Database {
 /// The bucket of creation stamps: low bits, since segments are chosen by the high ones.
 fn bucket(location: Location) -> usize {
     (location.hash.0 as usize) % CREATION_BUCKETS
+}
+
+fn removal_bucket(location: Location) -> usize {
+    (location.hash.0 as usize) % REMOVAL_BUCKETS
 }

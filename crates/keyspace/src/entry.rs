@@ -395,6 +395,17 @@ impl EntryBuf {
         self.operations.out.extend_from_slice(operations);
     }
 
+    /// Where what was pushed by now ends.
+    pub fn mark(&self) -> OperationsMark {
+        self.operations.mark()
+    }
+
+    /// Takes back what was pushed to the open batch since a mark; its room is kept.
+    pub fn cut(&mut self, mark: OperationsMark) {
+        self.operations.out.truncate(mark.bytes);
+        self.operations.count = mark.count;
+    }
+
     /// How many bytes there are by now.
     pub fn len(&self) -> usize {
         self.operations.out.len()

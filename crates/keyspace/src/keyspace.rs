@@ -669,6 +669,11 @@ impl Keyspace {
         &mut self.lazyfree
     }
 
+    /// The randomness of the open entry, as far as it was used.
+    pub(crate) fn prng_now(&self) -> Prng {
+        self.prng.clone()
+    }
+
     /// The randomness of the open entry.
     pub(crate) fn prng(&mut self) -> &mut Prng {
         &mut self.prng

@@ -28,6 +28,7 @@ mod sessions;
 mod staging;
 mod transactions;
 mod transfer;
+mod undo;
 mod waiters;
 
 mod apply;
@@ -115,4 +116,5 @@ pub use transactions::{
 pub use transfer::chunk_records::{ChunkRecord, RecordPlace, read_records};
 pub use transfer::snapshot_receiver::{Progress, SnapshotReceiver, TransferError};
 pub use transfer::{Transfer, TransferStep};
+pub use undo::{UNDO_BYTES_MAX, Undo};
 pub use waiters::{awaited_kind, awaits_group, is_nil, told_gone};

@@ -181,6 +181,8 @@ pub enum Mutation {
     ToldBeforeWritten,
     /// A leader alone applies commands ahead of the log while entries of it are on their way.
     OpenBehindFlights,
+    /// What a script has done that turns out not to be one that can be carried out at once stays, and it begins anew.
+    ScriptHalfTakenBack,
     /// A group whose majority lost its power begins anew before its generation is over.
     NotEndedFirst,
     /// What a replica said of its log before its generation was over counts.
@@ -327,6 +329,7 @@ impl Mutation {
         Mutation::ChangeNotKept,
         Mutation::ToldBeforeWritten,
         Mutation::OpenBehindFlights,
+        Mutation::ScriptHalfTakenBack,
         Mutation::NotEndedFirst,
         Mutation::ReportBindsNobody,
         Mutation::AskedForGood,

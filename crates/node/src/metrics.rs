@@ -393,6 +393,16 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
                 |worker| &worker.transaction_retries,
             ),
             (
+                "chorale_scripts_at_once_total",
+                "Scripts that were carried out at once.",
+                |worker| &worker.scripts_at_once,
+            ),
+            (
+                "chorale_scripts_as_transactions_total",
+                "Scripts that became transactions.",
+                |worker| &worker.scripts_as_transactions,
+            ),
+            (
                 "chorale_transactions_refused_total",
                 "Transactions that did nothing because a condition did not hold.",
                 |worker| &worker.transactions_refused,
@@ -535,6 +545,8 @@ mod tests {
             "chorale_transactions_wounded_total",
             "chorale_transactions_recovered_total",
             "chorale_transactions_torn_total",
+            "chorale_scripts_at_once_total",
+            "chorale_scripts_as_transactions_total",
         ] {
             assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
         }

@@ -23,6 +23,7 @@
 //! 1. Whoever waits in the queue of the state is among `askers`, and the other way round.
 //! 2. No operation touches a key that a prepared transaction holds exclusively, except its own when it is decided.
 
+use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::group_client::CROWDED_OUT;
 use crate::operation::{Condition, Operation, Replies, as_conditions};
 use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, ReplyTo, Request, Seen};
@@ -567,6 +568,27 @@ impl Alone {
             state.open();
         }
         self.expire_met(state);
+    }
+
+    /// Carries out one of several commands that are to be done together.
+    pub(crate) fn call(
+        &self,
+        state: &mut GroupState,
+        run: &mut AtOnce,
+        call: &Call<'_>,
+        out: &mut ReplyWriter<'_>,
+    ) -> CarriedOut {
+        if !self.is_free(state, || call.locks()) {
+            return CarriedOut::Held;
+        }
+        if call.command.writes() {
+            state.open();
+            return call.apply(state, run, |_| {}, out);
+        }
+        if state.keyspace.read(call.db, call.command, &mut state.local, out) == Read::AwaitsTime {
+            state.open();
+        }
+        CarriedOut::Done
     }
 
     /// Deletes the expired keys that reads met.

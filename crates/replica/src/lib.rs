@@ -7,6 +7,7 @@
 //! `member.rs`, and `group_client.rs` (what asks a group that has a log).
 
 mod alone;
+mod at_once;
 mod batch;
 mod counts;
 mod disk;
@@ -23,6 +24,7 @@ mod steps;
 mod turn;
 mod waiting_reads;
 
+pub use at_once::{AtOnce, Call, CarriedOut};
 pub use batch::{Batch, SentArgv};
 pub use counts::MemberCounts;
 pub use disk::{DiskAnswer, DiskRequest, LogBase, LogBegin};

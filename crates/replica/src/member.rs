@@ -44,6 +44,7 @@ use self::gathering::{Gathered, Gathering, Next};
 use self::open_entry::OpenEntry;
 use self::snapshots::Snapshots;
 use self::unconfirmed::Unconfirmed;
+use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
 use crate::disk::{DiskAnswer, DiskRequest, LogBase, LogBegin};
@@ -59,7 +60,7 @@ use consensus::{
     Saved, Scrub, Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
-use keyspace::{BlockCommand, Entry, EntryOperation, Header, Operations};
+use keyspace::{BlockCommand, Entry, EntryOperation, Header, Operations, OperationsMark, Read};
 use mutations::Mutation;
 use resp::{FrozenRope, ReplyWriter};
 use std::collections::{BTreeMap, VecDeque};
@@ -440,7 +441,7 @@ impl Member {
         }
     }
 
-    /// Whether a command may be applied before it is in the log: the group is alone, nothing is on its way, and no transaction and no
+    /// Whether a command may be applied before it is in the log, if its keys are free: the group is alone, nothing is on its way, and no
     /// client waits for anything in the state.
     #[inline]
     pub(crate) fn may_apply_first(&self, state: &GroupState) -> bool {
@@ -455,7 +456,6 @@ impl Member {
             && self.raft.is_durable()
             && self.open_entry.is_none()
             && (is_at_rest || mutations::is(Mutation::OpenBehindFlights) && self.raft.is_alone())
-            && state.keyspace().is_unlocked()
             && !state.keyspace().has_waiters()
     }
 
@@ -470,14 +470,64 @@ impl Member {
         out: &mut ReplyWriter<'_>,
     ) {
         state.begin(turn);
-        let &BlockCommand { db, protocol, args } = operation;
+        self.open(state, turn);
+        self.open_entry.push(operation);
+        state
+            .keyspace
+            .apply_command(operation.db, command, &mut state.local, out);
+    }
+
+    fn open(&mut self, state: &mut GroupState, turn: &Turn) {
         if !self.open_entry.is_open() {
             let header = self.header(turn);
             self.open_entry.open(&header);
             state.open_entry(&header);
         }
-        self.open_entry.push(db, protocol, args);
-        state.keyspace.apply_command(db, command, &mut state.local, out);
+    }
+
+    /// Carries out one of several commands that are to be done together. `has_room` is asked for so many bytes of the open entry, and
+    /// whether one is opened for them.
+    pub(crate) fn call(
+        &mut self,
+        state: &mut GroupState,
+        run: &mut AtOnce,
+        call: &Call<'_>,
+        has_room: impl FnOnce(usize, bool) -> bool,
+        out: &mut ReplyWriter<'_>,
+    ) -> CarriedOut {
+        let turn = state.turn;
+        if !state.are_unlocked(|| call.locks()) {
+            return CarriedOut::Held;
+        }
+        let is_first = !self.open_entry.is_open();
+        if !call.command.writes() {
+            let applied = std::mem::replace(&mut state.local.answers_bytes_max, turn.answers_bytes_max);
+            let read = state.keyspace.read(call.db, call.command, &mut state.local, out);
+            state.local.answers_bytes_max = applied;
+            if read == Read::Answered || !is_first || state.keeps_expired {
+                return CarriedOut::Done;
+            }
+            // The answer says that a key has expired: from here on it has, by group time too.
+            if !has_room(0, true) {
+                return CarriedOut::NoRoom;
+            }
+            self.open(state, &turn);
+            return CarriedOut::Done;
+        }
+        if !has_room(Operations::room_of(call.args), is_first) {
+            return CarriedOut::NoRoom;
+        }
+        self.open(state, &turn);
+        let entry = &mut self.open_entry;
+        if run.mark.is_none() {
+            run.mark = entry.mark();
+        }
+        call.apply(state, run, |operation| entry.push(operation), out)
+    }
+
+    /// Takes out of the open entry what commands that are not to be done have put there.
+    pub(crate) fn take_back(&mut self, mark: OperationsMark) {
+        self.open_entry.cut(mark);
     }
 
     /// Whether the state is ahead of `applied`.

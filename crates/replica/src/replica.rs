@@ -17,6 +17,7 @@
 //! them between two calls.
 
 use crate::alone::Alone;
+use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::batch::Batch;
 use crate::disk::{DiskAnswer, LogBase};
 use crate::member::{Chunk, Effects, Member, Sender};
@@ -402,11 +403,48 @@ impl Replica {
         true
     }
 
-    /// Whether a command on keys of this group may be applied before it is in the log ([`Replica::apply_first`]).
+    /// Whether a command on keys of this group may be applied before it is in the log ([`Replica::apply_first`]), if they are free.
     #[inline]
     pub fn may_apply_first(&self) -> bool {
         self.member()
             .is_some_and(|member| member.may_apply_first(&self.state))
+    }
+
+    /// Carries out one of several commands that are to be done together, or none of them ([`Replica::begin_at_once`]). If it is not done,
+    /// all are to be taken back. Of a group that has a log, `has_room` is asked whether there is room for so many bytes in the open entry,
+    /// and whether it is opened for them.
+    ///
+    /// # Panics
+    /// If the group is led elsewhere ([`Replica::may_run_at_once`]).
+    pub fn carry_out(
+        &mut self,
+        run: &mut AtOnce,
+        call: &Call<'_>,
+        has_room: impl FnOnce(usize, bool) -> bool,
+        out: &mut ReplyWriter<'_>,
+    ) -> CarriedOut {
+        match &mut self.role {
+            Role::Alone(alone) => alone.call(&mut self.state, run, call, out),
+            Role::Member(member) => member.call(&mut self.state, run, call, has_room, out),
+            Role::Elsewhere => unreachable!("nothing runs where the group has no part"),
+        }
+    }
+
+    /// They are done.
+    pub fn end_at_once(&mut self, run: AtOnce) {
+        drop(run);
+        if let Role::Alone(alone) = &self.role {
+            alone.expire_met(&mut self.state);
+        }
+    }
+
+    /// None of them is done.
+    pub fn take_back_at_once(&mut self, run: AtOnce) {
+        if let (Role::Member(member), Some(mark)) = (&mut self.role, run.mark) {
+            member.take_back(mark);
+        }
+        run.undo
+            .take_back(&mut self.state.keyspace, &mut self.state.local);
     }
 
     /// Carries out a command that writes in the open entry of a group that is alone and keeps a log. What follows from it is to be told

@@ -610,6 +610,12 @@ impl GroupState {
         self.keyspace.admits(locks)
     }
 
+    /// Whether no transaction holds what these locks name, nor waits for it.
+    #[inline]
+    pub fn are_unlocked(&self, locks: impl FnOnce() -> Locks) -> bool {
+        self.keyspace.is_unlocked() || self.keyspace.is_free(&locks())
+    }
+
     /// Carries out a command that only reads, under the leader's lease: what [`crate::Replica::execute`] is to a group alone.
     #[inline]
     pub fn read_leased(

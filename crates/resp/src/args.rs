@@ -201,6 +201,36 @@ impl ArgsBuf {
     }
 }
 
+/// Room for one argument list after the other.
+#[derive(Default, Debug)]
+pub struct ArgsRoom {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl ArgsRoom {
+    /// Copies these arguments here, in the place of those before.
+    ///
+    /// # Panics
+    /// If they reach 4 GiB together, which no frame can.
+    pub fn fill<I>(&mut self, args: I) -> Args<'_>
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        self.bytes.clear();
+        self.spans.clear();
+        for arg in args {
+            push(&mut self.bytes, &mut self.spans, arg.as_ref());
+        }
+        Args::new(&self.bytes, &self.spans)
+    }
+
+    /// The bytes of memory that it holds.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity() + self.spans.capacity() * size_of::<Span>()
+    }
+}
+
 impl fmt::Debug for ArgsBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_args().fmt(f)

@@ -21,7 +21,7 @@ mod rope;
 mod skip;
 mod write;
 
-pub use args::{Args, ArgsBuf, Span};
+pub use args::{Args, ArgsBuf, ArgsRoom, Span};
 pub use decode::{Decoded, Decoder, second_words};
 pub use error::ProtocolError;
 pub use limits::{Limits, Protocol};

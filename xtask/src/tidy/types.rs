@@ -52,7 +52,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
         35,
         "what workers share and nothing touches per command, side by side",
     ),
-    ("gateway", "WorkerStats", 42, FACTS),
+    ("gateway", "WorkerStats", 44, FACTS),
     ("keyspace", "Keyspace", 20, PARTS),
     ("keyspace", "LeaderLocal", 29, FACTS),
     ("node", "Disk", 16, EDGE),

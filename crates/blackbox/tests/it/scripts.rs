@@ -398,3 +398,146 @@ fn scripts_can_be_switched_off() {
     let reply = eval(&mut client, "return 1", &[], &[]);
     assert!(error_of(&reply).contains("switched off"), "{reply:?}");
 }
+
+/// Counts calls, and adds each to a list: one of its two keys tells what the other one must be.
+const NOTE: &str = "local n = redis.call('INCR', KEYS[1])
+redis.call('RPUSH', KEYS[2], ARGV[1])
+if n % 50 == 0 then redis.call('DEL', KEYS[2]) end
+return n";
+
+/// Clients that call scripts without a pause, until the node is killed: what each knows was done, and what may have been.
+fn count_until_killed(cluster: &mut Cluster, round: usize) -> Vec<i64> {
+    let counted = thread::scope(|scope| {
+        let address = cluster.address(0);
+        let clients: Vec<_> = (0..4)
+            .map(|number| {
+                scope.spawn(move || {
+                    let mut client = Client::connect(address).expect("the node is up");
+                    let (count, list) = (format!("{{{number}}}count"), format!("{{{number}}}list"));
+                    let mut last = 0;
+                    loop {
+                        let call = ["EVAL", NOTE, "2", &count, &list, "x"];
+                        match client.try_command(&call) {
+                            Ok(Value::Integer(n)) => last = n,
+                            Ok(other) => panic!("{other:?}"),
+                            Err(_) => return last,
+                        }
+                    }
+                })
+            })
+            .collect();
+        eventually("there is something to lose", || {
+            cluster.client(0).info_number("chorale", "scripts_at_once") > 2_000
+        });
+        let mut client = cluster.client(0);
+        let at_once = client.info_number("chorale", "scripts_at_once");
+        let others = client.info_number("chorale", "scripts_as_transactions");
+        assert!(
+            at_once > others * 9,
+            "round {round}: {at_once} at once, {others} as transactions"
+        );
+        cluster.kill_all();
+        clients
+            .into_iter()
+            .map(|client| client.join().expect("it ends with the node"))
+            .collect::<Vec<i64>>()
+    });
+    cluster.restart_all();
+    counted
+}
+
+#[test]
+fn a_relaxed_node_that_is_killed_has_what_scripts_have_done() {
+    if server().is_redis() {
+        return;
+    }
+    for workers in [1, 2] {
+        let mut cluster = Cluster::new(8);
+        cluster.workers(workers);
+        cluster.flag("durability", "relaxed");
+        cluster.add();
+        for round in 0..2 {
+            let told = count_until_killed(&mut cluster, round);
+            let mut client = cluster.client(0);
+            for (number, told) in told.into_iter().enumerate() {
+                let count = client.run(&format!("GET {{{number}}}count"));
+                let count: i64 = count.text().and_then(|text| text.parse().ok()).unwrap_or(0);
+                let length = client.run(&format!("LLEN {{{number}}}list")).integer();
+                assert!(
+                    (told..=told + 1).contains(&count),
+                    "{workers} workers: {count}, and the client knows of {told}"
+                );
+                assert_eq!(
+                    length,
+                    Some(count % 50),
+                    "{workers} workers: a script is half there"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn scripts_of_both_workers_are_carried_out_at_once() {
+    let server = Server::subject().workers(2).groups(16).start();
+    if server.is_redis() {
+        return;
+    }
+    let mut client = server.client();
+    for round in 0..50 {
+        let key = format!("key:{round}");
+        let reply = eval(&mut client, "return redis.call('INCR', KEYS[1])", &[&key], &[]);
+        assert_eq!(reply, Value::Integer(1));
+    }
+    assert_eq!(client.info_number("chorale", "scripts_at_once"), 50);
+    // What is of the other worker, and names what is of this one, or lingers, is a transaction, and done once.
+    let both = "redis.call('INCR', KEYS[1]) return redis.call('INCR', ARGV[1])";
+    let linger = "local n = redis.call('INCR', KEYS[1]) for i = 1, 100000 do end return n";
+    for round in 0..50 {
+        let (key, next) = (format!("key:{round}"), format!("key:{}", (round + 1) % 50));
+        assert!(eval(&mut client, both, &[&key], &[&next]).integer().is_some());
+        assert!(eval(&mut client, linger, &[&key], &[]).integer().is_some());
+    }
+    for round in 0..50 {
+        assert_eq!(client.run(&format!("GET key:{round}")), Value::bulk("4"));
+    }
+    assert!(client.info_number("chorale", "scripts_as_transactions") >= 50);
+}
+
+#[test]
+fn a_pipeline_of_scripts_is_carried_out_in_order() {
+    let server = server();
+    let mut client = server.client();
+    let mut prng = Prng::new(7);
+    let mut commands = Vec::new();
+    let mut expected = Vec::new();
+    let mut counts = [0; 8];
+    for _ in 0..400 {
+        let (key, other) = (prng.below(8), prng.below(8));
+        match prng.below(3) {
+            0 => {
+                let words = ["INCR".to_owned(), format!("k{key}")];
+                counts[key] += 1;
+                expected.push(Value::Integer(counts[key]));
+                commands.push(words.to_vec());
+            }
+            // A key that it does not declare, of any worker.
+            1 => {
+                let script = "redis.call('INCR', KEYS[1]) return redis.call('INCR', ARGV[1])";
+                let words = ["EVAL", script, "1"].map(str::to_owned);
+                let keys = [format!("k{key}"), format!("k{other}")];
+                counts[key] += 1;
+                counts[other] += 1;
+                expected.push(Value::Integer(counts[other]));
+                commands.push(words.into_iter().chain(keys).collect());
+            }
+            _ => {
+                let words = ["EVAL", "return redis.call('INCR', KEYS[1])", "1"].map(str::to_owned);
+                counts[key] += 1;
+                expected.push(Value::Integer(counts[key]));
+                commands.push(words.into_iter().chain([format!("k{key}")]).collect());
+            }
+        }
+    }
+    assert_eq!(client.pipeline(&commands), expected);
+}

@@ -25,6 +25,7 @@ use super::{HandoverImage, Layout};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::in_flight::is_untouched;
+use crate::local_groups::LocalGroups;
 use crate::outbox::{DiskTask, Told};
 use crate::session::Session;
 use bytes::Bytes;
@@ -846,10 +847,7 @@ impl Seats {
         );
         state.read_leased(&cx.turn, db, command, &mut connection.writer());
         let is_ahead = state.is_ahead(counts);
-        // What was read to be expired is to be deleted.
-        for (db, key) in cx.local.replicas[index].state_mut().take_met_expired() {
-            self.ask_own(cx, index, &keyspace::EntryOperation::Expire { db, key: &key });
-        }
+        self.expire_met(cx, index);
         if is_ahead {
             connection.pipeline.take_back(before);
             return false;
@@ -889,13 +887,37 @@ impl Seats {
         if !self.open_entries.may_grow() || is_long || !cx.local.replicas[index].may_apply_first() {
             return false;
         }
-        let is_first = !cx.local.replicas[index].is_ahead();
-        let may_be = is_in_turn() && self.open_entries.take(Operations::room_of(args), is_first);
+        let replica = &cx.local.replicas[index];
+        let is_first = !replica.is_ahead();
+        let may_be = replica.state().are_unlocked(|| keyspace::locks_of([args]))
+            && is_in_turn()
+            && self.take_room(Operations::room_of(args), is_first);
         if may_be && is_first {
-            self.open_entries.opened(index, cx.turn.number);
-            cx.local.visits.touch(index);
+            self.note_opened(&mut cx.local, index, cx.turn.number);
         }
         may_be
+    }
+
+    /// Room for so many bytes of what is applied before it is in a log, if there is; and for an entry that is opened for it, if it is.
+    #[inline]
+    pub(crate) fn take_room(&mut self, bytes: usize, is_first: bool) -> bool {
+        self.open_entries.take(bytes, is_first)
+    }
+
+    /// An entry of this group is open.
+    pub(crate) fn note_opened(&mut self, local: &mut LocalGroups, index: usize, turn: u64) {
+        self.open_entries.opened(index, turn);
+        local.visits.touch(index);
+    }
+
+    /// What was read to be expired in a group that has a log is to be deleted.
+    pub(crate) fn expire_met(&mut self, cx: &mut Context, index: usize) {
+        if !cx.local.replicas[index].has_log() {
+            return;
+        }
+        for (db, key) in cx.local.replicas[index].state_mut().take_met_expired() {
+            self.ask_own(cx, index, &keyspace::EntryOperation::Expire { db, key: &key });
+        }
     }
 
     /// What was applied first is to be kept, before anybody is told of it. Whether there is anything.

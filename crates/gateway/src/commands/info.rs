@@ -124,6 +124,11 @@ impl Totals {
             ("transactions", of(|worker| &worker.transactions)),
             ("transaction_retries", of(|worker| &worker.transaction_retries)),
             ("transactions_refused", of(|worker| &worker.transactions_refused)),
+            ("scripts_at_once", of(|worker| &worker.scripts_at_once)),
+            (
+                "scripts_as_transactions",
+                of(|worker| &worker.scripts_as_transactions),
+            ),
             ("output_limit_closes", of(|worker| &worker.output_limit_closes)),
             ("input_limit_closes", of(|worker| &worker.input_limit_closes)),
         ] {
@@ -545,6 +550,8 @@ impl<'a> Report<'a> {
         self.sum("transactions_prepared", |worker| &worker.locked);
         self.sum("lock_waiters", |worker| &worker.lock_waiters);
         self.total("transactions_refused");
+        self.total("scripts_at_once");
+        self.total("scripts_as_transactions");
         let stats = self.shared.transactions();
         self.field("transactions_in_flight", stats.in_flight);
         self.field("transactions_settling", stats.settling);

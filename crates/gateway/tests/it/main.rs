@@ -16,6 +16,7 @@ mod offload;
 mod out_of_reach;
 mod pipeline;
 mod scripts;
+mod scripts_at_once;
 mod scrub;
 mod standstill;
 mod topology;

@@ -21,5 +21,6 @@ mod strings;
 mod transactions;
 mod transcripts;
 mod transfers;
+mod undo;
 mod watch;
 mod words;

@@ -11,9 +11,7 @@
 //! state and the entry. Its operations are in a batch of the leader's own, since nobody sends any of them twice.
 
 use consensus::{Index, Term};
-use ids::Db;
-use keyspace::{EntryBuf, EntryOperation, Header};
-use resp::{Args, Protocol};
+use keyspace::{BlockCommand, EntryBuf, EntryOperation, Header, OperationsMark};
 
 /// Bytes that room is made for when an entry is opened, at most: what the last one held.
 const ROOM_BYTES_MAX: usize = 16 * 1024;
@@ -63,11 +61,27 @@ impl OpenEntry {
 
     /// Adds a command that is applied now.
     #[inline]
-    pub(super) fn push(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
+    pub(super) fn push(&mut self, command: &BlockCommand<'_>) {
         let Stage::Open(entry) = &mut self.stage else {
             unreachable!("it was opened for its first command");
         };
+        let &BlockCommand { db, protocol, args } = command;
         entry.push(&EntryOperation::Command { db, protocol, args });
+    }
+
+    /// Where what was added by now ends, if one is open.
+    pub(super) fn mark(&self) -> Option<OperationsMark> {
+        match &self.stage {
+            Stage::Open(entry) => Some(entry.mark()),
+            Stage::None | Stage::Closed(..) => None,
+        }
+    }
+
+    /// Takes back what was added since a mark of the one that is open.
+    pub(super) fn cut(&mut self, mark: OperationsMark) {
+        if let Stage::Open(entry) = &mut self.stage {
+            entry.cut(mark);
+        }
     }
 
     /// Takes it out, to be proposed, if one is open.

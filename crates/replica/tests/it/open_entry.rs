@@ -3,10 +3,14 @@
 use crate::cluster::operation;
 use crate::single::turn;
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, Times};
-use ids::{Boot, GatewayId, GroupId, HashSeed, Incarnation, Monotonic, NodeId, PartitionRange};
+use ids::{Boot, GatewayId, GroupId, HashSeed, Incarnation, Monotonic, NodeId, PartitionRange, UnixMillis};
 use keyspace::{EntryOperation, Operations};
-use replica::{Batch, BatchOutcome, DiskAnswer, DiskRequest, Effects, Input, LogBase, Replica, Sender, Turn};
+use replica::{
+    Batch, BatchOutcome, Call, CarriedOut, DiskAnswer, DiskRequest, Effects, Input, LogBase, Replica, Sender,
+    Turn,
+};
 use resp::ReplyWriter;
+use txn::{Participant, TxnId};
 
 const ME: Incarnation = Incarnation(5);
 
@@ -128,6 +132,32 @@ impl Scene {
         replies
     }
 
+    /// Carries out commands together, all of them or none: what each came to.
+    fn at_once(&mut self, lines: &[&str], is_kept: bool) -> Vec<CarriedOut> {
+        let mut run = self.replica.begin_at_once(&self.turn);
+        let mut all = Vec::new();
+        for line in lines {
+            let operation = operation(0, line);
+            let command = operation.parse().expect("it is a command");
+            let call = Call {
+                spec: operation.spec,
+                db: operation.db,
+                protocol: operation.protocol,
+                args: operation.args.as_args(),
+                command: &command,
+            };
+            let mut out = Vec::new();
+            let out = &mut ReplyWriter::new(&mut out, operation.protocol);
+            all.push(self.replica.carry_out(&mut run, &call, |_, _| true, out));
+        }
+        match is_kept {
+            true => self.replica.end_at_once(run),
+            false => self.replica.take_back_at_once(run),
+        }
+        assert_eq!(self.replica.check(), Ok(()));
+        all
+    }
+
     /// A batch of a gateway with one write.
     fn send(&mut self, number: u64, line: &str) {
         let operation = operation(0, line);
@@ -138,6 +168,10 @@ impl Scene {
             protocol: command.protocol,
             args: command.args,
         });
+        self.send_writes(number, writes);
+    }
+
+    fn send_writes(&mut self, number: u64, writes: Operations) {
         let gateway = GatewayId {
             boot: Boot(1),
             worker: 0,
@@ -153,6 +187,33 @@ impl Scene {
             ..Batch::default()
         };
         self.step(Input::Batch { sender, batch });
+    }
+
+    /// A part of a transaction, which has voted from here on.
+    fn prepare(&mut self, number: u64, line: &str) {
+        let operation = operation(0, line);
+        let txn = TxnId {
+            boot: Boot(1),
+            worker: 0,
+            seq: 1,
+            attempt: 1,
+        };
+        let mut writes = Operations::new();
+        writes.push(&EntryOperation::Prepare(Box::new(keyspace::Prepare {
+            txn,
+            began: UnixMillis(1),
+            participants: [Participant::first(GroupId::new(0))].into(),
+            conditions: Vec::new(),
+            expects: Vec::new(),
+            work: keyspace::Work::Evaluate {
+                commands: vec![operation.as_state()],
+                is_strict: false,
+            },
+        })));
+        self.send_writes(number, writes);
+        self.finish();
+        self.write();
+        assert!(!self.replica.keyspace().is_unlocked(), "it holds its key");
     }
 
     fn hash(&self) -> impl PartialEq + std::fmt::Debug + use<> {
@@ -310,4 +371,67 @@ fn no_piece_of_a_state_is_made_that_is_ahead_of_its_log() {
     let is_last = |request: &DiskRequest| matches!(request, DiskRequest::Chunk { point: Some(point), .. } if point.index == Index(3));
     assert!(effects.disk.iter().any(is_last), "{:?}", effects.disk);
     assert_eq!(scene.replica.keyspace().key_count(), 1);
+}
+
+#[test]
+fn a_start_finds_what_was_done_together_and_nothing_of_what_was_taken_back() {
+    let mut scene = Scene::new();
+    for _ in 0..3 {
+        scene.begin_turn();
+        scene.at_once(LINES, false);
+        assert!(scene.replica.is_ahead(), "an entry is open, of nothing");
+        scene.apply_first(LINES);
+        scene.at_once(LINES, true);
+        scene.at_once(&["SPOP s 3", "INCR a", "EXISTS b", "DEL b"], false);
+        scene.apply_first(&["SPOP s 2", "INCR a", "SET c 1 PX 700"]);
+        let hash = scene.hash();
+        scene.step(Input::Close);
+        scene.write();
+        assert_eq!(scene.hash(), hash);
+        assert_eq!(scene.restarted().hash(), hash);
+    }
+}
+
+#[test]
+fn what_only_reads_opens_no_entry_unless_it_says_that_a_key_has_expired() {
+    let mut scene = Scene::new();
+    scene.begin_turn();
+    scene.at_once(&["SET a 1", "SET b 1 PX 500"], true);
+    scene.step(Input::Close);
+    scene.write();
+    assert_eq!(scene.at_once(&["GET a", "EXISTS b"], true), [CarriedOut::Done; 2]);
+    assert!(!scene.replica.is_ahead());
+    scene.begin_turn();
+    let time = scene.replica.keyspace().time();
+    assert_eq!(scene.at_once(&["GET b"], true), [CarriedOut::Done]);
+    assert!(scene.replica.is_ahead(), "whoever reads later is to find it gone");
+    scene.step(Input::Close);
+    scene.write();
+    let now = scene.replica.keyspace().time();
+    assert!(now > time);
+    assert_eq!(scene.restarted().replica.keyspace().time(), now);
+}
+
+#[test]
+fn what_a_transaction_holds_is_left_alone_and_all_else_is_done() {
+    let mut scene = Scene::new();
+    scene.begin_turn();
+    scene.prepare(1, "SET held 1");
+    assert!(scene.replica.may_apply_first());
+    assert_eq!(
+        scene.at_once(&["SET free 1", "GET held"], false),
+        [CarriedOut::Done, CarriedOut::Held]
+    );
+    assert_eq!(
+        scene.at_once(&["INCR free", "INCR free"], true),
+        [CarriedOut::Done; 2]
+    );
+    assert_eq!(
+        scene.at_once(&["INCR free", "DEL held"], false)[1],
+        CarriedOut::Held
+    );
+    let hash = scene.hash();
+    scene.step(Input::Close);
+    scene.write();
+    assert_eq!(scene.restarted().hash(), hash);
 }

@@ -261,6 +261,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::WallClockTrusted,
     // A leader that dies between an answer and the next entry, and is ahead of the others: the same file.
     Mutation::ExpiredByClockTold,
+    // Scripts of a node alone that linger behind a write: `crates/gateway/tests/it/scripts_at_once.rs`.
+    Mutation::ScriptHalfTakenBack,
     // Groups of one node that get their logs each at a moment of its own: `crates/gateway/tests/it/workers.rs`.
     Mutation::AloneWoundsOnce,
     // `DBSIZE` right behind the read that found a key expired: `crates/gateway/tests/it/cluster.rs`.

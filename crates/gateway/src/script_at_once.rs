@@ -1,0 +1,522 @@
+//! A script that is carried out at once: all keys that it comes to name are in groups of this worker that are alone, and free.
+//!
+//! ```text
+//!   run_at_once --its first keys are here--> call by call, on the state itself (`replica/at_once.rs`)
+//!        |                                     |        \--> over, or an error that nobody caught: answered, what was done stays
+//!        |                                     v
+//!        +----------------------> another way is to be found: all is taken back, and it begins as a program (`script_run.rs`)
+//! ```
+//!
+//! Nothing comes between, so nothing is copied, locked, voted on or awaited. Another way is found for a script that names what is
+//! elsewhere or held by a transaction, calls what takes long, writes what is large or more than its group's log has room for, or goes on
+//! for longer than others are to wait. Groups that have logs take no part in a script together: two logs are not written as one.
+//!
+//! Invariant: nothing of a run is told, noted or published before it is over.
+
+use crate::cluster::Seats;
+use crate::context::Context;
+use crate::delivery::Delivery;
+use crate::gateway::Gateway;
+use crate::library_keys::{self, Stamp};
+use crate::library_set::LibrarySet;
+use crate::local_groups::LocalGroups;
+use crate::message::Message;
+use crate::program::{Program, group_of_key, names_more};
+use crate::script_calls::{Caller, Publishing, admit, answer_own};
+use crate::script_program::{Asked as Asking, Resolved, Rules, UNKNOWN_SCRIPT, input_of, resolve};
+use crate::script_reply;
+use crate::script_run::{Body, log_lines, start_function};
+use crate::shared::Shared;
+use command::{CommandId, CommandRoute, Cost, Flags, Spec};
+use ids::{Db, Groups, UnixMillis};
+use mutations::Mutation;
+use replica::{Asked, AtOnce, Call, CarriedOut, Operation, Replica, ReplyTo, Turn};
+use resp::{Args, ArgsRoom, Protocol, ReplyWriter};
+use script::{CompiledScript, Interpreter, LuaRun, Reply, Run, RunLimits, ScriptStop, sha1_hex};
+use std::sync::Arc;
+
+/// Instructions that a script may have at once: a third of a millisecond. Others wait for that long.
+const INSTRUCTIONS: u64 = 40_000;
+
+/// What a command counts as, beside its steps and what its answer has.
+const CALL_INSTRUCTIONS: u64 = 100;
+
+/// Bytes of an answer that count as one instruction.
+const BYTES_PER_INSTRUCTION: usize = 16;
+
+/// Bytes that it may make.
+const MEMORY_BYTES: usize = 16 * 1024 * 1024;
+
+/// With fewer words than these, a command on one key that does not walk is never worth a thought.
+const WORDS_MIN: usize = 1_024;
+
+/// Bytes of room that is kept for the next script.
+const ROOM_KEPT_BYTES: usize = 64 * 1024;
+
+/// A call of a script.
+#[derive(Clone, Copy)]
+pub(crate) struct Called<'a> {
+    pub(crate) spec: &'static Spec,
+    pub(crate) args: Args<'a>,
+    /// The database of its connection.
+    pub(crate) db: Db,
+    /// Whether memory was full when it came.
+    pub(crate) is_out_of_memory: bool,
+    /// Whether its client came in by the cluster endpoint.
+    pub(crate) is_in_cluster: bool,
+}
+
+/// Why another way is to be found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unsuited {
+    /// The script is as it is: so it will be the next time.
+    ByNature,
+    /// What it names is held, or its group is busy.
+    ForNow,
+}
+
+/// Room for words and answers, one after the other.
+#[derive(Default)]
+pub(crate) struct CallRoom {
+    words: ArgsRoom,
+    answer: Vec<u8>,
+}
+
+impl CallRoom {
+    fn is_small(&self) -> bool {
+        self.words.memory() + self.answer.capacity() <= ROOM_KEPT_BYTES
+    }
+}
+
+/// A script on its way, and the groups in which it runs.
+struct Running<'a> {
+    groups: Groups,
+    local: &'a mut LocalGroups,
+    seats: &'a mut Seats,
+    turn: &'a Turn,
+    shared: &'a Arc<Shared>,
+    began: UnixMillis,
+    /// Those that it has named keys of, by their indices.
+    begun: Vec<(usize, AtOnce)>,
+    /// Whether groups that have logs may take part.
+    may_log: bool,
+    rules: Rules,
+    db: Db,
+    has_written: bool,
+    publishing: Publishing,
+    /// Instructions, beside those of the interpreter.
+    spent: u64,
+}
+
+/// The other worker to which a script is sent: where all keys are that it declares, if nobody else has any.
+pub(crate) fn worker_for(cx: &mut Context, spec: &'static Spec, args: Args<'_>) -> Option<u16> {
+    if cx.shared.workers.len() == 1 || cx.view.is_spread {
+        return None;
+    }
+    let (mut found, mut is_one) = (None, true);
+    command::keys(spec, args, &mut |position, _| {
+        let group = group_of_key(cx.groups, args.arg(position));
+        is_one = is_one && found.is_none_or(|found| found == group);
+        found = Some(group);
+    });
+    let group = found.filter(|group| is_one && cx.local.index(*group).is_none())?;
+    let is_put_off = cx.scripts.puts_off() && cx.scripts.is_put_off(&name_of(spec, args));
+    (!is_put_off).then(|| cx.local.owner(group))
+}
+
+/// What a script is known by: its digits, or the function's name.
+fn name_of(spec: &'static Spec, args: Args<'_>) -> Vec<u8> {
+    match spec.id {
+        CommandId::Eval | CommandId::EvalRo => sha1_hex(args.arg(1)).into_bytes(),
+        _ => args.arg(1).to_ascii_lowercase(),
+    }
+}
+
+/// A script from another worker, all of whose keys are here.
+pub(crate) fn on_forwarded(gateway: &mut Gateway, from: u16, reply_to: ReplyTo, asked: &Asked<'_>) {
+    let is_out_of_memory = !gateway.make_room();
+    let called = Called {
+        spec: asked.spec,
+        args: asked.args,
+        db: asked.db,
+        is_out_of_memory,
+        is_in_cluster: false,
+    };
+    let mut reply = std::mem::take(&mut gateway.cx.local.spare);
+    reply.clear();
+    if !asked.touches {
+        gateway.cx.local.touch(false);
+    }
+    let out = &mut ReplyWriter::new(&mut reply, asked.protocol);
+    let outcome = try_at_once(gateway, &called, out);
+    let cx = &mut gateway.cx;
+    if !asked.touches {
+        cx.local.touch(true);
+    }
+    match outcome {
+        Ok(()) => {
+            cx.look_at_reply(Some(asked.spec), &reply);
+            let mut bytes = cx.mailbox_batch(from).take_bytes();
+            let start = bytes.len();
+            bytes.extend_from_slice(&reply);
+            cx.outbox
+                .mailbox_batch_being_filled(from)
+                .push_answer(reply_to, bytes, start);
+        }
+        Err(unsuited) => {
+            // It is measured where it begins anew.
+            cx.timing.is_ours = false;
+            let unsuited = Message::Unsuited {
+                reply_to,
+                operation: Box::new(asked.to_operation()),
+                is_by_nature: unsuited == Unsuited::ByNature,
+            };
+            cx.send(from, unsuited);
+        }
+    }
+    cx.local.spare = reply;
+}
+
+/// A script that was sent to the worker of its keys is back: it begins as a program.
+pub(crate) fn on_unsuited(
+    gateway: &mut Gateway,
+    reply_to: ReplyTo,
+    operation: Operation,
+    is_by_nature: bool,
+) {
+    if is_by_nature {
+        let name = name_of(operation.spec, operation.args.as_args());
+        gateway.cx.scripts.put_off(&name);
+    }
+    let is_out_of_memory = !gateway.make_room();
+    let mut program = Program::single(operation);
+    program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
+    gateway.cx.stats.scripts_as_transactions.add(1);
+    if let Some(refusal) = program.script_refusal() {
+        let bytes = refusal.into_bytes();
+        return gateway.cx.deliver(Delivery::Reply { reply_to, bytes });
+    }
+    gateway.cx.outbox.programs.push_back((reply_to, program));
+    gateway.route();
+}
+
+/// Carries out a script at once, and writes what it answers. `false`: nothing has happened, and another way is to be found.
+pub(crate) fn run_at_once(gateway: &mut Gateway, called: &Called<'_>, out: &mut ReplyWriter<'_>) -> bool {
+    try_at_once(gateway, called, out).is_ok()
+}
+
+fn try_at_once(
+    gateway: &mut Gateway,
+    called: &Called<'_>,
+    out: &mut ReplyWriter<'_>,
+) -> Result<(), Unsuited> {
+    if !is_near(gateway, called) {
+        return Err(Unsuited::ForNow);
+    }
+    let cx = &mut gateway.cx;
+    let (args, shared) = (called.args, cx.shared.clone());
+    let limits = RunLimits {
+        memory_bytes: MEMORY_BYTES,
+    };
+    let (run, rules, body) = match resolve(cx, called.spec.id, args, called.is_out_of_memory) {
+        Resolved::Script(script, rules) => {
+            if cx.scripts.puts_off() && cx.scripts.is_put_off(script.sha1().as_bytes()) {
+                return Err(Unsuited::ForNow);
+            }
+            let input = input_of(args, cx.scripts.draws.next_u64());
+            let run = cx.scripts.lua.start(&script, input, limits);
+            (run, rules, Body::Script(script))
+        }
+        Resolved::Function { is_read_only } => {
+            if cx.scripts.puts_off() && cx.scripts.is_put_off(&name_of(called.spec, args)) {
+                return Err(Unsuited::ForNow);
+            }
+            let set = libraries_here(cx, called, &shared).ok_or(Unsuited::ForNow)?;
+            let asked = Asking {
+                is_read_only,
+                is_out_of_memory: called.is_out_of_memory,
+                is_in_cluster: called.is_in_cluster,
+            };
+            match start_function(&mut cx.scripts, &set, args, asked, limits) {
+                Ok((run, rules, name)) => (run, rules, Body::Function(name)),
+                Err(error) => {
+                    out.error_bytes(&error);
+                    return Ok(());
+                }
+            }
+        }
+        Resolved::Refused(error) => {
+            out.error_bytes(&error);
+            return Ok(());
+        }
+        Resolved::Unknown(_) if cx.view.nodes_up().next().is_none() => {
+            out.error_bytes(UNKNOWN_SCRIPT.as_bytes());
+            return Ok(());
+        }
+        Resolved::Libraries | Resolved::Unknown(_) => return Err(Unsuited::ForNow),
+    };
+    run_to_its_end(gateway, called.db, &shared, (run, rules, &body), out)
+}
+
+/// Whether the keys that a script declares are all in groups where it may run, and may write if it is not one that only reads.
+fn is_near(gateway: &Gateway, called: &Called<'_>) -> bool {
+    let Gateway { cx, seats, .. } = gateway;
+    let only_reads = matches!(
+        called.spec.id,
+        CommandId::EvalRo | CommandId::EvalShaRo | CommandId::FCallRo
+    );
+    let may_log = only_reads || seats.applies_first();
+    let may_run = |replica: &Replica| replica.may_run_at_once() && (may_log || !replica.has_log());
+    let replicas = &cx.local.replicas;
+    let (mut first, mut is_near) = (None, true);
+    command::keys(called.spec, called.args, &mut |position, _| {
+        let Some(index) = cx.local.index_of_key(called.args.arg(position)) else {
+            is_near = false;
+            return;
+        };
+        if first != Some(index) {
+            let replica = &replicas[index];
+            is_near = is_near && may_run(replica) && (first.is_none() || !replica.has_log());
+            first = first.or(Some(index));
+        }
+    });
+    // One that declares none will most likely be here.
+    is_near && (first.is_some() || replicas.first().is_some_and(may_run))
+}
+
+/// The libraries of functions, if this worker has met those that are kept.
+fn libraries_here(cx: &mut Context, called: &Called<'_>, shared: &Shared) -> Option<Arc<LibrarySet>> {
+    let stamp = library_keys::stamp_of_words(called.spec, called.args);
+    let index = cx.local.index_of_key(stamp)?;
+    let replica = &cx.local.replicas[index];
+    if !replica.may_run_at_once() || !replica.are_unheld(|| keyspace::shared([stamp])) {
+        return None;
+    }
+    let Some(kept) = replica.keyspace().text(Db::LIBRARIES, stamp) else {
+        return Some(Arc::default());
+    };
+    let stamp = Stamp::decode(&kept)?;
+    cx.scripts.libraries(&shared.scripts, &stamp.sha1)
+}
+
+fn run_to_its_end(
+    gateway: &mut Gateway,
+    db: Db,
+    shared: &Arc<Shared>,
+    (mut run, rules, body): (LuaRun, Rules, &Body),
+    out: &mut ReplyWriter<'_>,
+) -> Result<(), Unsuited> {
+    let may_log = !gateway.maxmemory.evicts();
+    let Gateway { cx, seats, .. } = &mut *gateway;
+    let mut room = std::mem::take(&mut cx.scripts.room);
+    let mut running = Running {
+        groups: cx.groups,
+        local: &mut cx.local,
+        seats: &mut *seats,
+        turn: &cx.turn,
+        shared,
+        began: cx.turn.now,
+        begun: Vec::new(),
+        may_log,
+        rules,
+        db,
+        has_written: false,
+        publishing: Publishing::default(),
+        spent: 0,
+    };
+    let end = running.run(&mut run, &mut room, out);
+    let Running {
+        begun, publishing, ..
+    } = running;
+    if room.is_small() {
+        cx.scripts.room = room;
+    }
+    let is_kept = end.is_ok() || mutations::is(Mutation::ScriptHalfTakenBack);
+    for (index, part) in begun {
+        let replica = &mut cx.local.replicas[index];
+        if is_kept {
+            replica.end_at_once(part);
+        } else {
+            replica.take_back_at_once(part);
+        }
+        cx.local.note_events(index);
+        seats.expire_met(cx, index);
+    }
+    if end.is_ok() {
+        log_lines(&mut run);
+        cx.stats.scripts_at_once.add(1);
+    } else if end == Err(Unsuited::ByNature) {
+        cx.scripts.put_off(&body.name().to_ascii_lowercase());
+    }
+    cx.scripts.lua.recycle(run);
+    if end.is_ok() {
+        gateway.tell_noted();
+        gateway.publish(publishing.messages);
+    }
+    end
+}
+
+impl Running<'_> {
+    /// Goes on to its end, and writes what it answers.
+    fn run(
+        &mut self,
+        run: &mut LuaRun,
+        room: &mut CallRoom,
+        out: &mut ReplyWriter<'_>,
+    ) -> Result<(), Unsuited> {
+        loop {
+            let used = run.instructions() + self.spent;
+            let Some(left) = INSTRUCTIONS.checked_sub(used).filter(|left| *left > 0) else {
+                return Err(Unsuited::ByNature);
+            };
+            match run.resume(left) {
+                ScriptStop::Call { words, is_resp3 } => {
+                    let protocol = if is_resp3 {
+                        Protocol::Resp3
+                    } else {
+                        Protocol::Resp2
+                    };
+                    let CallRoom { words: list, answer } = &mut *room;
+                    let reply = self.call(list.fill(&words), protocol, answer)?;
+                    run.resume_with(&reply);
+                }
+                ScriptStop::Permission { words } => {
+                    run.resume_with(&script_reply::permission(room.words.fill(&words)));
+                }
+                ScriptStop::Finished(reply) => {
+                    script_reply::write(&reply, out);
+                    return Ok(());
+                }
+                ScriptStop::Failed(failure) if !failure.is_out_of_memory => {
+                    out.error_bytes(&failure.message);
+                    return Ok(());
+                }
+                ScriptStop::Yielded | ScriptStop::Failed(_) => return Err(Unsuited::ByNature),
+            }
+        }
+    }
+
+    /// A command that it calls.
+    fn call(&mut self, args: Args<'_>, protocol: Protocol, answer: &mut Vec<u8>) -> Result<Reply, Unsuited> {
+        self.spent += CALL_INSTRUCTIONS;
+        let caller = Caller {
+            rules: self.rules,
+            has_written: self.has_written,
+        };
+        let spec = match admit(caller, args, protocol, self.shared) {
+            Ok(spec) => spec,
+            Err(reply) => return Ok(reply),
+        };
+        if spec.route != CommandRoute::Keys {
+            return answer_own(
+                spec,
+                args,
+                &mut self.db,
+                &mut self.publishing,
+                self.began,
+                self.shared,
+            )
+            .map_err(|_| Unsuited::ByNature);
+        }
+        // What waits, and what reads keys that only the data name, is for whoever looks at the values.
+        if command::waits(spec, args) || names_more(spec, args) {
+            return Err(Unsuited::ByNature);
+        }
+        let parse = spec.parse.expect("a command on keys has a parser");
+        let command = match parse(args) {
+            Ok(command) => command,
+            Err(error) => return Ok(Reply::Error(error.bytes().into_owned())),
+        };
+        let call = Call {
+            spec,
+            db: self.db,
+            protocol,
+            args,
+            command: &command,
+        };
+        let index = self.index_of(spec, args).ok_or(Unsuited::ByNature)?;
+        self.charge_steps(index, &call)?;
+        answer.clear();
+        self.carry_out(index, &call, &mut ReplyWriter::new(answer, protocol))?;
+        self.has_written |= spec.flags.contains(Flags::WRITE);
+        self.spent += (answer.len() / BYTES_PER_INSTRUCTION) as u64;
+        Ok(script_reply::read(answer))
+    }
+
+    /// The one group that a command names, if it is here.
+    fn index_of(&self, spec: &'static Spec, args: Args<'_>) -> Option<usize> {
+        if let Some(key) = command::only_key(spec).and_then(|position| args.get(position)) {
+            return self.local.index(group_of_key(self.groups, key));
+        }
+        let (mut found, mut is_one) = (None, true);
+        command::keys(spec, args, &mut |position, _| {
+            let group = group_of_key(self.groups, args.arg(position));
+            is_one = is_one && found.is_none_or(|found| found == group);
+            found = Some(group);
+        });
+        found.filter(|_| is_one).and_then(|group| self.local.index(group))
+    }
+
+    /// What a command takes that walks over values.
+    fn charge_steps(&mut self, index: usize, call: &Call<'_>) -> Result<(), Unsuited> {
+        if call.spec.cost == Cost::Little && call.args.len() <= WORDS_MIN {
+            return Ok(());
+        }
+        let keyspace = self.local.replicas[index].keyspace();
+        let steps = replica::steps(call.db, call.spec, call.args, Some(call.command), &|_| {
+            Some(keyspace)
+        });
+        self.spent = self.spent.saturating_add(steps as u64);
+        match self.spent <= INSTRUCTIONS {
+            true => Ok(()),
+            false => Err(Unsuited::ByNature),
+        }
+    }
+
+    /// Carries out a command in the group of all its keys.
+    fn carry_out(
+        &mut self,
+        index: usize,
+        call: &Call<'_>,
+        out: &mut ReplyWriter<'_>,
+    ) -> Result<(), Unsuited> {
+        let at = self.begin_in(index)?;
+        let (seats, mut is_opened) = (&mut *self.seats, false);
+        let has_room = |bytes: usize, is_first: bool| {
+            let has_room = seats.take_room(bytes, is_first);
+            is_opened = has_room && is_first;
+            has_room
+        };
+        let replica = &mut self.local.replicas[index];
+        let carried_out = replica.carry_out(&mut self.begun[at].1, call, has_room, out);
+        if is_opened {
+            self.seats.note_opened(self.local, index, self.turn.number);
+        }
+        match carried_out {
+            CarriedOut::Done => Ok(()),
+            CarriedOut::TooLarge => Err(Unsuited::ByNature),
+            CarriedOut::Held | CarriedOut::NoRoom => Err(Unsuited::ForNow),
+        }
+    }
+
+    /// Where this group stands among those of the script, which it is from now on.
+    fn begin_in(&mut self, index: usize) -> Result<usize, Unsuited> {
+        if let Some(at) = self.begun.iter().position(|(begun, _)| *begun == index) {
+            return Ok(at);
+        }
+        let has_log = |index: usize| self.local.replicas[index].has_log();
+        if let Some((first, _)) = self.begun.first()
+            && (has_log(index) || has_log(*first))
+        {
+            return Err(Unsuited::ByNature);
+        }
+        let replica = &mut self.local.replicas[index];
+        let may_run = replica.may_run_at_once();
+        let may_log = || self.may_log && !self.shared.is_full(replica.group());
+        if !may_run || replica.has_log() && !may_log() {
+            return Err(Unsuited::ForNow);
+        }
+        self.begun.push((index, replica.begin_at_once(self.turn)));
+        Ok(self.begun.len() - 1)
+    }
+}
