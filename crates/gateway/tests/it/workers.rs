@@ -181,19 +181,29 @@ impl Workers {
         self.deliver(worker);
         self.gateways[worker].finish_cluster(Monotonic(self.now));
         self.deliver(worker);
-        // What ends here lets the next commands of its connection go on: a driver goes through its connections until none does.
-        for client in (worker..CLIENTS).step_by(2).cycle().take(2 * CLIENTS) {
-            if self.clients[client].has_commands() && !self.clients[client].session.is_waiting() {
-                self.gateways[worker].resume(&mut self.clients[client]);
-                self.deliver(worker);
-            }
-        }
+        // What ends here lets the next commands of other connections go on: a driver asks until none can.
+        while self.go_on(worker) {}
         let checked = self.gateways[worker].check();
         let checked = checked.and_then(|()| self.gateways[worker].check_replicas());
         assert_eq!(checked, Ok(()), "worker {worker}");
         let post = self.gateways[worker].post(1 - worker as u16);
         self.mail[1 - worker].extend(post.drain(..));
         (worker..CLIENTS).step_by(2).for_each(|client| self.hear(client));
+    }
+
+    /// Lets the connections of this worker go on that need not wait. Whether any has.
+    fn go_on(&mut self, worker: usize) -> bool {
+        let mut has_gone_on = false;
+        for client in (worker..CLIENTS).step_by(2) {
+            let connection = &mut self.clients[client];
+            if connection.has_commands() && !connection.session.is_waiting() {
+                let before = connection.input_len();
+                self.gateways[worker].resume(connection);
+                has_gone_on |= connection.input_len() < before;
+                self.deliver(worker);
+            }
+        }
+        has_gone_on
     }
 
     fn deliver(&mut self, worker: usize) {
