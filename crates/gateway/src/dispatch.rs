@@ -30,6 +30,7 @@ use crate::program::{Program, group_of_key, groups_of, names_more};
 use crate::pubsub::SubscriptionKind;
 use crate::scan::Next;
 use crate::script_at_once::{Called, run_at_once, worker_for};
+use crate::script_program::keeps_libraries;
 use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
 use ids::{Db, GroupId, RequestUuid};
 use keyspace::BlockCommand;
@@ -443,9 +444,10 @@ impl<'a> Dispatch<'a> {
         true
     }
 
-    /// `EVAL` and its kin.
+    /// `EVAL` and its kin, and what changes libraries or tells of them.
     fn on_script(&mut self) {
-        if let Some(worker) = worker_for(&mut self.gateway.cx, self.spec, self.args) {
+        let runs = !keeps_libraries(self.spec.id);
+        if runs && let Some(worker) = worker_for(&mut self.gateway.cx, self.spec, self.args) {
             return self.forward_script(worker);
         }
         let is_out_of_memory = !self.gateway.make_room();
@@ -457,10 +459,10 @@ impl<'a> Dispatch<'a> {
             is_out_of_memory,
             is_in_cluster: matches!(gateway.cx.scope(&connection.session), Scope::Node(_)),
         };
-        if run_at_once(gateway, &called, &mut connection.writer()) {
+        if runs && run_at_once(gateway, &called, &mut connection.writer()) {
             return;
         }
-        gateway.cx.stats.scripts_as_transactions.add(1);
+        gateway.cx.stats.scripts_as_transactions.add(u64::from(runs));
         let mut program = Program::single(connection.session.operation(self.spec, self.args));
         program.scope = gateway.cx.scope(&connection.session);
         program.look_at_scripts(&mut gateway.cx, is_out_of_memory);

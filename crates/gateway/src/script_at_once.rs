@@ -98,8 +98,8 @@ struct Running<'a> {
     began: UnixMillis,
     /// Those that it has named keys of, by their indices.
     begun: Vec<(usize, AtOnce)>,
-    /// Whether groups that have logs may take part.
-    may_log: bool,
+    /// Whether anything may be written to groups that have logs.
+    may_write: bool,
     rules: Rules,
     db: Db,
     has_written: bool,
@@ -260,12 +260,15 @@ fn try_at_once(
 
 /// Whether the keys that a script declares are all in groups where it may run, and may write if it is not one that only reads.
 fn is_near(gateway: &Gateway, called: &Called<'_>) -> bool {
-    let Gateway { cx, seats, .. } = gateway;
+    let Gateway {
+        cx, seats, maxmemory, ..
+    } = gateway;
     let only_reads = matches!(
         called.spec.id,
         CommandId::EvalRo | CommandId::EvalShaRo | CommandId::FCallRo
     );
-    let may_log = only_reads || seats.applies_first();
+    // Keys that are given up for room go in an entry that is made for them, with what needs it.
+    let may_log = only_reads || seats.applies_first() && !maxmemory.evicts();
     let may_run = |replica: &Replica| replica.may_run_at_once() && (may_log || !replica.has_log());
     let replicas = &cx.local.replicas;
     let (mut first, mut is_near) = (None, true);
@@ -306,7 +309,7 @@ fn run_to_its_end(
     (mut run, rules, body): (LuaRun, Rules, &Body),
     out: &mut ReplyWriter<'_>,
 ) -> Result<(), Unsuited> {
-    let may_log = !gateway.maxmemory.evicts();
+    let may_write = !gateway.maxmemory.evicts();
     let Gateway { cx, seats, .. } = &mut *gateway;
     let mut room = std::mem::take(&mut cx.scripts.room);
     let mut running = Running {
@@ -317,7 +320,7 @@ fn run_to_its_end(
         shared,
         began: cx.turn.now,
         begun: Vec::new(),
-        may_log,
+        may_write,
         rules,
         db,
         has_written: false,
@@ -512,7 +515,8 @@ impl Running<'_> {
         }
         let replica = &mut self.local.replicas[index];
         let may_run = replica.may_run_at_once();
-        let may_log = || self.may_log && !self.shared.is_full(replica.group());
+        let may_write = || self.may_write && !self.shared.is_full(replica.group());
+        let may_log = || self.rules.is_read_only || may_write();
         if !may_run || replica.has_log() && !may_log() {
             return Err(Unsuited::ForNow);
         }

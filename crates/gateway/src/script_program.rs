@@ -178,7 +178,7 @@ pub(crate) fn resolve(cx: &mut Context, id: CommandId, args: Args<'_>, is_out_of
 }
 
 /// Whether a command is about libraries.
-fn keeps_libraries(id: CommandId) -> bool {
+pub(crate) fn keeps_libraries(id: CommandId) -> bool {
     changes_libraries(id)
         || matches!(
             id,

@@ -1,5 +1,6 @@
 //! Scripts: atomic over keys of any groups, on one node and on several; what they answer is what Redis answers.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use blackbox::{Client, Cluster, Keys, ListAppend, Mixture, Prng, Server, Value, eventually};
@@ -540,4 +541,67 @@ fn a_pipeline_of_scripts_is_carried_out_in_order() {
         }
     }
     assert_eq!(client.pipeline(&commands), expected);
+}
+
+/// Calls of scripts while a node alone becomes one of three: what was told is what is there, and no script is half there.
+fn scripts_while_a_node_gets_company(durability: &str) {
+    const CLIENTS: usize = 4;
+    let mut cluster = Cluster::new(8);
+    cluster.workers(2);
+    cluster.flag("durability", durability);
+    cluster.add();
+    let address = cluster.address(0);
+    let ends = AtomicBool::new(false);
+    let done = AtomicU64::new(0);
+    let told: Vec<i64> = thread::scope(|scope| {
+        let (ends, done) = (&ends, &done);
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                scope.spawn(move || {
+                    let mut client = Client::connect(address).expect("the node is up");
+                    let (count, list) = (format!("{{{number}}}count"), format!("{{{number}}}list"));
+                    let mut last = 0;
+                    while !ends.load(Ordering::Relaxed) {
+                        let n = eval(&mut client, NOTE, &[&count, &list], &["x"]).integer();
+                        assert_eq!(n, Some(last + 1), "client {number}");
+                        last += 1;
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                    last
+                })
+            })
+            .collect();
+        let go_on = |cluster: &Cluster, field: &str| {
+            let mut client = cluster.client(0);
+            let (before, of) = (done.load(Ordering::Relaxed), client.info_number("chorale", field));
+            eventually("clients go on", || {
+                done.load(Ordering::Relaxed) > before + 200 && client.info_number("chorale", field) > of + 100
+            });
+        };
+        go_on(&cluster, "scripts_at_once");
+        cluster.grow(2);
+        go_on(&cluster, "scripts_as_transactions");
+        ends.store(true, Ordering::Relaxed);
+        clients
+            .into_iter()
+            .map(|client| client.join().expect("it only talks"))
+            .collect()
+    });
+    let mut last = cluster.client(2);
+    for (number, told) in told.into_iter().enumerate() {
+        let count = last.run(&format!("GET {{{number}}}count"));
+        assert_eq!(count, Value::bulk(told.to_string()), "{durability}");
+        let length = last.run(&format!("LLEN {{{number}}}list"));
+        assert_eq!(length, Value::Integer(told % 50), "{durability}");
+    }
+}
+
+#[test]
+fn a_node_alone_gets_company_while_scripts_run() {
+    if server().is_redis() {
+        return;
+    }
+    for durability in ["memory", "relaxed"] {
+        scripts_while_a_node_gets_company(durability);
+    }
 }
