@@ -238,7 +238,7 @@ fn try_at_once(
                 is_in_cluster: called.is_in_cluster,
             };
             match start_function(&mut cx.scripts, &set, args, asked, limits) {
-                Ok((run, rules, name)) => (run, rules, Body::Function(name)),
+                Ok(begun) => (begun.run, begun.rules, Body::Function(begun.name)),
                 Err(error) => {
                     out.error_bytes(&error);
                     return Ok(());

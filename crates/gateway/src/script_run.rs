@@ -379,10 +379,10 @@ impl ProgramRun {
                         memory_bytes: RUN_MEMORY_MAX,
                     };
                     match start_function(scripts, &set, operation.args.as_args(), asked, limits) {
-                        Ok((run, rules, name)) => ScriptRun {
-                            run,
-                            body: Body::Function(name),
-                            rules,
+                        Ok(begun) => ScriptRun {
+                            run: begun.run,
+                            body: Body::Function(begun.name),
+                            rules: begun.rules,
                             db: operation.db,
                             awaits: None,
                             has_written: false,
@@ -725,7 +725,14 @@ impl ProgramRun {
     }
 }
 
-/// Begins a call of a function: its run, what it may, and its name.
+/// A call of a function that was begun.
+pub(crate) struct BegunCall {
+    pub(crate) run: LuaRun,
+    pub(crate) rules: Rules,
+    pub(crate) name: Arc<[u8]>,
+}
+
+/// Begins a call of a function.
 ///
 /// # Errors
 /// The error for the client, code first.
@@ -735,7 +742,7 @@ pub(crate) fn start_function(
     args: Args<'_>,
     asked: Asked,
     limits: RunLimits,
-) -> Result<(LuaRun, Rules, Arc<[u8]>), Vec<u8>> {
+) -> Result<BegunCall, Vec<u8>> {
     const ABSENT: &[u8] = b"ERR Function not found";
     let (library, function) = set.function(args.arg(1)).ok_or(ABSENT)?;
     check_call(args)?;
@@ -744,7 +751,11 @@ pub(crate) fn start_function(
     let run = scripts
         .lua
         .start_function(&library.read, args.arg(1), input, limits);
-    Ok((run.ok_or(ABSENT)?, rules, function.name.clone()))
+    Ok(BegunCall {
+        run: run.ok_or(ABSENT)?,
+        rules,
+        name: function.name.clone(),
+    })
 }
 
 /// What a script says to the log.
