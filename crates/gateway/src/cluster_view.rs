@@ -22,6 +22,8 @@ pub(crate) struct ClusterView {
     pub(crate) layout: Option<Arc<Layout>>,
     /// Whether groups are asked through their logs: keys may be on other nodes, or outlive this process.
     pub(crate) is_spread: bool,
+    /// Whether there are groups that nobody can serve, because what was kept of them is still being read.
+    pub(crate) is_loading: bool,
     /// Whether groups here have had logs on disk.
     has_logs: bool,
     /// The nodes that there is a link to. One that has just joined may be there before the layout that names it.
@@ -50,6 +52,7 @@ impl ClusterView {
             topology: Followed::new(topology),
             layout: None,
             is_spread: false,
+            is_loading: false,
             has_logs: false,
             links: BTreeMap::new(),
             own_disk: DiskHealth::default(),

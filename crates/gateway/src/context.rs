@@ -36,8 +36,6 @@ pub(crate) struct Context {
     /// The raw monotonic time, as of this turn.
     pub(crate) now: Monotonic,
     pub(crate) prng: Prng,
-    /// Whether there are groups that nobody can serve, because what was kept of them is still being read.
-    pub(crate) is_loading: bool,
     pub(crate) timing: Timing,
     /// The frame of the command that is being carried out, if it is long and need not be copied.
     pub(crate) frame: Option<Bytes>,
@@ -103,7 +101,6 @@ impl Context {
             },
             now: Monotonic(0),
             prng: Prng::new(seed),
-            is_loading: false,
             timing: Timing::new(shared.hooks.clock),
             frame: None,
             local: LocalGroups::new(worker, &shared, secret),

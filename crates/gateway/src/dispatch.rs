@@ -139,7 +139,7 @@ impl<'a> Dispatch<'a> {
         if let Some(error) = cx.endpoint_refuses(session, spec, args) {
             return self.reject(&error);
         }
-        if cx.is_loading && is_absent(cx, spec, args) {
+        if cx.view.is_loading && is_absent(cx, spec, args) {
             return self.reject(&ReplyError::Loading);
         }
         if session.block.is_some() && self.queue() {

@@ -133,7 +133,7 @@ impl Gateway {
             .shared
             .steps_max
             .load(std::sync::atomic::Ordering::Relaxed);
-        self.cx.is_loading = self.cx.shared.loading.has_absent();
+        self.cx.view.is_loading = self.cx.shared.loading.has_absent();
         self.follow_settings();
         let topology_version = self.cx.shared.topology_version();
         if self.cx.view.topology.is_behind(topology_version) {
@@ -831,7 +831,7 @@ impl Gateway {
         self.blocking.on_layout(&self.cx, index, has_new_log);
         let is_awaited = self.seats.is_awaited(index);
         self.group_clients.on_layout(&mut self.cx, index, is_awaited);
-        self.cx.is_loading = self.cx.shared.loading.has_absent();
+        self.cx.view.is_loading = self.cx.shared.loading.has_absent();
         self.route();
     }
 

@@ -66,11 +66,9 @@ pub struct Shared {
     pub rates: Rates,
     settings: Mutex<Held>,
     settings_version: AtomicU64,
-    /// Of each group, whether its leader has been out of reach for so long that nothing more is sent: written by the worker
-    /// that it is asked through, read by those whose transactions name it.
-    cut_off: Box<[AtomicBool]>,
-    /// Of each group, whether writes are refused because disks are full. In the same way.
-    full: Box<[AtomicBool]>,
+    /// Of each group, whether anything can be done there: written by the worker that it is asked through, read by those whose transactions
+    /// name it.
+    reach: Box<[GroupReach]>,
     /// What it still reads of what it kept.
     pub loading: Loading,
     topology: Mutex<Arc<Topology>>,
@@ -90,6 +88,15 @@ pub struct Shared {
     /// What the world offers, told by the node before its workers start.
     pub hooks: Hooks,
     latency: Mutex<LatencyMonitor>,
+}
+
+/// What can be done in a group.
+#[derive(Default)]
+struct GroupReach {
+    /// Its leader has been out of reach for so long that nothing more is sent.
+    is_cut_off: AtomicBool,
+    /// Writes are refused because disks are full.
+    is_full: AtomicBool,
 }
 
 /// Locks, whoever panicked while holding it: what is held so is whole after every statement.
@@ -250,9 +257,8 @@ impl Shared {
                 set_here: BTreeSet::new(),
             }),
             settings_version: AtomicU64::new(1),
-            cut_off: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
+            reach: groups.iter().map(|_| GroupReach::default()).collect(),
             loading: Loading::new(groups),
-            full: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
             topology: Mutex::new(Arc::new(topology)),
             topology_version: AtomicU64::new(1),
             baseline: Mutex::default(),
@@ -368,22 +374,26 @@ impl Shared {
 
     /// Whether nothing that names this group can be done at present.
     pub(crate) fn is_cut_off(&self, group: GroupId) -> bool {
-        self.cut_off[group.index()].load(Ordering::Relaxed)
+        self.reach[group.index()].is_cut_off.load(Ordering::Relaxed)
     }
 
     /// Whether the leader of a group is out of reach for longer than anybody waits.
     pub(crate) fn set_cut_off(&self, group: GroupId, is_cut_off: bool) {
-        self.cut_off[group.index()].store(is_cut_off, Ordering::Relaxed);
+        self.reach[group.index()]
+            .is_cut_off
+            .store(is_cut_off, Ordering::Relaxed);
     }
 
     /// Whether nothing is written to this group at present, because disks are full.
     pub(crate) fn is_full(&self, group: GroupId) -> bool {
-        self.full[group.index()].load(Ordering::Relaxed)
+        self.reach[group.index()].is_full.load(Ordering::Relaxed)
     }
 
     /// Sets it, by whoever has the group.
     pub(crate) fn set_full(&self, group: GroupId, is_full: bool) {
-        self.full[group.index()].store(is_full, Ordering::Relaxed);
+        self.reach[group.index()]
+            .is_full
+            .store(is_full, Ordering::Relaxed);
     }
 
     /// Changes with every [`Shared::set_topology`]: workers compare it once a turn.

@@ -5,9 +5,8 @@
 //! ```
 
 use crate::{clock, service_manager};
-use gateway::Gateway;
+use gateway::{Gateway, LoadProgress};
 use ids::UnixMillis;
-use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// See the file's header.
@@ -94,26 +93,19 @@ impl StartProgress {
             "# Server\r\nredis_version:{}\r\n\r\n# Persistence\r\nloading:1\r\nasync_loading:0\r\n",
             Gateway::REDIS_VERSION
         );
-        let (since, done, of) = match *self.stage() {
-            Stage::Reading { since, done, of } => (since, done.bytes, of.unwrap_or_default().bytes),
+        let progress = match *self.stage() {
+            Stage::Reading { since, done, of } => LoadProgress {
+                since,
+                done_bytes: done.bytes,
+                of_bytes: of.unwrap_or_default().bytes,
+            },
             // For how long is not known: clients ask again after a second.
-            Stage::Waiting => (now, 0, 0),
+            Stage::Waiting => LoadProgress {
+                since: now,
+                ..LoadProgress::default()
+            },
         };
-        let part = if of == 0 { 0.0 } else { done as f64 / of as f64 };
-        let passed = now.0.saturating_sub(since.0).max(0) as f64 / 1_000.0;
-        let left = if done == 0 {
-            1.0
-        } else {
-            passed * (1.0 - part) / part
-        };
-        let _ = write!(
-            text,
-            "loading_start_time:{}\r\nloading_total_bytes:{of}\r\nloading_loaded_bytes:{done}\r\nloading_loaded_perc:{:.2}\r\n\
-             loading_eta_seconds:{}\r\n",
-            since.0 / 1_000,
-            part * 100.0,
-            (left.ceil() as u64).max(1)
-        );
+        progress.write(now, &mut text);
         text
     }
 }

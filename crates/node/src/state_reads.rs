@@ -41,7 +41,7 @@ pub(crate) struct StateReads {
 }
 
 /// What the threads share.
-struct Reading {
+struct ReaderThreads {
     reads: StateReads,
     left: Mutex<Left>,
     began: Instant,
@@ -105,7 +105,7 @@ impl StateReads {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = cores.min(states.len());
         let began = Instant::now();
-        let reading = Arc::new(Reading {
+        let reading = Arc::new(ReaderThreads {
             reads: self,
             left: Mutex::new(Left {
                 states,
@@ -127,7 +127,7 @@ impl StateReads {
     }
 }
 
-impl Reading {
+impl ReaderThreads {
     fn left(&self) -> MutexGuard<'_, Left> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }

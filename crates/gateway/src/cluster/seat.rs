@@ -54,8 +54,6 @@ pub(crate) struct Seat {
     /// What was held here before the group began anew without it, or what an earlier process kept and may lack the end of: the last
     /// such, as long as the map asks for it.
     former: Option<Former>,
-    /// Whether what was set aside is to be synced.
-    is_to_sync: bool,
     /// The replica here goes on with a state that is being read from disk: until that is there the seat is empty.
     is_awaited: bool,
 }
@@ -73,6 +71,8 @@ struct Former {
     applied: Index,
     /// Whether the log lacks nothing that was in it once.
     is_whole: bool,
+    /// Whether it is to be synced, and was not asked to be yet.
+    is_to_sync: bool,
     /// Under which number it is to be synced: nothing is said of it before.
     awaits_sync: Option<u64>,
 }
@@ -89,6 +89,7 @@ impl Former {
             applied: saved.hard_state.commit.max(point.index),
             is_whole: saved.floor.is_none(),
             rest: Some(rest),
+            is_to_sync: false,
             awaits_sync: None,
         }
     }
@@ -366,6 +367,7 @@ impl Seat {
                 last: Index(0),
                 applied: Index(0),
                 is_whole: false,
+                is_to_sync: false,
                 awaits_sync: None,
             });
         }
@@ -427,8 +429,12 @@ impl Seat {
             let last = saved.entries.last().map_or(point.index, |last| last.index);
             saved.hard_state.commit = saved.hard_state.commit.min(last);
             let former = Former::of(incarnation, generation, (point, saved));
-            self.former = Some(Former { is_whole, ..former });
-            self.is_to_sync = is_durable;
+            let is_to_sync = is_durable;
+            self.former = Some(Former {
+                is_whole,
+                is_to_sync,
+                ..former
+            });
             return;
         }
         replica.leave();
@@ -473,10 +479,11 @@ impl Seat {
 
     /// Whether what was set aside just now is to be synced: under this number, then.
     pub(super) fn asks_for_sync(&mut self, number: u64) -> bool {
-        let asks = std::mem::take(&mut self.is_to_sync) && !mutations::is(Mutation::ReportNotSynced);
-        if let Some(former) = self.former.as_mut().filter(|_| asks) {
-            former.awaits_sync = Some(number);
-        }
+        let Some(former) = &mut self.former else {
+            return false;
+        };
+        let asks = std::mem::take(&mut former.is_to_sync) && !mutations::is(Mutation::ReportNotSynced);
+        former.awaits_sync = asks.then_some(number).or(former.awaits_sync);
         asks
     }
 
@@ -802,8 +809,10 @@ mod tests {
             },
         );
         let mut seat = Seat {
-            former: Some(Former::of(Incarnation(2), 7, rest)),
-            is_to_sync: true,
+            former: Some(Former {
+                is_to_sync: true,
+                ..Former::of(Incarnation(2), 7, rest)
+            }),
             ..Seat::default()
         };
         assert_eq!(seat.asks_for_sync(5), !mutations::is(Mutation::ReportNotSynced));
