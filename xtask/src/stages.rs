@@ -189,12 +189,20 @@ pub(crate) const TEST: &[&Stage] = &[
         what: "a minute of faults on five nodes for each load, and what the clients saw judged",
         needs: &["packages", "build"],
         steps: |place| {
-            let chaos = |load| {
+            let chaos = |(load, durability)| {
                 let run = Program::new("cargo run --locked -p blackbox --bin chaos -- --minutes 1 --load")
-                    .word(load);
+                    .word(load)
+                    .word("--durability")
+                    .word(durability);
                 Step::Program(run.with("CHORALE_BIN", place.chorale().display().to_string()))
             };
-            ["transactions", "registers", "queues"].map(chaos).into()
+            // In `strict` each kill is a loss of power.
+            let loads = [
+                ("transactions", "relaxed"),
+                ("registers", "strict"),
+                ("queues", "relaxed"),
+            ];
+            loads.map(chaos).into()
         },
     },
     &Stage {

@@ -1,8 +1,8 @@
 //! Minutes of reads and writes while nodes are killed, paused, cut off and restarted; then the verdict.
 //!
-//! One fault at a time, sometimes two, then the cluster must heal: only then comes the next. In memory mode a group
+//! One fault at a time, sometimes two, then the cluster must heal: only then comes the next. In `memory` a group
 //! survives the loss of a minority, so nobody is killed before what the last one had is on others again; pauses and cuts
-//! lose nothing and may come on top.
+//! lose nothing and may come on top. In modes that write, all nodes are killed at once now and then, and nothing may be lost either.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -46,6 +46,8 @@ pub struct Chaos {
     pub groups: usize,
     /// The workers of each node.
     pub workers: usize,
+    /// When a write counts as done: `memory`, `relaxed` or `strict`.
+    pub durability: String,
     /// What the clients do.
     pub load: Load,
     /// How many clients.
@@ -63,6 +65,7 @@ impl Default for Chaos {
             nodes: 5,
             groups: 12,
             workers: 2,
+            durability: "relaxed".to_owned(),
             load: Load::Commands,
             clients: 8,
             seed: 1,
@@ -310,6 +313,11 @@ impl Chaos {
     pub fn run(&self, is_over: &Arc<AtomicBool>) -> Outcome {
         let mut cluster = self.cluster();
         cluster.workers(self.workers);
+        cluster.flag("durability", &self.durability);
+        if self.durability == "strict" {
+            // What is not synced goes with the process: a kill is a loss of power.
+            cluster.flag("test-disk", "hold");
+        }
         cluster.grow(self.nodes);
         let addresses = cluster.addresses();
         let mixture = |mixture| Mixture {
@@ -328,6 +336,7 @@ impl Chaos {
         let mut run = Run {
             cluster,
             workload,
+            survives: self.durability != "memory",
             prng: Prng::new(self.seed),
             faults: Vec::new(),
             start: Instant::now(),
@@ -359,6 +368,8 @@ impl Chaos {
 struct Run {
     cluster: Cluster,
     workload: Clients,
+    /// Whether what was acknowledged outlives all processes.
+    survives: bool,
     prng: Prng,
     faults: Vec<String>,
     start: Instant,
@@ -409,6 +420,9 @@ impl Run {
         let nodes = self.cluster.len();
         let first = self.prng.below(nodes);
         let second = (first + 1 + self.prng.below(nodes - 1)) % nodes;
+        if self.survives && self.prng.chance(20) {
+            return self.kill_all();
+        }
         match self.prng.below(if self.cluster.has_namespaces() { 8 } else { 4 }) {
             0 | 1 => {
                 self.note(format!("kill node {first}"));
@@ -455,6 +469,16 @@ impl Run {
                 self.note(format!("cut nodes {few:?} off from {many:?}"));
                 self.part(&few, &many, false);
             }
+        }
+    }
+
+    fn kill_all(&mut self) {
+        self.note("kill all nodes".to_owned());
+        self.cluster.kill_all();
+        self.rest(100, 1_000);
+        self.note("start all nodes".to_owned());
+        for node in 0..self.cluster.len() {
+            self.cluster.restart(node);
         }
     }
 

@@ -23,6 +23,9 @@ restarted, and checks what the clients saw. CHORALE_BIN names another binary to 
   --nodes N       how many nodes, 3 to 9                                     5
   --groups N      how many groups                                           12
   --workers N     workers of each node                                       2
+  --durability D  memory, relaxed or strict; but for memory, all nodes
+                  are killed at once now and then, and in strict what
+                  is not synced goes with each process                 relaxed
   --load LOAD     commands, transactions, registers or queues         commands
   --clients N     how many clients, 1 to 64                                  8
   --seed N        what decides the order of faults and commands              1
@@ -126,6 +129,10 @@ fn parse(arguments: &mut Vec<String>) -> Result<Chaos, String> {
                     _ => return Err("--load is commands, transactions, registers or queues".to_owned()),
                 }
             }
+            "--durability" if ["memory", "relaxed", "strict"].contains(&value.as_str()) => {
+                chaos.durability = value;
+            }
+            "--durability" => return Err("--durability is memory, relaxed or strict".to_owned()),
             "--clients" => chaos.clients = number(1..=64)?,
             "--seed" => chaos.seed = value.parse().map_err(|_| "--seed is a number")?,
             _ => return Err(format!("there is no option {name}")),
