@@ -553,6 +553,9 @@ pub fn run(
         cluster_port,
         ..
     } = ports;
+    if let Some(reads) = &reads {
+        reads.announce(&shared);
+    }
     let threads = start_workers(
         loops,
         listeners,

@@ -23,6 +23,9 @@ use storage::{DirectoryDisk, SnapshotName, StoredReplica};
 /// Between two words to an operator who waits.
 const PROGRESS: Duration = Duration::from_secs(3);
 
+/// Between two looks whether the workers have taken what they were handed.
+const INSTALLING: Duration = Duration::from_millis(1);
+
 /// Where the state of a group is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct StoredState {
@@ -84,6 +87,17 @@ impl StateReads {
         self.states.iter().map(read).collect()
     }
 
+    /// Says that they are to be read, before there are workers that could be asked.
+    pub(crate) fn announce(&self, shared: &Shared) {
+        let progress = LoadProgress {
+            since: clock::now(),
+            done_bytes: 0,
+            of_bytes: self.states.iter().map(|state| state.bytes).sum(),
+        };
+        let is_any = !self.states.is_empty();
+        shared.loading.set_progress(is_any.then_some(progress));
+    }
+
     /// Reads them beside the workers, which are given each as soon as it is there; `tell_ready` is called when all are.
     ///
     /// # Errors
@@ -96,12 +110,7 @@ impl StateReads {
     ) -> io::Result<()> {
         let mut states = std::mem::take(&mut self.states);
         states.sort_unstable();
-        let progress = LoadProgress {
-            since: clock::now(),
-            done_bytes: 0,
-            of_bytes: states.iter().map(|state| state.bytes).sum(),
-        };
-        shared.loading.set_progress(Some(progress));
+        let progress = shared.loading.progress().unwrap_or_default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = cores.min(states.len());
         let began = Instant::now();
@@ -132,9 +141,13 @@ impl ReaderThreads {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_stopping(&self) -> bool {
+        self.shared.is_stopping.load(Ordering::Relaxed)
+    }
+
     /// Reads one after the other, until none is left or the node stops: what was not read stays where it is.
     fn run(&self) {
-        while !self.shared.is_stopping.load(Ordering::Relaxed) {
+        while !self.is_stopping() {
             let next = self.left().states.pop();
             let Some(state) = next else { return };
             let keyspace = self.reads.read(&state);
@@ -151,10 +164,13 @@ impl ReaderThreads {
         left.done += 1;
         left.progress.done_bytes += bytes;
         let is_over = left.progress.done_bytes == left.progress.of_bytes;
-        self.shared
-            .loading
-            .set_progress((!is_over).then_some(left.progress));
+        self.shared.loading.set_progress(Some(left.progress));
         if is_over {
+            // Whoever hears that the node is ready is served at once.
+            while self.shared.loading.has_absent() && !self.is_stopping() {
+                std::thread::sleep(INSTALLING);
+            }
+            self.shared.loading.set_progress(None);
             let (groups, millis) = (left.done, self.began.elapsed().as_millis() as u64);
             tracing::info!(groups, millis, "read what was kept on disk");
             if let Some(tell_ready) = left.tell_ready.take() {
