@@ -693,5 +693,16 @@ fn read_head<D: Disk>(
             |cluster: ClusterId, node: NodeId| format!("node {} of cluster {:032x}", node.0, cluster.0);
         return Err(Damage::new(name, 0, show(cluster, node), show(head.cluster, head.node)).into());
     }
-    Ok(Ok(head))
+    let is_its =
+        segment::parse_name(name).is_none_or(|its| (its.worker, its.number) == (head.worker, head.number));
+    // Of a file that is used again the head is written first: what stands there is of its use before, and nothing behind it would be found.
+    Ok(match is_its {
+        true => Ok(head),
+        false => Err(Damage::new(
+            name,
+            0,
+            "the head of this segment",
+            format!("that of {}", head.name()),
+        )),
+    })
 }

@@ -558,6 +558,58 @@ fn remnants_of_an_earlier_use_neither_pass_nor_look_damaged() {
     );
 }
 
+/// Whether nothing of a log is missing; it may begin earlier, where what says that a snapshot is there is lost.
+fn holds(log: &ReplicaLog, expected: &ReplicaLog) -> bool {
+    let behind = log
+        .entries
+        .iter()
+        .filter(|entry| entry.index > expected.start.index);
+    let is_one =
+        (log.incarnation, log.generation, log.floor) == (expected.incarnation, expected.generation, None);
+    is_one
+        && log.start.index <= expected.start.index
+        && (log.hard.term, log.hard.vote) == (expected.hard.term, expected.hard.vote)
+        && behind.eq(&expected.entries)
+}
+
+/// The write of a head to a file that is used again did not come to the disk: the head of the use before stands there, intact.
+#[test]
+fn a_head_of_an_earlier_use_is_damage() {
+    let disk = SimDisk::new(5);
+    let mut one = replica(1, 1, 20);
+    let mut log = begin(&disk, 1, &[one.clone()]);
+    let first = disk.content("log-00000-000000000001").expect("it has begun");
+    for index in 12..88 {
+        append(&mut log, &mut one, vec![entry(1, index, 3_000)], hard(1, 11));
+        log.write().expect("an intact disk");
+        if index % 30 == 0 {
+            snapshot(&mut log, &mut one, index);
+            log.write().expect("an intact disk");
+        }
+        sync(&mut log).expect("an intact disk");
+        sync(&mut log).expect("an intact disk");
+    }
+    assert_eq!(read(&disk).replicas[&one.group], one);
+    let names = disk.names().expect("an intact disk");
+    let segments: Vec<&String> = names.iter().filter(|name| !name.ends_with(".spare")).collect();
+    assert!(segments.len() > 2, "{names:?}");
+    let mut lost = 0;
+    for name in segments {
+        let whole = disk.content(name).expect("an intact disk");
+        let mut bytes = whole.clone();
+        bytes[..4096].copy_from_slice(&first[..4096]);
+        disk.put(name, &bytes);
+        let found = read(&disk);
+        assert!(!found.damage.is_empty(), "{name}");
+        if found.replicas.get(&one.group).is_none_or(|log| !holds(log, &one)) {
+            assert!(found.damaged.contains_key(&one.group), "{name}");
+            lost += 1;
+        }
+        disk.put(name, &whole);
+    }
+    assert!(lost > 0, "nothing was lost");
+}
+
 #[test]
 fn what_a_damaged_later_log_may_have_had_is_not_taken_from_an_earlier_one() {
     let disk = SimDisk::new(0);
