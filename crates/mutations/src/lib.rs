@@ -4,6 +4,24 @@
 //! place in the product where it would be made: `if mutations::is(Mutation::ReusedReadId)`. A simulation plants one and must
 //! notice. Without the feature `mutable`, which only simulations turn on, every question is the constant `false` and
 //! nothing of this is in the binary.
+//!
+//! What can be done wrong with a disk, in the words of a design, and as what it is planted:
+//!
+//! | mistake | planted as |
+//! | --- | --- |
+//! | acknowledged before it is written | [`ToldBeforeWritten`](Mutation::ToldBeforeWritten), [`FullAcknowledged`](Mutation::FullAcknowledged), [`PartIsWhole`](Mutation::PartIsWhole) |
+//! | acknowledged before it is synced | [`AnsweredBeforeSynced`](Mutation::AnsweredBeforeSynced), [`NameNotSynced`](Mutation::NameNotSynced), [`ReportNotSynced`](Mutation::ReportNotSynced) |
+//! | a vote that is not synced | [`VoteNotKept`](Mutation::VoteNotKept); of the meta group [`MetaLogNotSynced`](Mutation::MetaLogNotSynced), [`MetaVoteNotWritten`](Mutation::MetaVoteNotWritten) |
+//! | a sync that is tried again | [`SyncRetried`](Mutation::SyncRetried) |
+//! | damage that is cut as a torn end | [`DamageIsEnd`](Mutation::DamageIsEnd), [`CutIsEnd`](Mutation::CutIsEnd) |
+//! | a floor that is forgotten | [`FloorForgotten`](Mutation::FloorForgotten), [`FloorNotWritten`](Mutation::FloorNotWritten), [`FloorByPlace`](Mutation::FloorByPlace) |
+//! | the boot of the kernel is not looked at | [`UncleanIgnored`](Mutation::UncleanIgnored), [`DoubtForgotten`](Mutation::DoubtForgotten) |
+//! | `clean` stays | [`CleanLeft`](Mutation::CleanLeft) |
+//! | an old copy is accepted | [`CopyAccepted`](Mutation::CopyAccepted); of what was handed over [`HandoverUsedTwice`](Mutation::HandoverUsedTwice) |
+//! | a remnant is read | [`RemnantRead`](Mutation::RemnantRead) |
+//! | what changes while it is copied is not copied again | [`EntryLostAtSnapshot`](Mutation::EntryLostAtSnapshot) |
+//! | a segment goes that is needed | [`PinnedSegmentDropped`](Mutation::PinnedSegmentDropped); of a snapshot [`SnapshotGoneEarly`](Mutation::SnapshotGoneEarly) |
+//! | a mark that holds no group | [`WholeNotLocked`](Mutation::WholeNotLocked) |
 
 #[cfg(feature = "mutable")]
 use std::cell::Cell;
@@ -239,6 +257,16 @@ pub enum Mutation {
     FormerHolderCounts,
     /// Values may be demoted to fragments as soon as a majority has them.
     DemotedAtMajority,
+    /// Damage of a log is taken for its end, whatever stands behind it.
+    DamageIsEnd,
+    /// A directory that is a copy counts as the one that was copied.
+    CopyAccepted,
+    /// That a run has ended well stays in the directory, and counts for later ones.
+    CleanLeft,
+    /// What an earlier use of a file has left in it, and what slipped there from another place, is read as if it stood where it belongs.
+    RemnantRead,
+    /// A segment of a log goes although groups need what stands in it.
+    PinnedSegmentDropped,
 }
 
 impl Mutation {
@@ -358,6 +386,11 @@ impl Mutation {
         Mutation::RowCountedTwice,
         Mutation::FormerHolderCounts,
         Mutation::DemotedAtMajority,
+        Mutation::DamageIsEnd,
+        Mutation::CopyAccepted,
+        Mutation::CleanLeft,
+        Mutation::RemnantRead,
+        Mutation::PinnedSegmentDropped,
     ];
 }
 

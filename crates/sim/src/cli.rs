@@ -47,8 +47,8 @@ simulated.
   sim --durability relaxed,strict     groups that outlive the processes, and the loss of power
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
---workers and --durability, and with or without --no-ruins, --no-damage, --no-zones, --no-drains, --no-replaces,
---no-set-rf and --no-may-stop.";
+--workers and --durability, and with or without --no-ruins, --no-damage, --no-mishaps, --no-zones, --no-drains,
+--no-replaces, --no-set-rf and --no-may-stop.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -66,6 +66,7 @@ fn command() -> Command {
     let no_set_rf = "Of seeds with nodes that are emptied and leave, draws none in which groups are to have another number of replicas";
     let no_may_stop = "Of seeds with nodes that are emptied and leave, draws none in which nodes are lent permission to stop";
     let no_damage = "Draws no damage of logs on disk: seeds of groups that outlive the processes have it, of one node at a time";
+    let no_mishaps = "Draws no operations of disks that fail alone, no syncs that do not end, no blocks that are written to the place of others, and no older copies of directories that are put back";
     let no_zones =
         "Draws no zones: half of the seeds have some, each of which may be lost or cut off as a whole";
     let seeds = option("seeds", "COUNT", "How many seeds to run, from --from on").default_value("100");
@@ -129,6 +130,12 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue),
         )
         .arg(
+            Arg::new("no-mishaps")
+                .long("no-mishaps")
+                .help(no_mishaps)
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
             Arg::new("no-zones")
                 .long("no-zones")
                 .help(no_zones)
@@ -185,6 +192,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             mutation,
             ruins: !matches.get_flag("no-ruins"),
             damage: !matches.get_flag("no-damage"),
+            mishaps: !matches.get_flag("no-mishaps"),
             zones: !matches.get_flag("no-zones"),
             drains: !matches.get_flag("no-drains"),
             replaces: !matches.get_flag("no-replaces"),

@@ -54,7 +54,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use storage::{Identity, ModeChange, ModeStep, PeerBook, SimDisk, StorageError};
+use storage::{DiskCopy, Identity, ModeChange, ModeStep, PeerBook, SimDisk, StorageError};
 use store::{NewLogs, Store};
 
 /// The times of the meta group, as in production.
@@ -170,6 +170,20 @@ impl Left {
 
     pub(crate) fn disk(&self) -> &SimDisk {
         &self.disk
+    }
+
+    /// A block of what the log of some worker has synced stands in the place of another one, if there is such a place: what was damaged.
+    pub(crate) fn misplace(&mut self, prng: &mut Prng) -> Option<String> {
+        let damage = store::misplace(&self.disk, prng)?;
+        self.holdings.retain(|holding| holding.group == GroupRef::Meta);
+        Some(damage)
+    }
+
+    /// An older copy of the directory is put in its place. The meta group's part in it would be believed, as operators are told: that stays
+    /// as it is.
+    pub(crate) fn put_back(&mut self, copy: &DiskCopy, is_image: bool) {
+        self.disk.put_back(copy, is_image, &["meta-log"]);
+        self.holdings.retain(|holding| holding.group == GroupRef::Meta);
     }
 
     /// Damages what the log of some worker has synced, if there is such a place: what was damaged. What damage costs that nothing behind it

@@ -4,6 +4,11 @@
 //! are simulated; what runs inside a node is what runs in production. What the clients know nothing of: what the nodes do.
 //! They judge them by their histories alone.
 //!
+//! Of a disk go wrong: all operations at once, because the power goes; one of them alone; its room, its speed, its end (a sync that never ends);
+//! what it has kept (a bit, some blocks, a file, a block that stands in the place of another one); all of it; and what is put back when it was
+//! copied before. What a single operation may do to a single file is in `storage/sim_disk.rs`, and is tried at each of them by the tests
+//! there. What cannot be got back is done to one node at a time, so that others have it: then whatever is lost is a mistake.
+//!
 //! Reading order: `node.rs` (what a node is told, and does), `swarm.rs` (what a seed draws), `world.rs` (what happens), then
 //! `clock.rs`, `network.rs`, `clients.rs`, `workloads.rs`; `seed.rs` runs one and explains its failure.
 
@@ -23,4 +28,4 @@ pub use full_node::given_up;
 pub use node::Shape;
 pub use seed::{Failure, Options, Summary, run};
 pub use swarm::{NODES_MAX, Swarm, WORKERS_MAX};
-pub use world::faults::zones_lost;
+pub use world::faults::{Mishaps, mishaps, zones_lost};

@@ -25,6 +25,9 @@ pub struct Options {
     pub ruins: bool,
     /// Whether a seed may draw damage of what is on disk, where groups outlive the processes.
     pub damage: bool,
+    /// Whether a seed may draw what disks do beside failing as a whole: operations that fail, syncs that do not end, blocks in the place of
+    /// others, and older copies that are put back.
+    pub mishaps: bool,
     /// Whether a seed may draw zones, and losses of one.
     pub zones: bool,
     /// Whether a seed may draw nodes that are emptied and leave, and pauses.
@@ -47,6 +50,7 @@ impl Default for Options {
             mutation: None,
             ruins: true,
             damage: true,
+            mishaps: true,
             zones: true,
             drains: true,
             replaces: true,
@@ -91,6 +95,7 @@ impl Failure {
         let Options { nodes, workers, .. } = &self.options;
         let ruins = if self.options.ruins { "" } else { " --no-ruins" };
         let damage = if self.options.damage { "" } else { " --no-damage" };
+        let mishaps = if self.options.mishaps { "" } else { " --no-mishaps" };
         let zones = if self.options.zones { "" } else { " --no-zones" };
         let drains = if self.options.drains { "" } else { " --no-drains" };
         let replaces = match self.options.replaces {
@@ -114,7 +119,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{zones}{drains}{replaces}{resizes}{permits}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{drains}{replaces}{resizes}{permits}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

@@ -88,6 +88,14 @@ pub struct Swarm {
     pub blackouts: u64,
     /// Processes killed of which the log is damaged before they start again.
     pub damages: u64,
+    /// Operations of disks that fail, each of them alone.
+    pub errors: u64,
+    /// Disks that do not end a sync any more.
+    pub hangs: u64,
+    /// Processes killed of whose log a block is brought to another place before they start again.
+    pub misplaced: u64,
+    /// Directories that are copied, or put back as they were copied.
+    pub old_disks: u64,
     /// Times a minute that an operator orders another durability.
     pub changes: u64,
     /// Zones of which all processes are killed at once, or that hear nothing of others for a while.
@@ -133,6 +141,10 @@ pub(crate) enum Fault {
     Outage,
     Blackout,
     Damage,
+    Error,
+    Hang,
+    Misplace,
+    OldDisk,
     Durability,
     Zone,
     Drain,
@@ -144,7 +156,7 @@ pub(crate) enum Fault {
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 21] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 25] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -167,6 +179,10 @@ impl Swarm {
             (Fault::Rebalance, self.rebalances),
             (Fault::Resize, self.resizes),
             (Fault::MayStop, self.permits),
+            (Fault::Error, self.errors),
+            (Fault::Hang, self.hangs),
+            (Fault::Misplace, self.misplaced),
+            (Fault::OldDisk, self.old_disks),
         ]
     }
 
@@ -255,6 +271,7 @@ impl Swarm {
         if options.permits && swarm.drains > 0 {
             swarm.permits = often(&mut prng, 60, 240);
         }
+        swarm.draw_mishaps(seed, options);
         match mutation {
             // Nodes are emptied and filled again all the time.
             Some(Mutation::LastVoterDrained) => {
@@ -302,6 +319,29 @@ impl Swarm {
                 swarm.partitions = swarm.partitions.max(60);
                 swarm.storm = 20 * SECONDS;
             }
+            // Of processes that end in order, and of those that lose their power at once.
+            Some(Mutation::CleanLeft) => {
+                swarm.outages = 60;
+                swarm.kills = swarm.kills.max(90);
+                swarm.hand_overs = 120;
+                swarm.storm = 15 * SECONDS;
+                swarm.think = MILLIS;
+                swarm.reads = 30;
+            }
+            // Copies that are put back before the next start.
+            Some(Mutation::CopyAccepted) => {
+                swarm.old_disks = 240;
+                swarm.think = MILLIS;
+                swarm.reads = 30;
+            }
+            // Logs of which much is written, and read again.
+            Some(Mutation::RemnantRead | Mutation::PinnedSegmentDropped) => {
+                swarm.outages = 60;
+                swarm.kills = swarm.kills.max(90);
+                swarm.storm = 15 * SECONDS;
+                swarm.think = MILLIS;
+                swarm.reads = 30;
+            }
             // Processes that end at any moment, some of them before they have begun.
             Some(
                 Mutation::AnsweredBeforeSynced
@@ -319,7 +359,9 @@ impl Swarm {
             }
             // One node after the other comes back with less than it acknowledged, while others are out of reach.
             Some(
-                Mutation::FloorForgotten
+                Mutation::DamageIsEnd
+                | Mutation::CutIsEnd
+                | Mutation::FloorForgotten
                 | Mutation::FloorByPlace
                 | Mutation::FloorNotWritten
                 | Mutation::ProgressKept
@@ -469,6 +511,30 @@ impl Swarm {
         swarm
     }
 
+    /// What disks do beside failing as a whole. What is drawn for it changes nothing else.
+    fn draw_mishaps(&mut self, seed: u64, options: &Options) {
+        let mut prng = Prng::new(seed ^ 0x4d49_5348_4150_000e);
+        // What is lost may be lost there, and a disk less may be too many.
+        let is_spared = self.ruins == 0 && self.blackouts == 0;
+        if !options.mishaps || !is_spared || options.mutation.is_some() {
+            return;
+        }
+        self.errors = often(&mut prng, 20, 60);
+        if !self.shape.mode().writes() {
+            return;
+        }
+        self.misplaced = often(&mut prng, 12, 60);
+        self.old_disks = often(&mut prng, 20, 60);
+        if prng.below(16) == 0 {
+            // A process ends when a sync has not ended for half a minute, if nothing else ends it before, and it can be spared then.
+            self.hangs = 20 + prng.below(40);
+            self.storm = (40 + prng.below(10)) * SECONDS;
+            (self.kills, self.hand_overs, self.outages, self.zone_losses) = (0, 0, 0, 0);
+            (self.disks, self.errors, self.damages) = (0, 0, 0);
+            (self.misplaced, self.old_disks) = (0, 0);
+        }
+    }
+
     /// Zones, as many as replicas, in any of which there may be several nodes. What is drawn for them changes nothing else.
     fn draw_zones(&mut self, seed: u64, options: &Options) {
         let mut prng = Prng::new(seed ^ 0x5a4f_4e45_0000_000a);
@@ -552,6 +618,10 @@ impl Swarm {
             outages: 0,
             blackouts: 0,
             damages: 0,
+            errors: 0,
+            hangs: 0,
+            misplaced: 0,
+            old_disks: 0,
             changes: 0,
             zone_losses: 0,
             mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),

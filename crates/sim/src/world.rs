@@ -24,6 +24,7 @@ use crate::trace::Trace;
 use ids::{Boot, Monotonic, NodeId, Prng};
 use machine::{Machine, running};
 use std::collections::{BTreeMap, BTreeSet};
+use storage::SimDisk;
 use wires::Wire;
 
 /// How long a cluster may take to form, and between two looks at it.
@@ -43,6 +44,9 @@ const LATE_MAX: u64 = 100 * MILLIS;
 const CALM_REQUESTS: usize = 8;
 /// Events of one simulation; beyond it, it is taken for one that never comes to rest.
 const EVENTS_MAX: u64 = 4_000_000;
+
+/// How long a disk that hangs takes nothing from anybody. Its process ends after half a minute, by its own clock.
+const HANGS_ALONE: u64 = 25 * SECONDS;
 
 /// How often an operator looks for groups that have lost their majority, once anything was ruined.
 const RECOVERY: u64 = 300 * MILLIS;
@@ -379,6 +383,13 @@ impl<'a> World<'a> {
 
     /// A disk does not fail if what is on its machine is needed.
     fn spare_disk(&mut self, index: usize) {
+        let machine = &mut self.machines[index];
+        let hangs = machine.disk().is_some_and(SimDisk::hangs);
+        let since = hangs.then(|| machine.hangs_since.unwrap_or(self.now));
+        machine.hangs_since = since;
+        if since.is_some_and(|since| self.now < since + HANGS_ALONE) {
+            return;
+        }
         if self.machines[index].is_disk_ill && !self.survives_without(&[index], false) {
             self.machines[index].heal_disk();
         }
@@ -391,6 +402,10 @@ impl<'a> World<'a> {
             return Ok(());
         }
         let left = machine.left.take();
+        if let Some(left) = &left {
+            // It hung for that process.
+            left.disk().let_go();
+        }
         if let Some(left) = &left
             && (self.phase.is_calm() || self.disks.below(2) == 0)
         {
@@ -493,7 +508,11 @@ impl<'a> World<'a> {
             Fate::EndsLate if self.survives_without(&[index], false) => self.end(index, true),
             Fate::EndsLate => {}
             Fate::Dies => self.end(index, false),
-            Fate::Exits => self.end_by(index, End::Exit),
+            Fate::Exits => {
+                let hangs = self.machines[index].disk().is_some_and(SimDisk::hangs);
+                faults::count(|mishaps| mishaps.hung += u64::from(hangs));
+                self.end_by(index, End::Exit);
+            }
         }
         Ok(())
     }

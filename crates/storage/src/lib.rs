@@ -53,7 +53,7 @@ pub use meta_log::{MetaLog, MetaState, Snapshot};
 pub use mode_change::{ModeChange, ModeStep};
 pub use peer_book::PeerBook;
 pub use run_mark::{FoundRun, KernelBoot, RunMark, set_clean, set_failed, take_clean};
-pub use sim_disk::{Fault, SimDisk, SimFile};
+pub use sim_disk::{DiskCopy, Fault, SimDisk, SimFile};
 pub use snapshot_file::{SnapshotFooter, SnapshotHead, SnapshotReader, SnapshotWriter};
 pub use snapshot_name::{
     SnapshotName, remove_snapshot, remove_unfinished_snapshots, snapshot_bytes, snapshots,

@@ -147,8 +147,9 @@ impl RunMark {
             Err(error) => return Err(error),
         };
         Ok(Some(FoundRun {
-            is_copy: mark.is_copied || stamp.is_none_or(|stamp| !stamp.is_surely(mark.stamp)),
-            is_clean: ended == Some(mark.owner),
+            is_copy: (mark.is_copied || stamp.is_none_or(|stamp| !stamp.is_surely(mark.stamp)))
+                && !mutations::is(Mutation::CopyAccepted),
+            is_clean: ended == Some(mark.owner) || ended.is_some() && mutations::is(Mutation::CleanLeft),
             // Both are there if it failed while the mark was written, or if a start ended between writing it and this.
             has_failed: mark.has_failed || has_failed,
             mark,
@@ -299,7 +300,10 @@ pub fn set_clean(disk: &impl Disk) -> Result<(), StorageError> {
 /// # Errors
 /// What the disk answers. The start must not go on.
 pub fn take_clean(disk: &impl Disk) -> Result<(), StorageError> {
-    remove(disk, CLEAN)
+    match mutations::is(Mutation::CleanLeft) {
+        true => Ok(()),
+        false => remove(disk, CLEAN),
+    }
 }
 
 /// A write or a sync has failed, and what this start has written may be gone though it can still be read: the next start is told

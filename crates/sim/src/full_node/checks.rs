@@ -13,6 +13,7 @@
 //! 10. A group that begins anew has all that a majority of its last members had synced (`synced.rs`).
 //! 11. A node that was told to go, or is no member, votes in no group.
 //! 12. A group of three voters or more does not come to have fewer by letting one go that has its memory.
+//! 13. A replica that comes back under its name has what it had acknowledged, or knows up to where it had.
 
 use super::synced::SyncedPlaces;
 use super::{FullNode, Holding};
@@ -39,6 +40,8 @@ pub(crate) struct Checks {
     states: BTreeMap<(u16, u64, u64), u64>,
     /// By group: where the replica is, its last term, the last entry that it applied, and in which start of its node.
     replicas: BTreeMap<(u16, Incarnation), (usize, u64, u64, Boot)>,
+    /// By group, how far the replica has kept its log, as it told others: term and place of the last entry.
+    told: BTreeMap<(u16, Incarnation), (u64, u64)>,
     /// By member of the meta group, what it had promised when it was last seen.
     promises: BTreeMap<Incarnation, HardState>,
     /// By boot and worker.
@@ -317,6 +320,19 @@ impl Checks {
                 "group {group}: {} is on nodes {} and {machine}",
                 me.0, known.0
             ));
+        }
+        let raft = member.raft();
+        let place = (raft.last_term().0, raft.last_index().0);
+        let told = self.told.get(&(group, me)).copied().unwrap_or_default();
+        let floor = raft.floor().map(|(term, index)| (term.0, index.0));
+        if known.3 != boot && told > place.max(floor.unwrap_or_default()) {
+            return Err(format!(
+                "group {group}: {} had kept its log up to {told:?}, and comes back with one up to {place:?}, and the floor {floor:?}",
+                me.0
+            ));
+        }
+        if raft.is_durable() && raft.persisted_index() == raft.last_index() {
+            self.told.insert((group, me), told.max(place));
         }
         if known.3 != boot && self.shape.may_write() {
             // What it had applied stands in its log, and is applied once more; a term that was not kept was told to nobody.

@@ -134,7 +134,8 @@ impl Disk {
     /// When something ends, or is due.
     pub(crate) fn next_due(&self) -> Option<Monotonic> {
         let delay = self.files.delay();
-        let syncing = self.syncing.as_ref().map(|(at, _)| at.after(delay));
+        let syncing = self.syncing.as_ref().filter(|_| !self.files.hangs());
+        let syncing = syncing.map(|(at, _)| at.after(delay));
         let sync_at = self.disk.sync_at().filter(|_| self.syncing.is_none());
         let job = self.jobs.front().map(|(at, _)| *at);
         let again = match self.is_full {
@@ -151,7 +152,9 @@ impl Disk {
         }
         let now = lent();
         let delay = self.files.delay();
-        if let Some((_, syncing)) = self.syncing.take_if(|(at, _)| at.after(delay) <= now) {
+        let hangs = self.files.hangs();
+        let ended = self.syncing.take_if(|(at, _)| at.after(delay) <= now && !hangs);
+        if let Some((_, syncing)) = ended {
             self.judge.ended(now);
             let synced = match syncing {
                 Syncing::AtItsEnd(job) => job.run(),
@@ -294,12 +297,7 @@ impl Disk {
         self.sync_p99 = self.judge.p99(now);
         self.pace = self.judge.judge(now, &gateway.other_sync_p99s());
         if self.pace == DiskPace::Hopeless {
-            let error = io::ErrorKind::TimedOut.into();
-            return self.fail(StorageError::Io {
-                what: "sync",
-                file: "the log".to_owned(),
-                error,
-            });
+            return self.fail(hanging());
         }
         self.write();
         self.tell_health(gateway);
@@ -316,6 +314,10 @@ impl Disk {
 
     /// The process ends in order.
     pub(crate) fn finish(&mut self) -> Result<(), StorageError> {
+        if self.files.hangs() {
+            // Nobody waits for it for ever.
+            return Err(hanging());
+        }
         if let Some((_, syncing)) = self.syncing.take() {
             let synced = match syncing {
                 Syncing::AtItsEnd(job) => job.run()?,
@@ -332,5 +334,14 @@ impl Disk {
 
     fn fail(&mut self, error: StorageError) {
         self.failed.get_or_insert(error);
+    }
+}
+
+/// A sync that has not ended, and is not waited for any longer.
+fn hanging() -> StorageError {
+    StorageError::Io {
+        what: "sync",
+        file: "the log".to_owned(),
+        error: io::ErrorKind::TimedOut.into(),
     }
 }

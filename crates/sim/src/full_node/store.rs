@@ -8,12 +8,13 @@ use control::{Record, Restored};
 use gateway::HandoverImage;
 use ids::{ClusterId, DurabilityMode, GroupId, Groups, Incarnation, NodeId, Prng, Token};
 use keyspace::{Keyspace, SnapshotReceiver, Transfer, TransferStep};
+use mutations::Mutation;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use storage::{
     Handover, HandoverWriter, Identity, Item, KernelBoot, LogIdentity, LogSettings, MetaLog, MetaState,
-    ModeStep, PeerBook, ReplicaPosition, RunMark, SimDisk, Snapshot, SnapshotName, SnapshotStore,
+    ModeStep, PeerBook, ReplicaLog, ReplicaPosition, RunMark, SimDisk, Snapshot, SnapshotName, SnapshotStore,
     StorageError, StoredReplica, Taken, WorkerDisk, WorkerLog, read_logs, remove_replicas, remove_snapshot,
     remove_unfinished_snapshots, set_clean, snapshots, sync_segments, take_clean,
 };
@@ -349,6 +350,10 @@ fn read(
     notes: &mut Vec<String>,
 ) -> Stored<FoundReplicas> {
     let found = read_logs(disk, identity.cluster, identity.node, written_from)?;
+    if let Some(damage) = found.damage.first() {
+        // Whatever the power has taken, and whatever failed: nothing else makes damage.
+        assert!(disk.is_harmed(), "a log contradicts itself: {damage}");
+    }
     let names = snapshots(disk)?;
     let (mut kept, mut states) = (Vec::new(), BTreeMap::new());
     for (group, log) in found.replicas {
@@ -447,6 +452,42 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<HandoverImage>)
     }
 }
 
+/// Brings a block of what a worker's log has kept to the place of another one, of that log or of any file of replicas, which is overwritten
+/// by it; where it should be stands what was there before. `None` if nothing was hit that counts: then nothing was changed.
+pub(crate) fn misplace(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
+    const BLOCK_BYTES: usize = 4096;
+    let is_of_replicas = |name: &String| name.starts_with("log-") || name.starts_with("snapshot-");
+    damage_by(disk, prng, |disk, name, bytes, prng| {
+        let blocks = bytes.len() / BLOCK_BYTES;
+        let used = bytes.iter().rposition(|byte| *byte != 0)? / BLOCK_BYTES;
+        let from = prng.below(used as u64 + 1) as usize;
+        let names = storage::Disk::names(disk).ok()?;
+        let others: Vec<String> = names.into_iter().filter(is_of_replicas).collect();
+        let to_name = match prng.below(2) {
+            0 => name.to_owned(),
+            _ => others[prng.below(others.len() as u64) as usize].clone(),
+        };
+        let block = bytes.get(from * BLOCK_BYTES..(from + 1) * BLOCK_BYTES)?.to_vec();
+        // Before it was written there were zeros, or what an earlier use of the file had left: the block before stands for that.
+        let before = match from {
+            1.. if prng.below(4) == 0 => bytes[(from - 1) * BLOCK_BYTES..from * BLOCK_BYTES].to_vec(),
+            _ => vec![0; BLOCK_BYTES],
+        };
+        bytes[from * BLOCK_BYTES..(from + 1) * BLOCK_BYTES].copy_from_slice(&before);
+        if to_name == name {
+            let to = prng.below(blocks as u64) as usize;
+            bytes[to * BLOCK_BYTES..(to + 1) * BLOCK_BYTES].copy_from_slice(&block);
+            return Some((format!("block {from} of {name} went to block {to}"), None));
+        }
+        let mut other = disk.content(&to_name)?;
+        let to = prng.below(other.len().div_ceil(BLOCK_BYTES).max(1) as u64) as usize;
+        let end = ((to + 1) * BLOCK_BYTES).min(other.len());
+        other[to * BLOCK_BYTES..end].copy_from_slice(&block[..end - to * BLOCK_BYTES]);
+        let what = format!("block {from} of {name} went to block {to} of {to_name}");
+        Some((what, Some((to_name, other))))
+    })
+}
+
 /// Damages what is known to have been kept: a byte or some blocks of a worker's log, its end, or a snapshot. `None` if nothing was hit that
 /// counts: then nothing was changed.
 pub(crate) fn damage(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
@@ -481,27 +522,9 @@ fn damage_snapshot(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
 }
 
 fn damage_log(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
-    /// How often a place is drawn.
-    const TRIES: u32 = 8;
-    let identity = Identity::read(disk).ok()??;
-    let is_damaged = |found: Stored<storage::FoundLogs>| found.is_ok_and(|found| !found.damage.is_empty());
-    let run = RunMark::read(disk).ok()?;
-    let written_from = run.and_then(|run| run.written_from(kernel_of(disk)));
-    let is_noticed = || is_damaged(read_logs(disk, identity.cluster, identity.node, written_from));
-    if is_noticed() {
-        return None;
-    }
-    let names = storage::Disk::names(disk).ok()?;
-    let logs: Vec<String> = names
-        .into_iter()
-        .filter(|name| name.starts_with("log-"))
-        .collect();
-    for _ in 0..TRIES {
-        let name = logs.get(prng.below(logs.len().max(1) as u64) as usize)?;
-        let before = disk.content(name)?;
-        let used = before.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+    damage_by(disk, prng, |_, name, bytes, prng| {
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
         let at = prng.below(used as u64 + 1) as usize;
-        let mut bytes = before.clone();
         match prng.below(4) {
             0 => bytes.truncate(at),
             1 => {
@@ -510,11 +533,76 @@ fn damage_log(disk: &SimDisk, prng: &mut Prng) -> Option<String> {
             }
             _ => bytes[at] ^= 1 << prng.below(8),
         }
+        Some((format!("{name} is damaged at {at}"), None))
+    })
+}
+
+/// Up to where a log went, as far as it is known: term and place.
+fn reach(log: &ReplicaLog) -> (consensus::Term, consensus::Index) {
+    let last = log.entries.last();
+    let last = last.map_or((log.start.term, log.start.index), |last| (last.term, last.index));
+    log.floor.map_or(last, |floor| floor.max(last))
+}
+
+/// What was done to a file, and the name and the bytes of another one that was hit as well.
+type Harm = Option<(String, Option<(String, Vec<u8>)>)>;
+
+/// Damages a worker's log, of which `harm` is given the name and the bytes, so that a start notices it.
+fn damage_by(
+    disk: &SimDisk,
+    prng: &mut Prng,
+    harm: impl Fn(&SimDisk, &str, &mut Vec<u8>, &mut Prng) -> Harm,
+) -> Option<String> {
+    /// How often a place is drawn.
+    const TRIES: u32 = 8;
+    let identity = Identity::read(disk).ok()??;
+    let run = RunMark::read(disk).ok()?;
+    let written_from = run.and_then(|run| run.written_from(kernel_of(disk)));
+    let look = || {
+        // What is noticed does not depend on who makes a mistake.
+        let mut blind = [Mutation::DamageIsEnd, Mutation::CutIsEnd].into_iter();
+        let Some(planted) = blind.find(|mutation| mutations::is(*mutation)) else {
+            return read_logs(disk, identity.cluster, identity.node, written_from).ok();
+        };
+        mutations::plant(None);
+        let found = read_logs(disk, identity.cluster, identity.node, written_from).ok();
+        mutations::plant(Some(planted));
+        found
+    };
+    let whole = look()?;
+    if !whole.damage.is_empty() {
+        return None;
+    }
+    // The end of a log, of which nothing behind it tells, is not to go beside what is noticed.
+    let is_known = |log: &ReplicaLog| {
+        let before = whole.replicas.get(&log.group);
+        before.is_none_or(|before| reach(log) >= reach(before))
+    };
+    let is_noticed =
+        || look().is_some_and(|found| !found.damage.is_empty() && found.replicas.values().all(is_known));
+    let names = storage::Disk::names(disk).ok()?;
+    let logs: Vec<String> = names
+        .into_iter()
+        .filter(|name| name.starts_with("log-"))
+        .collect();
+    for _ in 0..TRIES {
+        let name = logs.get(prng.below(logs.len().max(1) as u64) as usize)?;
+        let before = disk.content(name)?;
+        let mut bytes = before.clone();
+        let (what, other) = harm(disk, name, &mut bytes, prng)?;
         disk.put(name, &bytes);
+        let other_before = other.and_then(|(name, bytes)| {
+            let before = disk.content(&name)?;
+            disk.put(&name, &bytes);
+            Some((name, before))
+        });
         if is_noticed() {
-            return Some(format!("{name} is damaged at {at}"));
+            return Some(what);
         }
         disk.put(name, &before);
+        if let Some((name, bytes)) = other_before {
+            disk.put(&name, &bytes);
+        }
     }
     None
 }

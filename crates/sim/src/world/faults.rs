@@ -3,10 +3,10 @@
 use super::machine::running;
 use super::{End, Event, RECOVERY, World};
 use crate::clock::{MILLIS, SECONDS};
-use crate::full_node::{FullNode, Killed, Order, Whim};
+use crate::full_node::{FullNode, Killed, Left, Order, Whim};
 use crate::node::Input;
 use crate::swarm::Fault;
-use ids::DurabilityMode;
+use ids::{DurabilityMode, Prng};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -17,6 +17,32 @@ thread_local! {
 /// How often a whole zone was killed, in all simulations of this thread so far, and nothing was lost by it.
 pub fn zones_lost() -> u64 {
     ZONES_LOST.get()
+}
+
+/// What disks did beside failing as a whole, and what operators did to them.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Mishaps {
+    /// Processes that ended because a sync did not.
+    pub hung: u64,
+    /// Logs and snapshots that were damaged, or of which a block was written to another place.
+    pub damaged: u64,
+    /// Older copies of directories that were put back.
+    pub put_back: u64,
+}
+
+thread_local! {
+    static MISHAPS: Cell<Mishaps> = const { Cell::new(Mishaps { hung: 0, damaged: 0, put_back: 0 }) };
+}
+
+/// What there was of that in all simulations of this thread so far.
+pub fn mishaps() -> Mishaps {
+    MISHAPS.get()
+}
+
+pub(super) fn count(add: impl FnOnce(&mut Mishaps)) {
+    let mut mishaps = MISHAPS.get();
+    add(&mut mishaps);
+    MISHAPS.set(mishaps);
 }
 
 impl World<'_> {
@@ -87,7 +113,17 @@ impl World<'_> {
             Fault::Ruin => self.ruin(node),
             Fault::Outage => self.outage(node),
             Fault::Blackout => self.blackout(node),
-            Fault::Damage => self.damage(node),
+            Fault::Damage => self.damage(node, Left::damage),
+            Fault::Misplace => self.damage(node, Left::misplace),
+            Fault::Error => {
+                let fault = match self.disks.below(4) {
+                    0 => storage::Fault::ReadFails,
+                    _ => storage::Fault::Fails,
+                };
+                self.plan_disk(node, fault);
+            }
+            Fault::Hang => self.plan_disk(node, storage::Fault::Hangs),
+            Fault::OldDisk => self.old_disk(node),
             Fault::Zone => self.zone(node),
         }
         Ok(())
@@ -130,7 +166,9 @@ impl World<'_> {
 
     pub(super) fn plan_disk(&mut self, index: usize, fault: storage::Fault) {
         let after = self.disks.below(8);
-        if let Some(disk) = self.machines[index].disk() {
+        // What hangs does nothing that could fail.
+        let disk = self.machines[index].disk().filter(|disk| !disk.hangs());
+        if let Some(disk) = disk {
             disk.plan(Some((disk.operations() + after, fault)));
             self.machines[index].is_disk_ill = true;
             self.note(|| format!("node {index}'s disk is ill: {fault:?}"));
@@ -223,7 +261,7 @@ impl World<'_> {
 
     /// A process is killed, and before it starts again the log of one of its workers is damaged below what it knows to be synced. What
     /// others hold is enough: nothing may be lost.
-    fn damage(&mut self, index: usize) {
+    fn damage(&mut self, index: usize, harm: impl Fn(&mut Left, &mut Prng) -> Option<String>) {
         let is_serving = |node: &FullNode| node.is_serving();
         let may_be = self.machines[index].node.as_ref().is_some_and(is_serving)
             && self.survives_without(&[index], false);
@@ -235,8 +273,37 @@ impl World<'_> {
         let Some(left) = &mut self.machines[index].left else {
             return;
         };
-        if let Some(what) = left.damage(&mut self.disks) {
+        if let Some(what) = harm(left, &mut self.disks) {
+            count(|mishaps| mishaps.damaged += 1);
             self.note(|| format!("node {index}: {what}"));
+        }
+    }
+
+    /// The directory of a machine is copied while its process runs; or that is killed, and the copy that was made last is in its place when
+    /// the next one starts. A copy of files has other files. An image of the disk has the same, and is noticed if the cluster has
+    /// counted a start since then: before that none is put back. What others hold is enough: nothing may be lost.
+    fn old_disk(&mut self, index: usize) {
+        let machine = &self.machines[index];
+        let Some(node) = machine.node.as_ref().filter(|node| node.is_serving()) else {
+            return;
+        };
+        let Some((_, life)) = &machine.copy else {
+            self.machines[index].copy = Some((node.disk().copy(), machine.life));
+            self.note(|| format!("node {index}'s directory is copied"));
+            return;
+        };
+        if !self.survives_without(&[index], false) {
+            return;
+        }
+        let is_image = *life != machine.life && self.disks.below(2) == 0;
+        self.machines[index].heal_disk();
+        self.end_by(index, End::Killed(Killed::Alone));
+        let machine = &mut self.machines[index];
+        if let (Some(left), Some((copy, _))) = (&mut machine.left, machine.copy.take()) {
+            left.put_back(&copy, is_image);
+            count(|mishaps| mishaps.put_back += 1);
+            let what = if is_image { "image" } else { "copy" };
+            self.note(|| format!("an older {what} of node {index}'s directory is put back"));
         }
     }
 

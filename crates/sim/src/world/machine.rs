@@ -5,7 +5,7 @@ use crate::full_node::{FullNode, Left};
 use crate::node::Input;
 use ids::Prng;
 use std::time::Duration;
-use storage::SimDisk;
+use storage::{DiskCopy, SimDisk};
 
 /// See the file's header.
 pub(super) struct Machine {
@@ -28,6 +28,10 @@ pub(super) struct Machine {
     pub(super) has_left: bool,
     /// Its disk is to fail at one of its next operations.
     pub(super) is_disk_ill: bool,
+    /// Since when no sync of its disk ends.
+    pub(super) hangs_since: Option<u64>,
+    /// What somebody has copied of its disk, and in which life of it.
+    pub(super) copy: Option<(DiskCopy, u32)>,
 }
 
 impl Machine {
@@ -46,6 +50,8 @@ impl Machine {
             is_dead: false,
             has_left: false,
             is_disk_ill: false,
+            hangs_since: None,
+            copy: None,
         }
     }
 
@@ -61,6 +67,7 @@ impl Machine {
             disk.plan(None);
             disk.make_room();
             disk.slow_down(Duration::ZERO);
+            disk.let_go();
         }
     }
 }

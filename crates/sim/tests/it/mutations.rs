@@ -180,6 +180,14 @@ caught_durably! {
     what_was_not_synced_and_counts_is_noticed: UncleanIgnored;
     a_doubt_that_the_next_start_has_forgotten_is_noticed: DoubtForgotten;
     a_state_that_is_not_read_yet_and_taken_for_empty_is_noticed: AbsentTakenForEmpty;
+    damage_that_is_cut_as_a_torn_end_is_noticed: DamageIsEnd;
+    a_log_that_was_cut_and_seems_whole_is_noticed: CutIsEnd;
+    a_floor_that_is_forgotten_is_noticed: FloorForgotten;
+    a_floor_that_is_not_written_is_noticed: FloorNotWritten;
+    a_copy_of_a_directory_that_is_accepted_is_noticed: CopyAccepted;
+    an_end_in_order_that_counts_for_later_runs_is_noticed: CleanLeft;
+    a_remnant_that_is_read_is_noticed: RemnantRead;
+    a_segment_that_goes_although_it_is_needed_is_noticed: PinnedSegmentDropped;
 }
 
 /// In a node that is alone, whose groups outlive its processes.
@@ -294,23 +302,16 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::BaseNotAwaited,
     Mutation::ReceivedNotAwaited,
     Mutation::NameNotSynced,
-    // Files that somebody has cut: `crates/storage/tests/it/log.rs`.
-    Mutation::CutIsEnd,
     // The power of a node that goes within the sync that another mode waits for: the same file, and `crates/storage/src/mode_change.rs`.
     Mutation::ReachedTooSoon,
     Mutation::StrongerMarkedFirst,
     // Followers that wait for room, and are killed with others in that moment: the same file.
     Mutation::FullAcknowledged,
-    // A voter that lacks what it acknowledged, and a candidate that never had it, while the third is away: seeds of
-    // `crates/consensus/tests/it/mutations.rs`, and `crates/consensus/testdata/floor.txt`.
-    Mutation::FloorForgotten,
     // A leader that stays until its follower is to be filled, in a group to which nothing is written: `crates/consensus/tests/it/scenario.rs`,
     // and the same transcript.
     Mutation::ProgressKept,
     // A floor that a longer log of an earlier term does not reach: `crates/consensus/testdata/floor_by_term.txt`.
     Mutation::FloorByPlace,
-    // A second start before the floor is reached: `crates/storage/tests/it/worker_disk.rs`.
-    Mutation::FloorNotWritten,
     // Answers that are as late as a start takes: `crates/consensus/tests/it/scenario.rs`.
     Mutation::FormerAnswersCount,
     // A leader that is lost for longer than clients wait: `crates/gateway/tests/it/full_disks.rs`.

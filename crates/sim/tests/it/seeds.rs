@@ -10,6 +10,7 @@ fn of_any() -> Options {
     Options {
         ruins: false,
         damage: false,
+        mishaps: false,
         zones: false,
         drains: false,
         ..Options::default()
@@ -79,6 +80,46 @@ fn another_number_of_replicas_and_permission_to_stop_are_drawn_apart() {
         drawn[1] += u64::from(swarm.permits > 0);
         (swarm.resizes, swarm.permits) = (0, 0);
         assert_eq!(swarm, Swarm::draw(seed, &before));
+    }
+    assert!(drawn.iter().all(|seeds| *seeds > 5), "{drawn:?}");
+}
+
+#[test]
+fn what_disks_do_beside_failing_as_a_whole_is_drawn_apart() {
+    let durability = vec![
+        DurabilityMode::Memory,
+        DurabilityMode::Relaxed,
+        DurabilityMode::Strict,
+    ];
+    let options = Options {
+        durability,
+        ..Options::default()
+    };
+    let before = Options {
+        mishaps: false,
+        ..options.clone()
+    };
+    let mut drawn = [0; 4];
+    for seed in 1..=400 {
+        let mut swarm = Swarm::draw(seed, &options);
+        let hangs = swarm.hangs > 0;
+        let rates = [
+            &mut swarm.errors,
+            &mut swarm.hangs,
+            &mut swarm.misplaced,
+            &mut swarm.old_disks,
+        ];
+        for (drawn, rate) in drawn.iter_mut().zip(rates) {
+            *drawn += u64::from(std::mem::take(rate) > 0);
+        }
+        let mut expected = Swarm::draw(seed, &before);
+        if hangs {
+            // Half a minute is to pass, and nothing else to end processes.
+            (expected.storm, expected.kills, expected.hand_overs) = (swarm.storm, 0, 0);
+            (expected.outages, expected.zone_losses) = (0, 0);
+            (expected.disks, expected.damages) = (0, 0);
+        }
+        assert_eq!(swarm, expected);
     }
     assert!(drawn.iter().all(|seeds| *seeds > 5), "{drawn:?}");
 }
@@ -268,6 +309,7 @@ fn durably(mode: DurabilityMode) -> Options {
 fn undamaged(mode: DurabilityMode) -> Options {
     Options {
         damage: false,
+        mishaps: false,
         zones: false,
         ..durably(mode)
     }
@@ -286,6 +328,26 @@ fn a_handful_of_seeds_whose_groups_are_kept_finds_nothing() {
     for mode in [DurabilityMode::Relaxed, DurabilityMode::Strict] {
         find_nothing(1..=8, &durably(mode));
     }
+}
+
+/// Two seeds of each mode in which a sync does not end, and some in which blocks are in the place of others, or directories are put back.
+#[test]
+fn disks_that_hang_or_lie_and_directories_that_are_put_back_lose_nothing() {
+    let before = sim::mishaps();
+    for mode in [DurabilityMode::Relaxed, DurabilityMode::Strict] {
+        let options = durably(mode);
+        let draw = |seed: &u64| Swarm::draw(*seed, &options);
+        find_nothing((1..).filter(|seed| draw(seed).hangs > 0).take(2), &options);
+        let is_harmed = |swarm: Swarm| swarm.misplaced > 0 && swarm.old_disks > 0 && swarm.hangs == 0;
+        find_nothing((1..).filter(|seed| is_harmed(draw(seed))).take(5), &options);
+    }
+    let after = sim::mishaps();
+    let hung = after.hung - before.hung;
+    let (damaged, put_back) = (after.damaged - before.damaged, after.put_back - before.put_back);
+    assert!(
+        hung > 1 && damaged > 1 && put_back > 1,
+        "{hung}, {damaged}, {put_back}"
+    );
 }
 
 #[test]
@@ -313,6 +375,7 @@ fn of_any_durability() -> Options {
             DurabilityMode::Relaxed,
             DurabilityMode::Strict,
         ],
+        mishaps: false,
         zones: false,
         drains: false,
         ..Options::default()

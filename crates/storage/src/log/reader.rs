@@ -468,6 +468,9 @@ impl<'a, D: Disk> ChainReader<'a, D> {
         number: u64,
         damage: Damage,
     ) -> Result<Option<(Spot, u64)>, StorageError> {
+        if mutations::is(Mutation::DamageIsEnd) {
+            return Ok(None);
+        }
         let highest = match self.highest {
             Some(highest) => highest,
             None => self.cursor.highest_kept(spot, number)?,

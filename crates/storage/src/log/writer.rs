@@ -16,6 +16,7 @@ use crate::frame::{self, HEAD_BYTES};
 use codec::{Pieces, Writer};
 use consensus::{HardState, LogEntry, SnapshotPoint};
 use ids::{GroupId, Incarnation};
+use mutations::Mutation;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -385,6 +386,7 @@ impl<D: Disk + Clone> WorkerLog<D> {
         if self.may_trim && self.trim.is_none() && oldest < begins_in {
             self.may_trim = false;
             let needed = self.groups.values().map(Held::pin).min();
+            let needed = needed.filter(|_| !mutations::is(Mutation::PinnedSegmentDropped));
             let needed = needed.map_or(begins_in, |needed| needed.min(begins_in));
             if needed > oldest {
                 self.trim = Some((needed, last_frame));

@@ -159,7 +159,7 @@ fn a_planted_second_use_is_noticed() {
 
 #[test]
 fn a_file_that_cannot_be_removed_ends_the_start() {
-    for fault in [Fault::SyncFails, Fault::PowerCut] {
+    for fault in [Fault::SyncFails, Fault::PowerCut, Fault::Fails] {
         let disk = SimDisk::new(1);
         write(&disk).unwrap();
         disk.plan(Some((disk.operations(), fault)));

@@ -2,6 +2,7 @@
 
 use crate::directory::Scratch;
 use ids::Token;
+use mutations::Mutation;
 use proptest::prelude::*;
 use storage::{
     DataDirectory, Fault, FoundRun, KernelBoot, RunMark, SimDisk, StorageError, set_clean, set_failed,
@@ -60,7 +61,7 @@ fn of_too_many_starts_the_first_and_the_last_are_named() {
 
 #[test]
 fn a_fault_leaves_the_old_mark_or_the_new_one() {
-    for fault in [Fault::PowerCut, Fault::SyncFails, Fault::Full] {
+    for fault in [Fault::PowerCut, Fault::SyncFails, Fault::Full, Fault::Fails] {
         for seed in 0..50 {
             for at in 0..5 {
                 let disk = SimDisk::new(seed);
@@ -112,6 +113,37 @@ fn a_mark_that_was_written_is_there_when_the_power_goes() {
 }
 
 #[test]
+fn a_copy_that_counts_and_an_end_that_stays_are_noticed() {
+    let is_copy = || {
+        let disk = SimDisk::new(0);
+        write(&disk, 1).unwrap();
+        let copy = disk.copy();
+        disk.put_back(&copy, false, &[]);
+        let is_copy = read(&disk).unwrap().is_copy;
+        disk.put_back(&copy, true, &[]);
+        assert!(
+            !read(&disk).unwrap().is_copy,
+            "an image of the disk has the same files"
+        );
+        is_copy
+    };
+    let is_unclean = || {
+        let disk = ended(0);
+        write(&disk, 2).unwrap();
+        take_clean(&disk).unwrap();
+        disk.restart();
+        read(&disk).unwrap().is_unclean(KernelBoot([1; 16]))
+    };
+    assert!(is_copy() && is_unclean());
+    mutations::plant(Some(Mutation::CopyAccepted));
+    let is_noticed = !is_copy();
+    mutations::plant(Some(Mutation::CleanLeft));
+    let is_left_noticed = !is_unclean();
+    mutations::plant(None);
+    assert!(is_noticed && is_left_noticed);
+}
+
+#[test]
 fn clean_counts_for_one_owner_alone() {
     let disk = ended(0);
     assert!(read(&disk).unwrap().is_clean);
@@ -139,7 +171,7 @@ fn clean_counts_for_one_owner_alone() {
 
 #[test]
 fn a_stop_that_a_fault_interrupts_is_clean_or_is_not() {
-    for fault in [Fault::PowerCut, Fault::SyncFails, Fault::Full] {
+    for fault in [Fault::PowerCut, Fault::SyncFails, Fault::Full, Fault::Fails] {
         let mut seen = [false; 2];
         for seed in 0..50 {
             for at in 0..5 {

@@ -242,7 +242,7 @@ fn whenever_the_disk_fails_a_snapshot_is_whole_or_not_there() {
     let before = disk.operations();
     write(&disk, 10, &small()).unwrap();
     let operations = disk.operations() - before;
-    for fault in [Fault::PowerCut, Fault::SyncFails, Fault::Full] {
+    for fault in [Fault::PowerCut, Fault::SyncFails, Fault::Full, Fault::Fails] {
         for at in 0..=operations {
             for seed in 0..20 {
                 let disk = SimDisk::new(seed);
