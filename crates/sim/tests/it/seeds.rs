@@ -339,13 +339,13 @@ fn disks_that_hang_or_lie_and_directories_that_are_put_back_lose_nothing() {
         let draw = |seed: &u64| Swarm::draw(*seed, &options);
         find_nothing((1..).filter(|seed| draw(seed).hangs > 0).take(2), &options);
         let is_harmed = |swarm: Swarm| swarm.misplaced > 0 && swarm.old_disks > 0 && swarm.hangs == 0;
-        find_nothing((1..).filter(|seed| is_harmed(draw(seed))).take(5), &options);
+        find_nothing((1..).filter(|seed| is_harmed(draw(seed))).take(8), &options);
     }
     let after = sim::mishaps();
     let hung = after.hung - before.hung;
     let (damaged, put_back) = (after.damaged - before.damaged, after.put_back - before.put_back);
     assert!(
-        hung > 1 && damaged > 1 && put_back > 1,
+        hung > 0 && damaged > 2 && put_back > 0,
         "{hung}, {damaged}, {put_back}"
     );
 }
