@@ -292,6 +292,10 @@ impl Gateway {
                         if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
                             break;
                         }
+                        let may_soon = |spec| script_at_once::may_soon(&self.cx, &self.seats, spec, args);
+                        if session.block.is_none() && spec.is_some_and(may_soon) {
+                            break;
+                        }
                         if spec.is_some_and(is_publish) && pipeline.reply_slots() >= PUBLISHED_MAX {
                             break;
                         }
