@@ -32,6 +32,7 @@ use crate::outbox::DiskTask;
 use crate::pause::{self, Pausing};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::scan::Scans;
+use crate::script_at_once;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;

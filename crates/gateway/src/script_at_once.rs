@@ -23,7 +23,9 @@ use crate::local_groups::LocalGroups;
 use crate::message::Message;
 use crate::program::{Program, group_of_key, names_more};
 use crate::script_calls::{Caller, Publishing, admit, answer_own};
-use crate::script_program::{Asked as Asking, Resolved, Rules, UNKNOWN_SCRIPT, input_of, keeps_libraries, resolve};
+use crate::script_program::{
+    Asked as Asking, Resolved, Rules, UNKNOWN_SCRIPT, input_of, keeps_libraries, resolve,
+};
 use crate::script_reply;
 use crate::script_run::{Body, log_lines, start_function};
 use crate::shared::Shared;
