@@ -28,8 +28,16 @@ pub(crate) struct Mailboxes {
     /// New connections for each worker, and which way they came in. Bounded by `maxclients`, which counts them.
     arrivals: Vec<SegQueue<(TcpStream, Endpoint)>>,
     /// States of groups of each worker that were read from disk. Bounded by its groups.
-    states: Vec<SegQueue<(GroupId, Box<Keyspace>)>>,
+    states: Vec<SegQueue<ReadState>>,
     sleepers: Vec<Sleeper>,
+}
+
+/// A state that was read for a worker.
+pub(crate) struct ReadState {
+    pub(crate) group: GroupId,
+    pub(crate) keyspace: Box<Keyspace>,
+    /// To be called by the worker when its replica goes on with it.
+    pub(crate) when_taken: Box<dyn FnOnce() + Send>,
 }
 
 struct Sleeper {
@@ -119,13 +127,13 @@ impl Mailboxes {
     }
 
     /// Hands a worker the state of one of its groups.
-    pub(crate) fn hand_state(&self, to: u16, group: GroupId, keyspace: Box<Keyspace>) {
-        self.states[usize::from(to)].push((group, keyspace));
+    pub(crate) fn hand_state(&self, to: u16, state: ReadState) {
+        self.states[usize::from(to)].push(state);
         self.wake(to);
     }
 
     /// A state that was handed to a worker.
-    pub(crate) fn handed_state(&self, to: u16) -> Option<(GroupId, Box<Keyspace>)> {
+    pub(crate) fn handed_state(&self, to: u16) -> Option<ReadState> {
         self.states[usize::from(to)].pop()
     }
 

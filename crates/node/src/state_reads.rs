@@ -9,7 +9,7 @@
 //! at before the cluster heard of what is in it. If one cannot be read all the same, the process ends, and its next start does without.
 
 use crate::clock;
-use crate::mailboxes::Mailboxes;
+use crate::mailboxes::{Mailboxes, ReadState};
 use gateway::{LoadProgress, Shared};
 use ids::{ClusterId, GroupId, NodeId};
 use keyspace::Keyspace;
@@ -22,9 +22,6 @@ use storage::{DirectoryDisk, SnapshotName, StoredReplica};
 
 /// Between two words to an operator who waits.
 const PROGRESS: Duration = Duration::from_secs(3);
-
-/// Between two looks whether the workers have taken what they were handed.
-const INSTALLING: Duration = Duration::from_millis(1);
 
 /// Where the state of a group is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -146,19 +143,25 @@ impl ReaderThreads {
     }
 
     /// Reads one after the other, until none is left or the node stops: what was not read stays where it is.
-    fn run(&self) {
+    fn run(self: &Arc<Self>) {
         while !self.is_stopping() {
             let next = self.left().states.pop();
             let Some(state) = next else { return };
             let keyspace = self.reads.read(&state);
             let (workers, groups) = (usize::from(self.mailboxes.workers()), self.shared.groups);
             let worker = state.group.index() * workers / usize::from(groups.get());
-            self.mailboxes
-                .hand_state(worker as u16, state.group, Box::new(keyspace));
-            self.note(state.bytes);
+            let reading = self.clone();
+            let read = ReadState {
+                group: state.group,
+                keyspace: Box::new(keyspace),
+                // Whoever hears that the node is ready is served at once.
+                when_taken: Box::new(move || reading.note(state.bytes)),
+            };
+            self.mailboxes.hand_state(worker as u16, read);
         }
     }
 
+    /// A worker has taken a state of so many bytes.
     fn note(&self, bytes: u64) {
         let mut left = self.left();
         left.done += 1;
@@ -166,10 +169,6 @@ impl ReaderThreads {
         let is_over = left.progress.done_bytes == left.progress.of_bytes;
         self.shared.loading.set_progress(Some(left.progress));
         if is_over {
-            // Whoever hears that the node is ready is served at once.
-            while self.shared.loading.has_absent() && !self.is_stopping() {
-                std::thread::sleep(INSTALLING);
-            }
             self.shared.loading.set_progress(None);
             let (groups, millis) = (left.done, self.began.elapsed().as_millis() as u64);
             tracing::info!(groups, millis, "read what was kept on disk");

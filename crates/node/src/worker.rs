@@ -264,8 +264,9 @@ impl Worker {
                 group.index() * usize::from(workers) / usize::from(groups.get()) == usize::from(number)
             });
         }
-        while let Some((group, keyspace)) = self.mailboxes.handed_state(self.number) {
-            self.gateway.on_kept_state(group, *keyspace);
+        while let Some(state) = self.mailboxes.handed_state(self.number) {
+            self.gateway.on_kept_state(state.group, *state.keyspace);
+            (state.when_taken)();
         }
         self.keeper.follow(&mut self.gateway);
         self.gateway.promise(self.keeper.disk().map_or(0, Disk::promise));
