@@ -107,10 +107,6 @@ impl Seat {
         layout: &Layout,
         replica: &mut Replica,
     ) -> bool {
-        if !replica.has_log() {
-            // Nothing is carried out on the empty state that is here.
-            replica.give_log();
-        }
         let group = layout.group(replica.group());
         let incarnation = group.seat_on(layout.me);
         let founds = incarnation.is_some() && group.bootstrap_replica == incarnation;
@@ -119,15 +115,23 @@ impl Seat {
             // It is told of.
             let former = self.former.as_ref();
             let is_told = former.is_some_and(|former| former.incarnation == kept.incarnation);
-            self.is_awaited = is_told && is_recovered;
+            self.set_awaited(is_told && is_recovered, replica);
             return is_told && (is_recovered || group.former.contains(&layout.me));
         };
-        self.is_awaited = incarnation == Some(kept.incarnation) || is_recovered;
+        self.set_awaited(incarnation == Some(kept.incarnation) || is_recovered, replica);
         if self.is_awaited {
             kept.rest = Some(rest);
             return true;
         }
         self.tell_of_former(kept.incarnation, kept.generation, rest, group, layout.me)
+    }
+
+    fn set_awaited(&mut self, is_awaited: bool, replica: &mut Replica) {
+        self.is_awaited = is_awaited;
+        if is_awaited && !replica.has_log() {
+            // Nothing is carried out on the empty state that is here.
+            replica.give_log();
+        }
     }
 
     /// Whether its replica goes on with a state that is not there yet.

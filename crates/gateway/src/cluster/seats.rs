@@ -315,7 +315,6 @@ impl Seats {
         self.claims_changed = true;
         let (seed, now) = (cx.prng.next_u64(), cx.now);
         let (seat, replica) = (&mut self.seats[index], &mut cx.local.replicas[index]);
-        let had_log = replica.has_log();
         if let Some(at) = self.kept.iter().position(|kept| kept.group == group) {
             if self.kept[at].keyspace.is_some() {
                 let kept = self.kept.swap_remove(at);
@@ -327,6 +326,7 @@ impl Seats {
                 self.kept.swap_remove(at);
             }
         }
+        let had_log = replica.has_log();
         if !had_log {
             // As transactions name it that begin now.
             replica
