@@ -382,13 +382,16 @@ impl Memory {
         let disk = found.directory.disk();
         let (log, restored) = meta::restored(&disk)?;
         let is_alone = found.book.peers.is_empty();
-        if log.is_none() && is_alone && !found.is_unready && settings.join.is_empty() {
+        let was_used = !found.is_unready || storage::has_segments(&disk)?;
+        if log.is_none() && is_alone && was_used && settings.join.is_empty() {
             return Err(lost_alone::no_meta_log());
         }
-        let held = restored.as_ref().filter(|_| !found.is_unready);
         let company = Company {
             is_alone,
-            held: held.and_then(|restored| HeldAlone::of(restored, identity.node)),
+            // Some groups may have begun before the node was ready.
+            held: restored
+                .as_ref()
+                .and_then(|restored| HeldAlone::of(restored, identity.node)),
             accepts_loss: settings.accept_data_loss,
         };
         if let Some(kept) = kept::take(&disk, identity, token, &company, progress)? {

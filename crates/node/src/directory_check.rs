@@ -196,12 +196,10 @@ impl DirectoryCheck<'_> {
         is_alone: bool,
         logs: &FoundLogs,
     ) -> Result<(), String> {
-        // A node that was never ready has nothing that it must find.
-        if storage::is_unready(&self.disk).map_err(|error| error.to_string())? {
-            return Ok(());
-        }
+        let is_unready = storage::is_unready(&self.disk).map_err(|error| error.to_string())?;
+        let was_used = !is_unready || !logs.segments.is_empty();
         let no_meta_log = matches!(meta, Some(None));
-        if no_meta_log && is_alone {
+        if no_meta_log && is_alone && was_used {
             self.is_missing(
                 "meta-log",
                 "which has the state of the cluster, and no other node is known",
