@@ -4,7 +4,7 @@ use crate::cluster::{GroupLayout, Layout};
 use crate::context::Followed;
 use crate::topology::Topology;
 use consensus::Times;
-use ids::{Boot, GroupId, Monotonic, NodeId};
+use ids::{Boot, DurabilityMode, GroupId, Monotonic, NodeId};
 use peer_wire::DiskHealth;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,6 +80,18 @@ impl ClusterView {
 
     pub(crate) fn me(&self) -> NodeId {
         self.layout().expect("a node knows itself before it has peers").me
+    }
+
+    /// Whether groups of this node may carry out scripts at once, on whichever worker: it is alone, and where they have logs, those are
+    /// written before anything is answered. `only_reads`: whether that is all the script does.
+    pub(crate) fn may_run_at_once(&self, only_reads: bool) -> bool {
+        let Some(layout) = self.layout() else { return true };
+        layout.peers.is_empty()
+            && match layout.durability {
+                DurabilityMode::Memory => !self.is_spread,
+                DurabilityMode::Relaxed => true,
+                DurabilityMode::Strict => only_reads,
+            }
     }
 
     /// A group as it takes part in transactions that begin now.

@@ -447,7 +447,7 @@ impl<'a> Dispatch<'a> {
     /// `EVAL` and its kin, and what changes libraries or tells of them.
     fn on_script(&mut self) {
         let runs = !keeps_libraries(self.spec.id);
-        if runs && let Some(worker) = worker_for(&mut self.gateway.cx, self.spec, self.args) {
+        if runs && let Some(worker) = worker_for(self.gateway, self.spec, self.args) {
             return self.forward_script(worker);
         }
         let is_out_of_memory = !self.gateway.make_room();

@@ -32,6 +32,7 @@ use crate::outbox::DiskTask;
 use crate::pause::{self, Pausing};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::scan::Scans;
+use crate::script_at_once;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -290,6 +291,10 @@ impl Gateway {
                                     && (session.in_flight.sent.is_mixed() || may_hide(session, spec, args))
                         };
                         if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
+                            break;
+                        }
+                        let may_soon = |spec| script_at_once::may_soon(&self.cx, &self.seats, spec, args);
+                        if session.block.is_none() && spec.is_some_and(may_soon) {
                             break;
                         }
                         if spec.is_some_and(is_publish) && pipeline.reply_slots() >= PUBLISHED_MAX {

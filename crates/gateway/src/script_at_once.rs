@@ -23,7 +23,9 @@ use crate::local_groups::LocalGroups;
 use crate::message::Message;
 use crate::program::{Program, group_of_key, names_more};
 use crate::script_calls::{Caller, Publishing, admit, answer_own};
-use crate::script_program::{Asked as Asking, Resolved, Rules, UNKNOWN_SCRIPT, input_of, resolve};
+use crate::script_program::{
+    Asked as Asking, Resolved, Rules, UNKNOWN_SCRIPT, input_of, keeps_libraries, resolve,
+};
 use crate::script_reply;
 use crate::script_run::{Body, log_lines, start_function};
 use crate::shared::Shared;
@@ -109,8 +111,12 @@ struct Running<'a> {
 }
 
 /// The other worker to which a script is sent: where all keys are that it declares, if nobody else has any.
-pub(crate) fn worker_for(cx: &mut Context, spec: &'static Spec, args: Args<'_>) -> Option<u16> {
-    if cx.shared.workers.len() == 1 || cx.view.is_spread {
+pub(crate) fn worker_for(gateway: &mut Gateway, spec: &'static Spec, args: Args<'_>) -> Option<u16> {
+    let Gateway { cx, maxmemory, .. } = gateway;
+    let only_reads = only_reads(spec);
+    let may_log = only_reads || !maxmemory.evicts();
+    let may_run = cx.view.may_run_at_once(only_reads) && (may_log || !cx.view.is_spread);
+    if cx.shared.workers.len() == 1 || !may_run {
         return None;
     }
     let (mut found, mut is_one) = (None, true);
@@ -258,15 +264,34 @@ fn try_at_once(
     run_to_its_end(gateway, called.db, &shared, (run, rules, &body), out)
 }
 
+fn only_reads(spec: &Spec) -> bool {
+    matches!(
+        spec.id,
+        CommandId::EvalRo | CommandId::EvalShaRo | CommandId::FCallRo
+    )
+}
+
+/// Whether a script is better carried out in the next turn. At this one's end, when what was applied first is being kept, connections go
+/// on that were answered: at once nothing can be done for them any more, and one transaction would lead to the next.
+#[inline]
+pub(crate) fn may_soon(cx: &Context, seats: &Seats, spec: &'static Spec, args: Args<'_>) -> bool {
+    if spec.route != CommandRoute::Script || !seats.applies_first_soon() {
+        return false;
+    }
+    let mut is_here = true;
+    command::keys(spec, args, &mut |position, _| {
+        let index = cx.local.index_of_key(args.arg(position));
+        is_here = is_here && index.is_some_and(|index| cx.local.replicas[index].may_apply_first_soon());
+    });
+    is_here && !only_reads(spec) && !keeps_libraries(spec.id)
+}
+
 /// Whether the keys that a script declares are all in groups where it may run, and may write if it is not one that only reads.
 fn is_near(gateway: &Gateway, called: &Called<'_>) -> bool {
     let Gateway {
         cx, seats, maxmemory, ..
     } = gateway;
-    let only_reads = matches!(
-        called.spec.id,
-        CommandId::EvalRo | CommandId::EvalShaRo | CommandId::FCallRo
-    );
+    let only_reads = only_reads(called.spec);
     // Keys that are given up for room go in an entry that is made for them, with what needs it.
     let may_log = only_reads || seats.applies_first() && !maxmemory.evicts();
     let may_run = |replica: &Replica| replica.may_run_at_once() && (may_log || !replica.has_log());

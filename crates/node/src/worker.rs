@@ -274,6 +274,7 @@ impl Worker {
         // Decisions first: a client that was answered by another worker finds here what it was told.
         self.receive();
         for key in std::mem::take(&mut self.unread) {
+            self.go_on(key);
             self.read(key);
         }
         for event in events {
@@ -452,6 +453,21 @@ impl Worker {
         if !link.is_listed {
             link.is_listed = true;
             self.listed.push(key);
+        }
+    }
+
+    /// Carries out what a connection has sent and was not read yet, while commands are applied first.
+    fn go_on(&mut self, key: usize) {
+        let Some(link) = self.links.get_mut(key).filter(|_| self.phase == Phase::Serves) else {
+            return;
+        };
+        let connection = &mut link.connection;
+        let is_held = connection.session.is_waiting() || connection.session.is_paused();
+        if connection.has_commands() && !is_held && !connection.pipeline.is_full() {
+            self.gateway.resume(connection);
+            link.count_unfilled(self.gateway.stats());
+            self.list(key);
+            self.deliver();
         }
     }
 

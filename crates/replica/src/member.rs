@@ -448,6 +448,11 @@ impl Member {
         self.open_entry.is_open() || self.may_open(state)
     }
 
+    /// Whether one will be, once what is on its way has arrived.
+    pub(crate) fn may_apply_first_soon(&self) -> bool {
+        self.role == Role::Leader && !self.is_stopped && self.raft.is_durable() && self.raft.is_alone()
+    }
+
     fn may_open(&self, state: &GroupState) -> bool {
         let is_at_rest = self.flights.is_empty() && self.raft.is_alone_at_rest();
         self.role == Role::Leader

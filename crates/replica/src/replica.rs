@@ -410,6 +410,11 @@ impl Replica {
             .is_some_and(|member| member.may_apply_first(&self.state))
     }
 
+    /// Whether commands are applied before they are in the log as soon as the group is at rest: it has a log, and is alone.
+    pub fn may_apply_first_soon(&self) -> bool {
+        self.member().is_some_and(Member::may_apply_first_soon)
+    }
+
     /// Carries out one of several commands that are to be done together, or none of them ([`Replica::begin_at_once`]). If it is not done,
     /// all are to be taken back. Of a group that has a log, `has_room` is asked whether there is room for so many bytes in the open entry,
     /// and whether it is opened for them.

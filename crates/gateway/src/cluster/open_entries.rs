@@ -18,6 +18,9 @@ const ENTRY_BYTES: usize = 512;
 pub(super) struct OpenEntries {
     /// Bytes of what was promised that are left.
     promised: usize,
+    /// Whether anything was promised for this turn, and is left to nobody.
+    is_promised: bool,
+    is_over: bool,
     /// The groups with an entry that is open, by index, and those whose entries were closed last.
     groups: Vec<usize>,
     closed: Vec<usize>,
@@ -29,12 +32,19 @@ impl OpenEntries {
     /// So many bytes are acknowledged at once when they are written next.
     pub(super) fn promise(&mut self, bytes: usize) {
         self.promised = bytes;
+        (self.is_promised, self.is_over) = (bytes > 0, false);
     }
 
     /// Whether any more may be applied.
     #[inline]
     pub(super) fn may_grow(&self) -> bool {
         self.promised > 0
+    }
+
+    /// Whether more may be applied in the next turn, and in this one no longer.
+    #[inline]
+    pub(super) fn may_soon(&self) -> bool {
+        self.is_promised && self.is_over
     }
 
     /// Takes so many bytes for a command, if they are left; and for an entry that is opened for it, if it is.
@@ -64,6 +74,7 @@ impl OpenEntries {
     /// The groups whose entries are closed now. Until something is promised again nothing more is applied first.
     pub(super) fn close(&mut self) {
         self.promised = 0;
+        self.is_over = true;
         std::mem::swap(&mut self.groups, &mut self.closed);
         self.groups.clear();
     }

@@ -872,6 +872,12 @@ impl Seats {
         self.open_entries.may_grow()
     }
 
+    /// Whether any may be in the next turn, and in this one no longer.
+    #[inline]
+    pub(crate) fn applies_first_soon(&self) -> bool {
+        self.open_entries.may_soon()
+    }
+
     /// Whether a command that writes is to be applied before it is in the log ([`Replica::apply_first`]): the group is alone here and at rest, and there
     /// is room for it. `is_in_turn`: whether nothing that its connection sent before is under way on the same keys.
     #[inline]

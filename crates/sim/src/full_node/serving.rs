@@ -286,6 +286,7 @@ impl Serving {
         self.resign(number);
         self.workers[number].begin_turn(talk);
         self.receive(number, talk);
+        self.workers[number].go_on(talk);
         self.workers[number].work(self.backlog_max, talk);
         self.receive(number, talk);
         let worker = &mut self.workers[number];

@@ -433,6 +433,21 @@ impl Worker {
         self.listed.extend(due);
     }
 
+    /// Lets connections go on that have sent what was not read yet, while commands are applied first.
+    pub(crate) fn go_on(&mut self, talk: &mut Talk<'_>) {
+        for token in self.unread.iter().copied().collect::<Vec<_>>() {
+            let is_resting = self.is_resting();
+            let Some(connection) = self.clients.get_mut(&token) else {
+                continue;
+            };
+            let is_held = connection.session.is_waiting() || connection.session.is_paused();
+            if connection.has_commands() && !is_held && !is_resting && !connection.pipeline.is_full() {
+                self.gateway.resume(connection);
+                self.deliver(talk);
+            }
+        }
+    }
+
     pub(crate) fn finish_clients(&mut self, talk: &mut Talk<'_>) {
         while let Some(token) = self.listed.pop_first() {
             let is_resting = self.is_resting();
