@@ -35,6 +35,7 @@ use crate::shared::Shared;
 use command::{CommandId, CommandRoute, Flags};
 use ids::{Db, GroupId, Groups, SemanticsVersion, UnixMillis};
 use keyspace::{BlockCommand, KeyVersion, SeenObject};
+use mutations::Mutation;
 use replica::{Condition, FullKey, Operation, Replies, Scratch};
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
 use script::{CompiledScript, Interpreter, LogLevel, LuaRun, Reply, Run, RunLimits, Script, ScriptStop};
@@ -276,7 +277,9 @@ impl ProgramRun {
             None => None,
         };
         self.scratch.place(db, &key, object);
-        if let Some(version) = version {
+        if let Some(version) = version
+            && !mutations::is(Mutation::ShownNotExpected)
+        {
             let unchanged = Condition::Unchanged { db, key, version };
             self.expects.entry(group).or_default().push(unchanged);
         }
@@ -408,6 +411,7 @@ impl ProgramRun {
                 scripts.lua.recycle(script.run);
                 return RunStop::Failed(TOO_MUCH_MEMORY);
             }
+            RunStop::Lacks(_) if mutations::is(Mutation::ScriptBegunTwice) => scripts.lua.recycle(script.run),
             RunStop::Spent | RunStop::Lacks(_) => self.script = Some(script),
             RunStop::Failed(_) => scripts.lua.recycle(script.run),
         }

@@ -193,6 +193,10 @@ pub enum Mutation {
     NameNotSynced,
     /// A snapshot is removed as soon as a later one is begun.
     SnapshotGoneEarly,
+    /// That what was written last may be missing in a log is forgotten with the next start.
+    TornForgotten,
+    /// A snapshot whose state is still being read is removed when it counts no more.
+    UnreadRemoved,
     /// That a change of the members is committed is told before it is kept.
     ChangeNotKept,
     /// What a leader alone has applied is told in the turn before the one in which it is written.
@@ -201,6 +205,10 @@ pub enum Mutation {
     OpenBehindFlights,
     /// What a script has done that turns out not to be one that can be carried out at once stays, and it begins anew.
     ScriptHalfTakenBack,
+    /// A script that has come to name another key begins anew on what it has done already.
+    ScriptBegunTwice,
+    /// What a script was shown is not voted on.
+    ShownNotExpected,
     /// A group whose majority lost its power begins anew before its generation is over.
     NotEndedFirst,
     /// What a replica said of its log before its generation was over counts.
@@ -354,10 +362,14 @@ impl Mutation {
         Mutation::CutIsEnd,
         Mutation::NameNotSynced,
         Mutation::SnapshotGoneEarly,
+        Mutation::TornForgotten,
+        Mutation::UnreadRemoved,
         Mutation::ChangeNotKept,
         Mutation::ToldBeforeWritten,
         Mutation::OpenBehindFlights,
         Mutation::ScriptHalfTakenBack,
+        Mutation::ScriptBegunTwice,
+        Mutation::ShownNotExpected,
         Mutation::NotEndedFirst,
         Mutation::ReportBindsNobody,
         Mutation::AskedForGood,

@@ -67,13 +67,13 @@ pub(crate) struct Bootstrapped {
 }
 
 impl Bootstrapped {
-    /// The states that are still to be read; they are handed out once.
-    pub(crate) fn take_state_reads(&mut self) -> StateReads {
+    /// The states that are still to be read.
+    pub(crate) fn state_reads(&self) -> StateReads {
         StateReads {
             disk: self.directory.disk(),
             cluster: self.own.cluster,
             node: self.own.node,
-            states: std::mem::take(&mut self.kept.states),
+            states: self.kept.states.clone(),
         }
     }
 }

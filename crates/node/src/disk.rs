@@ -524,6 +524,11 @@ impl Disk {
         }
     }
 
+    /// The state of a group was read from the snapshot that a former start left.
+    pub(crate) fn on_state_read(&mut self, group: GroupId) {
+        self.disk.on_state_read(group);
+    }
+
     /// Bytes that are acknowledged at once when [`Disk::keep`] writes them next.
     pub(crate) fn promise(&mut self) -> usize {
         match self.full {

@@ -84,6 +84,8 @@ pub(crate) struct EarlierLogs {
     start: u64,
     /// That of the last one whose log may lack something.
     doubted: u64,
+    /// That of the last one whose log may lack what was written last.
+    torn: u64,
     /// In which start's log each group stands.
     starts: BTreeMap<GroupId, u64>,
 }
@@ -146,6 +148,7 @@ pub(crate) fn take(
         true => kept.earlier.start,
         false => run.mark.doubted,
     };
+    kept.earlier.torn = run.torn_upto(kept.earlier.start, kernel);
     let is_doubted = |image: &&HandoverImage| kept.earlier.starts[&image.group] <= kept.earlier.doubted;
     let doubted = kept.images.iter().filter(is_doubted);
     kept.unclean = doubted.map(|image| (image.group, image.incarnation)).collect();
@@ -323,8 +326,8 @@ fn read(
         earlier: EarlierLogs {
             segments: found.segments,
             start: found.start,
-            doubted: 0,
             starts: found.starts,
+            ..EarlierLogs::default()
         },
         ..Kept::default()
     })
@@ -386,15 +389,16 @@ impl NewLogs {
             groups: kept,
             earlier,
             keeps_earlier,
+            states,
             ..
         } = self.kept;
         if earlier.segments.is_empty() {
             // What may be there was not read, and is not to count beside what begins here.
             storage::remove_replicas(&self.disk).map_err(io::Error::other)?;
         }
-        let (mode, doubted) = (self.mode.code(), earlier.doubted);
+        let (mode, gaps) = (self.mode.code(), (earlier.doubted, earlier.torn));
         let kernel = kernel(&self.disk, self.token);
-        RunMark::write(&self.disk, kernel, self.token, mode, doubted).map_err(io::Error::other)?;
+        RunMark::write(&self.disk, kernel, self.token, mode, gaps).map_err(io::Error::other)?;
         storage::take_clean(&self.disk).map_err(io::Error::other)?;
         let segments = match keeps_earlier {
             true => {
@@ -433,7 +437,9 @@ impl NewLogs {
             let its: Vec<SnapshotName> = its.copied().collect();
             let looked = its.iter().map(|name| SnapshotFile::look(&self.disk, *name));
             let looked: Vec<SnapshotFile> = looked.collect();
-            let worker_disk = WorkerDisk::new(self.mode, log, its);
+            let unread = states.iter().map(|state| state.snapshot);
+            let unread = unread.filter(|file| worker_of(file.group) == usize::from(worker));
+            let worker_disk = WorkerDisk::new(self.mode, log, its, unread.collect());
             all.push(Disk::begin(
                 worker,
                 self.mode,

@@ -532,7 +532,7 @@ pub fn run(
     };
     let kept = bootstrapped.as_mut();
     let kept = kept.map(|bootstrapped| std::mem::take(&mut bootstrapped.kept.images));
-    let reads = bootstrapped.as_mut().map(Bootstrapped::take_state_reads);
+    let reads = bootstrapped.as_ref().map(Bootstrapped::state_reads);
     if let Some(bootstrapped) = &bootstrapped {
         take_durability(
             &mut settings,

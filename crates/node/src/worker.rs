@@ -266,6 +266,9 @@ impl Worker {
         }
         while let Some(state) = self.mailboxes.handed_state(self.number) {
             self.gateway.on_kept_state(state.group, *state.keyspace);
+            if let Some(disk) = self.keeper.disk() {
+                disk.on_state_read(state.group);
+            }
             (state.when_taken)();
         }
         self.keeper.follow(&mut self.gateway);

@@ -47,8 +47,8 @@ simulated.
   sim --durability relaxed,strict     groups that outlive the processes, and the loss of power
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
---workers and --durability, and with or without --no-ruins, --no-damage, --no-mishaps, --no-zones, --no-drains,
---no-replaces, --no-set-rf and --no-may-stop.";
+--workers and --durability, and with or without --no-ruins, --no-damage, --no-mishaps, --no-zones, --no-scripts,
+--no-drains, --no-replaces, --no-set-rf and --no-may-stop.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -141,6 +141,12 @@ fn command() -> Command {
                 .help(no_zones)
                 .action(ArgAction::SetTrue),
         )
+        .arg(
+            Arg::new("no-scripts")
+                .long("no-scripts")
+                .help("Draws no scripts among the transactions")
+                .action(ArgAction::SetTrue),
+        )
         .arg(option("minutes", "MINUTES", "Begins no seed after so long").value_parser(number()))
         .arg(threads.value_parser(number().range(1..=THREADS_MAX)))
         .arg(history.value_parser(value_parser!(PathBuf)))
@@ -194,6 +200,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             damage: !matches.get_flag("no-damage"),
             mishaps: !matches.get_flag("no-mishaps"),
             zones: !matches.get_flag("no-zones"),
+            scripts: !matches.get_flag("no-scripts"),
             drains: !matches.get_flag("no-drains"),
             replaces: !matches.get_flag("no-replaces"),
             resizes: !matches.get_flag("no-set-rf"),

@@ -323,15 +323,23 @@ impl FullNode {
         let over: Vec<_> = serving.reading.extract_if(.., |(at, _)| *at <= now).collect();
         for (_, group) in over {
             let Some(keyspace) = self.store.read_state(group) else {
-                // As in production: the next start does without.
-                let error = StorageError::Failed {
-                    file: format!("the snapshot of group {}", group.number()),
-                };
-                drop(storage::set_failed(self.store.disk()));
-                return self.fail(&error, out);
+                return self.fail_to_read(group, out);
             };
-            serving.worker_with(group).gateway.on_kept_state(group, keyspace);
+            let worker = serving.worker_with(group);
+            worker.gateway.on_kept_state(group, keyspace);
+            if let Some(disk) = &mut worker.disk {
+                disk.on_state_read(group);
+            }
         }
+    }
+
+    /// As in production: the next start does without.
+    fn fail_to_read(&mut self, group: GroupId, out: &mut Output) {
+        let error = StorageError::Failed {
+            file: format!("the snapshot of group {}", group.number()),
+        };
+        drop(storage::set_failed(self.store.disk()));
+        self.fail(&error, out);
     }
 
     fn run(&mut self, wall: UnixMillis, out: &mut Output) {
@@ -482,6 +490,7 @@ impl FullNode {
             groups: self.groups,
             kept: Vec::new(),
             keeps_earlier: false,
+            unread: Vec::new(),
             prng: &mut self.prng,
         })?;
         for (worker, disk) in serving.workers.iter_mut().zip(disks) {
@@ -571,8 +580,10 @@ impl FullNode {
                 reading.push((lent().after(takes), kept.group));
                 continue;
             }
-            kept.keyspace = self.store.read_state(kept.group);
-            assert!(kept.keyspace.is_some(), "it was looked at just now");
+            let Some(keyspace) = self.store.read_state(kept.group) else {
+                return self.fail_to_read(kept.group, out);
+            };
+            kept.keyspace = Some(keyspace);
         }
         let disks = match mode.writes() {
             false => match self.store.keep_nothing() {
@@ -592,6 +603,7 @@ impl FullNode {
                     groups: self.groups,
                     kept: goes_on,
                     keeps_earlier: lost,
+                    unread: reading.iter().map(|(_, group)| *group).collect(),
                     prng: &mut self.prng,
                 });
                 match begun {

@@ -30,6 +30,8 @@ pub struct Options {
     pub mishaps: bool,
     /// Whether a seed may draw zones, and losses of one.
     pub zones: bool,
+    /// Whether it may draw scripts.
+    pub scripts: bool,
     /// Whether a seed may draw nodes that are emptied and leave, and pauses.
     pub drains: bool,
     /// Whether a seed that draws these may draw nodes that are replaced while they are away, and orders to place everything anew.
@@ -52,6 +54,7 @@ impl Default for Options {
             damage: true,
             mishaps: true,
             zones: true,
+            scripts: true,
             drains: true,
             replaces: true,
             resizes: true,
@@ -97,6 +100,7 @@ impl Failure {
         let damage = if self.options.damage { "" } else { " --no-damage" };
         let mishaps = if self.options.mishaps { "" } else { " --no-mishaps" };
         let zones = if self.options.zones { "" } else { " --no-zones" };
+        let scripts = if self.options.scripts { "" } else { " --no-scripts" };
         let drains = if self.options.drains { "" } else { " --no-drains" };
         let replaces = match self.options.replaces {
             true => "",
@@ -119,7 +123,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{drains}{replaces}{resizes}{permits}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{permits}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

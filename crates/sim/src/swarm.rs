@@ -217,6 +217,11 @@ impl Swarm {
             swarm.damages = often(&mut Prng::new(seed ^ 0x464c_4f4f_5200_0009), 12, 60);
         }
         let mutation = options.mutation;
+        if options.scripts && mutation.is_none() {
+            swarm
+                .mix
+                .draw_scripts(&mut Prng::new(seed ^ 0x5343_5249_5054_000f));
+        }
         let is_of_ruins = mutation == Some(Mutation::UnreportedPassedOver);
         // Whatever is lost is allowed to be lost then: no place for other mistakes. What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x5255_494e_5345_0005);
@@ -499,6 +504,12 @@ impl Swarm {
                 swarm.mix = Mix::jobs(20);
                 swarm.clients = 10;
                 swarm.think = 20 * MILLIS;
+            }
+            // Scripts alone, on few keys.
+            Some(Mutation::ScriptBegunTwice | Mutation::ShownNotExpected | Mutation::ScriptHalfTakenBack) => {
+                swarm.mix = Mix::scripts(30);
+                swarm.clients = 10;
+                swarm.think = MILLIS;
             }
             Some(Mutation::WholeNotLocked) => {
                 swarm.mix = Mix::whole(30);

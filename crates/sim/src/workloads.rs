@@ -23,6 +23,7 @@ mod mix;
 mod named;
 mod registers;
 mod ring;
+mod scripts;
 mod single_keys;
 
 pub(crate) use mix::Mix;
@@ -40,6 +41,7 @@ use lapsing::Lapsing;
 use lists::Lists;
 use named::Named;
 use ring::Ring;
+use scripts::Scripts;
 use std::fmt::{Debug, Display};
 
 /// A command's words.
@@ -436,6 +438,7 @@ workloads! {
     lapsing: Lapsing,
     named: Named,
     jobs: Jobs,
+    scripts: Scripts,
 }
 
 impl TxnHistory {

@@ -31,6 +31,7 @@ mod replace;
 mod run_mark;
 mod sim_disk;
 mod snapshot_file;
+mod snapshot_files;
 mod snapshot_name;
 mod snapshot_store;
 mod stored_replica;

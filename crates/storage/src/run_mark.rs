@@ -34,7 +34,8 @@
 //! 2. `clean` counts for one start, the owner that `run` names: one that is left over says nothing of a later start. Where `run`
 //!    is missing nothing counts.
 //! 3. What is in doubt stays so: until a start owns the directory by what the mark says of the owner, and from then on by the number of
-//!    the last start of which anything may be gone.
+//!    the last start of which anything may be gone that was acknowledged (`doubted`), or anything that was written (a line `torn 2` behind it,
+//!    where that is a later one: what only counts when it is synced has been lost by nobody, and is no damage).
 
 use crate::disk::{Disk, DiskFile, FileStamp};
 use crate::error::StorageError;
@@ -87,6 +88,8 @@ pub struct RunMark {
     pub is_copied: bool,
     /// What stands in the logs of starts up to this number may lack something.
     pub doubted: u64,
+    /// What was written last in the logs of starts up to this number, or of doubted ones, may be missing.
+    pub torn: u64,
     /// Which file it was written to.
     pub stamp: FileStamp,
 }
@@ -110,6 +113,15 @@ impl FoundRun {
         self.may_lack(kernel) && !mutations::is(Mutation::UncleanIgnored)
     }
 
+    /// Up to which start the logs may lack what was written last, if the last that has one is `start`, for a start on `kernel`.
+    pub fn torn_upto(&self, start: u64, kernel: KernelBoot) -> u64 {
+        match self.written_from(kernel) {
+            None if mutations::is(Mutation::TornForgotten) => 0,
+            None => start,
+            Some(_) => self.mark.torn,
+        }
+    }
+
     fn may_lack(&self, kernel: KernelBoot) -> bool {
         self.has_failed || !self.is_clean && !self.mark.kernel.is_surely(kernel)
     }
@@ -117,7 +129,7 @@ impl FoundRun {
     /// The number of a start from which on the logs have all that was written, for a start on `kernel`; `None` if none surely has.
     pub fn written_from(&self, kernel: KernelBoot) -> Option<u64> {
         let is_written = !self.is_copy && !self.may_lack(kernel);
-        is_written.then_some(self.mark.doubted + 1)
+        is_written.then_some(self.mark.doubted.max(self.mark.torn) + 1)
     }
 }
 
@@ -157,7 +169,8 @@ impl RunMark {
     }
 
     /// Writes the mark of a start that the cluster has counted, and that is about to write: it owns the directory. What logs of starts up
-    /// to the number `doubted` hold may lack something. Whole and durably, in place of one that is there, or not at all. Before that nothing that this start does may be relied on.
+    /// to the number `doubted` hold may lack something, and in those up to `torn` what was written last. Whole and durably, in place of one that is
+    /// there, or not at all. Before that nothing that this start does may be relied on.
     ///
     /// # Errors
     /// What the disk answers. It may have been written all the same.
@@ -166,7 +179,7 @@ impl RunMark {
         kernel: KernelBoot,
         start: Token,
         durability: u8,
-        doubted: u64,
+        (doubted, torn): (u64, u64),
     ) -> Result<(), StorageError> {
         let mark = RunMark {
             owner: start,
@@ -176,6 +189,7 @@ impl RunMark {
             has_failed: false,
             is_copied: false,
             doubted,
+            torn,
             stamp: FileStamp::default(),
         };
         mark.replace(disk)
@@ -266,8 +280,12 @@ impl RunMark {
         let durability = self.durability;
         let (failed, copied) = (u8::from(self.has_failed), u8::from(self.is_copied));
         let (owner, doubted) = (self.owner.0, self.doubted);
+        let torn = match self.torn > doubted {
+            true => format!("torn {}\n", self.torn),
+            false => String::new(),
+        };
         let mut text = format!(
-            "{RUN_TITLE}\nkernel {kernel:032x}\ndurability {durability}\nfailed {failed}\ncopied {copied}\ndoubted {doubted}\n\
+            "{RUN_TITLE}\nkernel {kernel:032x}\ndurability {durability}\nfailed {failed}\ncopied {copied}\ndoubted {doubted}\n{torn}\
              stamp {device} {inode} {born}\nowner {owner:032x}\n"
         );
         self.starts.iter().for_each(|start| write_start(&mut text, start));
@@ -357,6 +375,10 @@ fn decode_run(bytes: &[u8]) -> Result<RunMark, Damage> {
     let has_failed = lines.value("failed", "0 or 1", flag)?;
     let is_copied = lines.value("copied", "0 or 1", flag)?;
     let doubted = lines.value("doubted", "START", |start| start.parse().ok())?;
+    let torn = match lines.is_next("torn") {
+        true => lines.value("torn", "START", |start| start.parse().ok())?,
+        false => 0,
+    };
     let stamp = lines.value("stamp", "DEVICE INODE BORN", |stamp| {
         let parts: Option<Vec<u64>> = stamp.split(' ').map(|part| part.parse().ok()).collect();
         match *parts? {
@@ -378,6 +400,7 @@ fn decode_run(bytes: &[u8]) -> Result<RunMark, Damage> {
         has_failed,
         is_copied,
         doubted,
+        torn,
         stamp,
     })
 }
@@ -446,6 +469,12 @@ impl<'a> Lines<'a> {
         })?;
         self.at += line.len();
         Ok(value)
+    }
+
+    /// Whether the next line begins with `key`.
+    fn is_next(&self, key: &str) -> bool {
+        let rest = self.text[self.at..].strip_prefix(key);
+        rest.is_some_and(|rest| rest.starts_with(' '))
     }
 
     fn start(&mut self) -> Result<Token, Damage> {

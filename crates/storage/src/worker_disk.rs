@@ -31,6 +31,7 @@
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::log::{NOBODY, PrepareJob, Prepared, ReplicaLog, SyncJob, Synced, WorkerLog};
+use crate::snapshot_files::SnapshotFiles;
 use crate::snapshot_name::SnapshotName;
 use crate::snapshot_store::{SnapshotDone, SnapshotJob, SnapshotOwner, StoredSnapshot};
 use consensus::{Index, LogEntry, Payload, Persist, SnapshotPoint};
@@ -281,10 +282,7 @@ pub struct WorkerDisk<D: Disk> {
     store_at: Monotonic,
     answers: Vec<(GroupId, u64, DiskAnswer)>,
     jobs: Vec<SnapshotJob>,
-    /// The snapshots of each group that are kept.
-    files: BTreeMap<GroupId, Vec<SnapshotName>>,
-    /// Snapshots that go when the log is synced up to this frame.
-    outdated: VecDeque<(u64, Vec<SnapshotName>)>,
+    files: SnapshotFiles,
     begun: Vec<Begun>,
     asked: Asked,
     /// Of so many bytes that are requested next it was promised that they are answered when they are written.
@@ -296,12 +294,14 @@ pub struct WorkerDisk<D: Disk> {
 }
 
 impl<D: Disk + Clone> WorkerDisk<D> {
-    /// That of a worker whose log has just begun. `files` are the snapshots that are kept, of any group.
-    pub fn new(mode: DurabilityMode, log: WorkerLog<D>, files: Vec<SnapshotName>) -> WorkerDisk<D> {
-        let mut by_group: BTreeMap<GroupId, Vec<SnapshotName>> = BTreeMap::new();
-        for name in files {
-            by_group.entry(name.group).or_default().push(name);
-        }
+    /// That of a worker whose log has just begun. `files` are the snapshots that are kept, of any group; of `unread` the states are still
+    /// being read ([`WorkerDisk::on_state_read`]).
+    pub fn new(
+        mode: DurabilityMode,
+        log: WorkerLog<D>,
+        files: Vec<SnapshotName>,
+        unread: BTreeSet<SnapshotName>,
+    ) -> WorkerDisk<D> {
         WorkerDisk {
             mode,
             answered: 0,
@@ -313,8 +313,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             store_at: Monotonic(0),
             answers: Vec::new(),
             jobs: Vec::new(),
-            files: by_group,
-            outdated: VecDeque::new(),
+            files: SnapshotFiles::new(files, unread),
             begun: Vec::new(),
             asked: Asked::default(),
             promised: 0,
@@ -399,7 +398,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
                 bytes,
             } => {
                 if mutations::is(Mutation::SnapshotGoneEarly)
-                    && let Some(names) = self.files.remove(&group)
+                    && let Some(names) = self.files.take(group)
                 {
                     self.jobs.push(SnapshotJob::Remove { names });
                 }
@@ -809,9 +808,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         self.held.retain(|held| held.group() != owner.group);
         self.begun.retain(|begun| begun.group != owner.group);
         self.log.end(owner.group);
-        if let Some(names) = self.files.remove(&owner.group) {
-            self.outdated.push_back((u64::MAX, names));
-        }
+        self.files.end(owner.group);
     }
 
     /// Of how many bytes of entries it is promised that they find room when they are requested and written next, with nothing else, and are
@@ -883,9 +880,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         for begun in &mut self.begun {
             begun.frame.get_or_insert(frame);
         }
-        for (outdated, _) in &mut self.outdated {
-            *outdated = (*outdated).min(frame);
-        }
+        self.files.close(frame);
         Ok(())
     }
 
@@ -936,7 +931,7 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             answers.push((group, pending.owner.life, DiskAnswer::Persisted(pending.number)));
             false
         });
-        while let Some((_, names)) = self.outdated.pop_front_if(|(frame, _)| *frame <= synced) {
+        while let Some(names) = self.files.next_removed(synced) {
             self.jobs.push(SnapshotJob::Remove { names });
         }
     }
@@ -1027,15 +1022,15 @@ impl<D: Disk + Clone> WorkerDisk<D> {
         let is_its = |kept: &Kept| kept.owner == owner;
         if !self.replicas.get(&owner.group).is_some_and(is_its) {
             // The replica is another one by now, or another life of this one, of which a snapshot may come by the same name.
-            let names: Vec<SnapshotName> = kept.into_iter().map(|kept| kept.name).collect();
+            let name = kept.map(|kept| kept.name);
             let now = self.replicas.get(&owner.group).map(|kept| kept.owner);
             let is_same = now.is_some_and(|now| {
                 (now.incarnation, now.generation) == (owner.incarnation, owner.generation)
             });
-            if is_same {
-                self.files.entry(owner.group).or_default().extend(names);
-            } else if !names.is_empty() {
-                self.jobs.push(SnapshotJob::Remove { names });
+            match name {
+                Some(name) if is_same => self.files.add(name),
+                Some(name) => self.jobs.push(SnapshotJob::Remove { names: vec![name] }),
+                None => {}
             }
             return;
         }
@@ -1099,17 +1094,18 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             self.begin_log(owner, name.index);
             self.log.on_snapshot(owner.group, &point);
         }
-        let files = self.files.entry(owner.group).or_default();
-        let outdated: Vec<SnapshotName> = files.extract_if(.., |file| *file != name).collect();
-        files.clear();
-        files.push(name);
-        if !outdated.is_empty() {
-            // What was written up to here is synced first: the log goes on from the new one then.
-            let frame = match self.log.has_batch() {
-                true => u64::MAX,
-                false => self.log.written(),
-            };
-            self.outdated.push_back((frame, outdated));
+        // What was written up to here is synced first: the log goes on from the new one then.
+        let frame = match self.log.has_batch() {
+            true => u64::MAX,
+            false => self.log.written(),
+        };
+        self.files.replace(name, frame);
+    }
+
+    /// The state of a group was read from the snapshot that a former start left.
+    pub fn on_state_read(&mut self, group: GroupId) {
+        if let Some(name) = self.files.on_read(group) {
+            self.jobs.push(SnapshotJob::Remove { names: vec![name] });
         }
     }
 

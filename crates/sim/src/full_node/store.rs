@@ -65,6 +65,8 @@ pub(crate) struct NewLogs<'a> {
     pub(crate) kept: Vec<GroupId>,
     /// Earlier logs stay in any case.
     pub(crate) keeps_earlier: bool,
+    /// Groups whose states are still to be read.
+    pub(crate) unread: Vec<GroupId>,
     pub(crate) prng: &'a mut Prng,
 }
 
@@ -76,6 +78,8 @@ struct Earlier {
     start: u64,
     /// That of the last one whose log may lack something.
     doubted: u64,
+    /// That of the last one whose log may lack what was written last.
+    torn: u64,
 }
 
 impl Store {
@@ -112,6 +116,7 @@ impl Store {
                 .map(|kept| (kept.group, kept.incarnation))
                 .collect();
             earlier.doubted = doubted;
+            earlier.torn = run.as_ref().map_or(0, |run| run.torn_upto(earlier.start, kernel));
             if is_copy {
                 notes.push("the directory is a copy".to_owned());
                 kept.clear();
@@ -226,6 +231,7 @@ impl Store {
             groups,
             kept,
             keeps_earlier,
+            unread,
             prng,
         } = logs;
         let earlier = std::mem::take(&mut self.earlier);
@@ -233,7 +239,13 @@ impl Store {
             remove_replicas(&self.disk)?;
         }
         let kernel = kernel_of(&self.disk);
-        RunMark::write(&self.disk, kernel, token, mode.code(), earlier.doubted)?;
+        RunMark::write(
+            &self.disk,
+            kernel,
+            token,
+            mode.code(),
+            (earlier.doubted, earlier.torn),
+        )?;
         take_clean(&self.disk)?;
         let segments = if keeps_earlier {
             // What is set aside is told, and is not to be lost then.
@@ -259,7 +271,9 @@ impl Store {
             };
             let log = WorkerLog::begin(self.disk.clone(), settings, identity, &[])?;
             let its = files.iter().filter(|file| worker_of(file.group) == worker);
-            let worker_disk = WorkerDisk::new(mode, log, its.copied().collect());
+            let unread = unread.iter().filter(|group| worker_of(**group) == worker);
+            let unread = unread.map(|group| self.states[group]).collect();
+            let worker_disk = WorkerDisk::new(mode, log, its.copied().collect(), unread);
             let store = SnapshotStore::new(self.disk.clone(), cluster, node);
             let prng = Prng::new(prng.next_u64());
             all.push(Disk::new(
@@ -382,7 +396,7 @@ fn read(
     let earlier = Earlier {
         segments: found.segments,
         start: found.start,
-        doubted: 0,
+        ..Earlier::default()
     };
     Ok((kept, earlier, found.starts, states))
 }

@@ -4,14 +4,15 @@ use ids::DurabilityMode;
 use mutations::Mutation;
 use sim::{Options, Swarm};
 
-/// As these seeds were drawn when they found something: without losses of majorities, without damage, without zones, and without nodes
-/// that leave.
+/// As these seeds were drawn when they found something: without losses of majorities, without damage, without zones, without scripts,
+/// and without nodes that leave.
 fn of_any() -> Options {
     Options {
         ruins: false,
         damage: false,
         mishaps: false,
         zones: false,
+        scripts: false,
         drains: false,
         ..Options::default()
     }
@@ -122,6 +123,17 @@ fn what_disks_do_beside_failing_as_a_whole_is_drawn_apart() {
         assert_eq!(swarm, expected);
     }
     assert!(drawn.iter().all(|seeds| *seeds > 5), "{drawn:?}");
+}
+
+#[test]
+fn scripts_are_drawn_apart() {
+    let before = Options {
+        scripts: false,
+        ..Options::default()
+    };
+    let differs = |seed: &u64| Swarm::draw(*seed, &Options::default()) != Swarm::draw(*seed, &before);
+    let drawn = (1..=200).filter(differs).count();
+    assert!((50..=150).contains(&drawn), "{drawn}");
 }
 
 #[test]
@@ -300,6 +312,7 @@ fn a_replica_that_is_given_up_is_filled_anew_and_clients_do_not_notice() {
 fn durably(mode: DurabilityMode) -> Options {
     Options {
         durability: vec![mode],
+        scripts: false,
         drains: false,
         ..Options::default()
     }
@@ -377,6 +390,7 @@ fn of_any_durability() -> Options {
         ],
         mishaps: false,
         zones: false,
+        scripts: false,
         drains: false,
         ..Options::default()
     }

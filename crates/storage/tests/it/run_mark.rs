@@ -13,7 +13,7 @@ const KERNEL: KernelBoot = KernelBoot([0xa5; 16]);
 const RELAXED: u8 = 1;
 
 fn write(disk: &SimDisk, start: u128) -> Result<(), StorageError> {
-    RunMark::write(disk, KERNEL, Token(start), RELAXED, 0)
+    RunMark::write(disk, KERNEL, Token(start), RELAXED, (0, 0))
 }
 
 /// A start that the cluster is going to hear of.
@@ -218,7 +218,7 @@ fn nothing_is_gone_after_a_clean_end_or_on_the_same_kernel() {
     assert!(found.is_unclean(KernelBoot::UNKNOWN));
     set_clean(&disk).unwrap();
     assert!(!read(&disk).unwrap().is_unclean(other));
-    RunMark::write(&disk, KernelBoot::UNKNOWN, Token(2), RELAXED, 0).unwrap();
+    RunMark::write(&disk, KernelBoot::UNKNOWN, Token(2), RELAXED, (0, 0)).unwrap();
     assert!(
         read(&disk).unwrap().is_unclean(KernelBoot::UNKNOWN),
         "two kernels of which nothing is known may be two"
@@ -251,8 +251,43 @@ fn what_may_be_gone_stays_in_doubt_while_starts_end_before_they_write() {
         assert!(read(&disk).unwrap().is_unclean(other));
         add(&disk, start).unwrap();
     }
-    RunMark::write(&disk, other, Token(5), RELAXED, 0).unwrap();
+    RunMark::write(&disk, other, Token(5), RELAXED, (0, 0)).unwrap();
     assert!(!read(&disk).unwrap().is_unclean(other));
+}
+
+#[test]
+fn what_was_written_last_before_the_power_went_may_be_missing_whatever_starts_follow() {
+    const STRICT: u8 = 2;
+    let disk = SimDisk::new(0);
+    RunMark::write(&disk, KERNEL, Token(1), STRICT, (0, 0)).unwrap();
+    let found = read(&disk).unwrap();
+    assert_eq!(found.written_from(KERNEL), Some(1));
+    assert_eq!(found.torn_upto(1, KERNEL), 0);
+    let other = KernelBoot([7; 16]);
+    assert_eq!(found.written_from(other), None);
+    // Nothing that was acknowledged is in doubt.
+    RunMark::write(&disk, other, Token(2), STRICT, (0, found.torn_upto(1, other))).unwrap();
+    for start in 2..4 {
+        let found = read(&disk).unwrap();
+        assert_eq!(
+            found.written_from(other),
+            Some(2),
+            "the first log may end anywhere"
+        );
+        assert_eq!(found.torn_upto(start, other), 1);
+        assert_eq!(
+            found.torn_upto(start, KERNEL),
+            start,
+            "the power has gone once more"
+        );
+        add(&disk, u128::from(start) + 1).unwrap();
+    }
+    let text = String::from_utf8(disk.content("run").unwrap()).unwrap();
+    assert!(text.contains("\ndoubted 0\ntorn 1\nstamp "), "{text}");
+    mutations::plant(Some(Mutation::TornForgotten));
+    let torn = found.torn_upto(1, other);
+    mutations::plant(None);
+    assert_eq!(torn, 0, "the mistake would be noticed");
 }
 
 #[test]
@@ -278,7 +313,7 @@ fn a_real_mark_knows_its_file_and_its_copy_does_not() {
     let directory = DataDirectory::open(&scratch.0).unwrap();
     let disk = directory.disk();
     for start in 1..4 {
-        RunMark::write(&disk, KERNEL, Token(start), RELAXED, 0).unwrap();
+        RunMark::write(&disk, KERNEL, Token(start), RELAXED, (0, 0)).unwrap();
         set_clean(&disk).unwrap();
         let found = RunMark::read(&disk).unwrap().unwrap();
         assert!(found.is_clean && !found.is_copy);

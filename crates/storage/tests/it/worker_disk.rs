@@ -5,6 +5,7 @@ use consensus::{Config, HardState, Index, LogEntry, Members, Payload, Persist, S
 use ids::{ClusterId, DurabilityMode, GroupId, Incarnation, Monotonic, NodeId, Token};
 use mutations::Mutation;
 use replica::{DiskAnswer, DiskRequest, LogBase, LogBegin};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use storage::{
     Fault, FoundLogs, LogIdentity, LogSettings, Room, SYNC_WINDOW, SimDisk, SnapshotDone, SnapshotName,
@@ -62,7 +63,7 @@ impl Scene {
         };
         let log = WorkerLog::begin(files.clone(), settings, identity, &[]).expect("an intact disk");
         Scene {
-            disk: WorkerDisk::new(mode, log, Vec::new()),
+            disk: WorkerDisk::new(mode, log, Vec::new(), BTreeSet::new()),
             store: SnapshotStore::new(files.clone(), CLUSTER, NODE),
             files,
             now: Monotonic(1_000_000_000),

@@ -1,0 +1,172 @@
+//! Scripts that append to lists and read them, as [lists](super::lists) are by other commands: what a script does is one transaction,
+//! whichever keys it has declared.
+
+use super::{Checked, Command, Draw, End, Step, Workload, clean, command};
+use crate::reply::Reply;
+use history::list_append::{self, Action};
+use history::{Transaction, Transactions};
+
+/// For each pair of words a list, and what to append to it; or nothing, to read it.
+const SCRIPT: &str = "local replies = {}
+for at = 1, #ARGV, 2 do
+    local key, element = ARGV[at], ARGV[at + 1]
+    if element == '' then
+        replies[#replies + 1] = redis.call('LRANGE', key, 0, -1)
+    else
+        replies[#replies + 1] = redis.call('RPUSH', key, element)
+    end
+end
+return replies";
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Scripts {
+    history: Vec<Transaction<Action>>,
+    last_element: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    /// What is done, one after the other.
+    steps: Vec<ListStep>,
+    /// How many of them the script does. If not all, the others stand behind it in one `MULTI`.
+    scripted: usize,
+}
+
+/// An append to a list, or a read of it.
+#[derive(Clone, Debug)]
+struct ListStep {
+    list: u64,
+    element: Option<i64>,
+    /// Whether the script says that it will name the list.
+    is_declared: bool,
+}
+
+impl ListStep {
+    fn key(&self) -> String {
+        format!("tp{}", self.list)
+    }
+}
+
+impl Workload for Scripts {
+    type Task = Task;
+
+    fn draw(&mut self, draw: &mut Draw<'_>) -> Task {
+        let count = 1 + draw.below(4);
+        // All of it in one group, most of it, or anywhere.
+        let (first, stays) = (draw.below(draw.keys), draw.below(3));
+        let declares = draw.below(4) > 0;
+        let steps = (0..count).map(|_| {
+            let list = match draw.below(2) < stays {
+                true => first,
+                false => draw.below(draw.keys),
+            };
+            let appends = !draw.is_read && draw.below(3) > 0;
+            ListStep {
+                list,
+                element: appends.then(|| self.next_element()),
+                is_declared: declares || draw.below(2) == 0,
+            }
+        });
+        let steps: Vec<ListStep> = steps.collect();
+        let scripted = match draw.below(4) {
+            0 => 1 + draw.below(count) as usize,
+            _ => steps.len(),
+        };
+        Task { steps, scripted }
+    }
+
+    fn read_all(&self, keys: u64) -> Option<Task> {
+        let steps = (0..keys).map(|list| ListStep {
+            list,
+            element: None,
+            is_declared: true,
+        });
+        Some(Task {
+            steps: steps.collect(),
+            scripted: keys as usize,
+        })
+    }
+
+    fn again(&mut self, task: &Task) -> Option<Task> {
+        let mut again = task.clone();
+        for element in again.steps.iter_mut().filter_map(|step| step.element.as_mut()) {
+            *element = self.next_element();
+        }
+        Some(again)
+    }
+
+    fn step(&mut self, task: &Task, _: &[i64], _: u64, _: u64) -> Option<Step> {
+        let (scripted, plain) = task.steps.split_at(task.scripted);
+        let script = call(scripted);
+        Some(match plain {
+            [] => Step::one(script),
+            plain => Step::block(std::iter::once(script).chain(plain.iter().map(
+                |step| match step.element {
+                    Some(element) => command!["RPUSH", step.key(), element],
+                    None => command!["LRANGE", step.key(), "0", "-1"],
+                },
+            ))),
+        })
+    }
+
+    fn on_end(&mut self, task: &Task, end: &End<'_>, _: u64) -> Result<(), String> {
+        let told = match end.told {
+            None => None,
+            Some([Reply::Array(first), others @ ..])
+                if first.len() == task.scripted && first.len() + others.len() == task.steps.len() =>
+            {
+                Some(first.iter().chain(others).collect::<Vec<&Reply>>())
+            }
+            Some(_) => return Err(end.unexpected()),
+        };
+        let action = |(index, step): (usize, &ListStep)| {
+            let (key, reply) = (step.key(), told.as_ref().map(|told| told[index]));
+            match (step.element, reply) {
+                (Some(_), Some(Reply::Error(_))) => Err(end.unexpected()),
+                (Some(element), _) => Ok(Action::Append { key, element }),
+                (None, reply) => {
+                    let elements = reply.map(|reply| reply.numbers().ok_or_else(|| end.unexpected()));
+                    let elements = elements.transpose()?;
+                    Ok(Action::Read { key, elements })
+                }
+            }
+        };
+        let actions: Result<Vec<Action>, String> = task.steps.iter().enumerate().map(action).collect();
+        self.history.push(end.transaction(actions?));
+        Ok(())
+    }
+
+    fn check(self, _: u64) -> Checked {
+        let history = Transactions::new(self.history);
+        (
+            history.len(),
+            clean(list_append::check(&history)),
+            history.to_string(),
+        )
+    }
+}
+
+impl Scripts {
+    fn next_element(&mut self) -> i64 {
+        self.last_element += 1;
+        self.last_element
+    }
+}
+
+/// The call of the script for these steps.
+fn call(steps: &[ListStep]) -> Command {
+    let declared = steps.iter().filter(|step| step.is_declared);
+    let mut keys: Vec<String> = declared.map(ListStep::key).collect();
+    keys.dedup();
+    let reads = steps.iter().all(|step| step.element.is_none());
+    let mut words = command![if reads { "EVAL_RO" } else { "EVAL" }, SCRIPT, keys.len()];
+    words.extend(keys);
+    for step in steps {
+        let element = step
+            .element
+            .map_or_else(String::new, |element| element.to_string());
+        words.extend([step.key(), element]);
+    }
+    words
+}
