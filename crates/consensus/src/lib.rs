@@ -30,7 +30,10 @@ pub use change::{ChangeRefused, last_members};
 pub use config::{Config, ConfigInvalid, Durability, Saved};
 pub use heartbeat::{BEATS_MAX, Beat, BeatAnswer, Beats, CLAIMS_MAX, Claim, Listener};
 pub use lease::{Lease, ReadPermit};
-pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_BYTES_TAKEN_IN_MAX, LOG_ENTRIES_KEPT, LOG_SHARE_OF_STATE};
+pub use log::{
+    LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_BYTES_TAKEN_IN_MAX, LOG_ENTRIES_KEPT, LOG_SHARE_AWAITED,
+    LOG_SHARE_OF_STATE,
+};
 pub use members::{MEMBERS_MAX, MembersInvalid};
 pub use message::{Index, LogEntry, Members, MessageBody, Payload, RaftMessage, SnapshotPoint, Term};
 pub use raft_node::{

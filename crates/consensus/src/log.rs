@@ -22,8 +22,11 @@ pub const LOG_SHARE_OF_STATE: usize = 4;
 pub const LOG_ENTRIES_KEPT: usize = 4_096;
 
 /// Bytes of entries, the fewest and the most, above which nobody is waited for any more: followers that still need them get a
-/// transfer, and transfers start again. Between them it is what the state takes.
+/// transfer, and transfers start again. Between them it is what the state takes, beyond them a [share](LOG_SHARE_AWAITED) of it.
 pub const LOG_BYTES_MAX: RangeInclusive<usize> = 16 << 20..=64 << 20;
+
+/// As many bytes of a large state stand for one of log that somebody is waited for. The state takes so much longer to send.
+pub const LOG_SHARE_AWAITED: usize = 8;
 
 /// Bytes of entries above which not even a follower is waited for that is there and takes what it is sent: as many as one
 /// operation can have that goes in pieces.
@@ -133,7 +136,9 @@ impl Log {
     ) -> Option<u64> {
         let bytes_kept =
             (state_bytes / LOG_SHARE_OF_STATE).clamp(*LOG_BYTES_KEPT.start(), *LOG_BYTES_KEPT.end());
-        let bytes_max = state_bytes.clamp(*LOG_BYTES_MAX.start(), *LOG_BYTES_MAX.end());
+        let bytes_max = state_bytes
+            .clamp(*LOG_BYTES_MAX.start(), *LOG_BYTES_MAX.end())
+            .max(state_bytes / LOG_SHARE_AWAITED);
         if self.bytes <= bytes_kept && self.entries.len() <= LOG_ENTRIES_KEPT {
             return None;
         }
@@ -347,6 +352,9 @@ mod tests {
             (20 << 10) - 10,
             "as long as the state"
         );
+        let (kib, state_kib) = (65 << 10, 64 * 8 << 10);
+        assert_eq!(kept(kib, state_kib, 10), 64 << 10, "the most beside most states");
+        assert_eq!(kept(kib, 2 * state_kib, 10), kib - 10, "an eighth of a large one");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use blackbox::{Cluster, eventually};
+use blackbox::{Cluster, eventually, http_get};
 
 use crate::drain::{Over, admin, go_on, says};
 
@@ -16,6 +16,14 @@ fn went_on(cluster: &Cluster, node: usize) -> Option<String> {
     lines
         .find(|line| line.contains("replicas that go on"))
         .map(str::to_owned)
+}
+
+/// How many groups were sent to a node as a whole since it started.
+fn filled(cluster: &Cluster, node: usize) -> u64 {
+    let page = http_get(cluster.admin_address(node), "/metrics").expect("the admin port answers");
+    let mut lines = page.body.lines();
+    let value = lines.find_map(|line| line.strip_prefix("chorale_transfers_installed_total "));
+    value.and_then(|value| value.parse().ok()).expect("it is counted")
 }
 
 /// In the order of the page: the one that leads the meta group comes last.
@@ -33,7 +41,10 @@ fn three_nodes_are_started_again_one_after_the_other_and_clients_of_the_others_n
     cluster.workers(2);
     cluster.grow(3);
     let nodes = cluster.addresses();
-    for (stopped, node) in in_order(&cluster).into_iter().enumerate() {
+    let sets = (0..20_000).map(|at| vec!["SET".to_owned(), format!("key:{at}"), "x".repeat(1_000)]);
+    cluster.client(0).pipeline(&sets.collect::<Vec<_>>());
+    let order = in_order(&cluster);
+    for (stopped, node) in order.iter().copied().enumerate() {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let is_over = &is_over;
@@ -47,6 +58,9 @@ fn three_nodes_are_started_again_one_after_the_other_and_clients_of_the_others_n
             let lent = says(&admin(&cluster, node, "may-stop self --wait"), 0);
             assert!(lent.contains(&format!("Node {} may stop", node + 1)), "{lent}");
             assert!(lent.contains("It leads nothing."), "{lent}");
+            for earlier in &order[..stopped] {
+                assert_eq!(filled(&cluster, *earlier), 0, "it was sent what it lacked");
+            }
             let other = (node + 1) % 3;
             eventually("the others know of it", || {
                 says(&admin(&cluster, other, "jobs"), 0).contains(&format!("may-stop-{}", node + 1))
@@ -85,6 +99,8 @@ fn three_nodes_are_started_again_one_after_the_other_and_clients_of_the_others_n
         (0..3).all(|node| says(&admin(&cluster, node, "jobs"), 0).starts_with("Nobody wants anything"))
     });
     assert!(says(&admin(&cluster, 0, "status"), 0).contains(&format!("{GROUPS} fully replicated")));
+    let sent: u64 = (0..3).map(|node| filled(&cluster, node)).sum();
+    assert_eq!(sent, 0, "all were sent what they lacked");
 }
 
 #[test]
