@@ -352,7 +352,7 @@ mod tests {
             (20 << 10) - 10,
             "as long as the state"
         );
-        let (kib, state_kib) = (65 << 10, 64 * 8 << 10);
+        let (kib, state_kib) = (65 << 10, (64 * 8) << 10);
         assert_eq!(kept(kib, state_kib, 10), 64 << 10, "the most beside most states");
         assert_eq!(kept(kib, 2 * state_kib, 10), kib - 10, "an eighth of a large one");
     }
