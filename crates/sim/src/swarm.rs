@@ -324,8 +324,9 @@ impl Swarm {
                 swarm.partitions = swarm.partitions.max(60);
                 swarm.storm = 20 * SECONDS;
             }
-            // Of processes that end in order, and of those that lose their power at once.
+            // Of processes that end in order, and of those that lose their power at once, with what was acknowledged.
             Some(Mutation::CleanLeft) => {
+                swarm.shape.durability = Some(DurabilityMode::Relaxed);
                 swarm.outages = 60;
                 swarm.kills = swarm.kills.max(90);
                 swarm.hand_overs = 120;
