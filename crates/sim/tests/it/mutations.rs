@@ -280,7 +280,7 @@ const BY_SCENES: &[Mutation] = &[
     // A process that ends before all logs of the start before are needed no more, after the power has gone in `strict`: about one seed in
     // two hundred. `crates/storage/tests/it/run_mark.rs`.
     Mutation::TornForgotten,
-    // A replica that is filled by others before the state of its forerunner was read: about one in five hundred.
+    // A replica that is filled by others before the state of its forerunner was read, which is rare:
     // `crates/storage/src/snapshot_files.rs`.
     Mutation::UnreadRemoved,
     // Groups of one node that get their logs each at a moment of its own: `crates/gateway/tests/it/workers.rs`.
