@@ -264,6 +264,7 @@ fn try_at_once(
     run_to_its_end(gateway, called.db, &shared, (run, rules, &body), out)
 }
 
+/// Whether a script is called as one that only reads.
 fn only_reads(spec: &Spec) -> bool {
     matches!(
         spec.id,

@@ -73,7 +73,7 @@ impl SnapshotFiles {
         }
     }
 
-    /// Those that are to be removed, now that the log is synced up to a frame.
+    /// The next ones that are to be removed, now that the log is synced up to a frame; none of them if all are still being read.
     pub(crate) fn next_removed(&mut self, synced: u64) -> Option<Vec<SnapshotName>> {
         let (_, names) = self.outdated.pop_front_if(|(frame, _)| *frame <= synced)?;
         let stays =

@@ -932,7 +932,9 @@ impl<D: Disk + Clone> WorkerDisk<D> {
             false
         });
         while let Some(names) = self.files.next_removed(synced) {
-            self.jobs.push(SnapshotJob::Remove { names });
+            if !names.is_empty() {
+                self.jobs.push(SnapshotJob::Remove { names });
+            }
         }
     }
 

@@ -18,8 +18,9 @@ const ENTRY_BYTES: usize = 512;
 pub(super) struct OpenEntries {
     /// Bytes of what was promised that are left.
     promised: usize,
-    /// Whether anything was promised for this turn, and is left to nobody.
+    /// Whether anything was promised for this turn.
     is_promised: bool,
+    /// Whether the entries of this turn are closed: what was promised and is left, is left to nobody.
     is_over: bool,
     /// The groups with an entry that is open, by index, and those whose entries were closed last.
     groups: Vec<usize>,

@@ -5,11 +5,61 @@ use crate::reply::Reply;
 use history::list_append::{self, Action};
 use history::{Transaction, Transactions};
 
+/// What was done to lists that only grow, by whatever commands.
+#[derive(Default)]
+pub(crate) struct ListHistory {
+    transactions: Vec<Transaction<Action>>,
+    last_element: i64,
+}
+
+impl ListHistory {
+    /// An element that was appended nowhere.
+    pub(crate) fn next_element(&mut self) -> i64 {
+        self.last_element += 1;
+        self.last_element
+    }
+
+    /// What a reply to an append, or to a read if there is no element, says was done; no reply if none came.
+    ///
+    /// # Errors
+    /// If no server may answer so.
+    pub(crate) fn action(
+        key: String,
+        element: Option<i64>,
+        reply: Option<&Reply>,
+        end: &End<'_>,
+    ) -> Result<Action, String> {
+        match (element, reply) {
+            (_, Some(Reply::Error(_))) => Err(end.unexpected()),
+            (Some(element), _) => Ok(Action::Append { key, element }),
+            (None, reply) => {
+                let elements = reply.map(|reply| reply.numbers().ok_or_else(|| end.unexpected()));
+                let elements = elements.transpose()?;
+                Ok(Action::Read { key, elements })
+            }
+        }
+    }
+
+    /// A transaction is over.
+    pub(crate) fn push(&mut self, end: &End<'_>, actions: Vec<Action>) {
+        self.transactions.push(end.transaction(actions));
+    }
+
+    /// Judges what was seen.
+    pub(crate) fn check(self) -> Checked {
+        let history = Transactions::new(self.transactions);
+        (
+            history.len(),
+            clean(list_append::check(&history)),
+            history.to_string(),
+        )
+    }
+}
+
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Lists {
-    history: Vec<Transaction<Action>>,
-    last_element: i64,
+    history: ListHistory,
 }
 
 impl Workload for Lists {
@@ -21,7 +71,7 @@ impl Workload for Lists {
         let operations = (0..count).map(|_| {
             let key = draw.below(draw.keys);
             let appends = !draw.is_read && draw.below(3) > 0;
-            (key, appends.then(|| self.next_element()))
+            (key, appends.then(|| self.history.next_element()))
         });
         operations.collect()
     }
@@ -32,7 +82,7 @@ impl Workload for Lists {
 
     fn again(&mut self, task: &Self::Task) -> Option<Self::Task> {
         let operations = task.iter();
-        let again = operations.map(|(key, element)| (*key, element.map(|_| self.next_element())));
+        let again = operations.map(|(key, element)| (*key, element.map(|_| self.history.next_element())));
         Some(again.collect())
     }
 
@@ -44,39 +94,16 @@ impl Workload for Lists {
     }
 
     fn on_end(&mut self, task: &Self::Task, end: &End<'_>, _: u64) -> Result<(), String> {
-        let mut replies = end.told.into_iter().flatten();
-        if replies.any(|reply| matches!(reply, Reply::Error(_))) {
-            return Err(end.unexpected());
-        }
         let action = |(index, (key, element)): (usize, &(u64, Option<i64>))| {
-            let key = format!("tl{key}");
-            if let Some(element) = *element {
-                return Ok(Action::Append { key, element });
-            }
-            let elements = end
-                .told
-                .map(|told| told[index].numbers().ok_or_else(|| end.unexpected()));
-            let elements = elements.transpose()?;
-            Ok(Action::Read { key, elements })
+            let reply = end.told.map(|told| &told[index]);
+            ListHistory::action(format!("tl{key}"), *element, reply, end)
         };
         let actions: Result<Vec<Action>, String> = task.iter().enumerate().map(action).collect();
-        self.history.push(end.transaction(actions?));
+        self.history.push(end, actions?);
         Ok(())
     }
 
     fn check(self, _: u64) -> Checked {
-        let history = Transactions::new(self.history);
-        (
-            history.len(),
-            clean(list_append::check(&history)),
-            history.to_string(),
-        )
-    }
-}
-
-impl Lists {
-    fn next_element(&mut self) -> i64 {
-        self.last_element += 1;
-        self.last_element
+        self.history.check()
     }
 }

@@ -1,10 +1,10 @@
 //! Scripts that append to lists and read them, as [lists](super::lists) are by other commands: what a script does is one transaction,
 //! whichever keys it has declared.
 
-use super::{Checked, Command, Draw, End, Step, Workload, clean, command};
+use super::lists::ListHistory;
+use super::{Checked, Command, Draw, End, Step, Workload, command};
 use crate::reply::Reply;
-use history::list_append::{self, Action};
-use history::{Transaction, Transactions};
+use history::list_append::Action;
 
 /// For each pair of words a list, and what to append to it; or nothing, to read it.
 const SCRIPT: &str = "local replies = {}
@@ -21,8 +21,7 @@ return replies";
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Scripts {
-    history: Vec<Transaction<Action>>,
-    last_element: i64,
+    history: ListHistory,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +63,7 @@ impl Workload for Scripts {
             let appends = !draw.is_read && draw.below(3) > 0;
             ListStep {
                 list,
-                element: appends.then(|| self.next_element()),
+                element: appends.then(|| self.history.next_element()),
                 is_declared: declares || draw.below(2) == 0,
             }
         });
@@ -91,7 +90,7 @@ impl Workload for Scripts {
     fn again(&mut self, task: &Task) -> Option<Task> {
         let mut again = task.clone();
         for element in again.steps.iter_mut().filter_map(|step| step.element.as_mut()) {
-            *element = self.next_element();
+            *element = self.history.next_element();
         }
         Some(again)
     }
@@ -121,36 +120,16 @@ impl Workload for Scripts {
             Some(_) => return Err(end.unexpected()),
         };
         let action = |(index, step): (usize, &ListStep)| {
-            let (key, reply) = (step.key(), told.as_ref().map(|told| told[index]));
-            match (step.element, reply) {
-                (Some(_), Some(Reply::Error(_))) => Err(end.unexpected()),
-                (Some(element), _) => Ok(Action::Append { key, element }),
-                (None, reply) => {
-                    let elements = reply.map(|reply| reply.numbers().ok_or_else(|| end.unexpected()));
-                    let elements = elements.transpose()?;
-                    Ok(Action::Read { key, elements })
-                }
-            }
+            let reply = told.as_ref().map(|told| told[index]);
+            ListHistory::action(step.key(), step.element, reply, end)
         };
         let actions: Result<Vec<Action>, String> = task.steps.iter().enumerate().map(action).collect();
-        self.history.push(end.transaction(actions?));
+        self.history.push(end, actions?);
         Ok(())
     }
 
     fn check(self, _: u64) -> Checked {
-        let history = Transactions::new(self.history);
-        (
-            history.len(),
-            clean(list_append::check(&history)),
-            history.to_string(),
-        )
-    }
-}
-
-impl Scripts {
-    fn next_element(&mut self) -> i64 {
-        self.last_element += 1;
-        self.last_element
+        self.history.check()
     }
 }
 

@@ -259,16 +259,17 @@ fn what_may_be_gone_stays_in_doubt_while_starts_end_before_they_write() {
 fn what_was_written_last_before_the_power_went_may_be_missing_whatever_starts_follow() {
     const STRICT: u8 = 2;
     let disk = SimDisk::new(0);
-    RunMark::write(&disk, KERNEL, Token(1), STRICT, (0, 0)).unwrap();
-    let found = read(&disk).unwrap();
+    RunMark::write(&disk, KERNEL, Token(1), STRICT, (0, 0)).expect("nothing fails here");
+    let found = read(&disk).expect("nothing fails here");
     assert_eq!(found.written_from(KERNEL), Some(1));
     assert_eq!(found.torn_upto(1, KERNEL), 0);
     let other = KernelBoot([7; 16]);
     assert_eq!(found.written_from(other), None);
     // Nothing that was acknowledged is in doubt.
-    RunMark::write(&disk, other, Token(2), STRICT, (0, found.torn_upto(1, other))).unwrap();
+    RunMark::write(&disk, other, Token(2), STRICT, (0, found.torn_upto(1, other)))
+        .expect("nothing fails here");
     for start in 2..4 {
-        let found = read(&disk).unwrap();
+        let found = read(&disk).expect("nothing fails here");
         assert_eq!(
             found.written_from(other),
             Some(2),
@@ -280,9 +281,10 @@ fn what_was_written_last_before_the_power_went_may_be_missing_whatever_starts_fo
             start,
             "the power has gone once more"
         );
-        add(&disk, u128::from(start) + 1).unwrap();
+        add(&disk, u128::from(start) + 1).expect("nothing fails here");
     }
-    let text = String::from_utf8(disk.content("run").unwrap()).unwrap();
+    let text =
+        String::from_utf8(disk.content("run").expect("nothing fails here")).expect("nothing fails here");
     assert!(text.contains("\ndoubted 0\ntorn 1\nstamp "), "{text}");
     mutations::plant(Some(Mutation::TornForgotten));
     let torn = found.torn_upto(1, other);
