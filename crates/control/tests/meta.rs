@@ -10,7 +10,7 @@ use bytes::Bytes;
 use consensus::{HardState, Index, LogEntry, Payload, SnapshotPoint, Term, Times};
 use control::{
     Announcement, Beginning, Configuration, Contact, Factor, Failure, GivenUp, GroupMember, GroupRef,
-    GroupReport, Instruction, MemberRole, Meta, MetaCommand, MetaConfig, MetaEffects, MetaMessage,
+    GroupReport, HeldAlone, Instruction, MemberRole, Meta, MetaCommand, MetaConfig, MetaEffects, MetaMessage,
     MetaOutcome, MetaRefusal, MetaWrite, NodeGoal, NodeMemory, Notice, Order, Pace, Record, RecoveredMeta,
     RecoverySource, Report, Restored, RoutingMap, Standing, State, Target, majority,
 };
@@ -730,6 +730,36 @@ fn the_first_node_starts_alone() {
         world.state().unwrap().epoch() > epoch,
         "another boot is another map"
     );
+}
+
+#[test]
+fn what_a_node_alone_holds_is_known_before_its_groups_are_reported() {
+    let mut world = World::new(2);
+    world.create(4);
+    world.run_until("it starts", Duration::from_secs(1), |world| {
+        world.machines[0].boot.is_some()
+    });
+    let held = |world: &World, was_ready| {
+        let restored = world.machines[0].disk.restored().expect("its log has begun");
+        let held = HeldAlone::of(&restored, NodeId(1), was_ready).expect("it is alone");
+        held.groups
+            .into_iter()
+            .map(|(group, _)| group.number())
+            .collect::<Vec<_>>()
+    };
+    // Nothing was reported yet: only one that was ready has begun them all.
+    assert_eq!(held(&world, false), [0; 0]);
+    assert_eq!(held(&world, true), [0, 1, 2, 3]);
+    world.run_until("all are reported", Duration::from_secs(5), |world| {
+        held(world, false) == [0, 1, 2, 3]
+    });
+    // One that begins anew with nothing has nothing that could be gone.
+    world.crash(0);
+    world.boot(0);
+    world.run_until("it starts", Duration::from_secs(1), |world| {
+        world.machines[0].boot.is_some()
+    });
+    assert_eq!(held(&world, true), [0; 0]);
 }
 
 #[test]

@@ -391,7 +391,7 @@ impl Memory {
             // Some groups may have begun before the node was ready.
             held: restored
                 .as_ref()
-                .and_then(|restored| HeldAlone::of(restored, identity.node)),
+                .and_then(|restored| HeldAlone::of(restored, identity.node, !found.is_unready)),
             accepts_loss: settings.accept_data_loss,
         };
         if let Some(kept) = kept::take(&disk, identity, token, &company, progress)? {

@@ -223,7 +223,7 @@ impl DirectoryCheck<'_> {
             self.found.damages.push(said);
         }
         let held = meta.flatten().map(meta::restored_from);
-        let Some(held) = held.and_then(|restored| HeldAlone::of(&restored, node)) else {
+        let Some(held) = held.and_then(|restored| HeldAlone::of(&restored, node, !is_unready)) else {
             return Ok(());
         };
         if !held.groups.is_empty() && !run.mark.starts.contains(&held.start) {

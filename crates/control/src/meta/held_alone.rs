@@ -18,7 +18,10 @@ pub struct HeldAlone {
 
 impl HeldAlone {
     /// By what is on the disk of `node`. None if there are others in its cluster, or the state cannot be read.
-    pub fn of(restored: &Restored, node: NodeId) -> Option<HeldAlone> {
+    ///
+    /// A group that has begun is reported some 100 ms later, and has acknowledged writes by then. So where the node `was_ready`, which it is when
+    /// the logs of all groups that it was founded with have begun, these are known without a report.
+    pub fn of(restored: &Restored, node: NodeId, was_ready: bool) -> Option<HeldAlone> {
         let (_, book) = restored.book()?;
         let state = book.state;
         let mut nodes = state.nodes().iter();
@@ -30,8 +33,9 @@ impl HeldAlone {
             let GroupRef::Data(number) = *name else {
                 return None;
             };
-            // It was reported when its name was on disk, and has acknowledged nothing before. Who was lost once is looked for no more.
-            let is_kept = group.index > 0 && !group.is_unheard && group.lost.is_empty();
+            // One that has begun anew may have done so with nothing. Who was lost once is looked for no more.
+            let has_begun = group.index > 0 || was_ready && group.generation == 0;
+            let is_kept = has_begun && !group.is_unheard && group.lost.is_empty();
             let members = group.members.iter().map(|member| member.incarnation);
             is_kept.then(|| (number, members.chain(group.recovered_from).collect()))
         });
