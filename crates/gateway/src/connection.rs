@@ -25,6 +25,8 @@ pub struct Connection {
     consumed: usize,
     /// Why the rest was not: not because it is incomplete.
     pub(crate) is_cut_short: bool,
+    /// Whether more has come behind the command that is carried out.
+    pub(crate) has_more: bool,
 }
 
 impl Connection {
@@ -37,6 +39,7 @@ impl Connection {
             input: Vec::new(),
             consumed: 0,
             is_cut_short: false,
+            has_more: false,
         }
     }
 

@@ -4,6 +4,7 @@
 //!   SnapshotRead    asked of all, which only read --> answered by all: old enough together? --> answer;  else again;  else Vote
 //!   OptimisticRead  values that cross groups, of all --> answered by all --> evaluated on a scratch --> vote on the effects, if
 //!                                            nothing of what was read has changed;  else again;  else LockFirst
+//!   OnePhase        of an OptimisticRead, if its effects are in one group: one entry --> answered;  else again
 //!   LockFirst       the same, with locks first: Locked by all --> evaluated --> vote on the effects
 //!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
 //!   InPlace         commands on whole groups: as Vote, but the replies come with the end
@@ -26,7 +27,8 @@
 //! 1. Commit is sent only when every participant has prepared; abort only when one has refused, or was never asked.
 //! 2. The client is answered once.
 //! 3. A participant is told to forget only what all have recorded the end of.
-//! 4. The client is told by the deadline of its transaction, which no attempt moves.
+//! 4. The client is told by the deadline of its transaction, which no attempt moves; what is sent to one group as a whole waits as a
+//!    command does.
 //!
 //! And of what is kept, as [`Coordinator::check`] looks at it:
 //! 5. A transaction is found by its number, and names its groups once each, in order, with their generations.
@@ -36,11 +38,12 @@
 //! 8. What settles waits for some of its groups.
 //! 9. Of combined commands, each has its client: `combining.rs`.
 
+mod old_reads;
 mod recovery;
 
 use crate::combining::{self, Combined};
 use crate::context::Context;
-use crate::delivery::{Answered, Answers};
+use crate::delivery::{Answered, Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
 use crate::group_times::GroupTimes;
@@ -52,9 +55,10 @@ use crate::program::{Extent, Program, by_group, group_of_key};
 use crate::script_run::{ProgramRun, RUNS_MAX, RunStop, RunTotals, Surroundings, by_their_groups};
 use crate::timing::Caller;
 use crate::transaction_stats::{OngoingTransaction, TransactionStats};
-use ids::{Db, GroupId, Monotonic, UnixMillis};
+use ids::{Db, GroupId, Monotonic, SemanticsVersion, Slot, UnixMillis};
 use keyspace::{Effect, KeyVersion, Lazyfree, SeenObject};
 use mutations::Mutation;
+use old_reads::OldReads;
 use recovery::Recoveries;
 use replica::{
     Assignment, CROWDED_OUT, Condition, FULL, FullKey, LocalCounts, Operation, Output, Part, Replies,
@@ -110,7 +114,8 @@ const UNKNOWN: &str = "UNKNOWN a group of this transaction was lost before it an
 /// unanswered of groups that are out of reach.
 #[derive(Default)]
 pub(crate) struct Coordinator {
-    open: BTreeMap<u64, Open>,
+    /// They are large, and move from one map to another.
+    open: BTreeMap<u64, Box<Open>>,
     /// Of these, the ones that a client waits for.
     waited_for: BTreeSet<u64>,
     /// Decided; who has not recorded it yet.
@@ -128,6 +133,9 @@ pub(crate) struct Coordinator {
     /// `EXEC` within one group, and what is named, sent there whole. Bounded by the connections: each has a bounded number of these
     /// under way.
     blocks: BTreeMap<(u64, u64), Program>,
+    /// Transactions whose effects are in one group, sent there whole. Bounded in the same way.
+    one_phase: BTreeMap<(u64, u64), Box<Open>>,
+    old_reads: OldReads,
     /// Where commands are evaluated, emptied and kept for the next ones.
     scratch: Option<Scratch>,
     /// Programs with scripts that have given way to others, by their numbers. One that begins again may stand here twice.
@@ -273,10 +281,10 @@ struct Open {
     plan: Plan,
     /// Whether a group has lost what it answered.
     has_lost_replies: bool,
-    /// When the reads of this attempt were sent.
-    sent_at: Monotonic,
-    /// Whether all that was seen so far was there when they were sent.
-    is_together: bool,
+    /// Of this attempt.
+    reads: Reads,
+    /// Whether others of its connection were let pass: it is a script whose keys were all known.
+    is_passed: bool,
     tries: u32,
     /// Since when it is open. Its deadline is counted from here, and no attempt moves it but by long values that none before had.
     opened_at: Monotonic,
@@ -284,6 +292,26 @@ struct Open {
     long: Duration,
     /// Since when the attempt's votes are waited for.
     since: Monotonic,
+}
+
+/// What is known of the reads of an attempt.
+struct Reads {
+    /// When they were sent.
+    sent_at: Monotonic,
+    /// Whether all that was seen so far was there when they were sent.
+    is_together: bool,
+    /// Whether replicas here may answer, with what they have applied: it may be behind.
+    may_be_old: bool,
+}
+
+impl Default for Reads {
+    fn default() -> Reads {
+        Reads {
+            sent_at: Monotonic(0),
+            is_together: true,
+            may_be_old: false,
+        }
+    }
 }
 
 /// A decision on its way.
@@ -396,7 +424,7 @@ impl Coordinator {
         let open = self.open.values().map(|open| {
             let Open {
                 mode, phase, doubt, ..
-            } = open;
+            } = &**open;
             let (id, outstanding, has_client) = (open.id, open.outstanding, open.client.is_some());
             format!("{id:?} {mode:?} {phase:?} {doubt:?}: {outstanding} outstanding, client {has_client}")
         });
@@ -427,7 +455,7 @@ impl Coordinator {
             let program = open.client.as_ref().map(|client| &client.program);
             OngoingTransaction::coordinated(open.id, open.began, open.state(), &open.groups, program)
         };
-        oldest.map(ongoing).collect()
+        oldest.map(|open| ongoing(open)).collect()
     }
 
     /// Whether this worker coordinates a transaction that is not decided, or not answered.
@@ -754,14 +782,14 @@ impl Coordinator {
             evaluated: None,
             plan: Plan::default(),
             has_lost_replies: false,
-            sent_at: Monotonic(0),
-            is_together: true,
+            reads: Reads::default(),
+            is_passed: false,
             tries: 0,
             opened_at: now,
             long: Duration::ZERO,
             since: now,
         };
-        self.open.insert(id.seq, open);
+        self.open.insert(id.seq, Box::new(open));
         self.waited_for.insert(id.seq);
         self.attempt_transaction(cx, id.seq);
         Some(id.seq)
@@ -819,8 +847,10 @@ impl Coordinator {
             TxnMode::Vote | TxnMode::InPlace => Phase::Voting,
         };
         open.outstanding = open.groups.len();
-        open.is_together = true;
-        open.sent_at = now;
+        open.reads = Reads {
+            sent_at: now,
+            ..Reads::default()
+        };
         open.tally = VoteTally::new(open.groups.iter().copied());
         let (mut parts, mut changed) = (None, None);
         let is_strict = program.is_strict();
@@ -835,6 +865,10 @@ impl Coordinator {
             assignment,
             is_bounded,
         };
+        let is_first = open.mode == TxnMode::OptimisticRead && open.tries == 0;
+        let is_scripted = program.scripted.is_some() && open.writes;
+        open.reads.may_be_old =
+            is_first && is_scripted && may_be_one_phase(cx, program) && self.old_reads.may();
         let mut requests = Vec::with_capacity(open.groups.len());
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
@@ -897,7 +931,12 @@ impl Coordinator {
                     let mut keys = program.objects_in(groups, group, &open.wanted);
                     // If it is on its way already, its end is waited for. There is nothing under the name.
                     keys.extend(program.name_lock(groups, group));
-                    Request::OptimisticRead { txn, keys }
+                    let may_be_old = open.reads.may_be_old;
+                    Request::OptimisticRead {
+                        txn,
+                        keys,
+                        may_be_old,
+                    }
                 }
                 TxnMode::LockFirst | TxnMode::LockInPlace => {
                     let changed = changed.get_or_insert_with(|| changed_keys(program));
@@ -953,14 +992,14 @@ impl Coordinator {
         let Some(replies) = seen.replies else {
             return self.answer_transaction(cx, txn, Answers::Refused);
         };
-        open.is_together &= is_old_enough(seen.age, now.since(open.sent_at));
+        open.reads.is_together &= is_old_enough(seen.age, now.since(open.reads.sent_at));
         if let Some((_, held)) = open.parts.get_mut(&group) {
             *held = replies;
         }
         if !open.has_all() {
             return;
         }
-        if open.groups.len() == 1 || open.is_together || mutations::is(Mutation::AgeNotChecked) {
+        if open.groups.len() == 1 || open.reads.is_together || mutations::is(Mutation::AgeNotChecked) {
             let parts = std::mem::take(&mut open.parts);
             return self.answer_transaction(cx, txn, Answers::Parts(parts));
         }
@@ -985,7 +1024,7 @@ impl Coordinator {
         let now = (cx.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
         open.times.note(group, time);
-        open.is_together &= is_old_enough(age, now.since(open.sent_at));
+        open.reads.is_together &= is_old_enough(age, now.since(open.reads.sent_at));
         self.on_objects(cx, txn, group, objects);
     }
 
@@ -1339,9 +1378,17 @@ impl Coordinator {
             }
         }
         open.outstanding = asked.len();
+        let may_be_old = open.reads.may_be_old;
         let requests = asked.iter().map(|(group, keys)| {
             let keys = keys.clone();
-            (*group, Request::OptimisticRead { txn, keys })
+            (
+                *group,
+                Request::OptimisticRead {
+                    txn,
+                    keys,
+                    may_be_old,
+                },
+            )
         });
         cx.outbox.requests.extend(requests);
         if let Some(run) = &mut open.run {
@@ -1442,9 +1489,16 @@ impl Coordinator {
             return self.answer_transaction(cx, txn, Answers::Whole(evaluated));
         }
         let reads_only = !open.writes || is_scripted && effects.is_empty();
+        if reads_only && open.reads.may_be_old && !mutations::is(Mutation::OldReadTold) {
+            // Nobody votes on it, and what it was shown may be behind.
+            open.tries += 1;
+            self.old_reads.note(false);
+            cx.stats.transaction_retries.add(1);
+            return self.begin_again_transaction(cx, txn);
+        }
         if reads_only && !after_lock && program.conditions.is_empty() {
             let is_one_look = is_scripted && is_one_round && open.groups.len() == 1;
-            if open.is_together || is_one_look || mutations::is(Mutation::AgeNotChecked) {
+            if open.reads.is_together || is_one_look || mutations::is(Mutation::AgeNotChecked) {
                 return self.answer_transaction(cx, txn, Answers::Whole(evaluated));
             }
         }
@@ -1456,9 +1510,21 @@ impl Coordinator {
                 return self.begin_again_transaction(cx, txn);
             }
         }
+        let bytes = effects.values().flatten().map(Effect::byte_len).sum();
+        let is_short = bytes < cx.shared.hooks.piece_sizes.long_bytes_min;
+        if let [group] = open.groups[..]
+            && open.mode == TxnMode::OptimisticRead
+            && !effects.is_empty()
+            && is_short
+            && may_be_one_phase(cx, program)
+        {
+            let expects = expects.remove(&group).unwrap_or_default();
+            let effects = effects.remove(&group).unwrap_or_default();
+            return self.send_one_phase(cx, txn, evaluated, expects, effects);
+        }
         open.phase = Phase::Voting;
         open.outstanding = open.groups.len();
-        open.allow_for(effects.values().flatten().map(Effect::byte_len).sum(), now);
+        open.allow_for(bytes, now);
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
@@ -1495,6 +1561,83 @@ impl Coordinator {
         }
         open.evaluated = (!open.mode.is_in_place()).then_some(evaluated);
         self.send_parts(cx, txn, requests);
+    }
+
+    /// All that a transaction has read and changes is in one group: one entry carries it out, if nothing of it has changed. From here on it is
+    /// as a command is that is sent there.
+    fn send_one_phase(
+        &mut self,
+        cx: &mut Context,
+        txn: TxnId,
+        evaluated: Replies,
+        expects: Vec<Condition>,
+        effects: Vec<Effect>,
+    ) {
+        let Some(mut open) = self.open.remove(&txn.seq) else {
+            return;
+        };
+        self.waited_for.remove(&txn.seq);
+        let ([group], Some(client)) = (&open.groups[..], &open.client) else {
+            return;
+        };
+        let (group, reply_to) = (*group, client.reply_to);
+        let mut scripted = client.program.scripted.iter();
+        let is_in_the_way = scripted.any(|scripted| scripted.has_more_behind);
+        if is_in_the_way && !client.program.is_exec && !open.is_passed {
+            let slots = expects.iter().map(|seen| Slot::of_key(seen.key())).collect();
+            cx.deliver(Delivery::Passable { reply_to, slots });
+            open.is_passed = true;
+        }
+        open.evaluated = Some(evaluated);
+        self.one_phase.insert(reply_to.place(), open);
+        let one_phase = Request::OnePhase {
+            reply_to,
+            expects,
+            effects,
+        };
+        cx.request(group, one_phase);
+    }
+
+    /// A group has answered what may be a transaction in one phase: whether it was carried out. `false` if it is none.
+    pub(crate) fn on_one_phase(&mut self, cx: &mut Context, reply_to: ReplyTo, is_carried_out: bool) -> bool {
+        let Some(mut open) = self.one_phase.remove(&reply_to.place()) else {
+            return false;
+        };
+        if open.reads.may_be_old {
+            self.old_reads.note(is_carried_out);
+        }
+        if is_carried_out {
+            let evaluated = open.evaluated.take().unwrap_or_default();
+            self.end_one_phase(cx, open, Answers::Whole(evaluated));
+        } else {
+            // Groups may have been told that all up to its number are over.
+            (open.id, _) = self.new_transaction(cx);
+            let txn = open.id;
+            self.open.insert(txn.seq, open);
+            self.waited_for.insert(txn.seq);
+            self.look_again(cx, txn);
+        }
+        true
+    }
+
+    /// There is no answer to what may be a transaction in one phase, and this is why. `false` if it is none.
+    pub(crate) fn on_failed_one_phase(
+        &mut self,
+        cx: &mut Context,
+        reply_to: ReplyTo,
+        error: &'static str,
+    ) -> bool {
+        let Some(open) = self.one_phase.remove(&reply_to.place()) else {
+            return false;
+        };
+        self.end_one_phase(cx, open, Answers::Failed(error));
+        true
+    }
+
+    fn end_one_phase(&mut self, cx: &mut Context, mut open: Box<Open>, answers: Answers) {
+        if let Some(client) = open.client.take() {
+            self.answer_client(cx, client, answers, open.came_at);
+        }
     }
 
     /// A group has voted.
@@ -1604,17 +1747,23 @@ impl Coordinator {
                 };
                 return self.answer_transaction(cx, txn, Answers::Failed(error));
             }
-            Refusal::Changed => {
-                open.tries += 1;
-                open.mode = if open.tries > TRIES_MAX {
-                    TxnMode::LockFirst
-                } else {
-                    TxnMode::OptimisticRead
-                };
-            }
+            Refusal::Changed => return self.look_again(cx, txn),
             Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
             Refusal::Wounded | Refusal::Queried | Refusal::Renewed => {}
         }
+        cx.stats.transaction_retries.add(1);
+        self.begin_again_transaction(cx, txn);
+    }
+
+    /// What was read without locks has changed.
+    fn look_again(&mut self, cx: &mut Context, txn: TxnId) {
+        let Some(open) = self.open_of(txn) else { return };
+        open.tries += 1;
+        open.mode = if open.tries > TRIES_MAX {
+            TxnMode::LockFirst
+        } else {
+            TxnMode::OptimisticRead
+        };
         cx.stats.transaction_retries.add(1);
         self.begin_again_transaction(cx, txn);
     }
@@ -2001,7 +2150,7 @@ impl Coordinator {
         self.drop_lost_txn_queries(cx);
         let (now, is_spread) = (cx.now, cx.view.is_spread);
         // While all groups are on this node, they answer, if not at once: a key may be held for long.
-        let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
+        let is_silent = |open: &Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
         let open = self.open.values();
         let late: Vec<TxnId> = open
             .filter(|open| open.phase.has_asked() && open.doubt != Doubt::FoundCommitted)
@@ -2050,10 +2199,17 @@ impl Coordinator {
     }
 }
 
+/// Whether one entry may carry out what a program has read and changes, if that is in one group.
+fn may_be_one_phase(cx: &Context, program: &Program) -> bool {
+    let is_known = cx.turn.semantics >= SemanticsVersion::ONE_PHASE;
+    // What a client has named is kept with a vote, and of a watched key it is told that it has changed.
+    is_known && cx.view.is_spread && program.request.is_none() && program.conditions.is_empty()
+}
+
 /// An open transaction, if this is its attempt.
-fn attempt(open: &mut BTreeMap<u64, Open>, txn: TxnId) -> Option<&mut Open> {
+fn attempt(open: &mut BTreeMap<u64, Box<Open>>, txn: TxnId) -> Option<&mut Open> {
     let is_its = |open: &&mut Open| open.id == txn || mutations::is(Mutation::AttemptIgnored);
-    open.get_mut(&txn.seq).filter(is_its)
+    open.get_mut(&txn.seq).map(|open| &mut **open).filter(is_its)
 }
 
 /// Whether what had not changed for so long when it was read was there when the reads were sent, if sending, reading and

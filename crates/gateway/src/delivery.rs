@@ -66,6 +66,13 @@ pub enum Delivery {
         /// Its bytes.
         bytes: Vec<u8>,
     },
+    /// All that a script has named is known, and its effects are on their way: what its connection has sent behind it may go on, on other keys.
+    Passable {
+        /// Where its reply will go.
+        reply_to: ReplyTo,
+        /// The slots of these keys.
+        slots: Vec<Slot>,
+    },
     /// The versions of `WATCH`.
     Watched {
         /// Where the reply goes.
@@ -133,6 +140,7 @@ impl Delivery {
             | Delivery::Unblocked { reply_to, .. }
             | Delivery::Awaited { reply_to, .. }
             | Delivery::LastAgent { reply_to, .. }
+            | Delivery::Passable { reply_to, .. }
             | Delivery::Watched { reply_to, .. }
             | Delivery::Info { reply_to, .. } => Some(reply_to.connection),
             Delivery::Answered(answered) => Some(answered.reply_to.connection),
@@ -173,6 +181,7 @@ pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delive
             session.in_flight.busy.end(slots.into_iter());
             return connection.pipeline.complete_with(reply_to.sequence, bytes);
         }
+        Delivery::Passable { reply_to, slots } => return session.in_flight.pass(reply_to.sequence, slots),
         Delivery::Unblocked {
             reply_to,
             operation,
@@ -208,7 +217,12 @@ pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delive
                 let exec = ArgsBuf::from_slices(["exec"]);
                 gateway.show(session, session.db, CommandId::Exec.spec(), exec.as_args());
             }
-            if !session.in_flight.busy.is_empty() {
+            if session.in_flight.end_passed(reply_to.sequence) {
+                // Another one may be waited for.
+                return connection.pipeline.complete_with(reply_to.sequence, bytes);
+            }
+            // A script that was waited for may have come behind others that were passed.
+            if !session.in_flight.busy.is_empty() && program.scripted.is_none() {
                 // One of several: what waits for its keys may go on.
                 session.in_flight.busy.end(program.slots());
             }

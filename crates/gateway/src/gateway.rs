@@ -308,6 +308,7 @@ impl Gateway {
                         if let Some(source) = source {
                             self.cx.frame = frame(source, &bytes[at..at + consumed]);
                         }
+                        connection.has_more = at + consumed < bytes.len();
                         self.dispatch(connection, args, resolved);
                         if source.is_some() {
                             self.cx.frame = None;

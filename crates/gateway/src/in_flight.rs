@@ -8,6 +8,7 @@ use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::idempotency::Naming;
 use crate::program::names_more;
+use crate::script_program::keeps_libraries;
 use crate::session::Session;
 use command::{CommandId, CommandRoute, Flags, Spec, Spread};
 use ids::{Groups, SLOT_COUNT, Slot};
@@ -20,6 +21,8 @@ pub(crate) struct InFlight {
     pub(crate) busy: BusySlots,
     /// Where commands were sent that may not have been carried out.
     pub(crate) sent: SentSlots,
+    /// Scripts among these, with the slots that each of them keeps busy, by the places of their replies.
+    passed: Vec<(u64, Vec<Slot>)>,
     /// A command that others must not overtake is under way.
     pub(crate) is_waiting: bool,
     /// `CLIENT PAUSE` holds back its next command.
@@ -27,6 +30,28 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
+    /// The script that is waited for is waited for no more, but by what names its keys.
+    pub(crate) fn pass(&mut self, sequence: u64, mut slots: Vec<Slot>) {
+        // One that it has not declared may be among those of another one.
+        slots.retain(|slot| !self.busy.holds(*slot));
+        slots.sort_unstable();
+        slots.dedup();
+        self.busy.begin(slots.iter().copied());
+        self.passed.push((sequence, slots));
+        self.is_waiting = false;
+    }
+
+    /// What stands at this place is answered. `false` if it is no script that others may have passed.
+    pub(crate) fn end_passed(&mut self, sequence: u64) -> bool {
+        let mut passed = self.passed.iter();
+        let Some(at) = passed.position(|(passed, _)| *passed == sequence) else {
+            return false;
+        };
+        let (_, slots) = self.passed.swap_remove(at);
+        self.busy.end(slots.into_iter());
+        true
+    }
+
     /// Says which keys are held back by no transaction.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.busy.is_empty() && self.busy.bits.iter().any(|bits| *bits != 0) {
@@ -137,6 +162,9 @@ impl BusySlots {
     /// make others wait, to gain little.
     const TRANSACTIONS_MAX: usize = 4;
 
+    /// The same of scripts that others may pass: they hold nothing.
+    const PASSED_MAX: usize = 64;
+
     /// The same while the worker has little under way but what other workers of the node decide: what goes there together is
     /// paid for once, and the locks are held for as long as a message and its answer take.
     const LAST_AGENT_MAX: usize = 32;
@@ -198,11 +226,15 @@ pub(crate) fn may_pass(
     let busy = &session.in_flight.busy;
     // What shares a transaction locks for as long as one does.
     let is_busy = is_spread && !combining::is_combined(spec) || !is_spread && is_busy;
-    let begins_none = is_of_one_group(groups, spec, args) || !busy.is_full(is_busy);
+    let is_script = spec.route == CommandRoute::Script && !keeps_libraries(spec.id);
+    let begins_none = match is_script {
+        true => busy.transactions < BusySlots::PASSED_MAX,
+        false => is_of_one_group(groups, spec, args) || !busy.is_full(is_busy),
+    };
     // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
     let may_wait = command::waits(spec, args);
     session.block.is_none()
-        && spec.route == CommandRoute::Keys
+        && (spec.route == CommandRoute::Keys || is_script)
         && begins_none
         && !may_wait
         && !any_slot(spec, args, |slot| busy.holds(slot))

@@ -66,6 +66,9 @@ impl Gateway {
             return run_program_here(self, connection, &program);
         }
         let reply_to = self.cx.reserve(connection);
+        if let Some(scripted) = &mut program.scripted {
+            scripted.has_more_behind = connection.has_more;
+        }
         if program.is_exec || extent.is_whole || extent.is_scripted {
             connection.session.in_flight.is_waiting = true;
         } else {
@@ -74,7 +77,7 @@ impl Gateway {
         if !is_heavy && Combining::may_take(&self.cx, &self.coordinator, &program, &extent) {
             return self.combining.take(&mut self.cx, reply_to, program, extent);
         }
-        let is_exec = program.is_exec;
+        let (is_exec, is_scripted) = (program.is_exec, extent.is_scripted);
         let touches = connection.session.touches(command::CommandId::Exec.spec());
         let opened = if is_heavy {
             self.coordinator
@@ -83,11 +86,23 @@ impl Gateway {
             self.coordinator.start(&mut self.cx, reply_to, program, extent)
         };
         self.route();
+        if is_scripted && !is_exec && connection.has_more {
+            self.let_pass(connection, reply_to);
+        }
         if !is_exec && let Some(seq) = opened {
             // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
             self.cx.timing.is_ours = false;
             let spent = self.cx.timing.spent();
             self.coordinator.note_spent(seq, spent);
+        }
+    }
+
+    /// A script that has come to its end on what is here is not waited for by what its connection has sent behind it.
+    fn let_pass(&mut self, connection: &mut Connection, reply_to: ReplyTo) {
+        self.pump();
+        let is_its = |delivery: &mut Delivery| matches!(delivery, Delivery::Passable { reply_to: its, .. } if *its == reply_to);
+        if let Some(passable) = self.cx.outbox.deliveries.pop_back_if(is_its) {
+            self.deliver(connection, passable);
         }
     }
 
@@ -302,6 +317,12 @@ impl Gateway {
         if self.blocking.on_tried(&mut self.cx, reply_to, &bytes) {
             return;
         }
+        if self
+            .coordinator
+            .on_failed_one_phase(&mut self.cx, reply_to, error)
+        {
+            return;
+        }
         let Some(program) = self.coordinator.take_block(reply_to) else {
             let reply = bytes.into();
             return self.cx.deliver(Delivery::Replied {
@@ -334,6 +355,12 @@ impl Gateway {
     }
 
     fn on_answered(&mut self, reply_to: ReplyTo, replies: Option<Replies>) {
+        if self
+            .coordinator
+            .on_one_phase(&mut self.cx, reply_to, replies.is_some())
+        {
+            return;
+        }
         let Some(program) = self.coordinator.take_block(reply_to) else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();

@@ -53,11 +53,13 @@ impl SemanticsVersion {
     /// The oldest rules this build can follow.
     pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
     /// The newest rules this build can follow, and writes once every node can.
-    pub const CURRENT: SemanticsVersion = SemanticsVersion::ENDED_BELOW_FLOORS;
+    pub const CURRENT: SemanticsVersion = SemanticsVersion::ONE_PHASE;
     /// From these rules on what stands around commands in entries is short: as few bytes as numbers need.
     pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
     /// From these rules on the meta group ends a generation too whose voters are below their floors, which its state knows nothing of.
     pub const ENDED_BELOW_FLOORS: SemanticsVersion = SemanticsVersion(3);
     /// Every build that follows these rules reads the database that libraries of functions are kept in; not all that follow older ones do.
     pub const LIBRARIES: SemanticsVersion = SemanticsVersion(3);
+    /// From these rules on a transaction whose effects are in one group is one entry.
+    pub const ONE_PHASE: SemanticsVersion = SemanticsVersion(4);
 }

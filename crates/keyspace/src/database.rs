@@ -348,9 +348,14 @@ impl Database {
     /// What `WATCH` remembers of `key` at `time`.
     pub(crate) fn version(&self, location: Location, key: &[u8], time: UnixMillis) -> KeyVersion {
         match self.find(location, key).filter(|object| !object.is_expired(time)) {
-            Some(object) => KeyVersion::Present(object.version().max(self.swapped)),
+            Some(object) => self.version_of(&object),
             None => KeyVersion::Absent(self.created.get(bucket(location)).copied().unwrap_or_default()),
         }
+    }
+
+    /// The same of what is there.
+    pub(crate) fn version_of(&self, object: &Object) -> KeyVersion {
+        KeyVersion::Present(object.version().max(self.swapped))
     }
 
     /// The version at which what is under `key` at `time` came to be so, or a later one. `None` if it is there and has

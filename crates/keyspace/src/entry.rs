@@ -22,6 +22,7 @@
 //!                 lie
 //!   20 stage    number u64 | bytes of the whole u64 | offset u64 | length u32 | bytes; see `staging.rs`
 //!   21 staged   number u64
+//!   25 one phase  conditions (what was read) | effects; from [`SemanticsVersion::ONE_PHASE`] on
 //!   22 resume   up to u64 | count u32 | (batch u64)* | count u32 | (batch u64 | index u32)*
 //!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell | key, the object, or the event)*
 //!  conditions  count u32 | condition*
@@ -151,6 +152,13 @@ pub enum EntryOperation<'a> {
         request: ClientRequest,
         /// The commands in order.
         commands: Vec<BlockCommand<'a>>,
+    },
+    /// A transaction whose effects are in this group alone, in one phase: they are installed, unless what it has seen has changed.
+    OnePhase {
+        /// What its coordinator has seen and relies on, or nothing is carried out.
+        expects: Vec<ConditionView<'a>>,
+        /// What changes.
+        effects: Vec<Effect>,
     },
     /// This group's part of a transaction is to be done or refused, and kept until it is resolved.
     Prepare(Box<Prepare<'a>>),
@@ -523,6 +531,11 @@ impl Operations {
                 request.encode(&mut self.out);
                 self.commands(commands);
             }
+            EntryOperation::OnePhase { expects, effects } => {
+                self.out.u8(25);
+                self.conditions(expects);
+                self.effects(effects);
+            }
             EntryOperation::Prepare(prepare) => {
                 self.out.u8(PREPARE_TAG);
                 self.prepare(prepare);
@@ -867,6 +880,10 @@ enum Part<'a> {
         request: ClientRequest,
         commands: Vec<CommandView<'a>>,
     },
+    OnePhase {
+        expects: Vec<ConditionView<'a>>,
+        effects: Vec<EffectView<'a>>,
+    },
     Prepare(Box<transaction::PrepareView<'a>>),
     Lock(Box<Lock<'a>>),
     Resolve(Resolve),
@@ -1030,6 +1047,10 @@ impl Part<'_> {
                 request: *request,
                 commands: commands.iter().map(|command| command.command(spans)).collect(),
             },
+            Part::OnePhase { expects, effects } => EntryOperation::OnePhase {
+                expects: expects.clone(),
+                effects: effects.iter().map(|effect| effect.effect(source)).collect(),
+            },
             Part::Prepare(prepare) => EntryOperation::Prepare(Box::new(prepare.prepare(spans, source))),
             Part::Lock(lock) => EntryOperation::Lock(lock.clone()),
             Part::Resolve(resolve) => EntryOperation::Resolve(resolve.clone()),
@@ -1132,6 +1153,10 @@ fn read_operation<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<
         7 => Ok(Part::Block {
             conditions: read_conditions(reader)?,
             commands: read_commands(reader, spans)?,
+        }),
+        25 => Ok(Part::OnePhase {
+            expects: read_conditions(reader)?,
+            effects: read_effects(reader)?,
         }),
         PREPARE_TAG => Ok(Part::Prepare(Box::new(read_prepare(reader, spans)?))),
         LOCK_TAG => Ok(Part::Lock(Box::new(read_lock(reader)?))),

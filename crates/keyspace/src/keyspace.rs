@@ -463,6 +463,16 @@ impl Keyspace {
             EntryOperation::Once { request, commands } => {
                 self.apply_once(&request, &commands, local, replies)
             }
+            EntryOperation::OnePhase { expects, effects } => {
+                let holds = expects.iter().all(|condition| self.holds(condition));
+                if holds || mutations::is(mutations::Mutation::OnePhaseNotJudged) {
+                    self.install(effects, local);
+                    replies.end_reply(false);
+                } else {
+                    self.discard(effects);
+                    replies.refuse();
+                }
+            }
             EntryOperation::Wait { id, command } => return self.wait(id, &command, origin, local, replies),
             EntryOperation::EndWait { id } => {
                 self.applied.0 += 1;
@@ -843,6 +853,17 @@ impl Keyspace {
     pub fn copy_object(&self, db: Db, key: &[u8]) -> Option<Object> {
         let object = self.object_at(db, key)?;
         Some(object.copy_as(key, object.deadline(), object.version()))
+    }
+
+    /// The same, with the version; `None` if it takes more than so many bytes.
+    pub fn copy_small(&self, db: Db, key: &[u8], bytes_max: usize) -> Option<(Option<Object>, KeyVersion)> {
+        let Some(object) = self.object_at(db, key) else {
+            return Some((None, self.version(db, key)));
+        };
+        (object.memory() <= bytes_max).then(|| {
+            let copy = object.copy_as(key, object.deadline(), object.version());
+            (Some(copy), self.database(db).version_of(&object))
+        })
     }
 
     /// What is under a key; `None` if absent or expired by group time.

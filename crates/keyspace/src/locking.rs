@@ -80,11 +80,8 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
     let locks = match &prepare.work {
         Work::Evaluate { commands, .. } => locks_of(commands.iter().map(|command| command.args)),
         Work::Install { effects, result, .. } => {
-            let changes = effects.iter().filter(|effect| !matches!(effect, Effect::Tell(_)));
-            let keys = changes.map(|effect| effect.key().into());
-            let name = result.iter().map(|result| result.request.lock_key());
-            let alone = keys.chain(name).map(|key| (key, Mode::Exclusive));
-            Locks::of_keys(alone.collect())
+            let name = result.as_ref().map(|result| result.request.lock_key());
+            of_effects(&[], effects, name)
         }
         Work::Put { pairs, .. } => {
             let keys = pairs.iter().map(|(key, _)| (key.into(), Mode::Exclusive));
@@ -94,6 +91,18 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
         Work::InPlace { .. } => Locks::WholeGroup(Mode::Exclusive),
     };
     and_conditions(and_conditions(locks, &prepare.conditions), &prepare.expects)
+}
+
+/// What effects lock that a coordinator has computed from what it expects, and the name of a request.
+pub(crate) fn of_effects(
+    expects: &[ConditionView<'_>],
+    effects: &[Effect],
+    name: Option<Box<[u8]>>,
+) -> Locks {
+    let changes = effects.iter().filter(|effect| !matches!(effect, Effect::Tell(_)));
+    let keys = changes.map(|effect| effect.key().into());
+    let alone = keys.chain(name).map(|key| (key, Mode::Exclusive));
+    and_conditions(Locks::of_keys(alone.collect()), expects)
 }
 
 /// The same, but keys with a deadline alone: a lock suspends expiry, and who shared the key could tell.

@@ -489,6 +489,9 @@ pub(crate) fn needs_of(operation: &EntryOperation<'_>) -> Option<Needs> {
             let locks = crate::locking::locks_of(commands.iter().map(|command| command.args));
             (locks, None)
         }
+        EntryOperation::OnePhase { expects, effects } => {
+            (crate::locking::of_effects(expects, effects, None), None)
+        }
         EntryOperation::Prepare(prepare) => {
             let txn = Some((prepare.txn, prepare.participants.clone()));
             let locks = if after_lock(operation) {
@@ -918,6 +921,7 @@ impl Keyspace {
             | EntryOperation::Fence { .. }
             | EntryOperation::Block { .. }
             | EntryOperation::Once { .. }
+            | EntryOperation::OnePhase { .. }
             | EntryOperation::Wait { .. }
             | EntryOperation::EndWait { .. }
             | EntryOperation::EndWaits { .. }

@@ -209,6 +209,10 @@ pub enum Mutation {
     ScriptBegunTwice,
     /// What a script was shown is not voted on.
     ShownNotExpected,
+    /// What a transaction within one group has seen is not looked at when its effects are installed.
+    OnePhaseNotJudged,
+    /// A script that wrote nothing is answered by what a replica had applied that may be behind.
+    OldReadTold,
     /// A group whose majority lost its power begins anew before its generation is over.
     NotEndedFirst,
     /// What a replica said of its log before its generation was over counts.
@@ -370,6 +374,8 @@ impl Mutation {
         Mutation::ScriptHalfTakenBack,
         Mutation::ScriptBegunTwice,
         Mutation::ShownNotExpected,
+        Mutation::OnePhaseNotJudged,
+        Mutation::OldReadTold,
         Mutation::NotEndedFirst,
         Mutation::ReportBindsNobody,
         Mutation::AskedForGood,

@@ -113,6 +113,15 @@ impl Alone {
                 let once = keyspace::EntryOperation::Once { request, commands };
                 self.ask(state, Asker::Block(reply_to), once, Terms::default(), out);
             }
+            Request::OnePhase {
+                reply_to,
+                expects,
+                effects,
+            } => {
+                let expects = as_conditions(&expects);
+                let one_phase = keyspace::EntryOperation::OnePhase { expects, effects };
+                self.ask(state, Asker::Block(reply_to), one_phase, Terms::default(), out);
+            }
             Request::Watch { reply_to, keys } => {
                 let locks = keyspace::shared(keys.iter().map(|(_, _, key)| &**key));
                 self.look(state, Asker::Watch(reply_to, keys), locks, out);
@@ -131,7 +140,7 @@ impl Alone {
                     out,
                 );
             }
-            Request::OptimisticRead { txn, keys } => {
+            Request::OptimisticRead { txn, keys, .. } => {
                 let locks = keyspace::shared(keys.iter().map(|(_, key)| &**key));
                 self.look(state, Asker::OptimisticRead(txn, keys), locks, out);
             }

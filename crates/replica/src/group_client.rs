@@ -429,6 +429,12 @@ impl GroupClient {
         self.took_write(item, self.sizes.long_bytes_min);
     }
 
+    /// Takes the effects of a transaction within this group, if what it expects holds.
+    pub fn one_phase(&mut self, reply_to: ReplyTo, expects: &[Condition], effects: Vec<keyspace::Effect>) {
+        let expects = as_conditions(expects);
+        self.block_of(reply_to, &keyspace::EntryOperation::OnePhase { expects, effects });
+    }
+
     /// Takes commands that are carried out as one, and at most once.
     pub fn once(&mut self, reply_to: ReplyTo, request: ClientRequest, operations: &[Operation]) {
         let commands = operations.iter().map(Operation::as_state).collect();

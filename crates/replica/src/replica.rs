@@ -21,16 +21,19 @@ use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::batch::Batch;
 use crate::disk::{DiskAnswer, LogBase};
 use crate::member::{Chunk, Effects, Member, Sender};
-use crate::request::{Output, Request};
+use crate::request::{FullKey, Output, Request};
 use crate::state::GroupState;
 use crate::turn::Turn;
 use command::Command;
 use consensus::{Index, Members, RaftMessage, RaftNode, Saved, Scrubbed, SnapshotPoint};
 use ids::{Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionRange, SemanticsVersion, Slot};
-use keyspace::{BlockCommand, CopyStep, Cursor, Keyspace, LeaderLocal, Object};
+use keyspace::{BlockCommand, CopyStep, Cursor, Keyspace, LeaderLocal, Object, SeenObject};
 use resp::ReplyWriter;
 use std::time::Duration;
 use txn::{Locks, Mode, Priority, TxnId};
+
+/// Bytes of an object that is copied where a replica answers for its group: a leader need not copy what it sends.
+const SMALL_BYTES_MAX: usize = 16 * 1024;
 
 /// One replica of one group. See the file's header.
 pub struct Replica {
@@ -538,6 +541,25 @@ impl Replica {
         if let Role::Alone(alone) = &mut self.role {
             alone.let_go(&mut self.state, turn, txn, out);
         }
+    }
+
+    /// What the replica here has applied under keys, whoever leads, which may be behind: [`Request::OptimisticRead`]. `None` if it has no
+    /// part in the group, or the values are not small.
+    pub fn read_here(&self, turn: &Turn, txn: TxnId, keys: &[FullKey]) -> Option<Output> {
+        self.member()?;
+        let keyspace = &self.state.keyspace;
+        let seen = |(db, key): &FullKey| {
+            let (object, version) = keyspace.copy_small(*db, key, SMALL_BYTES_MAX)?;
+            Some((object.map(SeenObject::Whole), version))
+        };
+        Some(Output::OptimisticRead {
+            txn,
+            group: self.state.group,
+            objects: keys.iter().map(seen).collect::<Option<_>>()?,
+            age: Duration::ZERO,
+            // Its entries may be old. Whoever leads goes by his clock in the same way.
+            time: keyspace.time().max(turn.now),
+        })
     }
 
     /// Carries out a command whose keys are free ([`Replica::is_free`]).

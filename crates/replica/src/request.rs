@@ -74,6 +74,16 @@ pub enum Request {
         /// The commands in order.
         operations: Vec<Operation>,
     },
+    /// Install effects that a coordinator has computed, unless what it has seen has changed. Only of a group with a log, by the rules of
+    /// [`ids::SemanticsVersion::ONE_PHASE`].
+    OnePhase {
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+        /// What the coordinator has seen and relies on.
+        expects: Vec<Condition>,
+        /// What changes, and what is told of it.
+        effects: Vec<Effect>,
+    },
     /// Carry out a command that may wait, and if there is nothing, answer when there is. A group that is alone on its node
     /// answers nil: who waits there is the gateway's.
     Wait {
@@ -169,6 +179,8 @@ pub enum Request {
         txn: TxnId,
         /// Whose.
         keys: Vec<FullKey>,
+        /// Whether it will be voted on that nothing of it has changed: the replica here may answer, which may be behind.
+        may_be_old: bool,
     },
 }
 
@@ -345,7 +357,8 @@ pub enum Output {
         /// What it took, if that is measured here.
         journey: Option<Journey>,
     },
-    /// To [`Request::Execute`], [`Request::Block`] and [`Request::Once`]; `None` if a condition did not hold.
+    /// To [`Request::Execute`], [`Request::Block`], [`Request::Once`] and [`Request::OnePhase`], which has no replies; `None` if a
+    /// condition did not hold.
     Answered {
         /// Where the replies go.
         reply_to: ReplyTo,
@@ -362,7 +375,7 @@ pub enum Output {
         /// Where the replies go.
         reply_to: ReplyTo,
     },
-    /// To [`Request::Execute`], [`Request::Block`] and [`Request::Once`]: there is no answer, and this is why.
+    /// To [`Request::Execute`], [`Request::Block`], [`Request::Once`] and [`Request::OnePhase`]: there is no answer, and this is why.
     Failed {
         /// Where the error goes.
         reply_to: ReplyTo,

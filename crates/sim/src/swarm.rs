@@ -507,7 +507,13 @@ impl Swarm {
                 swarm.think = 20 * MILLIS;
             }
             // Scripts alone, on few keys.
-            Some(Mutation::ScriptBegunTwice | Mutation::ShownNotExpected | Mutation::ScriptHalfTakenBack) => {
+            Some(
+                Mutation::ScriptBegunTwice
+                | Mutation::ShownNotExpected
+                | Mutation::ScriptHalfTakenBack
+                | Mutation::OnePhaseNotJudged
+                | Mutation::OldReadTold,
+            ) => {
                 swarm.mix = Mix::scripts(30);
                 swarm.clients = 10;
                 swarm.think = MILLIS;

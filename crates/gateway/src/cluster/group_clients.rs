@@ -202,6 +202,7 @@ impl GroupClients {
             | Request::Wait { reply_to, .. }
             | Request::Block { reply_to, .. }
             | Request::Once { reply_to, .. }
+            | Request::OnePhase { reply_to, .. }
                 if client.is_cut_off() =>
             {
                 client.refuse(reply_to, &mut outputs);
@@ -230,6 +231,11 @@ impl GroupClients {
                 request,
                 operations,
             } => client.once(reply_to, request, &operations),
+            Request::OnePhase {
+                reply_to,
+                expects,
+                effects,
+            } => client.one_phase(reply_to, &expects, effects),
             Request::Watch { reply_to, keys } => client.versions(reply_to, &keys),
             Request::Prepare(part) | Request::Lock(part) => {
                 let txn = part.txn;
@@ -263,7 +269,20 @@ impl GroupClients {
                 conditions,
                 operations,
             } => client.snapshot_read(txn, &conditions, &operations),
-            Request::OptimisticRead { txn, keys } => client.optimistic_read(txn, &keys),
+            Request::OptimisticRead {
+                txn,
+                keys,
+                may_be_old,
+            } => {
+                let replica = &cx.local.replicas[index];
+                match may_be_old
+                    .then(|| replica.read_here(&cx.turn, txn, &keys))
+                    .flatten()
+                {
+                    Some(seen) => outputs.push(seen),
+                    None => client.optimistic_read(txn, &keys),
+                }
+            }
             // The group held its keys for it. If it has let go of them since, there is nothing to check out any more.
             Request::CheckOut { txn, .. } => outputs.push(without_check_out(txn, group)),
             // A group gets no log while anything of it is checked out: `Replica::give_log` insists on it.

@@ -27,10 +27,112 @@ fn scripts_that_read_what_others_change_begin_again() {
     let mut world = replicated(4);
     assert_eq!(counted(&mut world, 5), "$2 15");
     // The mistake is noticed here: what was read without a lock has changed, and is relied on.
-    mutations::plant(Some(Mutation::VersionsNotChecked));
+    mutations::plant(Some(Mutation::OnePhaseNotJudged));
     let lost = counted(&mut world, 5);
     mutations::plant(None);
     assert_ne!(lost, "$2 30", "nobody's change was lost");
+}
+
+#[test]
+fn a_script_within_one_group_leaves_nothing_behind_wherever_it_is_sent() {
+    let mut world = replicated(4);
+    for round in 1..=6 {
+        let node = round % 3;
+        assert_eq!(
+            world.run(node, 7, &format!("EVAL {ADD} 1 a a")),
+            format!(":{round}")
+        );
+        for node in 0..3 {
+            assert_eq!(world.transactions_left(node), 0, "nobody has voted on it");
+        }
+    }
+    // Of two groups it is voted on.
+    let both = "redis.call('INCR',KEYS[1])return\tredis.call('INCR',KEYS[2])";
+    assert_eq!(world.run(1, 7, &format!("EVAL {both} 2 a c")), ":1");
+    let left: usize = (0..3).map(|node| world.transactions_left(node)).sum();
+    assert!(left > 0, "a and c are of different groups");
+}
+
+/// Sends commands of one client at once; their replies, and how many turns these took.
+fn pipelined(world: &mut World, node: usize, lines: &[String]) -> (String, usize) {
+    let mut bytes = Vec::new();
+    for words in lines.iter().map(|line| line.split(' ').collect::<Vec<_>>()) {
+        bytes.extend(format!("*{}\r\n", words.len()).into_bytes());
+        for word in words {
+            bytes.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes());
+        }
+    }
+    world.nodes[node].send_bytes(7, &bytes);
+    let (mut replies, mut turns) = (String::new(), 0);
+    // As text, each begins with its type and ends with a space.
+    while replies.matches([':', '$', '+', '-', '*']).count() < lines.len() {
+        world.turns(1);
+        replies += &world.nodes[node].take_reply(7);
+        replies += " ";
+        turns += 1;
+        assert!(turns < 8_000, "{replies}");
+    }
+    (replies.split_whitespace().collect::<Vec<_>>().join(" "), turns)
+}
+
+#[test]
+fn scripts_of_one_connection_are_under_way_together_on_other_keys() {
+    let mut world = replicated(4);
+    let add = |key: u32| format!("EVAL {ADD} 1 key:{key} key:{key}");
+    let (reply, alone) = pipelined(&mut world, 1, &[add(0)]);
+    assert_eq!(reply, ":1");
+    let lines: Vec<String> = (1..9).map(add).collect();
+    let (replies, together) = pipelined(&mut world, 1, &lines);
+    assert_eq!(replies, [":1"; 8].join(" "));
+    assert!(
+        together <= 2 * alone,
+        "{together} turns for eight, {alone} for one"
+    );
+}
+
+#[test]
+fn what_names_a_key_of_a_script_comes_behind_it_whether_it_was_declared() {
+    let mut world = replicated(4);
+    let mut lines = Vec::new();
+    for at in 0..6 {
+        // Others that are under way, too.
+        lines.push(format!("EVAL {ADD} 1 other:{at} other:{at}"));
+        lines.push(format!(
+            "EVAL {ADD} {}",
+            if at % 2 == 0 { "1 a a" } else { "0 a" }
+        ));
+        lines.push("GET a".to_owned());
+    }
+    let expected: Vec<String> = (1..7).map(|at| format!(":1 :{at} $1 {at}")).collect();
+    let (replies, _) = pipelined(&mut world, 2, &lines);
+    assert_eq!(replies, expected.join(" "));
+}
+
+/// Sets keys at one node, and reads each by a script that does not say that it only reads, at another one.
+fn told(world: &mut World) -> Vec<String> {
+    (0..30)
+        .map(|round| {
+            assert_eq!(
+                world.run(round % 3, 7, &format!("SET key:{} {round}", round % 5)),
+                "+OK"
+            );
+            let reader = (round + 1) % 3;
+            let get = "return\tredis.call('GET',KEYS[1])";
+            world.run(reader, 8, &format!("EVAL {get} 1 key:{}", round % 5))
+        })
+        .collect()
+}
+
+#[test]
+fn a_script_that_wrote_nothing_tells_what_is_there_now() {
+    let expected: Vec<String> = (0..30usize)
+        .map(|round| format!("${} {round}", round.to_string().len()))
+        .collect();
+    assert_eq!(told(&mut replicated(4)), expected);
+    mutations::plant(Some(Mutation::OldReadTold));
+    let old = told(&mut replicated(4));
+    mutations::plant(None);
+    assert_ne!(old, expected, "no replica was behind");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(crate) fn random_db(prng: &mut Prng) -> ids::Db {
 pub(crate) fn push_random(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prng) {
     let db = random_db(prng);
     let key = words::key(prng);
-    match prng.below(20) {
+    match prng.below(21) {
         0 => entry.push(&EntryOperation::Expire { db, key: &key }),
         1 => entry.push(&EntryOperation::Evict { db, key: &key }),
         2 => {
@@ -29,6 +29,7 @@ pub(crate) fn push_random(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prn
         }),
         4 => push_block(entry, state, prng),
         5 => push_once(entry, state, prng),
+        6 => push_one_phase(entry, state, prng),
         _ => {
             let (protocol, args) = random_command(prng);
             entry.push(&EntryOperation::Command {
@@ -55,23 +56,33 @@ fn random_command(prng: &mut Prng) -> (Protocol, ArgsBuf) {
     (protocol, args)
 }
 
+fn random_conditions<'k>(keys: &'k [Vec<u8>], state: &Keyspace, prng: &mut Prng) -> Vec<ConditionView<'k>> {
+    let condition = |key: &'k Vec<u8>| {
+        let db = random_db(prng);
+        match (prng.below(6), state.version(db, key)) {
+            (0, _) => ConditionView::Absent { db, key },
+            (1, version) => ConditionView::Unchanged {
+                db: random_db(prng),
+                key,
+                version,
+            },
+            (_, version) => ConditionView::Unchanged { db, key, version },
+        }
+    };
+    keys.iter().map(condition).collect()
+}
+
+fn push_one_phase(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prng) {
+    let keys: Vec<Vec<u8>> = (0..prng.below(3)).map(|_| words::key(prng)).collect();
+    entry.push(&EntryOperation::OnePhase {
+        expects: random_conditions(&keys, state, prng),
+        effects: (0..prng.below(4)).map(|_| random_effect(prng)).collect(),
+    });
+}
+
 fn push_block(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prng) {
     let keys: Vec<Vec<u8>> = (0..prng.below(3)).map(|_| words::key(prng)).collect();
-    let conditions: Vec<ConditionView<'_>> = keys
-        .iter()
-        .map(|key| {
-            let db = random_db(prng);
-            match (prng.below(6), state.version(db, key)) {
-                (0, _) => ConditionView::Absent { db, key },
-                (1, version) => ConditionView::Unchanged {
-                    db: random_db(prng),
-                    key,
-                    version,
-                },
-                (_, version) => ConditionView::Unchanged { db, key, version },
-            }
-        })
-        .collect();
+    let conditions = random_conditions(&keys, state, prng);
     let commands: Vec<(Db, Protocol, ArgsBuf)> = (0..prng.below(5))
         .map(|_| {
             let (protocol, args) = random_command(prng);

@@ -196,6 +196,13 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Entr
             },
         ),
         (
+            "one phase",
+            EntryOperation::OnePhase {
+                expects: conditions(),
+                effects: effects(),
+            },
+        ),
+        (
             "wait",
             EntryOperation::Wait {
                 id,

@@ -39,6 +39,13 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                         reply.extend(node.keyspace.kept_replies(request.id).flatten());
                     }
                 }
+                EntryOperation::OnePhase { expects, effects } => {
+                    if expects.iter().all(|condition| node.keyspace.holds(condition)) {
+                        node.keyspace.install(effects, &mut node.local);
+                    } else {
+                        reply = b"not carried out".to_vec();
+                    }
+                }
                 EntryOperation::Prepare(_)
                 | EntryOperation::Lock(_)
                 | EntryOperation::Resolve(_)

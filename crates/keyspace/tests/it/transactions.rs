@@ -1,12 +1,12 @@
 //! Transactions over several groups, as one group's state has them.
 
 use crate::node::{Node, db, gateway, header};
-use ids::{Boot, GatewayId, GroupId, Prng, RequestUuid, UnixMillis};
+use ids::{Boot, GatewayId, GroupId, Prng, RequestUuid, UnixMillis, Version};
 use keyspace::{
     ApplyOutput, Batched, BlockCommand, ClientRequest, ConditionView, Effect, Entry, EntryBuf,
-    EntryOperation, Fence, Forget, InPlaceStep, KeptResult, KeyVersion, Lock, Operations, Origin, Pairs,
-    Prepare, QueryTxn, Resolve, Resume, SnapshotReceiver, Transfer, TransferStep, UnknownOrigin, WaitId,
-    Work,
+    EntryOperation, Fence, Forget, InPlaceStep, KeptResult, KeyVersion, Lock, Object, Operations, Origin,
+    Pairs, Prepare, QueryTxn, Resolve, Resume, SnapshotReceiver, Transfer, TransferStep, UnknownOrigin,
+    WaitId, Work,
 };
 use mutations::Mutation;
 use resp::{ArgsBuf, Protocol};
@@ -462,6 +462,56 @@ fn what_is_over_stays_over() {
 fn what_is_forgotten_is_over_and_nothing_else() {
     what_is_over_stays_over();
     breaks(Mutation::MarkNotConsulted, what_is_over_stays_over);
+}
+
+fn one_phase_is_carried_out_if_what_it_has_seen_is_as_it_was() {
+    let mut group = Group::new();
+    group.run("SET seen 1");
+    let put = |value: &[u8]| {
+        vec![Effect::Put {
+            db: db(0),
+            object: Object::string(b"k", value, None, Version(0)),
+        }]
+    };
+    let seen = |group: &Group| group.nodes[0].keyspace.version(db(0), b"seen");
+    let one_phase = |group: &mut Group, version, value: &[u8]| {
+        let unchanged = ConditionView::Unchanged {
+            db: db(0),
+            key: b"seen",
+            version,
+        };
+        let answers = group.apply(&EntryOperation::OnePhase {
+            expects: vec![unchanged],
+            effects: put(value),
+        });
+        answers[0].clone()
+    };
+    let before = seen(&group);
+    one_phase(&mut group, before, b"one");
+    assert_eq!(group.run("GET k"), "$3\r\none\r\n");
+    group.run("SET seen 2");
+    one_phase(&mut group, before, b"two");
+    assert_eq!(group.run("GET k"), "$3\r\none\r\n");
+    // What a transaction holds is waited for, and looked at then.
+    let now = seen(&group);
+    group.prepare(txn(1, 0), "SET seen 3");
+    assert_eq!(one_phase(&mut group, now, b"three"), LATER);
+    let waited = group.number;
+    group.resolve(txn(1, 0), true);
+    assert!(
+        group.late(waited).is_ok_and(|answer| answer.is_some()),
+        "it has come"
+    );
+    assert_eq!(group.run("GET k"), "$3\r\none\r\n");
+}
+
+#[test]
+fn one_phase_relies_on_what_has_not_changed() {
+    one_phase_is_carried_out_if_what_it_has_seen_is_as_it_was();
+    breaks(
+        Mutation::OnePhaseNotJudged,
+        one_phase_is_carried_out_if_what_it_has_seen_is_as_it_was,
+    );
 }
 
 fn the_dead_do_not_prepare() {

@@ -30,6 +30,8 @@ pub(crate) struct Task {
     steps: Vec<ListStep>,
     /// How many of them the script does. If not all, the others stand behind it in one `MULTI`.
     scripted: usize,
+    /// Whether a script that only reads says so.
+    says_so: bool,
 }
 
 /// An append to a list, or a read of it.
@@ -72,7 +74,12 @@ impl Workload for Scripts {
             0 => 1 + draw.below(count) as usize,
             _ => steps.len(),
         };
-        Task { steps, scripted }
+        let says_so = draw.below(2) == 0;
+        Task {
+            steps,
+            scripted,
+            says_so,
+        }
     }
 
     fn read_all(&self, keys: u64) -> Option<Task> {
@@ -84,6 +91,7 @@ impl Workload for Scripts {
         Some(Task {
             steps: steps.collect(),
             scripted: keys as usize,
+            says_so: true,
         })
     }
 
@@ -97,7 +105,7 @@ impl Workload for Scripts {
 
     fn step(&mut self, task: &Task, _: &[i64], _: u64, _: u64) -> Option<Step> {
         let (scripted, plain) = task.steps.split_at(task.scripted);
-        let script = call(scripted);
+        let script = call(scripted, task.says_so);
         Some(match plain {
             [] => Step::one(script),
             plain => Step::block(std::iter::once(script).chain(plain.iter().map(
@@ -133,13 +141,14 @@ impl Workload for Scripts {
     }
 }
 
-/// The call of the script for these steps.
-fn call(steps: &[ListStep]) -> Command {
+/// The call of the script for these steps. If it only reads it may say so.
+fn call(steps: &[ListStep], says_so: bool) -> Command {
     let declared = steps.iter().filter(|step| step.is_declared);
     let mut keys: Vec<String> = declared.map(ListStep::key).collect();
     keys.dedup();
     let reads = steps.iter().all(|step| step.element.is_none());
-    let mut words = command![if reads { "EVAL_RO" } else { "EVAL" }, SCRIPT, keys.len()];
+    let name = if reads && says_so { "EVAL_RO" } else { "EVAL" };
+    let mut words = command![name, SCRIPT, keys.len()];
     words.extend(keys);
     for step in steps {
         let element = step

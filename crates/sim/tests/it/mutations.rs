@@ -110,6 +110,8 @@ caught! {
     an_id_by_the_clock_of_a_replica_is_noticed: IdByOwnClock;
     a_script_that_begins_anew_on_what_it_has_done_is_noticed: ScriptBegunTwice;
     what_a_script_was_shown_and_is_not_voted_on_is_noticed: ShownNotExpected;
+    effects_that_are_installed_whatever_has_changed_are_noticed: OnePhaseNotJudged;
+    a_script_that_wrote_nothing_and_tells_what_is_old_is_noticed: OldReadTold;
 }
 
 const IN_DRAINS: &[Mutation] = &[
