@@ -25,7 +25,7 @@ pub struct Connection {
     consumed: usize,
     /// Why the rest was not: not because it is incomplete.
     pub(crate) is_cut_short: bool,
-    /// Whether more has come behind the command that is carried out.
+    /// Whether bytes have come behind the command that is carried out.
     pub(crate) has_more: bool,
 }
 

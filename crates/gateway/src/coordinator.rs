@@ -135,6 +135,10 @@ pub(crate) struct Coordinator {
     blocks: BTreeMap<(u64, u64), Program>,
     /// Transactions whose effects are in one group, sent there whole. Bounded in the same way.
     one_phase: BTreeMap<(u64, u64), Box<Open>>,
+    /// By connection, how many of its scripts are under way that others may pass.
+    passed: BTreeMap<u64, usize>,
+    /// Scripts behind these, by connection, which have come to name keys that they had not declared: they go on when these are answered.
+    parked: BTreeMap<u64, (TxnId, Vec<FullKey>)>,
     old_reads: OldReads,
     /// Where commands are evaluated, emptied and kept for the next ones.
     scratch: Option<Scratch>,
@@ -1291,7 +1295,10 @@ impl Coordinator {
             let keys = keys.unwrap_or_else(|| program.objects_in(groups, group, &open.wanted));
             for (key, (object, version)) in keys.into_iter().zip(objects) {
                 if let Err(error) = run.place(group, key, object, (!after_lock).then_some(version)) {
-                    return self.give_up_run(cx, txn, error);
+                    return match open.reads.may_be_old {
+                        true => self.look_again(cx, txn),
+                        false => self.give_up_run(cx, txn, error),
+                    };
                 }
             }
         }
@@ -1323,8 +1330,13 @@ impl Coordinator {
             RunStop::Lacks(keys) => {
                 run.note_roaming(&mut cx.scripts);
                 open.run = Some(run);
-                self.ask_for_more(cx, txn, keys);
+                let connection = client.reply_to.connection;
+                match self.passed.contains_key(&connection) {
+                    true => drop(self.parked.insert(connection, (txn, keys))),
+                    false => self.ask_for_more(cx, txn, keys),
+                }
             }
+            RunStop::Failed(_) if open.reads.may_be_old && !run.is_killed() => self.look_again(cx, txn),
             RunStop::Failed(error) => self.give_up_run(cx, txn, error),
             RunStop::Over => {
                 let is_one_round = run.rounds <= 1;
@@ -1491,10 +1503,8 @@ impl Coordinator {
         let reads_only = !open.writes || is_scripted && effects.is_empty();
         if reads_only && open.reads.may_be_old && !mutations::is(Mutation::OldReadTold) {
             // Nobody votes on it, and what it was shown may be behind.
-            open.tries += 1;
             self.old_reads.note(false);
-            cx.stats.transaction_retries.add(1);
-            return self.begin_again_transaction(cx, txn);
+            return self.look_again(cx, txn);
         }
         if reads_only && !after_lock && program.conditions.is_empty() {
             let is_one_look = is_scripted && is_one_round && open.groups.len() == 1;
@@ -1510,8 +1520,9 @@ impl Coordinator {
                 return self.begin_again_transaction(cx, txn);
             }
         }
-        let bytes = effects.values().flatten().map(Effect::byte_len).sum();
-        let is_short = bytes < cx.shared.hooks.piece_sizes.long_bytes_min;
+        let bytes: usize = effects.values().flatten().map(Effect::byte_len).sum();
+        let seen: usize = expects.values().flatten().map(|seen| seen.key().len()).sum();
+        let is_short = bytes + seen < cx.shared.hooks.piece_sizes.long_bytes_min / 2;
         if let [group] = open.groups[..]
             && open.mode == TxnMode::OptimisticRead
             && !effects.is_empty()
@@ -1581,12 +1592,13 @@ impl Coordinator {
             return;
         };
         let (group, reply_to) = (*group, client.reply_to);
-        let mut scripted = client.program.scripted.iter();
-        let is_in_the_way = scripted.any(|scripted| scripted.has_more_behind);
-        if is_in_the_way && !client.program.is_exec && !open.is_passed {
-            let slots = expects.iter().map(|seen| Slot::of_key(seen.key())).collect();
+        if !open.is_passed && may_be_passed(&client.program, &expects) {
+            let mut slots: Vec<Slot> = client.program.slots().collect();
+            slots.sort_unstable();
+            slots.dedup();
             cx.deliver(Delivery::Passable { reply_to, slots });
             open.is_passed = true;
+            *self.passed.entry(reply_to.connection).or_default() += 1;
         }
         open.evaluated = Some(evaluated);
         self.one_phase.insert(reply_to.place(), open);
@@ -1636,7 +1648,24 @@ impl Coordinator {
 
     fn end_one_phase(&mut self, cx: &mut Context, mut open: Box<Open>, answers: Answers) {
         if let Some(client) = open.client.take() {
+            let connection = client.reply_to.connection;
             self.answer_client(cx, client, answers, open.came_at);
+            self.end_passed(cx, connection, open.is_passed);
+        }
+    }
+
+    /// A client was answered: the scripts behind it may have waited for that, if others were let pass it.
+    fn end_passed(&mut self, cx: &mut Context, connection: u64, is_passed: bool) {
+        let Some(passed) = self.passed.get_mut(&connection).filter(|_| is_passed) else {
+            return;
+        };
+        *passed -= 1;
+        if *passed > 0 {
+            return;
+        }
+        self.passed.remove(&connection);
+        if let Some((txn, keys)) = self.parked.remove(&connection) {
+            self.ask_for_more(cx, txn, keys);
         }
     }
 
@@ -2035,6 +2064,7 @@ impl Coordinator {
             }
             answers => self.answer_client(cx, client, answers, open.came_at),
         }
+        self.end_passed(cx, reply_to.connection, open.is_passed);
     }
 
     /// Answers whoever waits for a transaction, each for his own command.
@@ -2186,10 +2216,12 @@ impl Coordinator {
                 Phase::Locking | Phase::Voting | Phase::CheckedOut => {}
             }
             let is_found_committed = open.doubt == Doubt::FoundCommitted;
-            let came_at = open.came_at;
+            let (came_at, is_passed) = (open.came_at, open.is_passed);
             self.waited_for.remove(&txn.seq);
             if let Some(client) = open.client.take() {
+                let connection = client.reply_to.connection;
                 self.answer_client(cx, client, Answers::Failed(UNKNOWN), came_at);
+                self.end_passed(cx, connection, is_passed);
             }
             if is_found_committed {
                 self.end_attempt(cx, txn, true);
@@ -2204,6 +2236,28 @@ fn may_be_one_phase(cx: &Context, program: &Program) -> bool {
     let is_known = cx.turn.semantics >= SemanticsVersion::ONE_PHASE;
     // What a client has named is kept with a vote, and of a watched key it is told that it has changed.
     is_known && cx.view.is_spread && program.request.is_none() && program.conditions.is_empty()
+}
+
+/// Whether what a client has sent behind a script may pass it: it has named no key that it had not declared, and tells nobody anything.
+fn may_be_passed(program: &Program, expects: &[Condition]) -> bool {
+    let Some(scripted) = program.scripted.as_ref().filter(|_| !program.is_exec) else {
+        return false;
+    };
+    let is_declared = |seen: &Condition| {
+        let is_library = matches!(
+            seen,
+            Condition::Unchanged {
+                db: Db::LIBRARIES,
+                ..
+            }
+        );
+        let slot = Slot::of_key(seen.key());
+        is_library || program.slots().any(|declared| declared == slot)
+    };
+    scripted.has_more_behind
+        && scripted.published.is_empty()
+        && !program.changes_libraries()
+        && expects.iter().all(is_declared)
 }
 
 /// An open transaction, if this is its attempt.

@@ -218,11 +218,11 @@ pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delive
                 gateway.show(session, session.db, CommandId::Exec.spec(), exec.as_args());
             }
             if session.in_flight.end_passed(reply_to.sequence) {
-                // Another one may be waited for.
+                // A script that came behind it may be waited for.
                 return connection.pipeline.complete_with(reply_to.sequence, bytes);
             }
-            // A script that was waited for may have come behind others that were passed.
-            if !session.in_flight.busy.is_empty() && program.scripted.is_none() {
+            let is_waited_for = program.is_exec || program.scripted.is_some();
+            if !is_waited_for && !session.in_flight.busy.is_empty() {
                 // One of several: what waits for its keys may go on.
                 session.in_flight.busy.end(program.slots());
             }

@@ -30,12 +30,8 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// The script that is waited for is waited for no more, but by what names its keys.
-    pub(crate) fn pass(&mut self, sequence: u64, mut slots: Vec<Slot>) {
-        // One that it has not declared may be among those of another one.
-        slots.retain(|slot| !self.busy.holds(*slot));
-        slots.sort_unstable();
-        slots.dedup();
+    /// The script that is waited for is waited for no more, but by what names its keys, all of which it has declared.
+    pub(crate) fn pass(&mut self, sequence: u64, slots: Vec<Slot>) {
         self.busy.begin(slots.iter().copied());
         self.passed.push((sequence, slots));
         self.is_waiting = false;
@@ -162,7 +158,7 @@ impl BusySlots {
     /// make others wait, to gain little.
     const TRANSACTIONS_MAX: usize = 4;
 
-    /// The same of scripts that others may pass: they hold nothing.
+    /// The same of scripts that others may pass.
     const PASSED_MAX: usize = 64;
 
     /// The same while the worker has little under way but what other workers of the node decide: what goes there together is
@@ -201,7 +197,7 @@ impl BusySlots {
 
     /// The transaction on keys of these slots was answered.
     pub(crate) fn end(&mut self, slots: impl Iterator<Item = Slot>) {
-        self.transactions -= 1;
+        self.transactions = self.transactions.checked_sub(1).expect("each ends once");
         for (word, bit) in slots.map(BusySlots::place) {
             self.bits[word] &= !bit;
         }
@@ -223,12 +219,13 @@ pub(crate) fn may_pass(
     is_spread: bool,
     is_busy: bool,
 ) -> bool {
-    let busy = &session.in_flight.busy;
+    let (busy, passed) = (&session.in_flight.busy, session.in_flight.passed.len());
     // What shares a transaction locks for as long as one does.
     let is_busy = is_spread && !combining::is_combined(spec) || !is_spread && is_busy;
     let is_script = spec.route == CommandRoute::Script && !keeps_libraries(spec.id);
     let begins_none = match is_script {
-        true => busy.transactions < BusySlots::PASSED_MAX,
+        // It may come to name other keys, and waits for those before it then: for scripts (`Coordinator::passed`).
+        true => busy.transactions == passed && passed < BusySlots::PASSED_MAX,
         false => is_of_one_group(groups, spec, args) || !busy.is_full(is_busy),
     };
     // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.

@@ -86,14 +86,15 @@ impl Gateway {
             self.coordinator.start(&mut self.cx, reply_to, program, extent)
         };
         self.route();
-        if is_scripted && !is_exec && connection.has_more {
-            self.let_pass(connection, reply_to);
-        }
         if !is_exec && let Some(seq) = opened {
             // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
             self.cx.timing.is_ours = false;
             let spent = self.cx.timing.spent();
             self.coordinator.note_spent(seq, spent);
+        }
+        // Of others something may be looked up meanwhile, which counts as use of their keys.
+        if is_scripted && !is_exec && connection.has_more && touches {
+            self.let_pass(connection, reply_to);
         }
     }
 

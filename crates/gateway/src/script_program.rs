@@ -30,7 +30,7 @@ pub(crate) struct Scripted {
     scripts: BTreeMap<usize, Resolved>,
     /// Whether memory was full when the program came.
     pub(crate) is_out_of_memory: bool,
-    /// Whether its client has sent more behind it: if all keys are known, that may pass.
+    /// Whether its client has sent more behind it, by then.
     pub(crate) has_more_behind: bool,
     /// Messages to channels, which are sent when it is committed.
     pub(crate) published: Vec<Queued>,

@@ -294,7 +294,7 @@ impl ProgramRun {
         around: &Surroundings<'_>,
         budget: u64,
     ) -> RunStop {
-        if self.long.as_ref().is_some_and(LongRun::is_killed) {
+        if self.is_killed() {
             let is_function = |script: &ScriptRun| matches!(script.body, Body::Function(_));
             return RunStop::Failed(match self.script.as_ref().is_some_and(is_function) {
                 true => KILLED_FUNCTION,
@@ -703,6 +703,11 @@ impl ProgramRun {
             None => around.began,
         };
         time.max(self.opened_at)
+    }
+
+    /// Whether somebody wants it to end.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.long.as_ref().is_some_and(LongRun::is_killed)
     }
 
     /// Notes which scripts named keys that they had not declared.

@@ -22,8 +22,8 @@
 //!                 lie
 //!   20 stage    number u64 | bytes of the whole u64 | offset u64 | length u32 | bytes; see `staging.rs`
 //!   21 staged   number u64
-//!   25 one phase  conditions (what was read) | effects; from [`SemanticsVersion::ONE_PHASE`] on
 //!   22 resume   up to u64 | count u32 | (batch u64)* | count u32 | (batch u64 | index u32)*
+//!   25 one phase  conditions (what was read) | effects; from [`SemanticsVersion::ONE_PHASE`] on
 //!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell | key, the object, or the event)*
 //!  conditions  count u32 | condition*
 //!  commands    count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*

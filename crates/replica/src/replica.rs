@@ -35,6 +35,9 @@ use txn::{Locks, Mode, Priority, TxnId};
 /// Bytes of an object that is copied where a replica answers for its group: a leader need not copy what it sends.
 const SMALL_BYTES_MAX: usize = 16 * 1024;
 
+/// What ends within so many milliseconds may have ended by another clock, or when the transaction ends that reads it.
+const MORTAL_MILLIS: i64 = 15_000;
+
 /// One replica of one group. See the file's header.
 pub struct Replica {
     state: GroupState,
@@ -544,12 +547,22 @@ impl Replica {
     }
 
     /// What the replica here has applied under keys, whoever leads, which may be behind: [`Request::OptimisticRead`]. `None` if it has no
-    /// part in the group, or the values are not small.
+    /// part in the group, or the values are not small, or will end soon: when, only the leader's clock says.
     pub fn read_here(&self, turn: &Turn, txn: TxnId, keys: &[FullKey]) -> Option<Output> {
         self.member()?;
         let keyspace = &self.state.keyspace;
+        // Its entries may be old. Whoever leads goes by his clock in the same way.
+        let time = keyspace.time().max(turn.now);
+        let is_mortal = |object: &Object| {
+            let mut deadline = object.deadline().into_iter();
+            deadline.any(|deadline| deadline.0 < time.0.saturating_add(MORTAL_MILLIS))
+        };
         let seen = |(db, key): &FullKey| {
             let (object, version) = keyspace.copy_small(*db, key, SMALL_BYTES_MAX)?;
+            let object = match object {
+                Some(object) if is_mortal(&object) => return None,
+                object => object,
+            };
             Some((object.map(SeenObject::Whole), version))
         };
         Some(Output::OptimisticRead {
@@ -557,8 +570,7 @@ impl Replica {
             group: self.state.group,
             objects: keys.iter().map(seen).collect::<Option<_>>()?,
             age: Duration::ZERO,
-            // Its entries may be old. Whoever leads goes by his clock in the same way.
-            time: keyspace.time().max(turn.now),
+            time,
         })
     }
 

@@ -74,7 +74,7 @@ pub enum Request {
         /// The commands in order.
         operations: Vec<Operation>,
     },
-    /// Install effects that a coordinator has computed, unless what it has seen has changed. Only of a group with a log, by the rules of
+    /// Install effects that a coordinator has computed, unless what it has seen has changed: by the rules of
     /// [`ids::SemanticsVersion::ONE_PHASE`].
     OnePhase {
         /// Where the answer goes.

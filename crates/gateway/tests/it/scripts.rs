@@ -91,6 +91,52 @@ fn scripts_of_one_connection_are_under_way_together_on_other_keys() {
 }
 
 #[test]
+fn what_stands_behind_a_script_waits_for_it_whatever_was_answered_before_it() {
+    let mut world = replicated(4);
+    let long = "x".repeat(20_000);
+    assert_eq!(world.run(0, 8, &format!("SET k {long}")), "+OK");
+    let append = "return\tredis.call('APPEND',KEYS[1],'y')";
+    for round in 1..9 {
+        let lines = [
+            format!("MSET a {round} b {round} c {round}"),
+            format!("EVAL {append} 1 k"),
+            "STRLEN k".to_owned(),
+            "MULTI".to_owned(),
+            format!("SET z {round}"),
+            "EXEC".to_owned(),
+            "STRLEN k".to_owned(),
+        ];
+        let length = 20_000 + round;
+        let (replies, _) = pipelined(&mut world, round % 3, &lines);
+        let expected = format!("+OK :{length} :{length} +OK +QUEUED *1 +OK :{length}");
+        assert_eq!(replies, expected, "round {round}");
+    }
+}
+
+#[test]
+fn scripts_see_what_scripts_before_them_did_to_keys_that_nobody_declared() {
+    let mut world = replicated(4);
+    let get = "return\tredis.call('GET',ARGV[1])";
+    let mut lines = Vec::new();
+    let mut expected = Vec::new();
+    for at in 0..6 {
+        lines.push(format!("EVAL {ADD} 1 a a"));
+        lines.push(format!("EVAL {ADD} 0 a"));
+        lines.push(format!("EVAL {get} 0 a"));
+        lines.push(format!("EVAL_RO {get} 0 a"));
+        lines.push("GET a".to_owned());
+        let count = (at + 1) * 2;
+        let told = format!("${} {count}", count.to_string().len());
+        expected.push(format!(":{} :{count} {told} {told} {told}", count - 1));
+    }
+    for node in 0..3 {
+        assert_eq!(world.run(node, 8, "DEL a").len(), 2);
+        let (replies, _) = pipelined(&mut world, node, &lines);
+        assert_eq!(replies, expected.join(" "), "node {node}");
+    }
+}
+
+#[test]
 fn what_names_a_key_of_a_script_comes_behind_it_whether_it_was_declared() {
     let mut world = replicated(4);
     let mut lines = Vec::new();
