@@ -133,13 +133,7 @@ pub(crate) struct Coordinator {
     /// `EXEC` within one group, and what is named, sent there whole. Bounded by the connections: each has a bounded number of these
     /// under way.
     blocks: BTreeMap<(u64, u64), Program>,
-    /// Transactions whose effects are in one group, sent there whole. Bounded in the same way.
-    one_phase: BTreeMap<(u64, u64), Box<Open>>,
-    /// By connection, how many of its scripts are under way that others may pass.
-    passed: BTreeMap<u64, usize>,
-    /// Scripts behind these, by connection, which have come to name keys that they had not declared: they go on when these are answered.
-    parked: BTreeMap<u64, (TxnId, Vec<FullKey>)>,
-    old_reads: OldReads,
+    one_phase: OnePhase,
     /// Where commands are evaluated, emptied and kept for the next ones.
     scratch: Option<Scratch>,
     /// Programs with scripts that have given way to others, by their numbers. One that begins again may stand here twice.
@@ -147,6 +141,19 @@ pub(crate) struct Coordinator {
     /// What all that run use.
     running: RunTotals,
     recoveries: Recoveries,
+}
+
+/// Transactions whose effects are in one group.
+#[derive(Default)]
+struct OnePhase {
+    /// Those that were sent there, by the places of their replies. Bounded by the connections: each has a bounded number of these under
+    /// way.
+    sent: BTreeMap<(u64, u64), Box<Open>>,
+    old_reads: OldReads,
+    /// By connection, how many of its scripts are under way that others may pass.
+    passed: BTreeMap<u64, usize>,
+    /// Scripts behind these, by connection, which have come to name keys that they had not declared: they go on when these are answered.
+    held_back: BTreeMap<u64, (TxnId, Vec<FullKey>)>,
 }
 
 /// How a transaction is carried out.
@@ -872,7 +879,7 @@ impl Coordinator {
         let is_first = open.mode == TxnMode::OptimisticRead && open.tries == 0;
         let is_scripted = program.scripted.is_some() && open.writes;
         open.reads.may_be_old =
-            is_first && is_scripted && may_be_one_phase(cx, program) && self.old_reads.may();
+            is_first && is_scripted && may_be_one_phase(cx, program) && self.one_phase.old_reads.may();
         let mut requests = Vec::with_capacity(open.groups.len());
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
@@ -1331,8 +1338,8 @@ impl Coordinator {
                 run.note_roaming(&mut cx.scripts);
                 open.run = Some(run);
                 let connection = client.reply_to.connection;
-                match self.passed.contains_key(&connection) {
-                    true => drop(self.parked.insert(connection, (txn, keys))),
+                match self.one_phase.passed.contains_key(&connection) {
+                    true => drop(self.one_phase.held_back.insert(connection, (txn, keys))),
                     false => self.ask_for_more(cx, txn, keys),
                 }
             }
@@ -1503,7 +1510,7 @@ impl Coordinator {
         let reads_only = !open.writes || is_scripted && effects.is_empty();
         if reads_only && open.reads.may_be_old && !mutations::is(Mutation::OldReadTold) {
             // Nobody votes on it, and what it was shown may be behind.
-            self.old_reads.note(false);
+            self.one_phase.old_reads.note(false);
             return self.look_again(cx, txn);
         }
         if reads_only && !after_lock && program.conditions.is_empty() {
@@ -1598,10 +1605,10 @@ impl Coordinator {
             slots.dedup();
             cx.deliver(Delivery::Passable { reply_to, slots });
             open.is_passed = true;
-            *self.passed.entry(reply_to.connection).or_default() += 1;
+            *self.one_phase.passed.entry(reply_to.connection).or_default() += 1;
         }
         open.evaluated = Some(evaluated);
-        self.one_phase.insert(reply_to.place(), open);
+        self.one_phase.sent.insert(reply_to.place(), open);
         let one_phase = Request::OnePhase {
             reply_to,
             expects,
@@ -1612,11 +1619,11 @@ impl Coordinator {
 
     /// A group has answered what may be a transaction in one phase: whether it was carried out. `false` if it is none.
     pub(crate) fn on_one_phase(&mut self, cx: &mut Context, reply_to: ReplyTo, is_carried_out: bool) -> bool {
-        let Some(mut open) = self.one_phase.remove(&reply_to.place()) else {
+        let Some(mut open) = self.one_phase.sent.remove(&reply_to.place()) else {
             return false;
         };
         if open.reads.may_be_old {
-            self.old_reads.note(is_carried_out);
+            self.one_phase.old_reads.note(is_carried_out);
         }
         if is_carried_out {
             let evaluated = open.evaluated.take().unwrap_or_default();
@@ -1639,7 +1646,7 @@ impl Coordinator {
         reply_to: ReplyTo,
         error: &'static str,
     ) -> bool {
-        let Some(open) = self.one_phase.remove(&reply_to.place()) else {
+        let Some(open) = self.one_phase.sent.remove(&reply_to.place()) else {
             return false;
         };
         self.end_one_phase(cx, open, Answers::Failed(error));
@@ -1656,15 +1663,15 @@ impl Coordinator {
 
     /// A client was answered: the scripts behind it may have waited for that, if others were let pass it.
     fn end_passed(&mut self, cx: &mut Context, connection: u64, is_passed: bool) {
-        let Some(passed) = self.passed.get_mut(&connection).filter(|_| is_passed) else {
+        let Some(passed) = self.one_phase.passed.get_mut(&connection).filter(|_| is_passed) else {
             return;
         };
         *passed -= 1;
         if *passed > 0 {
             return;
         }
-        self.passed.remove(&connection);
-        if let Some((txn, keys)) = self.parked.remove(&connection) {
+        self.one_phase.passed.remove(&connection);
+        if let Some((txn, keys)) = self.one_phase.held_back.remove(&connection) {
             self.ask_for_more(cx, txn, keys);
         }
     }

@@ -224,7 +224,7 @@ pub(crate) fn may_pass(
     let is_busy = is_spread && !combining::is_combined(spec) || !is_spread && is_busy;
     let is_script = spec.route == CommandRoute::Script && !keeps_libraries(spec.id);
     let begins_none = match is_script {
-        // It may come to name other keys, and waits for those before it then: for scripts (`Coordinator::passed`).
+        // It may come to name other keys, and waits for those before it then: for scripts (`OnePhase` in `coordinator.rs`).
         true => busy.transactions == passed && passed < BusySlots::PASSED_MAX,
         false => is_of_one_group(groups, spec, args) || !busy.is_full(is_busy),
     };
