@@ -674,6 +674,13 @@ impl World {
             })
     }
 
+    /// The first machine counts as started.
+    fn start(&mut self) {
+        self.run_until("it starts", Duration::from_secs(1), |world| {
+            world.machines[0].boot.is_some()
+        });
+    }
+
     fn settle(&mut self, replicas: usize, meta_replicas: usize) {
         self.run_until("it settles", Duration::from_secs(120), |world| {
             world.is_settled(replicas, meta_replicas)
@@ -703,9 +710,7 @@ impl World {
 fn the_first_node_starts_alone() {
     let mut world = World::new(1);
     world.create(4);
-    world.run_until("it starts", Duration::from_secs(1), |world| {
-        world.machines[0].boot.is_some()
-    });
+    world.start();
     world.settle(1, 1);
     let id = world.machines[0]
         .meta
@@ -736,9 +741,7 @@ fn the_first_node_starts_alone() {
 fn what_a_node_alone_holds_is_known_before_its_groups_are_reported() {
     let mut world = World::new(2);
     world.create(4);
-    world.run_until("it starts", Duration::from_secs(1), |world| {
-        world.machines[0].boot.is_some()
-    });
+    world.start();
     let held = |world: &World, was_ready| {
         let restored = world.machines[0].disk.restored().expect("its log has begun");
         let held = HeldAlone::of(&restored, NodeId(1), was_ready).expect("it is alone");
@@ -756,9 +759,7 @@ fn what_a_node_alone_holds_is_known_before_its_groups_are_reported() {
     // One that begins anew with nothing has nothing that could be gone.
     world.crash(0);
     world.boot(0);
-    world.run_until("it starts", Duration::from_secs(1), |world| {
-        world.machines[0].boot.is_some()
-    });
+    world.start();
     assert_eq!(held(&world, true), [0; 0]);
 }
 
@@ -778,9 +779,7 @@ fn a_start_says_which_replicas_are_unclean_and_their_groups_go_on() {
         let left_by = if is_last { vec![token] } else { Vec::new() };
         world.crash(0);
         world.boot_unclean(0, left_by, unclean.collect());
-        world.run_until("it starts", Duration::from_secs(1), |world| {
-            world.machines[0].boot.is_some()
-        });
+        world.start();
         let now = world.machines[0].map.clone().expect("it has started");
         for ((_, before), route) in data().zip(&now.groups) {
             assert_eq!(route.generation, before.generation + 1);

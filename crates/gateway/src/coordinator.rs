@@ -354,7 +354,7 @@ impl Coordinator {
 
     /// What is known of its transactions, for operators.
     pub(crate) fn write_stats(&self, stats: &mut TransactionStats) {
-        stats.in_flight += self.open.len() as u64;
+        stats.in_flight += (self.open.len() + self.one_phase.sent.len()) as u64;
         stats.settling = self.settling.len() as u64;
         self.recoveries.write_stats(stats);
     }
@@ -1338,7 +1338,9 @@ impl Coordinator {
                 run.note_roaming(&mut cx.scripts);
                 open.run = Some(run);
                 let connection = client.reply_to.connection;
-                match self.one_phase.passed.contains_key(&connection) {
+                // One that was passed, and runs again, would wait for itself.
+                let is_behind = !open.is_passed && self.one_phase.passed.contains_key(&connection);
+                match is_behind {
                     true => drop(self.one_phase.held_back.insert(connection, (txn, keys))),
                     false => self.ask_for_more(cx, txn, keys),
                 }
@@ -1529,6 +1531,7 @@ impl Coordinator {
         }
         let bytes: usize = effects.values().flatten().map(Effect::byte_len).sum();
         let seen: usize = expects.values().flatten().map(|seen| seen.key().len()).sum();
+        // Half of it: what stands around keys and values counts too, and what goes in pieces is voted on.
         let is_short = bytes + seen < cx.shared.hooks.piece_sizes.long_bytes_min / 2;
         if let [group] = open.groups[..]
             && open.mode == TxnMode::OptimisticRead
@@ -1538,7 +1541,8 @@ impl Coordinator {
         {
             let expects = expects.remove(&group).unwrap_or_default();
             let effects = effects.remove(&group).unwrap_or_default();
-            return self.send_one_phase(cx, txn, evaluated, expects, effects);
+            open.evaluated = Some(evaluated);
+            return self.send_one_phase(cx, txn, group, expects, effects);
         }
         open.phase = Phase::Voting;
         open.outstanding = open.groups.len();
@@ -1587,7 +1591,7 @@ impl Coordinator {
         &mut self,
         cx: &mut Context,
         txn: TxnId,
-        evaluated: Replies,
+        group: GroupId,
         expects: Vec<Condition>,
         effects: Vec<Effect>,
     ) {
@@ -1595,10 +1599,8 @@ impl Coordinator {
             return;
         };
         self.waited_for.remove(&txn.seq);
-        let ([group], Some(client)) = (&open.groups[..], &open.client) else {
-            return;
-        };
-        let (group, reply_to) = (*group, client.reply_to);
+        let client = open.client.as_ref().expect("the caller has looked");
+        let reply_to = client.reply_to;
         if !open.is_passed && may_be_passed(&client.program, &expects) {
             let mut slots: Vec<Slot> = client.program.slots().collect();
             slots.sort_unstable();
@@ -1607,7 +1609,6 @@ impl Coordinator {
             open.is_passed = true;
             *self.one_phase.passed.entry(reply_to.connection).or_default() += 1;
         }
-        open.evaluated = Some(evaluated);
         self.one_phase.sent.insert(reply_to.place(), open);
         let one_phase = Request::OnePhase {
             reply_to,

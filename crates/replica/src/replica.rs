@@ -35,7 +35,8 @@ use txn::{Locks, Mode, Priority, TxnId};
 /// Bytes of an object that is copied where a replica answers for its group: a leader need not copy what it sends.
 const SMALL_BYTES_MAX: usize = 16 * 1024;
 
-/// What ends within so many milliseconds may have ended by another clock, or when the transaction ends that reads it.
+/// What ends within so many milliseconds may have ended by the leader's clock, which may be ahead by seconds, or by the time at which a
+/// transaction ends that reads it: it has ten seconds.
 const MORTAL_MILLIS: i64 = 15_000;
 
 /// One replica of one group. See the file's header.

@@ -3,7 +3,8 @@
 //! An empty file, there from before anything else is written until just before the node serves clients for the first time, or, where it keeps
 //! logs, until all groups have begun theirs. As long as it is there, and no log either, what lies beside it was never used: a meta log
 //! without an identity is that of a bootstrap that did not end, and a node that held nothing has lost nothing. Groups that have begun theirs
-//! before all had are the exception: they may have acknowledged something, and the meta log says so.
+//! before all had are the exception: they may have acknowledged something, and the meta log says so
+//! once they were reported, some 100 ms later.
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
