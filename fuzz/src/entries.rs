@@ -82,15 +82,16 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         }
         entry.push(&EntryOperation::Expire { db, key: b"k" });
         entry.begin_batch(gateway, 2, 1);
-        let object = Object::string(b"put", b"12", Some(UnixMillis(9_000)), Version(0));
-        let effects = vec![
-            Effect::Put { db, object },
-            Effect::Delete {
-                db,
-                key: Box::from(&b"a"[..]),
-            },
-        ];
-        entry.push(&EntryOperation::Install { effects });
+        let effects = || {
+            let object = Object::string(b"put", b"12", Some(UnixMillis(9_000)), Version(0));
+            let key = Box::from(&b"a"[..]);
+            vec![Effect::Put { db, object }, Effect::Delete { db, key }]
+        };
+        entry.push(&EntryOperation::OnePhase {
+            expects: vec![ConditionView::Absent { db, key: b"put" }],
+            effects: effects(),
+        });
+        entry.push(&EntryOperation::Install { effects: effects() });
         entry.push(&EntryOperation::Evict { db, key: b"c" });
         let words: Vec<ArgsBuf> = lines
             .iter()

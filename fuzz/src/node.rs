@@ -73,6 +73,7 @@ impl Node {
                 | EntryOperation::Lock(_)
                 | EntryOperation::Resolve(_)
                 | EntryOperation::QueryTxn(_)
+                | EntryOperation::OnePhase { .. }
                 | EntryOperation::Withdraw { .. }
                 | EntryOperation::Forget(_)
                 | EntryOperation::Received { .. }

@@ -55,9 +55,13 @@ pub(crate) const VERIFY: &[&Stage] = &[
         what: "lints",
         needs: &[],
         steps: |_| {
-            vec![program(
-                "cargo clippy --locked --workspace --all-targets -- -D warnings",
-            )]
+            vec![
+                program("cargo clippy --locked --workspace --all-targets -- -D warnings"),
+                // Built into the same folder: most of it is what the workspace has built already.
+                program(
+                    "cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target --lib --bin campaign --tests -- -D warnings",
+                ),
+            ]
         },
     },
     &Stage {
