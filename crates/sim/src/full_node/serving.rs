@@ -220,6 +220,9 @@ impl Serving {
         for worker in &mut self.workers {
             // Nobody was there when others called: now they may call again.
             worker.links.end(talk.out);
+            // As in a turn of production: what its replicas promise from here on is counted from now.
+            worker.gateway.begin_turn(wall);
+            worker.gateway.begin_cluster(lent());
             worker.see(map, shown, &mut talk);
         }
     }
