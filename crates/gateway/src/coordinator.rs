@@ -148,12 +148,55 @@ pub(crate) struct Coordinator {
 struct OnePhase {
     /// Those that were sent there, by the places of their replies. Bounded by the connections: each has a bounded number of these under
     /// way.
-    sent: BTreeMap<(u64, u64), Box<Open>>,
+    sent: BTreeMap<(u64, u64), Sent>,
     old_reads: OldReads,
-    /// By connection, how many of its scripts are under way that others may pass.
-    passed: BTreeMap<u64, usize>,
+    /// The places of scripts under way that what stands behind them may pass: they are answered, or of one phase that is sent.
+    passed: BTreeSet<(u64, u64)>,
     /// Scripts behind these, by connection, which have come to name keys that they had not declared: they go on when these are answered.
     held_back: BTreeMap<u64, (TxnId, Vec<FullKey>)>,
+}
+
+/// What a transaction was before its effects were sent.
+enum Sent {
+    /// Its values were read first.
+    Read(Box<Open>),
+    /// It has run on copies of what a replica here had applied.
+    Copied(Box<CopiedScript>),
+}
+
+/// A script that has run on copies of what a replica here had applied.
+pub(crate) struct CopiedScript {
+    client: Client,
+    replies: Replies,
+    /// When it came, by the clock that commands are timed by.
+    came_at: u64,
+    opened_at: Monotonic,
+}
+
+impl CopiedScript {
+    /// What it would answer, and what it begins as if something has changed.
+    pub(crate) fn new(
+        reply_to: ReplyTo,
+        program: Program,
+        replies: Replies,
+        came_at: u64,
+        opened_at: Monotonic,
+    ) -> CopiedScript {
+        CopiedScript {
+            client: Client::alone(reply_to, program),
+            replies,
+            came_at,
+            opened_at,
+        }
+    }
+}
+
+impl OnePhase {
+    /// Whether a script of this connection is under way that others may pass.
+    fn has_passed(&self, connection: u64) -> bool {
+        let mut its = self.passed.range((connection, 0)..=(connection, u64::MAX));
+        its.next().is_some()
+    }
 }
 
 /// How a transaction is carried out.
@@ -294,8 +337,6 @@ struct Open {
     has_lost_replies: bool,
     /// Of this attempt.
     reads: Reads,
-    /// Whether others of its connection were let pass: it is a script whose keys were all known.
-    is_passed: bool,
     tries: u32,
     /// Since when it is open. Its deadline is counted from here, and no attempt moves it but by long values that none before had.
     opened_at: Monotonic,
@@ -794,7 +835,6 @@ impl Coordinator {
             plan: Plan::default(),
             has_lost_replies: false,
             reads: Reads::default(),
-            is_passed: false,
             tries: 0,
             opened_at: now,
             long: Duration::ZERO,
@@ -878,8 +918,15 @@ impl Coordinator {
         };
         let is_first = open.mode == TxnMode::OptimisticRead && open.tries == 0;
         let is_scripted = program.scripted.is_some() && open.writes;
-        open.reads.may_be_old =
-            is_first && is_scripted && may_be_one_phase(cx, program) && self.one_phase.old_reads.may();
+        let asks_leaders = program
+            .scripted
+            .as_ref()
+            .is_some_and(|scripted| scripted.asks_leaders);
+        open.reads.may_be_old = is_first
+            && is_scripted
+            && !asks_leaders
+            && may_be_one_phase(cx, program)
+            && self.one_phase.old_reads.may();
         let mut requests = Vec::with_capacity(open.groups.len());
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
@@ -1337,9 +1384,10 @@ impl Coordinator {
             RunStop::Lacks(keys) => {
                 run.note_roaming(&mut cx.scripts);
                 open.run = Some(run);
-                let connection = client.reply_to.connection;
+                let (place, connection) = (client.reply_to.place(), client.reply_to.connection);
                 // One that was passed, and runs again, would wait for itself.
-                let is_behind = !open.is_passed && self.one_phase.passed.contains_key(&connection);
+                let is_behind =
+                    !self.one_phase.passed.contains(&place) && self.one_phase.has_passed(connection);
                 match is_behind {
                     true => drop(self.one_phase.held_back.insert(connection, (txn, keys))),
                     false => self.ask_for_more(cx, txn, keys),
@@ -1595,21 +1643,65 @@ impl Coordinator {
         expects: Vec<Condition>,
         effects: Vec<Effect>,
     ) {
-        let Some(mut open) = self.open.remove(&txn.seq) else {
+        let Some(open) = self.open.remove(&txn.seq) else {
             return;
         };
         self.waited_for.remove(&txn.seq);
         let client = open.client.as_ref().expect("the caller has looked");
         let reply_to = client.reply_to;
-        if !open.is_passed && may_be_passed(&client.program, &expects) {
+        let passed = &mut self.one_phase.passed;
+        if may_be_passed(&client.program, &expects) && passed.insert(reply_to.place()) {
             let mut slots: Vec<Slot> = client.program.slots().collect();
             slots.sort_unstable();
             slots.dedup();
             cx.deliver(Delivery::Passable { reply_to, slots });
-            open.is_passed = true;
-            *self.one_phase.passed.entry(reply_to.connection).or_default() += 1;
         }
-        self.one_phase.sent.insert(reply_to.place(), open);
+        self.one_phase.sent.insert(reply_to.place(), Sent::Read(open));
+        let one_phase = Request::OnePhase {
+            reply_to,
+            expects,
+            effects,
+        };
+        cx.request(group, one_phase);
+    }
+
+    /// Whether scripts may be shown what replicas here have applied, which may be behind.
+    pub(crate) fn may_read_old(&mut self) -> bool {
+        self.one_phase.old_reads.may()
+    }
+
+    /// Where commands are evaluated, from this time on: [`Coordinator::keep_scratch`] takes it back.
+    pub(crate) fn scratch(&mut self, cx: &Context, time: UnixMillis) -> Scratch {
+        let mut scratch = cx.turn.scratch_in(self.scratch.take(), time);
+        scratch.set_limits(cx.limits);
+        scratch
+    }
+
+    /// It is empty now.
+    pub(crate) fn keep_scratch(&mut self, scratch: Scratch) {
+        if scratch.is_small() {
+            self.scratch = Some(scratch);
+        }
+    }
+
+    /// Sends a group what came of a script. It is passed if what stands behind it does not wait for it.
+    pub(crate) fn send_copied(
+        &mut self,
+        cx: &mut Context,
+        group: GroupId,
+        script: CopiedScript,
+        expects: Vec<Condition>,
+        effects: Vec<Effect>,
+        is_passed: bool,
+    ) {
+        cx.stats.transactions.add(1);
+        cx.stats.scripts_on_copies.add(1);
+        let reply_to = script.client.reply_to;
+        if is_passed {
+            self.one_phase.passed.insert(reply_to.place());
+        }
+        let sent = Sent::Copied(Box::new(script));
+        self.one_phase.sent.insert(reply_to.place(), sent);
         let one_phase = Request::OnePhase {
             reply_to,
             expects,
@@ -1620,24 +1712,67 @@ impl Coordinator {
 
     /// A group has answered what may be a transaction in one phase: whether it was carried out. `false` if it is none.
     pub(crate) fn on_one_phase(&mut self, cx: &mut Context, reply_to: ReplyTo, is_carried_out: bool) -> bool {
-        let Some(mut open) = self.one_phase.sent.remove(&reply_to.place()) else {
+        let Some(sent) = self.one_phase.sent.remove(&reply_to.place()) else {
             return false;
         };
-        if open.reads.may_be_old {
+        let is_old = match &sent {
+            Sent::Read(open) => open.reads.may_be_old,
+            Sent::Copied(_) => true,
+        };
+        if is_old {
             self.one_phase.old_reads.note(is_carried_out);
         }
-        if is_carried_out {
-            let evaluated = open.evaluated.take().unwrap_or_default();
-            self.end_one_phase(cx, open, Answers::Whole(evaluated));
-        } else {
-            // Groups may have been told that all up to its number are over.
-            (open.id, _) = self.new_transaction(cx);
-            let txn = open.id;
-            self.open.insert(txn.seq, open);
-            self.waited_for.insert(txn.seq);
-            self.look_again(cx, txn);
+        match (sent, is_carried_out) {
+            (Sent::Read(mut open), true) => {
+                let evaluated = open.evaluated.take().unwrap_or_default();
+                self.end_one_phase(cx, open.client.take(), Answers::Whole(evaluated), open.came_at);
+            }
+            (Sent::Copied(script), true) => {
+                let CopiedScript {
+                    client,
+                    replies,
+                    came_at,
+                    ..
+                } = *script;
+                self.end_one_phase(cx, Some(client), Answers::Whole(replies), Some(came_at));
+            }
+            (Sent::Read(mut open), false) => {
+                // Groups may have been told that all up to its number are over.
+                (open.id, _) = self.new_transaction(cx);
+                let txn = open.id;
+                self.open.insert(txn.seq, open);
+                self.waited_for.insert(txn.seq);
+                self.look_again(cx, txn);
+            }
+            (Sent::Copied(script), false) => self.begin_copied(cx, *script),
         }
         true
+    }
+
+    /// Something that a script was shown has changed: it begins anew, as a program.
+    fn begin_copied(&mut self, cx: &mut Context, script: CopiedScript) {
+        let CopiedScript {
+            mut client,
+            came_at,
+            opened_at,
+            ..
+        } = script;
+        if let Some(scripted) = &mut client.program.scripted {
+            scripted.asks_leaders = true;
+            scripted.published.clear();
+        }
+        cx.stats.scripts_as_transactions.add(1);
+        cx.stats.transaction_retries.add(1);
+        let reply_to = client.reply_to;
+        let extent = client.program.extent(cx.groups);
+        let mode = TxnMode::OptimisticRead;
+        let begun = self.open_transaction(cx, client, extent, mode, false, true);
+        match begun.map(|seq| self.open.get_mut(&seq)) {
+            // The deadline does not move.
+            Some(Some(open)) => (open.opened_at, open.came_at) = (opened_at, Some(came_at)),
+            Some(None) => {}
+            None => self.end_passed(cx, reply_to),
+        }
     }
 
     /// There is no answer to what may be a transaction in one phase, and this is why. `false` if it is none.
@@ -1647,31 +1782,37 @@ impl Coordinator {
         reply_to: ReplyTo,
         error: &'static str,
     ) -> bool {
-        let Some(open) = self.one_phase.sent.remove(&reply_to.place()) else {
+        let Some(sent) = self.one_phase.sent.remove(&reply_to.place()) else {
             return false;
         };
-        self.end_one_phase(cx, open, Answers::Failed(error));
+        let (client, came_at) = match sent {
+            Sent::Read(mut open) => (open.client.take(), open.came_at),
+            Sent::Copied(script) => (Some(script.client), Some(script.came_at)),
+        };
+        self.end_one_phase(cx, client, Answers::Failed(error), came_at);
         true
     }
 
-    fn end_one_phase(&mut self, cx: &mut Context, mut open: Box<Open>, answers: Answers) {
-        if let Some(client) = open.client.take() {
-            let connection = client.reply_to.connection;
-            self.answer_client(cx, client, answers, open.came_at);
-            self.end_passed(cx, connection, open.is_passed);
+    fn end_one_phase(
+        &mut self,
+        cx: &mut Context,
+        client: Option<Client>,
+        answers: Answers,
+        came_at: Option<u64>,
+    ) {
+        if let Some(client) = client {
+            let reply_to = client.reply_to;
+            self.answer_client(cx, client, answers, came_at);
+            self.end_passed(cx, reply_to);
         }
     }
 
     /// A client was answered: the scripts behind it may have waited for that, if others were let pass it.
-    fn end_passed(&mut self, cx: &mut Context, connection: u64, is_passed: bool) {
-        let Some(passed) = self.one_phase.passed.get_mut(&connection).filter(|_| is_passed) else {
-            return;
-        };
-        *passed -= 1;
-        if *passed > 0 {
+    fn end_passed(&mut self, cx: &mut Context, reply_to: ReplyTo) {
+        let connection = reply_to.connection;
+        if !self.one_phase.passed.remove(&reply_to.place()) || self.one_phase.has_passed(connection) {
             return;
         }
-        self.one_phase.passed.remove(&connection);
         if let Some((txn, keys)) = self.one_phase.held_back.remove(&connection) {
             self.ask_for_more(cx, txn, keys);
         }
@@ -2072,7 +2213,7 @@ impl Coordinator {
             }
             answers => self.answer_client(cx, client, answers, open.came_at),
         }
-        self.end_passed(cx, reply_to.connection, open.is_passed);
+        self.end_passed(cx, reply_to);
     }
 
     /// Answers whoever waits for a transaction, each for his own command.
@@ -2224,12 +2365,12 @@ impl Coordinator {
                 Phase::Locking | Phase::Voting | Phase::CheckedOut => {}
             }
             let is_found_committed = open.doubt == Doubt::FoundCommitted;
-            let (came_at, is_passed) = (open.came_at, open.is_passed);
+            let came_at = open.came_at;
             self.waited_for.remove(&txn.seq);
             if let Some(client) = open.client.take() {
-                let connection = client.reply_to.connection;
+                let reply_to = client.reply_to;
                 self.answer_client(cx, client, Answers::Failed(UNKNOWN), came_at);
-                self.end_passed(cx, connection, is_passed);
+                self.end_passed(cx, reply_to);
             }
             if is_found_committed {
                 self.end_attempt(cx, txn, true);
@@ -2241,9 +2382,13 @@ impl Coordinator {
 
 /// Whether one entry may carry out what a program has read and changes, if that is in one group.
 fn may_be_one_phase(cx: &Context, program: &Program) -> bool {
-    let is_known = cx.turn.semantics >= SemanticsVersion::ONE_PHASE;
     // What a client has named is kept with a vote, and of a watched key it is told that it has changed.
-    is_known && cx.view.is_spread && program.request.is_none() && program.conditions.is_empty()
+    may_be_one_phase_here(cx) && program.request.is_none() && program.conditions.is_empty()
+}
+
+/// Whether all nodes know such entries, and groups have several replicas.
+pub(crate) fn may_be_one_phase_here(cx: &Context) -> bool {
+    cx.turn.semantics >= SemanticsVersion::ONE_PHASE && cx.view.is_spread
 }
 
 /// Whether what a client has sent behind a script may pass it: it has named no key that it had not declared, and tells nobody anything.

@@ -181,7 +181,10 @@ pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delive
             session.in_flight.busy.end(slots.into_iter());
             return connection.pipeline.complete_with(reply_to.sequence, bytes);
         }
-        Delivery::Passable { reply_to, slots } => return session.in_flight.pass(reply_to.sequence, slots),
+        Delivery::Passable { reply_to, slots } => {
+            session.in_flight.pass(reply_to.sequence, slots);
+            return connection.pipeline.let_go(reply_to.sequence);
+        }
         Delivery::Unblocked {
             reply_to,
             operation,

@@ -29,8 +29,10 @@ use crate::offload;
 use crate::program::{Program, group_of_key, groups_of, names_more};
 use crate::pubsub::SubscriptionKind;
 use crate::scan::Next;
-use crate::script_at_once::{Called, run_at_once, worker_for};
+use crate::script_at_once::{run_at_once, worker_for};
+use crate::script_on_copies::{Sending, send_on_copies};
 use crate::script_program::keeps_libraries;
+use crate::short_script::Called;
 use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
 use ids::{Db, GroupId, RequestUuid};
 use keyspace::BlockCommand;
@@ -462,10 +464,20 @@ impl<'a> Dispatch<'a> {
         if runs && run_at_once(gateway, &called, &mut connection.writer()) {
             return;
         }
+        let sending = match runs {
+            true => send_on_copies(gateway, connection, &called),
+            false => Sending::Untried,
+        };
+        if sending == Sending::Sent {
+            return;
+        }
         gateway.cx.stats.scripts_as_transactions.add(u64::from(runs));
         let mut program = Program::single(connection.session.operation(self.spec, self.args));
         program.scope = gateway.cx.scope(&connection.session);
         program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
+        if let Some(scripted) = &mut program.scripted {
+            scripted.asks_leaders = sending == Sending::InVain;
+        }
         gateway.begin(connection, program);
     }
 

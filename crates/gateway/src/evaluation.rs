@@ -79,9 +79,15 @@ pub(crate) fn evaluate<'o>(
 
 /// What each group is to install. Each tells of its own keys: so what is told of one key keeps its order.
 pub(crate) fn effects_of(scratch: &mut Scratch, groups: Groups) -> BTreeMap<GroupId, Vec<Effect>> {
+    by_group(groups, changes_of(scratch), |effect| effect.key())
+}
+
+/// What one group is to install that has all keys. The scratch is empty afterwards.
+pub(crate) fn changes_of(scratch: &mut Scratch) -> Vec<Effect> {
     let told = scratch.take_events().into_iter().map(Effect::Tell);
-    let effects = scratch.take_effects().into_iter().chain(told);
-    by_group(groups, effects, |effect| effect.key())
+    let mut effects = scratch.take_effects();
+    effects.extend(told);
+    effects
 }
 
 /// All that is needed to do so on another thread.

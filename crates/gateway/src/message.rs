@@ -3,6 +3,7 @@
 use crate::chores::{Chore, Outcome};
 use crate::key_counts::KeyCounts;
 use crate::pubsub::SubscriptionKind;
+use crate::script_on_copies::Copied;
 use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId};
@@ -52,6 +53,19 @@ pub enum Message {
         operation: Box<Operation>,
         /// Whether it will be so the next time.
         is_by_nature: bool,
+        /// Whether what the replica there has applied was tried, and will not do.
+        asks_leaders: bool,
+    },
+    /// The answer to `Execute` of a script that has run on copies: its group is to judge what came of it.
+    Copied {
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+        /// The script.
+        operation: Box<Operation>,
+        /// Whether its lookups count as use of keys.
+        touches: bool,
+        /// What came of it.
+        copied: Box<Copied>,
     },
     /// This worker's part of a command on keys of two workers, to be carried out here and now if they are free: see
     /// `last_agent.rs`.

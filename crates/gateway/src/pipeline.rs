@@ -130,6 +130,13 @@ impl Pipeline {
         self.held_until = sequence + 1;
     }
 
+    /// What stands behind this slot need not wait for it any more.
+    pub(crate) fn let_go(&mut self, sequence: u64) {
+        if self.held_until == sequence + 1 {
+            self.held_until = 0;
+        }
+    }
+
     /// A reply has come from elsewhere.
     fn learn(&mut self, bytes: usize) {
         self.expected_bytes = bytes.max(self.expected_bytes - self.expected_bytes / 16);

@@ -30,6 +30,7 @@ use crate::program::{Item, Program, group_of_key};
 use crate::pubsub::{Published, SubscriptionKind};
 use crate::script_at_once;
 use crate::script_cache;
+use crate::script_on_copies;
 use crate::session::{Queued, Session};
 use crate::timing::Caller;
 use command::{CommandId, CommandRoute, Cost, Flags, ReplyError, Spec};
@@ -698,7 +699,14 @@ impl Gateway {
                 reply_to,
                 operation,
                 is_by_nature,
-            } => script_at_once::on_unsuited(self, reply_to, *operation, is_by_nature),
+                asks_leaders,
+            } => script_at_once::on_unsuited(self, reply_to, *operation, is_by_nature, asks_leaders),
+            Message::Copied {
+                reply_to,
+                operation,
+                touches,
+                copied,
+            } => script_on_copies::on_copied(self, reply_to, *operation, touches, *copied),
             Message::LastAgent { seq, command } => {
                 let began = self.cx.timing.now();
                 self.last_agent.on_part(

@@ -21,102 +21,44 @@ use crate::library_keys::{self, Stamp};
 use crate::library_set::LibrarySet;
 use crate::local_groups::LocalGroups;
 use crate::message::Message;
-use crate::program::{Program, group_of_key, names_more};
-use crate::script_calls::{Caller, Publishing, admit, answer_own};
-use crate::script_program::{
-    Asked as Asking, Resolved, Rules, UNKNOWN_SCRIPT, input_of, keeps_libraries, resolve,
-};
-use crate::script_reply;
-use crate::script_run::{Body, log_lines, start_function};
+use crate::program::{Program, group_of_key};
+use crate::script_on_copies::{Sending, may_run_on_copies, run_for_other};
+use crate::script_program::{Rules, keeps_libraries};
+use crate::script_run::log_lines;
 use crate::shared::Shared;
-use command::{CommandId, CommandRoute, Cost, Flags, Spec};
-use ids::{Db, Groups, UnixMillis};
+use crate::short_script::{self, Begun, Called, Ground, ShortScript, Unsuited, charge_steps, name_of};
+use command::{CommandId, CommandRoute, Spec};
+use ids::{Db, Groups};
 use mutations::Mutation;
 use replica::{Asked, AtOnce, Call, CarriedOut, Operation, Replica, ReplyTo, Turn};
-use resp::{Args, ArgsRoom, Protocol, ReplyWriter};
-use script::{CompiledScript, Interpreter, LuaRun, Reply, Run, RunLimits, ScriptStop, sha1_hex};
+use resp::{Args, ReplyWriter};
+use script::Interpreter;
 use std::sync::Arc;
 
-/// Instructions that a script may have at once: a third of a millisecond. Others wait for that long.
-const INSTRUCTIONS: u64 = 40_000;
-
-/// What a command counts as, beside its steps and what its answer has.
-const CALL_INSTRUCTIONS: u64 = 100;
-
-/// Bytes of an answer that count as one instruction.
-const BYTES_PER_INSTRUCTION: usize = 16;
-
-/// Bytes that it may make.
-const MEMORY_BYTES: usize = 16 * 1024 * 1024;
-
-/// With fewer words than these, a command on one key that does not walk is never worth a thought.
-const WORDS_MIN: usize = 1_024;
-
-/// Bytes of room that is kept for the next script.
-const ROOM_KEPT_BYTES: usize = 64 * 1024;
-
-/// A call of a script.
-#[derive(Clone, Copy)]
-pub(crate) struct Called<'a> {
-    pub(crate) spec: &'static Spec,
-    pub(crate) args: Args<'a>,
-    /// The database of its connection.
-    pub(crate) db: Db,
-    /// Whether memory was full when it came.
-    pub(crate) is_out_of_memory: bool,
-    /// Whether its client came in by the cluster endpoint.
-    pub(crate) is_in_cluster: bool,
-}
-
-/// Why another way is to be found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Unsuited {
-    /// The script is as it is: so it will be the next time.
-    ByNature,
-    /// What it names is held, or its group is busy.
-    ForNow,
-}
-
-/// Room for words and answers, one after the other.
-#[derive(Default)]
-pub(crate) struct CallRoom {
-    words: ArgsRoom,
-    answer: Vec<u8>,
-}
-
-impl CallRoom {
-    fn is_small(&self) -> bool {
-        self.words.memory() + self.answer.capacity() <= ROOM_KEPT_BYTES
-    }
-}
-
-/// A script on its way, and the groups in which it runs.
-struct Running<'a> {
+/// The groups in which a script runs.
+struct State<'a> {
     groups: Groups,
     local: &'a mut LocalGroups,
     seats: &'a mut Seats,
     turn: &'a Turn,
-    shared: &'a Arc<Shared>,
-    began: UnixMillis,
+    shared: &'a Shared,
     /// Those that it has named keys of, by their indices.
     begun: Vec<(usize, AtOnce)>,
     /// Whether anything may be written to groups that have logs.
     may_write: bool,
     rules: Rules,
-    db: Db,
-    has_written: bool,
-    publishing: Publishing,
-    /// Instructions, beside those of the interpreter.
-    spent: u64,
 }
 
 /// The other worker to which a script is sent: where all keys are that it declares, if nobody else has any.
 pub(crate) fn worker_for(gateway: &mut Gateway, spec: &'static Spec, args: Args<'_>) -> Option<u16> {
     let Gateway { cx, maxmemory, .. } = gateway;
+    if cx.shared.workers.len() == 1 {
+        return None;
+    }
     let only_reads = only_reads(spec);
     let may_log = only_reads || !maxmemory.evicts();
     let may_run = cx.view.may_run_at_once(only_reads) && (may_log || !cx.view.is_spread);
-    if cx.shared.workers.len() == 1 || !may_run {
+    if !may_run && (only_reads || !may_run_on_copies(cx, spec, args)) {
         return None;
     }
     let (mut found, mut is_one) = (None, true);
@@ -128,14 +70,6 @@ pub(crate) fn worker_for(gateway: &mut Gateway, spec: &'static Spec, args: Args<
     let group = found.filter(|group| is_one && cx.local.index(*group).is_none())?;
     let is_put_off = cx.scripts.puts_off() && cx.scripts.is_put_off(&name_of(spec, args));
     (!is_put_off).then(|| cx.local.owner(group))
-}
-
-/// What a script is known by: its digits, or the function's name.
-fn name_of(spec: &'static Spec, args: Args<'_>) -> Vec<u8> {
-    match spec.id {
-        CommandId::Eval | CommandId::EvalRo => sha1_hex(args.arg(1)).into_bytes(),
-        _ => args.arg(1).to_ascii_lowercase(),
-    }
 }
 
 /// A script from another worker, all of whose keys are here.
@@ -172,15 +106,25 @@ pub(crate) fn on_forwarded(gateway: &mut Gateway, from: u16, reply_to: ReplyTo, 
         Err(unsuited) => {
             // It is measured where it begins anew.
             cx.timing.is_ours = false;
-            let unsuited = Message::Unsuited {
-                reply_to,
-                operation: Box::new(asked.to_operation()),
-                is_by_nature: unsuited == Unsuited::ByNature,
+            let operation = Box::new(asked.to_operation());
+            let message = match run_for_other(gateway, &called, asked.protocol) {
+                Ok(copied) => Message::Copied {
+                    reply_to,
+                    operation,
+                    touches: asked.touches,
+                    copied,
+                },
+                Err(sending) => Message::Unsuited {
+                    reply_to,
+                    operation,
+                    is_by_nature: unsuited == Unsuited::ByNature || sending == Sending::InVain,
+                    asks_leaders: sending == Sending::InVain,
+                },
             };
-            cx.send(from, unsuited);
+            gateway.cx.send(from, message);
         }
     }
-    cx.local.spare = reply;
+    gateway.cx.local.spare = reply;
 }
 
 /// A script that was sent to the worker of its keys is back: it begins as a program.
@@ -189,6 +133,7 @@ pub(crate) fn on_unsuited(
     reply_to: ReplyTo,
     operation: Operation,
     is_by_nature: bool,
+    asks_leaders: bool,
 ) {
     if is_by_nature {
         let name = name_of(operation.spec, operation.args.as_args());
@@ -197,6 +142,9 @@ pub(crate) fn on_unsuited(
     let is_out_of_memory = !gateway.make_room();
     let mut program = Program::single(operation);
     program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
+    if let Some(scripted) = &mut program.scripted {
+        scripted.asks_leaders = asks_leaders;
+    }
     gateway.cx.stats.scripts_as_transactions.add(1);
     if let Some(refusal) = program.script_refusal() {
         let bytes = refusal.into_bytes();
@@ -219,49 +167,16 @@ fn try_at_once(
     if !is_near(gateway, called) {
         return Err(Unsuited::ForNow);
     }
-    let cx = &mut gateway.cx;
-    let (args, shared) = (called.args, cx.shared.clone());
-    let limits = RunLimits {
-        memory_bytes: MEMORY_BYTES,
-    };
-    let (run, rules, body) = match resolve(cx, called.spec.id, args, called.is_out_of_memory) {
-        Resolved::Script(script, rules) => {
-            if cx.scripts.puts_off() && cx.scripts.is_put_off(script.sha1().as_bytes()) {
-                return Err(Unsuited::ForNow);
-            }
-            let input = input_of(args, cx.scripts.draws.next_u64());
-            let run = cx.scripts.lua.start(&script, input, limits);
-            (run, rules, Body::Script(script))
-        }
-        Resolved::Function { is_read_only } => {
-            if cx.scripts.puts_off() && cx.scripts.is_put_off(&name_of(called.spec, args)) {
-                return Err(Unsuited::ForNow);
-            }
-            let set = libraries_here(cx, called, &shared).ok_or(Unsuited::ForNow)?;
-            let asked = Asking {
-                is_read_only,
-                is_out_of_memory: called.is_out_of_memory,
-                is_in_cluster: called.is_in_cluster,
-            };
-            match start_function(&mut cx.scripts, &set, args, asked, limits) {
-                Ok(begun) => (begun.run, begun.rules, Body::Function(begun.name)),
-                Err(error) => {
-                    out.error_bytes(&error);
-                    return Ok(());
-                }
-            }
-        }
-        Resolved::Refused(error) => {
+    let shared = gateway.cx.shared.clone();
+    let libraries = |cx: &mut Context| libraries_here(cx, called, &shared);
+    match short_script::begin(&mut gateway.cx, called, libraries) {
+        Ok(begun) => run_to_its_end(gateway, called.db, &shared, begun, out),
+        Err(Ok(error)) => {
             out.error_bytes(&error);
-            return Ok(());
+            Ok(())
         }
-        Resolved::Unknown(_) if cx.view.nodes_up().next().is_none() => {
-            out.error_bytes(UNKNOWN_SCRIPT.as_bytes());
-            return Ok(());
-        }
-        Resolved::Libraries | Resolved::Unknown(_) => return Err(Unsuited::ForNow),
-    };
-    run_to_its_end(gateway, called.db, &shared, (run, rules, &body), out)
+        Err(Err(unsuited)) => Err(unsuited),
+    }
 }
 
 /// Whether a script is called as one that only reads.
@@ -332,31 +247,32 @@ fn run_to_its_end(
     gateway: &mut Gateway,
     db: Db,
     shared: &Arc<Shared>,
-    (mut run, rules, body): (LuaRun, Rules, &Body),
+    begun: Begun,
     out: &mut ReplyWriter<'_>,
 ) -> Result<(), Unsuited> {
+    let Begun {
+        mut run, rules, body, ..
+    } = begun;
     let may_write = !gateway.maxmemory.evicts();
     let Gateway { cx, seats, .. } = &mut *gateway;
     let mut room = std::mem::take(&mut cx.scripts.room);
-    let mut running = Running {
+    let state = State {
         groups: cx.groups,
         local: &mut cx.local,
         seats: &mut *seats,
         turn: &cx.turn,
         shared,
-        began: cx.turn.now,
         begun: Vec::new(),
         may_write,
         rules,
-        db,
-        has_written: false,
-        publishing: Publishing::default(),
-        spent: 0,
     };
-    let end = running.run(&mut run, &mut room, out);
-    let Running {
-        begun, publishing, ..
-    } = running;
+    let mut script = ShortScript::new(state, shared, cx.turn.now, rules, db);
+    let end = script.run(&mut run, &mut room, out);
+    let ShortScript {
+        ground: State { begun, .. },
+        publishing,
+        ..
+    } = script;
     if room.is_small() {
         cx.scripts.room = room;
     }
@@ -385,93 +301,20 @@ fn run_to_its_end(
     end
 }
 
-impl Running<'_> {
-    /// Goes on to its end, and writes what it answers.
-    fn run(
+impl Ground for State<'_> {
+    fn carry_out(
         &mut self,
-        run: &mut LuaRun,
-        room: &mut CallRoom,
+        call: &Call<'_>,
+        spent: &mut u64,
         out: &mut ReplyWriter<'_>,
     ) -> Result<(), Unsuited> {
-        loop {
-            let used = run.instructions() + self.spent;
-            let Some(left) = INSTRUCTIONS.checked_sub(used).filter(|left| *left > 0) else {
-                return Err(Unsuited::ByNature);
-            };
-            match run.resume(left) {
-                ScriptStop::Call { words, is_resp3 } => {
-                    let protocol = if is_resp3 {
-                        Protocol::Resp3
-                    } else {
-                        Protocol::Resp2
-                    };
-                    let CallRoom { words: list, answer } = &mut *room;
-                    let reply = self.call(list.fill(&words), protocol, answer)?;
-                    run.resume_with(&reply);
-                }
-                ScriptStop::Permission { words } => {
-                    run.resume_with(&script_reply::permission(room.words.fill(&words)));
-                }
-                ScriptStop::Finished(reply) => {
-                    script_reply::write(&reply, out);
-                    return Ok(());
-                }
-                ScriptStop::Failed(failure) if !failure.is_out_of_memory => {
-                    out.error_bytes(&failure.message);
-                    return Ok(());
-                }
-                ScriptStop::Yielded | ScriptStop::Failed(_) => return Err(Unsuited::ByNature),
-            }
-        }
+        let index = self.index_of(call.spec, call.args).ok_or(Unsuited::ByNature)?;
+        charge_steps(spent, call, self.local.replicas[index].keyspace())?;
+        self.carry_out_in(index, call, out)
     }
+}
 
-    /// A command that it calls.
-    fn call(&mut self, args: Args<'_>, protocol: Protocol, answer: &mut Vec<u8>) -> Result<Reply, Unsuited> {
-        self.spent += CALL_INSTRUCTIONS;
-        let caller = Caller {
-            rules: self.rules,
-            has_written: self.has_written,
-        };
-        let spec = match admit(caller, args, protocol, self.shared) {
-            Ok(spec) => spec,
-            Err(reply) => return Ok(reply),
-        };
-        if spec.route != CommandRoute::Keys {
-            return answer_own(
-                spec,
-                args,
-                &mut self.db,
-                &mut self.publishing,
-                self.began,
-                self.shared,
-            )
-            .map_err(|_| Unsuited::ByNature);
-        }
-        // What waits, and what reads keys that only the data name, is for whoever looks at the values.
-        if command::waits(spec, args) || names_more(spec, args) {
-            return Err(Unsuited::ByNature);
-        }
-        let parse = spec.parse.expect("a command on keys has a parser");
-        let command = match parse(args) {
-            Ok(command) => command,
-            Err(error) => return Ok(Reply::Error(error.bytes().into_owned())),
-        };
-        let call = Call {
-            spec,
-            db: self.db,
-            protocol,
-            args,
-            command: &command,
-        };
-        let index = self.index_of(spec, args).ok_or(Unsuited::ByNature)?;
-        self.charge_steps(index, &call)?;
-        answer.clear();
-        self.carry_out(index, &call, &mut ReplyWriter::new(answer, protocol))?;
-        self.has_written |= spec.flags.contains(Flags::WRITE);
-        self.spent += (answer.len() / BYTES_PER_INSTRUCTION) as u64;
-        Ok(script_reply::read(answer))
-    }
-
+impl State<'_> {
     /// The one group that a command names, if it is here.
     fn index_of(&self, spec: &'static Spec, args: Args<'_>) -> Option<usize> {
         if let Some(key) = command::only_key(spec).and_then(|position| args.get(position)) {
@@ -486,24 +329,8 @@ impl Running<'_> {
         found.filter(|_| is_one).and_then(|group| self.local.index(group))
     }
 
-    /// What a command takes that walks over values.
-    fn charge_steps(&mut self, index: usize, call: &Call<'_>) -> Result<(), Unsuited> {
-        if call.spec.cost == Cost::Little && call.args.len() <= WORDS_MIN {
-            return Ok(());
-        }
-        let keyspace = self.local.replicas[index].keyspace();
-        let steps = replica::steps(call.db, call.spec, call.args, Some(call.command), &|_| {
-            Some(keyspace)
-        });
-        self.spent = self.spent.saturating_add(steps as u64);
-        match self.spent <= INSTRUCTIONS {
-            true => Ok(()),
-            false => Err(Unsuited::ByNature),
-        }
-    }
-
     /// Carries out a command in the group of all its keys.
-    fn carry_out(
+    fn carry_out_in(
         &mut self,
         index: usize,
         call: &Call<'_>,

@@ -16,8 +16,8 @@
 use crate::library_command::RunningFunction;
 use crate::library_keys::Stamp;
 use crate::library_set::{LibrarySet, MetLibraries};
-use crate::script_at_once::CallRoom;
 use crate::shared::held;
+use crate::short_script::CallRoom;
 use command::CommandId;
 use ids::{Prng, UnixMillis};
 use resp::Args;

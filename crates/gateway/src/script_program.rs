@@ -32,6 +32,8 @@ pub(crate) struct Scripted {
     pub(crate) is_out_of_memory: bool,
     /// Whether its client has sent more behind it, by then.
     pub(crate) has_more_behind: bool,
+    /// Whether what replicas here have applied was tried already, and will not do.
+    pub(crate) asks_leaders: bool,
     /// Messages to channels, which are sent when it is committed.
     pub(crate) published: Vec<Queued>,
 }
@@ -77,6 +79,15 @@ impl Scripted {
             }
         }
         (!scripted.scripts.is_empty()).then(|| Box::new(scripted))
+    }
+
+    /// Of a program that is one script, which has run.
+    pub(crate) fn of_one(resolved: Resolved, published: Vec<Queued>) -> Scripted {
+        Scripted {
+            scripts: BTreeMap::from([(0, resolved)]),
+            published,
+            ..Scripted::default()
+        }
     }
 
     /// What an item's words came to.

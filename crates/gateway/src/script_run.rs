@@ -203,6 +203,18 @@ pub(crate) enum Body {
 }
 
 impl Body {
+    pub(crate) fn is_function(&self) -> bool {
+        matches!(self, Body::Function(_))
+    }
+
+    /// Whether it is known to name keys that it does not declare.
+    pub(crate) fn roams(&self, known: &WorkerScripts) -> bool {
+        match self {
+            Body::Script(script) => known.roams(script),
+            Body::Function(name) => known.function_roams(name),
+        }
+    }
+
     /// Its digits, or the function's name.
     pub(crate) fn name(&self) -> &[u8] {
         match self {

@@ -73,6 +73,8 @@ pub struct WorkerStats {
     pub transactions_refused: Counter,
     /// Scripts that were carried out at once.
     pub scripts_at_once: Counter,
+    /// Scripts that ran on copies of what a replica here had applied, and whose group was sent what came of it.
+    pub scripts_on_copies: Counter,
     /// Scripts that became transactions, not counting those of an `EXEC`.
     pub scripts_as_transactions: Counter,
     /// Reads from clients' sockets that brought bytes.

@@ -1000,10 +1000,12 @@ impl BatchView<'_> {
         self.operations.is_empty()
     }
 
-    /// The first word behind the name, mostly a key, of each command from operation `first` on.
+    /// The first word behind the name, mostly a key, of each command from operation `first` on, and the first key that a transaction of one
+    /// phase has seen.
     pub(crate) fn keys_from(&self, first: usize) -> impl Iterator<Item = (Db, &[u8])> + Clone {
         self.operations[first..].iter().filter_map(|part| match part {
             Part::Command(command) => Some((command.db, command.command(&self.spans).args.get(1)?)),
+            Part::OnePhase { expects, .. } => expects.first().map(|seen| (seen.db(), seen.key())),
             _ => None,
         })
     }

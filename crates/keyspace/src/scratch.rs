@@ -152,11 +152,15 @@ impl Scratch {
     /// Carries out a command, and writes what it answers.
     pub fn run(&mut self, command: &BlockCommand<'_>, out: &mut ReplyWriter<'_>) {
         match crate::keyspace::parse(command.args) {
-            Ok(parsed) => self
-                .keyspace
-                .apply_command(command.db, &parsed, &mut self.local, out),
+            Ok(parsed) => self.run_parsed(command.db, &parsed, out),
             Err(error) => ReplyError::write(&error, out),
         }
+    }
+
+    /// The same of one that was parsed.
+    #[inline]
+    pub fn run_parsed(&mut self, db: Db, command: &Command<'_>, out: &mut ReplyWriter<'_>) {
+        self.keyspace.apply_command(db, command, &mut self.local, out);
     }
 
     /// Carries out a command on the whole keyspace, of which only what it does to the keys that were placed and that it

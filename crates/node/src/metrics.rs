@@ -398,6 +398,11 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
                 |worker| &worker.scripts_at_once,
             ),
             (
+                "chorale_scripts_on_copies_total",
+                "Scripts that ran on copies, and that one entry carried out.",
+                |worker| &worker.scripts_on_copies,
+            ),
+            (
                 "chorale_scripts_as_transactions_total",
                 "Scripts that became transactions.",
                 |worker| &worker.scripts_as_transactions,
@@ -546,6 +551,7 @@ mod tests {
             "chorale_transactions_recovered_total",
             "chorale_transactions_torn_total",
             "chorale_scripts_at_once_total",
+            "chorale_scripts_on_copies_total",
             "chorale_scripts_as_transactions_total",
         ] {
             assert!(page.contains(&format!("# TYPE {name} ")), "{name}");

@@ -26,8 +26,10 @@ use crate::state::GroupState;
 use crate::turn::Turn;
 use command::Command;
 use consensus::{Index, Members, RaftMessage, RaftNode, Saved, Scrubbed, SnapshotPoint};
-use ids::{Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionRange, SemanticsVersion, Slot};
-use keyspace::{BlockCommand, CopyStep, Cursor, Keyspace, LeaderLocal, Object, SeenObject};
+use ids::{
+    Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionRange, SemanticsVersion, Slot, UnixMillis,
+};
+use keyspace::{BlockCommand, CopyStep, Cursor, KeyVersion, Keyspace, LeaderLocal, Object, SeenObject};
 use resp::ReplyWriter;
 use std::time::Duration;
 use txn::{Locks, Mode, Priority, TxnId};
@@ -550,20 +552,9 @@ impl Replica {
     /// What the replica here has applied under keys, whoever leads, which may be behind: [`Request::OptimisticRead`]. `None` if it has no
     /// part in the group, or the values are not small, or will end soon: when, only the leader's clock says.
     pub fn read_here(&self, turn: &Turn, txn: TxnId, keys: &[FullKey]) -> Option<Output> {
-        self.member()?;
-        let keyspace = &self.state.keyspace;
-        // Its entries may be old. Whoever leads goes by his clock in the same way.
-        let time = keyspace.time().max(turn.now);
-        let is_mortal = |object: &Object| {
-            let mut deadline = object.deadline().into_iter();
-            deadline.any(|deadline| deadline.0 < time.0.saturating_add(MORTAL_MILLIS))
-        };
+        let time = self.time_here(turn);
         let seen = |(db, key): &FullKey| {
-            let (object, version) = keyspace.copy_small(*db, key, SMALL_BYTES_MAX)?;
-            let object = match object {
-                Some(object) if is_mortal(&object) => return None,
-                object => object,
-            };
+            let (object, version) = self.copy_here(time, *db, key)?;
             Some((object.map(SeenObject::Whole), version))
         };
         Some(Output::OptimisticRead {
@@ -573,6 +564,21 @@ impl Replica {
             age: Duration::ZERO,
             time,
         })
+    }
+
+    /// The time of what is read here: the entries may be old, and whoever leads goes by his clock in the same way.
+    pub fn time_here(&self, turn: &Turn) -> UnixMillis {
+        self.state.keyspace.time().max(turn.now)
+    }
+
+    /// What the replica here has applied under a key, with its version, which may be behind. `None` if it has no part in the group, or the
+    /// value is not small, or will end soon after `time`: when, only the leader's clock says.
+    pub fn copy_here(&self, time: UnixMillis, db: Db, key: &[u8]) -> Option<(Option<Object>, KeyVersion)> {
+        self.member()?;
+        let (object, version) = self.state.keyspace.copy_small(db, key, SMALL_BYTES_MAX)?;
+        let deadline = object.as_ref().and_then(Object::deadline);
+        let is_mortal = deadline.is_some_and(|deadline| deadline.0 < time.0.saturating_add(MORTAL_MILLIS));
+        (!is_mortal).then_some((object, version))
     }
 
     /// Carries out a command whose keys are free ([`Replica::is_free`]).

@@ -125,6 +125,7 @@ impl Totals {
             ("transaction_retries", of(|worker| &worker.transaction_retries)),
             ("transactions_refused", of(|worker| &worker.transactions_refused)),
             ("scripts_at_once", of(|worker| &worker.scripts_at_once)),
+            ("scripts_on_copies", of(|worker| &worker.scripts_on_copies)),
             (
                 "scripts_as_transactions",
                 of(|worker| &worker.scripts_as_transactions),
@@ -551,6 +552,7 @@ impl<'a> Report<'a> {
         self.sum("lock_waiters", |worker| &worker.lock_waiters);
         self.total("transactions_refused");
         self.total("scripts_at_once");
+        self.total("scripts_on_copies");
         self.total("scripts_as_transactions");
         let stats = self.shared.transactions();
         self.field("transactions_in_flight", stats.in_flight);

@@ -53,6 +53,50 @@ fn a_script_within_one_group_leaves_nothing_behind_wherever_it_is_sent() {
     assert!(left > 0, "a and c are of different groups");
 }
 
+#[test]
+fn a_script_on_small_values_of_one_group_runs_on_copies_of_them() {
+    let mut world = replicated(4);
+    // On copies, and as transactions.
+    let counts = |world: &World| {
+        let stats = world.nodes.iter().map(|node| node.gateway.stats());
+        stats.fold((0, 0), |(copies, transactions), stats| {
+            let (on_copies, as_transactions) = (&stats.scripts_on_copies, &stats.scripts_as_transactions);
+            (copies + on_copies.get(), transactions + as_transactions.get())
+        })
+    };
+    let load = "FUNCTION LOAD #!lua\tname=lib\nredis.register_function('add',function(k)return\tredis.call('INCR',k[1])end)";
+    assert_eq!(world.run(0, 7, load), "$3 lib");
+    world.turns(2_000);
+    for round in 1..=9 {
+        let (node, add) = (round % 3, format!("EVAL {ADD} 1 a a"));
+        assert_eq!(world.run(node, 7, &add), format!(":{round}"));
+        assert_eq!(world.run(node, 7, "FCALL add 1 b"), format!(":{round}"));
+        world.turns(200);
+    }
+    // What a worker meets for the first time is for the longer way.
+    let (copies, transactions) = counts(&world);
+    assert!(copies >= 15 && transactions <= 3, "{copies}, {transactions}");
+
+    // Nor is it for values that are large, or end soon, or keys that are not declared or of several groups.
+    let long = "x".repeat(20_000);
+    assert_eq!(world.run(0, 8, &format!("SET large {long}")), "+OK");
+    assert_eq!(world.run(0, 8, "SET mortal 1 PX 9000"), "+OK");
+    world.turns(2_000);
+    let append = "return\tredis.call('APPEND',KEYS[1],'y')";
+    let both = "redis.call('INCR',KEYS[1])return\tredis.call('INCR',KEYS[2])";
+    let others = [
+        (format!("EVAL {append} 1 large"), ":20001"),
+        (format!("EVAL {ADD} 1 mortal mortal"), ":2"),
+        (format!("EVAL {ADD} 0 d"), ":1"),
+        (format!("EVAL {both} 2 a c"), ":1"),
+    ];
+    for (script, reply) in others {
+        let before = counts(&world);
+        assert_eq!(world.run(1, 7, &script), reply);
+        assert_eq!(counts(&world), (before.0, before.1 + 1), "{script}");
+    }
+}
+
 /// Sends commands of one client at once, which are answered so; how many turns that takes.
 fn pipelined(world: &mut World, node: usize, lines: &[String], expected: &str) -> usize {
     let mut bytes = Vec::new();

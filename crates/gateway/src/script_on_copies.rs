@@ -1,0 +1,364 @@
+//! A script whose keys are in one group of several replicas: it runs at once, on copies of what the replica here has applied, and one
+//! entry carries out what came of it.
+//!
+//! ```text
+//!   send_on_copies --its keys are here, and small--> call by call, on a scratch --over--> OnePhase to its group
+//!        |                                             |                                    |          |
+//!        v                                             v                              nothing changed  something has
+//!   it begins as a program (`script_run.rs`) <--another way is to be found                  v          v
+//!        ^                                                                              answered   as a program
+//!        +-----------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! What the replica here has applied may be behind, so the entry names the versions that the script was shown. It is judged by them, and
+//! by nothing else; what came of a script is told to nobody before that. A script that wrote nothing has no entry: it begins as a program,
+//! which asks the leader.
+//!
+//! Invariant: each key on the scratch is among those that the entry expects to be unchanged.
+
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::coordinator::{CopiedScript, may_be_one_phase_here};
+use crate::delivery::Delivery;
+use crate::evaluation::changes_of;
+use crate::gateway::Gateway;
+use crate::library_keys::{self, Stamp};
+use crate::library_set::LibrarySet;
+use crate::program::{Program, group_of_key};
+use crate::script_program::{Resolved, Scripted, resolve};
+use crate::script_run::log_lines;
+use crate::session::Queued;
+use crate::short_script::{self, Begun, Called, Ground, ShortScript, Unsuited, charge_steps};
+use command::{Command, CommandId, Spec};
+use ids::{Db, GroupId, Slot, UnixMillis};
+use keyspace::Effect;
+use mutations::Mutation;
+use replica::{Call, Condition, Operation, Replica, Replies, ReplyTo, Scratch};
+use resp::{Args, Protocol, ReplyWriter};
+use script::Interpreter;
+use std::sync::Arc;
+
+/// Keys that a script may declare here: they are looked through for each command.
+const DECLARED_MAX: usize = 128;
+
+/// Copies of what a replica has applied, as far as commands have named it.
+struct Copies<'a> {
+    replica: &'a Replica,
+    scratch: &'a mut Scratch,
+    /// The time there.
+    time: UnixMillis,
+    declared: &'a [&'a [u8]],
+    /// What was copied is to be unchanged.
+    expects: Vec<Condition>,
+}
+
+/// What became of a script that may have been sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sending {
+    /// Its group is to judge what came of it.
+    Sent,
+    /// It was not tried.
+    Untried,
+    /// What the replica here has applied will not do.
+    InVain,
+}
+
+/// What came of a script that its group is to judge.
+pub struct Copied {
+    group: GroupId,
+    expects: Vec<Condition>,
+    effects: Vec<Effect>,
+    published: Vec<Queued>,
+    /// What it answers.
+    replies: Replies,
+    /// The script, to be run again.
+    resolved: Resolved,
+    /// When it began, by the clock that commands are timed by.
+    came_at: u64,
+}
+
+/// Runs a script here and sends its group what came of it, if that can be done. If not, nothing has happened.
+pub(crate) fn send_on_copies(
+    gateway: &mut Gateway,
+    connection: &mut Connection,
+    called: &Called<'_>,
+) -> Sending {
+    let copied = match run_on_copies(gateway, called, connection.session.protocol) {
+        Ok(copied) => copied,
+        Err(sending) => return sending,
+    };
+    let cx = &mut gateway.cx;
+    cx.timing.is_ours = false;
+    let reply_to = cx.reserve(connection);
+    let session = &mut connection.session;
+    // Of others something may be looked up meanwhile, which counts as use of their keys.
+    let touches = session.touches(CommandId::Exec.spec());
+    let is_passed = connection.has_more && touches && copied.published.is_empty();
+    if is_passed {
+        session
+            .in_flight
+            .pass(reply_to.sequence, slots_of(called.spec, called.args));
+    } else {
+        session.in_flight.is_waiting = true;
+    }
+    let mut program = Program::single(session.operation(called.spec, called.args));
+    program.scope = cx.scope(session);
+    send(gateway, reply_to, program, copied, is_passed);
+    Sending::Sent
+}
+
+/// Whether a script may run on copies at the worker of its keys, as far as this one knows.
+pub(crate) fn may_run_on_copies(cx: &mut Context, spec: &'static Spec, args: Args<'_>) -> bool {
+    may_be_one_phase_here(cx)
+        && match resolve(cx, spec.id, args, false) {
+            Resolved::Script(script, _) => !cx.scripts.roams(&script),
+            Resolved::Function { .. } => !cx.scripts.function_roams(args.arg(1)),
+            Resolved::Libraries | Resolved::Unknown(_) | Resolved::Refused(_) => false,
+        }
+}
+
+/// Runs a script of another worker's connection on copies. Nothing is sent: that is for its own worker to do.
+///
+/// # Errors
+/// Nothing has happened, and another way is to be found.
+pub(crate) fn run_for_other(
+    gateway: &mut Gateway,
+    called: &Called<'_>,
+    protocol: Protocol,
+) -> Result<Box<Copied>, Sending> {
+    run_on_copies(gateway, called, protocol).map(Box::new)
+}
+
+/// The worker of all keys of a script has run it.
+pub(crate) fn on_copied(
+    gateway: &mut Gateway,
+    reply_to: ReplyTo,
+    operation: Operation,
+    touches: bool,
+    copied: Copied,
+) {
+    let is_passed = touches && copied.published.is_empty();
+    if is_passed {
+        let slots = slots_of(operation.spec, operation.args.as_args());
+        gateway.cx.deliver(Delivery::Passable { reply_to, slots });
+    }
+    send(gateway, reply_to, Program::single(operation), copied, is_passed);
+}
+
+/// Sends a group what came of a script.
+fn send(gateway: &mut Gateway, reply_to: ReplyTo, mut program: Program, copied: Copied, is_passed: bool) {
+    let Copied {
+        group,
+        expects,
+        effects,
+        published,
+        replies,
+        resolved,
+        came_at,
+    } = copied;
+    program.scripted = Some(Box::new(Scripted::of_one(resolved, published)));
+    let Gateway { cx, coordinator, .. } = &mut *gateway;
+    let script = CopiedScript::new(reply_to, program, replies, came_at, cx.now);
+    coordinator.send_copied(cx, group, script, expects, effects, is_passed);
+    gateway.route();
+}
+
+/// The slots of the keys that a script declares.
+fn slots_of(spec: &Spec, args: Args<'_>) -> Vec<Slot> {
+    let mut slots = Vec::new();
+    command::keys(spec, args, &mut |position, _| {
+        slots.push(Slot::of_key(args.arg(position)))
+    });
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
+
+fn run_on_copies(gateway: &mut Gateway, called: &Called<'_>, protocol: Protocol) -> Result<Copied, Sending> {
+    let Gateway { cx, coordinator, .. } = &mut *gateway;
+    if !may_be_one_phase_here(cx) || called.is_out_of_memory {
+        return Err(Sending::Untried);
+    }
+    let mut declared = Vec::new();
+    command::keys(called.spec, called.args, &mut |position, _| {
+        declared.push(called.args.arg(position));
+    });
+    let (group, index) = place_of(cx, &declared).ok_or(Sending::Untried)?;
+    if !coordinator.may_read_old() {
+        return Err(Sending::InVain);
+    }
+    let came_at = cx.timing.now();
+    let libraries = |cx: &mut Context| libraries_here(cx, called, index);
+    let begun = short_script::begin(cx, called, libraries).map_err(|_| Sending::InVain)?;
+    if begun.body.roams(&cx.scripts) {
+        cx.scripts.lua.recycle(begun.run);
+        return Err(Sending::Untried);
+    }
+    let resolved = begun.resolved(called.spec);
+    let mut copied = Copied {
+        group,
+        expects: Vec::new(),
+        effects: Vec::new(),
+        published: Vec::new(),
+        replies: Replies::default(),
+        resolved,
+        came_at,
+    };
+    match run(gateway, called, begun, (index, &declared), protocol, &mut copied) {
+        Ok(()) => Ok(copied),
+        Err(_) => Err(Sending::InVain),
+    }
+}
+
+/// The one group of keys, if it has a replica here that may be asked, and where.
+fn place_of(cx: &Context, declared: &[&[u8]]) -> Option<(GroupId, usize)> {
+    let mut groups = declared.iter().map(|key| group_of_key(cx.groups, key));
+    let group = groups.next()?;
+    if declared.len() > DECLARED_MAX || groups.any(|other| other != group) {
+        return None;
+    }
+    let index = cx.local.index(group)?;
+    let replica = &cx.local.replicas[index];
+    let may_be_asked = replica.has_log() && !cx.shared.is_cut_off(group) && !cx.shared.is_full(group);
+    may_be_asked.then_some((group, index))
+}
+
+/// The libraries of functions, if they are known here as the replica of this index has them.
+fn libraries_here(cx: &mut Context, called: &Called<'_>, index: usize) -> Option<Arc<LibrarySet>> {
+    let stamp = library_keys::stamp_of_words(called.spec, called.args);
+    if cx.local.index_of_key(stamp) != Some(index) {
+        return None;
+    }
+    let kept = cx.local.replicas[index].keyspace().text(Db::LIBRARIES, stamp)?;
+    let stamp = Stamp::decode(&kept)?;
+    let shared = cx.shared.clone();
+    cx.scripts.libraries(&shared.scripts, &stamp.sha1)
+}
+
+/// Runs a script to its end.
+///
+/// # Errors
+/// Another way is to be found.
+fn run(
+    gateway: &mut Gateway,
+    called: &Called<'_>,
+    begun: Begun,
+    (index, declared): (usize, &[&[u8]]),
+    protocol: Protocol,
+    copied: &mut Copied,
+) -> Result<(), Unsuited> {
+    let Begun {
+        mut run, rules, body, ..
+    } = begun;
+    let Gateway { cx, coordinator, .. } = &mut *gateway;
+    let replica = &cx.local.replicas[index];
+    let time = replica.time_here(&cx.turn);
+    let mut scratch = coordinator.scratch(cx, time);
+    let mut room = std::mem::take(&mut cx.scripts.room);
+    let mut copies = Copies {
+        replica,
+        scratch: &mut scratch,
+        time,
+        declared,
+        expects: Vec::new(),
+    };
+    let is_shown = match body.is_function() {
+        true => copies.show(
+            Db::LIBRARIES,
+            library_keys::stamp_of_words(called.spec, called.args),
+        ),
+        false => true,
+    };
+    let mut script = ShortScript::new(copies, &cx.shared, cx.turn.now, rules, called.db);
+    let mut end = Err(Unsuited::ForNow);
+    if is_shown {
+        copied.replies.push(protocol, |out| {
+            end = script.run(&mut run, &mut room, out);
+        });
+    }
+    let ShortScript {
+        ground: Copies { mut expects, .. },
+        publishing,
+        ..
+    } = script;
+    let effects = changes_of(&mut scratch);
+    if effects.is_empty() {
+        expects.clear();
+    }
+    coordinator.keep_scratch(scratch);
+    if room.is_small() {
+        cx.scripts.room = room;
+    }
+    let bytes: usize = effects.iter().map(Effect::byte_len).sum();
+    // Half of it: what stands around keys and values counts too, and what goes in pieces is voted on.
+    let is_short = bytes < cx.shared.hooks.piece_sizes.long_bytes_min / 2;
+    // Where nothing has changed, nobody would judge what it was shown.
+    let is_judged = !effects.is_empty() || mutations::is(Mutation::OldReadTold);
+    if end == Ok(()) && !(is_judged && is_short) {
+        end = Err(Unsuited::ByNature);
+    }
+    match end {
+        Ok(()) => log_lines(&mut run),
+        Err(Unsuited::ByNature) => cx.scripts.put_off(&body.name().to_ascii_lowercase()),
+        Err(Unsuited::ForNow) => {}
+    }
+    cx.scripts.lua.recycle(run);
+    (copied.expects, copied.effects, copied.published) = (expects, effects, publishing.messages);
+    end
+}
+
+impl Copies<'_> {
+    /// Sees to it that what is under a key is on the scratch. `false`: it cannot be had here.
+    fn show(&mut self, db: Db, key: &[u8]) -> bool {
+        let is_it = |seen: &Condition| match seen {
+            Condition::Unchanged {
+                db: its, key: seen, ..
+            } => *its == db && **seen == *key,
+            Condition::Absent { .. } => false,
+        };
+        if self.expects.iter().any(is_it) {
+            return true;
+        }
+        let Some((object, version)) = self.replica.copy_here(self.time, db, key) else {
+            return false;
+        };
+        self.scratch.place(db, key, object);
+        if !mutations::is(Mutation::ShownNotExpected) {
+            let key = Box::from(key);
+            self.expects.push(Condition::Unchanged { db, key, version });
+        }
+        true
+    }
+}
+
+impl Ground for Copies<'_> {
+    fn carry_out(
+        &mut self,
+        call: &Call<'_>,
+        spent: &mut u64,
+        out: &mut ReplyWriter<'_>,
+    ) -> Result<(), Unsuited> {
+        let other = match *call.command {
+            Command::Copy { db, .. } => db,
+            Command::Move { db, .. } => Some(db),
+            _ => None,
+        };
+        let mut shown = Ok(());
+        command::keys(call.spec, call.args, &mut |position, _| {
+            let key = call.args.arg(position);
+            // What it has not declared may have to wait for what its connection has sent before it.
+            if !self.declared.contains(&key) {
+                shown = Err(Unsuited::ForNow);
+            }
+            for db in [Some(call.db), other].into_iter().flatten() {
+                if shown.is_ok() && !self.show(db, key) {
+                    shown = Err(Unsuited::ByNature);
+                }
+            }
+        });
+        shown?;
+        charge_steps(spent, call, self.scratch.keyspace())?;
+        self.scratch.run_parsed(call.db, call.command, out);
+        Ok(())
+    }
+}
