@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   loop        begins --> fdatasync ............................ --> ended
-//!   log thread             hangs? no     hangs? no     hangs? yes: the process ends
+//!   log thread             hangs? no     hangs? no     hangs? yes, and still: the process ends
 //! ```
 
 use ids::Monotonic;
@@ -15,6 +15,8 @@ use storage::HOPELESS;
 pub(crate) struct SyncWatch {
     /// When the one under way began; 0: there is none.
     began: AtomicU64,
+    /// The same of one that was seen to last for too long.
+    seen: AtomicU64,
 }
 
 impl SyncWatch {
@@ -28,10 +30,15 @@ impl SyncWatch {
         self.began.store(0, Ordering::Relaxed);
     }
 
-    /// Whether it has not for so long that nobody waits any more.
+    /// Whether it has not for so long that nobody waits any more, and had not when this was last asked: the process may have stood still
+    /// in between.
     pub(crate) fn hangs(&self, now: Monotonic) -> bool {
         let began = self.began.load(Ordering::Relaxed);
-        began > 0 && now.since(Monotonic(began)) >= HOPELESS
+        let is_overdue = began > 0 && now.since(Monotonic(began)) >= HOPELESS;
+        let seen = self
+            .seen
+            .swap(if is_overdue { began } else { 0 }, Ordering::Relaxed);
+        is_overdue && seen == began
     }
 }
 
@@ -48,6 +55,7 @@ mod tests {
         assert!(!watch.hangs(late), "there is none");
         watch.begins(began);
         assert!(!watch.hangs(began.after(HOPELESS - Duration::from_millis(1))));
+        assert!(!watch.hangs(late), "the process may have stood still");
         assert!(watch.hangs(late));
         watch.ended();
         assert!(!watch.hangs(late));

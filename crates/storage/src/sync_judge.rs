@@ -4,7 +4,7 @@
 //!   fit ---- strict: p99 above 50 ms and five times the others' ----> slow     others are to lead
 //!    ^  ---- one sync longer than clients would wait for votes -----> slow
 //!    '------ for 10 s neither holds, with half of these limits ------'
-//!   any ---- one sync longer than 30 s ---> hopeless                           the process is to end
+//!   any ---- one sync longer than 30 s, seen twice ---> hopeless               the process is to end
 //! ```
 //!
 //! In `relaxed` no answer waits for a sync, unless it takes two windows ([`WorkerDisk`](crate::WorkerDisk), invariant 4): that is the
@@ -12,7 +12,9 @@
 //!
 //! Invariants:
 //! 1. One sync decides nothing by having been slow, but by lasting: p99 leaves out the slowest of all.
-//! 2. Where nothing is known of others, or they are as slow, nobody is slow by p99: it would change nothing.
+//! 2. A process that stood still is no reason to end it: a sync that has lasted for long may have ended meanwhile, and is looked at
+//!    once more when that would have been heard of.
+//! 3. Where nothing is known of others, or they are as slow, nobody is slow by p99: it would change nothing.
 
 use crate::worker_disk::SYNC_WINDOW;
 use consensus::Times;
@@ -35,6 +37,9 @@ const SYNC_MAX: Duration = Times::DEFAULT.election_max;
 /// After this long a sync is not waited for: whoever waits is better off with a process that is not there.
 pub const HOPELESS: Duration = Duration::from_secs(30);
 
+/// How long after a sync was first seen to have lasted for so long it is looked at once more.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+
 /// How long a disk is well before it counts as fit again.
 const REST: Duration = Duration::from_secs(10);
 
@@ -55,6 +60,8 @@ pub struct SyncJudge {
     mode: DurabilityMode,
     /// When the sync under way began.
     since: Option<Monotonic>,
+    /// When that was first seen to have lasted for too long.
+    overdue_at: Option<Monotonic>,
     /// When syncs ended, and what they took.
     took: VecDeque<(Monotonic, Duration)>,
     /// Since when the disk is slow, or when it was last seen to be.
@@ -67,6 +74,7 @@ impl SyncJudge {
         SyncJudge {
             mode,
             since: None,
+            overdue_at: None,
             took: VecDeque::new(),
             slow_at: None,
         }
@@ -84,6 +92,7 @@ impl SyncJudge {
 
     /// It has ended.
     pub fn ended(&mut self, now: Monotonic) {
+        self.overdue_at = None;
         let Some(since) = self.since.take() else { return };
         let took = now.since(since);
         if took >= self.sync_max() {
@@ -114,7 +123,10 @@ impl SyncJudge {
     pub fn judge(&mut self, now: Monotonic, others: &[Duration]) -> DiskPace {
         let lasts = self.since.map_or(Duration::ZERO, |since| now.since(since));
         if lasts >= HOPELESS {
-            return DiskPace::Hopeless;
+            let overdue_at = *self.overdue_at.get_or_insert(now);
+            if now.since(overdue_at) >= SECOND_LOOK {
+                return DiskPace::Hopeless;
+            }
         }
         // What is slow already has to be well by a margin.
         let margin = if self.slow_at.is_some() { 2 } else { 1 };
@@ -235,8 +247,21 @@ mod tests {
             assert_eq!(at(limit - MS), DiskPace::Fit);
             assert_eq!(at(limit), DiskPace::Slow);
             assert_eq!(at(HOPELESS - MS), DiskPace::Slow);
-            assert_eq!(at(HOPELESS), DiskPace::Hopeless);
+            assert_eq!(at(HOPELESS), DiskPace::Slow, "the process may have stood still");
+            assert_eq!(at(HOPELESS + SECOND_LOOK), DiskPace::Hopeless);
         }
+    }
+
+    #[test]
+    fn a_sync_that_ended_while_the_process_stood_still_is_none_that_hangs() {
+        let mut scene = Scene::new(DurabilityMode::Strict);
+        scene.judge.begins(scene.now);
+        scene.now = scene.now.after(HOPELESS * 2);
+        assert_eq!(scene.judge(&[1, 1]), DiskPace::Slow);
+        scene.judge.ended(scene.now);
+        scene.now = scene.now.after(SECOND_LOOK);
+        scene.judge.begins(scene.now);
+        assert_eq!(scene.judge(&[1, 1]), DiskPace::Slow, "it is another one");
     }
 
     #[test]
