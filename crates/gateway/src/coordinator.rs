@@ -37,6 +37,7 @@
 //! 7. Whoever has not asked for votes waits for an answer or for another thread, and for no more answers than it has groups.
 //! 8. What settles waits for some of its groups.
 //! 9. Of combined commands, each has its client: `combining.rs`.
+//! 10. What others may pass is under way.
 
 mod old_reads;
 mod recovery;
@@ -150,10 +151,12 @@ struct OnePhase {
     /// way.
     sent: BTreeMap<(u64, u64), Sent>,
     old_reads: OldReads,
-    /// The places of scripts under way that what stands behind them may pass: they are answered, or of one phase that is sent.
+    /// The places of scripts under way that what stands behind them may pass: from when all that they name was known, until they are
+    /// answered. Some of them may be running again.
     passed: BTreeSet<(u64, u64)>,
-    /// Scripts behind these, by connection, which have come to name keys that they had not declared: they go on when these are answered.
-    held_back: BTreeMap<u64, (TxnId, Vec<FullKey>)>,
+    /// Scripts behind such, by their places, which have come to name keys that they had not declared: they go on when those before them
+    /// are answered.
+    held_back: BTreeMap<(u64, u64), (TxnId, Vec<FullKey>)>,
 }
 
 /// What a transaction was before its effects were sent.
@@ -192,10 +195,20 @@ impl CopiedScript {
 }
 
 impl OnePhase {
-    /// Whether a script of this connection is under way that others may pass.
-    fn has_passed(&self, connection: u64) -> bool {
-        let mut its = self.passed.range((connection, 0)..=(connection, u64::MAX));
-        its.next().is_some()
+    /// Whether others may pass a script that stands before this place of a connection.
+    fn is_behind(&self, (connection, sequence): (u64, u64)) -> bool {
+        let mut before = self.passed.range((connection, 0)..(connection, sequence));
+        before.next().is_some()
+    }
+
+    /// One that was held back, if it is not behind any more.
+    fn let_go(&mut self, connection: u64) -> Option<(TxnId, Vec<FullKey>)> {
+        let mut held = self.held_back.range((connection, 0)..=(connection, u64::MAX));
+        let place = held.next().map(|(place, _)| *place)?;
+        match self.is_behind(place) {
+            true => None,
+            false => self.held_back.remove(&place),
+        }
     }
 }
 
@@ -449,6 +462,13 @@ impl Coordinator {
                     open.outstanding
                 ));
             }
+        }
+        let is_open = |place: &(u64, u64)| {
+            let mut clients = self.open.values().filter_map(|open| open.client.as_ref());
+            self.one_phase.sent.contains_key(place) || clients.any(|client| client.reply_to.place() == *place)
+        };
+        if let Some(place) = self.one_phase.passed.iter().find(|place| !is_open(place)) {
+            return Err(format!("invariant 10: nothing is under way at {place:?}"));
         }
         if let Some(seq) = self.waited_for.iter().find(|seq| !self.open.contains_key(seq)) {
             return Err(format!("invariant 6: a client waits for {seq}"));
@@ -1384,12 +1404,9 @@ impl Coordinator {
             RunStop::Lacks(keys) => {
                 run.note_roaming(&mut cx.scripts);
                 open.run = Some(run);
-                let (place, connection) = (client.reply_to.place(), client.reply_to.connection);
-                // One that was passed, and runs again, would wait for itself.
-                let is_behind =
-                    !self.one_phase.passed.contains(&place) && self.one_phase.has_passed(connection);
-                match is_behind {
-                    true => drop(self.one_phase.held_back.insert(connection, (txn, keys))),
+                let place = client.reply_to.place();
+                match self.one_phase.is_behind(place) {
+                    true => drop(self.one_phase.held_back.insert(place, (txn, keys))),
                     false => self.ask_for_more(cx, txn, keys),
                 }
             }
@@ -1579,8 +1596,7 @@ impl Coordinator {
         }
         let bytes: usize = effects.values().flatten().map(Effect::byte_len).sum();
         let seen: usize = expects.values().flatten().map(|seen| seen.key().len()).sum();
-        // Half of it: what stands around keys and values counts too, and what goes in pieces is voted on.
-        let is_short = bytes + seen < cx.shared.hooks.piece_sizes.long_bytes_min / 2;
+        let is_short = is_short(cx, bytes + seen);
         if let [group] = open.groups[..]
             && open.mode == TxnMode::OptimisticRead
             && !effects.is_empty()
@@ -1694,8 +1710,6 @@ impl Coordinator {
         effects: Vec<Effect>,
         is_passed: bool,
     ) {
-        cx.stats.transactions.add(1);
-        cx.stats.scripts_on_copies.add(1);
         let reply_to = script.client.reply_to;
         if is_passed {
             self.one_phase.passed.insert(reply_to.place());
@@ -1728,6 +1742,8 @@ impl Coordinator {
                 self.end_one_phase(cx, open.client.take(), Answers::Whole(evaluated), open.came_at);
             }
             (Sent::Copied(script), true) => {
+                cx.stats.transactions.add(1);
+                cx.stats.scripts.on_copies.add(1);
                 let CopiedScript {
                     client,
                     replies,
@@ -1761,7 +1777,7 @@ impl Coordinator {
             scripted.asks_leaders = true;
             scripted.published.clear();
         }
-        cx.stats.scripts_as_transactions.add(1);
+        cx.stats.scripts.as_transactions.add(1);
         cx.stats.transaction_retries.add(1);
         let reply_to = client.reply_to;
         let extent = client.program.extent(cx.groups);
@@ -1809,11 +1825,10 @@ impl Coordinator {
 
     /// A client was answered: the scripts behind it may have waited for that, if others were let pass it.
     fn end_passed(&mut self, cx: &mut Context, reply_to: ReplyTo) {
-        let connection = reply_to.connection;
-        if !self.one_phase.passed.remove(&reply_to.place()) || self.one_phase.has_passed(connection) {
+        if !self.one_phase.passed.remove(&reply_to.place()) {
             return;
         }
-        if let Some((txn, keys)) = self.one_phase.held_back.remove(&connection) {
+        while let Some((txn, keys)) = self.one_phase.let_go(reply_to.connection) {
             self.ask_for_more(cx, txn, keys);
         }
     }
@@ -2384,6 +2399,12 @@ impl Coordinator {
 fn may_be_one_phase(cx: &Context, program: &Program) -> bool {
     // What a client has named is kept with a vote, and of a watched key it is told that it has changed.
     may_be_one_phase_here(cx) && program.request.is_none() && program.conditions.is_empty()
+}
+
+/// Whether so many bytes of values and of keys that were seen go in one piece: what goes in several is voted on.
+pub(crate) fn is_short(cx: &Context, bytes: usize) -> bool {
+    // Half of it: what stands around keys and values counts too.
+    bytes < cx.shared.hooks.piece_sizes.long_bytes_min / 2
 }
 
 /// Whether all nodes know such entries, and groups have several replicas.

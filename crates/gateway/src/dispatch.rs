@@ -449,18 +449,19 @@ impl<'a> Dispatch<'a> {
     /// `EVAL` and its kin, and what changes libraries or tells of them.
     fn on_script(&mut self) {
         let runs = !keeps_libraries(self.spec.id);
-        if runs && let Some(worker) = worker_for(self.gateway, self.spec, self.args) {
-            return self.forward_script(worker);
-        }
-        let is_out_of_memory = !self.gateway.make_room();
-        let (gateway, connection) = (&mut *self.gateway, &mut *self.connection);
-        let called = Called {
+        let mut called = Called {
             spec: self.spec,
             args: self.args,
-            db: connection.session.db,
-            is_out_of_memory,
-            is_in_cluster: matches!(gateway.cx.scope(&connection.session), Scope::Node(_)),
+            db: self.connection.session.db,
+            is_out_of_memory: false,
+            is_in_cluster: matches!(self.gateway.cx.scope(&self.connection.session), Scope::Node(_)),
         };
+        if runs && let Some(worker) = worker_for(self.gateway, &called) {
+            return self.forward_script(worker);
+        }
+        called.is_out_of_memory = !self.gateway.make_room();
+        let is_out_of_memory = called.is_out_of_memory;
+        let (gateway, connection) = (&mut *self.gateway, &mut *self.connection);
         if runs && run_at_once(gateway, &called, &mut connection.writer()) {
             return;
         }
@@ -471,7 +472,7 @@ impl<'a> Dispatch<'a> {
         if sending == Sending::Sent {
             return;
         }
-        gateway.cx.stats.scripts_as_transactions.add(u64::from(runs));
+        gateway.cx.stats.scripts.as_transactions.add(u64::from(runs));
         let mut program = Program::single(connection.session.operation(self.spec, self.args));
         program.scope = gateway.cx.scope(&connection.session);
         program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
@@ -481,8 +482,8 @@ impl<'a> Dispatch<'a> {
         gateway.begin(connection, program);
     }
 
-    /// Sends a script to the worker of all its keys, which carries it out at once, or sends it back. Nothing passes it: it may come to
-    /// name any key.
+    /// Sends a script to the worker of all its keys, which carries it out at once, or sends back what came of it on copies, or the script.
+    /// Until then nothing passes it: it may come to name any key.
     fn forward_script(&mut self, worker: u16) {
         let (spec, args, connection, cx) =
             (self.spec, self.args, &mut *self.connection, &mut self.gateway.cx);

@@ -45,7 +45,7 @@ pub enum Message {
         /// Where the reply lies: [`MailboxBatch::reply`].
         reply: Range<usize>,
     },
-    /// The answer to `Execute` of a script that cannot be carried out at once: nothing was done.
+    /// The answer to `Execute` of a script that can be carried out neither at once nor on copies: nothing was done.
     Unsuited {
         /// Where the answer goes.
         reply_to: ReplyTo,
@@ -53,7 +53,7 @@ pub enum Message {
         operation: Box<Operation>,
         /// Whether it will be so the next time.
         is_by_nature: bool,
-        /// Whether what the replica there has applied was tried, and will not do.
+        /// Whether what the replica there has applied will not do.
         asks_leaders: bool,
     },
     /// The answer to `Execute` of a script that has run on copies: its group is to judge what came of it.

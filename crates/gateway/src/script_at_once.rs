@@ -50,15 +50,10 @@ struct State<'a> {
 }
 
 /// The other worker to which a script is sent: where all keys are that it declares, if nobody else has any.
-pub(crate) fn worker_for(gateway: &mut Gateway, spec: &'static Spec, args: Args<'_>) -> Option<u16> {
-    let Gateway { cx, maxmemory, .. } = gateway;
+pub(crate) fn worker_for(gateway: &mut Gateway, called: &Called<'_>) -> Option<u16> {
+    let Gateway { cx, maxmemory, .. } = &mut *gateway;
+    let (spec, args) = (called.spec, called.args);
     if cx.shared.workers.len() == 1 {
-        return None;
-    }
-    let only_reads = only_reads(spec);
-    let may_log = only_reads || !maxmemory.evicts();
-    let may_run = cx.view.may_run_at_once(only_reads) && (may_log || !cx.view.is_spread);
-    if !may_run && (only_reads || !may_run_on_copies(cx, spec, args)) {
         return None;
     }
     let (mut found, mut is_one) = (None, true);
@@ -68,8 +63,16 @@ pub(crate) fn worker_for(gateway: &mut Gateway, spec: &'static Spec, args: Args<
         found = Some(group);
     });
     let group = found.filter(|group| is_one && cx.local.index(*group).is_none())?;
-    let is_put_off = cx.scripts.puts_off() && cx.scripts.is_put_off(&name_of(spec, args));
-    (!is_put_off).then(|| cx.local.owner(group))
+    if cx.scripts.puts_off() && cx.scripts.is_put_off(&name_of(spec, args)) {
+        return None;
+    }
+    let only_reads = only_reads(spec);
+    let may_log = only_reads || !maxmemory.evicts();
+    let may_run = cx.view.may_run_at_once(only_reads) && (may_log || !cx.view.is_spread);
+    // Whether a function may be called by the cluster endpoint is not asked there.
+    let may_be_copied = !only_reads && !called.is_in_cluster;
+    let is_sent = may_run || may_be_copied && may_run_on_copies(gateway, spec, args);
+    is_sent.then(|| gateway.cx.local.owner(group))
 }
 
 /// A script from another worker, all of whose keys are here.
@@ -117,7 +120,7 @@ pub(crate) fn on_forwarded(gateway: &mut Gateway, from: u16, reply_to: ReplyTo, 
                 Err(sending) => Message::Unsuited {
                     reply_to,
                     operation,
-                    is_by_nature: unsuited == Unsuited::ByNature || sending == Sending::InVain,
+                    is_by_nature: unsuited == Unsuited::ByNature || sending == Sending::TooLong,
                     asks_leaders: sending == Sending::InVain,
                 },
             };
@@ -144,8 +147,14 @@ pub(crate) fn on_unsuited(
     program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
     if let Some(scripted) = &mut program.scripted {
         scripted.asks_leaders = asks_leaders;
+        // It may have: nothing behind it was read.
+        scripted.has_more_behind = true;
     }
-    gateway.cx.stats.scripts_as_transactions.add(1);
+    gateway.cx.stats.scripts.as_transactions.add(1);
+    if !program.unknown_scripts().is_empty() && gateway.cx.view.nodes_up().next().is_some() {
+        gateway.fanout.seek(&mut gateway.cx, reply_to, program);
+        return gateway.route();
+    }
     if let Some(refusal) = program.script_refusal() {
         let bytes = refusal.into_bytes();
         return gateway.cx.deliver(Delivery::Reply { reply_to, bytes });
@@ -289,7 +298,7 @@ fn run_to_its_end(
     }
     if end.is_ok() {
         log_lines(&mut run);
-        cx.stats.scripts_at_once.add(1);
+        cx.stats.scripts.at_once.add(1);
     } else if end == Err(Unsuited::ByNature) {
         cx.scripts.put_off(&body.name().to_ascii_lowercase());
     }

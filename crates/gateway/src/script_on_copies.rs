@@ -18,7 +18,7 @@
 
 use crate::connection::Connection;
 use crate::context::Context;
-use crate::coordinator::{CopiedScript, may_be_one_phase_here};
+use crate::coordinator::{Coordinator, CopiedScript, is_short, may_be_one_phase_here};
 use crate::delivery::Delivery;
 use crate::evaluation::changes_of;
 use crate::gateway::Gateway;
@@ -28,10 +28,12 @@ use crate::program::{Program, group_of_key};
 use crate::script_program::{Resolved, Scripted, resolve};
 use crate::script_run::log_lines;
 use crate::session::Queued;
-use crate::short_script::{self, Begun, Called, Ground, ShortScript, Unsuited, charge_steps};
+use crate::short_script::{
+    self, BYTES_PER_INSTRUCTION, Begun, Called, Ground, ShortScript, Unsuited, charge_steps,
+};
 use command::{Command, CommandId, Spec};
 use ids::{Db, GroupId, Slot, UnixMillis};
-use keyspace::Effect;
+use keyspace::{Effect, Object};
 use mutations::Mutation;
 use replica::{Call, Condition, Operation, Replica, Replies, ReplyTo, Scratch};
 use resp::{Args, Protocol, ReplyWriter};
@@ -40,6 +42,9 @@ use std::sync::Arc;
 
 /// Keys that a script may declare here: they are looked through for each command.
 const DECLARED_MAX: usize = 128;
+
+/// Declared and seen keys that are compared for one instruction.
+const KEYS_PER_INSTRUCTION: usize = 8;
 
 /// Copies of what a replica has applied, as far as commands have named it.
 struct Copies<'a> {
@@ -57,10 +62,12 @@ struct Copies<'a> {
 pub(crate) enum Sending {
     /// Its group is to judge what came of it.
     Sent,
-    /// It was not tried.
+    /// It did not run.
     Untried,
-    /// What the replica here has applied will not do.
+    /// What the replica here has applied will not do: the leader is to be asked.
     InVain,
+    /// It is not short, and will not be the next time.
+    TooLong,
 }
 
 /// What came of a script that its group is to judge.
@@ -83,7 +90,8 @@ pub(crate) fn send_on_copies(
     connection: &mut Connection,
     called: &Called<'_>,
 ) -> Sending {
-    let copied = match run_on_copies(gateway, called, connection.session.protocol) {
+    let protocol = connection.session.protocol;
+    let copied = match run_on_copies(gateway, called, protocol, Coordinator::may_read_old) {
         Ok(copied) => copied,
         Err(sending) => return sending,
     };
@@ -108,16 +116,19 @@ pub(crate) fn send_on_copies(
 }
 
 /// Whether a script may run on copies at the worker of its keys, as far as this one knows.
-pub(crate) fn may_run_on_copies(cx: &mut Context, spec: &'static Spec, args: Args<'_>) -> bool {
+pub(crate) fn may_run_on_copies(gateway: &mut Gateway, spec: &'static Spec, args: Args<'_>) -> bool {
+    let Gateway { cx, coordinator, .. } = gateway;
     may_be_one_phase_here(cx)
         && match resolve(cx, spec.id, args, false) {
-            Resolved::Script(script, _) => !cx.scripts.roams(&script),
-            Resolved::Function { .. } => !cx.scripts.function_roams(args.arg(1)),
+            Resolved::Script(script, rules) => !rules.is_read_only && !cx.scripts.roams(&script),
+            Resolved::Function { is_read_only } => !is_read_only && !cx.scripts.function_roams(args.arg(1)),
             Resolved::Libraries | Resolved::Unknown(_) | Resolved::Refused(_) => false,
         }
+        && coordinator.may_read_old()
 }
 
-/// Runs a script of another worker's connection on copies. Nothing is sent: that is for its own worker to do.
+/// Runs a script of another worker's connection on copies. Nothing is sent: that is for its own worker to do, which has asked whether it may
+/// be tried ([`may_run_on_copies`]), and hears how it went.
 ///
 /// # Errors
 /// Nothing has happened, and another way is to be found.
@@ -126,7 +137,7 @@ pub(crate) fn run_for_other(
     called: &Called<'_>,
     protocol: Protocol,
 ) -> Result<Box<Copied>, Sending> {
-    run_on_copies(gateway, called, protocol).map(Box::new)
+    run_on_copies(gateway, called, protocol, |_| true).map(Box::new)
 }
 
 /// The worker of all keys of a script has run it.
@@ -174,7 +185,12 @@ fn slots_of(spec: &Spec, args: Args<'_>) -> Vec<Slot> {
     slots
 }
 
-fn run_on_copies(gateway: &mut Gateway, called: &Called<'_>, protocol: Protocol) -> Result<Copied, Sending> {
+fn run_on_copies(
+    gateway: &mut Gateway,
+    called: &Called<'_>,
+    protocol: Protocol,
+    may_be_old: impl FnOnce(&mut Coordinator) -> bool,
+) -> Result<Copied, Sending> {
     let Gateway { cx, coordinator, .. } = &mut *gateway;
     if !may_be_one_phase_here(cx) || called.is_out_of_memory {
         return Err(Sending::Untried);
@@ -184,15 +200,20 @@ fn run_on_copies(gateway: &mut Gateway, called: &Called<'_>, protocol: Protocol)
         declared.push(called.args.arg(position));
     });
     let (group, index) = place_of(cx, &declared).ok_or(Sending::Untried)?;
-    if !coordinator.may_read_old() {
-        return Err(Sending::InVain);
-    }
     let came_at = cx.timing.now();
     let libraries = |cx: &mut Context| libraries_here(cx, called, index);
-    let begun = short_script::begin(cx, called, libraries).map_err(|_| Sending::InVain)?;
-    if begun.body.roams(&cx.scripts) {
+    let begun = short_script::begin(cx, called, libraries).map_err(|_| Sending::Untried)?;
+    let refused = match () {
+        // What stands behind it would not know what it names.
+        () if begun.body.roams(&cx.scripts) => Some(Sending::Untried),
+        // Nothing comes of it that a group could judge.
+        () if begun.rules.is_read_only => Some(Sending::InVain),
+        () if !may_be_old(coordinator) => Some(Sending::InVain),
+        () => None,
+    };
+    if let Some(refused) = refused {
         cx.scripts.lua.recycle(begun.run);
-        return Err(Sending::Untried);
+        return Err(refused);
     }
     let resolved = begun.resolved(called.spec);
     let mut copied = Copied {
@@ -206,7 +227,8 @@ fn run_on_copies(gateway: &mut Gateway, called: &Called<'_>, protocol: Protocol)
     };
     match run(gateway, called, begun, (index, &declared), protocol, &mut copied) {
         Ok(()) => Ok(copied),
-        Err(_) => Err(Sending::InVain),
+        Err(Unsuited::ForNow) => Err(Sending::InVain),
+        Err(Unsuited::ByNature) => Err(Sending::TooLong),
     }
 }
 
@@ -263,10 +285,10 @@ fn run(
         expects: Vec::new(),
     };
     let is_shown = match body.is_function() {
-        true => copies.show(
-            Db::LIBRARIES,
-            library_keys::stamp_of_words(called.spec, called.args),
-        ),
+        true => {
+            let stamp = library_keys::stamp_of_words(called.spec, called.args);
+            copies.show(Db::LIBRARIES, stamp).is_some()
+        }
         false => true,
     };
     let mut script = ShortScript::new(copies, &cx.shared, cx.turn.now, rules, called.db);
@@ -290,12 +312,12 @@ fn run(
         cx.scripts.room = room;
     }
     let bytes: usize = effects.iter().map(Effect::byte_len).sum();
-    // Half of it: what stands around keys and values counts too, and what goes in pieces is voted on.
-    let is_short = bytes < cx.shared.hooks.piece_sizes.long_bytes_min / 2;
+    let seen: usize = expects.iter().map(|seen| seen.key().len()).sum();
+    let is_short = is_short(cx, bytes + seen);
     // Where nothing has changed, nobody would judge what it was shown.
     let is_judged = !effects.is_empty() || mutations::is(Mutation::OldReadTold);
     if end == Ok(()) && !(is_judged && is_short) {
-        end = Err(Unsuited::ByNature);
+        end = Err(Unsuited::ForNow);
     }
     match end {
         Ok(()) => log_lines(&mut run),
@@ -308,26 +330,27 @@ fn run(
 }
 
 impl Copies<'_> {
-    /// Sees to it that what is under a key is on the scratch. `false`: it cannot be had here.
-    fn show(&mut self, db: Db, key: &[u8]) -> bool {
+    /// Sees to it that what is under a key is on the scratch, for so many instructions. `None`: it cannot be had here.
+    fn show(&mut self, db: Db, key: &[u8]) -> Option<u64> {
         let is_it = |seen: &Condition| match seen {
             Condition::Unchanged {
                 db: its, key: seen, ..
             } => *its == db && **seen == *key,
             Condition::Absent { .. } => false,
         };
-        if self.expects.iter().any(is_it) {
-            return true;
+        let is_unseen = mutations::is(Mutation::ShownNotExpected);
+        let passed = ((self.declared.len() + self.expects.len()) / KEYS_PER_INSTRUCTION) as u64;
+        if self.expects.iter().any(is_it) || is_unseen && self.scratch.holds(db, key) {
+            return Some(passed);
         }
-        let Some((object, version)) = self.replica.copy_here(self.time, db, key) else {
-            return false;
-        };
+        let (object, version) = self.replica.copy_here(self.time, db, key)?;
+        let bytes = object.as_ref().map_or(0, Object::memory);
         self.scratch.place(db, key, object);
-        if !mutations::is(Mutation::ShownNotExpected) {
+        if !is_unseen {
             let key = Box::from(key);
             self.expects.push(Condition::Unchanged { db, key, version });
         }
-        true
+        Some(passed + (bytes / BYTES_PER_INSTRUCTION) as u64)
     }
 }
 
@@ -351,8 +374,9 @@ impl Ground for Copies<'_> {
                 shown = Err(Unsuited::ForNow);
             }
             for db in [Some(call.db), other].into_iter().flatten() {
-                if shown.is_ok() && !self.show(db, key) {
-                    shown = Err(Unsuited::ByNature);
+                match self.show(db, key) {
+                    Some(instructions) => *spent += instructions,
+                    None => shown = Err(Unsuited::ForNow),
                 }
             }
         });

@@ -32,7 +32,7 @@ pub(crate) struct Scripted {
     pub(crate) is_out_of_memory: bool,
     /// Whether its client has sent more behind it, by then.
     pub(crate) has_more_behind: bool,
-    /// Whether what replicas here have applied was tried already, and will not do.
+    /// Whether what replicas here have applied will not do.
     pub(crate) asks_leaders: bool,
     /// Messages to channels, which are sent when it is committed.
     pub(crate) published: Vec<Queued>,

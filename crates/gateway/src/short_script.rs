@@ -32,8 +32,8 @@ const INSTRUCTIONS: u64 = 40_000;
 /// What a command counts as, beside its steps and what its answer has.
 const CALL_INSTRUCTIONS: u64 = 100;
 
-/// Bytes of an answer that count as one instruction.
-const BYTES_PER_INSTRUCTION: usize = 16;
+/// Bytes of an answer, or of a value that is copied, that count as one instruction.
+pub(crate) const BYTES_PER_INSTRUCTION: usize = 16;
 
 /// Bytes that it may make.
 const MEMORY_BYTES: usize = 16 * 1024 * 1024;
@@ -96,7 +96,7 @@ impl CallRoom {
 
 /// What the commands of a script run on.
 pub(crate) trait Ground {
-    /// Carries out a command on keys, and writes what it answers. [`charge_steps`] counts what it takes before, if it walks over values.
+    /// Carries out a command on keys, and writes what it answers. What it takes is counted, beside the call: [`charge_steps`].
     ///
     /// # Errors
     /// Another way is to be found, and the command has done nothing.

@@ -71,12 +71,8 @@ pub struct WorkerStats {
     pub transaction_retries: Counter,
     /// Of those, the ones that did nothing because a condition did not hold.
     pub transactions_refused: Counter,
-    /// Scripts that were carried out at once.
-    pub scripts_at_once: Counter,
-    /// Scripts that ran on copies of what a replica here had applied, and whose group was sent what came of it.
-    pub scripts_on_copies: Counter,
-    /// Scripts that became transactions, not counting those of an `EXEC`.
-    pub scripts_as_transactions: Counter,
+    /// Scripts, by the ways that they took.
+    pub scripts: ScriptStats,
     /// Reads from clients' sockets that brought bytes.
     pub reads: Counter,
     /// Times that bytes were sent to clients' sockets.
@@ -175,6 +171,17 @@ impl WorkerStats {
             self.by_command[*id].latency.clear();
         }
     }
+}
+
+/// How scripts were carried out, calls of functions included.
+#[derive(Default)]
+pub struct ScriptStats {
+    /// At once.
+    pub at_once: Counter,
+    /// On copies of what a replica here had applied, with one entry for what came of it.
+    pub on_copies: Counter,
+    /// As transactions, not counting those of an `EXEC`.
+    pub as_transactions: Counter,
 }
 
 /// Counters indexed by [`CommandId`].

@@ -395,17 +395,17 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
             (
                 "chorale_scripts_at_once_total",
                 "Scripts that were carried out at once.",
-                |worker| &worker.scripts_at_once,
+                |worker| &worker.scripts.at_once,
             ),
             (
                 "chorale_scripts_on_copies_total",
                 "Scripts that ran on copies, and that one entry carried out.",
-                |worker| &worker.scripts_on_copies,
+                |worker| &worker.scripts.on_copies,
             ),
             (
                 "chorale_scripts_as_transactions_total",
                 "Scripts that became transactions.",
-                |worker| &worker.scripts_as_transactions,
+                |worker| &worker.scripts.as_transactions,
             ),
             (
                 "chorale_transactions_refused_total",

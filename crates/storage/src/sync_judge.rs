@@ -87,7 +87,7 @@ impl SyncJudge {
 
     /// A sync begins.
     pub fn begins(&mut self, now: Monotonic) {
-        self.since = Some(now);
+        (self.since, self.overdue_at) = (Some(now), None);
     }
 
     /// It has ended.

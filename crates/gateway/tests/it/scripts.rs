@@ -60,7 +60,7 @@ fn a_script_on_small_values_of_one_group_runs_on_copies_of_them() {
     let counts = |world: &World| {
         let stats = world.nodes.iter().map(|node| node.gateway.stats());
         stats.fold((0, 0), |(copies, transactions), stats| {
-            let (on_copies, as_transactions) = (&stats.scripts_on_copies, &stats.scripts_as_transactions);
+            let (on_copies, as_transactions) = (&stats.scripts.on_copies, &stats.scripts.as_transactions);
             (copies + on_copies.get(), transactions + as_transactions.get())
         })
     };
