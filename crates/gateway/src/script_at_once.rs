@@ -4,7 +4,8 @@
 //!   run_at_once --its first keys are here--> call by call, on the state itself (`replica/at_once.rs`)
 //!        |                                     |        \--> over, or an error that nobody caught: answered, what was done stays
 //!        |                                     v
-//!        +----------------------> another way is to be found: all is taken back, and it begins as a program (`script_run.rs`)
+//!        +----------------------> another way is to be found, and all is taken back: on copies (`script_on_copies.rs`), if its
+//!                                 group has several replicas, or as a program (`script_run.rs`)
 //! ```
 //!
 //! Nothing comes between, so nothing is copied, locked, voted on or awaited. Another way is found for a script that names what is
