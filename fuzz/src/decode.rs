@@ -56,7 +56,7 @@ fn frames<'a>(
                 Err(error) => {
                     assert_eq!(
                         decoder.decode(unread, limits),
-                        Err(error.clone()),
+                        Err(error),
                         "the same when asked again"
                     );
                     return (frames, Some(error));

@@ -175,7 +175,7 @@ fn transactions() -> Vec<u8> {
         EntryOperation::Prepare(Box::new(Prepare {
             txn: txn(seq),
             began: UnixMillis(seq as i64),
-            participants: participants.clone().into(),
+            participants: participants.clone(),
             conditions: vec![ConditionView::Absent { db, key: b"c" }],
             expects: vec![ConditionView::Unchanged {
                 db,
@@ -201,7 +201,7 @@ fn transactions() -> Vec<u8> {
     let lock = Lock {
         txn: txn(3),
         began: UnixMillis(3),
-        participants: participants.clone().into(),
+        participants: participants.clone(),
         is_whole: false,
         keys: vec![(db, b"e", true), (db, b"f", false)],
     };
@@ -224,7 +224,7 @@ fn transactions() -> Vec<u8> {
     entry.push(&EntryOperation::Withdraw { txn: txn(1) });
     entry.push(&EntryOperation::QueryTxn(QueryTxn {
         txn: txn(9),
-        participants: participants.clone().into(),
+        participants: participants.clone(),
     }));
     entry.push(&EntryOperation::Resolve(Resolve {
         decisions: vec![(txn(2), true), (txn(3), false)],

@@ -95,7 +95,7 @@ fn framed(data: &[u8]) -> Vec<u8> {
     file
 }
 
-fn written(records: &[(u8, &[u8], &[u8])]) -> Vec<u8> {
+fn written(records: &[Pair<'_>]) -> Vec<u8> {
     let mut writer = PartWriter::new(Vec::new(), 3, 256).expect("memory takes everything");
     for (db, key, value) in records {
         let mut head = (key.len() as u32).to_le_bytes().to_vec();
@@ -125,9 +125,12 @@ fn blocks(file: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A database, a key and its value.
+type Pair<'a> = (u8, &'a [u8], &'a [u8]);
+
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let long = b"value".repeat(300);
-    let all: [&[(u8, &[u8], &[u8])]; 3] = [
+    let all: [&[Pair<'_>]; 3] = [
         &[],
         &[(0, b"key", b"value"), (15, b"", b"")],
         &[(1, b"long", &long), (2, b"k", b"1")],
