@@ -4,7 +4,7 @@
 //!   SnapshotRead    asked of all, which only read --> answered by all: old enough together? --> answer;  else again;  else Vote
 //!   OptimisticRead  values that cross groups, of all --> answered by all --> evaluated on a scratch --> vote on the effects, if
 //!                                            nothing of what was read has changed;  else again;  else LockFirst
-//!   OnePhase        of an OptimisticRead, if its effects are in one group: one entry --> answered;  else again
+//!   OnePhase        of an OptimisticRead or a script on copies, with effects in one group: one entry --> answered;  else again
 //!   LockFirst       the same, with locks first: Locked by all --> evaluated --> vote on the effects
 //!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
 //!   InPlace         commands on whole groups: as Vote, but the replies come with the end
@@ -37,7 +37,7 @@
 //! 7. Whoever has not asked for votes waits for an answer or for another thread, and for no more answers than it has groups.
 //! 8. What settles waits for some of its groups.
 //! 9. Of combined commands, each has its client: `combining.rs`.
-//! 10. What others may pass is under way.
+//! 10. A script that others may pass is open, or its effects were sent to its group.
 
 mod old_reads;
 mod recovery;
@@ -154,7 +154,7 @@ struct OnePhase {
     /// The places of scripts under way that what stands behind them may pass: from when all that they name was known, until they are
     /// answered. Some of them may be running again.
     passed: BTreeSet<(u64, u64)>,
-    /// Scripts behind such, by their places, which have come to name keys that they had not declared: they go on when those before them
+    /// Scripts behind those in `passed`, by their places, which have come to name keys that they had not declared: they go on when those before them
     /// are answered.
     held_back: BTreeMap<(u64, u64), (TxnId, Vec<FullKey>)>,
 }
@@ -177,7 +177,7 @@ pub(crate) struct CopiedScript {
 }
 
 impl CopiedScript {
-    /// What it would answer, and what it begins as if something has changed.
+    /// `replies` is what it answers if nothing has changed; `program` is what it begins as if something has.
     pub(crate) fn new(
         reply_to: ReplyTo,
         program: Program,
@@ -195,13 +195,13 @@ impl CopiedScript {
 }
 
 impl OnePhase {
-    /// Whether others may pass a script that stands before this place of a connection.
+    /// Whether a script that others may pass is under way before this place of a connection.
     fn is_behind(&self, (connection, sequence): (u64, u64)) -> bool {
         let mut before = self.passed.range((connection, 0)..(connection, sequence));
         before.next().is_some()
     }
 
-    /// One that was held back, if it is not behind any more.
+    /// Takes the first script of a connection that was held back, if none that others may pass is before it any more.
     fn let_go(&mut self, connection: u64) -> Option<(TxnId, Vec<FullKey>)> {
         let mut held = self.held_back.range((connection, 0)..=(connection, u64::MAX));
         let place = held.next().map(|(place, _)| *place)?;
@@ -1686,21 +1686,21 @@ impl Coordinator {
         self.one_phase.old_reads.may()
     }
 
-    /// Where commands are evaluated, from this time on: [`Coordinator::keep_scratch`] takes it back.
+    /// An empty scratch at `time`, to be given back with [`Coordinator::keep_scratch`].
     pub(crate) fn scratch(&mut self, cx: &Context, time: UnixMillis) -> Scratch {
         let mut scratch = cx.turn.scratch_in(self.scratch.take(), time);
         scratch.set_limits(cx.limits);
         scratch
     }
 
-    /// It is empty now.
+    /// Keeps an emptied scratch for the next ones, unless its tables have grown large.
     pub(crate) fn keep_scratch(&mut self, scratch: Scratch) {
         if scratch.is_small() {
             self.scratch = Some(scratch);
         }
     }
 
-    /// Sends a group what came of a script. It is passed if what stands behind it does not wait for it.
+    /// Sends a group what came of a script. `is_passed`: what stands behind the script does not wait for it.
     pub(crate) fn send_copied(
         &mut self,
         cx: &mut Context,
@@ -2407,7 +2407,7 @@ pub(crate) fn is_short(cx: &Context, bytes: usize) -> bool {
     bytes < cx.shared.hooks.piece_sizes.long_bytes_min / 2
 }
 
-/// Whether all nodes know such entries, and groups have several replicas.
+/// Whether all nodes know entries of one phase, and groups have logs: with several replicas, or on disk.
 pub(crate) fn may_be_one_phase_here(cx: &Context) -> bool {
     cx.turn.semantics >= SemanticsVersion::ONE_PHASE && cx.view.is_spread
 }

@@ -32,7 +32,7 @@ use crate::scan::Next;
 use crate::script_at_once::{run_at_once, worker_for};
 use crate::script_on_copies::{Sending, send_on_copies};
 use crate::script_program::keeps_libraries;
-use crate::short_script::Called;
+use crate::short_script::{Called, Unsuited};
 use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
 use ids::{Db, GroupId, RequestUuid};
 use keyspace::BlockCommand;
@@ -462,12 +462,14 @@ impl<'a> Dispatch<'a> {
         called.is_out_of_memory = !self.gateway.make_room();
         let is_out_of_memory = called.is_out_of_memory;
         let (gateway, connection) = (&mut *self.gateway, &mut *self.connection);
-        if runs && run_at_once(gateway, &called, &mut connection.writer()) {
-            return;
-        }
-        let sending = match runs {
-            true => send_on_copies(gateway, connection, &called),
-            false => Sending::Untried,
+        let at_once = match runs {
+            true => run_at_once(gateway, &called, &mut connection.writer()),
+            false => Err(Unsuited::PutOff),
+        };
+        let sending = match at_once {
+            Ok(()) => return,
+            Err(Unsuited::ForNow) => send_on_copies(gateway, connection, &called),
+            Err(Unsuited::ByNature | Unsuited::PutOff) => Sending::Untried,
         };
         if sending == Sending::Sent {
             return;

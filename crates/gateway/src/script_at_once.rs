@@ -5,7 +5,7 @@
 //!        |                                     |        \--> over, or an error that nobody caught: answered, what was done stays
 //!        |                                     v
 //!        +----------------------> another way is to be found, and all is taken back: on copies (`script_on_copies.rs`), if its
-//!                                 group has several replicas, or as a program (`script_run.rs`)
+//!                                 group has a log, or as a program (`script_run.rs`)
 //! ```
 //!
 //! Nothing comes between, so nothing is copied, locked, voted on or awaited. Another way is found for a script that names what is
@@ -92,7 +92,7 @@ pub(crate) fn on_forwarded(gateway: &mut Gateway, from: u16, reply_to: ReplyTo, 
         gateway.cx.local.touch(false);
     }
     let out = &mut ReplyWriter::new(&mut reply, asked.protocol);
-    let outcome = try_at_once(gateway, &called, out);
+    let outcome = run_at_once(gateway, &called, out);
     let cx = &mut gateway.cx;
     if !asked.touches {
         cx.local.touch(true);
@@ -111,7 +111,12 @@ pub(crate) fn on_forwarded(gateway: &mut Gateway, from: u16, reply_to: ReplyTo, 
             // It is measured where it begins anew.
             cx.timing.is_ours = false;
             let operation = Box::new(asked.to_operation());
-            let message = match run_for_other(gateway, &called, asked.protocol) {
+            let ran = match unsuited {
+                Unsuited::ForNow => run_for_other(gateway, &called, asked.protocol),
+                Unsuited::ByNature => Err(Sending::TooLong),
+                Unsuited::PutOff => Err(Sending::Untried),
+            };
+            let message = match ran {
                 Ok(copied) => Message::Copied {
                     reply_to,
                     operation,
@@ -121,7 +126,7 @@ pub(crate) fn on_forwarded(gateway: &mut Gateway, from: u16, reply_to: ReplyTo, 
                 Err(sending) => Message::Unsuited {
                     reply_to,
                     operation,
-                    is_by_nature: unsuited == Unsuited::ByNature || sending == Sending::TooLong,
+                    is_by_nature: sending == Sending::TooLong,
                     asks_leaders: sending == Sending::InVain,
                 },
             };
@@ -148,7 +153,7 @@ pub(crate) fn on_unsuited(
     program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
     if let Some(scripted) = &mut program.scripted {
         scripted.asks_leaders = asks_leaders;
-        // It may have: nothing behind it was read.
+        // Its client may have sent more: nothing behind it was read.
         scripted.has_more_behind = true;
     }
     gateway.cx.stats.scripts.as_transactions.add(1);
@@ -164,12 +169,11 @@ pub(crate) fn on_unsuited(
     gateway.route();
 }
 
-/// Carries out a script at once, and writes what it answers. `false`: nothing has happened, and another way is to be found.
-pub(crate) fn run_at_once(gateway: &mut Gateway, called: &Called<'_>, out: &mut ReplyWriter<'_>) -> bool {
-    try_at_once(gateway, called, out).is_ok()
-}
-
-fn try_at_once(
+/// Carries out a script at once, and writes what it answers.
+///
+/// # Errors
+/// Nothing has happened, and another way is to be found.
+pub(crate) fn run_at_once(
     gateway: &mut Gateway,
     called: &Called<'_>,
     out: &mut ReplyWriter<'_>,

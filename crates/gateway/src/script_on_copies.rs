@@ -1,5 +1,5 @@
-//! A script whose keys are in one group of several replicas: it runs at once, on copies of what the replica here has applied, and one
-//! entry carries out what came of it.
+//! A script whose keys are in one group with a log: it runs within the turn in which it came, on copies of what the replica here has
+//! applied, and one entry carries out what came of it.
 //!
 //! ```text
 //!   send_on_copies --its keys are here, and small--> call by call, on a scratch --over--> OnePhase to its group
@@ -50,7 +50,7 @@ const KEYS_PER_INSTRUCTION: usize = 8;
 struct Copies<'a> {
     replica: &'a Replica,
     scratch: &'a mut Scratch,
-    /// The time there.
+    /// By which it is judged whether a value ends soon.
     time: UnixMillis,
     declared: &'a [&'a [u8]],
     /// What was copied is to be unchanged.
@@ -78,7 +78,7 @@ pub struct Copied {
     published: Vec<Queued>,
     /// What it answers.
     replies: Replies,
-    /// The script, to be run again.
+    /// The script, in case it has to run again.
     resolved: Resolved,
     /// When it began, by the clock that commands are timed by.
     came_at: u64,
@@ -99,7 +99,7 @@ pub(crate) fn send_on_copies(
     cx.timing.is_ours = false;
     let reply_to = cx.reserve(connection);
     let session = &mut connection.session;
-    // Of others something may be looked up meanwhile, which counts as use of their keys.
+    // With `CLIENT NO-TOUCH` nothing passes it.
     let touches = session.touches(CommandId::Exec.spec());
     let is_passed = connection.has_more && touches && copied.published.is_empty();
     if is_passed {
@@ -227,7 +227,7 @@ fn run_on_copies(
     };
     match run(gateway, called, begun, (index, &declared), protocol, &mut copied) {
         Ok(()) => Ok(copied),
-        Err(Unsuited::ForNow) => Err(Sending::InVain),
+        Err(Unsuited::ForNow | Unsuited::PutOff) => Err(Sending::InVain),
         Err(Unsuited::ByNature) => Err(Sending::TooLong),
     }
 }
@@ -322,7 +322,7 @@ fn run(
     match end {
         Ok(()) => log_lines(&mut run),
         Err(Unsuited::ByNature) => cx.scripts.put_off(&body.name().to_ascii_lowercase()),
-        Err(Unsuited::ForNow) => {}
+        Err(Unsuited::ForNow | Unsuited::PutOff) => {}
     }
     cx.scripts.lua.recycle(run);
     (copied.expects, copied.effects, copied.published) = (expects, effects, publishing.messages);
@@ -330,7 +330,8 @@ fn run(
 }
 
 impl Copies<'_> {
-    /// Sees to it that what is under a key is on the scratch, for so many instructions. `None`: it cannot be had here.
+    /// Copies what is under a key to the scratch, if it is not there. Returns how many instructions that counts as; `None`: it cannot be had
+    /// here.
     fn show(&mut self, db: Db, key: &[u8]) -> Option<u64> {
         let is_it = |seen: &Condition| match seen {
             Condition::Unchanged {

@@ -77,8 +77,10 @@ pub(crate) fn name_of(spec: &'static Spec, args: Args<'_>) -> Vec<u8> {
 pub(crate) enum Unsuited {
     /// The script is as it is: so it will be the next time.
     ByNature,
-    /// What it names is held, or its group is busy.
+    /// What it met may be otherwise the next time: keys that are held, values that are large, a group that is busy.
     ForNow,
+    /// It was so of late by nature, and is not tried now.
+    PutOff,
 }
 
 /// Room for words and answers, one after the other.
@@ -148,7 +150,7 @@ impl Begun {
 /// Begins a script. `libraries` finds those that are kept, if it is a function.
 ///
 /// # Errors
-/// Another way is to be found, or it cannot run, and this is what it is answered.
+/// `Err(Err(_))`: another way is to be found. `Err(Ok(_))`: it cannot run at all, and this is what its client is answered.
 pub(crate) fn begin(
     cx: &mut Context,
     called: &Called<'_>,
@@ -162,7 +164,7 @@ pub(crate) fn begin(
     match resolve(cx, called.spec.id, args, called.is_out_of_memory) {
         Resolved::Script(script, rules) => {
             if cx.scripts.puts_off() && cx.scripts.is_put_off(script.sha1().as_bytes()) {
-                return Err(ELSEWHERE);
+                return Err(Err(Unsuited::PutOff));
             }
             let input = input_of(args, cx.scripts.draws.next_u64());
             let run = cx.scripts.lua.start(&script, input, limits);
@@ -171,7 +173,7 @@ pub(crate) fn begin(
         }
         Resolved::Function { is_read_only } => {
             if cx.scripts.puts_off() && cx.scripts.is_put_off(&called.name()) {
-                return Err(ELSEWHERE);
+                return Err(Err(Unsuited::PutOff));
             }
             let set = libraries(cx).ok_or(ELSEWHERE)?;
             let asked = Asked {

@@ -65,7 +65,7 @@ pub struct WorkerStats {
     pub input_unfilled: Counter,
     /// Connections closed for an unfinished request that is too long.
     pub input_limit_closes: Counter,
-    /// Transactions over several groups that took more than one step.
+    /// Transactions over groups that took more than one step, and scripts that ran on copies.
     pub transactions: Counter,
     /// Of those, attempts begun anew after a conflict.
     pub transaction_retries: Counter,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   loop        begins --> fdatasync ............................ --> ended
-//!   log thread             hangs? no     hangs? no     hangs? yes, and still: the process ends
+//!   log thread             overdue? no   overdue? yes   overdue? yes, the same: the process ends
 //! ```
 
 use ids::Monotonic;
@@ -15,7 +15,7 @@ use storage::HOPELESS;
 pub(crate) struct SyncWatch {
     /// When the one under way began; 0: there is none.
     began: AtomicU64,
-    /// The same of one that was seen to last for too long.
+    /// When the one began that was overdue at the last look; 0: none was.
     seen: AtomicU64,
 }
 
@@ -30,8 +30,8 @@ impl SyncWatch {
         self.began.store(0, Ordering::Relaxed);
     }
 
-    /// Whether it has not for so long that nobody waits any more, and had not when this was last asked: the process may have stood still
-    /// in between.
+    /// Whether the sync under way has lasted for so long that nobody waits any more, and had when this was last asked. One look is not
+    /// enough: the process may have stood still until now, and the sync have ended.
     pub(crate) fn hangs(&self, now: Monotonic) -> bool {
         let began = self.began.load(Ordering::Relaxed);
         let is_overdue = began > 0 && now.since(Monotonic(began)) >= HOPELESS;

@@ -4,7 +4,7 @@
 //!   fit ---- strict: p99 above 50 ms and five times the others' ----> slow     others are to lead
 //!    ^  ---- one sync longer than clients would wait for votes -----> slow
 //!    '------ for 10 s neither holds, with half of these limits ------'
-//!   any ---- one sync longer than 30 s, seen twice ---> hopeless               the process is to end
+//!   any ---- one sync of 30 s that lasts a second later ---> hopeless          the process is to end
 //! ```
 //!
 //! In `relaxed` no answer waits for a sync, unless it takes two windows ([`WorkerDisk`](crate::WorkerDisk), invariant 4): that is the
@@ -12,8 +12,8 @@
 //!
 //! Invariants:
 //! 1. One sync decides nothing by having been slow, but by lasting: p99 leaves out the slowest of all.
-//! 2. A process that stood still is no reason to end it: a sync that has lasted for long may have ended meanwhile, and is looked at
-//!    once more when that would have been heard of.
+//! 2. That a process stood still does not end it. Its sync may have ended meanwhile, before the loop could hear of that: so the sync is
+//!    looked at twice, with time between in which the loop hears.
 //! 3. Where nothing is known of others, or they are as slow, nobody is slow by p99: it would change nothing.
 
 use crate::worker_disk::SYNC_WINDOW;
@@ -37,7 +37,7 @@ const SYNC_MAX: Duration = Times::DEFAULT.election_max;
 /// After this long a sync is not waited for: whoever waits is better off with a process that is not there.
 pub const HOPELESS: Duration = Duration::from_secs(30);
 
-/// How long after a sync was first seen to have lasted for so long it is looked at once more.
+/// How long after the first look at a sync that lasts too long the second one is.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 
 /// How long a disk is well before it counts as fit again.
