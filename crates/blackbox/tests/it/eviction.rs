@@ -70,11 +70,24 @@ fn remaining(client: &mut Client, prefix: &str) -> HashSet<String> {
         .collect()
 }
 
+/// Bytes that a node uses, and those of them that do not count for eviction, of one moment.
+fn use_of(client: &mut Client) -> (i64, i64) {
+    let page = client.run("INFO memory").text().expect("INFO is text");
+    let field = |name: &str| {
+        let mut lines = page.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value
+            .and_then(|value| value.trim().parse().ok())
+            .expect("INFO has it")
+    };
+    (field("used_memory"), field("mem_not_counted_for_evict"))
+}
+
 /// What counts is near the limit at once; all that is used is, when the requests that filled it have passed.
 fn stays_near(client: &mut Client, limit: i64) {
     let most = limit + limit * OVERSHOOT_PERCENT / 100;
-    let counted = client.info_number("memory", "used_memory")
-        - client.info_number("memory", "mem_not_counted_for_evict");
+    let (used, beside) = use_of(client);
+    let counted = used - beside;
     assert!(
         counted < most,
         "{counted} bytes are used by data, {limit} allowed"
@@ -298,9 +311,6 @@ fn a_lower_limit_takes_effect_on_what_is_there() {
 fn eviction_keeps_up_with_pipelining_clients_of_several_nodes() {
     const CLIENTS: usize = 5;
     const KEYS_OF_EACH: usize = 24_000;
-    /// How far the use may be above the limit: what is on its way through logs and replies, and was written since the
-    /// figures were last refreshed.
-    const SURPLUS_PERCENT: i64 = 50;
     let mut cluster = Cluster::new(6);
     cluster.workers(2);
     cluster.grow(3);
@@ -331,8 +341,16 @@ fn eviction_keeps_up_with_pipelining_clients_of_several_nodes() {
         assert_eq!(refused.sum::<usize>(), 0);
         most
     });
-    assert!(most < limit + limit * SURPLUS_PERCENT / 100, "{most} of {limit}");
+    // Beside the data there are logs: a quarter of these, and as much as they are for followers that are behind (`consensus/log.rs`).
+    assert!(most < 2 * limit, "{most} of {limit}");
+    let near = limit + limit * OVERSHOOT_PERCENT / 100;
     for observer in &mut observers {
+        // Leaders give up keys with what they write, and a few between turns: how far they are behind when the last write comes depends
+        // on how fast it all was.
+        eventually("what counts is near the limit", || {
+            let (used, beside) = use_of(observer);
+            used - beside < near
+        });
         stays_near(observer, limit);
     }
     // With everything gone there is room, whoever asks.
