@@ -154,8 +154,8 @@ struct OnePhase {
     /// The places of scripts under way that what stands behind them may pass: from when all that they name was known, until they are
     /// answered. Some of them may be running again.
     passed: BTreeSet<(u64, u64)>,
-    /// Scripts behind those in `passed`, by their places, which have come to name keys that they had not declared: they go on when those before them
-    /// are answered.
+    /// Scripts behind those in `passed`, by their places, which have come to name keys that they had not declared: they go on when those
+    /// before them are answered.
     held_back: BTreeMap<(u64, u64), (TxnId, Vec<FullKey>)>,
 }
 

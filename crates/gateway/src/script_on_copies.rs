@@ -370,9 +370,10 @@ impl Ground for Copies<'_> {
         let mut shown = Ok(());
         command::keys(call.spec, call.args, &mut |position, _| {
             let key = call.args.arg(position);
-            // What it has not declared may have to wait for what its connection has sent before it.
-            if !self.declared.contains(&key) {
+            // What it has not declared may be of another group, or have to wait for what its connection has sent before it.
+            if shown.is_err() || !self.declared.contains(&key) {
                 shown = Err(Unsuited::ForNow);
+                return;
             }
             for db in [Some(call.db), other].into_iter().flatten() {
                 match self.show(db, key) {
