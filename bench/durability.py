@@ -19,6 +19,7 @@ Examples:
                                                        a third one into the same: others stay as they are
     python3 bench/durability.py snapshots --keys 1000000 --workers 1
                                                        something smaller
+    python3 bench/durability.py strict --own-disk      on a file system with a journal, whatever the machine's has
     python3 bench/durability.py --from bench/records/durability-NAME.json
                                                        its page and its picture once more, without measuring
 
@@ -32,12 +33,16 @@ import argparse
 import json
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import record
 from durable import backup, cpu, restart, snapshots, strict, written
 from durable.hosts import OURS, REDIS_LOG
+from durable.own_disk import OwnDisk
 from nodes import ETCD
 from server import Launch, SetupError
 
@@ -83,6 +88,24 @@ def begun(out: str | None) -> dict[str, Any]:
     return dict(json.loads(Path(out).read_text()))
 
 
+@contextmanager
+def place(options: argparse.Namespace, name: str) -> Iterator[None]:
+    """Has the files of servers in a file system of the section's own, if that is asked for."""
+    # This one has one in any case.
+    if not options.own_disk or name == written.NAME:
+        yield
+        return
+    before = tempfile.gettempdir()
+    with OwnDisk() as disk:
+        if not disk.is_own:
+            raise SetupError("--own-disk: mkfs.ext4 and mount -o loop do not work here: become root, or leave it out")
+        tempfile.tempdir = str(disk.folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
 def run(options: argparse.Namespace) -> None:
     """Measures section by section."""
     if options.source:
@@ -95,8 +118,9 @@ def run(options: argparse.Namespace) -> None:
     progress = record.Progress(sum(SECTIONS[name].steps(options) for name in options.sections))
     for name in options.sections:
         facts = record.environment(launches)
-        facts["scratch"] = record.scratch()
-        found = SECTIONS[name].measure(options, progress)
+        with place(options, name):
+            facts["scratch"] = record.scratch()
+            found = SECTIONS[name].measure(options, progress)
         data["sections"][name] = {"facts": facts, "found": found}
         if options.out is not None:
             progress.end()
@@ -118,6 +142,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--megabytes", type=float, default=600.0, help="payload of a cell of written; half of it at p1 (default: 600)")
     parser.add_argument("--starts", type=int, default=3, help="of each kind, of restart (default: 3)")
     parser.add_argument("--ours", default=OURS, help="our nodes' command line, from the repository root (default: %(default)s)")
+    own = "have files in a new ext4, as mkfs makes it, in a file (as root): the machine's own may have no journal, which makes syncs cheap"
+    parser.add_argument("--own-disk", action="store_true", help=own)
     parser.add_argument("--no-etcd", action="store_true", help="leave etcd out of strict")
     parser.add_argument("--quick", action="store_true", help="everything tiny: shows that it works, not how good it is")
     parser.add_argument("--out", help="record to write, or to put the sections into, such as bench/records/durability-NAME.json")

@@ -81,14 +81,19 @@ def environment(launches: Sequence[Launch], tools: Sequence[str] = ()) -> dict[s
 
 
 def scratch() -> str:
-    """The kind of file system that servers under measurement write to."""
+    """The kind of file system that servers under measurement write to; of ext4, whether it has a journal."""
     place = Path(tempfile.gettempdir()).resolve()
     found = ("", "unknown")
     for line in Path("/proc/mounts").read_text().splitlines():
         _, mount, kind = line.split()[:3]
         if place.is_relative_to(mount) and len(mount) >= len(found[0]):
             found = (mount, kind)
-    return found[1]
+    if found[1] != "ext4":
+        return found[1]
+    device = os.stat(place).st_dev
+    name = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+    # A file that grows changes what the file system knows of it: with a journal, its sync waits for that as well.
+    return f"ext4 {'with' if any(Path('/proc/fs/jbd2').glob(f'{name}-*')) else 'without'} a journal"
 
 
 def sync_ms() -> float:
