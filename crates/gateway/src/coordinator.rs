@@ -8,7 +8,8 @@
 //!   LockFirst       the same, with locks first: Locked by all --> evaluated --> vote on the effects
 //!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
 //!   InPlace         commands on whole groups: as Vote, but the replies come with the end
-//!   LockInPlace     both: as LockFirst, of whole groups; then each votes on a list of effects and commands, as for InPlace
+//!   LockInPlace     both: as LockFirst, of whole groups; then each votes on a list of effects and commands, as for InPlace. A program with
+//!                   scripts asks for more under its locks
 //!   Offload         very large values: Prepare to all --> all Prepared: CheckOut --> Locked by all --> carried out on a
 //!                                            thread beside --> CheckIn, answer
 //!   PerGroup        a scan over several nodes: each group does its part by itself
@@ -45,7 +46,6 @@ mod recovery;
 use crate::combining::{self, Combined};
 use crate::context::Context;
 use crate::delivery::{Answered, Answers, Delivery};
-use crate::endpoint::Scope;
 use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
 use crate::group_times::GroupTimes;
 use crate::idempotency::error_of;
@@ -154,9 +154,15 @@ struct OnePhase {
     /// The places of scripts under way that what stands behind them may pass: from when all that they name was known, until they are
     /// answered. Some of them may be running again.
     passed: BTreeSet<(u64, u64)>,
-    /// Scripts behind those in `passed`, by their places, which have come to name keys that they had not declared: they go on when those
+    /// Scripts behind those in `passed`, by their places, which have come to name what they had not declared: they go on when those
     /// before them are answered.
-    held_back: BTreeMap<(u64, u64), (TxnId, Vec<FullKey>)>,
+    held_back: BTreeMap<(u64, u64), (TxnId, More)>,
+}
+
+/// What a script has come to name that it had not declared.
+enum More {
+    Keys(Vec<FullKey>),
+    WholeKeyspace,
 }
 
 /// What a transaction was before its effects were sent.
@@ -202,7 +208,7 @@ impl OnePhase {
     }
 
     /// Takes the first script of a connection that was held back, if none that others may pass is before it any more.
-    fn let_go(&mut self, connection: u64) -> Option<(TxnId, Vec<FullKey>)> {
+    fn let_go(&mut self, connection: u64) -> Option<(TxnId, More)> {
         let mut held = self.held_back.range((connection, 0)..=(connection, u64::MAX));
         let place = held.next().map(|(place, _)| *place)?;
         match self.is_behind(place) {
@@ -965,6 +971,7 @@ impl Coordinator {
                     txn,
                     conditions,
                     operations: operations_there(),
+                    is_holder: false,
                 },
                 TxnMode::Vote | TxnMode::InPlace => {
                     let operations = operations_there();
@@ -1014,6 +1021,7 @@ impl Coordinator {
                         txn,
                         keys,
                         may_be_old,
+                        is_holder: false,
                     }
                 }
                 TxnMode::LockFirst | TxnMode::LockInPlace => {
@@ -1070,6 +1078,9 @@ impl Coordinator {
         let Some(replies) = seen.replies else {
             return self.answer_transaction(cx, txn, Answers::Refused);
         };
+        if open.run.is_some() {
+            return self.on_whole_part(cx, txn, group, replies);
+        }
         open.reads.is_together &= is_old_enough(seen.age, now.since(open.reads.sent_at));
         if let Some((_, held)) = open.parts.get_mut(&group) {
             *held = replies;
@@ -1393,7 +1404,9 @@ impl Coordinator {
             times: &open.times,
             shared: &cx.shared,
             began: open.began,
-            is_in_cluster: matches!(client.program.scope, Scope::Node(_)),
+            scope: &client.program.scope,
+            is_whole: open.mode == TxnMode::LockInPlace
+                && open.groups.len() == usize::from(cx.groups.count().get()),
             semantics: cx.turn.semantics,
         };
         match run.go_on(&mut cx.scripts, &client.program, &around, instructions) {
@@ -1405,25 +1418,86 @@ impl Coordinator {
                 run.note_roaming(&mut cx.scripts);
                 open.run = Some(run);
                 let place = client.reply_to.place();
-                match self.one_phase.is_behind(place) {
-                    true => drop(self.one_phase.held_back.insert(place, (txn, keys))),
-                    false => self.ask_for_more(cx, txn, keys),
-                }
+                self.go_on_to_name(cx, txn, place, More::Keys(keys));
+            }
+            RunStop::Asks(parts) => {
+                open.run = Some(run);
+                open.parts.clear();
+                open.outstanding = parts.len();
+                let requests = parts.into_iter().map(|(group, operation)| {
+                    let request = Request::SnapshotRead {
+                        txn,
+                        conditions: Vec::new(),
+                        operations: vec![operation],
+                        is_holder: true,
+                    };
+                    (group, request)
+                });
+                cx.outbox.requests.extend(requests);
+            }
+            RunStop::Whole => {
+                open.run = Some(run);
+                let place = client.reply_to.place();
+                self.go_on_to_name(cx, txn, place, More::WholeKeyspace);
             }
             RunStop::Failed(_) if open.reads.may_be_old && !run.is_killed() => self.look_again(cx, txn),
             RunStop::Failed(error) => self.give_up_run(cx, txn, error),
             RunStop::Over => {
                 let is_one_round = run.rounds <= 1;
-                let (evaluated, expects, published, scratch) = run.finish(cx.groups);
+                let mut finished = run.finish(cx.groups);
                 if let Some(scripted) = &mut client.program.scripted {
-                    scripted.published = published;
+                    scripted.published = finished.published;
                 }
-                if scratch.is_small() {
-                    // It is empty now.
-                    self.scratch = Some(scratch);
+                if open.mode == TxnMode::LockInPlace {
+                    let items = client.program.operation_items().collect();
+                    let replies = std::mem::take(&mut finished.evaluated.replies);
+                    let effects = std::mem::take(&mut finished.evaluated.effects);
+                    open.plan = finished.whole.into_plan(effects, (items, replies));
                 }
-                self.go_on_after_evaluation(cx, txn, evaluated, expects, is_one_round);
+                self.keep_scratch(finished.scratch);
+                self.go_on_after_evaluation(cx, txn, finished.evaluated, finished.expects, is_one_round);
             }
+        }
+    }
+
+    /// A group has answered a program that has locked it.
+    fn on_whole_part(&mut self, cx: &mut Context, txn: TxnId, group: GroupId, replies: Replies) {
+        let Some(open) = self.open_of(txn) else { return };
+        if open.parts.insert(group, (Vec::new(), replies)).is_some() || !open.has_all() {
+            return;
+        }
+        let parts = std::mem::take(&mut open.parts).into_iter();
+        let of_group = |(group, (_, replies)): (GroupId, (_, Replies))| (group, replies.bytes().to_vec());
+        let parts = parts.map(of_group).collect();
+        if let Some(run) = &mut open.run {
+            run.on_answered(parts);
+        }
+        self.go_on_with_run(cx, txn, FIRST_INSTRUCTIONS);
+    }
+
+    /// A program with scripts is to have all groups for itself: it begins anew, with their locks.
+    fn lock_whole(&mut self, cx: &mut Context, txn: TxnId) {
+        let groups = cx.groups;
+        let Some(open) = self.open_of(txn) else { return };
+        if open.phase.has_asked() {
+            self.end_attempt(cx, txn, false);
+        }
+        let Some(open) = self.open_of(txn) else { return };
+        open.mode = TxnMode::LockInPlace;
+        open.groups = groups.iter().collect();
+        cx.stats.transaction_retries.add(1);
+        self.begin_again_transaction(cx, txn);
+    }
+
+    /// A script of this place names more than it has said: what stands before it is done first.
+    fn go_on_to_name(&mut self, cx: &mut Context, txn: TxnId, place: (u64, u64), more: More) {
+        if self.one_phase.is_behind(place) {
+            self.one_phase.held_back.insert(place, (txn, more));
+            return;
+        }
+        match more {
+            More::Keys(keys) => self.ask_for_more(cx, txn, keys),
+            More::WholeKeyspace => self.lock_whole(cx, txn),
         }
     }
 
@@ -1438,6 +1512,10 @@ impl Coordinator {
                 .or_default()
                 .extend(keys.iter().cloned());
         }
+        let is_whole = open.mode == TxnMode::LockInPlace;
+        if is_whole && !asked.keys().all(|group| open.groups.contains(group)) {
+            return self.lock_whole(cx, txn);
+        }
         open.groups.extend(asked.keys());
         open.groups.sort_unstable();
         open.groups.dedup();
@@ -1446,14 +1524,16 @@ impl Coordinator {
             .iter()
             .map(|group| cx.view.participant(*group))
             .collect();
-        if open.mode.locks_first() {
+        if open.mode == TxnMode::LockFirst {
             // Which locks it needs is found out without any: then all are taken together.
             open.mode = TxnMode::OptimisticRead;
             self.end_attempt(cx, txn, false);
             cx.stats.transaction_retries.add(1);
             return self.begin_again_transaction(cx, txn);
         }
-        open.tally = VoteTally::new(open.groups.iter().copied());
+        if !is_whole {
+            open.tally = VoteTally::new(open.groups.iter().copied());
+        }
         if cx.view.is_spread {
             let mut concerned = asked.keys();
             if concerned.any(|group| cx.shared.is_cut_off(*group)) {
@@ -1473,6 +1553,7 @@ impl Coordinator {
                     txn,
                     keys,
                     may_be_old,
+                    is_holder: is_whole,
                 },
             )
         });
@@ -1571,6 +1652,16 @@ impl Coordinator {
             return self.begin_again_transaction(cx, txn);
         }
         let is_scripted = program.scripted.is_some();
+        if is_scripted
+            && open.plan.steps.is_empty()
+            && open.mode == TxnMode::LockInPlace
+            && program.conditions.is_empty()
+        {
+            // It was all so when the last group was locked, and nobody need hear of it.
+            let (_, replies) = std::mem::take(&mut open.plan).evaluated;
+            self.end_attempt(cx, txn, false);
+            return self.answer_transaction(cx, txn, Answers::Whole(replies));
+        }
         if open.groups.is_empty() {
             return self.answer_transaction(cx, txn, Answers::Whole(evaluated));
         }
@@ -1828,8 +1919,11 @@ impl Coordinator {
         if !self.one_phase.passed.remove(&reply_to.place()) {
             return;
         }
-        while let Some((txn, keys)) = self.one_phase.let_go(reply_to.connection) {
-            self.ask_for_more(cx, txn, keys);
+        while let Some((txn, more)) = self.one_phase.let_go(reply_to.connection) {
+            match more {
+                More::Keys(keys) => self.ask_for_more(cx, txn, keys),
+                More::WholeKeyspace => self.lock_whole(cx, txn),
+            }
         }
     }
 
@@ -2297,6 +2391,14 @@ impl Coordinator {
             }
             // Its end is told again until it is recorded, whatever became of this request.
             Phase::Committed => {}
+            // A read under its locks, which did nothing either.
+            Phase::Locking if open.run.is_some() => {
+                let error = match error.starts_with("UNKNOWN") {
+                    true => UNREACHABLE,
+                    false => error,
+                };
+                self.give_up_run(cx, txn, error);
+            }
             Phase::Locking | Phase::Voting | Phase::CheckedOut if is_certain => {
                 // The part was never sent, and will not be.
                 self.end_attempt(cx, txn, false);

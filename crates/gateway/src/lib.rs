@@ -91,6 +91,7 @@ mod synced;
 mod timing;
 mod topology;
 mod transaction_stats;
+mod whole_keyspace;
 
 pub use backup_stats::{BackupStats, BackupSummary};
 pub use backups::{BackupPiece, BackupQuestion, BackupReplyTo, PieceContent};

@@ -8,6 +8,7 @@ use crate::gather::Gather;
 use crate::idempotency::name_block;
 use crate::program::{Item, Program, group_of_key};
 use crate::session::{Block, Queued, Session, Watched};
+use crate::whole_keyspace;
 use command::{CommandId, CommandRoute, Flags, ReplyError};
 use ids::GroupId;
 use keyspace::KeyVersion;
@@ -127,14 +128,14 @@ impl Dispatch<'_> {
         }
         let is_script = |operation: &Operation| operation.spec.route == CommandRoute::Script;
         if program.operations().any(is_script) {
-            let sees_whole = |operation: &Operation| {
+            let is_refused = |operation: &Operation| {
                 matches!(
                     operation.spec.route,
                     CommandRoute::Everywhere | CommandRoute::Scan
-                )
+                ) && !whole_keyspace::may_be_called(operation.spec.id)
             };
-            if program.operations().any(sees_whole) {
-                return connection.writer().error(SCRIPTS_AND_WHOLE);
+            if program.operations().any(is_refused) {
+                return connection.writer().error(NOT_BESIDE_SCRIPTS);
             }
             let is_out_of_memory = !gateway.make_room();
             program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
@@ -143,8 +144,8 @@ impl Dispatch<'_> {
     }
 }
 
-const SCRIPTS_AND_WHOLE: &str = "EXECABORT Transaction discarded because of: scripts and commands on the whole keyspace do \
-                                 not go together yet";
+const NOT_BESIDE_SCRIPTS: &str = "EXECABORT Transaction discarded because of: a command on the whole keyspace that scripts cannot call, such \
+                                  as SWAPDB, does not go together with scripts";
 
 /// Connections whose `WATCH` waits for the versions of keys that groups were asked for. Bounded by the connections.
 #[derive(Default)]

@@ -10,6 +10,7 @@
 //! matters to anybody.
 
 use crate::delivery::Answers;
+use crate::endpoint::Scope;
 use crate::group_times::GroupTimes;
 use crate::program::{Item, Program, by_group, group_of_key, parts_of};
 use command::{CommandRoute, Flags};
@@ -55,7 +56,7 @@ impl Plan {
                 operation.run_on(scratch, &mut plan.evaluated.1);
             } else if operation.parse().is_ok() {
                 plan.install_changes(groups, scratch);
-                plan.run_everywhere(index, operation, program, groups, scratch);
+                plan.run_everywhere(index, operation, &program.scope, groups, scratch);
             }
         }
         plan.install_changes(groups, scratch);
@@ -71,24 +72,30 @@ impl Plan {
     }
 
     /// Each group installs what has changed on the scratch.
-    fn install_changes(&mut self, groups: Groups, scratch: &mut Scratch) {
+    pub(crate) fn install_changes(&mut self, groups: Groups, scratch: &mut Scratch) {
         let told = scratch.take_events().into_iter().map(Effect::Tell);
         let effects = scratch.take_changes().into_iter().chain(told);
         for (group, effects) in by_group(groups, effects, Effect::key) {
-            self.steps.entry(group).or_default().push(Step::Install(effects));
+            self.install(group, effects);
         }
     }
 
-    fn run_everywhere(
+    /// A group installs these, behind what it is to do so far.
+    pub(crate) fn install(&mut self, group: GroupId, effects: Vec<Effect>) {
+        self.steps.entry(group).or_default().push(Step::Install(effects));
+    }
+
+    /// Each group that it concerns does its part of a command, and answers it for the item of this number. These groups.
+    pub(crate) fn run_everywhere(
         &mut self,
         index: usize,
         operation: &Operation,
-        program: &Program,
+        scope: &Scope,
         groups: Groups,
         scratch: &mut Scratch,
-    ) {
+    ) -> Vec<GroupId> {
         let mut concerned = Vec::new();
-        for (group, part) in parts_of(operation, groups, &program.scope) {
+        for (group, part) in parts_of(operation, groups, scope) {
             concerned.push(group);
             self.items.entry(group).or_default().push(index);
             self.steps.entry(group).or_default().push(Step::Run(part));
@@ -98,5 +105,6 @@ impl Plan {
                 concerned.contains(&group_of_key(groups, key))
             });
         }
+        concerned
     }
 }

@@ -6,6 +6,7 @@ use crate::script_program::Rules;
 use crate::script_reply;
 use crate::session::Queued;
 use crate::shared::Shared;
+use crate::whole_keyspace;
 use command::{CommandId, CommandRoute, Flags, ReplyError, Spec};
 use ids::{Db, UnixMillis};
 use resp::{Args, Protocol, ReplyWriter};
@@ -38,7 +39,7 @@ pub(crate) fn error(text: &str) -> Reply {
     Reply::Error(text.as_bytes().to_vec())
 }
 
-/// Which command a script calls, on keys or one that no group takes part in.
+/// Which command a script calls: on keys, on the whole keyspace, or one that no group takes part in.
 ///
 /// # Errors
 /// What it is answered instead.
@@ -65,10 +66,8 @@ pub(crate) fn admit(
     }
     match spec.route {
         CommandRoute::Keys | CommandRoute::Connection => Ok(spec),
-        CommandRoute::Everywhere | CommandRoute::Scan => Err(error(
-            "ERR commands on the whole keyspace cannot be called from scripts yet",
-        )),
-        CommandRoute::Script => Err(error(NOT_FROM_SCRIPTS)),
+        CommandRoute::Everywhere | CommandRoute::Scan if whole_keyspace::may_be_called(spec.id) => Ok(spec),
+        CommandRoute::Everywhere | CommandRoute::Scan | CommandRoute::Script => Err(error(NOT_FROM_SCRIPTS)),
     }
 }
 

@@ -7,8 +7,9 @@
 //!            go_on -----+                                      |
 //!             ^ |  |    Spent <--------------------------------+
 //!             | |  +--> Lacks(keys): groups are asked, `place`
+//!             | |  +--> Asks(parts): groups are asked, `on_answered`
 //!             +-+-----------+
-//!               +-----> Over: what it answers and changes     Failed: nothing is done
+//!               +-----> Over: what it answers and changes     Failed: nothing is done     Whole: it is to begin anew, with all groups locked
 //! ```
 //!
 //! Commands of scripts, and those beside them in an `EXEC`, run one after the other on copies of the objects that they name. A key that
@@ -20,6 +21,7 @@
 //! 2. What a run was shown is what its groups are to vote on: of each key on the scratch, `expects` has the version, unless it is locked.
 
 use crate::context::Context;
+use crate::endpoint::Scope;
 use crate::evaluation::{Evaluated, effects_of};
 use crate::group_times::GroupTimes;
 use crate::library_command;
@@ -32,9 +34,10 @@ use crate::script_program::{Asked, Resolved, Rules, Scripted, UNKNOWN_SCRIPT, ch
 use crate::script_reply;
 use crate::session::Queued;
 use crate::shared::Shared;
+use crate::whole_keyspace::{Looked, Parts, WholeKeyspace};
 use command::{CommandId, CommandRoute, Flags};
-use ids::{Db, GroupId, Groups, SemanticsVersion, UnixMillis};
-use keyspace::{BlockCommand, KeyVersion, SeenObject};
+use ids::{Db, GroupId, Groups, Prng, SemanticsVersion, UnixMillis, Version};
+use keyspace::{BlockCommand, KeyVersion, Object, SeenObject};
 use mutations::Mutation;
 use replica::{Condition, FullKey, Operation, Replies, Scratch};
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
@@ -61,6 +64,9 @@ const KEYS_MAX: usize = 65_536;
 /// Bytes of their values. One that names more ends in the same way.
 const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 
+/// Bytes of values from which on no more is asked for than what a command names.
+const AHEAD_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Instructions after which a run counts as long: `SCRIPT KILL` ends it. Some ten milliseconds.
 const LONG_INSTRUCTIONS: u64 = 1_000_000;
 
@@ -81,6 +87,8 @@ const KILLED_FUNCTION: &str = "ERR Script killed by user with FUNCTION KILL; not
 const UNREADABLE_LIBRARIES: &str = "ERR the libraries of functions that are kept cannot be read; FUNCTION FLUSH deletes them, nothing was done";
 const OLDER_BUILDS: &str = "ERR libraries of functions cannot be changed while a node of the cluster may be of a build that does not know them: start all nodes \
      with this build first; nothing was done";
+const NOT_WHOLE: &str = "ERR commands on the whole keyspace cannot be called from scripts while a node of the cluster may be of a build that does not \
+     know how: start all nodes with this build first";
 const TOO_MANY_KEYS: &str = "ERR the script names more keys than one may; nothing was done";
 const TOO_LARGE: &str = "ERR the values that the script names are more than one may name; nothing was done";
 const TOO_MUCH_MEMORY: &str =
@@ -138,6 +146,10 @@ pub(crate) enum RunStop {
     Spent,
     /// These keys are to be placed.
     Lacks(Vec<FullKey>),
+    /// These groups are to be asked, each for its part of a command on the whole keyspace.
+    Asks(Vec<(GroupId, Operation)>),
+    /// All groups are to be locked for it: then it begins anew.
+    Whole,
     /// It has come to its end.
     Over,
     /// It is given up, and this is why.
@@ -151,8 +163,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     /// When the transaction came: what the time is to its scripts.
     pub(crate) began: UnixMillis,
-    /// Whether its client came in by the cluster endpoint.
-    pub(crate) is_in_cluster: bool,
+    /// What its commands on the whole keyspace concern.
+    pub(crate) scope: &'a Scope,
+    /// Whether all groups are locked for it.
+    pub(crate) is_whole: bool,
     /// The rules that every node of the cluster follows.
     pub(crate) semantics: SemanticsVersion,
 }
@@ -172,10 +186,21 @@ pub(crate) struct ProgramRun {
     pub(crate) rounds: u32,
     expects: BTreeMap<GroupId, Vec<Condition>>,
     held: Held,
+    whole: WholeKeyspace,
     /// Instructions, of all its scripts.
     spent: u64,
     long: Option<LongRun>,
     share: Share,
+}
+
+/// One that has come to its end.
+pub(crate) struct Finished {
+    pub(crate) evaluated: Evaluated,
+    pub(crate) expects: BTreeMap<GroupId, Vec<Condition>>,
+    pub(crate) whole: WholeKeyspace,
+    pub(crate) published: Vec<Queued>,
+    /// It is empty.
+    pub(crate) scratch: Scratch,
 }
 
 /// How much is on the scratch.
@@ -233,14 +258,11 @@ enum Libraries {
     Unreadable(&'static str),
 }
 
-/// What became of a command.
-enum Carried {
-    /// It is answered.
-    Done(Reply),
-    /// Its keys are not here.
-    Lacks(Vec<FullKey>),
-    /// The program is given up.
-    Failed(&'static str),
+impl Surroundings<'_> {
+    /// Whether its client came in by the cluster endpoint.
+    fn is_in_cluster(&self) -> bool {
+        matches!(self.scope, Scope::Node(_))
+    }
 }
 
 impl ProgramRun {
@@ -262,6 +284,7 @@ impl ProgramRun {
             rounds: 0,
             expects: BTreeMap::new(),
             held: Held::default(),
+            whole: WholeKeyspace::default(),
             spent: 0,
             long: None,
             share: Share::of(totals),
@@ -288,6 +311,9 @@ impl ProgramRun {
             Some(seen) => Some(seen.into_object().ok_or(UNREADABLE)?),
             None => None,
         };
+        if let (None, Some(object)) = (version, &object) {
+            self.whole.note_held(db, &key, Some(object.kind()));
+        }
         self.scratch.place(db, &key, object);
         if let Some(version) = version
             && !mutations::is(Mutation::ShownNotExpected)
@@ -296,6 +322,11 @@ impl ProgramRun {
             self.expects.entry(group).or_default().push(unchanged);
         }
         Ok(())
+    }
+
+    /// Groups have answered what it asked of them.
+    pub(crate) fn on_answered(&mut self, parts: Parts) {
+        self.whole.on_answered(parts);
     }
 
     /// Goes on, for about so many instructions.
@@ -325,11 +356,15 @@ impl ProgramRun {
             let stop = if operation.spec.route == CommandRoute::Script {
                 self.go_on_with_script(scripts, operation, scripted, around, end)
             } else {
-                self.carry_out_plain(operation, around)
+                self.carry_out_plain(scripts, operation, around)
             };
             match stop {
                 RunStop::Over => self.at += 1,
-                RunStop::Spent | RunStop::Lacks(_) | RunStop::Failed(_) => {
+                RunStop::Spent
+                | RunStop::Lacks(_)
+                | RunStop::Asks(_)
+                | RunStop::Whole
+                | RunStop::Failed(_) => {
                     if self.spent >= LONG_INSTRUCTIONS && self.long.is_none() {
                         self.long = Some(LongRun::begin(around.shared, self.long_run_of(operation, around)));
                     }
@@ -340,8 +375,22 @@ impl ProgramRun {
     }
 
     /// A command beside scripts in an `EXEC`.
-    fn carry_out_plain(&mut self, operation: &Operation, around: &Surroundings<'_>) -> RunStop {
-        let lacks = self.lacks(operation);
+    fn carry_out_plain(
+        &mut self,
+        scripts: &mut WorkerScripts,
+        operation: &Operation,
+        around: &Surroundings<'_>,
+    ) -> RunStop {
+        if let CommandRoute::Everywhere | CommandRoute::Scan = operation.spec.route {
+            return match self.look(&mut scripts.draws, operation, around) {
+                Ok(reply) => {
+                    self.replies.push(operation.protocol, |out| out.raw(&reply));
+                    RunStop::Over
+                }
+                Err(stop) => stop,
+            };
+        }
+        let lacks = self.lacks(operation, around.groups);
         if !lacks.is_empty() {
             return self.lacking(lacks);
         }
@@ -388,7 +437,7 @@ impl ProgramRun {
                     let asked = Asked {
                         is_read_only: *is_read_only,
                         is_out_of_memory: scripted.is_out_of_memory,
-                        is_in_cluster: around.is_in_cluster,
+                        is_in_cluster: around.is_in_cluster(),
                     };
                     let limits = RunLimits {
                         memory_bytes: RUN_MEMORY_MAX,
@@ -412,20 +461,22 @@ impl ProgramRun {
                 }
             },
         };
-        let stop = self.run_script(&mut script, operation.protocol, around, end);
+        let stop = self.run_script(scripts, &mut script, operation.protocol, around, end);
         log_lines(&mut script.run);
         match stop {
             RunStop::Over => {
                 scripts.lua.recycle(script.run);
                 self.share.is_too_much(0);
             }
-            RunStop::Spent | RunStop::Lacks(_) if self.share.is_too_much(script.run.memory_bytes()) => {
+            RunStop::Spent | RunStop::Lacks(_) | RunStop::Asks(_)
+                if self.share.is_too_much(script.run.memory_bytes()) =>
+            {
                 scripts.lua.recycle(script.run);
                 return RunStop::Failed(TOO_MUCH_MEMORY);
             }
             RunStop::Lacks(_) if mutations::is(Mutation::ScriptBegunTwice) => scripts.lua.recycle(script.run),
-            RunStop::Spent | RunStop::Lacks(_) => self.script = Some(script),
-            RunStop::Failed(_) => scripts.lua.recycle(script.run),
+            RunStop::Spent | RunStop::Lacks(_) | RunStop::Asks(_) => self.script = Some(script),
+            RunStop::Whole | RunStop::Failed(_) => scripts.lua.recycle(script.run),
         }
         stop
     }
@@ -566,16 +617,16 @@ impl ProgramRun {
 
     fn run_script(
         &mut self,
+        scripts: &mut WorkerScripts,
         script: &mut ScriptRun,
         protocol: Protocol,
         around: &Surroundings<'_>,
         end: u64,
     ) -> RunStop {
         if let Some(operation) = script.awaits.take() {
-            match self.carry_out(script, operation, around) {
-                Carried::Done(reply) => script.run.resume_with(&reply),
-                Carried::Lacks(keys) => return self.lacking(keys),
-                Carried::Failed(error) => return RunStop::Failed(error),
+            match self.carry_out(scripts, script, operation, around) {
+                Ok(reply) => script.run.resume_with(&reply),
+                Err(stop) => return stop,
             }
         }
         loop {
@@ -593,10 +644,9 @@ impl ProgramRun {
                     } else {
                         Protocol::Resp2
                     };
-                    match self.call(script, ArgsBuf::from_slices(&words), protocol, around) {
-                        Carried::Done(reply) => script.run.resume_with(&reply),
-                        Carried::Lacks(keys) => return self.lacking(keys),
-                        Carried::Failed(error) => return RunStop::Failed(error),
+                    match self.call(scripts, script, ArgsBuf::from_slices(&words), protocol, around) {
+                        Ok(reply) => script.run.resume_with(&reply),
+                        Err(stop) => return stop,
                     }
                 }
                 ScriptStop::Permission { words } => {
@@ -630,20 +680,24 @@ impl ProgramRun {
     }
 
     /// A command of a script, from its words.
+    ///
+    /// # Errors
+    /// It is not answered yet, or not at all.
     fn call(
         &mut self,
+        scripts: &mut WorkerScripts,
         script: &mut ScriptRun,
         args: ArgsBuf,
         protocol: Protocol,
         around: &Surroundings<'_>,
-    ) -> Carried {
+    ) -> Result<Reply, RunStop> {
         let caller = Caller {
             rules: script.rules,
             has_written: script.has_written,
         };
         let spec = match admit(caller, args.as_args(), protocol, around.shared) {
             Ok(spec) => spec,
-            Err(reply) => return Carried::Done(reply),
+            Err(reply) => return Ok(reply),
         };
         let operation = Operation {
             spec,
@@ -651,35 +705,46 @@ impl ProgramRun {
             protocol,
             args,
         };
-        if spec.route == CommandRoute::Keys {
-            return self.carry_out(script, operation, around);
+        if spec.route != CommandRoute::Connection {
+            return self.carry_out(scripts, script, operation, around);
         }
         self.spent += COMMAND_INSTRUCTIONS;
         let args = operation.args.as_args();
-        match answer_own(
+        let reply = answer_own(
             spec,
             args,
             &mut script.db,
             &mut self.publishing,
             around.began,
             around.shared,
-        ) {
-            Ok(reply) => Carried::Done(reply),
-            Err(failure) => Carried::Failed(failure),
-        }
+        );
+        reply.map_err(RunStop::Failed)
     }
 
-    /// A command on keys.
+    /// A command on keys, or on the whole keyspace.
+    ///
+    /// # Errors
+    /// As of [`ProgramRun::call`].
     fn carry_out(
         &mut self,
+        scripts: &mut WorkerScripts,
         script: &mut ScriptRun,
         operation: Operation,
         around: &Surroundings<'_>,
-    ) -> Carried {
-        let lacks = self.lacks(&operation);
+    ) -> Result<Reply, RunStop> {
+        if operation.spec.route != CommandRoute::Keys {
+            let looked = self.look(&mut scripts.draws, &operation, around);
+            if let Err(RunStop::Asks(_)) = looked {
+                script.awaits = Some(operation);
+            } else {
+                script.has_written |= operation.spec.flags.contains(Flags::WRITE);
+            }
+            return looked.map(|reply| script_reply::read(&reply));
+        }
+        let lacks = self.lacks(&operation, around.groups);
         if !lacks.is_empty() {
             script.awaits = Some(operation);
-            return Carried::Lacks(lacks);
+            return Err(self.lacking(lacks));
         }
         script.has_written |= operation.spec.flags.contains(Flags::WRITE);
         self.scratch.judge_by(self.time_of(&operation, around));
@@ -687,11 +752,46 @@ impl ProgramRun {
         let mut out = ReplyWriter::new(&mut bytes, operation.protocol);
         self.scratch.run(&operation.as_state(), &mut out);
         self.spent += COMMAND_INSTRUCTIONS + (bytes.len() / BYTES_PER_INSTRUCTION) as u64;
-        Carried::Done(script_reply::read(&bytes))
+        Ok(script_reply::read(&bytes))
+    }
+
+    /// A command on the whole keyspace: its reply.
+    ///
+    /// # Errors
+    /// As of [`ProgramRun::call`].
+    fn look(
+        &mut self,
+        draws: &mut Prng,
+        operation: &Operation,
+        around: &Surroundings<'_>,
+    ) -> Result<Vec<u8>, RunStop> {
+        let (mut reply, protocol) = (Vec::new(), operation.protocol);
+        if let Err(error) = operation.parse() {
+            error.write(&mut ReplyWriter::new(&mut reply, protocol));
+            return Ok(reply);
+        }
+        if around.semantics < SemanticsVersion::HOLDER_READS {
+            ReplyWriter::new(&mut reply, protocol).error(NOT_WHOLE);
+            return Ok(reply);
+        }
+        if !around.is_whole {
+            return Err(RunStop::Whole);
+        }
+        self.scratch.judge_by(self.time_of(operation, around));
+        let looked = self
+            .whole
+            .carry_out(operation, around.groups, around.scope, &mut self.scratch, draws);
+        match looked {
+            Looked::Reply(reply) => {
+                self.spent += COMMAND_INSTRUCTIONS + (reply.len() / BYTES_PER_INSTRUCTION) as u64;
+                Ok(reply)
+            }
+            Looked::Asks(parts) => Err(RunStop::Asks(parts)),
+        }
     }
 
     /// Keys of a command that are not here.
-    fn lacks(&mut self, operation: &Operation) -> Vec<FullKey> {
+    fn lacks(&mut self, operation: &Operation, groups: Groups) -> Vec<FullKey> {
         let databases = replica::databases([operation]);
         let mut lacks: Vec<FullKey> = Vec::new();
         operation.keys(|key, _| {
@@ -704,9 +804,37 @@ impl ProgramRun {
         if lacks.is_empty() {
             lacks = self.scratch.wanted(&operation.as_state());
         }
+        lacks.retain(|(db, key)| {
+            let is_emptied = self.whole.is_emptied(groups, (*db, key));
+            if is_emptied {
+                self.scratch.place(*db, key, None);
+            }
+            !is_emptied
+        });
+        if let CommandId::Del | CommandId::Unlink = operation.spec.id {
+            // It is enough that they are there: whatever they hold is gone then.
+            lacks.retain(|key| !self.is_placed_as_named(key));
+        }
+        if self.held.value_bytes <= AHEAD_BYTES_MAX && self.held.keys <= KEYS_MAX / 2 {
+            let ahead = self.whole.ahead_of(&lacks, &self.scratch);
+            lacks.extend(ahead);
+        }
         lacks.sort_unstable();
         lacks.dedup();
         lacks
+    }
+
+    /// Places something under a key that a group has named, in the stead of what it holds there. Whether it has.
+    fn is_placed_as_named(&mut self, key: &FullKey) -> bool {
+        let is_known = self.whole.is_named(key) && self.held.keys < KEYS_MAX;
+        if is_known {
+            let (db, key) = key;
+            self.held.keys += 1;
+            self.whole.note_held(*db, key, None);
+            self.scratch
+                .place(*db, key, Some(Object::string(key, b"", None, Version(1))));
+        }
+        is_known
     }
 
     fn time_of(&self, operation: &Operation, around: &Surroundings<'_>) -> UnixMillis {
@@ -732,17 +860,20 @@ impl ProgramRun {
         }
     }
 
-    /// What it came to; and what remains is its scratch, which is empty.
-    pub(crate) fn finish(
-        mut self,
-        groups: Groups,
-    ) -> (Evaluated, BTreeMap<GroupId, Vec<Condition>>, Vec<Queued>, Scratch) {
+    /// What it came to, with what it did to the whole keyspace before; and what remains is its scratch, which is empty.
+    pub(crate) fn finish(mut self, groups: Groups) -> Finished {
         let evaluated = Evaluated {
             lacks: Vec::new(),
             replies: std::mem::take(&mut self.replies),
             effects: effects_of(&mut self.scratch, groups),
         };
-        (evaluated, self.expects, self.publishing.messages, self.scratch)
+        Finished {
+            evaluated,
+            expects: self.expects,
+            whole: self.whole,
+            published: self.publishing.messages,
+            scratch: self.scratch,
+        }
     }
 }
 

@@ -277,6 +277,10 @@ impl<'a, G: Ground> ShortScript<'a, G> {
             Ok(spec) => spec,
             Err(reply) => return Ok(reply),
         };
+        // All groups are to be locked for it.
+        if let CommandRoute::Everywhere | CommandRoute::Scan = spec.route {
+            return Err(Unsuited::ByNature);
+        }
         if spec.route != CommandRoute::Keys {
             return answer_own(
                 spec,

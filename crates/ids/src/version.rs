@@ -53,7 +53,7 @@ impl SemanticsVersion {
     /// The oldest rules this build can follow.
     pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
     /// The newest rules this build can follow, and writes once every node can.
-    pub const CURRENT: SemanticsVersion = SemanticsVersion::ONE_PHASE;
+    pub const CURRENT: SemanticsVersion = SemanticsVersion::HOLDER_READS;
     /// From these rules on what stands around commands in entries is short: as few bytes as numbers need.
     pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
     /// From these rules on the meta group ends a generation too whose voters are below their floors, which its state knows nothing of.
@@ -62,4 +62,6 @@ impl SemanticsVersion {
     pub const LIBRARIES: SemanticsVersion = SemanticsVersion(3);
     /// From these rules on a transaction whose effects are in one group is one entry.
     pub const ONE_PHASE: SemanticsVersion = SemanticsVersion(4);
+    /// Every build that follows these rules answers a transaction what it reads under its own locks. Entries are as before.
+    pub const HOLDER_READS: SemanticsVersion = SemanticsVersion(5);
 }

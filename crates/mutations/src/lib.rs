@@ -213,6 +213,8 @@ pub enum Mutation {
     OnePhaseNotJudged,
     /// A script that wrote nothing is answered by what a replica had applied that may be behind.
     OldReadTold,
+    /// A transaction that has lost its locks reads on as if it held them.
+    LostLocksIgnored,
     /// A group whose majority lost its power begins anew before its generation is over.
     NotEndedFirst,
     /// What a replica said of its log before its generation was over counts.
@@ -376,6 +378,7 @@ impl Mutation {
         Mutation::ShownNotExpected,
         Mutation::OnePhaseNotJudged,
         Mutation::OldReadTold,
+        Mutation::LostLocksIgnored,
         Mutation::NotEndedFirst,
         Mutation::ReportBindsNobody,
         Mutation::AskedForGood,

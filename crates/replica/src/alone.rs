@@ -130,6 +130,22 @@ impl Alone {
                 txn,
                 conditions,
                 operations,
+                is_holder: true,
+            } => {
+                let asker = Asker::SnapshotRead(txn, conditions, operations);
+                self.tell_holder(state, txn, asker, out);
+            }
+            Request::OptimisticRead {
+                txn,
+                keys,
+                is_holder: true,
+                ..
+            } => self.tell_holder(state, txn, Asker::OptimisticRead(txn, keys), out),
+            Request::SnapshotRead {
+                txn,
+                conditions,
+                operations,
+                is_holder: false,
             } => {
                 let locks = crate::locks_of(operations.iter().map(Operation::argv), |_| true);
                 let locks = crate::with_conditions(locks, &conditions);
@@ -260,6 +276,14 @@ impl Alone {
             keeps_place: false,
         };
         self.ask(state, asker, LOOK, terms, out);
+    }
+
+    /// Lets a transaction look at what it has locked, if it has the locks still.
+    fn tell_holder(&mut self, state: &mut GroupState, txn: TxnId, asker: Asker, out: &mut Vec<Output>) {
+        match state.keyspace.locks_of(txn) {
+            Some(_) => self.tell(state, asker, Told::default(), out),
+            None => out.push(refusal(state, txn, Refusal::Wounded)),
+        }
     }
 
     /// Answers those who waited and have had their turn, and tells of younger transactions that older ones wait for.

@@ -9,6 +9,7 @@
 //!              5 objects   count u32 | (db u8 | length u32 | bytes)*
 //!              6 wound     boot u64 | worker u16 | seq u64 | attempt u32
 //!              7 waiting   sequence u64 | index u32
+//!              8 holder    boot u64 | worker u16 | seq u64 | attempt u32 | a snapshot or objects
 //!  answers     answer*                           one for each item, in the order of the batch
 //!  answer      1 reply     length u32 | bytes
 //!              2 block     count u32 | (length u32 | bytes)*
@@ -169,9 +170,15 @@ impl BatchBuf {
         self.reads.u32(index);
     }
 
-    /// Adds commands that only read, and what must hold for them.
-    pub(crate) fn push_snapshot_read(&mut self, conditions: &[Condition], operations: &[Operation]) {
+    /// Adds commands that only read, and what must hold for them; of a `holder`, under its locks.
+    pub(crate) fn push_snapshot_read(
+        &mut self,
+        holder: Option<TxnId>,
+        conditions: &[Condition],
+        operations: &[Operation],
+    ) {
         self.push_position();
+        self.push_holder(holder);
         self.reads.u8(SNAPSHOT_READ);
         let mut block = Operations::new();
         block.push(&keyspace::EntryOperation::Block {
@@ -181,9 +188,18 @@ impl BatchBuf {
         self.reads.bytes(block.bytes());
     }
 
-    /// Adds a question for the objects of keys.
-    pub(crate) fn push_optimistic_read(&mut self, keys: &[FullKey]) {
+    /// Adds a question for the objects of keys; of a `holder`, under its locks.
+    pub(crate) fn push_optimistic_read(&mut self, holder: Option<TxnId>, keys: &[FullKey]) {
+        self.push_position();
+        self.push_holder(holder);
         self.push_keys(OPTIMISTIC_READ, keys.iter().map(|(db, key)| (*db, &**key)));
+    }
+
+    fn push_holder(&mut self, holder: Option<TxnId>) {
+        if let Some(txn) = holder {
+            self.reads.u8(HOLDER);
+            write_txn(&mut self.reads, txn);
+        }
     }
 
     /// Adds the hint that an older transaction waits elsewhere for this one.
@@ -206,11 +222,11 @@ impl BatchBuf {
 
     /// Adds a question for the versions of keys, behind the writes that the batch holds so far.
     pub(crate) fn push_versions<'a>(&mut self, keys: impl ExactSizeIterator<Item = (Db, &'a [u8])>) {
+        self.push_position();
         self.push_keys(VERSIONS, keys);
     }
 
     fn push_keys<'a>(&mut self, tag: u8, keys: impl ExactSizeIterator<Item = (Db, &'a [u8])>) {
-        self.push_position();
         self.reads.u8(tag);
         self.reads.count(keys.len());
         for (db, key) in keys {
@@ -227,6 +243,7 @@ const SNAPSHOT_READ: u8 = 4;
 const OPTIMISTIC_READ: u8 = 5;
 const WOUND: u8 = 6;
 const WAITING_READ: u8 = 7;
+const HOLDER: u8 = 8;
 
 const REPLY: u8 = 1;
 const BLOCK: u8 = 2;
@@ -243,7 +260,9 @@ pub(crate) struct Read<'a> {
     /// Writes of the batch that come before it.
     pub(crate) position: u32,
     pub(crate) question: Question<'a>,
-    /// The same, as the batch holds it.
+    /// The transaction that asks, if it reads under its own locks.
+    pub(crate) holder: Option<TxnId>,
+    /// The question, as the batch holds it.
     pub(crate) raw: &'a [u8],
 }
 
@@ -335,7 +354,16 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, DecodeError> {
     while !reader.is_empty() {
         let position = reader.u32()?;
         let (start, unknown) = (reader.rest(), reader.error("a read"));
-        let question = match reader.u8()? {
+        let mut tag = reader.u8()?;
+        let mut holder = None;
+        if tag == HOLDER {
+            holder = Some(read_txn(&mut reader)?);
+            tag = reader.u8()?;
+        }
+        let question = match tag {
+            tag if holder.is_some() && !matches!(tag, SNAPSHOT_READ | OPTIMISTIC_READ) => {
+                return Err(unknown);
+            }
             COMMAND => read_command(&mut reader)?,
             VERSIONS => Question::Versions(read_keys(&mut reader)?),
             ASKED_FOR => Question::Deferred(read_origin(&mut reader)?),
@@ -361,6 +389,7 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, DecodeError> {
         found.push(Read {
             position,
             question,
+            holder,
             raw,
         });
     }
@@ -836,8 +865,24 @@ mod tests {
             args: set.as_args(),
         });
         batch.push_versions([(db, &b"a"[..]), (db, b"b")].into_iter());
+        let txn = TxnId {
+            boot: ids::Boot(7),
+            worker: 1,
+            seq: 9,
+            attempt: 2,
+        };
+        batch.push_optimistic_read(Some(txn), &[(db, Box::from(&b"a"[..]))]);
+        batch.push_snapshot_read(Some(txn), &[], &[]);
         let found = reads(&batch.reads).expect("well formed");
         assert_eq!([found[0].position, found[1].position], [0, 1]);
+        let holders: Vec<Option<TxnId>> = found.iter().map(|read| read.holder).collect();
+        assert_eq!(holders, [None, None, Some(txn), Some(txn)]);
+        // Nothing else is asked under locks.
+        let mut commanded = batch.reads.clone();
+        let at = commanded.len() - found[3].raw.len();
+        let name_bytes = 8 + 2 + 8 + 4;
+        commanded[at + 1 + name_bytes] = COMMAND;
+        assert!(reads(&commanded).is_err());
         assert_eq!(found[0].question.args().arg(1), b"k");
         assert!(matches!(&found[1].question, Question::Versions(keys) if keys.len() == 2));
 

@@ -513,9 +513,17 @@ impl GroupClient {
         self.read_free(Origin::Nobody, |batch| batch.push_wound(txn));
     }
 
-    /// Takes commands of a transaction that only read. What its connection sent before on the same slots was answered.
-    pub fn snapshot_read(&mut self, txn: TxnId, conditions: &[Condition], operations: &[Operation]) {
-        let push = |batch: &mut BatchBuf| batch.push_snapshot_read(conditions, operations);
+    /// Takes commands of a transaction that only read. What its connection sent before on the same slots was answered. If it `is_holder`, it
+    /// reads under locks that it has.
+    pub fn snapshot_read(
+        &mut self,
+        txn: TxnId,
+        conditions: &[Condition],
+        operations: &[Operation],
+        is_holder: bool,
+    ) {
+        let holder = is_holder.then_some(txn);
+        let push = |batch: &mut BatchBuf| batch.push_snapshot_read(holder, conditions, operations);
         let counts_keys = |operation: &Operation| operation.spec.id == CommandId::DbSize;
         if operations.iter().any(counts_keys) {
             // A key that a read found to be expired is counted until an entry deletes it: the count is behind that entry.
@@ -525,10 +533,11 @@ impl GroupClient {
         }
     }
 
-    /// Takes a question for objects that a transaction works on.
-    pub fn optimistic_read(&mut self, txn: TxnId, keys: &[FullKey]) {
+    /// Takes a question for objects that a transaction works on; `is_holder` as for [`GroupClient::snapshot_read`].
+    pub fn optimistic_read(&mut self, txn: TxnId, keys: &[FullKey], is_holder: bool) {
+        let holder = is_holder.then_some(txn);
         self.read_free(Origin::OptimisticRead(txn), |batch| {
-            batch.push_optimistic_read(keys)
+            batch.push_optimistic_read(holder, keys);
         });
     }
 

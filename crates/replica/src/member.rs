@@ -740,7 +740,7 @@ impl Member {
                 } else if gathered.by_group_time && state.waiting_reads.holds(place) {
                     answers.deferred();
                 } else {
-                    state.answer(turn, now, &read.question, place, all, &mut answers);
+                    state.answer(turn, now, read, place, all, &mut answers);
                 }
                 if answers.byte_len() > turn.answers_bytes_max
                     && answers.byte_len() - before > SHORT_ANSWER_BYTES

@@ -172,6 +172,8 @@ pub enum Request {
         conditions: Vec<Condition>,
         /// The commands in order.
         operations: Vec<Operation>,
+        /// Whether the transaction holds locks of the group: it does not wait for these. From [`ids::SemanticsVersion::HOLDER_READS`] on.
+        is_holder: bool,
     },
     /// Answer with the objects of keys and their versions.
     OptimisticRead {
@@ -181,6 +183,8 @@ pub enum Request {
         keys: Vec<FullKey>,
         /// Whether it will be voted on that nothing of it has changed: the replica here may answer, which may be behind.
         may_be_old: bool,
+        /// As for [`Request::SnapshotRead`].
+        is_holder: bool,
     },
 }
 

@@ -458,12 +458,16 @@ impl GroupState {
         &mut self,
         turn: &Turn,
         now: Monotonic,
-        question: &Question<'_>,
+        read: &Read<'_>,
         place: ReadPlace,
         all: &Bytes,
         answers: &mut AnswersBuf,
     ) {
         self.begin(turn);
+        let question = &read.question;
+        if let Some(txn) = read.holder {
+            return self.answer_holder(txn, question, answers);
+        }
         if let &Question::WaitingRead { sequence, index } = question
             && self.waiting_reads.holds(ReadPlace {
                 sequence,
@@ -498,6 +502,15 @@ impl GroupState {
             _ => Duration::ZERO,
         };
         crate::waiting_reads::answer(&self.keyspace, &mut self.local, question, age, answers);
+    }
+
+    /// What a transaction reads under its own locks: nobody changes it before they are given back. Whoever has lost them is told so, since
+    /// what was read before may have changed.
+    fn answer_holder(&mut self, txn: TxnId, question: &Question<'_>, answers: &mut AnswersBuf) {
+        if self.keyspace.locks_of(txn).is_none() && !mutations::is(Mutation::LostLocksIgnored) {
+            return answers.gone();
+        }
+        crate::waiting_reads::answer(&self.keyspace, &mut self.local, question, Duration::ZERO, answers);
     }
 
     /// The mistake of [`mutations::Mutation::KeptIgnoredByRead`].

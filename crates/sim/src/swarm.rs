@@ -518,7 +518,7 @@ impl Swarm {
                 swarm.clients = 10;
                 swarm.think = MILLIS;
             }
-            Some(Mutation::WholeNotLocked) => {
+            Some(Mutation::WholeNotLocked | Mutation::LostLocksIgnored) => {
                 swarm.mix = Mix::whole(30);
                 swarm.clients = 10;
                 swarm.think = MILLIS;

@@ -291,6 +291,83 @@ fn keys_are_blocked_for_by_who_waits_and_filled_by_a_script() {
     );
 }
 
+/// Scripts on the whole keyspace, one after the other: each finds what those before it left.
+const COMPARED_WHOLE: &[(&str, &[&str], &[&str])] = &[
+    ("return redis.call('FLUSHALL')", &[], &[]),
+    (
+        "return {redis.call('DBSIZE'), redis.call('KEYS', '*'), redis.call('RANDOMKEY')}",
+        &[],
+        &[],
+    ),
+    (
+        "for at = 1, 40 do redis.call('SET', 'key:' .. at, at) redis.call('SADD', 'set:' .. at, at) end return redis.call('DBSIZE')",
+        &[],
+        &[],
+    ),
+    // The way in which caches are emptied by a pattern.
+    (
+        "local found = redis.call('KEYS', ARGV[1]) for _, key in ipairs(found) do redis.call('DEL', key) end \
+         return {#found, redis.call('DBSIZE'), #redis.call('KEYS', ARGV[1])}",
+        &[],
+        &["key:1*"],
+    ),
+    (
+        "redis.call('DEL', 'key:2') redis.call('SET', 'key:1', 'x') redis.call('INCR', 'key:3') \
+         local found = redis.call('KEYS', 'key:?') table.sort(found) return {found, redis.call('DBSIZE')}",
+        &[],
+        &[],
+    ),
+    (
+        "redis.call('SET', 'new:1', 1) redis.call('DEL', 'set:1') redis.call('SET', 'set:2', 'a string') \
+         local found, cursor = {}, '0' \
+         repeat local page = redis.call('SCAN', cursor, 'COUNT', 7, 'TYPE', 'string', 'MATCH', '*:?') cursor = page[1] \
+         for _, key in ipairs(page[2]) do found[#found + 1] = key end until cursor == '0' \
+         table.sort(found) return found",
+        &[],
+        &[],
+    ),
+    (
+        "redis.call('DEL', 'new:1') local key = redis.call('RANDOMKEY') return redis.call('EXISTS', key)",
+        &[],
+        &[],
+    ),
+    (
+        "for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('DEL', key) end \
+         return {redis.call('RANDOMKEY'), redis.call('DBSIZE'), redis.call('SCAN', 0, 'COUNT', 1000)[2]}",
+        &[],
+        &[],
+    ),
+    (
+        "redis.call('MSET', 'a', 1, 'b', 2) redis.call('SELECT', 1) redis.call('SET', 'c', 3) redis.call('FLUSHDB') \
+         redis.call('SET', 'd', 4) local there = redis.call('DBSIZE') redis.call('SELECT', 0) \
+         return {there, redis.call('DBSIZE'), redis.call('GET', 'a'), redis.call('FLUSHDB'), redis.call('GET', 'a'), redis.call('DBSIZE'), \
+         redis.call('INCR', 'a'), redis.call('KEYS', '*')}",
+        &[],
+        &[],
+    ),
+    (
+        "return {redis.call('GET', 'a'), redis.call('GET', 'b'), redis.call('DBSIZE')}",
+        &[],
+        &[],
+    ),
+    (
+        "redis.call('SELECT', 1) local found = redis.call('KEYS', '*') redis.call('FLUSHALL', 'ASYNC') return found",
+        &[],
+        &[],
+    ),
+    ("return redis.call('DBSIZE')", &[], &[]),
+    ("return redis.pcall('FLUSHALL', 'NOSUCH')", &[], &[]),
+    ("return redis.pcall('SCAN', 'x')", &[], &[]),
+    ("return redis.pcall('SCAN', '0', 'COUNT', '0')", &[], &[]),
+    (
+        "redis.call('LPUSH', 'l', 3, 1, 2) redis.call('FLUSHDB') return {redis.call('SORT', 'l'), redis.call('LPUSH', 'l', 1)}",
+        &[],
+        &[],
+    ),
+    ("#!lua flags=no-writes\nreturn redis.call('FLUSHALL')", &[], &[]),
+    ("#!lua flags=no-writes\nreturn redis.call('KEYS', '*')", &[], &[]),
+];
+
 /// Scripts with their keys and arguments, whose replies are Redis's.
 const COMPARED: &[(&str, &[&str], &[&str])] = &[
     ("return 1", &[], &[]),
@@ -639,4 +716,64 @@ fn a_node_alone_gets_company_while_scripts_run() {
     for durability in ["memory", "relaxed"] {
         scripts_while_a_node_gets_company(durability);
     }
+}
+
+/// What scripts on the whole keyspace answer at these clients in turn, and what Redis does.
+fn whole_scripts_answer_what_redis_answers(clients: &mut [Client]) {
+    let reference = Server::reference().start();
+    let mut theirs = reference.client();
+    for (at, (script, keys, argv)) in COMPARED_WHOLE.iter().enumerate() {
+        let node = at % clients.len();
+        let ours = eval(&mut clients[node], script, keys, argv);
+        assert_eq!(ours, eval(&mut theirs, script, keys, argv), "{script}");
+    }
+    for client in clients.iter_mut().chain([&mut theirs]) {
+        client.run_ok("FLUSHALL");
+        client.run_ok("MULTI");
+        for words in [
+            &["SET", "a", "1"][..],
+            &[
+                "EVAL",
+                "redis.call('SET', 'b', 2) return redis.call('DBSIZE')",
+                "0",
+            ],
+            &["DBSIZE"],
+            &["FLUSHDB"],
+            &[
+                "EVAL",
+                "return {redis.call('GET', 'a'), redis.call('DBSIZE')}",
+                "0",
+            ],
+            &["SET", "c", "3"],
+            &["KEYS", "*"],
+        ] {
+            assert_eq!(client.command(words), Value::Simple("QUEUED".into()));
+        }
+        let replies = format!("{:?}", client.run("EXEC"));
+        let expected = Value::Array(vec![
+            Value::ok(),
+            Value::Integer(2),
+            Value::Integer(2),
+            Value::ok(),
+            Value::Array(vec![Value::NullBulk, Value::Integer(0)]),
+            Value::ok(),
+            Value::Array(vec![Value::bulk("c")]),
+        ]);
+        assert_eq!(replies, format!("{expected:?}"));
+        assert_eq!(client.run("DBSIZE"), Value::Integer(1));
+    }
+}
+
+#[test]
+fn scripts_on_the_whole_keyspace_answer_what_redis_answers() {
+    let server = server();
+    whole_scripts_answer_what_redis_answers(&mut [server.client()]);
+}
+
+#[test]
+fn scripts_on_the_whole_keyspace_answer_what_redis_answers_at_any_node() {
+    let mut cluster = Cluster::new(12);
+    cluster.grow(3);
+    let mut clients: Vec<Client> = (0..3).map(|node| cluster.client(node)).collect();
+    whole_scripts_answer_what_redis_answers(&mut clients);
 }

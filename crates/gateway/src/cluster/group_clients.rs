@@ -268,11 +268,13 @@ impl GroupClients {
                 txn,
                 conditions,
                 operations,
-            } => client.snapshot_read(txn, &conditions, &operations),
+                is_holder,
+            } => client.snapshot_read(txn, &conditions, &operations, is_holder),
             Request::OptimisticRead {
                 txn,
                 keys,
                 may_be_old,
+                is_holder,
             } => {
                 let replica = &cx.local.replicas[index];
                 match may_be_old
@@ -280,7 +282,7 @@ impl GroupClients {
                     .flatten()
                 {
                     Some(seen) => outputs.push(seen),
-                    None => client.optimistic_read(txn, &keys),
+                    None => client.optimistic_read(txn, &keys, is_holder),
                 }
             }
             // The group held its keys for it. If it has let go of them since, there is nothing to check out any more.

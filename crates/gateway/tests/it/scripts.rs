@@ -219,6 +219,35 @@ fn a_script_that_was_passed_and_comes_to_name_another_key_does_not_wait_for_itse
     assert!(roamed > 0, "no replica was behind");
 }
 
+#[test]
+fn a_script_that_names_what_it_has_not_declared_comes_behind_one_that_runs_again() {
+    for second in [
+        ADD,
+        "return\tredis.call('GET',ARGV[1])+1",
+        "return\tredis.call('GET',redis.call('KEYS',ARGV[1])[1])+1",
+    ] {
+        let mut again = 0;
+        for node in 0..3 {
+            let mut world = replicated(4);
+            for key in 0..8 {
+                assert_eq!(world.run(0, 8, &format!("SET key:{key} 0")), "+OK");
+            }
+            world.turns(2_000);
+            for key in 0..8 {
+                // The replica of another node has not heard of it yet.
+                assert_eq!(world.run(0, 8, &format!("SET key:{key} 10")), "+OK");
+                let lines = [
+                    format!("EVAL {ADD} 1 key:{key} key:{key}"),
+                    format!("EVAL {second} 0 key:{key}"),
+                ];
+                pipelined(&mut world, node, &lines, ":11 :12");
+            }
+            again += world.nodes[node].gateway.stats().transaction_retries.get();
+        }
+        assert!(again > 0, "no replica was behind");
+    }
+}
+
 /// Sets keys at one node, and reads each by a script that does not say that it only reads, at another one.
 fn told(world: &mut World) -> Vec<String> {
     (0..30)
@@ -332,7 +361,7 @@ fn a_block_with_scripts_is_one_transaction() {
     assert_eq!(world.run(2, 8, &format!("EVAL {ADD} 0 a")), ":4");
     assert_eq!(world.exec(0, 7, &[&format!("EVAL {ADD} 0 a")]), "*-1");
     assert_eq!(world.run(0, 7, "GET a"), "$1 4");
-    let refused = world.exec(0, 7, &["EVAL return\t1 0", "FLUSHALL"]);
+    let refused = world.exec(0, 7, &["EVAL return\t1 0", "SWAPDB 0 1"]);
     assert!(refused.starts_with("-EXECABORT"), "{refused}");
 }
 
@@ -370,4 +399,39 @@ fn libraries_are_left_as_they_are_while_a_node_may_be_of_a_build_that_does_not_k
     world.turns(100);
     assert_eq!(world.run(0, 7, load), "$3 lib");
     assert_eq!(world.run(1, 7, "FCALL f 0"), ":7");
+}
+
+#[test]
+fn the_whole_keyspace_is_left_as_it_is_while_a_node_may_be_of_a_build_that_does_not_read_under_locks() {
+    let mut world = replicated(2);
+    let script = "EVAL redis.call('SET','a',1)return\tredis.call('DBSIZE') 0";
+    world.lay_out(|layout| layout.semantics = SemanticsVersion(SemanticsVersion::HOLDER_READS.0 - 1));
+    world.turns(100);
+    let reply = world.run(0, 7, script);
+    assert!(
+        reply.starts_with("-ERR commands on the whole keyspace"),
+        "{reply}"
+    );
+    world.lay_out(|layout| layout.semantics = SemanticsVersion::HOLDER_READS);
+    world.turns(100);
+    assert_eq!(world.run(1, 7, script), ":1");
+}
+
+#[test]
+fn a_script_has_the_whole_keyspace_for_itself() {
+    let mut world = replicated(4);
+    let empty = "local\tfound=redis.call('KEYS','*')for\t_,key\tin\tipairs(found)do\tredis.call('DEL',key)end\treturn\t#found";
+    for round in 0..6 {
+        assert_eq!(world.run(0, 6, "MSET a 1 b 2 c 3 d 4"), "+OK");
+        for node in 0..3 {
+            world.send(node, 7, &format!("EVAL {empty} 0"));
+        }
+        world.send(round % 3, 8, "MSET a 1 b 2 c 3 d 4");
+        let mut found: Vec<String> = (0..3).map(|node| world.reply(node, 7)).collect();
+        assert_eq!(world.reply(round % 3, 8), "+OK");
+        assert_eq!(world.run(0, 6, "DEL a b c d").len(), 2);
+        found.sort();
+        let is_whole = |found: &[String]| found == [":0", ":0", ":4"] || found == [":0", ":4", ":4"];
+        assert!(is_whole(&found), "{found:?}");
+    }
 }

@@ -220,8 +220,13 @@ impl Origin {
             Origin::Decision(..) | Origin::Decisions(_) => {
                 matches!(answer, Answer::Reply(_) | Answer::Block(_))
             }
-            Origin::SnapshotRead(_) => matches!(answer, Answer::Seen { .. }),
-            Origin::OptimisticRead(_) => matches!(answer, Answer::Seen { .. } | Answer::SeenObjects { .. }),
+            Origin::SnapshotRead(_) => matches!(answer, Answer::Seen { .. } | Answer::Gone),
+            Origin::OptimisticRead(_) => {
+                matches!(
+                    answer,
+                    Answer::Seen { .. } | Answer::SeenObjects { .. } | Answer::Gone
+                )
+            }
             Origin::Deferred(_) | Origin::Nobody => true,
         }
     }
@@ -241,6 +246,16 @@ impl Origin {
                 group,
                 vote: Vote::Refused(Refusal::Busy),
                 is_logged: false,
+                replies: Replies::default(),
+            });
+        }
+        if let (Answer::Gone, Origin::SnapshotRead(txn) | Origin::OptimisticRead(txn)) = (&answer, &self) {
+            // It holds no locks there any more: an older one has taken them.
+            return out.push(Output::Voted {
+                txn: *txn,
+                group,
+                vote: Vote::Refused(Refusal::Wounded),
+                is_logged: true,
                 replies: Replies::default(),
             });
         }

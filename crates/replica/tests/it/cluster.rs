@@ -332,6 +332,7 @@ impl Cluster {
                     txn,
                     conditions,
                     operations,
+                    is_holder: false,
                 };
                 requests.push((group, see));
                 continue;

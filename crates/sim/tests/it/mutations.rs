@@ -112,6 +112,7 @@ caught! {
     what_a_script_was_shown_and_is_not_voted_on_is_noticed: ShownNotExpected;
     effects_that_are_installed_whatever_has_changed_are_noticed: OnePhaseNotJudged;
     a_script_that_wrote_nothing_and_tells_what_is_old_is_noticed: OldReadTold;
+    a_script_that_reads_on_without_its_locks_is_noticed: LostLocksIgnored;
 }
 
 const IN_DRAINS: &[Mutation] = &[

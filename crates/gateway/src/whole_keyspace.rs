@@ -1,0 +1,419 @@
+//! What a program with scripts sees of the whole keyspace, and does to it, while all groups are locked for it.
+//!
+//! ```text
+//!   KEYS, DBSIZE, RANDOMKEY, SCAN   asked of the groups --answers--> without what is on the scratch --> with what is there now
+//!   FLUSHDB, FLUSHALL               on the scratch, and a step of each group's part; what is not on the scratch is absent from here on
+//! ```
+//!
+//! Groups answer as they are, and carry steps out only when all is decided. So what the program has done so far is laid over their answers:
+//! keys on the scratch count as they are there, and groups that it has emptied as empty.
+//!
+//! Mostly a program goes through what `KEYS` or `SCAN` named, key by key. A key that was named need not be asked for to be deleted; and of
+//! one that is read, those that were named behind it are asked for as well, more and more of them as it goes on so.
+//!
+//! Invariant: every group is locked for the program alone from before its first command here until its end, or nothing of it is done.
+
+use crate::endpoint::Scope;
+use crate::plan::Plan;
+use crate::program::{group_of_key, integer, merge_parts, parts_of, scan_from};
+use command::{Command, CommandId, CommandRoute, Flags, Merge};
+use ids::{Db, GroupId, Groups, Prng};
+use keyspace::{Effect, Kind};
+use replica::{FullKey, Operation, Replies, Scratch};
+use resp::{ArgsBuf, ReplyWriter, parse_array_header, skip_value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often groups are asked for a random key: they draw from what the program may have deleted. Redis gives up after as many.
+const DRAWS_MAX: u32 = 100;
+
+/// Keys that a scan of the scratch looks at, at a time.
+const SCRATCH_SCAN: &[u8] = b"16384";
+
+/// Names of keys that are remembered: a program may come to name no more keys.
+const NAMED_MAX: usize = 65_536;
+
+/// Keys that are asked for at once, of those that were named.
+const AHEAD_MAX: usize = 256;
+
+/// What groups have answered, in order: an error or a reply each.
+pub(crate) type Parts = Vec<(GroupId, Vec<u8>)>;
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct WholeKeyspace {
+    /// Keys on the scratch that their groups hold, and what they hold there, if that is known.
+    held: BTreeMap<FullKey, Option<Kind>>,
+    /// What it has emptied: databases of groups, or all of one.
+    emptied: BTreeSet<(GroupId, Option<Db>)>,
+    plan: Plan,
+    named: Named,
+    /// What groups have answered to the command that asks.
+    answered: Option<Parts>,
+    /// How often they were asked for it.
+    asked: u32,
+}
+
+/// Keys that groups have said are there, in the order in which the program was told.
+#[derive(Default)]
+struct Named {
+    order: Vec<FullKey>,
+    places: BTreeMap<FullKey, usize>,
+    /// The place behind those that were asked for last, and how many that were.
+    next: usize,
+    window: usize,
+}
+
+impl Named {
+    fn note(&mut self, db: Db, key: &[u8]) {
+        if self.order.len() < NAMED_MAX {
+            let key = (db, Box::from(key));
+            self.places.insert(key.clone(), self.order.len());
+            self.order.push(key);
+        }
+    }
+
+    /// What is to be asked for with a key that the program has come to.
+    fn behind(&mut self, key: &FullKey) -> &[FullKey] {
+        let Some(&place) = self.places.get(key) else {
+            return &[];
+        };
+        self.window = match place == self.next {
+            true => (self.window * 2).clamp(2, AHEAD_MAX),
+            false => 1,
+        };
+        self.next = self.order.len().min(place + self.window);
+        &self.order[place + 1..self.next.max(place + 1)]
+    }
+}
+
+/// What became of a command.
+pub(crate) enum Looked {
+    /// This is its reply.
+    Reply(Vec<u8>),
+    /// These are to be asked first.
+    Asks(Vec<(GroupId, Operation)>),
+}
+
+/// Whether scripts may call a command on the whole keyspace. `SWAPDB` would give other names to what is on the scratch.
+pub(crate) fn may_be_called(id: CommandId) -> bool {
+    matches!(
+        id,
+        CommandId::Keys
+            | CommandId::DbSize
+            | CommandId::RandomKey
+            | CommandId::Scan
+            | CommandId::FlushDb
+            | CommandId::FlushAll
+    )
+}
+
+impl WholeKeyspace {
+    /// A group holds this key, which is on the scratch now.
+    pub(crate) fn note_held(&mut self, db: Db, key: &[u8], kind: Option<Kind>) {
+        self.held.insert((db, key.into()), kind);
+    }
+
+    /// Whether it has emptied the database that a key is in.
+    pub(crate) fn is_emptied(&self, groups: Groups, (db, key): (Db, &[u8])) -> bool {
+        !self.emptied.is_empty() && self.has_emptied(group_of_key(groups, key), db)
+    }
+
+    fn has_emptied(&self, group: GroupId, db: Db) -> bool {
+        let of_all = || self.emptied.contains(&(group, None)) && db != Db::LIBRARIES;
+        self.emptied.contains(&(group, Some(db))) || of_all()
+    }
+
+    /// Whether a group has said that a key is there, that nobody can have changed since but the program itself.
+    pub(crate) fn is_named(&self, key: &FullKey) -> bool {
+        self.named.places.contains_key(key)
+    }
+
+    /// Keys that the program will want next, if it goes on as it does, with these that it wants.
+    pub(crate) fn ahead_of(&mut self, wanted: &[FullKey], scratch: &Scratch) -> Vec<FullKey> {
+        let [key] = wanted else {
+            return Vec::new();
+        };
+        let behind = self.named.behind(key).iter();
+        let is_away = |(db, key): &&FullKey| !scratch.holds(*db, key);
+        behind.filter(is_away).cloned().collect()
+    }
+
+    /// What groups have answered to the command that asked last.
+    pub(crate) fn on_answered(&mut self, parts: Parts) {
+        self.answered = Some(parts);
+    }
+
+    /// Carries out a command, whose words are a command's.
+    pub(crate) fn carry_out(
+        &mut self,
+        operation: &Operation,
+        groups: Groups,
+        scope: &Scope,
+        scratch: &mut Scratch,
+        prng: &mut Prng,
+    ) -> Looked {
+        let mut reply = Vec::new();
+        let out = &mut ReplyWriter::new(&mut reply, operation.protocol);
+        if operation.spec.flags.contains(Flags::WRITE) {
+            self.empty(operation, groups, scope, scratch);
+            out.ok();
+            return Looked::Reply(reply);
+        }
+        let parts = match self.answered.take() {
+            Some(parts) => parts,
+            None => {
+                let asks = self.asks(operation, groups, scope);
+                if !asks.is_empty() {
+                    self.asked += 1;
+                    return Looked::Asks(asks);
+                }
+                Parts::new()
+            }
+        };
+        if let Some((_, error)) = parts.iter().find(|(_, part)| part.first() == Some(&b'-')) {
+            return Looked::Reply(error.clone());
+        }
+        match operation.spec.id {
+            CommandId::Keys => self.keys(operation, &parts, scratch, out),
+            CommandId::DbSize => out.integer(self.count(operation, &parts, scratch)),
+            CommandId::Scan => self.scan(operation, &parts, scratch, out),
+            _ => {
+                if self.random_key(operation, parts, scratch, prng, out).is_none() {
+                    return self.carry_out(operation, groups, scope, scratch, prng);
+                }
+            }
+        }
+        self.asked = 0;
+        Looked::Reply(reply)
+    }
+
+    /// The groups that a command asks, each for its part.
+    fn asks(&self, operation: &Operation, groups: Groups, scope: &Scope) -> Vec<(GroupId, Operation)> {
+        if operation.spec.route != CommandRoute::Scan {
+            let mut parts = parts_of(operation, groups, scope);
+            parts.retain(|(group, _)| !self.has_emptied(*group, operation.db));
+            return parts;
+        }
+        // One that is empty by now is asked too: it knows where the scan goes on.
+        let from = scan_from(groups, scope, cursor_of(operation));
+        let part = from.map(|(group, cursor)| (group, with_cursor(operation, cursor.number())));
+        part.into_iter().collect()
+    }
+
+    fn empty(&mut self, operation: &Operation, groups: Groups, scope: &Scope, scratch: &mut Scratch) {
+        let db = match operation.parse() {
+            Ok(Command::Flush { all: true }) => None,
+            _ => Some(operation.db),
+        };
+        self.plan.install_changes(groups, scratch);
+        // What it answers is known, so the replies of the groups belong to no item.
+        let concerned = self
+            .plan
+            .run_everywhere(usize::MAX, operation, scope, groups, scratch);
+        self.emptied
+            .extend(concerned.into_iter().map(|group| (group, db)));
+        let mut held = std::mem::take(&mut self.held);
+        held.retain(|(db, key), _| !self.is_emptied(groups, (*db, key)));
+        self.held = held;
+    }
+
+    fn keys(
+        &mut self,
+        operation: &Operation,
+        parts: &Parts,
+        scratch: &mut Scratch,
+        out: &mut ReplyWriter<'_>,
+    ) {
+        let own = run_on(scratch, operation);
+        let others = parts.iter().flat_map(|(_, part)| elements(part));
+        let others = others.filter(|element| !scratch.holds(operation.db, text(element)));
+        let others: Vec<&[u8]> = others.collect();
+        others
+            .iter()
+            .for_each(|element| self.named.note(operation.db, text(element)));
+        let all: Vec<&[u8]> = others.into_iter().chain(elements(&own)).collect();
+        write_all(&all, out);
+    }
+
+    fn count(&self, operation: &Operation, parts: &Parts, scratch: &mut Scratch) -> i64 {
+        let others: i64 = parts.iter().map(|(_, part)| integer(part)).sum();
+        let held = self.held.keys().filter(|(db, _)| *db == operation.db);
+        let own = run_on(scratch, operation);
+        others - held.count() as i64 + integer(&own)
+    }
+
+    /// `None`: groups are to be asked again, since what they have drawn is there no more.
+    fn random_key(
+        &self,
+        operation: &Operation,
+        mut parts: Parts,
+        scratch: &mut Scratch,
+        prng: &mut Prng,
+        out: &mut ReplyWriter<'_>,
+    ) -> Option<()> {
+        let drawn = parts.len();
+        // Those that are on the scratch are drawn from there.
+        parts.retain(|(_, part)| {
+            let key = elements(part).nth(1).filter(|key| key.starts_with(b"$"));
+            key.is_none_or(|key| !scratch.holds(operation.db, text(key)))
+        });
+        let own = run_on(scratch, operation);
+        let has_own = elements(&own).nth(1).is_some_and(|key| key.starts_with(b"$"));
+        if parts.len() < drawn && !has_own && self.asked < DRAWS_MAX {
+            return None;
+        }
+        let own = has_own.then_some((GroupId::new(0), &own[..]));
+        let all: Vec<(GroupId, &[u8])> = parts
+            .iter()
+            .map(|(group, part)| (*group, &part[..]))
+            .chain(own)
+            .collect();
+        merge_parts(Merge::RandomKey, &all, prng, out);
+        Some(())
+    }
+
+    fn scan(
+        &mut self,
+        operation: &Operation,
+        parts: &Parts,
+        scratch: &mut Scratch,
+        out: &mut ReplyWriter<'_>,
+    ) {
+        let db = operation.db;
+        let own = scan_scratch(scratch, operation);
+        let (mut cursor, mut found): (&[u8], Vec<&[u8]>) = (b"$1\r\n0\r\n", Vec::new());
+        if let Some((group, part)) = parts.first() {
+            let mut both = elements(part);
+            cursor = both.next().unwrap_or(cursor);
+            let is_empty = self.has_emptied(*group, db);
+            let theirs = both.next().into_iter().flat_map(elements);
+            let (on_scratch, others): (Vec<&[u8]>, Vec<&[u8]>) =
+                theirs.partition(|element| scratch.holds(db, text(element)));
+            found.extend(on_scratch.into_iter().filter(|element| own.contains(*element)));
+            if !is_empty {
+                others
+                    .iter()
+                    .for_each(|element| self.named.note(db, text(element)));
+                found.extend(others);
+            }
+        }
+        if cursor_of(operation) == 0 {
+            // What no group will name stands where every scan passes: what the program has made, also of something else.
+            let kind = kind_of(operation);
+            let is_new = |element: &&Vec<u8>| {
+                let key = (db, Box::from(text(element)));
+                match self.held.get(&key) {
+                    Some(held) => kind.is_some_and(|kind| held.is_none_or(|held| !is_named(held, kind))),
+                    None => true,
+                }
+            };
+            found.extend(own.iter().filter(is_new).map(|element| &element[..]));
+        }
+        out.array(2);
+        out.raw(cursor);
+        write_all(&found, out);
+    }
+
+    /// What the groups are to do, with what has changed since they were last told; the replies to all items are known.
+    pub(crate) fn into_plan(
+        mut self,
+        effects: BTreeMap<GroupId, Vec<Effect>>,
+        evaluated: (Vec<usize>, Replies),
+    ) -> Plan {
+        for (group, effects) in effects {
+            self.plan.install(group, effects);
+        }
+        self.plan.evaluated = evaluated;
+        self.plan
+    }
+}
+
+/// What a command answers of the keys on the scratch.
+fn run_on(scratch: &mut Scratch, operation: &Operation) -> Vec<u8> {
+    let mut answer = Vec::new();
+    let out = &mut ReplyWriter::new(&mut answer, operation.protocol);
+    scratch.run(&operation.as_state(), out);
+    answer
+}
+
+/// The keys on the scratch that a `SCAN` would name, each as an element of its reply.
+fn scan_scratch(scratch: &mut Scratch, operation: &Operation) -> BTreeSet<Vec<u8>> {
+    let args = operation.args.as_args();
+    let mut words: Vec<&[u8]> = vec![args.arg(0), b"0"];
+    let mut at = 2;
+    while let (Some(name), Some(value)) = (args.get(at), args.get(at + 1)) {
+        if !name.eq_ignore_ascii_case(b"count") {
+            words.extend([name, value]);
+        }
+        at += 2;
+    }
+    words.extend([&b"COUNT"[..], SCRATCH_SCAN]);
+    let mut scan = Operation {
+        args: ArgsBuf::from_slices(words),
+        ..operation.clone()
+    };
+    let mut found = BTreeSet::new();
+    loop {
+        let answer = run_on(scratch, &scan);
+        let mut both = elements(&answer);
+        let next = both.next().and_then(|cursor| command::cursor(text(cursor)).ok());
+        found.extend(both.next().into_iter().flat_map(elements).map(<[u8]>::to_vec));
+        match next {
+            Some(0) | None => return found,
+            Some(next) => scan = with_cursor(&scan, next),
+        }
+    }
+}
+
+/// What a `SCAN` is to name alone, in its words.
+fn kind_of(operation: &Operation) -> Option<&[u8]> {
+    let args = operation.args.as_args();
+    let mut options = (2..args.len()).step_by(2);
+    let at = options.find(|at| args.arg(*at).eq_ignore_ascii_case(b"type"))?;
+    args.get(at + 1)
+}
+
+fn is_named(kind: Kind, name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(kind.name().as_bytes())
+}
+
+fn cursor_of(operation: &Operation) -> u64 {
+    command::cursor(operation.args.as_args().arg(1)).unwrap_or_default()
+}
+
+/// The same `SCAN`, from another cursor on.
+fn with_cursor(operation: &Operation, cursor: u64) -> Operation {
+    let (args, cursor) = (operation.args.as_args(), cursor.to_string());
+    let words = args.iter().enumerate();
+    let words = words.map(|(at, word)| if at == 1 { cursor.as_bytes() } else { word });
+    Operation {
+        args: ArgsBuf::from_slices(words),
+        ..operation.clone()
+    }
+}
+
+fn write_all(elements: &[&[u8]], out: &mut ReplyWriter<'_>) {
+    out.array(elements.len());
+    elements.iter().for_each(|element| out.raw(element));
+}
+
+/// The elements of an array, as bytes.
+fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let (count, start) = parse_array_header(array).unwrap_or_default();
+    let mut rest = array.get(start..).unwrap_or_default();
+    (0..count).map_while(move |_| {
+        let (element, others) = rest.split_at(skip_value(rest)?);
+        rest = others;
+        Some(element)
+    })
+}
+
+/// The text of a bulk string.
+fn text(element: &[u8]) -> &[u8] {
+    let start = element
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(element.len(), |at| at + 1);
+    let end = element.len().saturating_sub(2).max(start);
+    &element[start..end]
+}
