@@ -913,7 +913,7 @@ impl Coordinator {
         };
         open.parts.clear();
         open.objects.clear();
-        open.run = None;
+        let former = open.run.take();
         open.is_offloaded = false;
         open.times.clear();
         open.evaluated = None;
@@ -929,6 +929,7 @@ impl Coordinator {
             ..Reads::default()
         };
         open.tally = VoteTally::new(open.groups.iter().copied());
+        forget_run(cx, former);
         let (mut parts, mut changed) = (None, None);
         let is_strict = program.is_strict();
         // What is checked out comes back without a result.
@@ -1388,6 +1389,17 @@ impl Coordinator {
             }
         }
         open.run = Some(run);
+        self.go_on_answered(cx, txn);
+    }
+
+    /// A program with scripts has what it asked for.
+    fn go_on_answered(&mut self, cx: &mut Context, txn: TxnId) {
+        let Some(open) = attempt(&mut self.open, txn) else {
+            return;
+        };
+        if open.run.as_ref().is_some_and(|run| run.is_to_give_way()) {
+            return self.runnable.push_back(txn.seq);
+        }
         self.go_on_with_run(cx, txn, FIRST_INSTRUCTIONS);
     }
 
@@ -1441,7 +1453,10 @@ impl Coordinator {
                 self.go_on_to_name(cx, txn, place, More::WholeKeyspace);
             }
             RunStop::Failed(_) if open.reads.may_be_old && !run.is_killed() => self.look_again(cx, txn),
-            RunStop::Failed(error) => self.give_up_run(cx, txn, error),
+            RunStop::Failed(error) => {
+                open.run = Some(run);
+                self.give_up_run(cx, txn, error);
+            }
             RunStop::Over => {
                 let is_one_round = run.rounds <= 1;
                 let mut finished = run.finish(cx.groups);
@@ -1472,7 +1487,7 @@ impl Coordinator {
         if let Some(run) = &mut open.run {
             run.on_answered(parts);
         }
-        self.go_on_with_run(cx, txn, FIRST_INSTRUCTIONS);
+        self.go_on_answered(cx, txn);
     }
 
     /// A program with scripts is to have all groups for itself: it begins anew, with their locks.
@@ -1566,7 +1581,7 @@ impl Coordinator {
     /// Nothing of a program with scripts is done.
     fn give_up_run(&mut self, cx: &mut Context, txn: TxnId, error: &'static str) {
         let Some(open) = self.open_of(txn) else { return };
-        open.run = None;
+        forget_run(cx, open.run.take());
         if open.phase.has_asked() {
             self.end_attempt(cx, txn, false);
         }
@@ -2537,6 +2552,13 @@ fn may_be_passed(program: &Program, expects: &[Condition]) -> bool {
 }
 
 /// An open transaction, if this is its attempt.
+/// Drops what is left of a program with scripts, on another thread if it is much.
+fn forget_run(cx: &mut Context, run: Option<Box<ProgramRun>>) {
+    if let Some(run) = run.filter(|run| run.is_large()) {
+        cx.outbox.offload_jobs.push(OffloadJob::dropped(run));
+    }
+}
+
 fn attempt(open: &mut BTreeMap<u64, Box<Open>>, txn: TxnId) -> Option<&mut Open> {
     let is_its = |open: &&mut Open| open.id == txn || mutations::is(Mutation::AttemptIgnored);
     open.get_mut(&txn.seq).map(|open| &mut **open).filter(is_its)

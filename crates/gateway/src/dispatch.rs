@@ -591,6 +591,20 @@ impl<'a> Dispatch<'a> {
                 connection.session.in_flight.is_waiting = true;
                 fanout.chores.reload(cx, reply_to, connection.session.protocol);
             }
+            CommandId::ScriptLoad if cx.settings.scripting => {
+                let shared = cx.shared.clone();
+                let compilation = cx.scripts.compilation(&shared.scripts, args.arg(2), true);
+                if let Some(compilation) = compilation {
+                    let reply_to = cx.reserve(connection);
+                    connection.session.in_flight.is_waiting = true;
+                    fanout.seeking.load(cx, reply_to, compilation);
+                } else if !fanout::on_every_node(gateway, connection, spec, args) {
+                    let Connection {
+                        session, pipeline, ..
+                    } = &mut **connection;
+                    commands::run_own(gateway, session, spec, args, pipeline.target());
+                }
+            }
             CommandId::Publish => {
                 pubsub.on_publish(cx, fanout, connection, (SubscriptionKind::Channel, args))
             }

@@ -27,6 +27,7 @@ use crate::endpoint::Endpoint;
 use crate::gateway::Gateway;
 use crate::gather::Gather;
 use crate::key_counts::{KeyCountQuery, KeyCounts};
+use crate::offload::OffloadJob;
 use crate::outbox::Told;
 use crate::program::Program;
 use crate::pubsub::SubscriptionKind;
@@ -79,7 +80,7 @@ pub(crate) struct Fanout {
     pub(crate) chores: Chores,
     pub(crate) durability_orders: DurabilityOrders,
     /// Programs that wait for scripts which others may know.
-    seeking: Seeking,
+    pub(crate) seeking: Seeking,
 }
 
 /// Options that the meta group is to set for the whole cluster.
@@ -464,6 +465,15 @@ impl Fanout {
         for sha1 in program.unknown_scripts() {
             let words = ArgsBuf::from_slices([&b"EVALSHA"[..], &sha1, b"0"]);
             left += self.ask_nodes(cx, reply_to, Purpose::Script, words.as_args()).0;
+        }
+        let shared = cx.shared.clone();
+        for source in program.long_sources() {
+            if let Some(compilation) = cx.scripts.compilation(&shared.scripts, source, false) {
+                cx.outbox
+                    .offload_jobs
+                    .push(OffloadJob::compiled(reply_to, compilation));
+                left += 1;
+            }
         }
         self.seeking.wait(cx, reply_to, program, left);
     }

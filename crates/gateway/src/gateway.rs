@@ -527,6 +527,9 @@ impl Gateway {
     /// The offload jobs that are to be run, for the driver.
     #[inline]
     pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
+        let large = self.cx.scripts.take_large().into_iter();
+        let drop_elsewhere = |run| OffloadJob::dropped(Box::new(run));
+        self.cx.outbox.offload_jobs.extend(large.map(drop_elsewhere));
         std::mem::take(&mut self.cx.outbox.offload_jobs)
     }
 
@@ -535,6 +538,12 @@ impl Gateway {
         match offload_job.0 {
             Work::CheckedOut(lent) => self.coordinator.give_back(&mut self.cx, *lent),
             Work::Fetched(evaluation) => self.coordinator.on_evaluated(&mut self.cx, *evaluation),
+            Work::Compiled(reply_to, compilation) => {
+                self.fanout
+                    .seeking
+                    .on_compiled(&mut self.cx, reply_to, *compilation);
+            }
+            Work::Dropped(_) => {}
         }
         self.route();
         self.pump();

@@ -31,9 +31,10 @@ use crate::client::ClientInfo;
 use crate::context::Context;
 use crate::evaluation::Evaluation;
 use crate::program::{Program, names_more};
+use crate::script_cache::Compilation;
 use command::{Command, CommandRoute, Cost, Flags, Spec, Spread};
 use ids::{Db, UnixMillis};
-use replica::{Operation, Replies, Scratch};
+use replica::{Operation, Replies, ReplyTo, Scratch};
 use resp::Args;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,6 +58,10 @@ pub(crate) enum Work {
     CheckedOut(Box<CheckedOut>),
     /// On values that groups have sent, of which what is to be installed follows.
     Fetched(Box<Evaluation>),
+    /// A long script is compiled, for whoever waits for it.
+    Compiled(ReplyTo, Box<Compilation>),
+    /// What is large, and nobody's any more, goes.
+    Dropped(Option<Box<dyn Send>>),
 }
 
 pub(crate) struct CheckedOut {
@@ -82,9 +87,19 @@ impl OffloadJob {
         OffloadJob(Work::Fetched(Box::new(evaluation)))
     }
 
-    /// Carries the commands out.
+    pub(crate) fn compiled(reply_to: ReplyTo, compilation: Compilation) -> OffloadJob {
+        OffloadJob(Work::Compiled(reply_to, Box::new(compilation)))
+    }
+
+    pub(crate) fn dropped(what: Box<dyn Send>) -> OffloadJob {
+        OffloadJob(Work::Dropped(Some(what)))
+    }
+
+    /// Carries the commands out, or does what else it is.
     pub fn run(&mut self) {
         match &mut self.0 {
+            Work::Compiled(_, compilation) => compilation.run(),
+            Work::Dropped(what) => drop(what.take()),
             Work::CheckedOut(lent) => lent.run(),
             Work::Fetched(evaluation) => evaluation.run(),
         }

@@ -215,6 +215,23 @@ impl Program {
             .map_or_else(Vec::new, |scripted| scripted.unknown())
     }
 
+    /// Whether any of its scripts is to be found first: at other nodes, of which some are up, or compiled.
+    pub(crate) fn seeks_scripts(&self, cx: &Context) -> bool {
+        let is_there = || cx.view.nodes_up().next().is_some();
+        let scripted = self.scripted.as_ref();
+        !self.unknown_scripts().is_empty() && is_there()
+            || scripted.is_some_and(|scripted| scripted.long().next().is_some())
+    }
+
+    /// Its scripts whose sources are to be compiled.
+    pub(crate) fn long_sources(&self) -> impl Iterator<Item = &[u8]> {
+        let long = self.scripted.iter().flat_map(|scripted| scripted.long());
+        long.filter_map(|index| match self.items.get(index) {
+            Some(Item::Operation(operation)) => Some(operation.args.as_args().arg(1)),
+            Some(Item::Connection(_)) | None => None,
+        })
+    }
+
     /// Whether keys may be changed that it does not name.
     pub(crate) fn may_write_anywhere(&self) -> bool {
         self.scripted.is_some()

@@ -110,7 +110,7 @@ impl Gateway {
 
     /// Sees to what comes before a program with scripts: `None` if others are asked for one, or it was answered.
     fn begin_scripted(&mut self, connection: &mut Connection, program: Program) -> Option<Program> {
-        if !program.unknown_scripts().is_empty() && self.cx.view.nodes_up().next().is_some() {
+        if program.seeks_scripts(&self.cx) {
             let reply_to = self.cx.reserve(connection);
             connection.session.in_flight.is_waiting = true;
             self.cx.timing.is_ours = false;

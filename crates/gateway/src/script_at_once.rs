@@ -33,7 +33,6 @@ use ids::{Db, Groups};
 use mutations::Mutation;
 use replica::{Asked, AtOnce, Call, CarriedOut, Operation, Replica, ReplyTo, Turn};
 use resp::{Args, ReplyWriter};
-use script::Interpreter;
 use std::sync::Arc;
 
 /// The groups in which a script runs.
@@ -157,7 +156,7 @@ pub(crate) fn on_unsuited(
         scripted.has_more_behind = true;
     }
     gateway.cx.stats.scripts.as_transactions.add(1);
-    if !program.unknown_scripts().is_empty() && gateway.cx.view.nodes_up().next().is_some() {
+    if program.seeks_scripts(&gateway.cx) {
         gateway.fanout.seek(&mut gateway.cx, reply_to, program);
         return gateway.route();
     }
@@ -307,7 +306,7 @@ fn run_to_its_end(
     } else if end == Err(Unsuited::ByNature) {
         cx.scripts.put_off(&body.name().to_ascii_lowercase());
     }
-    cx.scripts.lua.recycle(run);
+    cx.scripts.let_go(run);
     if end.is_ok() {
         gateway.tell_noted();
         gateway.publish(publishing.messages);

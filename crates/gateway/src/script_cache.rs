@@ -10,6 +10,9 @@
 //! send the source again. `SCRIPT LOAD` is answered when every node in reach knows the script. One that was away asks the
 //! others, as does any node that is asked for what it does not know: what any node in reach knows, all do.
 //!
+//! A long source is compiled on the thread for offload jobs, and whoever sent it waits (`seeking.rs`). After `SCRIPT LOAD` of one the other nodes
+//! ask for it when they need it.
+//!
 //! Each worker keeps those that it has met, compiled, so that no lock is taken on the way of a command. That of the node is
 //! taken for what a worker meets for the first time.
 
@@ -21,7 +24,7 @@ use crate::short_script::CallRoom;
 use command::CommandId;
 use ids::{Prng, UnixMillis};
 use resp::Args;
-use script::{CompiledScript, Interpreter, Lua, Purpose, Script, Shebang, sha1_hex};
+use script::{CompiledScript, Interpreter, Lua, LuaRun, Purpose, Run, Script, Shebang, sha1_hex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -32,6 +35,15 @@ const SCRIPTS_MAX: usize = 4_096;
 
 /// Bytes of their sources, in the same way.
 const SOURCE_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Bytes of one source. A longer one is refused.
+const SOURCE_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of a source that a worker compiles itself: one or two milliseconds.
+const COMPILED_HERE_MAX: usize = 32 * 1024;
+
+/// Bytes of a run that are dropped where it ends.
+const EMPTIED_HERE_MAX: usize = 1024 * 1024;
 
 /// Scripts that a worker keeps. At the limit it forgets all that it has met.
 const MET_MAX: usize = 4_096;
@@ -296,8 +308,36 @@ pub(crate) struct WorkerScripts {
     put_off: BTreeMap<Box<[u8]>, PutOff>,
     /// For those that are carried out at once.
     pub(crate) room: CallRoom,
+    /// What came last of the long ones that do not compile: its digits, and why.
+    wrong: Option<(Sha1, Vec<u8>)>,
+    /// Runs that are over, and hold much.
+    large: Vec<LuaRun>,
     /// Of [`SharedScripts`].
     version: u64,
+}
+
+/// What a source came to.
+#[derive(Debug)]
+pub(crate) enum Sourced {
+    /// It is known, compiled.
+    Known(Script),
+    /// It is to be compiled elsewhere first ([`Compilation`]).
+    Long,
+}
+
+/// A long source that is compiled on another thread.
+pub(crate) struct Compilation {
+    sha1: Sha1,
+    source: Box<[u8]>,
+    is_loaded: bool,
+    outcome: Option<Result<Script, Vec<u8>>>,
+}
+
+impl Compilation {
+    /// Does it.
+    pub(crate) fn run(&mut self) {
+        self.outcome = Some(Lua::default().compile(&self.source));
+    }
 }
 
 /// A script that could not be carried out at once.
@@ -317,6 +357,10 @@ struct Met {
     roams: bool,
 }
 
+const TOO_LONG: &[u8] = b"ERR the script is longer than 4 MiB";
+const LONG_IN_BLOCK: &[u8] =
+    b"ERR a script of more than 32 KiB cannot be loaded in a transaction; load it before";
+
 /// There is no room for a script that was to be loaded.
 pub(crate) const FULL: &[u8] = b"OOM too many scripts are loaded; SCRIPT FLUSH forgets them";
 
@@ -332,8 +376,23 @@ impl WorkerScripts {
             last: None,
             put_off: BTreeMap::new(),
             room: CallRoom::default(),
+            wrong: None,
+            large: Vec::new(),
             version: 0,
         }
+    }
+
+    /// A run is over. What it has made goes elsewhere ([`WorkerScripts::take_large`]), if it is much.
+    pub(crate) fn let_go(&mut self, run: LuaRun) {
+        match run.memory_bytes() > EMPTIED_HERE_MAX {
+            true => self.large.push(run),
+            false => self.lua.recycle(run),
+        }
+    }
+
+    /// Runs that are over and hold much: to drop them takes long.
+    pub(crate) fn take_large(&mut self) -> Vec<LuaRun> {
+        std::mem::take(&mut self.large)
     }
 
     /// It could not be carried out at once, and is as it is. So for a while that is not tried.
@@ -377,22 +436,68 @@ impl WorkerScripts {
         }
     }
 
-    /// The script of a source, which is known from here on.
+    /// The script of a source, which is known from here on, unless it is long.
     ///
     /// # Errors
     /// The error for the client, code first.
-    pub(crate) fn of_source(&mut self, shared: &SharedScripts, source: &[u8]) -> Result<Script, Vec<u8>> {
+    pub(crate) fn of_source(&mut self, shared: &SharedScripts, source: &[u8]) -> Result<Sourced, Vec<u8>> {
         self.follow(shared);
         if let Some((last, script)) = &self.last
             && **last == *source
         {
-            return Ok(script.clone());
+            return Ok(Sourced::Known(script.clone()));
         }
-        let (_, script) = self.know(shared, source, false)?;
-        if source.len() <= LAST_BYTES_MAX {
+        let (_, sourced) = self.know(shared, source, false)?;
+        if let (Sourced::Known(script), true) = (&sourced, source.len() <= LAST_BYTES_MAX) {
             self.last = Some((source.into(), script.clone()));
         }
-        Ok(script)
+        Ok(sourced)
+    }
+
+    /// What is to be done elsewhere for a long source, or nothing: it is short, or known by now, or wrong.
+    pub(crate) fn compilation(
+        &mut self,
+        shared: &SharedScripts,
+        source: &[u8],
+        is_loaded: bool,
+    ) -> Option<Compilation> {
+        if source.len() <= COMPILED_HERE_MAX {
+            return None;
+        }
+        match self.know(shared, source, is_loaded) {
+            Ok((sha1, Sourced::Long)) => Some(Compilation {
+                sha1,
+                source: source.into(),
+                is_loaded,
+                outcome: None,
+            }),
+            Ok((_, Sourced::Known(_))) | Err(_) => None,
+        }
+    }
+
+    /// A long source was compiled: it is known from here on, or wrong.
+    ///
+    /// # Errors
+    /// The error for the client, code first.
+    pub(crate) fn on_compiled(
+        &mut self,
+        shared: &SharedScripts,
+        compilation: Compilation,
+    ) -> Result<Sha1, Vec<u8>> {
+        let Compilation {
+            sha1,
+            source,
+            is_loaded,
+            outcome,
+        } = compilation;
+        let outcome = outcome.unwrap_or_else(|| self.lua.compile(&source));
+        let script = outcome.inspect_err(|error| self.wrong = Some((sha1, error.clone())))?;
+        let is_kept = shared.keep(sha1, &script, &source, is_loaded);
+        self.meet(sha1, script);
+        match is_kept {
+            true => Ok(sha1),
+            false => Err(FULL.to_vec()),
+        }
     }
 
     /// `SCRIPT LOAD`: the digits by which it is known.
@@ -400,7 +505,9 @@ impl WorkerScripts {
     /// # Errors
     /// The error for the client, code first.
     pub(crate) fn load(&mut self, shared: &SharedScripts, source: &[u8]) -> Result<Sha1, Vec<u8>> {
-        let (sha1, script) = self.know(shared, source, true)?;
+        let (sha1, Sourced::Known(script)) = self.know(shared, source, true)? else {
+            return Err(LONG_IN_BLOCK.to_vec());
+        };
         match shared.keep(sha1, &script, source, true) {
             true => Ok(sha1),
             false => Err(FULL.to_vec()),
@@ -412,11 +519,19 @@ impl WorkerScripts {
         shared: &SharedScripts,
         source: &[u8],
         is_loaded: bool,
-    ) -> Result<(Sha1, Script), Vec<u8>> {
+    ) -> Result<(Sha1, Sourced), Vec<u8>> {
         self.follow(shared);
+        if source.len() > SOURCE_MAX {
+            return Err(TOO_LONG.to_vec());
+        }
         let sha1 = sha1_of(sha1_hex(source).as_bytes()).expect("a SHA-1 has forty digits");
         if let Some(met) = self.met.get(&sha1) {
-            return Ok((sha1, met.script.clone()));
+            return Ok((sha1, Sourced::Known(met.script.clone())));
+        }
+        if let Some((wrong, error)) = &self.wrong
+            && *wrong == sha1
+        {
+            return Err(error.clone());
         }
         let known = held(&shared.known)
             .scripts
@@ -424,11 +539,12 @@ impl WorkerScripts {
             .map(|known| known.script.clone());
         let script = match known {
             Some(script) => script,
+            None if source.len() > COMPILED_HERE_MAX => return Ok((sha1, Sourced::Long)),
             None => self.lua.compile(source)?,
         };
         shared.keep(sha1, &script, source, is_loaded);
         self.meet(sha1, script.clone());
-        Ok((sha1, script))
+        Ok((sha1, Sourced::Known(script)))
     }
 
     fn meet(&mut self, sha1: Sha1, script: Script) {

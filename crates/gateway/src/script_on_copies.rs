@@ -37,7 +37,6 @@ use keyspace::{Effect, Object};
 use mutations::Mutation;
 use replica::{Call, Condition, Operation, Replica, Replies, ReplyTo, Scratch};
 use resp::{Args, Protocol, ReplyWriter};
-use script::Interpreter;
 use std::sync::Arc;
 
 /// Keys that a script may declare here: they are looked through for each command.
@@ -122,7 +121,7 @@ pub(crate) fn may_run_on_copies(gateway: &mut Gateway, spec: &'static Spec, args
         && match resolve(cx, spec.id, args, false) {
             Resolved::Script(script, rules) => !rules.is_read_only && !cx.scripts.roams(&script),
             Resolved::Function { is_read_only } => !is_read_only && !cx.scripts.function_roams(args.arg(1)),
-            Resolved::Libraries | Resolved::Unknown(_) | Resolved::Refused(_) => false,
+            Resolved::Libraries | Resolved::Unknown(_) | Resolved::Long | Resolved::Refused(_) => false,
         }
         && coordinator.may_read_old()
 }
@@ -212,7 +211,7 @@ fn run_on_copies(
         () => None,
     };
     if let Some(refused) = refused {
-        cx.scripts.lua.recycle(begun.run);
+        cx.scripts.let_go(begun.run);
         return Err(refused);
     }
     let resolved = begun.resolved(called.spec);
@@ -324,7 +323,7 @@ fn run(
         Err(Unsuited::ByNature) => cx.scripts.put_off(&body.name().to_ascii_lowercase()),
         Err(Unsuited::ForNow | Unsuited::PutOff) => {}
     }
-    cx.scripts.lua.recycle(run);
+    cx.scripts.let_go(run);
     (copied.expects, copied.effects, copied.published) = (expects, effects, publishing.messages);
     end
 }

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::library_keys::changes_libraries;
 use crate::program::{Item, Program};
-use crate::script_cache::{NO_WRITES, Sha1, WorkerScripts, sha1_of};
+use crate::script_cache::{NO_WRITES, Sha1, Sourced, WorkerScripts, sha1_of};
 use crate::session::Queued;
 use command::{CommandId, CommandRoute, Flags, ReplyError};
 use resp::Args;
@@ -51,6 +51,8 @@ pub(crate) enum Resolved {
     Libraries,
     /// Only its digits are known so far.
     Unknown(Sha1),
+    /// Its source is long, and to be compiled.
+    Long,
     /// It cannot be run, and this is why.
     Refused(Vec<u8>),
 }
@@ -99,9 +101,11 @@ impl Scripted {
     pub(crate) fn unknown(&self) -> Vec<Sha1> {
         let digits = self.scripts.values().filter_map(|resolved| match resolved {
             Resolved::Unknown(sha1) => Some(*sha1),
-            Resolved::Script(..) | Resolved::Function { .. } | Resolved::Libraries | Resolved::Refused(_) => {
-                None
-            }
+            Resolved::Script(..)
+            | Resolved::Function { .. }
+            | Resolved::Libraries
+            | Resolved::Long
+            | Resolved::Refused(_) => None,
         });
         let mut digits: Vec<Sha1> = digits.collect();
         digits.sort_unstable();
@@ -109,12 +113,18 @@ impl Scripted {
         digits
     }
 
+    /// The items whose sources are to be compiled.
+    pub(crate) fn long(&self) -> impl Iterator<Item = usize> {
+        let is_long = |(_, resolved): &(&usize, &Resolved)| matches!(resolved, Resolved::Long);
+        self.scripts.iter().filter(is_long).map(|(index, _)| *index)
+    }
+
     /// The error of the only script, if it cannot be run.
     pub(crate) fn refusal(&self) -> Option<&[u8]> {
         self.scripts.values().find_map(|resolved| match resolved {
             Resolved::Refused(error) => Some(&error[..]),
             Resolved::Unknown(_) => Some(UNKNOWN_SCRIPT.as_bytes()),
-            Resolved::Script(..) | Resolved::Function { .. } | Resolved::Libraries => None,
+            Resolved::Script(..) | Resolved::Function { .. } | Resolved::Libraries | Resolved::Long => None,
         })
     }
 
@@ -126,7 +136,7 @@ impl Scripted {
                 Some(Item::Operation(operation)) => known.function_roams(operation.args.as_args().arg(1)),
                 Some(Item::Connection(_)) | None => false,
             },
-            Resolved::Libraries | Resolved::Unknown(_) | Resolved::Refused(_) => false,
+            Resolved::Libraries | Resolved::Unknown(_) | Resolved::Long | Resolved::Refused(_) => false,
         })
     }
 }
@@ -172,7 +182,8 @@ pub(crate) fn resolve(cx: &mut Context, id: CommandId, args: Args<'_>, is_out_of
         }
     } else {
         match cx.scripts.of_source(&shared.scripts, args.arg(1)) {
-            Ok(script) => script,
+            Ok(Sourced::Known(script)) => script,
+            Ok(Sourced::Long) => return Resolved::Long,
             Err(error) => return Resolved::Refused(error),
         }
     };

@@ -76,6 +76,9 @@ const COMMAND_INSTRUCTIONS: u64 = 500;
 /// Bytes of an answer that count as one instruction.
 const BYTES_PER_INSTRUCTION: usize = 16;
 
+/// How often a program may be answered by groups before others have their turn: some tenths of a millisecond, where they live here.
+const ROUNDS_A_TURN: u32 = 64;
+
 /// Milliseconds by which the scratch is opened before what its groups have sent: one that is asked later may be behind.
 const TIMES_APART: i64 = 60_000;
 
@@ -291,6 +294,17 @@ impl ProgramRun {
         }
     }
 
+    /// Whether others are to have their turn before it goes on: it has been answered often by groups of this worker, in one turn perhaps.
+    pub(crate) fn is_to_give_way(&self) -> bool {
+        self.rounds.is_multiple_of(ROUNDS_A_TURN)
+    }
+
+    /// Whether so much hangs on it that a worker would be held up by dropping it.
+    pub(crate) fn is_large(&self) -> bool {
+        let bytes = self.script.as_ref().map_or(0, |script| script.run.memory_bytes());
+        bytes.saturating_add(self.held.value_bytes) > FAIR_BYTES || self.held.keys > ROUNDS_A_TURN as usize
+    }
+
     /// Places what a group holds under a key.
     ///
     /// # Errors
@@ -326,6 +340,7 @@ impl ProgramRun {
 
     /// Groups have answered what it asked of them.
     pub(crate) fn on_answered(&mut self, parts: Parts) {
+        self.rounds += 1;
         self.whole.on_answered(parts);
     }
 
@@ -456,7 +471,7 @@ impl ProgramRun {
                 }
                 Some(Resolved::Libraries) => return self.keep_libraries(scripts, operation, around),
                 Some(Resolved::Refused(error)) => return self.answer_error(operation.protocol, error),
-                Some(Resolved::Unknown(_)) | None => {
+                Some(Resolved::Unknown(_) | Resolved::Long) | None => {
                     return self.answer_error(operation.protocol, UNKNOWN_SCRIPT.as_bytes());
                 }
             },
@@ -465,18 +480,18 @@ impl ProgramRun {
         log_lines(&mut script.run);
         match stop {
             RunStop::Over => {
-                scripts.lua.recycle(script.run);
+                scripts.let_go(script.run);
                 self.share.is_too_much(0);
             }
             RunStop::Spent | RunStop::Lacks(_) | RunStop::Asks(_)
                 if self.share.is_too_much(script.run.memory_bytes()) =>
             {
-                scripts.lua.recycle(script.run);
+                scripts.let_go(script.run);
                 return RunStop::Failed(TOO_MUCH_MEMORY);
             }
-            RunStop::Lacks(_) if mutations::is(Mutation::ScriptBegunTwice) => scripts.lua.recycle(script.run),
+            RunStop::Lacks(_) if mutations::is(Mutation::ScriptBegunTwice) => scripts.let_go(script.run),
             RunStop::Spent | RunStop::Lacks(_) | RunStop::Asks(_) => self.script = Some(script),
-            RunStop::Whole | RunStop::Failed(_) => scripts.lua.recycle(script.run),
+            RunStop::Whole | RunStop::Failed(_) => scripts.let_go(script.run),
         }
         stop
     }

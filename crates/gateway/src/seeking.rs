@@ -1,21 +1,29 @@
-//! Programs with scripts that this node does not know: the others are asked for their sources.
+//! Programs with scripts that this node does not know: the others are asked for their sources, and long ones are compiled on another thread.
 //!
 //! ```text
 //!   EVALSHA --> not known here --EVALSHA digits 0--> every node that is up
 //!                              <-- its source, or nothing --
+//!   EVAL    --> long, not known ------> the thread for offload jobs: it is compiled
 //!       all are known, all have answered, or the time limit --> the program begins
 //! ```
 
 use crate::context::Context;
-use crate::delivery::{Answered, Answers};
+use crate::delivery::{Answered, Answers, Delivery};
+use crate::offload::OffloadJob;
 use crate::outbox::Finished;
 use crate::program::Program;
+use crate::script_cache::Compilation;
 use replica::ReplyTo;
-use std::collections::BTreeMap;
+use resp::{Protocol, ReplyWriter};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// See the file's header. Bounded by the connections: each waits for one at a time.
 #[derive(Default)]
-pub(crate) struct Seeking(BTreeMap<(u64, u64), Sought>);
+pub(crate) struct Seeking {
+    programs: BTreeMap<(u64, u64), Sought>,
+    /// Clients whose long scripts are loaded.
+    loading: BTreeSet<(u64, u64)>,
+}
 
 struct Sought {
     reply_to: ReplyTo,
@@ -35,7 +43,7 @@ impl Seeking {
             program,
             left,
         };
-        self.0.insert(reply_to.place(), sought);
+        self.programs.insert(reply_to.place(), sought);
     }
 
     /// A node has answered, perhaps with a source; or it will not.
@@ -46,18 +54,50 @@ impl Seeking {
             if cx.scripts.of_source(&shared.scripts, source).is_err() {
                 tracing::warn!("a node has sent a script that does not compile here");
             }
+            if let Some(compilation) = cx.scripts.compilation(&shared.scripts, source, false) {
+                let compiled = OffloadJob::compiled(reply_to, compilation);
+                return cx.outbox.offload_jobs.push(compiled);
+            }
         }
-        let Some(sought) = self.0.get_mut(&reply_to.place()) else {
+        self.on_found(cx, reply_to, source.is_some());
+    }
+
+    /// A client waits for a long script to be loaded.
+    pub(crate) fn load(&mut self, cx: &mut Context, reply_to: ReplyTo, compilation: Compilation) {
+        self.loading.insert(reply_to.place());
+        let compiled = OffloadJob::compiled(reply_to, compilation);
+        cx.outbox.offload_jobs.push(compiled);
+    }
+
+    /// A long script was compiled that somebody waits for.
+    pub(crate) fn on_compiled(&mut self, cx: &mut Context, reply_to: ReplyTo, compilation: Compilation) {
+        let shared = cx.shared.clone();
+        let outcome = cx.scripts.on_compiled(&shared.scripts, compilation);
+        if self.loading.remove(&reply_to.place()) {
+            let mut bytes = Vec::new();
+            let mut out = ReplyWriter::new(&mut bytes, Protocol::Resp2);
+            match outcome {
+                Ok(sha1) => out.bulk(&sha1),
+                Err(error) => out.error_bytes(&error),
+            }
+            return cx.deliver(Delivery::Awaited { reply_to, bytes });
+        }
+        self.on_found(cx, reply_to, true);
+    }
+
+    /// One of the things came that a program waits for; `has_news` if a script may be known by now.
+    fn on_found(&mut self, cx: &mut Context, reply_to: ReplyTo, has_news: bool) {
+        let Some(sought) = self.programs.get_mut(&reply_to.place()) else {
             // All that it waited for was found.
             return;
         };
         sought.left -= 1;
-        if source.is_some() {
+        if has_news {
             sought.program.look_at_scripts_again(cx);
         }
-        let is_complete = sought.program.unknown_scripts().is_empty();
+        let is_complete = !sought.program.seeks_scripts(cx);
         if (is_complete || sought.left == 0)
-            && let Some(sought) = self.0.remove(&reply_to.place())
+            && let Some(sought) = self.programs.remove(&reply_to.place())
         {
             begin(cx, sought.reply_to, sought.program);
         }
@@ -65,7 +105,7 @@ impl Seeking {
 
     /// Says which program waits for nobody.
     pub(crate) fn check(&self) -> Result<(), String> {
-        match self.0.values().find(|sought| sought.left == 0) {
+        match self.programs.values().find(|sought| sought.left == 0) {
             None => Ok(()),
             Some(sought) => Err(format!("{:?} waits for no answer", sought.reply_to)),
         }

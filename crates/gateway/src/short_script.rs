@@ -192,7 +192,7 @@ pub(crate) fn begin(
         Resolved::Unknown(_) if cx.view.nodes_up().next().is_none() => {
             Err(Ok(UNKNOWN_SCRIPT.as_bytes().to_vec()))
         }
-        Resolved::Libraries | Resolved::Unknown(_) => Err(ELSEWHERE),
+        Resolved::Libraries | Resolved::Unknown(_) | Resolved::Long => Err(ELSEWHERE),
     }
 }
 

@@ -435,3 +435,82 @@ fn a_script_has_the_whole_keyspace_for_itself() {
         assert!(is_whole(&found), "{found:?}");
     }
 }
+
+/// As [`World::run`], with another thread beside each worker.
+fn run_beside(world: &mut World, node: usize, line: &str) -> String {
+    world.send(node, 7, line);
+    for _ in 0..8_000 {
+        for at in &mut world.nodes {
+            for mut offload_job in at.gateway.take_offload_jobs() {
+                offload_job.run();
+                at.gateway.on_offload_job(offload_job);
+            }
+        }
+        let reply = world.nodes[node].take_reply(7);
+        if !reply.is_empty() {
+            return reply;
+        }
+        world.turn();
+    }
+    panic!(
+        "no reply of {}: {}",
+        world.nodes.len(),
+        &line[..line.len().min(60)]
+    );
+}
+
+#[test]
+fn a_long_script_is_compiled_elsewhere_and_known_as_any_other() {
+    for mut world in [spread(1, 4), replicated(4)] {
+        let nodes = world.nodes.len();
+        let long = |text: &str| format!("local\ts='{}'return\t#s{text}", "x".repeat(40_000));
+        assert_eq!(
+            run_beside(&mut world, 0, &format!("EVAL {} 0", long(""))),
+            ":40000"
+        );
+        assert_eq!(
+            run_beside(&mut world, 0, &format!("EVAL {} 0", long(""))),
+            ":40000",
+            "it is known now"
+        );
+        let loaded = run_beside(&mut world, 0, &format!("SCRIPT LOAD {}", long("+1")));
+        let digits = loaded.strip_prefix("$40 ").expect("digits").to_owned();
+        assert_eq!(
+            run_beside(&mut world, nodes - 1, &format!("EVALSHA {digits} 0")),
+            ":40001"
+        );
+        for line in ["MULTI", "SET k 1", &format!("EVAL {} 0", long("+2"))] {
+            world.run(nodes - 1, 7, line);
+        }
+        assert_eq!(run_beside(&mut world, nodes - 1, "EXEC"), "*2 +OK :40002");
+        let wrong = run_beside(&mut world, 0, &format!("EVAL {} 0", long("+")));
+        assert!(wrong.starts_with("-ERR Error compiling script"), "{wrong}");
+        let wrong = run_beside(&mut world, 0, &format!("SCRIPT LOAD {}", long("-")));
+        assert!(wrong.starts_with("-ERR Error compiling script"), "{wrong}");
+        let too_long = format!("return\t'{}'", "x".repeat(4 * 1024 * 1024));
+        for command in [format!("EVAL {too_long} 0"), format!("SCRIPT LOAD {too_long}")] {
+            let refused = run_beside(&mut world, 0, &command);
+            assert!(refused.starts_with("-ERR the script is longer"), "{refused}");
+        }
+        let in_block = world.exec(0, 7, &[&format!("SCRIPT LOAD {}", long("+3"))]);
+        assert!(
+            in_block.contains("-ERR a script of more than 32 KiB"),
+            "{in_block}"
+        );
+    }
+}
+
+#[test]
+fn a_script_that_names_many_keys_of_its_own_worker_gives_way() {
+    let mut world = spread(1, 4);
+    // More than what is carried out at once.
+    let script = "for\ti=1,3000\tdo\tredis.call('SET','k'..i,i)end\treturn\t1";
+    world.send(0, 7, &format!("EVAL {script} 0"));
+    let took = (0..1_000).find(|_| {
+        world.turn();
+        assert_eq!(world.run(0, 8, "PING"), "+PONG");
+        !world.nodes[0].take_reply(7).is_empty()
+    });
+    let turns = took.expect("it comes to its end");
+    assert!(turns > 20, "others had {turns} turns meanwhile");
+}
