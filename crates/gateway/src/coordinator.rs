@@ -9,7 +9,7 @@
 //!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
 //!   InPlace         commands on whole groups: as Vote, but the replies come with the end
 //!   LockInPlace     both: as LockFirst, of whole groups; then each votes on a list of effects and commands, as for InPlace. A program with
-//!                   scripts asks for more under its locks
+//!                   scripts asks for more under its locks; if it has changed nothing, it is answered without votes
 //!   Offload         very large values: Prepare to all --> all Prepared: CheckOut --> Locked by all --> carried out on a
 //!                                            thread beside --> CheckIn, answer
 //!   PerGroup        a scan over several nodes: each group does its part by itself
@@ -1463,16 +1463,31 @@ impl Coordinator {
                 if let Some(scripted) = &mut client.program.scripted {
                     scripted.published = finished.published;
                 }
+                let mut is_known = false;
                 if open.mode == TxnMode::LockInPlace {
                     let items = client.program.operation_items().collect();
                     let replies = std::mem::take(&mut finished.evaluated.replies);
                     let effects = std::mem::take(&mut finished.evaluated.effects);
+                    // It was all so when the last group was locked, if all have said since that they were locked still.
+                    is_known = finished.whole.has_heard_all() && client.program.conditions.is_empty();
                     open.plan = finished.whole.into_plan(effects, (items, replies));
+                    is_known &= open.plan.steps.is_empty();
                 }
                 self.keep_scratch(finished.scratch);
+                if is_known {
+                    return self.end_unchanged(cx, txn);
+                }
                 self.go_on_after_evaluation(cx, txn, finished.evaluated, finished.expects, is_one_round);
             }
         }
+    }
+
+    /// A program that has locked all groups has changed nothing: no votes are asked for.
+    fn end_unchanged(&mut self, cx: &mut Context, txn: TxnId) {
+        let Some(open) = self.open_of(txn) else { return };
+        let (_, replies) = std::mem::take(&mut open.plan).evaluated;
+        self.end_attempt(cx, txn, false);
+        self.answer_transaction(cx, txn, Answers::Whole(replies));
     }
 
     /// A group has answered a program that has locked it.
@@ -1506,10 +1521,13 @@ impl Coordinator {
 
     /// A script of this place names more than it has said: what stands before it is done first.
     fn go_on_to_name(&mut self, cx: &mut Context, txn: TxnId, place: (u64, u64), more: More) {
-        if self.one_phase.is_behind(place) {
-            self.one_phase.held_back.insert(place, (txn, more));
-            return;
+        match self.one_phase.is_behind(place) {
+            true => drop(self.one_phase.held_back.insert(place, (txn, more))),
+            false => self.get_more(cx, txn, more),
         }
+    }
+
+    fn get_more(&mut self, cx: &mut Context, txn: TxnId, more: More) {
         match more {
             More::Keys(keys) => self.ask_for_more(cx, txn, keys),
             More::WholeKeyspace => self.lock_whole(cx, txn),
@@ -1600,6 +1618,10 @@ impl Coordinator {
             let open = self.open.get(&seq);
             if let Some(open) = open.filter(|open| open.run.is_some() && open.outstanding == 0) {
                 let txn = open.id;
+                let place = open.client.as_ref().map(|client| client.reply_to.place());
+                if place.is_some_and(|place| self.one_phase.held_back.contains_key(&place)) {
+                    continue;
+                }
                 return self.go_on_with_run(cx, txn, TURN_INSTRUCTIONS);
             }
         }
@@ -1667,16 +1689,6 @@ impl Coordinator {
             return self.begin_again_transaction(cx, txn);
         }
         let is_scripted = program.scripted.is_some();
-        if is_scripted
-            && open.plan.steps.is_empty()
-            && open.mode == TxnMode::LockInPlace
-            && program.conditions.is_empty()
-        {
-            // It was all so when the last group was locked, and nobody need hear of it.
-            let (_, replies) = std::mem::take(&mut open.plan).evaluated;
-            self.end_attempt(cx, txn, false);
-            return self.answer_transaction(cx, txn, Answers::Whole(replies));
-        }
         if open.groups.is_empty() {
             return self.answer_transaction(cx, txn, Answers::Whole(evaluated));
         }
@@ -1935,10 +1947,7 @@ impl Coordinator {
             return;
         }
         while let Some((txn, more)) = self.one_phase.let_go(reply_to.connection) {
-            match more {
-                More::Keys(keys) => self.ask_for_more(cx, txn, keys),
-                More::WholeKeyspace => self.lock_whole(cx, txn),
-            }
+            self.get_more(cx, txn, more);
         }
     }
 
@@ -2312,6 +2321,7 @@ impl Coordinator {
             return;
         };
         self.waited_for.remove(&txn.seq);
+        forget_run(cx, open.run.take());
         if let Answers::Refused = answers {
             cx.stats.transactions_refused.add(1);
         }
@@ -2396,24 +2406,11 @@ impl Coordinator {
                 cx.stats.transaction_retries.add(1);
                 self.begin_again_transaction(cx, txn);
             }
-            Phase::Reading => {
-                // Reads did nothing, whatever is not known.
-                let error = match error.starts_with("UNKNOWN") {
-                    true => UNREACHABLE,
-                    false => error,
-                };
-                self.answer_transaction(cx, txn, Answers::Failed(error));
-            }
+            Phase::Reading => self.answer_transaction(cx, txn, Answers::Failed(of_a_read(error))),
             // Its end is told again until it is recorded, whatever became of this request.
             Phase::Committed => {}
             // A read under its locks, which did nothing either.
-            Phase::Locking if open.run.is_some() => {
-                let error = match error.starts_with("UNKNOWN") {
-                    true => UNREACHABLE,
-                    false => error,
-                };
-                self.give_up_run(cx, txn, error);
-            }
+            Phase::Locking if open.run.is_some() => self.give_up_run(cx, txn, of_a_read(error)),
             Phase::Locking | Phase::Voting | Phase::CheckedOut if is_certain => {
                 // The part was never sent, and will not be.
                 self.end_attempt(cx, txn, false);
@@ -2461,7 +2458,9 @@ impl Coordinator {
         self.drop_lost_txn_queries(cx);
         let (now, is_spread) = (cx.now, cx.view.is_spread);
         // While all groups are on this node, they answer, if not at once: a key may be held for long.
-        let is_silent = |open: &Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
+        // Nor is anybody silent while a script runs: its groups have answered.
+        let is_waiting = |open: &Open| open.has_deadline() && open.run.is_none();
+        let is_silent = |open: &Open| is_spread && is_waiting(open) && now.since(open.since) >= PATIENCE;
         let open = self.open.values();
         let late: Vec<TxnId> = open
             .filter(|open| open.phase.has_asked() && open.doubt != Doubt::FoundCommitted)
@@ -2551,14 +2550,26 @@ fn may_be_passed(program: &Program, expects: &[Condition]) -> bool {
         && expects.iter().all(is_declared)
 }
 
-/// An open transaction, if this is its attempt.
-/// Drops what is left of a program with scripts, on another thread if it is much.
-fn forget_run(cx: &mut Context, run: Option<Box<ProgramRun>>) {
-    if let Some(run) = run.filter(|run| run.is_large()) {
-        cx.outbox.offload_jobs.push(OffloadJob::dropped(run));
+/// What is said of a read that was not answered: it did nothing, whatever is not known.
+fn of_a_read(error: &'static str) -> &'static str {
+    match error.starts_with("UNKNOWN") {
+        true => UNREACHABLE,
+        false => error,
     }
 }
 
+/// Drops what is left of a program with scripts, on another thread if it is much.
+fn forget_run(cx: &mut Context, run: Option<Box<ProgramRun>>) {
+    if let Some(mut run) = run.filter(|run| run.is_large()) {
+        // Nobody can kill it any more.
+        run.end_long();
+        let bytes = run.bytes();
+        let dropped = cx.scripts.drop_elsewhere(run, bytes);
+        cx.outbox.offload_jobs.extend(dropped);
+    }
+}
+
+/// An open transaction, if this is its attempt.
 fn attempt(open: &mut BTreeMap<u64, Box<Open>>, txn: TxnId) -> Option<&mut Open> {
     let is_its = |open: &&mut Open| open.id == txn || mutations::is(Mutation::AttemptIgnored);
     open.get_mut(&txn.seq).map(|open| &mut **open).filter(is_its)

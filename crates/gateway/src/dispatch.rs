@@ -30,6 +30,7 @@ use crate::program::{Program, group_of_key, groups_of, names_more};
 use crate::pubsub::SubscriptionKind;
 use crate::scan::Next;
 use crate::script_at_once::{run_at_once, worker_for};
+use crate::script_cache::is_long_source;
 use crate::script_on_copies::{Sending, send_on_copies};
 use crate::script_program::keeps_libraries;
 use crate::short_script::{Called, Unsuited};
@@ -591,19 +592,8 @@ impl<'a> Dispatch<'a> {
                 connection.session.in_flight.is_waiting = true;
                 fanout.chores.reload(cx, reply_to, connection.session.protocol);
             }
-            CommandId::ScriptLoad if cx.settings.scripting => {
-                let shared = cx.shared.clone();
-                let compilation = cx.scripts.compilation(&shared.scripts, args.arg(2), true);
-                if let Some(compilation) = compilation {
-                    let reply_to = cx.reserve(connection);
-                    connection.session.in_flight.is_waiting = true;
-                    fanout.seeking.load(cx, reply_to, compilation);
-                } else if !fanout::on_every_node(gateway, connection, spec, args) {
-                    let Connection {
-                        session, pipeline, ..
-                    } = &mut **connection;
-                    commands::run_own(gateway, session, spec, args, pipeline.target());
-                }
+            CommandId::ScriptLoad if is_long_source(args.arg(2)) && cx.settings.scripting => {
+                fanout.seeking.load(cx, connection, args.arg(2));
             }
             CommandId::Publish => {
                 pubsub.on_publish(cx, fanout, connection, (SubscriptionKind::Channel, args))

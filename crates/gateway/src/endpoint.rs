@@ -56,6 +56,12 @@ impl Scope {
         is_ours && command::slot_asked_for(spec, args).is_none_or(is_asked)
     }
 
+    /// The same of an operation.
+    pub(crate) fn concerns(&self, groups: Groups, operation: &Operation, group: GroupId) -> bool {
+        let (spec, args) = operation.argv();
+        self.holds(groups, spec, args, group)
+    }
+
     /// The groups that a command on the whole keyspace concerns.
     pub(crate) fn groups_of(&self, groups: Groups, operation: &Operation) -> impl Iterator<Item = GroupId> {
         let (spec, args) = operation.argv();

@@ -460,20 +460,25 @@ impl Fanout {
     }
 
     /// A program begins when others have been asked for its scripts that are not known here.
-    pub(crate) fn seek(&mut self, cx: &mut Context, reply_to: ReplyTo, program: Program) {
+    pub(crate) fn seek(&mut self, cx: &mut Context, reply_to: ReplyTo, mut program: Program) {
         let mut left = 0;
+        let shared = cx.shared.clone();
+        let sources = program.long_sources();
+        let compilations: Vec<_> = sources
+            .map(|source| cx.scripts.compilation(&shared.scripts, source, false))
+            .collect();
+        if compilations.iter().any(Option::is_none) {
+            // It is known by now, or wrong.
+            program.look_at_scripts_again(cx);
+        }
+        for compilation in compilations.into_iter().flatten() {
+            let compiled = OffloadJob::compiled(reply_to, compilation);
+            cx.outbox.offload_jobs.push(compiled);
+            left += 1;
+        }
         for sha1 in program.unknown_scripts() {
             let words = ArgsBuf::from_slices([&b"EVALSHA"[..], &sha1, b"0"]);
             left += self.ask_nodes(cx, reply_to, Purpose::Script, words.as_args()).0;
-        }
-        let shared = cx.shared.clone();
-        for source in program.long_sources() {
-            if let Some(compilation) = cx.scripts.compilation(&shared.scripts, source, false) {
-                cx.outbox
-                    .offload_jobs
-                    .push(OffloadJob::compiled(reply_to, compilation));
-                left += 1;
-            }
         }
         self.seeking.wait(cx, reply_to, program, left);
     }

@@ -527,9 +527,10 @@ impl Gateway {
     /// The offload jobs that are to be run, for the driver.
     #[inline]
     pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
-        let large = self.cx.scripts.take_large().into_iter();
-        let drop_elsewhere = |run| OffloadJob::dropped(Box::new(run));
-        self.cx.outbox.offload_jobs.extend(large.map(drop_elsewhere));
+        for (run, bytes) in self.cx.scripts.take_large() {
+            let dropped = self.cx.scripts.drop_elsewhere(Box::new(run), bytes);
+            self.cx.outbox.offload_jobs.extend(dropped);
+        }
         std::mem::take(&mut self.cx.outbox.offload_jobs)
     }
 
@@ -543,7 +544,7 @@ impl Gateway {
                     .seeking
                     .on_compiled(&mut self.cx, reply_to, *compilation);
             }
-            Work::Dropped(_) => {}
+            Work::Dropped(_, bytes) => self.cx.scripts.on_dropped(bytes),
         }
         self.route();
         self.pump();

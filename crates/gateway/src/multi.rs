@@ -10,7 +10,7 @@ use crate::program::{Item, Program, group_of_key};
 use crate::session::{Block, Queued, Session, Watched};
 use crate::whole_keyspace;
 use command::{CommandId, CommandRoute, Flags, ReplyError};
-use ids::GroupId;
+use ids::{GroupId, SemanticsVersion};
 use keyspace::KeyVersion;
 use replica::{Condition, IndexedKey, Operation, ReplyTo, Request};
 use resp::{Args, Protocol, ReplyWriter};
@@ -137,12 +137,25 @@ impl Dispatch<'_> {
             if program.operations().any(is_refused) {
                 return connection.writer().error(NOT_BESIDE_SCRIPTS);
             }
+            let sees_whole = |operation: &Operation| {
+                matches!(
+                    operation.spec.route,
+                    CommandRoute::Everywhere | CommandRoute::Scan
+                )
+            };
+            let knows_how = gateway.cx.turn.semantics >= SemanticsVersion::HOLDER_READS;
+            if !knows_how && program.operations().any(sees_whole) {
+                return connection.writer().error(NOT_YET_BESIDE_SCRIPTS);
+            }
             let is_out_of_memory = !gateway.make_room();
             program.look_at_scripts(&mut gateway.cx, is_out_of_memory);
         }
         gateway.begin(connection, program);
     }
 }
+
+const NOT_YET_BESIDE_SCRIPTS: &str = "EXECABORT Transaction discarded because of: commands on the whole keyspace do not go together with scripts \
+                                      while a node of the cluster may be of a build that does not know how: start all nodes with this build first";
 
 const NOT_BESIDE_SCRIPTS: &str = "EXECABORT Transaction discarded because of: a command on the whole keyspace that scripts cannot call, such \
                                   as SWAPDB, does not go together with scripts";

@@ -1,4 +1,5 @@
-//! Commands that would hold the worker up, carried out on another thread.
+//! What would hold the worker up, carried out on another thread: commands, the compilation of long scripts (`seeking.rs`), the dropping of what
+//! scripts have made.
 //!
 //! A command that walks over very large collections (`SMEMBERS` of a million, `SINTERSTORE` of two) takes longer than other
 //! clients should wait. So its keys are locked, their values are *lent*: moved, not copied, to a scratch keyspace; the
@@ -50,7 +51,7 @@ pub(crate) const EVALUATIONS_MAX: usize = 64;
 /// With fewer words than these, a command on one key that does not walk is never worth a thought.
 const WORDS_MIN: usize = 1_024;
 
-/// Commands on their way, with all that they need.
+/// What would hold a worker up, with all that it needs: commands, the compilation of a long script, the dropping of what is large.
 pub struct OffloadJob(pub(crate) Work);
 
 pub(crate) enum Work {
@@ -60,8 +61,8 @@ pub(crate) enum Work {
     Fetched(Box<Evaluation>),
     /// A long script is compiled, for whoever waits for it.
     Compiled(ReplyTo, Box<Compilation>),
-    /// What is large, and nobody's any more, goes.
-    Dropped(Option<Box<dyn Send>>),
+    /// What is large, and nobody's any more, goes: about so many bytes.
+    Dropped(Option<Box<dyn Send>>, usize),
 }
 
 pub(crate) struct CheckedOut {
@@ -91,15 +92,15 @@ impl OffloadJob {
         OffloadJob(Work::Compiled(reply_to, Box::new(compilation)))
     }
 
-    pub(crate) fn dropped(what: Box<dyn Send>) -> OffloadJob {
-        OffloadJob(Work::Dropped(Some(what)))
+    pub(crate) fn dropped(what: Box<dyn Send>, bytes: usize) -> OffloadJob {
+        OffloadJob(Work::Dropped(Some(what), bytes))
     }
 
     /// Carries the commands out, or does what else it is.
     pub fn run(&mut self) {
         match &mut self.0 {
             Work::Compiled(_, compilation) => compilation.run(),
-            Work::Dropped(what) => drop(what.take()),
+            Work::Dropped(what, _) => drop(what.take()),
             Work::CheckedOut(lent) => lent.run(),
             Work::Fetched(evaluation) => evaluation.run(),
         }

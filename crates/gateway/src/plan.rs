@@ -7,7 +7,7 @@
 //!
 //! No command of an `EXEC` depends on what another one answered. So what commands on the whole keyspace answer need not be
 //! known to carry out those behind them, and what they change can be done on the scratch as well: it holds every key that
-//! matters to anybody.
+//! matters to anybody. A program with scripts makes its plan as it goes on: `whole_keyspace.rs`.
 
 use crate::delivery::Answers;
 use crate::endpoint::Scope;
@@ -85,7 +85,7 @@ impl Plan {
         self.steps.entry(group).or_default().push(Step::Install(effects));
     }
 
-    /// Each group that it concerns does its part of a command, and answers it for the item of this number. These groups.
+    /// Has each group that a command concerns do its part, and answer it for the item `index`. Returns these groups.
     pub(crate) fn run_everywhere(
         &mut self,
         index: usize,

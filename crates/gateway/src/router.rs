@@ -217,7 +217,7 @@ impl Gateway {
 
     /// What scripts have published leaves now that it is committed, and not at all if it is not.
     fn publish_what_scripts_told(&mut self, answered: &mut Answered) {
-        let is_committed = matches!(answered.replies, Answers::Whole(_));
+        let is_committed = matches!(answered.replies, Answers::Whole(_) | Answers::Mixed { .. });
         let Some(scripted) = answered.program.scripted.as_mut().filter(|_| is_committed) else {
             return;
         };

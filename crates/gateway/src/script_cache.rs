@@ -8,10 +8,10 @@
 //!
 //! As in Redis, scripts are not kept: a cluster whose nodes have all been started anew knows none, and tells clients `NOSCRIPT`, who
 //! send the source again. `SCRIPT LOAD` is answered when every node in reach knows the script. One that was away asks the
-//! others, as does any node that is asked for what it does not know: what any node in reach knows, all do.
+//! others, as does any node that is asked for what it does not know: what any node in reach knows, all do. Of a long script (below) `SCRIPT
+//! LOAD` is answered when this node knows it: if the node is lost before another one has asked, it is unknown.
 //!
-//! A long source is compiled on the thread for offload jobs, and whoever sent it waits (`seeking.rs`). After `SCRIPT LOAD` of one the other nodes
-//! ask for it when they need it.
+//! A long source is compiled on the thread for offload jobs, and whoever sent it waits (`seeking.rs`).
 //!
 //! Each worker keeps those that it has met, compiled, so that no lock is taken on the way of a command. That of the node is
 //! taken for what a worker meets for the first time.
@@ -19,6 +19,7 @@
 use crate::library_command::RunningFunction;
 use crate::library_keys::Stamp;
 use crate::library_set::{LibrarySet, MetLibraries};
+use crate::offload::OffloadJob;
 use crate::shared::held;
 use crate::short_script::CallRoom;
 use command::CommandId;
@@ -37,13 +38,19 @@ const SCRIPTS_MAX: usize = 4_096;
 const SOURCE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Bytes of one source. A longer one is refused.
-const SOURCE_MAX: usize = 4 * 1024 * 1024;
+const ONE_SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Bytes of a source that a worker compiles itself: one or two milliseconds.
-const COMPILED_HERE_MAX: usize = 32 * 1024;
+const COMPILED_HERE_BYTES_MAX: usize = 32 * 1024;
+
+/// Long sources of which it is remembered that they do not compile: more than one program sends at once.
+const WRONG_MAX: usize = 16;
+
+/// Bytes that may wait to be dropped on the thread for offload jobs: what comes on top of that is dropped at once.
+const DROPPING_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Bytes of a run that are dropped where it ends.
-const EMPTIED_HERE_MAX: usize = 1024 * 1024;
+pub(crate) const DROPPED_HERE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Scripts that a worker keeps. At the limit it forgets all that it has met.
 const MET_MAX: usize = 4_096;
@@ -308,12 +315,19 @@ pub(crate) struct WorkerScripts {
     put_off: BTreeMap<Box<[u8]>, PutOff>,
     /// For those that are carried out at once.
     pub(crate) room: CallRoom,
-    /// What came last of the long ones that do not compile: its digits, and why.
-    wrong: Option<(Sha1, Vec<u8>)>,
+    /// The last long sources that did not compile, with their errors: whoever waited for one looks here.
+    wrong: VecDeque<(Sha1, Vec<u8>)>,
     /// Runs that are over, and hold much.
     large: Vec<LuaRun>,
+    /// Bytes of what is to be dropped on the thread for offload jobs, and was not yet.
+    dropping_bytes: usize,
     /// Of [`SharedScripts`].
     version: u64,
+}
+
+/// Whether a source is compiled elsewhere.
+pub(crate) fn is_long_source(source: &[u8]) -> bool {
+    source.len() > COMPILED_HERE_BYTES_MAX
 }
 
 /// What a source came to.
@@ -376,23 +390,44 @@ impl WorkerScripts {
             last: None,
             put_off: BTreeMap::new(),
             room: CallRoom::default(),
-            wrong: None,
+            wrong: VecDeque::new(),
             large: Vec::new(),
+            dropping_bytes: 0,
             version: 0,
         }
     }
 
     /// A run is over. What it has made goes elsewhere ([`WorkerScripts::take_large`]), if it is much.
     pub(crate) fn let_go(&mut self, run: LuaRun) {
-        match run.memory_bytes() > EMPTIED_HERE_MAX {
+        match run.memory_bytes() > DROPPED_HERE_BYTES_MAX {
             true => self.large.push(run),
             false => self.lua.recycle(run),
         }
     }
 
-    /// Runs that are over and hold much: to drop them takes long.
-    pub(crate) fn take_large(&mut self) -> Vec<LuaRun> {
-        std::mem::take(&mut self.large)
+    /// Runs that are over and hold much, with how many bytes: to drop them takes long.
+    pub(crate) fn take_large(&mut self) -> Vec<(LuaRun, usize)> {
+        let large = std::mem::take(&mut self.large).into_iter();
+        large
+            .map(|run| {
+                let bytes = run.memory_bytes();
+                (run, bytes)
+            })
+            .collect()
+    }
+
+    /// What is to have so many bytes dropped on the thread for offload jobs; `None` if much waits for that already.
+    pub(crate) fn drop_elsewhere(&mut self, what: Box<dyn Send>, bytes: usize) -> Option<OffloadJob> {
+        let has_room = self.dropping_bytes.saturating_add(bytes) <= DROPPING_BYTES_MAX;
+        has_room.then(|| {
+            self.dropping_bytes += bytes;
+            OffloadJob::dropped(what, bytes)
+        })
+    }
+
+    /// So many were dropped there.
+    pub(crate) fn on_dropped(&mut self, bytes: usize) {
+        self.dropping_bytes -= bytes;
     }
 
     /// It could not be carried out at once, and is as it is. So for a while that is not tried.
@@ -461,7 +496,7 @@ impl WorkerScripts {
         source: &[u8],
         is_loaded: bool,
     ) -> Option<Compilation> {
-        if source.len() <= COMPILED_HERE_MAX {
+        if !is_long_source(source) {
             return None;
         }
         match self.know(shared, source, is_loaded) {
@@ -491,7 +526,10 @@ impl WorkerScripts {
             outcome,
         } = compilation;
         let outcome = outcome.unwrap_or_else(|| self.lua.compile(&source));
-        let script = outcome.inspect_err(|error| self.wrong = Some((sha1, error.clone())))?;
+        let script = outcome.inspect_err(|error| {
+            self.wrong.truncate(WRONG_MAX - 1);
+            self.wrong.push_front((sha1, error.clone()));
+        })?;
         let is_kept = shared.keep(sha1, &script, &source, is_loaded);
         self.meet(sha1, script);
         match is_kept {
@@ -521,16 +559,14 @@ impl WorkerScripts {
         is_loaded: bool,
     ) -> Result<(Sha1, Sourced), Vec<u8>> {
         self.follow(shared);
-        if source.len() > SOURCE_MAX {
+        if source.len() > ONE_SOURCE_BYTES_MAX {
             return Err(TOO_LONG.to_vec());
         }
         let sha1 = sha1_of(sha1_hex(source).as_bytes()).expect("a SHA-1 has forty digits");
         if let Some(met) = self.met.get(&sha1) {
             return Ok((sha1, Sourced::Known(met.script.clone())));
         }
-        if let Some((wrong, error)) = &self.wrong
-            && *wrong == sha1
-        {
+        if let Some((_, error)) = self.wrong.iter().find(|(wrong, _)| *wrong == sha1) {
             return Err(error.clone());
         }
         let known = held(&shared.known)
@@ -539,7 +575,7 @@ impl WorkerScripts {
             .map(|known| known.script.clone());
         let script = match known {
             Some(script) => script,
-            None if source.len() > COMPILED_HERE_MAX => return Ok((sha1, Sourced::Long)),
+            None if is_long_source(source) => return Ok((sha1, Sourced::Long)),
             None => self.lua.compile(source)?,
         };
         shared.keep(sha1, &script, source, is_loaded);

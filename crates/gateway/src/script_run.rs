@@ -17,7 +17,7 @@
 //! transaction whose values cross groups: nobody sees anything of it before.
 //!
 //! Invariants:
-//! 1. A command runs only when all its keys are on the scratch.
+//! 1. A command on keys runs only when all its keys are on the scratch; one on the whole keyspace only when all groups are locked.
 //! 2. What a run was shown is what its groups are to vote on: of each key on the scratch, `expects` has the version, unless it is locked.
 
 use crate::context::Context;
@@ -28,7 +28,7 @@ use crate::library_command;
 use crate::library_keys::{self, Stamp};
 use crate::library_set::LibrarySet;
 use crate::program::{Item, Program, group_of_key};
-use crate::script_cache::{LongRun, LongRunOf, SharedScripts, WorkerScripts};
+use crate::script_cache::{DROPPED_HERE_BYTES_MAX, LongRun, LongRunOf, SharedScripts, WorkerScripts};
 use crate::script_calls::{Caller, Publishing, admit, answer_own};
 use crate::script_program::{Asked, Resolved, Rules, Scripted, UNKNOWN_SCRIPT, check_call, input_of};
 use crate::script_reply;
@@ -73,11 +73,17 @@ const LONG_INSTRUCTIONS: u64 = 1_000_000;
 /// What a command counts as, in instructions, beside what its answer has.
 const COMMAND_INSTRUCTIONS: u64 = 500;
 
+/// What a key on the scratch counts as that a command on the whole keyspace looks at, in instructions.
+const INSTRUCTIONS_A_KEY: u64 = 8;
+
 /// Bytes of an answer that count as one instruction.
 const BYTES_PER_INSTRUCTION: usize = 16;
 
 /// How often a program may be answered by groups before others have their turn: some tenths of a millisecond, where they live here.
 const ROUNDS_A_TURN: u32 = 64;
+
+/// Keys on a scratch that are dropped where a program ends.
+const DROPPED_HERE_KEYS_MAX: usize = 1_024;
 
 /// Milliseconds by which the scratch is opened before what its groups have sent: one that is asked later may be behind.
 const TIMES_APART: i64 = 60_000;
@@ -301,8 +307,18 @@ impl ProgramRun {
 
     /// Whether so much hangs on it that a worker would be held up by dropping it.
     pub(crate) fn is_large(&self) -> bool {
-        let bytes = self.script.as_ref().map_or(0, |script| script.run.memory_bytes());
-        bytes.saturating_add(self.held.value_bytes) > FAIR_BYTES || self.held.keys > ROUNDS_A_TURN as usize
+        self.bytes() > DROPPED_HERE_BYTES_MAX || self.held.keys > DROPPED_HERE_KEYS_MAX
+    }
+
+    /// About how much hangs on it.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_script = self.script.as_ref().map_or(0, |script| script.run.memory_bytes());
+        of_script.saturating_add(self.held.value_bytes)
+    }
+
+    /// It does not run any more, however long it has.
+    pub(crate) fn end_long(&mut self) {
+        self.long = None;
     }
 
     /// Places what a group holds under a key.
@@ -798,14 +814,16 @@ impl ProgramRun {
             .carry_out(operation, around.groups, around.scope, &mut self.scratch, draws);
         match looked {
             Looked::Reply(reply) => {
-                self.spent += COMMAND_INSTRUCTIONS + (reply.len() / BYTES_PER_INSTRUCTION) as u64;
+                let looked_at = self.whole.take_looked_at() * INSTRUCTIONS_A_KEY;
+                self.spent += COMMAND_INSTRUCTIONS + looked_at + (reply.len() / BYTES_PER_INSTRUCTION) as u64;
                 Ok(reply)
             }
             Looked::Asks(parts) => Err(RunStop::Asks(parts)),
         }
     }
 
-    /// Keys of a command that are not here.
+    /// Keys of a command that are not here, and what is to be asked for with them. What is known of a key without asking is placed: that it is
+    /// absent, or that it is there and will be deleted.
     fn lacks(&mut self, operation: &Operation, groups: Groups) -> Vec<FullKey> {
         let databases = replica::databases([operation]);
         let mut lacks: Vec<FullKey> = Vec::new();
@@ -820,8 +838,9 @@ impl ProgramRun {
             lacks = self.scratch.wanted(&operation.as_state());
         }
         lacks.retain(|(db, key)| {
-            let is_emptied = self.whole.is_emptied(groups, (*db, key));
+            let is_emptied = self.whole.is_emptied(groups, (*db, key)) && self.held.keys < KEYS_MAX;
             if is_emptied {
+                self.held.keys += 1;
                 self.scratch.place(*db, key, None);
             }
             !is_emptied
@@ -831,7 +850,7 @@ impl ProgramRun {
             lacks.retain(|key| !self.is_placed_as_named(key));
         }
         if self.held.value_bytes <= AHEAD_BYTES_MAX && self.held.keys <= KEYS_MAX / 2 {
-            let ahead = self.whole.ahead_of(&lacks, &self.scratch);
+            let ahead = self.whole.ahead_of(&lacks, groups, &self.scratch);
             lacks.extend(ahead);
         }
         lacks.sort_unstable();

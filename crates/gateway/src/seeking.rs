@@ -1,4 +1,4 @@
-//! Programs with scripts that this node does not know: the others are asked for their sources, and long ones are compiled on another thread.
+//! Clients that wait for scripts: sources are asked of other nodes, and long ones are compiled on another thread.
 //!
 //! ```text
 //!   EVALSHA --> not known here --EVALSHA digits 0--> every node that is up
@@ -7,12 +7,13 @@
 //!       all are known, all have answered, or the time limit --> the program begins
 //! ```
 
+use crate::connection::Connection;
 use crate::context::Context;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::offload::OffloadJob;
 use crate::outbox::Finished;
 use crate::program::Program;
-use crate::script_cache::Compilation;
+use crate::script_cache::{Compilation, Sha1};
 use replica::ReplyTo;
 use resp::{Protocol, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,8 +63,16 @@ impl Seeking {
         self.on_found(cx, reply_to, source.is_some());
     }
 
-    /// A client waits for a long script to be loaded.
-    pub(crate) fn load(&mut self, cx: &mut Context, reply_to: ReplyTo, compilation: Compilation) {
+    /// `SCRIPT LOAD` of a long source: its client waits until that is compiled, unless it is known here, or wrong. Other nodes ask for it when
+    /// they need it.
+    pub(crate) fn load(&mut self, cx: &mut Context, connection: &mut Connection, source: &[u8]) {
+        let shared = cx.shared.clone();
+        let Some(compilation) = cx.scripts.compilation(&shared.scripts, source, true) else {
+            let loaded = cx.scripts.load(&shared.scripts, source);
+            return write_loaded(loaded, &mut connection.writer());
+        };
+        let reply_to = cx.reserve(connection);
+        connection.session.in_flight.is_waiting = true;
         self.loading.insert(reply_to.place());
         let compiled = OffloadJob::compiled(reply_to, compilation);
         cx.outbox.offload_jobs.push(compiled);
@@ -75,11 +84,7 @@ impl Seeking {
         let outcome = cx.scripts.on_compiled(&shared.scripts, compilation);
         if self.loading.remove(&reply_to.place()) {
             let mut bytes = Vec::new();
-            let mut out = ReplyWriter::new(&mut bytes, Protocol::Resp2);
-            match outcome {
-                Ok(sha1) => out.bulk(&sha1),
-                Err(error) => out.error_bytes(&error),
-            }
+            write_loaded(outcome, &mut ReplyWriter::new(&mut bytes, Protocol::Resp2));
             return cx.deliver(Delivery::Awaited { reply_to, bytes });
         }
         self.on_found(cx, reply_to, true);
@@ -109,6 +114,14 @@ impl Seeking {
             None => Ok(()),
             Some(sought) => Err(format!("{:?} waits for no answer", sought.reply_to)),
         }
+    }
+}
+
+/// The answer to `SCRIPT LOAD`.
+fn write_loaded(loaded: Result<Sha1, Vec<u8>>, out: &mut ReplyWriter<'_>) {
+    match loaded {
+        Ok(sha1) => out.bulk(&sha1),
+        Err(error) => out.error_bytes(&error),
     }
 }
 

@@ -23,9 +23,6 @@ use replica::{FullKey, Operation, Replies, Scratch};
 use resp::{ArgsBuf, ReplyWriter, parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often groups are asked for a random key: they draw from what the program may have deleted. Redis gives up after as many.
-const DRAWS_MAX: u32 = 100;
-
 /// Keys that a scan of the scratch looks at, at a time.
 const SCRATCH_SCAN: &[u8] = b"16384";
 
@@ -49,8 +46,12 @@ pub(crate) struct WholeKeyspace {
     named: Named,
     /// What groups have answered to the command that asks.
     answered: Option<Parts>,
-    /// How often they were asked for it.
-    asked: u32,
+    /// Whether they were asked for all keys, to draw one of them.
+    asks_for_all: bool,
+    /// Whether all groups have answered since all were locked, so that all were locked until then.
+    has_heard_all: bool,
+    /// Keys on the scratch that commands have looked at, since this was last asked.
+    looked_at: u64,
 }
 
 /// Keys that groups have said are there, in the order in which the program was told.
@@ -129,13 +130,23 @@ impl WholeKeyspace {
     }
 
     /// Keys that the program will want next, if it goes on as it does, with these that it wants.
-    pub(crate) fn ahead_of(&mut self, wanted: &[FullKey], scratch: &Scratch) -> Vec<FullKey> {
+    pub(crate) fn ahead_of(&mut self, wanted: &[FullKey], groups: Groups, scratch: &Scratch) -> Vec<FullKey> {
         let [key] = wanted else {
             return Vec::new();
         };
-        let behind = self.named.behind(key).iter();
-        let is_away = |(db, key): &&FullKey| !scratch.holds(*db, key);
-        behind.filter(is_away).cloned().collect()
+        let mut ahead = self.named.behind(key).to_vec();
+        ahead.retain(|(db, key)| !scratch.holds(*db, key) && !self.is_emptied(groups, (*db, key)));
+        ahead
+    }
+
+    /// Whether all that was read was there in one moment: when the last group was locked.
+    pub(crate) fn has_heard_all(&self) -> bool {
+        self.has_heard_all
+    }
+
+    /// Keys on the scratch that commands have looked at, since this was last asked.
+    pub(crate) fn take_looked_at(&mut self) -> u64 {
+        std::mem::take(&mut self.looked_at)
     }
 
     /// What groups have answered to the command that asked last.
@@ -164,33 +175,48 @@ impl WholeKeyspace {
             None => {
                 let asks = self.asks(operation, groups, scope);
                 if !asks.is_empty() {
-                    self.asked += 1;
                     return Looked::Asks(asks);
                 }
                 Parts::new()
             }
         };
+        self.has_heard_all |= parts.len() == usize::from(groups.count().get());
         if let Some((_, error)) = parts.iter().find(|(_, part)| part.first() == Some(&b'-')) {
             return Looked::Reply(error.clone());
         }
+        let is_there = |key: &[u8]| scope.concerns(groups, operation, group_of_key(groups, key));
         match operation.spec.id {
-            CommandId::Keys => self.keys(operation, &parts, scratch, out),
-            CommandId::DbSize => out.integer(self.count(operation, &parts, scratch)),
-            CommandId::Scan => self.scan(operation, &parts, scratch, out),
+            CommandId::Keys => self.keys(operation, &parts, scratch, is_there, out),
+            CommandId::DbSize => out.integer(self.count(operation, &parts, scratch, is_there)),
+            CommandId::Scan => self.scan(operation, &parts, scratch, is_there, out),
+            _ if std::mem::take(&mut self.asks_for_all) => {
+                let all = parts.iter().flat_map(|(_, part)| elements(part));
+                let all: Vec<&[u8]> = all
+                    .filter(|key| !scratch.holds(operation.db, text(key)))
+                    .collect();
+                match all.len() as u64 {
+                    0 => out.null(),
+                    count => out.raw(all[prng.below(count) as usize]),
+                }
+            }
             _ => {
-                if self.random_key(operation, parts, scratch, prng, out).is_none() {
+                if self
+                    .random_key(operation, parts, scratch, is_there, prng, out)
+                    .is_none()
+                {
+                    self.asks_for_all = true;
                     return self.carry_out(operation, groups, scope, scratch, prng);
                 }
             }
         }
-        self.asked = 0;
         Looked::Reply(reply)
     }
 
     /// The groups that a command asks, each for its part.
     fn asks(&self, operation: &Operation, groups: Groups, scope: &Scope) -> Vec<(GroupId, Operation)> {
         if operation.spec.route != CommandRoute::Scan {
-            let mut parts = parts_of(operation, groups, scope);
+            let keys = self.asks_for_all.then(|| all_keys(operation));
+            let mut parts = parts_of(keys.as_ref().unwrap_or(operation), groups, scope);
             parts.retain(|(group, _)| !self.has_emptied(*group, operation.db));
             return parts;
         }
@@ -222,52 +248,62 @@ impl WholeKeyspace {
         operation: &Operation,
         parts: &Parts,
         scratch: &mut Scratch,
+        is_there: impl Fn(&[u8]) -> bool,
         out: &mut ReplyWriter<'_>,
     ) {
-        let own = run_on(scratch, operation);
+        let own = self.run_on(scratch, operation);
         let others = parts.iter().flat_map(|(_, part)| elements(part));
         let others = others.filter(|element| !scratch.holds(operation.db, text(element)));
         let others: Vec<&[u8]> = others.collect();
         others
             .iter()
             .for_each(|element| self.named.note(operation.db, text(element)));
-        let all: Vec<&[u8]> = others.into_iter().chain(elements(&own)).collect();
+        let own = elements(&own).filter(|element| is_there(text(element)));
+        let all: Vec<&[u8]> = others.into_iter().chain(own).collect();
         write_all(&all, out);
     }
 
-    fn count(&self, operation: &Operation, parts: &Parts, scratch: &mut Scratch) -> i64 {
+    fn count(
+        &mut self,
+        operation: &Operation,
+        parts: &Parts,
+        scratch: &mut Scratch,
+        is_there: impl Fn(&[u8]) -> bool,
+    ) -> i64 {
         let others: i64 = parts.iter().map(|(_, part)| integer(part)).sum();
-        let held = self.held.keys().filter(|(db, _)| *db == operation.db);
-        let own = run_on(scratch, operation);
-        others - held.count() as i64 + integer(&own)
+        let is_held = |(db, key): &&FullKey| *db == operation.db && is_there(key);
+        let held = self.held.keys().filter(is_held).count();
+        let own = self.run_on(scratch, &all_keys(operation));
+        let own = elements(&own).filter(|element| is_there(text(element)));
+        others - held as i64 + own.count() as i64
     }
 
-    /// `None`: groups are to be asked again, since what they have drawn is there no more.
+    /// `None`: groups are to be asked for all keys, since what they have drawn is there no more.
     fn random_key(
-        &self,
+        &mut self,
         operation: &Operation,
         mut parts: Parts,
         scratch: &mut Scratch,
+        is_there: impl Fn(&[u8]) -> bool,
         prng: &mut Prng,
         out: &mut ReplyWriter<'_>,
     ) -> Option<()> {
         let drawn = parts.len();
         // Those that are on the scratch are drawn from there.
         parts.retain(|(_, part)| {
-            let key = elements(part).nth(1).filter(|key| key.starts_with(b"$"));
+            let key = elements(part).nth(1).filter(|key| is_text(key));
             key.is_none_or(|key| !scratch.holds(operation.db, text(key)))
         });
-        let own = run_on(scratch, operation);
-        let has_own = elements(&own).nth(1).is_some_and(|key| key.starts_with(b"$"));
-        if parts.len() < drawn && !has_own && self.asked < DRAWS_MAX {
+        let has_key = |part: &[u8]| elements(part).nth(1).is_some_and(is_text);
+        let own = self.run_on(scratch, operation);
+        let own_key = elements(&own).nth(1).filter(|key| is_text(key));
+        let has_own = own_key.is_some_and(|key| is_there(text(key)));
+        if parts.len() < drawn && !has_own && !parts.iter().any(|(_, part)| has_key(part)) {
             return None;
         }
         let own = has_own.then_some((GroupId::new(0), &own[..]));
-        let all: Vec<(GroupId, &[u8])> = parts
-            .iter()
-            .map(|(group, part)| (*group, &part[..]))
-            .chain(own)
-            .collect();
+        let parts = parts.iter().map(|(group, part)| (*group, &part[..]));
+        let all: Vec<(GroupId, &[u8])> = parts.chain(own).collect();
         merge_parts(Merge::RandomKey, &all, prng, out);
         Some(())
     }
@@ -277,10 +313,15 @@ impl WholeKeyspace {
         operation: &Operation,
         parts: &Parts,
         scratch: &mut Scratch,
+        is_there: impl Fn(&[u8]) -> bool,
         out: &mut ReplyWriter<'_>,
     ) {
-        let db = operation.db;
-        let own = scan_scratch(scratch, operation);
+        let (db, kind) = (operation.db, kind_of(operation));
+        let is_wanted = |held: Kind| kind.is_none_or(|kind| is_of_kind(held, kind));
+        let own = match cursor_of(operation) {
+            0 => self.scan_scratch(scratch, operation),
+            _ => BTreeSet::new(),
+        };
         let (mut cursor, mut found): (&[u8], Vec<&[u8]>) = (b"$1\r\n0\r\n", Vec::new());
         if let Some((group, part)) = parts.first() {
             let mut both = elements(part);
@@ -289,7 +330,10 @@ impl WholeKeyspace {
             let theirs = both.next().into_iter().flat_map(elements);
             let (on_scratch, others): (Vec<&[u8]>, Vec<&[u8]>) =
                 theirs.partition(|element| scratch.holds(db, text(element)));
-            found.extend(on_scratch.into_iter().filter(|element| own.contains(*element)));
+            let kind_there = |element: &&[u8]| scratch.keyspace().kind(db, text(element));
+            // Those that the program has made anew where it had emptied all stand with what it has made.
+            let on_scratch = on_scratch.into_iter().filter(|_| !is_empty);
+            found.extend(on_scratch.filter(|element| kind_there(element).is_some_and(is_wanted)));
             if !is_empty {
                 others
                     .iter()
@@ -297,21 +341,55 @@ impl WholeKeyspace {
                 found.extend(others);
             }
         }
-        if cursor_of(operation) == 0 {
-            // What no group will name stands where every scan passes: what the program has made, also of something else.
-            let kind = kind_of(operation);
-            let is_new = |element: &&Vec<u8>| {
-                let key = (db, Box::from(text(element)));
-                match self.held.get(&key) {
-                    Some(held) => kind.is_some_and(|kind| held.is_none_or(|held| !is_named(held, kind))),
-                    None => true,
-                }
-            };
-            found.extend(own.iter().filter(is_new).map(|element| &element[..]));
-        }
+        // What no group will name stands where every scan passes: what the program has made, also of something else.
+        let is_new = |element: &&Vec<u8>| {
+            let key = (db, Box::from(text(element)));
+            let held = self.held.get(&key);
+            let is_theirs = held.is_some_and(|held| kind.is_none() || held.is_some_and(is_wanted));
+            !is_theirs && is_there(text(element))
+        };
+        found.extend(own.iter().filter(is_new).map(|element| &element[..]));
         out.array(2);
         out.raw(cursor);
         write_all(&found, out);
+    }
+
+    /// What a command answers of the keys on the scratch.
+    fn run_on(&mut self, scratch: &mut Scratch, operation: &Operation) -> Vec<u8> {
+        self.looked_at += self.held.len() as u64;
+        let mut answer = Vec::new();
+        let out = &mut ReplyWriter::new(&mut answer, operation.protocol);
+        scratch.run(&operation.as_state(), out);
+        answer
+    }
+
+    /// The keys on the scratch that a `SCAN` would name, each as an element of its reply.
+    fn scan_scratch(&mut self, scratch: &mut Scratch, operation: &Operation) -> BTreeSet<Vec<u8>> {
+        let args = operation.args.as_args();
+        let mut words: Vec<&[u8]> = vec![args.arg(0), b"0"];
+        let mut at = 2;
+        while let (Some(name), Some(value)) = (args.get(at), args.get(at + 1)) {
+            if !name.eq_ignore_ascii_case(b"count") {
+                words.extend([name, value]);
+            }
+            at += 2;
+        }
+        words.extend([&b"COUNT"[..], SCRATCH_SCAN]);
+        let mut scan = Operation {
+            args: ArgsBuf::from_slices(words),
+            ..operation.clone()
+        };
+        let mut found = BTreeSet::new();
+        loop {
+            let answer = self.run_on(scratch, &scan);
+            let mut both = elements(&answer);
+            let next = both.next().and_then(|cursor| command::cursor(text(cursor)).ok());
+            found.extend(both.next().into_iter().flat_map(elements).map(<[u8]>::to_vec));
+            match next {
+                Some(0) | None => return found,
+                Some(next) => scan = with_cursor(&scan, next),
+            }
+        }
     }
 
     /// What the groups are to do, with what has changed since they were last told; the replies to all items are known.
@@ -328,52 +406,24 @@ impl WholeKeyspace {
     }
 }
 
-/// What a command answers of the keys on the scratch.
-fn run_on(scratch: &mut Scratch, operation: &Operation) -> Vec<u8> {
-    let mut answer = Vec::new();
-    let out = &mut ReplyWriter::new(&mut answer, operation.protocol);
-    scratch.run(&operation.as_state(), out);
-    answer
-}
-
-/// The keys on the scratch that a `SCAN` would name, each as an element of its reply.
-fn scan_scratch(scratch: &mut Scratch, operation: &Operation) -> BTreeSet<Vec<u8>> {
-    let args = operation.args.as_args();
-    let mut words: Vec<&[u8]> = vec![args.arg(0), b"0"];
-    let mut at = 2;
-    while let (Some(name), Some(value)) = (args.get(at), args.get(at + 1)) {
-        if !name.eq_ignore_ascii_case(b"count") {
-            words.extend([name, value]);
-        }
-        at += 2;
-    }
-    words.extend([&b"COUNT"[..], SCRATCH_SCAN]);
-    let mut scan = Operation {
-        args: ArgsBuf::from_slices(words),
+/// `KEYS *`, of the same database.
+fn all_keys(operation: &Operation) -> Operation {
+    Operation {
+        spec: CommandId::Keys.spec(),
+        args: ArgsBuf::from_slices([&b"KEYS"[..], b"*"]),
         ..operation.clone()
-    };
-    let mut found = BTreeSet::new();
-    loop {
-        let answer = run_on(scratch, &scan);
-        let mut both = elements(&answer);
-        let next = both.next().and_then(|cursor| command::cursor(text(cursor)).ok());
-        found.extend(both.next().into_iter().flat_map(elements).map(<[u8]>::to_vec));
-        match next {
-            Some(0) | None => return found,
-            Some(next) => scan = with_cursor(&scan, next),
-        }
     }
 }
 
-/// What a `SCAN` is to name alone, in its words.
+/// What a `SCAN` is to name alone.
 fn kind_of(operation: &Operation) -> Option<&[u8]> {
-    let args = operation.args.as_args();
-    let mut options = (2..args.len()).step_by(2);
-    let at = options.find(|at| args.arg(*at).eq_ignore_ascii_case(b"type"))?;
-    args.get(at + 1)
+    match operation.parse() {
+        Ok(Command::Scan { options, .. }) => options.kind,
+        _ => None,
+    }
 }
 
-fn is_named(kind: Kind, name: &[u8]) -> bool {
+fn is_of_kind(kind: Kind, name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(kind.name().as_bytes())
 }
 
@@ -406,6 +456,11 @@ fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = others;
         Some(element)
     })
+}
+
+/// Whether an element is a bulk string, and no nil.
+fn is_text(element: &[u8]) -> bool {
+    element.starts_with(b"$") && !element.starts_with(b"$-")
 }
 
 /// The text of a bulk string.

@@ -17,7 +17,7 @@
 //!              4 versions  count u32 | (1 present or 0 absent u8 | version u64)*
 //!              5 deferred  it waits for a transaction, and is answered by itself
 //!              6 seen      age in nanoseconds u64 | time in milliseconds i64 | carried out u8 | count u32 | (length u32 | bytes)*
-//!              7 gone      nothing is known of what is asked for
+//!              7 gone      nothing is known of what is asked for, or whoever reads under locks has lost them
 //!              8 crowded out  it would have had to wait, and too many do
 //!              9 too long  it is a read of more than can be told
 //!  flags       1 it counts as use of its keys

@@ -172,7 +172,8 @@ pub enum Request {
         conditions: Vec<Condition>,
         /// The commands in order.
         operations: Vec<Operation>,
-        /// Whether the transaction holds locks of the group: it does not wait for these. From [`ids::SemanticsVersion::HOLDER_READS`] on.
+        /// Whether the transaction reads under its own locks: it is answered at once, or told that it has lost them. From
+        /// [`ids::SemanticsVersion::HOLDER_READS`] on.
         is_holder: bool,
     },
     /// Answer with the objects of keys and their versions.

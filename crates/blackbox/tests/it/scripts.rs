@@ -355,6 +355,22 @@ const COMPARED_WHOLE: &[(&str, &[&str], &[&str])] = &[
         &[],
         &[],
     ),
+    (
+        "redis.call('MSET', '{t}a', 1, '{t}b', 2) redis.call('FLUSHDB') redis.call('MSET', '{t}a', 1, '{t}b', 2) return redis.call('DBSIZE')",
+        &[],
+        &[],
+    ),
+    (
+        "redis.call('DEL', '{t}a') return {redis.call('RANDOMKEY'), redis.call('DBSIZE'), redis.call('RANDOMKEY')}",
+        &[],
+        &[],
+    ),
+    (
+        "redis.call('SELECT', 1) redis.call('KEYS', '*') redis.call('FLUSHDB') redis.call('SELECT', 0) \
+         redis.call('DEL', '{t}b') return {redis.call('RANDOMKEY'), redis.call('KEYS', '*')}",
+        &[],
+        &[],
+    ),
     ("return redis.call('DBSIZE')", &[], &[]),
     ("return redis.pcall('FLUSHALL', 'NOSUCH')", &[], &[]),
     ("return redis.pcall('SCAN', 'x')", &[], &[]),
@@ -719,7 +735,7 @@ fn a_node_alone_gets_company_while_scripts_run() {
 }
 
 /// What scripts on the whole keyspace answer at these clients in turn, and what Redis does.
-fn whole_scripts_answer_what_redis_answers(clients: &mut [Client]) {
+fn whole_scripts_answer_what_redis_answers(clients: &mut [Client], mut publisher: Client) {
     let reference = Server::reference().start();
     let mut theirs = reference.client();
     for (at, (script, keys, argv)) in COMPARED_WHOLE.iter().enumerate() {
@@ -762,12 +778,20 @@ fn whole_scripts_answer_what_redis_answers(clients: &mut [Client]) {
         assert_eq!(replies, format!("{expected:?}"));
         assert_eq!(client.run("DBSIZE"), Value::Integer(1));
     }
+    // What they publish is heard, as of any other script.
+    let listener = &mut clients[0];
+    listener.run("SUBSCRIBE news");
+    let script = "redis.call('FLUSHDB') return redis.call('PUBLISH', 'news', 'all gone')";
+    theirs.command(&["EVAL", script, "0"]);
+    publisher.command(&["EVAL", script, "0"]);
+    let heard = clients[0].receive().expect("a message");
+    assert!(format!("{heard:?}").contains("all gone"), "{heard:?}");
 }
 
 #[test]
 fn scripts_on_the_whole_keyspace_answer_what_redis_answers() {
     let server = server();
-    whole_scripts_answer_what_redis_answers(&mut [server.client()]);
+    whole_scripts_answer_what_redis_answers(&mut [server.client()], server.client());
 }
 
 #[test]
@@ -775,5 +799,5 @@ fn scripts_on_the_whole_keyspace_answer_what_redis_answers_at_any_node() {
     let mut cluster = Cluster::new(12);
     cluster.grow(3);
     let mut clients: Vec<Client> = (0..3).map(|node| cluster.client(node)).collect();
-    whole_scripts_answer_what_redis_answers(&mut clients);
+    whole_scripts_answer_what_redis_answers(&mut clients, cluster.client(2));
 }
