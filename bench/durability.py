@@ -89,9 +89,9 @@ def begun(out: str | None) -> dict[str, Any]:
 
 
 @contextmanager
-def place(options: argparse.Namespace, name: str) -> Iterator[None]:
+def own_disk(options: argparse.Namespace, name: str) -> Iterator[None]:
     """Has the files of servers in a file system of the section's own, if that is asked for."""
-    # This one has one in any case.
+    # `written` always makes its own.
     if not options.own_disk or name == written.NAME:
         yield
         return
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> None:
     progress = record.Progress(sum(SECTIONS[name].steps(options) for name in options.sections))
     for name in options.sections:
         facts = record.environment(launches)
-        with place(options, name):
+        with own_disk(options, name):
             facts["scratch"] = record.scratch()
             found = SECTIONS[name].measure(options, progress)
         data["sections"][name] = {"facts": facts, "found": found}

@@ -9,7 +9,7 @@
 //!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
 //!   InPlace         commands on whole groups: as Vote, but the replies come with the end
 //!   LockInPlace     both: as LockFirst, of whole groups; then each votes on a list of effects and commands, as for InPlace. A program with
-//!                   scripts asks for more under its locks; if it has changed nothing, it is answered without votes
+//!                   scripts asks for more under its locks; if it has changed nothing, and all groups have answered under them, there are no votes
 //!   Offload         very large values: Prepare to all --> all Prepared: CheckOut --> Locked by all --> carried out on a
 //!                                            thread beside --> CheckIn, answer
 //!   PerGroup        a scan over several nodes: each group does its part by itself
@@ -1417,7 +1417,7 @@ impl Coordinator {
             shared: &cx.shared,
             began: open.began,
             scope: &client.program.scope,
-            is_whole: open.mode == TxnMode::LockInPlace
+            has_locked_all: open.mode == TxnMode::LockInPlace
                 && open.groups.len() == usize::from(cx.groups.count().get()),
             semantics: cx.turn.semantics,
         };
@@ -1447,7 +1447,7 @@ impl Coordinator {
                 });
                 cx.outbox.requests.extend(requests);
             }
-            RunStop::Whole => {
+            RunStop::LocksAll => {
                 open.run = Some(run);
                 let place = client.reply_to.place();
                 self.go_on_to_name(cx, txn, place, More::WholeKeyspace);
@@ -1459,30 +1459,30 @@ impl Coordinator {
             }
             RunStop::Over => {
                 let is_one_round = run.rounds <= 1;
-                let mut finished = run.finish(cx.groups);
+                let mut ended = run.finish(cx.groups);
                 if let Some(scripted) = &mut client.program.scripted {
-                    scripted.published = finished.published;
+                    scripted.published = ended.published;
                 }
                 let mut is_known = false;
                 if open.mode == TxnMode::LockInPlace {
                     let items = client.program.operation_items().collect();
-                    let replies = std::mem::take(&mut finished.evaluated.replies);
-                    let effects = std::mem::take(&mut finished.evaluated.effects);
+                    let replies = std::mem::take(&mut ended.evaluated.replies);
+                    let effects = std::mem::take(&mut ended.evaluated.effects);
                     // It was all so when the last group was locked, if all have said since that they were locked still.
-                    is_known = finished.whole.has_heard_all() && client.program.conditions.is_empty();
-                    open.plan = finished.whole.into_plan(effects, (items, replies));
+                    is_known = ended.whole.has_heard_all() && client.program.conditions.is_empty();
+                    open.plan = ended.whole.into_plan(effects, (items, replies));
                     is_known &= open.plan.steps.is_empty();
                 }
-                self.keep_scratch(finished.scratch);
+                self.keep_scratch(ended.scratch);
                 if is_known {
                     return self.end_unchanged(cx, txn);
                 }
-                self.go_on_after_evaluation(cx, txn, finished.evaluated, finished.expects, is_one_round);
+                self.go_on_after_evaluation(cx, txn, ended.evaluated, ended.expects, is_one_round);
             }
         }
     }
 
-    /// A program that has locked all groups has changed nothing: no votes are asked for.
+    /// A program that has locked all groups, and heard of all of them since, has changed nothing: no votes are asked for.
     fn end_unchanged(&mut self, cx: &mut Context, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
         let (_, replies) = std::mem::take(&mut open.plan).evaluated;

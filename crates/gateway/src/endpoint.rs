@@ -7,6 +7,7 @@
 use crate::context::Context;
 use crate::idempotency::Naming;
 use crate::program::scan_from;
+use crate::scan::scan_words;
 use crate::session::Session;
 use crate::topology::Topology;
 use command::{Command, CommandId, CommandRoute, Flags, ReplyError, Spec};
@@ -138,11 +139,7 @@ impl Context {
         if from == cursor {
             return None;
         }
-        let cursor = from.to_string();
-        let words = args.iter().enumerate();
-        Some(ArgsBuf::from_slices(
-            words.map(|(at, word)| if at == 1 { cursor.as_bytes() } else { word }),
-        ))
+        Some(scan_words(args, from, None))
     }
 }
 

@@ -54,21 +54,28 @@ enum Asked {
     Leader(GroupId),
 }
 
+/// The words of a `SCAN` that goes on from `cursor`, and for about so many keys, if another number is wanted.
+pub(crate) fn scan_words(args: Args<'_>, cursor: u64, count: Option<u64>) -> ArgsBuf {
+    let (cursor, count) = (cursor.to_string(), count.map(|count| count.to_string()));
+    let mut words = vec![args.arg(0), cursor.as_bytes()];
+    let mut options = args.iter().skip(2);
+    while let (Some(name), Some(value)) = (options.next(), options.next()) {
+        if count.is_none() || !name.eq_ignore_ascii_case(b"count") {
+            words.extend([name, value]);
+        }
+    }
+    if let Some(count) = &count {
+        words.extend([b"COUNT", count.as_bytes()]);
+    }
+    ArgsBuf::from_slices(words)
+}
+
 impl Scanning {
     /// The command that goes on from `cursor`, for as many keys as are still wanted.
     fn part(&self, cursor: u64) -> Operation {
         let args = self.operation.args.as_args();
-        let (cursor, count) = (cursor.to_string(), (self.wanted - self.found).to_string());
-        let mut words = vec![args.arg(0), cursor.as_bytes()];
-        let mut options = args.iter().skip(2);
-        while let (Some(name), Some(value)) = (options.next(), options.next()) {
-            if !name.eq_ignore_ascii_case(b"count") {
-                words.extend([name, value]);
-            }
-        }
-        words.extend([b"COUNT", count.as_bytes()]);
         Operation {
-            args: ArgsBuf::from_slices(words),
+            args: scan_words(args, cursor, Some(self.wanted - self.found)),
             ..self.operation.clone()
         }
     }

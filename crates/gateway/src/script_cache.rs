@@ -317,6 +317,8 @@ pub(crate) struct WorkerScripts {
     pub(crate) room: CallRoom,
     /// The last long sources that did not compile, with their errors: whoever waited for one looks here.
     wrong: VecDeque<(Sha1, Vec<u8>)>,
+    /// The long source that came last, with its digits.
+    last_long: Option<(Box<[u8]>, Sha1)>,
     /// Runs that are over, and hold much.
     large: Vec<LuaRun>,
     /// Bytes of what is to be dropped on the thread for offload jobs, and was not yet.
@@ -391,6 +393,7 @@ impl WorkerScripts {
             put_off: BTreeMap::new(),
             room: CallRoom::default(),
             wrong: VecDeque::new(),
+            last_long: None,
             large: Vec::new(),
             dropping_bytes: 0,
             version: 0,
@@ -562,7 +565,7 @@ impl WorkerScripts {
         if source.len() > ONE_SOURCE_BYTES_MAX {
             return Err(TOO_LONG.to_vec());
         }
-        let sha1 = sha1_of(sha1_hex(source).as_bytes()).expect("a SHA-1 has forty digits");
+        let sha1 = self.digits_of(source);
         if let Some(met) = self.met.get(&sha1) {
             return Ok((sha1, Sourced::Known(met.script.clone())));
         }
@@ -581,6 +584,20 @@ impl WorkerScripts {
         shared.keep(sha1, &script, source, is_loaded);
         self.meet(sha1, script.clone());
         Ok((sha1, Sourced::Known(script)))
+    }
+
+    /// The digits of a source. Of a long one they are asked for several times before it runs, and take milliseconds.
+    fn digits_of(&mut self, source: &[u8]) -> Sha1 {
+        if let Some((long, sha1)) = &self.last_long
+            && **long == *source
+        {
+            return *sha1;
+        }
+        let sha1 = sha1_of(sha1_hex(source).as_bytes()).expect("a SHA-1 has forty digits");
+        if is_long_source(source) {
+            self.last_long = Some((source.into(), sha1));
+        }
+        sha1
     }
 
     fn meet(&mut self, sha1: Sha1, script: Script) {

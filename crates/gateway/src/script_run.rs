@@ -9,7 +9,7 @@
 //!             | |  +--> Lacks(keys): groups are asked, `place`
 //!             | |  +--> Asks(parts): groups are asked, `on_answered`
 //!             +-+-----------+
-//!               +-----> Over: what it answers and changes     Failed: nothing is done     Whole: it is to begin anew, with all groups locked
+//!               +-----> Over: what it answers and changes     Failed: nothing is done     LocksAll: it is to begin anew, with all groups locked
 //! ```
 //!
 //! Commands of scripts, and those beside them in an `EXEC`, run one after the other on copies of the objects that they name. A key that
@@ -34,7 +34,7 @@ use crate::script_program::{Asked, Resolved, Rules, Scripted, UNKNOWN_SCRIPT, ch
 use crate::script_reply;
 use crate::session::Queued;
 use crate::shared::Shared;
-use crate::whole_keyspace::{Looked, Parts, WholeKeyspace};
+use crate::whole_keyspace::{Parts, WholeKeyspace, WholeOutcome};
 use command::{CommandId, CommandRoute, Flags};
 use ids::{Db, GroupId, Groups, Prng, SemanticsVersion, UnixMillis, Version};
 use keyspace::{BlockCommand, KeyVersion, Object, SeenObject};
@@ -158,7 +158,7 @@ pub(crate) enum RunStop {
     /// These groups are to be asked, each for its part of a command on the whole keyspace.
     Asks(Vec<(GroupId, Operation)>),
     /// All groups are to be locked for it: then it begins anew.
-    Whole,
+    LocksAll,
     /// It has come to its end.
     Over,
     /// It is given up, and this is why.
@@ -175,7 +175,7 @@ pub(crate) struct Surroundings<'a> {
     /// What its commands on the whole keyspace concern.
     pub(crate) scope: &'a Scope,
     /// Whether all groups are locked for it.
-    pub(crate) is_whole: bool,
+    pub(crate) has_locked_all: bool,
     /// The rules that every node of the cluster follows.
     pub(crate) semantics: SemanticsVersion,
 }
@@ -203,7 +203,7 @@ pub(crate) struct ProgramRun {
 }
 
 /// One that has come to its end.
-pub(crate) struct Finished {
+pub(crate) struct EndedRun {
     pub(crate) evaluated: Evaluated,
     pub(crate) expects: BTreeMap<GroupId, Vec<Condition>>,
     pub(crate) whole: WholeKeyspace,
@@ -394,7 +394,7 @@ impl ProgramRun {
                 RunStop::Spent
                 | RunStop::Lacks(_)
                 | RunStop::Asks(_)
-                | RunStop::Whole
+                | RunStop::LocksAll
                 | RunStop::Failed(_) => {
                     if self.spent >= LONG_INSTRUCTIONS && self.long.is_none() {
                         self.long = Some(LongRun::begin(around.shared, self.long_run_of(operation, around)));
@@ -413,7 +413,7 @@ impl ProgramRun {
         around: &Surroundings<'_>,
     ) -> RunStop {
         if let CommandRoute::Everywhere | CommandRoute::Scan = operation.spec.route {
-            return match self.look(&mut scripts.draws, operation, around) {
+            return match self.carry_out_whole(&mut scripts.draws, operation, around) {
                 Ok(reply) => {
                     self.replies.push(operation.protocol, |out| out.raw(&reply));
                     RunStop::Over
@@ -507,7 +507,7 @@ impl ProgramRun {
             }
             RunStop::Lacks(_) if mutations::is(Mutation::ScriptBegunTwice) => scripts.let_go(script.run),
             RunStop::Spent | RunStop::Lacks(_) | RunStop::Asks(_) => self.script = Some(script),
-            RunStop::Whole | RunStop::Failed(_) => scripts.let_go(script.run),
+            RunStop::LocksAll | RunStop::Failed(_) => scripts.let_go(script.run),
         }
         stop
     }
@@ -764,7 +764,7 @@ impl ProgramRun {
         around: &Surroundings<'_>,
     ) -> Result<Reply, RunStop> {
         if operation.spec.route != CommandRoute::Keys {
-            let looked = self.look(&mut scripts.draws, &operation, around);
+            let looked = self.carry_out_whole(&mut scripts.draws, &operation, around);
             if let Err(RunStop::Asks(_)) = looked {
                 script.awaits = Some(operation);
             } else {
@@ -790,7 +790,7 @@ impl ProgramRun {
     ///
     /// # Errors
     /// As of [`ProgramRun::call`].
-    fn look(
+    fn carry_out_whole(
         &mut self,
         draws: &mut Prng,
         operation: &Operation,
@@ -805,20 +805,20 @@ impl ProgramRun {
             ReplyWriter::new(&mut reply, protocol).error(NOT_WHOLE);
             return Ok(reply);
         }
-        if !around.is_whole {
-            return Err(RunStop::Whole);
+        if !around.has_locked_all {
+            return Err(RunStop::LocksAll);
         }
         self.scratch.judge_by(self.time_of(operation, around));
         let looked = self
             .whole
             .carry_out(operation, around.groups, around.scope, &mut self.scratch, draws);
         match looked {
-            Looked::Reply(reply) => {
+            WholeOutcome::Reply(reply) => {
                 let looked_at = self.whole.take_looked_at() * INSTRUCTIONS_A_KEY;
                 self.spent += COMMAND_INSTRUCTIONS + looked_at + (reply.len() / BYTES_PER_INSTRUCTION) as u64;
                 Ok(reply)
             }
-            Looked::Asks(parts) => Err(RunStop::Asks(parts)),
+            WholeOutcome::Asks(parts) => Err(RunStop::Asks(parts)),
         }
     }
 
@@ -895,13 +895,13 @@ impl ProgramRun {
     }
 
     /// What it came to, with what it did to the whole keyspace before; and what remains is its scratch, which is empty.
-    pub(crate) fn finish(mut self, groups: Groups) -> Finished {
+    pub(crate) fn finish(mut self, groups: Groups) -> EndedRun {
         let evaluated = Evaluated {
             lacks: Vec::new(),
             replies: std::mem::take(&mut self.replies),
             effects: effects_of(&mut self.scratch, groups),
         };
-        Finished {
+        EndedRun {
             evaluated,
             expects: self.expects,
             whole: self.whole,

@@ -16,15 +16,13 @@
 use crate::endpoint::Scope;
 use crate::plan::Plan;
 use crate::program::{group_of_key, integer, merge_parts, parts_of, scan_from};
+use crate::scan::scan_words;
 use command::{Command, CommandId, CommandRoute, Flags, Merge};
 use ids::{Db, GroupId, Groups, Prng};
-use keyspace::{Effect, Kind};
+use keyspace::{Effect, Kind, SCAN_COUNT_MAX};
 use replica::{FullKey, Operation, Replies, Scratch};
 use resp::{ArgsBuf, ReplyWriter, parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Keys that a scan of the scratch looks at, at a time.
-const SCRATCH_SCAN: &[u8] = b"16384";
 
 /// Names of keys that are remembered: a program may come to name no more keys.
 const NAMED_MAX: usize = 65_536;
@@ -50,7 +48,7 @@ pub(crate) struct WholeKeyspace {
     asks_for_all: bool,
     /// Whether all groups have answered since all were locked, so that all were locked until then.
     has_heard_all: bool,
-    /// Keys on the scratch that commands have looked at, since this was last asked.
+    /// Keys on the scratch that commands have looked at, since this was last asked: what they do is to be charged.
     looked_at: u64,
 }
 
@@ -88,7 +86,7 @@ impl Named {
 }
 
 /// What became of a command.
-pub(crate) enum Looked {
+pub(crate) enum WholeOutcome {
     /// This is its reply.
     Reply(Vec<u8>),
     /// These are to be asked first.
@@ -162,27 +160,27 @@ impl WholeKeyspace {
         scope: &Scope,
         scratch: &mut Scratch,
         prng: &mut Prng,
-    ) -> Looked {
+    ) -> WholeOutcome {
         let mut reply = Vec::new();
         let out = &mut ReplyWriter::new(&mut reply, operation.protocol);
         if operation.spec.flags.contains(Flags::WRITE) {
             self.empty(operation, groups, scope, scratch);
             out.ok();
-            return Looked::Reply(reply);
+            return WholeOutcome::Reply(reply);
         }
         let parts = match self.answered.take() {
             Some(parts) => parts,
             None => {
                 let asks = self.asks(operation, groups, scope);
                 if !asks.is_empty() {
-                    return Looked::Asks(asks);
+                    return WholeOutcome::Asks(asks);
                 }
                 Parts::new()
             }
         };
         self.has_heard_all |= parts.len() == usize::from(groups.count().get());
         if let Some((_, error)) = parts.iter().find(|(_, part)| part.first() == Some(&b'-')) {
-            return Looked::Reply(error.clone());
+            return WholeOutcome::Reply(error.clone());
         }
         let is_there = |key: &[u8]| scope.concerns(groups, operation, group_of_key(groups, key));
         match operation.spec.id {
@@ -209,7 +207,7 @@ impl WholeKeyspace {
                 }
             }
         }
-        Looked::Reply(reply)
+        WholeOutcome::Reply(reply)
     }
 
     /// The groups that a command asks, each for its part.
@@ -222,7 +220,7 @@ impl WholeKeyspace {
         }
         // One that is empty by now is asked too: it knows where the scan goes on.
         let from = scan_from(groups, scope, cursor_of(operation));
-        let part = from.map(|(group, cursor)| (group, with_cursor(operation, cursor.number())));
+        let part = from.map(|(group, cursor)| (group, from_cursor(operation, cursor.number(), None)));
         part.into_iter().collect()
     }
 
@@ -356,7 +354,7 @@ impl WholeKeyspace {
 
     /// What a command answers of the keys on the scratch.
     fn run_on(&mut self, scratch: &mut Scratch, operation: &Operation) -> Vec<u8> {
-        self.looked_at += self.held.len() as u64;
+        self.looked_at += scratch.keyspace().counts(operation.db).0 as u64;
         let mut answer = Vec::new();
         let out = &mut ReplyWriter::new(&mut answer, operation.protocol);
         scratch.run(&operation.as_state(), out);
@@ -365,29 +363,15 @@ impl WholeKeyspace {
 
     /// The keys on the scratch that a `SCAN` would name, each as an element of its reply.
     fn scan_scratch(&mut self, scratch: &mut Scratch, operation: &Operation) -> BTreeSet<Vec<u8>> {
-        let args = operation.args.as_args();
-        let mut words: Vec<&[u8]> = vec![args.arg(0), b"0"];
-        let mut at = 2;
-        while let (Some(name), Some(value)) = (args.get(at), args.get(at + 1)) {
-            if !name.eq_ignore_ascii_case(b"count") {
-                words.extend([name, value]);
-            }
-            at += 2;
-        }
-        words.extend([&b"COUNT"[..], SCRATCH_SCAN]);
-        let mut scan = Operation {
-            args: ArgsBuf::from_slices(words),
-            ..operation.clone()
-        };
-        let mut found = BTreeSet::new();
+        let (mut found, mut cursor) = (BTreeSet::new(), 0);
         loop {
-            let answer = self.run_on(scratch, &scan);
+            let answer = self.run_on(scratch, &from_cursor(operation, cursor, Some(SCAN_COUNT_MAX)));
             let mut both = elements(&answer);
-            let next = both.next().and_then(|cursor| command::cursor(text(cursor)).ok());
+            let next = both.next().and_then(|next| command::cursor(text(next)).ok());
             found.extend(both.next().into_iter().flat_map(elements).map(<[u8]>::to_vec));
             match next {
                 Some(0) | None => return found,
-                Some(next) => scan = with_cursor(&scan, next),
+                Some(next) => cursor = next,
             }
         }
     }
@@ -431,13 +415,10 @@ fn cursor_of(operation: &Operation) -> u64 {
     command::cursor(operation.args.as_args().arg(1)).unwrap_or_default()
 }
 
-/// The same `SCAN`, from another cursor on.
-fn with_cursor(operation: &Operation, cursor: u64) -> Operation {
-    let (args, cursor) = (operation.args.as_args(), cursor.to_string());
-    let words = args.iter().enumerate();
-    let words = words.map(|(at, word)| if at == 1 { cursor.as_bytes() } else { word });
+/// The same `SCAN` from a cursor on, as [`scan_words`] has it.
+fn from_cursor(operation: &Operation, cursor: u64, count: Option<u64>) -> Operation {
     Operation {
-        args: ArgsBuf::from_slices(words),
+        args: scan_words(operation.args.as_args(), cursor, count),
         ..operation.clone()
     }
 }

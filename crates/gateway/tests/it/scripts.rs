@@ -433,6 +433,10 @@ fn a_script_has_the_whole_keyspace_for_itself() {
         found.sort();
         let is_whole = |found: &[String]| found == [":0", ":0", ":4"] || found == [":0", ":4", ":4"];
         assert!(is_whole(&found), "{found:?}");
+        world.turns(1_000);
+        for node in 0..3 {
+            assert_eq!(world.locks_left(node), 0, "all are given back");
+        }
     }
 }
 

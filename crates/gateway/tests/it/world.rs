@@ -266,6 +266,13 @@ impl World {
             .sum()
     }
 
+    /// Locks that are held or waited for in the replicas of a node.
+    pub(crate) fn locks_left(&self, node: usize) -> usize {
+        let replica_views = self.nodes[node].gateway.replica_views();
+        let counts = replica_views.map(|replica_view| replica_view.transaction_counts());
+        counts.map(|counts| counts.prepared + counts.waiting).sum()
+    }
+
     /// What a client of a node is answered in up to so many turns.
     pub(crate) fn reply(&mut self, node: usize, client: u64) -> String {
         for _ in 0..8_000 {
