@@ -4,7 +4,7 @@
 //! `protected-mode` is off. A page in a browser must not become "this machine" by a name that it has pointed here (DNS
 //! rebinding): names of the public kind count only if they are the node's own.
 //!
-//! `/healthz` answers everybody: who probes has no password, and it tells nothing else.
+//! `/healthz` and `/readyz` answer everybody: who probes has no password, and they tell nothing else.
 
 use std::net::IpAddr;
 

@@ -27,6 +27,10 @@ pub trait AdminSource: Send + Sync + 'static {
     /// Whether the node can serve clients.
     fn health(&self) -> Health;
 
+    /// Why the node is not ready: what it lacks of what it is to have, and whether it is about to stop, in words that tell no secret.
+    /// None if it is.
+    fn unready(&self) -> Vec<String>;
+
     /// Why there is nothing to show yet, in a sentence for an operator; none once there is.
     fn starting(&self) -> Option<String> {
         None
@@ -115,6 +119,7 @@ const INDEX: &str = concat!(
     "<ul>\n",
     "<li><a href=\"/metrics\">/metrics</a>: counters and gauges, for Prometheus</li>\n",
     "<li><a href=\"/healthz\">/healthz</a>: 200 while this node can serve clients, 503 with the reason otherwise</li>\n",
+    "<li><a href=\"/readyz\">/readyz</a>: 200 while every replica of this node votes and has caught up, 503 with what is missing otherwise</li>\n",
     "<li><a href=\"/cluster\">/cluster</a>: nodes, groups and replicas as this node sees them, as JSON; ",
     "<code>chorale admin status</code> prints it for people</li>\n",
     "<li><a href=\"/rebalance\">/rebalance</a>: what would move if everything was placed anew, as JSON; ",
@@ -155,6 +160,7 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
         .route("/", get(index))
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
         .route("/cluster", get(cluster))
         .route("/rebalance", get(rebalance_plan))
         .route("/set-rf/{factor}", get(resize_plan))
@@ -169,7 +175,7 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
 async fn guard(State((source, is_local)): State<(Source, bool)>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let is_known = || access::password(headers).is_some_and(|given| source.is_password(&given));
-    if request.uri().path() == "/healthz" {
+    if matches!(request.uri().path(), "/healthz" | "/readyz") {
         return next.run(request).await;
     }
     let starting = source.starting();
@@ -228,6 +234,15 @@ async fn healthz(State(source): State<Source>) -> Response {
             format!("unhealthy: {reason}\n"),
         ),
     }
+}
+
+async fn readyz(State(source): State<Source>) -> Response {
+    let unready = source.unready();
+    if unready.is_empty() {
+        return answer(StatusCode::OK, TEXT_TYPE, "ready\n");
+    }
+    let text = format!("not ready: {}\n", unready.join("; "));
+    answer(StatusCode::SERVICE_UNAVAILABLE, TEXT_TYPE, text)
 }
 
 async fn cluster(State(source): State<Source>) -> Response {

@@ -33,6 +33,12 @@ impl AdminSource for Node {
         }
     }
 
+    fn unready(&self) -> Vec<String> {
+        let all = ["group 3 is being filled", "the node is stopping"];
+        let all = all.map(str::to_owned).into_iter();
+        all.filter(|_| self.ill.load(Ordering::Relaxed)).collect()
+    }
+
     fn access(&self) -> Access {
         self.access.unwrap_or(Access::Open)
     }
@@ -131,6 +137,19 @@ fn metrics_come_in_the_text_format() {
     assert!(head.starts_with("http/1.1 200 "), "{head}");
     assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
     assert_eq!(body, "# TYPE up gauge\nup 1\n");
+    handle.shutdown();
+}
+
+#[test]
+fn readiness_is_200_or_503_with_all_that_is_missing() {
+    let (address, node, handle) = start();
+    let (head, body) = ask(address, "GET /readyz");
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    assert_eq!(body, "ready\n");
+    node.ill.store(true, Ordering::Relaxed);
+    let (head, body) = ask(address, "GET /readyz");
+    assert!(head.starts_with("http/1.1 503 "), "{head}");
+    assert_eq!(body, "not ready: group 3 is being filled; the node is stopping\n");
     handle.shutdown();
 }
 
@@ -275,6 +294,7 @@ fn from_elsewhere_the_pages_want_what_the_ports_of_clients_want() {
             return;
         };
         assert_eq!(with(elsewhere, "/healthz", "").0, "200");
+        assert_eq!(with(elsewhere, "/readyz", "").0, "200");
         for path in PAGES {
             for header in ["", wrong] {
                 let (status, head, body) = with(elsewhere, path, header);

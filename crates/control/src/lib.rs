@@ -21,6 +21,7 @@ mod command;
 mod given_up;
 mod goal;
 mod group;
+mod lack;
 mod map;
 mod meta;
 mod node;
@@ -43,6 +44,7 @@ pub use command::{
 pub use given_up::GivenUp;
 pub use goal::{MovePause, NodeGoal, Rebalance, Resize};
 pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};
+pub use lack::{Lack, Missing};
 pub use map::{Moving, Resizing, Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{
     Contact, Failure, HeldAlone, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite,

@@ -42,6 +42,7 @@ pub use seat::Restored;
 use crate::command::{Factor, MetaCommand};
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
+use crate::lack::Lack;
 use crate::map::RoutingMap;
 use crate::node::Announcement;
 use crate::node_memory::NodeMemory;
@@ -249,6 +250,12 @@ impl Meta {
         }
     }
 
+    /// What this node lacks of what it is to have, as whoever leads the meta group sees it; none if that is not known.
+    pub fn lack(&self, now: Monotonic) -> Option<Lack> {
+        let own = self.agent.counted().and_then(|(node, _)| self.voter.lack(node));
+        own.cloned().or_else(|| self.agent.told_lack(now))
+    }
+
     /// Whether nothing was heard of a leader of the meta group for some time.
     pub fn is_leaderless(&self) -> bool {
         self.agent.search.is_leaderless()
@@ -359,6 +366,7 @@ impl Meta {
                 .agent
                 .on_node_heartbeat_reply(from, (leader, leads), recovery_sources, now),
             MetaMessage::Outage(outage) => self.agent.on_outage(from, outage, now),
+            MetaMessage::Lack(lack) => self.agent.on_lack(from, lack, now),
             MetaMessage::Map(map) => self.on_map(&map, now),
             MetaMessage::Settings { version, settings } => {
                 self.agent.view.adopt_settings(version, settings, out);
@@ -436,6 +444,11 @@ impl Meta {
         let outage = self.voter.outage().cloned();
         if let Some(outage) = outage {
             self.effects.send(from, MetaMessage::Outage(outage));
+        }
+        if let Contact::Node(node) = from {
+            let lack = self.voter.lack(node).cloned();
+            let lack = lack.map(MetaMessage::Lack);
+            lack.into_iter().for_each(|lack| self.effects.send(from, lack));
         }
         self.effects.send(from, reply);
         if !self.voter.on_node_heartbeat(from, node_heartbeat, now) {

@@ -133,7 +133,7 @@ fn is_at_rest(group: &Group, seen: &GroupReport) -> bool {
 }
 
 /// Whether a node is there, and has been for so long that what leaders say of it is of this start.
-fn is_steady(observations: &Observations, pace: &Pace, node: NodeId) -> bool {
+pub(crate) fn is_steady(observations: &Observations, pace: &Pace, node: NodeId) -> bool {
     let silence = observations.silence.get(&node);
     let up = observations.up_for.get(&node);
     silence.is_some_and(|silence| *silence < pace.away_after) && up.is_some_and(|up| *up >= pace.away_after)

@@ -2,8 +2,8 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Factor, GroupMember, GroupRef, MemberRole, MetaCommand, MetaMessage, NodeGoal, Outage,
-    Placed, Report, RoutingMap, State, Target,
+    Announcement, Factor, GroupMember, GroupRef, Lack, MemberRole, MetaCommand, MetaMessage, Missing,
+    NodeGoal, Outage, Placed, Report, RoutingMap, State, Target,
 };
 use ids::{
     Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId,
@@ -232,6 +232,16 @@ fn the_state_has_the_bytes_that_it_always_had() {
         nodes: vec![NodeId(3), NodeId(300)],
     });
     line(&mut found, "outage", &outage.encode());
+    let lack = MetaMessage::Lack(Lack {
+        boot: Boot(300),
+        is_new: false,
+        count: 17,
+        groups: vec![
+            (GroupRef::Meta, Missing::End),
+            (GroupRef::Data(GroupId::new(200)), Missing::Vote),
+        ],
+    });
+    line(&mut found, "lack", &lack.encode());
     line(&mut found, "request", &request.encode());
     line(&mut found, "state held", &held.encode());
     assert!(found == PINNED, "found:\n{found}");

@@ -1360,6 +1360,61 @@ fn of_an_outage_every_node_is_told_by_the_one_that_leads_and_of_its_end() {
 }
 
 #[test]
+fn each_node_is_told_what_it_lacks_by_the_one_that_leads() {
+    let mut world = World::cluster(45, 4);
+    let lack = |world: &World, machine: usize| world.machines[machine].meta.as_ref()?.lack(world.now);
+    let lacks_nothing =
+        |world: &World, machine: usize| lack(world, machine).is_some_and(|lack| lack.is_nothing());
+    let all = |world: &World| (0..4).all(|machine| lacks_nothing(world, machine));
+    world.run_until("all are ready", Duration::from_secs(20), all);
+    let leader = world.leader().unwrap();
+    let down = (leader + 1) % 4;
+    world.crash(down);
+    world.run_for(Duration::from_secs(5));
+    assert!(lacks_nothing(&world, leader), "another one is down");
+    world.boot(down);
+    world.run_until("it has started", Duration::from_secs(20), |world| {
+        let lack = lack(world, down);
+        assert!(
+            lack.as_ref().is_none_or(|lack| !lack.is_nothing()),
+            "it has just started"
+        );
+        lack.is_some_and(|lack| lack.is_new)
+    });
+    world.run_until("it has caught up", Duration::from_secs(60), all);
+    let joined = world.join(leader);
+    world.run_until("it has to be filled", Duration::from_secs(20), |world| {
+        let lack = lack(world, joined);
+        assert!(
+            lack.as_ref().is_none_or(|lack| !lack.is_nothing()),
+            "it has nothing"
+        );
+        lack.is_some_and(|lack| lack.count > 0)
+    });
+    world.run_until("it is filled", Duration::from_secs(120), |world| {
+        lacks_nothing(world, joined)
+    });
+    let voters = world
+        .state()
+        .unwrap()
+        .groups()
+        .values()
+        .flat_map(control::Group::voters);
+    let node = world.machines[joined].node;
+    assert!(voters.filter(|voter| Some(voter.node) == node).count() > 0);
+
+    world.crash(leader);
+    world.run_until("another one leads", Duration::from_secs(20), |world| {
+        world.leader().is_some_and(|other| other != leader)
+    });
+    let other = (0..4).find(|machine| *machine != leader).unwrap();
+    let known = |world: &World| lack(world, other).is_some();
+    assert!(known(&world), "what was told before is believed for a while");
+    world.run_for(Duration::from_secs(20));
+    assert!(known(&world));
+}
+
+#[test]
 fn a_node_joins_under_the_name_of_one_that_has_ended_and_not_of_one_that_is_there() {
     let mut world = World::cluster(43, 3);
     let leader = world.leader().unwrap();

@@ -4,6 +4,7 @@ use crate::backup_jobs::BackupJobs;
 use crate::goals;
 use crate::meta::Input;
 use crate::metrics::metrics;
+use crate::readiness;
 use crate::recovery;
 use crate::start_progress::StartProgress;
 use crate::status;
@@ -170,6 +171,20 @@ impl AdminSource for Source {
     fn backup_jobs(&self) -> String {
         let page = self.node.get().map(|node| node.backup_jobs.page());
         page.unwrap_or_default().to_json()
+    }
+
+    fn unready(&self) -> Vec<String> {
+        if let Health::Unhealthy(reason) = self.health() {
+            return vec![reason];
+        }
+        match self.node.get() {
+            Some(Shown {
+                shared,
+                cluster: Some((view, me, _)),
+                ..
+            }) => readiness::unready(shared, view, *me),
+            _ => Vec::new(),
+        }
     }
 
     fn health(&self) -> Health {

@@ -40,6 +40,7 @@ mod priority;
 mod process;
 mod random;
 mod rates;
+mod readiness;
 mod recovery;
 mod resolver;
 mod service_manager;

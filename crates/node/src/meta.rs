@@ -17,7 +17,7 @@ use crate::view::{self, Seen, View};
 use bytes::Bytes;
 use consensus::Times;
 use control::{
-    Contact, Failure, GivenUp, GroupRef, GroupReport, Meta, MetaCommand, MetaMessage, MetaOutcome,
+    Contact, Failure, GivenUp, GroupRef, GroupReport, Lack, Meta, MetaCommand, MetaMessage, MetaOutcome,
     MetaRefusal, NodeMemory, Notice, Outage, Record, RecoverySource, Restored, RoutingMap, Setting, Started,
     State,
 };
@@ -322,6 +322,7 @@ impl Driver {
             recovery_sources: self.meta.recovery_sources(now),
             outage: self.meta.outage(now),
             is_leaderless: self.meta.is_leaderless(),
+            lack: self.meta.lack(now),
         }
     }
 
@@ -468,6 +469,8 @@ pub(crate) struct Remains {
     pub(crate) outage: Option<Outage>,
     /// Whether nobody leads the meta group.
     pub(crate) is_leaderless: bool,
+    /// What this node lacks of what it is to have, if that is known.
+    pub(crate) lack: Option<Lack>,
 }
 
 /// Tells the operator.

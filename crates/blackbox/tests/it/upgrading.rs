@@ -124,3 +124,84 @@ fn a_node_may_not_stop_beside_one_that_is_down_and_permission_is_taken_back() {
     let refused = says(&admin(&alone, 0, "may-stop 1"), 2);
     assert!(refused.contains("none can be spared"), "{refused}");
 }
+
+/// What a node says of whether it is ready, if it answers at all.
+fn readiness(cluster: &Cluster, node: usize) -> Option<(u16, String)> {
+    let page = http_get(cluster.admin_address(node), "/readyz").ok()?;
+    Some((page.status, page.body))
+}
+
+fn is_ready(cluster: &Cluster, node: usize) -> bool {
+    readiness(cluster, node).is_some_and(|(status, body)| status == 200 && body == "ready\n")
+}
+
+/// Asks a node that is starting until it is ready: what it said first, and what it said last before it was.
+fn said_before_ready(cluster: &Cluster, node: usize) -> (String, String) {
+    let mut said: Vec<String> = Vec::new();
+    eventually("it is ready", || match readiness(cluster, node) {
+        Some((200, _)) => true,
+        Some((status, body)) => {
+            assert_eq!(status, 503, "{body}");
+            said.push(body);
+            false
+        }
+        None => false,
+    });
+    let last = said.last().cloned();
+    let first = said.into_iter().next();
+    first.zip(last).expect("it is not ready at once")
+}
+
+/// Whether a node votes in every group, as the one says that leads the meta group.
+fn votes_everywhere(cluster: &Cluster, node: usize) -> bool {
+    let status = says(&admin(cluster, 0, "status"), 0);
+    let leads = |other: &usize| status.contains(&format!("; node {} leads the meta group", other + 1));
+    let leader = (0..cluster.len()).find(leads).expect("somebody leads it");
+    let seen = cluster.look(leader).expect("it shows the cluster");
+    let votes = |replicas: &Vec<(usize, u64, bool)>| {
+        let mut replicas = replicas.iter();
+        replicas.any(|&(where_, _, votes)| where_ == node && votes)
+    };
+    seen.replicas.iter().all(votes)
+}
+
+#[test]
+fn a_node_is_ready_when_it_has_all_that_it_is_to_have_and_again_after_it_was_killed() {
+    let mut cluster = Cluster::new(GROUPS);
+    cluster.workers(2);
+    cluster.grow(1);
+    eventually("a node alone is ready", || is_ready(&cluster, 0));
+    let sets = (0..20_000).map(|at| vec!["SET".to_owned(), format!("key:{at}"), "x".repeat(1_000)]);
+    cluster.client(0).pipeline(&sets.collect::<Vec<_>>());
+    cluster.grow(1);
+    let joined = cluster.begin(&[]);
+    let (first, _) = said_before_ready(&cluster, joined);
+    assert!(first.starts_with("not ready: "), "{first}");
+    assert!(votes_everywhere(&cluster, joined), "{}", cluster.views());
+    eventually("so are the others", || {
+        (0..2).all(|node| is_ready(&cluster, node))
+    });
+
+    cluster.kill(joined);
+    let mut client = cluster.client(0);
+    for at in 0..2_000 {
+        // One after the other: each is an entry, and a follower that has nearly all of them has caught up.
+        eventually("the others go on", || {
+            client.run(&format!("SET late:{at} x")).error().is_none()
+        });
+    }
+    eventually("the others are ready", || {
+        (0..2).all(|node| is_ready(&cluster, node))
+    });
+    cluster.restart(joined);
+    let (first, last) = said_before_ready(&cluster, joined);
+    assert!(first.starts_with("not ready: "), "{first}");
+    assert!(votes_everywhere(&cluster, joined), "{last}");
+
+    says(&admin(&cluster, joined, "may-stop self --wait"), 0);
+    eventually("who may stop is not ready", || {
+        readiness(&cluster, joined).is_some_and(|(status, body)| status == 503 && body.contains("may stop"))
+    });
+    says(&admin(&cluster, joined, "cancel may-stop-3"), 0);
+    eventually("it may not any more", || is_ready(&cluster, joined));
+}

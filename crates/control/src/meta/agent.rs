@@ -21,6 +21,7 @@ use super::proposal::Proposal;
 use crate::command::{MetaCommand, MetaOutcome, MetaRefusal};
 use crate::goal::NodeGoal;
 use crate::group::GroupRef;
+use crate::lack::Lack;
 use crate::map::RoutingMap;
 use crate::outage::Outage;
 use crate::recovery_source::RecoverySource;
@@ -38,6 +39,18 @@ const NODE_HEARTBEAT_SOON: Duration = Duration::from_millis(100);
 
 /// What whoever leads has said of an outage is said again with each answer to a heartbeat; if it is not, it is over.
 const OUTAGE_LASTS: Duration = Duration::from_secs(3);
+
+/// What whoever leads has said that this node lacks is believed for so long: it is said again with each answer to a heartbeat, but another
+/// one that leads has to hear of all first. One that says nothing for so long is of a build that does not know it.
+const LACK_LASTS: Duration = Duration::from_secs(10);
+
+/// What whoever leads says that this node lacks.
+#[derive(Default)]
+struct ToldLack {
+    last: Option<(Monotonic, Lack)>,
+    /// Since when it answers, and does not say it.
+    unsaid: Option<Monotonic>,
+}
 
 /// See the file's header.
 pub(crate) struct Agent {
@@ -57,6 +70,7 @@ pub(crate) struct Agent {
     told_recovery_sources: Vec<RecoverySource>,
     /// When whoever leads last said that nodes which are silent are waited for, and what.
     told_outage: Option<(Monotonic, Outage)>,
+    told_lack: ToldLack,
     /// The last that was said of this node itself.
     told_self: Option<Notice>,
 }
@@ -117,6 +131,7 @@ impl Agent {
             linked: BTreeSet::new(),
             told_recovery_sources: Vec::new(),
             told_outage: None,
+            told_lack: ToldLack::default(),
             told_self: None,
         }
     }
@@ -165,6 +180,21 @@ impl Agent {
         let told = self.told_outage.as_ref();
         let told = told.filter(|(told, _)| now.since(*told) < OUTAGE_LASTS);
         told.map(|(_, outage)| outage.clone())
+    }
+
+    /// What this node lacks, as whoever leads last told, or else as the map has it; none if that is not known.
+    pub(crate) fn told_lack(&self, now: Monotonic) -> Option<Lack> {
+        let (node, boot) = self.counted()?;
+        let told = self.told_lack.last.as_ref();
+        let told = told.filter(|(told, lack)| now.since(*told) < LACK_LASTS && lack.boot == boot);
+        let is_unsaid = self
+            .told_lack
+            .unsaid
+            .is_some_and(|since| now.since(since) >= LACK_LASTS);
+        told.map(|(_, lack)| lack.clone()).or_else(|| {
+            let map = self.view.map().filter(|_| is_unsaid)?;
+            Some(Lack::of_map(map, node, boot))
+        })
     }
 
     pub(crate) fn next_timer(&self) -> Option<Monotonic> {
@@ -351,6 +381,7 @@ impl Agent {
             return self.on_hint(from, leader, now);
         }
         self.told_recovery_sources = recovery_sources;
+        self.told_lack.unsaid.get_or_insert(now);
         self.heartbeats.unanswered = 0;
         self.search.hear(now);
         if leader != self.node() {
@@ -361,6 +392,13 @@ impl Agent {
     pub(crate) fn on_outage(&mut self, from: Contact, outage: Outage, now: Monotonic) {
         if let Contact::Node(_) = from {
             self.told_outage = Some((now, outage));
+        }
+    }
+
+    pub(crate) fn on_lack(&mut self, from: Contact, lack: Lack, now: Monotonic) {
+        if let Contact::Node(_) = from {
+            let last = Some((now, lack));
+            self.told_lack = ToldLack { last, unsaid: None };
         }
     }
 

@@ -5,6 +5,7 @@ use super::contact::Contact;
 use super::message::NodeHeartbeat;
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
+use crate::lack::Lack;
 use crate::node_memory::NodeMemory;
 use crate::observations::{GroupReport, Observations};
 use crate::outage::Outage;
@@ -74,6 +75,15 @@ struct Looks {
     awaited: Index,
 }
 
+/// What others are told of the last look.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Whether silent nodes were waited for.
+    pub(crate) outage: Option<Outage>,
+    /// What each node lacked; of none before all could be heard.
+    pub(crate) lacks: BTreeMap<NodeId, Lack>,
+}
+
 /// See the file's header.
 pub(crate) struct LeaderState {
     since: Monotonic,
@@ -92,8 +102,7 @@ pub(crate) struct LeaderState {
     given_up: BTreeMap<NodeId, (Monotonic, Vec<GivenUp>)>,
     /// How much each node said last that it holds.
     memory: BTreeMap<NodeId, NodeMemory>,
-    /// Whether silent nodes were waited for at the last look.
-    pub(crate) outage: Option<Outage>,
+    pub(crate) found: Found,
     /// Epoch and version of the settings, as far as each node was told.
     told: BTreeMap<NodeId, (Epoch, u64)>,
     waiting: BTreeMap<Index, Waiting>,
@@ -117,7 +126,7 @@ impl LeaderState {
             recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
             memory: BTreeMap::new(),
-            outage: None,
+            found: Found::default(),
             told: BTreeMap::new(),
             waiting: BTreeMap::new(),
             looks: Looks {
@@ -228,6 +237,11 @@ impl LeaderState {
     pub(crate) fn is_missed(&self, node: NodeId, within: Duration, now: Monotonic) -> bool {
         let heard = self.heard.get(&node).map_or(self.since, |&(_, heard)| heard);
         now.since(heard) >= within
+    }
+
+    /// Whether this one leads for so long that whoever is there was heard.
+    pub(crate) fn has_heard_all(&self, state: &State, pace: &Pace, now: Monotonic) -> bool {
+        state.nodes().len() == 1 || now.since(self.since) >= pace.away_after
     }
 
     /// Whether somebody says that it leads a group, in this generation or a later one.

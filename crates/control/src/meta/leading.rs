@@ -11,6 +11,7 @@ use super::seat::Applied;
 use super::voter::{Seated, Voter};
 use crate::command::{MetaCommand, MetaRefusal, Report};
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
+use crate::lack::{Lack, lacks};
 use crate::node::Node;
 use crate::node_memory::{self, NodeMemory};
 use crate::observations::{GroupReport, Observations};
@@ -112,7 +113,12 @@ impl Voter {
 
     /// Why silent nodes are not replaced, as the leader saw it when it last looked; none if this node does not lead.
     pub(crate) fn outage(&self) -> Option<&Outage> {
-        self.leader_state()?.outage.as_ref()
+        self.leader_state()?.found.outage.as_ref()
+    }
+
+    /// What a node lacks, as the leader saw it when it last looked; none if this node does not lead, or has not heard of all yet.
+    pub(crate) fn lack(&self, node: NodeId) -> Option<&Lack> {
+        self.leader_state()?.found.lacks.get(&node)
     }
 
     // ---- requests
@@ -400,7 +406,11 @@ impl Voter {
         };
         let Some(book) = seat.book() else { return };
         leader_state.on_look(now);
-        leader_state.outage = outage(&book.state, &observations, &pace);
+        leader_state.found.outage = outage(&book.state, &observations, &pace);
+        leader_state.found.lacks = match leader_state.has_heard_all(&book.state, &pace, now) {
+            true => lacks(&book.state, &observations, &pace),
+            false => BTreeMap::new(),
+        };
         for step in steps(&book.state, &observations, &pace) {
             match step {
                 ReconcileStep::Propose(command) => self.propose(command),

@@ -14,6 +14,7 @@
 use crate::command::{AssignedReplica, Beginning, MetaOutcome, MetaRefusal};
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
+use crate::lack::Lack;
 use crate::map::RoutingMap;
 use crate::node_memory::NodeMemory;
 use crate::observations::GroupReport;
@@ -68,6 +69,9 @@ pub enum MetaMessage {
     /// Before the answer to a node heartbeat, of whoever leads: as long as this lasts no node is replaced by itself. A build that does not
     /// know it passes it over.
     Outage(Outage),
+    /// Before the answer to a node heartbeat, of whoever leads and has heard of all for some time: what the one that is answered lacks. A
+    /// build that does not know it passes it over.
+    Lack(Lack),
     /// The table, of whoever has a newer one.
     Map(Arc<RoutingMap>),
     /// What is set for the whole cluster.
@@ -269,6 +273,10 @@ impl Wire for MetaMessage {
                 out.push(13);
                 outage.put(out);
             }
+            MetaMessage::Lack(lack) => {
+                out.push(14);
+                lack.put(out);
+            }
         }
     }
 
@@ -310,6 +318,7 @@ impl Wire for MetaMessage {
                 term: Wire::take(input)?,
             },
             13 => MetaMessage::Outage(Wire::take(input)?),
+            14 => MetaMessage::Lack(Wire::take(input)?),
             _ => return Err(input.error("a tag of a message")),
         })
     }
