@@ -16,6 +16,9 @@ pub struct ClusterView {
     pub epoch: u64,
     /// The node that answers.
     pub answered_by: u64,
+    /// The semantics version that entries follow; none where it is not said.
+    #[serde(default)]
+    pub semantics: Option<u16>,
     /// How many replicas each group is to have, as things are.
     pub replication_factor: u8,
     /// The node that leads the meta group, if it is known.
@@ -152,6 +155,9 @@ pub struct NodeView {
     /// The zone for which its replicas were placed, if it says another one since; only nodes with a replica of the meta group know it.
     #[serde(default)]
     pub placed_zone: Option<String>,
+    /// The newest semantics version that its build knows; only nodes with a replica of the meta group know it.
+    #[serde(default)]
+    pub semantics: Option<u16>,
     /// Its last start.
     pub boot: u64,
     /// Whether the node that answers hears of it.

@@ -102,6 +102,11 @@ pub enum GoalRequest {
         /// How many, as `auto` or a number.
         factor: String,
     },
+    /// Entries are to follow newer rules.
+    Raise {
+        /// The semantics version.
+        to: u16,
+    },
     /// A node may stop for a while.
     MayStop {
         /// Which.

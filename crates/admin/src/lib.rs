@@ -15,6 +15,7 @@ mod permit;
 mod port;
 mod rebalance;
 mod recovery;
+mod semantics;
 mod transactions;
 
 pub use access::Access;
@@ -28,4 +29,5 @@ pub use permit::stoppable;
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
 pub use rebalance::{MovePlan, NodeLoad, rebalance_blocked};
 pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};
+pub use semantics::{NoRaise, RaisePlan};
 pub use transactions::{HotKeyView, LISTED_MAX, TornView, TransactionView, TransactionsView};

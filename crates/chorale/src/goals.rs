@@ -1,6 +1,6 @@
 //! `chorale admin drain`, `replace`, `pause`, `resume`, `jobs` and `cancel`: what is wanted of nodes, shown as a plan, done when it is
-//! confirmed, and followed to its end. `rebalance`, `set-rf` and
-//! `may-stop` have files of their own.
+//! confirmed, and followed to its end. `rebalance`, `set-rf`, `may-stop` and
+//! `raise-semantics` have files of their own.
 //!
 //! The status says what came of it: 0 done, or shown; 2 refused; 3 blocked; 1 that it is not known.
 
@@ -20,10 +20,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::admin_client::{self, DEFAULT_ADDRESS, full};
 use crate::may_stop::{FOR, MAY_STOP};
 use crate::progress_bar::ProgressBar;
+use crate::raise_semantics::RAISE_SEMANTICS;
 use crate::rebalance::REBALANCE;
 use crate::resize::SET_RF;
 use crate::status::columns;
-use crate::{http, may_stop, print, rebalance, resize};
+use crate::{http, may_stop, print, raise_semantics, rebalance, resize};
 
 pub(crate) const DRAIN: &str = "drain";
 pub(crate) const REPLACE: &str = "replace";
@@ -99,7 +100,7 @@ pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {
 }
 
 /// The command lines.
-pub(crate) fn commands() -> [Command; 9] {
+pub(crate) fn commands() -> [Command; 10] {
     let nodes = Arg::new(NODE)
         .value_name("NODE")
         .required(true)
@@ -144,6 +145,7 @@ pub(crate) fn commands() -> [Command; 9] {
         rebalance::command(),
         resize::command(),
         may_stop::command(),
+        raise_semantics::command(),
         Command::new(PAUSE)
             .about("Have nothing move but what repairs")
             .arg(
@@ -240,6 +242,7 @@ pub(crate) fn main(name: &str, matches: &ArgMatches) -> ExitCode {
         REBALANCE => rebalance::rebalance(&address, matches),
         SET_RF => resize::resize(&address, matches),
         MAY_STOP => may_stop::may_stop(&address, matches),
+        RAISE_SEMANTICS => raise_semantics::raise_semantics(&address, matches),
         PAUSE => pause(&address, matches.get_one(FOR).copied()),
         RESUME => set(&address, &GoalRequest::Resume {}).map(|_| "What is to move moves again.\n".to_owned()),
         JOBS => admin_client::cluster(&address)

@@ -11,6 +11,7 @@ mod http;
 mod log;
 mod may_stop;
 mod progress_bar;
+mod raise_semantics;
 mod rebalance;
 mod recover;
 mod resize;

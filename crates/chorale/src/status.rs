@@ -5,6 +5,8 @@ use std::fmt::Write;
 use admin::{ClusterView, DiskView, GoalView, GroupView, NodeView, ReplicaRole, list};
 use backup::{counted, time_in_words};
 
+use crate::raise_semantics::semantics_in_words;
+
 /// Letters of a full bar.
 const BAR_WIDTH: u64 = 10;
 
@@ -26,6 +28,9 @@ pub(crate) fn report(view: &ClusterView, is_listing: bool) -> String {
     let _ = write!(text, ".\n{} {}\n\n", nodes_in_words(view), groups_in_words(view));
     if let Some(trouble) = trouble(view) {
         let _ = write!(text, "{trouble}\n\n");
+    }
+    if let Some(semantics) = semantics_in_words(view) {
+        let _ = write!(text, "{semantics}\n\n");
     }
     if let Some(wanted) = wanted_in_words(view) {
         let _ = write!(text, "{wanted}\n\n");

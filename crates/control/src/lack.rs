@@ -145,3 +145,38 @@ fn missing(group: &Group, seen: Option<&GroupReport>, node: NodeId) -> Option<Mi
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::Stop;
+    use ids::Incarnation;
+
+    #[test]
+    fn a_map_says_what_has_no_vote_yet_and_of_many_groups_how_many() {
+        let route = |standing| Route {
+            replicas: vec![Stop {
+                node: NodeId(2),
+                incarnation: Incarnation(7),
+                standing,
+            }],
+            ..Route::default()
+        };
+        let mut map = RoutingMap::of(&State::default());
+        map.groups = vec![
+            route(Standing::Voter),
+            route(Standing::Learner),
+            route(Standing::Expected),
+        ];
+        let data = |number| GroupRef::Data(ids::GroupId::new(number));
+        let lack = Lack::of_map(&map, NodeId(2), Boot(1));
+        assert_eq!(
+            lack.groups,
+            [(data(1), Missing::Vote), (data(2), Missing::Replica)]
+        );
+        assert!(Lack::of_map(&map, NodeId(3), Boot(1)).is_nothing());
+        map.groups = vec![route(Standing::Learner); 2 * NAMED_MAX];
+        let lack = Lack::of_map(&map, NodeId(2), Boot(1));
+        assert_eq!((lack.count, lack.groups.len()), (2 * NAMED_MAX as u64, NAMED_MAX));
+    }
+}

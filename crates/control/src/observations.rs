@@ -26,6 +26,8 @@ pub struct Observations {
     pub permitted_for: BTreeMap<NodeId, Duration>,
     /// By node, for how long the observer knows of its last start.
     pub up_for: BTreeMap<NodeId, Duration>,
+    /// For how long the observer knows that all nodes can follow the rules that they can follow now, if these are newer than those in force.
+    pub raisable_for: Option<Duration>,
     /// By group, for how long the observer has heard of nobody who leads it. One that is led, or was a moment ago, is missing.
     pub unled_for: BTreeMap<GroupRef, Duration>,
 }

@@ -75,6 +75,8 @@ pub struct Pace {
     pub miss_after: Duration,
     /// A node that is silent for so long is replaced.
     pub replace_after: Duration,
+    /// Newer rules are followed so long after the last node has come to know them: until then nodes can go back to the build that they had.
+    pub raise_after: Duration,
 }
 
 impl Default for Pace {
@@ -87,6 +89,7 @@ impl Default for Pace {
             away_after: Duration::from_secs(2),
             miss_after: Duration::from_secs(30),
             replace_after: Duration::from_secs(600),
+            raise_after: Duration::from_secs(600),
         }
     }
 }
@@ -109,11 +112,7 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     let leaving = leaving(state, observations, pace).into_iter();
     let leaving: Vec<ReconcileStep> = leaving.filter(|step| !steps.contains(step)).collect();
     steps.extend(leaving);
-    // As soon as every node can follow newer rules: those that are away too, since they come back with the build they had.
-    let to = state.semantics_possible();
-    if to > state.semantics {
-        steps.push(ReconcileStep::Propose(MetaCommand::RaiseSemantics { to }));
-    }
+    steps.extend(raise(state, observations, pace));
     let mut look = Look {
         state,
         observations,
@@ -235,6 +234,16 @@ fn resume(state: &State, observations: &Observations) -> Option<ReconcileStep> {
     is_over.then_some(ReconcileStep::Propose(MetaCommand::Resume {
         of: Some(pause.since),
     }))
+}
+
+/// Every node can follow newer rules, those that are away too, since they come back with the build they had; and could for so long that nobody
+/// is about to go back. Who has begun to lead since counts from there. An operator need not wait.
+fn raise(state: &State, observations: &Observations, pace: &Pace) -> Option<ReconcileStep> {
+    let to = state.semantics_possible();
+    let is_due = observations
+        .raisable_for
+        .is_some_and(|known| known >= pace.raise_after);
+    (to > state.semantics && is_due).then_some(ReconcileStep::Propose(MetaCommand::RaiseSemantics { to }))
 }
 
 /// What was placed anew, or for another number of replicas, is where it is to be.

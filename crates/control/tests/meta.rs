@@ -153,6 +153,8 @@ struct World {
     is_split: bool,
     /// The newest rules that the builds of now follow.
     newest: SemanticsVersion,
+    /// Whoever leads is of a build that does not say what nodes lack.
+    says_no_lack: bool,
     /// Of the nodes that start from now on.
     name: String,
     boots: BTreeSet<Boot>,
@@ -189,6 +191,7 @@ impl World {
             leaders: BTreeMap::new(),
             is_split: false,
             newest: announcement(0).semantics_max,
+            says_no_lack: false,
             name: String::new(),
             boots: BTreeSet::new(),
             sent: 0,
@@ -343,7 +346,8 @@ impl World {
         };
         let Some(to) = to else { return };
         assert_ne!(from, to, "nobody speaks with itself");
-        if self.cut_off.contains(&from) || self.cut_off.contains(&to) {
+        let is_unknown = self.says_no_lack && matches!(message, MetaMessage::Lack(_));
+        if is_unknown || self.cut_off.contains(&from) || self.cut_off.contains(&to) {
             return;
         }
         let from_contact = match self.machines[from].node {
@@ -1415,6 +1419,35 @@ fn each_node_is_told_what_it_lacks_by_the_one_that_leads() {
 }
 
 #[test]
+fn where_an_older_build_leads_a_node_goes_by_the_map() {
+    let mut world = World::new(46);
+    world.says_no_lack = true;
+    world.create(8);
+    world.settle(1, 1);
+    for _ in 1..3 {
+        world.join(0);
+    }
+    let lack = |world: &World| world.machines[2].meta.as_ref()?.lack(world.now);
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(lack(&world), None, "it may be said yet");
+    world.settle(3, 3);
+    world.run_until("the map says it", Duration::from_secs(20), |world| {
+        lack(world).is_some_and(|lack| lack.is_nothing())
+    });
+    world.says_no_lack = false;
+    let leader = world.leader().unwrap();
+    world.crash((leader + 1) % 3);
+    world.boot((leader + 1) % 3);
+    world.run_until("it is said", Duration::from_secs(60), |world| {
+        let lack = world.machines[(leader + 1) % 3]
+            .meta
+            .as_ref()
+            .and_then(|meta| meta.lack(world.now));
+        lack.is_some_and(|lack| lack.is_new)
+    });
+}
+
+#[test]
 fn a_node_joins_under_the_name_of_one_that_has_ended_and_not_of_one_that_is_there() {
     let mut world = World::cluster(43, 3);
     let leader = world.leader().unwrap();
@@ -1887,7 +1920,27 @@ fn rules_are_raised_when_the_last_node_can_follow_them_and_no_older_build_comes_
         });
         world.settle(3, 3);
     }
-    world.run_until("all follow the newer rules", Duration::from_secs(20), |world| {
+    world.run_for(Duration::from_secs(300));
+    assert_eq!(seen(&world), [old; 3], "somebody may go back");
+    world.newest = old;
+    world.crash(2);
+    world.boot(2);
+    world.settle(3, 3);
+    world.run_for(Duration::from_secs(400));
+    assert_eq!(seen(&world), [old; 3], "one has gone back");
+    world.newest = new;
+    world.crash(2);
+    world.boot(2);
+    world.settle(3, 3);
+    world.run_for(Duration::from_secs(500));
+    assert_eq!(seen(&world), [old; 3], "it has come again a while ago");
+    let leader = world.leader().expect("somebody leads");
+    world.crash(leader);
+    world.run_for(Duration::from_secs(10));
+    world.boot(leader);
+    world.run_for(Duration::from_secs(400));
+    assert_eq!(seen(&world), [old; 3], "another one leads, and counts from there");
+    world.run_until("all follow the newer rules", Duration::from_secs(300), |world| {
         seen(world) == [new; 3]
     });
     world.newest = old;
@@ -1904,6 +1957,33 @@ fn rules_are_raised_when_the_last_node_can_follow_them_and_no_older_build_comes_
         world.machines[2].notices.contains(&refused)
     });
     assert_eq!(world.state().expect("two of three lead").semantics(), new);
+}
+
+#[test]
+fn an_operator_does_not_wait_for_newer_rules() {
+    let (old, new) = (SemanticsVersion(1), SemanticsVersion(2));
+    let mut world = World::cluster(35, 3);
+    let raise = |world: &mut World, to| {
+        let meta = world.machines[1].meta.as_mut().expect("it runs");
+        let id = meta.propose(MetaCommand::RaiseSemantics { to });
+        world.run_until("it is answered", Duration::from_secs(20), |world| {
+            world.machines[1].outcomes.contains_key(&id)
+        });
+        world.machines[1].outcomes[&id].clone()
+    };
+    let semantics = |world: &World| world.state().expect("somebody leads").semantics();
+    assert_eq!(semantics(&world), old);
+    for _ in 0..2 {
+        assert_eq!(raise(&mut world, new), Ok(MetaOutcome::Done));
+        assert_eq!(semantics(&world), new);
+    }
+    let refused = Err(Failure::Refused(MetaRefusal::Semantics));
+    assert_eq!(
+        raise(&mut world, SemanticsVersion(3)),
+        refused,
+        "nobody knows them"
+    );
+    assert_eq!(raise(&mut world, old), refused, "never back");
 }
 
 #[test]

@@ -2392,6 +2392,30 @@ fn newer_rules_come_when_every_node_can_follow_them() {
 }
 
 #[test]
+fn newer_rules_come_by_themselves_when_nobody_has_gone_back_for_some_time() {
+    let mut state = created();
+    let pace = Pace::default();
+    let is_raised = |state: &State, raisable_for| {
+        let observations = Observations {
+            raisable_for,
+            ..Observations::default()
+        };
+        let to = SemanticsVersion(3);
+        steps(state, &observations, &pace)
+            .contains(&ReconcileStep::Propose(MetaCommand::RaiseSemantics { to }))
+    };
+    assert!(!is_raised(&state, None), "it was not seen yet");
+    assert!(!is_raised(
+        &state,
+        Some(pace.raise_after - Duration::from_secs(1))
+    ));
+    assert!(is_raised(&state, Some(pace.raise_after)));
+    let to = SemanticsVersion(3);
+    state.apply(&MetaCommand::RaiseSemantics { to }).unwrap();
+    assert!(!is_raised(&state, Some(pace.raise_after)), "they are in force");
+}
+
+#[test]
 fn a_fenced_boot_is_dead_and_its_node_needs_another() {
     let mut state = created();
     let node = join(&mut state, 2);

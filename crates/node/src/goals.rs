@@ -9,7 +9,7 @@ use admin::{
 };
 use control::{Factor, Failure, GroupRef, MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, RebalancePlan};
 use gateway::Shared;
-use ids::{Boot, NodeId};
+use ids::{Boot, NodeId, SemanticsVersion};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -65,6 +65,9 @@ pub(crate) fn set(
         GoalRequest::Rebalance {} => MetaCommand::Rebalance,
         GoalRequest::Resize { factor } => MetaCommand::SetFactor {
             factor: factor_of(factor)?,
+        },
+        GoalRequest::Raise { to } => MetaCommand::RaiseSemantics {
+            to: SemanticsVersion(*to),
         },
         GoalRequest::MayStop { node, seconds } => {
             stoppable(&seen, *node)?;
@@ -217,6 +220,9 @@ fn words(refusal: MetaRefusal) -> String {
             "with as many replicas of each group as that, the loss of a zone would take a majority of some: nodes are in too few zones, or \
              too many of them in one. Have nodes of other zones join first, or choose another number"
                 .to_owned()
+        }
+        MetaRefusal::Semantics => {
+            "some node's build does not know that semantics version, or entries follow a newer one: look at chorale admin status".to_owned()
         }
         MetaRefusal::HasLeft => {
             "the node has left already: start it with an empty directory to have it join anew".to_owned()

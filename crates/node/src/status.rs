@@ -8,7 +8,7 @@ use admin::{
 };
 use control::{NodeGoal, Placed, RecoverySource, RoutingMap, Standing, State, Stop, StopPermit};
 use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
-use ids::{Incarnation, NodeId, UnixMillis};
+use ids::{Incarnation, NodeId, SemanticsVersion, UnixMillis};
 use options::DurabilityChoice;
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Ledger {
     /// How many replicas a group of keys is to have.
     pub(crate) replicas_wanted: u16,
-    /// As what each node is placed.
-    nodes: BTreeMap<NodeId, Placed>,
+    /// As what each node is placed, and the newest rules that it can follow.
+    nodes: BTreeMap<NodeId, (Placed, SemanticsVersion)>,
     /// For each group of keys, the replicas whose memory is gone.
     lost: Vec<Vec<(NodeId, Incarnation)>>,
 }
@@ -39,7 +39,9 @@ impl Ledger {
         });
         Ledger {
             replicas_wanted: state.replicas_wanted(),
-            nodes: nodes.map(|(&id, node)| (id, node.placed.clone())).collect(),
+            nodes: nodes
+                .map(|(&id, node)| (id, (node.placed.clone(), node.announcement.semantics_max)))
+                .collect(),
             lost: lost.collect(),
         }
     }
@@ -122,7 +124,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     let is_up = |node: &NodeId| up.contains(node);
     let nodes = map.nodes.iter().map(|(&id, site)| {
         let placed = ledger.as_ref().and_then(|ledger| ledger.nodes.get(&id));
-        let placed_zone = placed.map(|placed| placed.zone.clone());
+        let placed_zone = placed.map(|(placed, _)| placed.zone.clone());
         NodeView {
             id: id.0,
             client: site.client.clone(),
@@ -131,6 +133,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             name: site.name.clone(),
             zone: site.zone.clone(),
             placed_zone: placed_zone.filter(|placed| *placed != site.zone),
+            semantics: placed.map(|(_, newest)| newest.0),
             boot: site.boot.0,
             is_up: is_up(&id),
             is_leaving: site.goal.is_draining(),
@@ -188,6 +191,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             .map_or_else(String::new, |cluster| format!("{:032x}", cluster.0)),
         epoch: map.epoch.0,
         answered_by: me.0,
+        semantics: Some(map.semantics.0),
         replication_factor: u8::try_from(factor).unwrap_or(u8::MAX),
         // The map says who led when it was made.
         meta_leader: map

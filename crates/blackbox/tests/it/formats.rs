@@ -7,9 +7,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use blackbox::{Client, Cluster, Value};
+use blackbox::{Client, Cluster, Value, eventually};
 
 use crate::backup::{Cellar, admin, chorale, show, succeeds, text};
+use crate::drain::{self, says};
 
 /// Of the archives, each of which has the directories `node` and `backup`.
 const VERSION: u32 = 1;
@@ -138,6 +139,7 @@ fn goes_on(directory: &Path) {
     ] {
         assert_eq!(client.run(read), expected, "{read}");
     }
+    raise_semantics(&cluster);
     // And what it writes from here on is read by its next start.
     client.run_ok("SET after x");
     drop(client);
@@ -146,6 +148,25 @@ fn goes_on(directory: &Path) {
     cluster.restart(0);
     cluster.wait_until_ready(0);
     assert_eq!(cluster.client(0).run("GET after"), Value::bulk("x"));
+}
+
+/// The rules of before are followed, so that the older build could be gone back to, until an operator says so or ten minutes have passed.
+fn raise_semantics(cluster: &Cluster) {
+    let said = |arguments: &str, status| says(&drain::admin(cluster, 0, arguments), status);
+    let before = said("status", 0);
+    assert!(before.contains("chorale admin raise-semantics."), "{before}");
+    let plan = said("raise-semantics", 0);
+    assert!(plan.contains("Nothing was done"), "{plan}");
+    assert_eq!(said("status", 0), before, "a plan changes nothing");
+    let done = said("raise-semantics --confirm", 0);
+    assert!(done.starts_with("Entries follow semantics version"), "{done}");
+    eventually("it is known", || !said("status", 0).contains("raise-semantics"));
+    for again in ["raise-semantics", "raise-semantics --confirm"] {
+        assert!(
+            said(again, 0).contains("the newest that the nodes know"),
+            "{again}"
+        );
+    }
 }
 
 /// Writes the archive of this version.

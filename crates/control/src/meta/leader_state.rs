@@ -13,7 +13,7 @@ use crate::reconciler::Pace;
 use crate::recovery_source::{RECOVERY_SOURCES_MAX, RecoverySource};
 use crate::state::State;
 use consensus::{Index, SnapshotPoint, Term};
-use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId};
+use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId, SemanticsVersion};
 use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -75,6 +75,37 @@ struct Looks {
     awaited: Index,
 }
 
+/// Since when this one knows of what the state has without a time.
+#[derive(Default)]
+struct Noticed {
+    /// The pause that there is.
+    paused: Option<(Epoch, Monotonic)>,
+    /// The nodes that may stop, and since which version of the map.
+    permitted: BTreeMap<NodeId, (Epoch, Monotonic)>,
+    /// The newest rules that all nodes can follow, if these are newer than those in force.
+    raisable: Option<(SemanticsVersion, Monotonic)>,
+}
+
+impl Noticed {
+    /// This is what the state has now.
+    fn look(&mut self, state: &State, now: Monotonic) {
+        let known = self.paused;
+        let pause = state.pause().map(|pause| pause.since);
+        self.paused = pause.map(|since| known.filter(|(known, _)| *known == since).unwrap_or((since, now)));
+        let before = std::mem::take(&mut self.permitted);
+        let permits = state.permits().iter();
+        self.permitted = permits
+            .map(|(&node, permit)| {
+                let known = before.get(&node).filter(|(since, _)| *since == permit.since);
+                (node, known.copied().unwrap_or((permit.since, now)))
+            })
+            .collect();
+        let possible = state.semantics_possible();
+        let known = self.raisable.filter(|(known, _)| *known == possible);
+        self.raisable = (possible > state.semantics()).then(|| known.unwrap_or((possible, now)));
+    }
+}
+
 /// What others are told of the last look.
 #[derive(Default)]
 pub(crate) struct Found {
@@ -108,10 +139,7 @@ pub(crate) struct LeaderState {
     waiting: BTreeMap<Index, Waiting>,
     looks: Looks,
     fills: BTreeMap<Incarnation, (Monotonic, SnapshotPoint)>,
-    /// The pause that there is, and since when this one knows of it.
-    paused: Option<(Epoch, Monotonic)>,
-    /// The nodes that may stop, since which version of the map, and since when this one knows of it.
-    permitted: BTreeMap<NodeId, (Epoch, Monotonic)>,
+    noticed: Noticed,
 }
 
 impl LeaderState {
@@ -135,8 +163,7 @@ impl LeaderState {
                 awaited: Index(0),
             },
             fills: BTreeMap::new(),
-            paused: None,
-            permitted: BTreeMap::new(),
+            noticed: Noticed::default(),
         }
     }
 
@@ -310,18 +337,9 @@ impl LeaderState {
             }
         });
         let silence = silence.collect();
-        let known = self.paused;
-        let pause = state.pause().map(|pause| pause.since);
-        self.paused = pause.map(|since| known.filter(|(known, _)| *known == since).unwrap_or((since, now)));
-        let before = std::mem::take(&mut self.permitted);
-        let permits = state.permits().iter();
-        self.permitted = permits
-            .map(|(&node, permit)| {
-                let known = before.get(&node).filter(|(since, _)| *since == permit.since);
-                (node, known.copied().unwrap_or((permit.since, now)))
-            })
-            .collect();
-        let permitted = self.permitted.iter();
+        self.noticed.look(state, now);
+        let noticed = &self.noticed;
+        let permitted = noticed.permitted.iter();
         let known = self.known.iter();
         let groups = self.led.reports.iter();
         Observations {
@@ -331,7 +349,8 @@ impl LeaderState {
                 .collect(),
             recovery_sources: self.recovery_sources(now),
             given_up: self.given_up(now),
-            paused_for: self.paused.map(|(_, seen)| now.since(seen)),
+            paused_for: noticed.paused.map(|(_, seen)| now.since(seen)),
+            raisable_for: noticed.raisable.map(|(_, seen)| now.since(seen)),
             permitted_for: permitted
                 .map(|(&node, (_, seen))| (node, now.since(*seen)))
                 .collect(),
@@ -483,7 +502,7 @@ mod tests {
     use crate::group::GroupRef;
     use crate::node::Announcement;
     use consensus::HardState;
-    use ids::{ClusterId, DurabilityMode, GroupCount, GroupId, Groups, SemanticsVersion, Token};
+    use ids::{ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Token};
 
     fn announcement() -> Announcement {
         Announcement {

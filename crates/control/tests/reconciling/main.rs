@@ -27,6 +27,7 @@ const PACE: Pace = Pace {
     away_after: Duration::from_secs(1),
     miss_after: Duration::from_secs(30),
     replace_after: Duration::from_secs(20),
+    raise_after: Duration::ZERO,
 };
 
 /// Half of the groups hold little.
@@ -533,6 +534,7 @@ impl World {
             groups: BTreeMap::new(),
             recovery_sources: Vec::new(),
             given_up: Vec::new(),
+            raisable_for: Some(Duration::ZERO),
             paused_for: self.state.pause().map(|_| Duration::from_secs(self.paused)),
             permitted_for: self
                 .permitted
