@@ -97,6 +97,8 @@ fn own(node: u8) -> Introduction {
         semantics: SemanticsVersion(1),
         worker: 0,
         workers: 2,
+        to: 1,
+        groups: None,
         nonce: Nonce([node; 32]),
     }
 }

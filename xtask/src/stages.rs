@@ -136,6 +136,7 @@ pub(crate) const TEST: &[&Stage] = &[
         steps: |_| {
             vec![
                 program("cargo run --locked --release -p sim -- --seeds 1000 --workers 2"),
+                program("cargo run --locked --release -p sim -- --seeds 400 --workers 1..4"),
                 program(
                     "cargo run --locked --release -p sim -- --seeds 600 --workers 2 --durability relaxed,strict",
                 ),

@@ -281,6 +281,12 @@ impl Meta {
         self.work(now);
     }
 
+    /// A node that joins has learned how much it is to have ([`Announcement::weight_percent`]): that depends on the cluster. Told before the
+    /// first link.
+    pub fn set_weight(&mut self, percent: u16) {
+        self.agent.set_weight(percent);
+    }
+
     /// A link is there, or is not any more.
     pub fn on_link(&mut self, to: Contact, is_up: bool, now: Monotonic) {
         if let Contact::Node(node) = to {

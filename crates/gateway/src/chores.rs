@@ -23,7 +23,7 @@ use crate::synced::SyncedReplica;
 use command::ReplyError;
 use consensus::Index;
 use ids::{DurabilityMode, Epoch, GroupId, Monotonic, NodeId};
-use peer_wire::{PeerAnswer, PeerMessage};
+use peer_wire::PeerAnswer;
 use replica::{Reload, ReplyTo};
 use resp::{ArgsBuf, Protocol, ReplyWriter};
 use std::collections::BTreeMap;
@@ -457,7 +457,7 @@ impl Chores {
                 id,
                 bytes: bytes.into(),
             };
-            return cx.send_to_node(node, PeerMessage::FanoutAnswer(answer));
+            return cx.answer_node(node, answer);
         }
         if asked.chore == Chore::Sync {
             let counts = SyncedReplica::count(cx.groups, &asked.synced);

@@ -2,9 +2,11 @@
 
 use crate::cluster::{GroupLayout, Layout};
 use crate::context::Followed;
+use crate::fanout::QUESTION_BITS;
 use crate::topology::Topology;
 use consensus::Times;
-use ids::{Boot, DurabilityMode, GroupId, Monotonic, NodeId};
+use ids::{Boot, DurabilityMode, GroupId, Groups, Monotonic, NodeId, PeerWorker};
+use mutations::Mutation;
 use peer_wire::DiskHealth;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,29 +28,51 @@ pub(crate) struct ClusterView {
     pub(crate) is_loading: bool,
     /// Whether groups here have had logs on disk.
     has_logs: bool,
-    /// The nodes that there is a link to. One that has just joined may be there before the layout that names it.
-    links: BTreeMap<NodeId, Link>,
+    /// This worker, how many this node has, and what they share.
+    own: (u16, u16),
+    groups: Groups,
+    /// The nodes that have another number of workers than this one, and which.
+    unlike: BTreeMap<NodeId, u16>,
+    /// The nodes that there are all links to. One that has just joined may be there before the layout that names it.
+    links: BTreeMap<NodeId, Vec<Link>>,
     /// How the disk here is.
     own_disk: DiskHealth,
     /// Whether any that was in reach was full when this was last asked.
     had_short_disk: bool,
 }
 
-/// The link to a node, while it is up.
+/// The link to a worker of a node, while it is up.
 struct Link {
-    /// When something was last heard of the node; later if this worker could not hear.
+    /// The worker.
+    worker: u16,
+    /// When something was last heard of it; later if this worker could not hear.
     heard: Monotonic,
     /// Whether the groups were told that it is silent.
     is_silent: bool,
-    /// Whether a long message is on its way from or to this worker of it.
+    /// Whether a long message is on its way from it or to it.
     is_moving: bool,
     /// How it says that its disk is.
     disk: DiskHealth,
 }
 
+/// How the disk of a node is, by what its workers say of it.
+fn worst_disk(links: &[Link]) -> DiskHealth {
+    let disks = links.iter().map(|link| link.disk);
+    let both = |one: DiskHealth, other: DiskHealth| DiskHealth {
+        is_short: one.is_short || other.is_short,
+        is_slow: one.is_slow || other.is_slow,
+        sync_p99: one.sync_p99.max(other.sync_p99),
+    };
+    disks.reduce(both).unwrap_or_default()
+}
+
 impl ClusterView {
-    pub(crate) fn new(topology: Arc<Topology>) -> ClusterView {
+    /// As `worker` of so many sees it.
+    pub(crate) fn new(topology: Arc<Topology>, worker: u16, workers: u16, groups: Groups) -> ClusterView {
         ClusterView {
+            own: (worker, workers),
+            groups,
+            unlike: BTreeMap::new(),
             topology: Followed::new(topology),
             layout: None,
             is_spread: false,
@@ -137,15 +161,78 @@ impl ClusterView {
         self.peers().filter(|node| !self.links.contains_key(node))
     }
 
-    /// Whether a node can be counted on: this one, or one that is in reach and not silent.
-    pub(crate) fn is_there(&self, node: NodeId) -> bool {
-        let is_heard = || self.links.get(&node).is_some_and(|link| !link.is_silent);
+    /// Learns how many workers another node has, before anything is said to it.
+    pub(crate) fn set_workers_of(&mut self, node: NodeId, workers: u16) {
+        if self.unlike.contains_key(&node) && mutations::is(Mutation::FormerWorkersKept) {
+            return;
+        }
+        if workers == self.own.1 {
+            self.unlike.remove(&node);
+        } else {
+            self.unlike.insert(node, workers);
+        }
+    }
+
+    fn workers_of(&self, node: NodeId) -> u16 {
+        self.unlike.get(&node).copied().unwrap_or(self.own.1)
+    }
+
+    /// The workers of another node that this one has links with.
+    pub(crate) fn counterparts(&self, node: NodeId) -> impl Iterator<Item = PeerWorker> + use<> {
+        let (worker, workers) = self.own;
+        let others = self.groups.counterparts(worker, workers, self.workers_of(node));
+        others.map(move |worker| PeerWorker { node, worker })
+    }
+
+    /// A worker of another node that this one has a link with, for what is of no group.
+    pub(crate) fn any_counterpart(&self, node: NodeId) -> PeerWorker {
+        let mut counterparts = self.counterparts(node);
+        counterparts.next().expect("every worker has a counterpart")
+    }
+
+    /// The worker of another node that has a group.
+    pub(crate) fn counterpart(&self, node: NodeId, group: GroupId) -> PeerWorker {
+        let worker = match self.unlike.get(&node) {
+            None => self.own.0,
+            Some(workers) => self.groups.worker_of(group, *workers),
+        };
+        PeerWorker { node, worker }
+    }
+
+    /// The worker of another node that asked a question of this number, as `Fanout` gives them.
+    pub(crate) fn asker(&self, node: NodeId, id: u64) -> PeerWorker {
+        // A build that knows only of nodes with as many workers does not say in a number who asks.
+        let worker = match self.unlike.contains_key(&node) {
+            false => self.own.0,
+            true => (id >> QUESTION_BITS) as u16,
+        };
+        PeerWorker { node, worker }
+    }
+
+    fn link(&self, peer: PeerWorker) -> Option<&Link> {
+        let mut links = self.links.get(&peer.node)?.iter();
+        links.find(|link| link.worker == peer.worker)
+    }
+
+    fn link_mut(&mut self, peer: PeerWorker) -> Option<&mut Link> {
+        let mut links = self.links.get_mut(&peer.node)?.iter_mut();
+        links.find(|link| link.worker == peer.worker)
+    }
+
+    /// Whether a node can be counted on in a group: this one, or one that is in reach and whose worker that has the group is not silent.
+    pub(crate) fn is_there(&self, node: NodeId, group: GroupId) -> bool {
+        let is_heard = || {
+            self.link(self.counterpart(node, group))
+                .is_some_and(|link| !link.is_silent)
+        };
         node == self.me() || self.is_peer(node) && is_heard()
     }
 
-    /// Whether a long message is on its way on the link to a node.
+    /// Whether a long message is on its way on a link to a node.
     pub(crate) fn is_moving(&self, node: NodeId) -> bool {
-        self.links.get(&node).is_some_and(|link| link.is_moving)
+        self.links
+            .get(&node)
+            .is_some_and(|links| links.iter().any(|link| link.is_moving))
     }
 
     /// How the disk here is.
@@ -157,16 +244,16 @@ impl ClusterView {
         self.own_disk = disk;
     }
 
-    /// Another node says how its disk is.
-    pub(crate) fn on_disk_health(&mut self, node: NodeId, disk: DiskHealth) {
-        if let Some(link) = self.links.get_mut(&node) {
+    /// A worker of another node says how its disk is.
+    pub(crate) fn on_disk_health(&mut self, from: PeerWorker, disk: DiskHealth) {
+        if let Some(link) = self.link_mut(from) {
             link.disk = disk;
         }
     }
 
     /// How the disks are of the other nodes that are in reach.
     pub(crate) fn other_disks(&self) -> impl Iterator<Item = DiskHealth> {
-        self.nodes_up().map(|node| self.links[&node].disk)
+        self.nodes_up().map(|node| worst_disk(&self.links[&node]))
     }
 
     /// Whether any disk in reach is full, or was when this was last asked.
@@ -181,8 +268,8 @@ impl ClusterView {
             return Some(self.own_disk);
         }
         // Two that follow in all their groups have nothing to say to each other: that it is silent says nothing.
-        let link = self.links.get(&node).filter(|_| self.is_peer(node));
-        link.map(|link| link.disk)
+        let links = self.links.get(&node).filter(|_| self.is_peer(node));
+        links.map(|links| worst_disk(links))
     }
 
     /// Whether another node is there, and its disk is fit to lead with.
@@ -206,49 +293,55 @@ impl ClusterView {
             && group.has_majority(|node| self.disk_of(node).is_some())
     }
 
-    /// The link to a node came up, or broke.
+    /// All links to a node are up, or one of them broke.
     pub(crate) fn on_link(&mut self, node: NodeId, is_up: bool, now: Monotonic) {
         if is_up {
-            let link = Link {
+            let links = self.counterparts(node).map(|peer| Link {
+                worker: peer.worker,
                 heard: now,
                 is_silent: false,
                 is_moving: false,
                 disk: DiskHealth::default(),
-            };
-            self.links.insert(node, link);
+            });
+            self.links.insert(node, links.collect());
         } else {
             self.links.remove(&node);
         }
     }
 
-    /// A long message begins or ends on the link to a node.
-    pub(crate) fn on_moving(&mut self, node: NodeId, is_moving: bool) {
-        if let Some(link) = self.links.get_mut(&node) {
+    /// A long message begins or ends on the link to a worker of a node.
+    pub(crate) fn on_moving(&mut self, peer: PeerWorker, is_moving: bool) {
+        if let Some(link) = self.link_mut(peer) {
             link.is_moving = is_moving;
         }
     }
 
-    /// Something was heard of a node.
-    pub(crate) fn heard(&mut self, node: NodeId, now: Monotonic) {
-        if let Some(link) = self.links.get_mut(&node) {
+    /// Something was heard of a worker of a node.
+    pub(crate) fn heard(&mut self, from: PeerWorker, now: Monotonic) {
+        if let Some(link) = self.link_mut(from) {
             (link.heard, link.is_silent) = (now, false);
         }
     }
 
     /// This process stood still: it cannot tell who was silent meanwhile.
     pub(crate) fn stood_still(&mut self, now: Monotonic) {
-        self.links.values_mut().for_each(|link| link.heard = now);
+        let links = self.links.values_mut().flatten();
+        links.for_each(|link| link.heard = now);
     }
 
-    /// The nodes that have come to be silent for long. A process that stands still keeps its links.
-    pub(crate) fn newly_silent(&mut self, now: Monotonic) -> Vec<NodeId> {
-        let peers = self.layout.iter().flat_map(|layout| &layout.peers);
-        let is_new = |node: &&NodeId| {
-            let link = self.links.get_mut(node);
-            let link = link.filter(|link| !link.is_silent && now >= link.heard.after(SILENT_AFTER));
-            link.map(|link| link.is_silent = true).is_some()
-        };
-        peers.filter(is_new).copied().collect()
+    /// The workers of nodes that have come to be silent for long. A process that stands still keeps its links.
+    pub(crate) fn newly_silent(&mut self, now: Monotonic) -> Vec<PeerWorker> {
+        let mut silent = Vec::new();
+        for &node in self.layout.iter().flat_map(|layout| &layout.peers) {
+            for link in self.links.get_mut(&node).into_iter().flatten() {
+                if !link.is_silent && now >= link.heard.after(SILENT_AFTER) {
+                    link.is_silent = true;
+                    let worker = link.worker;
+                    silent.push(PeerWorker { node, worker });
+                }
+            }
+        }
+        silent
     }
 
     /// Whether a boot is over, as the cluster knows.

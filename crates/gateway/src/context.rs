@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::local_groups::LocalGroups;
 use crate::message::{MailboxBatch, Message};
-use crate::outbox::Outbox;
+use crate::outbox::{Addressee, Outbox};
 use crate::script_cache::WorkerScripts;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -16,7 +16,7 @@ use command::Spec;
 use ids::{Boot, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use keyspace::{EncodingLimits, EventClasses};
 use options::Settings;
-use peer_wire::PeerMessage;
+use peer_wire::{PeerAnswer, PeerMessage};
 use replica::{Copying, ReplyTo, Request, Turn};
 use resp::Args;
 use std::ops::Deref;
@@ -83,7 +83,12 @@ impl Context {
             settings: Followed::new(shared.settings()),
             limits: EncodingLimits::default(),
             groups: shared.groups,
-            view: ClusterView::new(shared.topology()),
+            view: ClusterView::new(
+                shared.topology(),
+                worker,
+                shared.workers.len() as u16,
+                shared.groups,
+            ),
             turn: Turn {
                 number: 0,
                 now: UnixMillis(0),
@@ -123,7 +128,17 @@ impl Context {
     }
 
     pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {
-        self.outbox.peer_messages.push((node, message));
+        self.send_to(Addressee::Node(node), message);
+    }
+
+    pub(crate) fn send_to(&mut self, to: Addressee, message: PeerMessage) {
+        self.outbox.peer_messages.push((to, message));
+    }
+
+    /// Answers a question of another node.
+    pub(crate) fn answer_node(&mut self, node: NodeId, answer: PeerAnswer) {
+        let asker = self.view.asker(node, answer.id);
+        self.send_to(Addressee::Worker(asker), PeerMessage::FanoutAnswer(answer));
     }
 
     /// Asks a group something, wherever it lives.

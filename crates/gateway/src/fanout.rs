@@ -57,6 +57,10 @@ const SAVE_PATIENCE: Duration = Duration::from_secs(600);
 /// channels are sent without asking how many they reach.
 const QUESTIONS_MAX: usize = 65_536;
 
+/// Bits of a question's number that count; the worker that asks stands above them. The answer is for that one, and it need not be the one
+/// that has its groups with the one that answers.
+pub(crate) const QUESTION_BITS: u32 = 48;
+
 /// The format of questions.
 const FORMAT: u8 = 1;
 
@@ -448,6 +452,7 @@ impl Fanout {
             (Whom::Node(_) | Whom::Meta, false) => PATIENCE,
         });
         self.asked += 1;
+        let id = u64::from(cx.worker) << QUESTION_BITS | self.asked;
         let asking = Asking {
             whom,
             until,
@@ -455,8 +460,8 @@ impl Fanout {
             purpose,
             unsent: None,
         };
-        self.questions.insert(self.asked, asking);
-        self.asked
+        self.questions.insert(id, asking);
+        id
     }
 
     /// A program begins when others have been asked for its scripts that are not known here.

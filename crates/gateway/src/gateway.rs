@@ -28,7 +28,7 @@ use crate::message::{MailboxBatch, Message};
 use crate::multi::{self, Watching};
 use crate::notify;
 use crate::offload::{OffloadJob, Work};
-use crate::outbox::DiskTask;
+use crate::outbox::{Addressee, DiskTask};
 use crate::pause::{self, Pausing};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::scan::Scans;
@@ -41,7 +41,7 @@ use crate::transaction_stats::TransactionStats;
 use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
 use control::{GivenUp, GroupRef, GroupReport, RecoverySource};
-use ids::{DurabilityMode, Epoch, GroupId, HashSeed, Monotonic, NodeId, UnixMillis};
+use ids::{DurabilityMode, Epoch, GroupId, HashSeed, Monotonic, NodeId, PeerWorker, UnixMillis};
 use keyspace::{EncodingLimits as Compactness, KEPT_BYTES_MIN, KEYS_AHEAD, Keyspace, LfuParameters};
 use mutations::Mutation;
 use options::Settings;
@@ -702,8 +702,8 @@ impl Gateway {
         self.peers.tell_wall_clock(&mut self.cx, own);
         self.look_at_disks();
         self.fanout.end_overdue_questions(&mut self.cx);
-        for node in self.cx.view.newly_silent(now) {
-            self.seats.on_silence(&mut self.cx, node);
+        for peer in self.cx.view.newly_silent(now) {
+            self.seats.on_silence(&mut self.cx, peer);
         }
         self.route();
         self.tick_groups(now);
@@ -820,7 +820,7 @@ impl Gateway {
         // Groups are told of the world once a turn, and it is another one from here on.
         self.cx.turn.number += 1;
         self.cx.turn.semantics = layout.semantics;
-        let new = self.peers.on_layout(&layout);
+        let new = self.peers.on_layout(&self.cx.view, &layout);
         let was_durable = self.cx.view.layout().map(Layout::is_durable);
         let is_durable = layout.is_durable();
         self.cx.view.set_layout(layout);
@@ -921,11 +921,16 @@ impl Gateway {
         std::mem::take(&mut self.cx.outbox.notices)
     }
 
-    /// The link to a node came up, or broke.
+    /// Learns how many workers another node has, if that is not as many as this one. Told before anything that its workers say.
+    pub fn set_workers_of(&mut self, node: NodeId, workers: u16) {
+        self.cx.view.set_workers_of(node, workers);
+    }
+
+    /// The links to a node came up, all that this worker has with workers of it ([`ids::Groups::counterparts`]), or one of them broke.
     pub fn on_link(&mut self, node: NodeId, is_up: bool) {
         self.cx.view.on_link(node, is_up, self.cx.now);
         if is_up {
-            self.peers.on_link_up(node, self.cx.now);
+            self.peers.on_link_up(&self.cx, node);
             self.fanout.ask_unsent(&mut self.cx, node);
         } else {
             self.fanout.end_questions_to(&mut self.cx, node);
@@ -936,9 +941,9 @@ impl Gateway {
         }
     }
 
-    /// Whether a long message is on its way on the link to a node, in either direction. What is waited for may be behind it.
-    pub fn on_moving(&mut self, node: NodeId, is_moving: bool) {
-        self.cx.view.on_moving(node, is_moving);
+    /// Whether a long message is on its way on the link to a worker of a node, in either direction. What is waited for may be behind it.
+    pub fn on_moving(&mut self, peer: PeerWorker, is_moving: bool) {
+        self.cx.view.on_moving(peer, is_moving);
     }
 
     /// Learns the raw monotonic time, as it is after messages were received and before they are handed over. Promises are
@@ -948,8 +953,8 @@ impl Gateway {
         self.cx.now = self.cx.now.max(now);
     }
 
-    /// A message of another node. What was read from the links before is told by [`Gateway::received`].
-    pub fn on_peer(&mut self, from: NodeId, message: PeerMessage) {
+    /// A message of a worker of another node. What was read from the links before is told by [`Gateway::received`].
+    pub fn on_peer(&mut self, from: PeerWorker, message: PeerMessage) {
         self.cx.view.heard(from, self.cx.now);
         self.on_peer_message(from, message);
         self.route();
@@ -960,9 +965,18 @@ impl Gateway {
         self.cx.now
     }
 
-    /// What is to be sent to other nodes, in order.
-    pub fn take_peer_messages(&mut self) -> Vec<(NodeId, PeerMessage)> {
-        std::mem::take(&mut self.cx.outbox.peer_messages)
+    /// What is to be sent to workers of other nodes, in order.
+    pub fn take_peer_messages(&mut self) -> Vec<(PeerWorker, PeerMessage)> {
+        let view = &self.cx.view;
+        let messages = std::mem::take(&mut self.cx.outbox.peer_messages).into_iter();
+        let to = |to, message: &PeerMessage| match (to, message.group()) {
+            (Addressee::Worker(peer), _) => peer,
+            (Addressee::Node(node), Some(group)) => view.counterpart(node, group),
+            (Addressee::Node(node), None) => view.any_counterpart(node),
+        };
+        messages
+            .map(|(addressee, message)| (to(addressee, &message), message))
+            .collect()
     }
 
     /// What is to be kept on disk, in order. Nothing that stands behind it is said before [`Gateway::on_disk`] has heard of it.

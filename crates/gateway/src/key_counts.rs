@@ -21,7 +21,7 @@ use crate::message::Message;
 use crate::shared::Shared;
 use ids::{Db, GroupId, NodeId, UnixMillis};
 use keyspace::Keyspace;
-use peer_wire::{PeerAnswer, PeerMessage};
+use peer_wire::PeerAnswer;
 use replica::ReplyTo;
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter};
 use std::collections::BTreeMap;
@@ -270,7 +270,7 @@ impl Gather<KeyCountQuery> {
                     id: reply_to.sequence,
                     bytes: bytes.into(),
                 };
-                cx.send_to_node(node, PeerMessage::FanoutAnswer(answer));
+                cx.answer_node(node, answer);
             }
         }
     }

@@ -40,8 +40,7 @@ impl LocalGroups {
     /// Those of a worker, empty. `secret` decides the hash order of their keys.
     pub(crate) fn new(worker: u16, shared: &Shared, secret: HashSeed) -> LocalGroups {
         let (groups, workers) = (shared.groups, shared.workers.len());
-        // Contiguous shares: `SCAN` goes through a worker's groups without a hop between them.
-        let owner = |group: GroupId| (group.index() * workers / usize::from(groups.get())) as u16;
+        let owner = |group| groups.worker_of(group, workers as u16);
         let hash_seed = |group: GroupId| {
             let half = |half: u8| {
                 secret

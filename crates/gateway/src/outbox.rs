@@ -10,7 +10,7 @@ use crate::message::{MailboxBatch, Message};
 use crate::offload::OffloadJob;
 use crate::program::Program;
 use crate::synced::SyncedCounts;
-use ids::{GroupId, NodeId};
+use ids::{GroupId, NodeId, PeerWorker};
 use peer_wire::PeerMessage;
 use replica::{DiskRequest, Output, ReplyTo, Request};
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ pub(crate) struct Outbox {
     /// Commands to be carried out on another thread.
     pub(crate) offload_jobs: Vec<OffloadJob>,
     /// For other nodes.
-    pub(crate) peer_messages: Vec<(NodeId, PeerMessage)>,
+    pub(crate) peer_messages: Vec<(Addressee, PeerMessage)>,
     /// For the disk, in order.
     pub(crate) disk: Vec<DiskTask>,
     /// Snapshots that are to be stored.
@@ -46,6 +46,15 @@ pub(crate) struct Outbox {
     pub(crate) finished: VecDeque<Finished>,
     /// What an operator is to be told.
     pub(crate) notices: Vec<String>,
+}
+
+/// For whom a message to another node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Addressee {
+    /// Its worker that has the group which the message is of; any, if it is of none.
+    Node(NodeId),
+    /// This one.
+    Worker(PeerWorker),
 }
 
 /// What a replica wants on disk.

@@ -34,7 +34,7 @@ use crate::script_on_copies;
 use crate::session::{Queued, Session};
 use crate::timing::Caller;
 use command::{CommandId, CommandRoute, Cost, Flags, ReplyError, Spec};
-use ids::{Db, GroupId, Monotonic, NodeId};
+use ids::{Db, GroupId, Monotonic, NodeId, PeerWorker};
 use keyspace::BlockCommand;
 use peer_wire::{PeerAnswer, PeerMessage, Question, Raft};
 use replica::{Asked, Journey, Member, Operation, Output, Replies, ReplyTo, Request, locks_of};
@@ -451,17 +451,18 @@ impl Gateway {
     }
 
     /// The one dispatch of what other nodes say.
-    pub(crate) fn on_peer_message(&mut self, from: NodeId, message: PeerMessage) {
+    pub(crate) fn on_peer_message(&mut self, peer: PeerWorker, message: PeerMessage) {
         let cx = &mut self.cx;
+        let from = peer.node;
         match message {
             PeerMessage::Raft(Raft { group, message }) => self.seats.on_raft(cx, group, message),
             PeerMessage::Heartbeat(beat) => {
-                for (index, words) in self.peers.on_beat(cx, from, beat) {
+                for (index, words) in self.peers.on_beat(cx, peer, beat) {
                     self.seats.break_replica(cx, index, &words);
                 }
             }
             PeerMessage::HeartbeatAnswer(answer) => {
-                for (index, words) in self.peers.on_beat_answer(cx, from, &answer) {
+                for (index, words) in self.peers.on_beat_answer(cx, peer, &answer) {
                     self.seats.break_replica(cx, index, &words);
                 }
             }
@@ -479,7 +480,7 @@ impl Gateway {
             PeerMessage::Filled(filled) => self.blocking.on_peer_filled(cx, from, filled),
             PeerMessage::WallClock(wall) => self.peers.on_wall_clock(from, wall, cx.now),
             PeerMessage::DiskHealth(health) => {
-                cx.view.on_disk_health(from, health);
+                cx.view.on_disk_health(peer, health);
                 self.note_full();
             }
             PeerMessage::Publish(publish) => self.pubsub.on_peer_publish(cx, &publish),
@@ -934,7 +935,7 @@ impl Gateway {
             id: question.id,
             bytes: reply.into(),
         };
-        self.cx.send_to_node(from, PeerMessage::FanoutAnswer(answer));
+        self.cx.answer_node(from, answer);
     }
 
     /// Room for a command that needs memory. `false`: refuse.

@@ -34,8 +34,9 @@ impl GroupCount {
 
     /// Groups that a new cluster gets for each worker of the node that makes it: with three nodes two for each worker, so
     /// that when a node dies the two that a worker of it led can go to different nodes that are left. Each is a log that costs its
-    /// price for every entry, whatever it holds: more of them are dearer, fewer leave workers idle.
-    const PER_WORKER: u16 = 6;
+    /// price for every entry, whatever it holds: more of them are dearer, fewer leave workers idle. What a worker of any node is placed
+    /// as goes by it, too.
+    pub const PER_WORKER: u16 = 6;
 
     /// How many groups a cluster gets if nobody says: for so many workers of its first node.
     pub fn for_workers(workers: u16) -> GroupCount {

@@ -23,6 +23,15 @@ pub struct Token(pub u128);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Incarnation(pub u64);
 
+/// One worker of another node: the other end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PeerWorker {
+    /// The node.
+    pub node: NodeId,
+    /// The worker, one of as many as that node has.
+    pub worker: u16,
+}
+
 /// One worker of one boot, in its role of carrying out clients' commands: the session under which it forwards them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GatewayId {

@@ -200,6 +200,40 @@ impl Groups {
         GroupId::new(group as u16)
     }
 
+    /// The worker that has `group`, of a node with so many: each has a share of groups that follow one another, so that `SCAN` goes
+    /// through them without a hop between workers.
+    #[inline]
+    pub fn worker_of(self, group: GroupId, workers: u16) -> u16 {
+        // `group` < `count` <= 2^10.
+        (group.index() * usize::from(workers) / usize::from(self.get())) as u16
+    }
+
+    /// Whether two workers of two nodes, each a number and how many its node has, have a link. They have one if some group is with both.
+    /// A worker without groups, of a node that has more than groups, has one all the same: what concerns nodes goes by it.
+    fn are_linked(self, (one, ones): (u16, u16), (other, others): (u16, u16)) -> bool {
+        // The groups of a worker are from here on, up to those of the next one.
+        let first = |worker: u16, workers: u16| {
+            (usize::from(worker) * usize::from(self.get())).div_ceil(usize::from(workers))
+        };
+        let groups = |worker, workers| first(worker, workers)..first(worker + 1, workers);
+        let (its, theirs) = (groups(one, ones), groups(other, others));
+        let scaled =
+            |worker: u16, from: u16, to: u16| usize::from(worker) * usize::from(to) / usize::from(from);
+        its.start.max(theirs.start) < its.end.min(theirs.end)
+            || its.is_empty() && scaled(one, ones, others) == usize::from(other)
+            || theirs.is_empty() && scaled(other, others, ones) == usize::from(one)
+    }
+
+    /// The workers of another node, which has `others`, with which worker `worker` of a node that has `workers` has links; at least one, and
+    /// if both have as many only the one of the same number.
+    pub fn counterparts(self, worker: u16, workers: u16, others: u16) -> impl Iterator<Item = u16> {
+        let range = match workers == others {
+            true => worker..worker + 1,
+            false => 0..others,
+        };
+        range.filter(move |other| workers == others || self.are_linked((worker, workers), (*other, others)))
+    }
+
     /// The first partition of the group of this number.
     fn start_of(self, group: u16) -> u16 {
         (u32::from(group) * u32::from(self.partitions.0)).div_ceil(u32::from(self.count.get())) as u16
@@ -317,5 +351,41 @@ mod tests {
         let index_of = |slot| middle.index_of(Slot::new(slot).expect("in range"));
         assert_eq!((index_of(0), index_of(SLOT_COUNT - 1)), (0, 2), "the nearest");
         assert_eq!(range(0, 8), Some(PartitionRange::all(count)));
+    }
+
+    #[test]
+    fn workers_that_share_a_group_have_a_link_and_every_worker_has_one() {
+        for count in [1, 2, 3, 12, 13, 96] {
+            let groups = Groups::with_default_partitions(GroupCount::new(count).unwrap());
+            for ones in 1..=16_u16 {
+                for others in 1..=16_u16 {
+                    let links = |from, froms, to| groups.counterparts(from, froms, to).collect::<Vec<_>>();
+                    let mut all = 0;
+                    for one in 0..ones {
+                        let counterparts = links(one, ones, others);
+                        assert!(
+                            !counterparts.is_empty(),
+                            "{count} groups: {one} of {ones}, {others}"
+                        );
+                        all += counterparts.len();
+                        for other in counterparts {
+                            assert!(links(other, others, ones).contains(&one), "known to both ends");
+                        }
+                    }
+                    for group in groups.iter() {
+                        let (one, other) = (groups.worker_of(group, ones), groups.worker_of(group, others));
+                        assert!(links(one, ones, others).contains(&other), "{group:?} of {count}");
+                    }
+                    let few = usize::from(ones + others - 1);
+                    assert!(
+                        all <= few,
+                        "{count} groups: {all} links of {ones} and {others} workers"
+                    );
+                    if ones == others {
+                        assert_eq!(all, usize::from(ones));
+                    }
+                }
+            }
+        }
     }
 }

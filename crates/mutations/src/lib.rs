@@ -243,6 +243,8 @@ pub enum Mutation {
     FormerAnswersCount,
     /// Placement knows nothing of zones.
     ZoneIgnored,
+    /// A node that comes back with another number of workers is taken to have as many as before.
+    FormerWorkersKept,
     /// A voter of a node that is to have nothing goes before another one votes in its place.
     LastVoterDrained,
     /// While all is paused, groups that have lost replicas are not repaired either.
@@ -393,6 +395,7 @@ impl Mutation {
         Mutation::ProgressKept,
         Mutation::FormerAnswersCount,
         Mutation::ZoneIgnored,
+        Mutation::FormerWorkersKept,
         Mutation::LastVoterDrained,
         Mutation::PauseStopsRepair,
         Mutation::TwoPermits,

@@ -15,7 +15,10 @@
 
 use control::Order;
 use gateway::{ClientInfo, Connection, Delivery, Endpoint, Gateway, Layout, Session, Shared};
-use ids::{Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Incarnation, Monotonic, NodeId, UnixMillis};
+use ids::{
+    Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Incarnation, Monotonic, NodeId, PeerWorker,
+    UnixMillis,
+};
 use options::Sources;
 use peer_wire::frame::{BODY_BYTES_MAX, FrameDecoder};
 use peer_wire::{Assembler, PeerMessage};
@@ -156,7 +159,7 @@ impl World {
                 let mut out: [Vec<u8>; NODES] = Default::default();
                 for (to, message) in node.gateway.take_peer_messages() {
                     self.counts.messages += 1;
-                    message.encode(&mut out[to.0 as usize]).expect("it is short");
+                    message.encode(&mut out[to.node.0 as usize]).expect("it is short");
                 }
                 for (to, bytes) in out.into_iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
                     self.counts.bytes += bytes.len() as u64;
@@ -197,7 +200,11 @@ impl Node {
         while let Some(frame) = decoder.next(&mut bytes).expect("as it was sent") {
             if let Some(packet) = assembler.push(frame).expect("as it was sent") {
                 let message = PeerMessage::decode(&packet).expect("as it was sent");
-                self.gateway.on_peer(NodeId(from as u64), message);
+                let from = PeerWorker {
+                    node: NodeId(from as u64),
+                    worker: 0,
+                };
+                self.gateway.on_peer(from, message);
             }
         }
     }

@@ -10,7 +10,7 @@
 //! Without a secret the peer port is for this machine alone, and so is what the node says of itself.
 
 use control::{Announcement, WEIGHT_PERCENT};
-use ids::SemanticsVersion;
+use ids::{GroupCount, SemanticsVersion};
 use options::Settings;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -38,7 +38,7 @@ fn is_protected(settings: &Settings) -> bool {
 /// If some of them are on other machines, and could not reach it.
 pub(crate) fn announcement(
     settings: &Settings,
-    workers: u16,
+    (workers, groups): (u16, Option<GroupCount>),
     (port, cluster_port): ClientPorts,
     known: impl Fn() -> Vec<SocketAddr>,
 ) -> Result<Announcement, String> {
@@ -65,7 +65,9 @@ pub(crate) fn announcement(
         peer: at(&peer_host, settings.peer_port.unwrap_or(0)),
         zone: settings.zone.clone(),
         name: settings.node_name.clone(),
-        weight_percent: weight_percent(settings.weight, workers),
+        weight_percent: groups.map_or(WEIGHT_PERCENT, |groups| {
+            weight_percent(settings.weight, workers, groups)
+        }),
         semantics_min: SemanticsVersion::OLDEST,
         semantics_max: SemanticsVersion::CURRENT,
     };
@@ -97,13 +99,14 @@ pub(crate) fn announcement(
     Ok(announcement)
 }
 
-/// What the node is to have, in hundredths of what one has that says nothing: that is one with the same number of workers, as all nodes of
-/// a cluster have.
-fn weight_percent(weight: Option<u16>, workers: u16) -> u16 {
-    let percent = |weight: u16| u32::from(weight) * u32::from(WEIGHT_PERCENT) / u32::from(workers.max(1));
-    weight.map_or(WEIGHT_PERCENT, |weight| {
-        u16::try_from(percent(weight).max(1)).unwrap_or(u16::MAX)
-    })
+/// What the node is to have, in hundredths of what a node has that has as many workers as the first one of a cluster with so many groups,
+/// if nobody said how many groups there were to be. What counts is that all nodes of a cluster go by the same.
+pub(crate) fn weight_percent(weight: Option<u16>, workers: u16, groups: GroupCount) -> u16 {
+    /// With more of them, one worker would be hardly more than nothing.
+    const USUAL_MAX: u32 = 64;
+    let usual = u32::from(groups.get() / GroupCount::PER_WORKER).clamp(1, USUAL_MAX);
+    let percent = (u32::from(weight.unwrap_or(workers)) * u32::from(WEIGHT_PERCENT) + usual / 2) / usual;
+    u16::try_from(percent.max(1)).unwrap_or(u16::MAX)
 }
 
 /// Whether an address is none of this machine's.
@@ -135,11 +138,15 @@ mod tests {
 
     #[test]
     fn a_node_weighs_as_much_as_it_has_workers_unless_it_says_otherwise() {
-        assert_eq!(weight_percent(None, 8), 100);
-        assert_eq!(weight_percent(Some(8), 8), 100);
-        assert_eq!(weight_percent(Some(2), 4), 50);
-        assert_eq!(weight_percent(Some(16), 4), 400);
-        assert_eq!(weight_percent(Some(1), 1_024), 1, "never nothing");
-        assert_eq!(weight_percent(Some(1_024), 1), u16::MAX);
+        let groups = |count| GroupCount::new(count).unwrap();
+        // The first node had eight workers.
+        assert_eq!(weight_percent(None, 8, groups(48)), 100);
+        assert_eq!(weight_percent(None, 4, groups(48)), 50);
+        assert_eq!(weight_percent(None, 24, groups(48)), 300);
+        assert_eq!(weight_percent(Some(8), 4, groups(48)), 100);
+        assert_eq!(weight_percent(Some(2), 4, groups(48)), 25);
+        assert_eq!(weight_percent(None, 2, groups(1)), 200);
+        assert_eq!(weight_percent(Some(1), 4, groups(1_024)), 2, "never nothing");
+        assert_eq!(weight_percent(Some(1_024), 1, groups(6)), u16::MAX);
     }
 }

@@ -30,7 +30,8 @@ use control::{
 };
 use gateway::HandoverImage;
 use ids::{
-    ClusterId, DurabilityMode, GroupId, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token,
+    ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion,
+    Token,
 };
 use mio::{Events, Poll};
 use options::{DurabilityChoice, PeerAddress, Settings, TestDisk};
@@ -128,7 +129,12 @@ pub(crate) fn begin(
 ) -> Result<Bootstrapped, BootstrapError> {
     let found = Found::read(settings)?;
     let now = clock::raw();
-    let announcement = found.announcement(settings, workers, ports)?;
+    let known_groups = match (&found.identity, settings.join.is_empty()) {
+        (Some(identity), _) => Some(identity.groups),
+        (None, true) => Some(new_groups.count()),
+        (None, false) => None,
+    };
+    let announcement = found.announcement(settings, (workers, known_groups), ports)?;
     let token = Token(random("a token")?);
     let config = MetaConfig {
         node: found.identity.as_ref().map(|identity| identity.node),
@@ -194,7 +200,7 @@ pub(crate) fn begin(
     };
     let words = settings.cluster_secret.as_deref();
     let secret = words.map_or(Secret(None), |words| Secret::of_words(words.as_bytes()));
-    if let Err(error) = bootstrap.run(settings, who, &secret, workers, told_to_stop) {
+    if let Err(error) = bootstrap.run(settings, who, &secret, (workers, known_groups), told_to_stop) {
         let is_handed_over = earlier.is_none() && !kept.is_empty();
         if let Some(identity) = identity.as_ref().filter(|_| is_handed_over) {
             leave_again(disk, identity.node, left_by, token, kept);
@@ -250,6 +256,7 @@ pub(crate) fn begin(
         boot: started.boot,
         secret: secret.clone(),
         workers,
+        groups,
     };
     if identity.is_none() {
         let identity = Identity {
@@ -336,7 +343,7 @@ impl Found {
     fn announcement(
         &self,
         settings: &Settings,
-        workers: u16,
+        workers: (u16, Option<GroupCount>),
         ports: ClientPorts,
     ) -> Result<Announcement, Failure> {
         // A name that leads nowhere now is left out: dialling says so.
@@ -607,7 +614,7 @@ impl Bootstrap {
         settings: &Settings,
         who: Who,
         secret: &Secret,
-        workers: u16,
+        (workers, groups): (u16, Option<GroupCount>),
         told_to_stop: &AtomicBool,
     ) -> Result<(), BootstrapError> {
         // Alone, everything is known at once; but whoever is told to join somebody may be somewhere else than he thinks.
@@ -617,7 +624,7 @@ impl Bootstrap {
             return Ok(());
         }
         let mut check = Check::new(is_checked);
-        let mut links = Links::open(settings, who, secret, workers, check.refusals())?;
+        let mut links = Links::open(settings, who, secret, workers, groups, check.refusals())?;
         let mut told_at = clock::raw();
         let mut dialled_at = told_at;
         self.dial(settings, who, &mut links.transport);
@@ -631,6 +638,12 @@ impl Bootstrap {
             // Promises are counted from it: the process may have stood still before the sockets were read.
             let now = clock::raw();
             for one in happened {
+                if let (Heard::Up(_, peer), Who::Joining) = (&one, who)
+                    && let Some(groups) = peer.groups
+                {
+                    let weight = announcing::weight_percent(settings.weight, workers, groups);
+                    self.driver.set_weight(weight);
+                }
                 self.on_heard(one, (who, workers), &mut check, &mut links.transport, now)?;
             }
             self.step(Some((&mut links.transport, who)))?;
@@ -664,7 +677,8 @@ impl Bootstrap {
     ) -> Result<(), Failure> {
         match heard {
             Heard::Up(remote, peer) => {
-                if matches!(peer.who, Who::Member { .. }) && peer.workers != workers {
+                if matches!(peer.who, Who::Member { .. }) && peer.workers != workers && peer.groups.is_none()
+                {
                     return Err(unlike(peer.workers, workers));
                 }
                 check.on_link(remote);
@@ -820,6 +834,7 @@ impl Links {
         who: Who,
         secret: &Secret,
         workers: u16,
+        groups: Option<GroupCount>,
         refusals: Refusals,
     ) -> Result<Links, Failure> {
         let poll = Poll::new().map_err(unreachable_nodes)?;
@@ -830,7 +845,7 @@ impl Links {
             seed: clock::raw().0,
         };
         let registry = poll.registry().try_clone().map_err(unreachable_nodes)?;
-        let mut greeter = greeter(who, secret.clone(), 0, workers, None);
+        let mut greeter = greeter(who, secret.clone(), (0, workers), groups, None);
         greeter.refusals = Some(refusals);
         let mut transport = Transport::new(transport_settings, greeter, registry);
         if let (Some(address), Some(_)) = (announcing::peer_address(settings), who.node()) {
@@ -964,12 +979,11 @@ fn elsewhere(settings: &Settings, named: usize, cluster: ClusterId, node: ids::N
     )
 }
 
-/// Each worker has a link to the one of the same number, for the groups that both have: with other numbers nodes have no groups
-/// to talk about.
+/// A build that does not say how many groups there are has a link from each worker to the one of the same number alone.
 fn unlike(theirs: u16, ours: u16) -> Failure {
     format!(
-        "the cluster's nodes have {theirs} workers each, and this one has {ours}: start it with --workers {theirs}. To give \
-         them all another number, stop all of them, and then start them with it"
+        "the cluster's nodes have {theirs} workers each, and this one has {ours}, and their build cannot do with that: start it with \
+         --workers {theirs}, or upgrade them first"
     )
 }
 

@@ -290,6 +290,11 @@ impl Driver {
         }
     }
 
+    /// See [`Meta::set_weight`].
+    pub(crate) fn set_weight(&mut self, percent: u16) {
+        self.meta.set_weight(percent);
+    }
+
     pub(crate) fn on_link(&mut self, remote: Remote, is_up: bool, now: Monotonic) {
         self.meta.on_link(contact(remote), is_up, now);
     }

@@ -1,4 +1,15 @@
-//! One worker's links to the workers of the same number on other nodes: between the gateway's messages and sockets.
+//! One worker's links to workers of other nodes: between the gateway's messages and sockets.
+//!
+//! ```text
+//!   groups         0  1  2  3  4  5  6  7  8  9 10 11
+//!   4 workers     |   0    |   1    |   2    |   3    |
+//!                     |        |        |        |           a link wherever both have a group
+//!   2 workers     |        0        |        1        |
+//! ```
+//!
+//! Two nodes with as many workers have a link from each worker to the one of the same number. How many another node has is known from its
+//! introductions, and the first link goes to the worker of the same number: if that turns out to be none that this one has a group with, it is
+//! closed, and the right ones are dialled. The gateway knows of a node once all links with it are up.
 
 use crate::clock;
 use crate::meta::{self, Input};
@@ -6,7 +17,7 @@ use crate::resolver::Resolver;
 use crate::view::{self, View};
 use control::RoutingMap;
 use gateway::{Gateway, LinkStatus, PeerLink};
-use ids::{Boot, ClusterId, Monotonic, NodeId, UnixMillis};
+use ids::{Boot, ClusterId, GroupCount, Groups, Monotonic, NodeId, PeerWorker, UnixMillis};
 use mio::Registry;
 use mio::event::Event as Readiness;
 use peer_wire::hello::{HelloRefusal, Nonce, Peer, Secret, Who};
@@ -52,8 +63,8 @@ pub(crate) struct Peers {
     outbox: Arc<meta::Outbox>,
     dialling: Dialling,
     group_reports_at: Monotonic,
-    /// Since when each node is reached by this worker's link, and when it was last heard of.
-    linked: BTreeMap<NodeId, (UnixMillis, UnixMillis)>,
+    groups: Groups,
+    linked: BTreeMap<NodeId, Linked>,
     linked_at: Monotonic,
     /// Whether the last look found replicas that know no leader.
     has_recovery_sources: bool,
@@ -61,9 +72,23 @@ pub(crate) struct Peers {
     has_given_up: bool,
 }
 
+/// A node to which this worker has a link.
+struct Linked {
+    /// How many workers it has, as it said last.
+    workers: u16,
+    /// Those that there is a link to.
+    up: BTreeSet<u16>,
+    /// Whether the gateway knows of it.
+    is_known: bool,
+    connected_at: UnixMillis,
+    heard_at: UnixMillis,
+}
+
 /// Whom a worker dials, and where.
 struct Dialling {
-    nodes: BTreeSet<NodeId>,
+    links: BTreeSet<LinkId>,
+    /// How many workers nodes have that have another number than this one.
+    unlike: BTreeMap<NodeId, u16>,
     /// Since when nodes are missed whose part it is to dial this one.
     missed: BTreeMap<NodeId, Monotonic>,
     resolver: Resolver,
@@ -79,14 +104,15 @@ pub(crate) struct Own {
     pub(crate) boot: Boot,
     pub(crate) secret: Secret,
     pub(crate) workers: u16,
+    pub(crate) groups: Groups,
 }
 
-/// Introduces a worker of this node.
+/// Introduces worker `worker` of so many of this node, which knows of so many groups.
 pub(crate) fn greeter(
     who: Who,
     secret: Secret,
-    worker: u16,
-    workers: u16,
+    (worker, workers): (u16, u16),
+    groups: Option<GroupCount>,
     view: Option<Arc<View>>,
 ) -> Greeter {
     Greeter {
@@ -94,6 +120,7 @@ pub(crate) fn greeter(
         secret,
         worker,
         workers,
+        groups,
         judge: Arc::new(move |peer: &Peer| judge(peer, view.as_deref())),
         nonces: Box::new(|| {
             let secret = crate::random::secret::<4>().expect("it was read at the start");
@@ -144,7 +171,13 @@ impl Peers {
             node: own.node,
             boot: own.boot,
         };
-        let greeter = greeter(who, own.secret.clone(), worker, own.workers, Some(view.clone()));
+        let greeter = greeter(
+            who,
+            own.secret.clone(),
+            (worker, own.workers),
+            Some(own.groups.count()),
+            Some(view.clone()),
+        );
         Peers {
             transport: Transport::new(settings, greeter, registry),
             worker,
@@ -158,12 +191,14 @@ impl Peers {
             meta,
             outbox,
             dialling: Dialling {
-                nodes: BTreeSet::new(),
+                links: BTreeSet::new(),
+                unlike: BTreeMap::new(),
                 missed: BTreeMap::new(),
                 resolver,
                 resolver_version: 0,
             },
             group_reports_at: Monotonic(0),
+            groups: own.groups,
             linked: BTreeMap::new(),
             linked_at: Monotonic(0),
             has_recovery_sources: false,
@@ -231,25 +266,24 @@ impl Peers {
 
     /// Dials the nodes that are this one's to dial, and lets go of those that are members no longer.
     fn dial(&mut self, map: &RoutingMap, now: Monotonic, happened: &mut Vec<Happening>) {
-        for (&node, site) in &map.nodes {
-            let link = self.link(node);
-            let is_dialled = link.is_dialled_by(self.me) || self.dialling.nodes.contains(&node);
-            if node != self.me && is_dialled {
-                self.dial_at(link, &site.peer, now);
-                self.dialling.nodes.insert(node);
+        let me = self.me;
+        for (&node, site) in map.nodes.iter().filter(|(node, _)| **node != me) {
+            for link in self.links_to(node) {
+                if link.is_dialled_by(self.me) || self.dialling.links.contains(&link) {
+                    self.dial_at(link, &site.peer, now);
+                    self.dialling.links.insert(link);
+                }
             }
         }
-        let gone: Vec<NodeId> = self
-            .dialling
-            .nodes
-            .iter()
-            .copied()
-            .filter(|node| !map.nodes.contains_key(node))
-            .collect();
-        for node in gone {
-            self.dialling.nodes.remove(&node);
+        let is_gone = |link: &LinkId| match link.remote {
+            Remote::Node(node) => !map.nodes.contains_key(&node) || !self.links_to(node).contains(link),
+            Remote::Joiner(_) | Remote::Contact(_) => true,
+        };
+        let gone: Vec<LinkId> = self.dialling.links.iter().copied().filter(is_gone).collect();
+        for link in gone {
+            self.dialling.links.remove(&link);
             self.transport
-                .forget(self.link(node), now, &mut |event| happened.extend(note(event)));
+                .forget(link, now, &mut |event| happened.extend(note(event)));
         }
     }
 
@@ -262,7 +296,7 @@ impl Peers {
     fn look_for_missed(&self) {
         let Some(seen) = self.view.seen() else { return };
         let missed = seen.map.nodes.iter();
-        let missed = missed.filter(|(node, _)| **node != self.me && !self.linked.contains_key(node));
+        let missed = missed.filter(|(node, _)| **node != self.me && !self.is_known(**node));
         missed.for_each(|(_, site)| self.dialling.resolver.want(&site.peer));
     }
 
@@ -271,14 +305,20 @@ impl Peers {
     fn dial_missed(&mut self, now: Monotonic) {
         let Some(seen) = self.view.seen() else { return };
         for (&node, site) in &seen.map.nodes {
-            let link = self.link(node);
-            if node == self.me || link.is_dialled_by(self.me) || self.linked.contains_key(&node) {
+            let links = self.links_to(node);
+            let is_dialled = links.first().is_some_and(|link| link.is_dialled_by(self.me));
+            if node == self.me || is_dialled || self.is_known(node) {
                 continue;
             }
             let since = *self.dialling.missed.entry(node).or_insert(now);
             if now.since(since) >= DIALLED_AFTER {
-                self.dial_at(link, &site.peer, now);
-                self.dialling.nodes.insert(node);
+                for link in links {
+                    if self.is_up(link) {
+                        continue;
+                    }
+                    self.dial_at(link, &site.peer, now);
+                    self.dialling.links.insert(link);
+                }
             }
         }
         self.dialling
@@ -286,10 +326,88 @@ impl Peers {
             .retain(|node, _| seen.map.nodes.contains_key(node));
     }
 
-    fn link(&self, node: NodeId) -> LinkId {
-        LinkId {
+    /// The links that this worker has with workers of a node, as far as is known how many that has.
+    fn links_to(&self, node: NodeId) -> Vec<LinkId> {
+        let workers = self.dialling.unlike.get(&node).copied();
+        let workers = workers.unwrap_or(self.workers);
+        let counterparts = self.groups.counterparts(self.worker, self.workers, workers);
+        let link = |number| LinkId {
             remote: Remote::Node(node),
-            number: self.worker,
+            number,
+        };
+        counterparts.map(link).collect()
+    }
+
+    fn is_up(&self, link: LinkId) -> bool {
+        let Remote::Node(node) = link.remote else {
+            return false;
+        };
+        let linked = self.linked.get(&node);
+        linked.is_some_and(|linked| linked.up.contains(&link.number))
+    }
+
+    /// Whether all links to a node are up.
+    fn is_known(&self, node: NodeId) -> bool {
+        self.linked.get(&node).is_some_and(|linked| linked.is_known)
+    }
+
+    /// A worker of a node is there. Whether the link to it is one that this worker is to have.
+    fn on_up(&mut self, node: NodeId, link: LinkId, peer: Peer, gateway: &mut Gateway) -> bool {
+        if peer.workers == self.workers {
+            self.dialling.unlike.remove(&node);
+        } else {
+            self.dialling.unlike.insert(node, peer.workers);
+        }
+        let links = self.links_to(node);
+        let linked = self.linked.entry(node).or_insert_with(|| Linked {
+            workers: peer.workers,
+            up: BTreeSet::new(),
+            is_known: false,
+            connected_at: clock::now(),
+            heard_at: clock::now(),
+        });
+        if linked.workers != peer.workers {
+            // It has started anew, with another number. What is left of before breaks by itself.
+            linked.workers = peer.workers;
+            linked.up.clear();
+            if std::mem::take(&mut linked.is_known) {
+                gateway.on_link(node, false);
+            }
+        }
+        gateway.set_workers_of(node, peer.workers);
+        // Whoever dials one that the other node does not have is answered by another.
+        if peer.worker != link.number || !links.contains(&link) {
+            return false;
+        }
+        linked.up.insert(link.number);
+        linked.heard_at = clock::now();
+        if !linked.is_known && links.iter().all(|link| linked.up.contains(&link.number)) {
+            (linked.is_known, linked.connected_at) = (true, clock::now());
+            self.dialling.missed.remove(&node);
+            gateway.on_link(node, true);
+        }
+        self.linked_at = Monotonic(0);
+        true
+    }
+
+    /// A link to a node is down.
+    fn on_down(&mut self, node: NodeId, link: LinkId, gateway: &mut Gateway) {
+        let Some(linked) = self.linked.get_mut(&node) else {
+            return;
+        };
+        if linked.up.remove(&link.number) && std::mem::take(&mut linked.is_known) {
+            gateway.on_link(node, false);
+        }
+        if linked.up.is_empty() {
+            self.linked.remove(&node);
+        }
+        self.linked_at = Monotonic(0);
+    }
+
+    /// What is told of links to the meta group's thread: a node by one of them.
+    fn tell_meta_of(&self, link: LinkId, is_up: bool) {
+        if !matches!(link.remote, Remote::Node(_)) || link.number == 0 {
+            self.tell_meta(Input::Link(link.remote, is_up));
         }
     }
 
@@ -300,36 +418,30 @@ impl Peers {
         for one in happened {
             match one {
                 Happening::Up(link, peer) => {
-                    tracing::info!(worker = self.worker, peer = %link, "a peer is there");
-                    if peer.workers != self.workers && link.remote != Remote::Contact(0) {
-                        tracing::error!(
-                            peer = %link,
-                            its_workers = peer.workers,
-                            workers = self.workers,
-                            "nodes of one cluster need the same number of workers: set --workers; the groups of this link stay apart"
-                        );
-                    } else if let Remote::Node(node) = link.remote {
-                        gateway.on_link(node, true);
-                    }
                     if let Remote::Node(node) = link.remote {
-                        self.dialling.missed.remove(&node);
+                        if !self.on_up(node, link, peer, gateway) {
+                            // Others are, and are dialled with the next look at the map.
+                            self.dialling.links.remove(&link);
+                            let mut ignored = |_: TransportEvent<'_, Peer>| {};
+                            self.transport.forget(link, clock::raw(), &mut ignored);
+                            self.view_version = 0;
+                            continue;
+                        }
                         if !link.is_dialled_by(self.me) {
                             self.transport.leave_dialling(link);
-                            self.dialling.nodes.remove(&node);
+                            self.dialling.links.remove(&link);
                         }
-                        self.linked.insert(node, (clock::now(), clock::now()));
-                        self.linked_at = Monotonic(0);
                     }
-                    self.tell_meta(Input::Link(link.remote, true));
+                    tracing::info!(worker = self.worker, peer = %link, "a peer is there");
+                    self.tell_meta_of(link, true);
                 }
                 Happening::Down(link) => {
                     tracing::info!(worker = self.worker, peer = %link, "a peer is out of reach");
                     gateway.stats().peer_breaks.add(1);
                     if let Remote::Node(node) = link.remote {
-                        self.unlink(node);
-                        gateway.on_link(node, false);
+                        self.on_down(node, link, gateway);
                     }
-                    self.tell_meta(Input::Link(link.remote, false));
+                    self.tell_meta_of(link, false);
                 }
                 Happening::Message(link, message) => self.on_message(link, message, gateway),
                 Happening::Nonsense(link, error) => {
@@ -337,8 +449,7 @@ impl Peers {
                     let mut ignored = |_: TransportEvent<'_, Peer>| {};
                     self.transport.forget(link, clock::raw(), &mut ignored);
                     if let Remote::Node(node) = link.remote {
-                        self.unlink(node);
-                        gateway.on_link(node, false);
+                        self.on_down(node, link, gateway);
                         self.view_version = 0;
                     }
                 }
@@ -353,21 +464,23 @@ impl Peers {
         }
     }
 
-    fn unlink(&mut self, node: NodeId) {
-        self.linked.remove(&node);
-        self.linked_at = Monotonic(0);
-    }
-
     /// Writes down what clients are told of links.
     fn show_links(&self, gateway: &Gateway) {
         let Some(seen) = self.view.seen() else { return };
-        let shown = self.linked.iter().map(|(&node, &(connected_at, heard_at))| {
-            let link = self.link(node);
-            let waiting = [Lane::Small, Lane::Bulk].map(|lane| self.transport.waiting(link, lane) as u64);
+        let known = self.linked.iter().filter(|(_, linked)| linked.is_known);
+        let shown = known.map(|(&node, linked)| {
+            let (links, heard_at) = (self.links_to(node), linked.heard_at);
+            let waiting = |link: &LinkId| {
+                let lanes = [Lane::Small, Lane::Bulk].into_iter();
+                lanes
+                    .map(|lane| self.transport.waiting(*link, lane) as u64)
+                    .sum::<u64>()
+            };
+            let allocated = |link: &LinkId| self.transport.allocated(*link) as u64;
             let link = PeerLink {
-                connected_at,
-                buffer_bytes: self.transport.allocated(link) as u64,
-                waiting_bytes: waiting.iter().sum(),
+                connected_at: linked.connected_at,
+                buffer_bytes: links.iter().map(allocated).sum(),
+                waiting_bytes: links.iter().map(waiting).sum(),
             };
             (view::name(&seen.map, node), LinkStatus { heard_at, link })
         });
@@ -376,17 +489,17 @@ impl Peers {
 
     fn on_message(&mut self, link: LinkId, message: PeerMessage, gateway: &mut Gateway) {
         if let Remote::Node(node) = link.remote
-            && let Some((_, heard_at)) = self.linked.get_mut(&node)
+            && let Some(linked) = self.linked.get_mut(&node)
         {
-            *heard_at = clock::now();
+            linked.heard_at = clock::now();
         }
         match message {
             PeerMessage::MetaRequest(Question { bytes, .. }) | PeerMessage::Join(Join { bytes }) => {
                 self.tell_meta(Input::Message(link.remote, bytes));
             }
             message => {
-                if let Remote::Node(node) = link.remote {
-                    gateway.on_peer(node, message);
+                if let Some(peer) = peer_of(link) {
+                    gateway.on_peer(peer, message);
                 }
             }
         }
@@ -405,8 +518,12 @@ impl Peers {
         /// Between two times that clients are told anew of links that neither came nor went.
         const LINKS_SHOWN: std::time::Duration = std::time::Duration::from_millis(500);
         let now = clock::raw();
-        for (node, message) in gateway.take_peer_messages() {
-            self.transport.send(self.link(node), message);
+        for (PeerWorker { node, worker }, message) in gateway.take_peer_messages() {
+            let link = LinkId {
+                remote: Remote::Node(node),
+                number: worker,
+            };
+            self.transport.send(link, message);
         }
         if self.worker == 0 {
             for (remote, bytes) in self.outbox.take() {
@@ -455,8 +572,8 @@ impl Peers {
         self.transport
             .flush(now, &mut |event| happened.extend(note(event)));
         for link in self.transport.links() {
-            if let Remote::Node(node) = link.remote {
-                gateway.on_moving(node, self.transport.is_busy(link));
+            if let Some(peer) = peer_of(link) {
+                gateway.on_moving(peer, self.transport.is_busy(link));
             }
         }
         let traffic = self.transport.traffic();
@@ -474,6 +591,17 @@ impl Peers {
     /// How long the worker may sleep on account of links.
     pub(crate) fn timeout(&self) -> std::time::Duration {
         self.transport.next_due().since(clock::raw())
+    }
+}
+
+/// The worker at the other end, if it is a node's.
+fn peer_of(link: LinkId) -> Option<PeerWorker> {
+    match link.remote {
+        Remote::Node(node) => Some(PeerWorker {
+            node,
+            worker: link.number,
+        }),
+        Remote::Joiner(_) | Remote::Contact(_) => None,
     }
 }
 

@@ -211,8 +211,8 @@ const WORKING: &[Parameter] = &[
         "workers",
         integer(0, 1024),
         "0",
-        "Worker threads. Each owns its clients and its share of the data. 0: one for each core. All nodes of a cluster need \
-         the same number: with another one a node does not start. On unlike machines, set it.",
+        "Worker threads. Each owns its clients and its share of the data. 0: one for each core. Nodes of a cluster may have \
+         different numbers, and another one with each start. More than the cluster has groups are idle but for their clients.",
     )
     .flag()
     .unit("threads")

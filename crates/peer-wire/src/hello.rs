@@ -48,7 +48,7 @@ pub use secret::{Nonce, Secret};
 
 use crate::frame::{self, Frame};
 use codec::{DecodeError, Reader};
-use ids::{NodeId, SemanticsVersion};
+use ids::{GroupCount, NodeId, SemanticsVersion};
 use secret::{MAC_BYTES, Mac, Side};
 use std::fmt;
 
@@ -74,6 +74,10 @@ pub struct Peer {
     pub worker: u16,
     /// How many workers it has.
     pub workers: u16,
+    /// The worker that it wants at this end.
+    pub to: u16,
+    /// How many groups of keys its cluster has, if it says so.
+    pub groups: Option<GroupCount>,
 }
 
 /// Why there is no link.
@@ -300,7 +304,7 @@ impl Answerer {
             Ok(peer) => peer,
             Err(refusal) => return Err(refuse(refusal, out)),
         };
-        self.own.worker = peer.worker % self.own.workers;
+        (self.own.worker, self.own.to) = (peer.to % self.own.workers, peer.worker);
         let challenge = self.own.to_bytes();
         say(out, CHALLENGE, &[&challenge]);
         let hello = hello.to_vec();
@@ -385,6 +389,8 @@ fn agree(own: &Introduction, reader: &mut Reader<'_>) -> Result<Result<Peer, Hel
         semantics: theirs.semantics,
         worker: theirs.worker,
         workers: theirs.workers,
+        to: theirs.to,
+        groups: theirs.groups,
     }))
 }
 

@@ -223,6 +223,34 @@ impl fmt::Display for TooLong {
 impl std::error::Error for TooLong {}
 
 impl PeerMessage {
+    /// The group that it is of, if it is of one: it is for the worker that has it.
+    pub fn group(&self) -> Option<GroupId> {
+        match self {
+            PeerMessage::Raft(raft) => Some(raft.group),
+            PeerMessage::Batch(batch) => Some(batch.group),
+            PeerMessage::Answers(answers) => Some(answers.group),
+            PeerMessage::TransferChunk(chunk) => Some(chunk.group),
+            PeerMessage::TransferAnswer(answer) => Some(answer.group),
+            PeerMessage::Await(waits) => Some(waits.group),
+            PeerMessage::Filled(filled) => Some(filled.group),
+            PeerMessage::Scrub(scrub) => Some(scrub.group),
+            PeerMessage::Heartbeat(_)
+            | PeerMessage::HeartbeatAnswer(_)
+            | PeerMessage::Map(_)
+            | PeerMessage::MetaRequest(_)
+            | PeerMessage::MetaAnswer(_)
+            | PeerMessage::Publish(_)
+            | PeerMessage::Notify(_)
+            | PeerMessage::Fanout(_)
+            | PeerMessage::FanoutAnswer(_)
+            | PeerMessage::Join(_)
+            | PeerMessage::JoinAnswer(_)
+            | PeerMessage::Leave(_)
+            | PeerMessage::WallClock(_)
+            | PeerMessage::DiskHealth(_) => None,
+        }
+    }
+
     /// Which of the messages it is.
     pub fn kind(&self) -> FrameKind {
         match self {

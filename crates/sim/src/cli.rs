@@ -48,7 +48,7 @@ simulated.
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
 --workers and --durability, and with or without --no-ruins, --no-damage, --no-mishaps, --no-zones, --no-scripts,
---no-drains, --no-replaces, --no-set-rf and --no-may-stop.";
+--no-drains, --no-replaces, --no-set-rf, --no-may-stop and --no-unlike.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -124,6 +124,12 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue),
         )
         .arg(
+            Arg::new("no-unlike")
+                .long("no-unlike")
+                .help("Draws one number of workers for all nodes: two seeds in three have others for each node, or for each start")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
             Arg::new("no-damage")
                 .long("no-damage")
                 .help(no_damage)
@@ -195,6 +201,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
         options: Options {
             nodes,
             workers,
+            unlike: !matches.get_flag("no-unlike"),
             mutation,
             ruins: !matches.get_flag("no-ruins"),
             damage: !matches.get_flag("no-damage"),

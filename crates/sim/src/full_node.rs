@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   starting:  Meta --Create, Join, Boot--> started, and on the map          clients are not let in
-//!   serving:   client bytes --> workers <--PeerMessage--> workers of the same number of other nodes
+//!   serving:   client bytes --> workers <--PeerMessage--> workers of other nodes
 //!                                 ^  |
 //!                   layouts, orders  group reports
 //!                                 |  v
@@ -36,10 +36,8 @@ use control::{
     Announcement, Beginning, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice, Pace,
     RecoverySource, RoutingMap, Started,
 };
-#[cfg(test)]
-pub(crate) use frame::Body;
 use frame::Who;
-pub(crate) use frame::{Frame, describe_piece};
+pub(crate) use frame::{Body, Frame, describe_piece};
 use gateway::{HandoverImage, ReplicaView};
 use ids::{
     Boot, ClusterId, DurabilityMode, GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion,
@@ -87,6 +85,8 @@ pub(crate) struct FullNode {
     machines: usize,
     groups: Groups,
     workers: usize,
+    /// How many any process has, if they have different numbers.
+    most: u8,
     piece_bytes: usize,
     change: ModeChange,
     /// The modes that operators may order.
@@ -254,7 +254,7 @@ impl FullNode {
         };
         match input {
             // There is nobody yet for the others.
-            Input::Frame(from, frame) if frame.link == 0 => {
+            Input::Frame(from, frame) if frame.to == 0 => {
                 links.on_frame(from.0 as usize, frame, &self.known, out);
             }
             Input::LinkUp(peer) => links.on_up(peer.0 as usize, &self.known, out),
@@ -271,7 +271,7 @@ impl FullNode {
             match event {
                 Event::Link(contact, is_up) => self.meta.on_link(contact, is_up, lent()),
                 Event::Meta(contact, bytes) => self.on_meta(contact, &bytes),
-                Event::Peer(..) => {}
+                Event::Node(..) | Event::Peer(..) => {}
             }
         }
     }
@@ -619,6 +619,7 @@ impl FullNode {
             machines: self.machines,
             groups: self.groups,
             workers: self.workers,
+            most: self.most,
             piece_bytes: self.piece_bytes,
             prng: &mut self.prng,
         });
@@ -745,7 +746,13 @@ fn serve(serving: &mut Serving, input: Input) {
         Input::LinkUp(peer) => to_all(Work::Up, peer),
         Input::LinkDown(peer) => to_all(Work::Down, peer),
         Input::Frame(from, frame) => {
-            if let Some(worker) = serving.workers.get_mut(usize::from(frame.link)) {
+            // Whoever begins a stream may not know yet how many there are.
+            let is_first = matches!(frame.body, Body::Hello { .. });
+            let to = match usize::from(frame.to) {
+                to if is_first => to % serving.workers.len(),
+                to => to,
+            };
+            if let Some(worker) = serving.workers.get_mut(to) {
                 worker.inbox.push_back(Work::Frame(from.0 as usize, frame));
             }
         }
@@ -920,12 +927,22 @@ impl FullNode {
         left_by.push(token);
         let left_by = found.identity.as_ref().map(|identity| (identity.node, left_by));
         let machines = bootstrap.shape.nodes;
-        let links = Links::new(0, who, machine, machines, &mut prng);
+        let workers = bootstrap.shape.workers_on(machine, &mut prng);
+        let most = bootstrap.shape.unlike.iter().max().copied().unwrap_or(0) as u8;
+        let links = Links::new(
+            (0, workers as u8, most),
+            groups,
+            who,
+            machine,
+            machines,
+            &mut prng,
+        );
         let mut node = FullNode {
             machine,
             machines,
             groups,
-            workers: bootstrap.shape.workers,
+            workers,
+            most,
             piece_bytes: bootstrap.piece_bytes,
             change: ModeChange::new(found.mode),
             modes: bootstrap.shape.modes(),

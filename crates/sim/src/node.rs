@@ -11,7 +11,7 @@
 //! outputs.
 
 use crate::full_node::{Frame, Left, Order};
-use ids::{DurabilityMode, NodeId};
+use ids::{DurabilityMode, NodeId, Prng};
 
 /// A client's connection: never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -97,8 +97,12 @@ pub(crate) struct Bootstrap<'a> {
 pub struct Shape {
     /// Nodes.
     pub nodes: usize,
-    /// Workers of each node.
+    /// Workers of each node, as long as `unlike` says nothing else.
     pub workers: usize,
+    /// Workers of each node, where they have different numbers; empty where they do not.
+    pub unlike: Vec<usize>,
+    /// Whether a process begins with the number of any node, another one with each start.
+    pub changes_workers: bool,
     /// Groups.
     pub groups: u16,
     /// Replicas of a group, at most as many as nodes.
@@ -116,6 +120,15 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// How many workers a process has that begins on a node.
+    pub(crate) fn workers_on(&self, node: usize, prng: &mut Prng) -> usize {
+        if self.unlike.is_empty() {
+            return self.workers;
+        }
+        let drawn = prng.below(self.unlike.len() as u64) as usize;
+        self.unlike[if self.changes_workers { drawn } else { node }]
+    }
+
     /// The zone of a node; empty if it names none.
     pub(crate) fn zone(&self, node: usize) -> &str {
         self.zones.get(node..=node).unwrap_or_default()

@@ -19,6 +19,8 @@ pub struct Options {
     pub nodes: RangeInclusive<usize>,
     /// How many workers a node may have.
     pub workers: RangeInclusive<usize>,
+    /// Whether a seed may draw another number for each node, or for each start of one.
+    pub unlike: bool,
     /// A mistake to be planted.
     pub mutation: Option<Mutation>,
     /// Whether a seed may draw losses of majorities, which an operator mends.
@@ -49,6 +51,7 @@ impl Default for Options {
         Options {
             nodes: 3..=5,
             workers: 1..=3,
+            unlike: true,
             mutation: None,
             ruins: true,
             damage: true,
@@ -112,6 +115,7 @@ impl Failure {
         } else {
             " --no-may-stop"
         };
+        let unlike = if self.options.unlike { "" } else { " --no-unlike" };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
             [] => String::new(),
@@ -123,7 +127,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{permits}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{permits}{unlike}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

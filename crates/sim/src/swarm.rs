@@ -201,6 +201,13 @@ impl Swarm {
         swarm.shape.workers = workers.start() + prng.below(range) as usize;
         // Several groups for each worker: some commands are over groups of one, and some of two.
         swarm.shape.groups = swarm.shape.groups.max(2 * swarm.shape.workers as u16);
+        // Where nodes have different numbers, some workers may have no group at all. What is drawn for it changes nothing else.
+        let mut own = Prng::new(seed ^ 0x554e_4c49_4b45_0010);
+        if options.unlike && range > 1 && own.below(3) > 0 {
+            let draw = |_| workers.start() + own.below(range) as usize;
+            swarm.shape.unlike = (0..swarm.shape.nodes).map(draw).collect();
+            swarm.shape.changes_workers = own.below(2) == 0;
+        }
         swarm.late = late(swarm.shape.nodes, &mut prng);
         // What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x4455_5241_424c_0008);
@@ -593,6 +600,8 @@ impl Swarm {
             shape: Shape {
                 nodes,
                 workers: 1,
+                unlike: Vec::new(),
+                changes_workers: false,
                 groups: 3,
                 replicas: replicas.min(nodes),
                 durability: None,
@@ -653,10 +662,19 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{}; {} nodes of {} workers{}{}, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            "{}; {} nodes of {} workers{}{}{}, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
             shape.mode().name(),
             shape.nodes,
-            shape.workers,
+            if shape.unlike.is_empty() {
+                shape.workers.to_string()
+            } else {
+                format!("{:?}", shape.unlike)
+            },
+            if shape.changes_workers {
+                " at each start"
+            } else {
+                ""
+            },
             if shape.zones.is_empty() { "" } else { " in zones " },
             shape.zones,
             self.late,

@@ -767,7 +767,8 @@ mod tests {
         let links = [(0, 1, LATE_MAX + 1), (0, 1, 1), (1, 0, 1), (0, 2, LATE_MAX)];
         for (from, to, delay) in links {
             let frame = Frame {
-                link: 0,
+                from: 0,
+                to: 0,
                 stream: 1,
                 body: Body::Bye,
             };

@@ -1,7 +1,7 @@
 //! Introductions by the peer protocol: who is there is proved, and then judged.
 
 use crate::introduction::{Handshake, Introduced, Introducer, LinkId, Refused, Remote};
-use ids::SemanticsVersion;
+use ids::{GroupCount, SemanticsVersion};
 use peer_wire::frame::Frame;
 use peer_wire::hello::{
     self, Answerer, Caller, HelloRefusal, Nonce, NotIntroduced, Peer, Secret, Versions, Who,
@@ -28,6 +28,8 @@ pub struct Greeter {
     pub worker: u16,
     /// How many workers this node has.
     pub workers: u16,
+    /// How many groups of keys its cluster has, if it knows.
+    pub groups: Option<GroupCount>,
     /// Who may come in.
     pub judge: Judge,
     /// One for each introduction.
@@ -50,13 +52,16 @@ impl fmt::Debug for Greeter {
 }
 
 impl Greeter {
-    fn introduction(&mut self) -> hello::Introduction {
+    /// For worker `to` at the other end.
+    fn introduction(&mut self, to: u16) -> hello::Introduction {
         hello::Introduction {
             versions: Versions::OURS,
             who: self.who,
             semantics: SemanticsVersion::CURRENT,
             worker: self.worker,
             workers: self.workers,
+            to,
+            groups: self.groups,
             nonce: (self.nonces)(),
         }
     }
@@ -70,7 +75,7 @@ impl Introducer for Greeter {
             Remote::Node(node) => Some(node),
             Remote::Joiner(_) | Remote::Contact(_) => None,
         };
-        let own = self.introduction();
+        let own = self.introduction(link.number);
         Box::new(Calling {
             caller: Caller::new(own, self.secret.clone(), expected, out),
             link,
@@ -81,7 +86,8 @@ impl Introducer for Greeter {
 
     fn answer(&mut self) -> Box<dyn Handshake<Peer> + Send> {
         self.answered += 1;
-        let own = self.introduction();
+        // It is for whichever worker calls.
+        let own = self.introduction(0);
         Box::new(Answering {
             answerer: Some(Answerer::new(own, self.secret.clone())),
             judge: self.judge.clone(),
@@ -178,6 +184,7 @@ mod tests {
             secret: Secret(Some([1; 32])),
             worker,
             workers,
+            groups: GroupCount::new(24),
             judge: Arc::new(|peer| (peer.who.node() == Some(NodeId(66))).then_some(HelloRefusal::Removed)),
             nonces: Box::new(move || {
                 count += 1;
@@ -202,10 +209,15 @@ mod tests {
     }
 
     /// What both ends know in the end: of `caller`, who dialled `remote`, and of `answerer`.
-    fn meet(mut caller: Greeter, remote: Remote, mut answerer: Greeter) -> (Outcome, Outcome) {
+    fn meet(caller: Greeter, remote: Remote, answerer: Greeter) -> (Outcome, Outcome) {
         let number = caller.worker;
+        meet_worker(caller, LinkId { remote, number }, answerer)
+    }
+
+    /// The same, where the link is for another worker.
+    fn meet_worker(mut caller: Greeter, link: LinkId, mut answerer: Greeter) -> (Outcome, Outcome) {
         let mut to_answerer = Vec::new();
-        let mut calling = caller.call(LinkId { remote, number }, &mut to_answerer);
+        let mut calling = caller.call(link, &mut to_answerer);
         let mut answering = answerer.answer();
         let (mut called, mut answered) = (Ok(None), Ok(None));
         while matches!((&called, &answered), (Ok(None), Ok(None))) {
@@ -231,6 +243,19 @@ mod tests {
         assert_eq!((answered.link.remote, answered.worker), (node(1), 1));
         assert_eq!((called.link.number, answered.link.number), (3, 3));
         assert_eq!((called.peer.workers, answered.peer.workers), (2, 4));
+    }
+
+    #[test]
+    fn each_end_of_a_link_is_the_worker_that_the_other_one_wants() {
+        let link = LinkId {
+            remote: node(2),
+            number: 1,
+        };
+        let (called, answered) = meet_worker(greeter(member(1), 3, 4), link, greeter(member(2), 0, 2));
+        let (called, answered) = (called.unwrap().unwrap(), answered.unwrap().unwrap());
+        assert_eq!((called.worker, called.link.number, called.peer.worker), (3, 1, 1));
+        assert_eq!((answered.worker, answered.link.number), (1, 3));
+        assert_eq!(called.peer.groups, GroupCount::new(24));
     }
 
     #[test]

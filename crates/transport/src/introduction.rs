@@ -20,8 +20,7 @@ pub enum Remote {
 pub struct LinkId {
     /// Who is at the other end.
     pub remote: Remote,
-    /// The worker of the node that dialled. At the other end it is for the worker of this number, modulo how many there
-    /// are. So the node with more workers may have some without a link of their own; they go by that of another worker.
+    /// The worker at the other end.
     pub number: u16,
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use blackbox::{Client, Cluster, Mixture, Seen, Value, Workload, eventually};
@@ -291,27 +291,102 @@ fn who_does_not_know_the_secret_does_not_become_a_node() {
     cluster.kill(stranger);
 }
 
+/// What clients at every node find, whichever workers their connections and keys are with.
+fn all_nodes_serve_all_keys(cluster: &Cluster, round: usize) {
+    let mut clients: Vec<_> = cluster.addresses().into_iter().map(connect_often).collect();
+    let mut listener = Client::connect(cluster.address(0)).expect("it serves");
+    listener.run(&format!("SUBSCRIBE news:{round}"));
+    let count = clients.len();
+    for (node, connections) in clients.iter_mut().enumerate() {
+        for (number, client) in connections.iter_mut().enumerate() {
+            let mine = format!("{round}:{node}:{number}");
+            client.run_ok(&format!("MSET a:{mine} 1 b:{mine} 2 c:{mine} 3"));
+            let sum = "return redis.call('GET', KEYS[1]) + redis.call('GET', KEYS[2])";
+            let keys = [format!("a:{mine}"), format!("c:{mine}")];
+            assert_eq!(
+                client.command(&["EVAL", sum, "2", &keys[0], &keys[1]]),
+                Value::Integer(4)
+            );
+            assert_eq!(client.run("CONFIG SET slowlog-max-len 77"), Value::ok());
+            // Whoever listens at another node is reached, whichever worker he is with.
+            assert_eq!(client.run(&format!("PUBLISH news:{round} x")), Value::Integer(1));
+            listener.receive().expect("he is told");
+        }
+    }
+    let lists: Vec<String> = (0..GROUPS).map(|list| format!("list:{round}:{list}")).collect();
+    for list in &lists {
+        let (waiting, pushing) = (round % count, (round + 1) % count);
+        let mut words = vec!["BLPOP".to_owned(), list.clone(), "20".to_owned()];
+        clients[waiting][0].send(&words).expect("it is taken");
+        words[0] = "RPUSH".to_owned();
+        clients[pushing][1].command(&words);
+        let reply = clients[waiting][0].receive().expect("it is woken");
+        let expected = [list.as_str(), "20"].map(Value::bulk).to_vec();
+        assert_eq!(reply, Value::Array(expected), "{list}");
+    }
+    for connections in &mut clients {
+        for client in connections {
+            let found = client.run(&format!("KEYS a:{round}:*"));
+            let found = found.elements().map(<[Value]>::len);
+            assert_eq!(found, Some(count * CONNECTIONS));
+        }
+    }
+}
+
+/// Enough of them that every worker of a node has one.
+const CONNECTIONS: usize = 8;
+
+fn connect_often(address: SocketAddr) -> Vec<Client> {
+    let connect = |_| Client::connect(address).expect("it serves");
+    (0..CONNECTIONS).map(connect).collect()
+}
+
 #[test]
-fn a_node_with_another_number_of_workers_neither_joins_nor_comes_back_and_says_why() {
-    let mut cluster = Cluster::start(2, GROUPS);
-    let joiner = cluster.begin(&["--workers", "2"]);
-    assert_eq!(cluster.wait(joiner).code(), Some(1));
-    assert!(
-        cluster.log(joiner).contains("--workers 1"),
-        "{}",
-        cluster.log(joiner)
-    );
-    assert!(cluster.terminate(1).success());
-    cluster.workers(2);
-    cluster.restart(1);
-    assert_eq!(cluster.wait(1).code(), Some(1));
-    assert!(cluster.log(1).contains("--workers 1"), "{}", cluster.log(1));
-    // What the last stop handed over is there for a start with the right number.
-    cluster.workers(1);
-    cluster.restart(1);
-    cluster.wait_until_ready(1);
-    assert!(cluster.log(1).contains("kept="), "{}", cluster.log(1));
-    assert!(!cluster.log(1).contains("DATA LOST"), "{}", cluster.log(1));
+fn nodes_with_one_two_and_four_workers_are_one_cluster_and_come_back_with_other_numbers() {
+    let mut cluster = Cluster::new(GROUPS);
+    // The last one has more workers than there are groups.
+    for workers in [2, 1, 4, GROUPS + 2] {
+        cluster.workers(workers);
+        cluster.add();
+    }
+    cluster.wait_until_replicated();
+    all_nodes_serve_all_keys(&cluster, 0);
+    // By themselves, killed or stopped.
+    for (node, workers) in [(0, 3), (2, 1), (3, 2)] {
+        if node == 2 {
+            cluster.kill(node);
+        } else {
+            assert!(cluster.terminate(node).success());
+        }
+        cluster.workers(workers);
+        cluster.restart(node);
+        cluster.wait_until_ready(node);
+        cluster.wait_until_replicated();
+        all_nodes_serve_all_keys(&cluster, node + 1);
+    }
+    // And all at once.
+    for node in 0..cluster.len() {
+        cluster.signal(node, "TERM");
+    }
+    for node in 0..cluster.len() {
+        assert!(cluster.wait(node).success());
+    }
+    for (node, workers) in [4, 2, 3, 1].into_iter().enumerate() {
+        cluster.workers(workers);
+        cluster.restart(node);
+    }
+    for node in 0..cluster.len() {
+        cluster.wait_until_ready(node);
+        assert!(!cluster.log(node).contains("DATA LOST"), "{}", cluster.log(node));
+    }
+    cluster.wait_until_replicated();
+    all_nodes_serve_all_keys(&cluster, 9);
+    let mut client = cluster.client(1);
+    for round in [0, 1, 3, 4, 9] {
+        let found = client.run(&format!("KEYS b:{round}:*"));
+        let found = found.elements().map(<[Value]>::len);
+        assert_eq!(found, Some(4 * CONNECTIONS), "of round {round}");
+    }
 }
 
 #[test]

@@ -173,8 +173,18 @@ impl Worker {
 
 #[test]
 fn one_node_of_two_workers_grows_to_five_under_commands_over_many_groups_and_nobody_notices() {
+    grow_to_five([2; 5]);
+}
+
+#[test]
+fn one_node_of_two_workers_grows_to_five_of_other_numbers_and_nobody_notices() {
+    grow_to_five([2, 1, 4, 3, 2]);
+}
+
+/// From one node to three and to five, with so many workers each.
+fn grow_to_five(workers: [usize; 5]) {
     let mut cluster = Cluster::new(GROUPS);
-    cluster.workers(2);
+    cluster.workers(workers[0]);
     cluster.add();
     let mut first = cluster.client(0);
     for key in 0..OLD_KEYS {
@@ -211,8 +221,12 @@ fn one_node_of_two_workers_grows_to_five_under_commands_over_many_groups_and_nob
             }
         };
         go_on(20);
-        for more in [2, 2] {
-            cluster.grow(more);
+        for more in workers[1..].chunks(2) {
+            for &workers in more {
+                cluster.workers(workers);
+                cluster.add();
+            }
+            cluster.wait_until_replicated();
             go_on(20);
         }
         ends.store(true, Ordering::Relaxed);

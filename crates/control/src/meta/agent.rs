@@ -136,6 +136,11 @@ impl Agent {
         }
     }
 
+    /// See [`Meta::set_weight`](super::Meta::set_weight).
+    pub(crate) fn set_weight(&mut self, percent: u16) {
+        self.requests.set_weight(percent);
+    }
+
     // ---- what is known
 
     /// Its id, once it has one.

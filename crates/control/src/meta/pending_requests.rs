@@ -106,6 +106,22 @@ impl PendingRequests {
         self.add(Client::Start, command, Some(proposal.encode()));
     }
 
+    /// A node that joins is to have so much, as far as nobody was asked yet.
+    pub(crate) fn set_weight(&mut self, percent: u16) {
+        let is_start = |request: &&mut PendingRequest| request.client == Client::Start && request.tries == 0;
+        let Some(request) = self.list.iter_mut().find(is_start) else {
+            return;
+        };
+        if let MetaCommand::Join { announcement, .. } = &mut request.command {
+            announcement.weight_percent = percent;
+            let proposal = Proposal {
+                author: None,
+                command: request.command.clone(),
+            };
+            request.proposal = Some(proposal.encode());
+        }
+    }
+
     /// Whether the node still asks to be counted.
     pub(crate) fn has_start(&self) -> bool {
         let mut all = self.list.iter();

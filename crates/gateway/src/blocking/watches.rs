@@ -13,6 +13,7 @@
 
 use super::Blocking;
 use crate::context::Context;
+use crate::outbox::Addressee;
 use bytes::Bytes;
 use ids::{GroupId, Monotonic, NodeId};
 use peer_wire::{Await, Filled, PeerMessage};
@@ -116,7 +117,7 @@ impl Blocking {
             watches.wanted.remove(key);
         }
         if let Some(node) = watches.asked {
-            outbox.push((node, ask(group, key, is_on)));
+            outbox.push((Addressee::Node(node), ask(group, key, is_on)));
         }
     }
 
@@ -139,13 +140,22 @@ impl Blocking {
                 self.watchers -= 1;
             }
             for (key, nodes) in std::mem::take(&mut watches.kept) {
-                outbox.extend(nodes.into_iter().map(|node| (node, tell(group, &key, false))));
+                outbox.extend(
+                    nodes
+                        .into_iter()
+                        .map(|node| (Addressee::Node(node), tell(group, &key, false))),
+                );
             }
         }
         let former = std::mem::replace(&mut watches.asked, holder);
         let is_other = former != holder;
         if let Some(former) = former.filter(|_| is_other) {
-            outbox.extend(watches.wanted.keys().map(|key| (former, ask(group, key, false))));
+            outbox.extend(
+                watches
+                    .wanted
+                    .keys()
+                    .map(|key| (Addressee::Node(former), ask(group, key, false))),
+            );
         }
         let Some(holder) = holder else {
             return;
@@ -153,7 +163,7 @@ impl Blocking {
         for (key, again) in &mut watches.wanted {
             if is_other || again.is_some_and(|again| again <= now) {
                 *again = None;
-                outbox.push((holder, ask(group, key, true)));
+                outbox.push((Addressee::Node(holder), ask(group, key, true)));
             }
         }
         if is_other {
@@ -180,7 +190,7 @@ impl Blocking {
         }
         let has_room = watches.kept_count < KEPT_MAX && key.1.len() <= KEPT_KEY_BYTES_MAX;
         if cx.local.replicas[index].member().is_none() || !has_room {
-            outbox.push((from, tell(waits.group, &key, false)));
+            outbox.push((Addressee::Node(from), tell(waits.group, &key, false)));
         } else if watches.keep(key, from) {
             cx.local.replicas[index].state_mut().await_keys(true);
             self.watchers += 1;
@@ -214,7 +224,11 @@ impl Blocking {
         };
         let kept = &watches.kept;
         let mut say = |key: &FullKey, nodes: &BTreeSet<NodeId>| {
-            outbox.extend(nodes.iter().map(|&node| (node, tell(group, key, true))));
+            outbox.extend(
+                nodes
+                    .iter()
+                    .map(|&node| (Addressee::Node(node), tell(group, key, true))),
+            );
         };
         if is_any {
             kept.iter().for_each(|(key, nodes)| say(key, nodes));

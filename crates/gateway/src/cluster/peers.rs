@@ -8,9 +8,11 @@
 use super::broken::guard;
 use super::wall_clock::{TELL_EVERY, WallClock};
 use super::{GroupLayout, Layout};
+use crate::cluster_view::ClusterView;
 use crate::context::Context;
+use crate::outbox::Addressee;
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Times};
-use ids::{Monotonic, NodeId, UnixMillis};
+use ids::{Boot, Monotonic, NodeId, PeerWorker, UnixMillis};
 use peer_wire::{DiskHealth, PeerMessage};
 use replica::Replica;
 use std::collections::BTreeMap;
@@ -18,7 +20,7 @@ use std::collections::BTreeMap;
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Peers {
-    peers: BTreeMap<NodeId, Peer>,
+    peers: BTreeMap<PeerWorker, Peer>,
     /// What the others' wall clocks show, and when they were last told what this one does.
     wall_clock: WallClock,
     told_wall_at: Monotonic,
@@ -28,10 +30,19 @@ pub(crate) struct Peers {
     told_disk: (DiskHealth, Monotonic),
 }
 
-/// Heartbeats to another node, and from it.
+/// Heartbeats to a worker of another node, and from it.
 struct Peer {
     beats: Beats,
     listener: Listener,
+}
+
+impl Peer {
+    fn new(boot: Boot) -> Peer {
+        Peer {
+            beats: Beats::new(boot, Times::DEFAULT.heartbeat),
+            listener: Listener::new(boot),
+        }
+    }
 }
 
 /// Replicas, by the indices of their groups, that panicked while they were told something, and with what.
@@ -39,33 +50,60 @@ pub(super) type Broken = Vec<(usize, String)>;
 
 impl Peers {
     /// The cluster is another one. Those that are new in it.
-    pub(crate) fn on_layout(&mut self, layout: &Layout) -> Vec<NodeId> {
-        let is_new = |node: &NodeId| !self.peers.contains_key(node);
+    pub(crate) fn on_layout(&mut self, view: &ClusterView, layout: &Layout) -> Vec<NodeId> {
+        let is_new = |node: &NodeId| !self.is_known(*node);
         let new: Vec<NodeId> = layout.peers.iter().copied().filter(is_new).collect();
-        for &node in &new {
-            let peer = Peer {
-                beats: Beats::new(layout.boot, Times::DEFAULT.heartbeat),
-                listener: Listener::new(layout.boot),
-            };
-            self.peers.insert(node, peer);
-        }
-        self.peers.retain(|node, _| layout.peers.contains(node));
+        let workers = new.iter().flat_map(|node| view.counterparts(*node));
+        self.peers
+            .extend(workers.map(|peer| (peer, Peer::new(layout.boot))));
+        self.peers.retain(|peer, _| layout.peers.contains(&peer.node));
         self.wall_clock.retain(|node| layout.peers.contains(&node));
         new
     }
 
-    /// The link to a node came up.
-    pub(crate) fn on_link_up(&mut self, node: NodeId, now: Monotonic) {
-        if let Some(peer) = self.peers.get_mut(&node) {
-            peer.beats.reconnected(now);
-            // It may lead before it is told the next time.
-            self.told_wall_at = Monotonic(0);
-            self.told_disk.1 = Monotonic(0);
+    /// Whether the layout names a node.
+    fn is_known(&self, node: NodeId) -> bool {
+        let first = PeerWorker { node, worker: 0 };
+        let last = PeerWorker {
+            node,
+            worker: u16::MAX,
+        };
+        self.peers.range(first..=last).next().is_some()
+    }
+
+    /// The links to a node came up. It may have another number of workers than before.
+    pub(crate) fn on_link_up(&mut self, cx: &Context, node: NodeId) {
+        let Some(layout) = cx.view.layout().filter(|_| self.is_known(node)) else {
+            return;
+        };
+        let counterparts: Vec<PeerWorker> = cx.view.counterparts(node).collect();
+        let mut is_other = false;
+        self.peers.retain(|peer, _| {
+            let stays = peer.node != node || counterparts.contains(peer);
+            is_other |= !stays;
+            stays
+        });
+        for peer in counterparts {
+            let is_new = || {
+                is_other = true;
+                Peer::new(layout.boot)
+            };
+            self.peers
+                .entry(peer)
+                .or_insert_with(is_new)
+                .beats
+                .reconnected(cx.now);
+        }
+        // It may lead before it is told the next time.
+        self.told_wall_at = Monotonic(0);
+        self.told_disk.1 = Monotonic(0);
+        if is_other {
+            self.claim(cx);
         }
     }
 
     /// Another node claims to lead groups. Replicas that panicked over it are answered.
-    pub(crate) fn on_beat(&mut self, cx: &mut Context, from: NodeId, beat: Beat) -> Broken {
+    pub(crate) fn on_beat(&mut self, cx: &mut Context, from: PeerWorker, beat: Beat) -> Broken {
         let now = cx.now;
         let (first, replicas) = (cx.local.first, &mut cx.local.replicas);
         let mut broken = Vec::new();
@@ -82,12 +120,17 @@ impl Peers {
                 false
             })
         });
-        cx.send_to_node(from, PeerMessage::HeartbeatAnswer(answer));
+        cx.send_to(Addressee::Worker(from), PeerMessage::HeartbeatAnswer(answer));
         broken
     }
 
     /// Another node says which of this one's claims it knows to be true. Replicas that panicked over it are answered.
-    pub(crate) fn on_beat_answer(&mut self, cx: &mut Context, from: NodeId, answer: &BeatAnswer) -> Broken {
+    pub(crate) fn on_beat_answer(
+        &mut self,
+        cx: &mut Context,
+        from: PeerWorker,
+        answer: &BeatAnswer,
+    ) -> Broken {
         let now = cx.now;
         let local = &mut cx.local;
         let mut broken = Vec::new();
@@ -116,28 +159,30 @@ impl Peers {
     /// What this node leads has changed: heartbeats claim it from here on, to each node that has a part in it.
     pub(crate) fn claim(&mut self, cx: &Context) {
         let layout = cx.view.layout().expect("who leads has a layout");
-        let mut claims: BTreeMap<NodeId, Vec<Claim>> = BTreeMap::new();
+        let mut claims: BTreeMap<PeerWorker, Vec<Claim>> = BTreeMap::new();
         for replica in &cx.local.replicas {
             let GroupLayout { seats, .. } = layout.group(replica.group());
             let member = replica.member().into_iter();
             for claim in member.flat_map(|member| member.raft().claims()) {
                 if let Some(&node) = seats.get(&claim.to) {
-                    claims.entry(node).or_default().push(claim);
+                    let peer = cx.view.counterpart(node, replica.group());
+                    claims.entry(peer).or_default().push(claim);
                 }
             }
         }
-        for (node, peer) in &mut self.peers {
-            peer.beats.claim(claims.remove(node).unwrap_or_default(), cx.now);
+        for (worker, peer) in &mut self.peers {
+            peer.beats
+                .claim(claims.remove(worker).unwrap_or_default(), cx.now);
         }
     }
 
     /// Sends the heartbeats that are due.
     pub(crate) fn beat(&mut self, cx: &mut Context) {
-        for (&node, peer) in &mut self.peers {
-            if cx.view.is_up(node)
+        for (&worker, peer) in &mut self.peers {
+            if cx.view.is_up(worker.node)
                 && let Some(beat) = peer.beats.beat(cx.now)
             {
-                cx.send_to_node(node, PeerMessage::Heartbeat(beat));
+                cx.send_to(Addressee::Worker(worker), PeerMessage::Heartbeat(beat));
             }
         }
     }
@@ -146,12 +191,13 @@ impl Peers {
     pub(crate) fn has_due(&self, cx: &Context) -> bool {
         let is_due = |peer: &Peer| peer.beats.due().is_some_and(|due| due <= cx.now);
         let mut peers = self.peers.iter();
-        peers.any(|(node, peer)| is_due(peer) && cx.view.is_up(*node))
+        peers.any(|(worker, peer)| is_due(peer) && cx.view.is_up(worker.node))
     }
 
     /// When the next heartbeat is due.
     pub(crate) fn next_beat(&self, cx: &Context) -> Option<Monotonic> {
-        let up = self.peers.iter().filter(|(node, _)| cx.view.is_up(**node));
+        let peers = self.peers.iter();
+        let up = peers.filter(|(worker, _)| cx.view.is_up(worker.node));
         up.filter_map(|(_, peer)| peer.beats.due()).min()
     }
 
@@ -164,7 +210,7 @@ impl Peers {
 
     /// Another node has told what its wall clock shows.
     pub(crate) fn on_wall_clock(&mut self, from: NodeId, wall: UnixMillis, now: Monotonic) {
-        if self.peers.contains_key(&from) {
+        if self.is_known(from) {
             self.wall_clock.heard(from, wall, now);
         }
     }
@@ -173,7 +219,8 @@ impl Peers {
     pub(crate) fn tell_wall_clock(&mut self, cx: &mut Context, own: UnixMillis) {
         if cx.now >= self.told_wall_at.after(TELL_EVERY) {
             self.told_wall_at = cx.now;
-            let messages = cx.view.nodes_up().map(|node| (node, PeerMessage::WallClock(own)));
+            let peers = cx.view.nodes_up().flat_map(|node| cx.view.counterparts(node));
+            let messages = peers.map(|peer| (Addressee::Worker(peer), PeerMessage::WallClock(own)));
             cx.outbox.peer_messages.extend(messages);
         }
     }
@@ -184,10 +231,8 @@ impl Peers {
         let is_news = (own.is_short, own.is_slow) != (told.is_short, told.is_slow);
         if own != DiskHealth::default() && cx.now >= at.after(TELL_EVERY) || is_news {
             self.told_disk = (own, cx.now);
-            let messages = cx
-                .view
-                .nodes_up()
-                .map(|node| (node, PeerMessage::DiskHealth(own)));
+            let peers = cx.view.nodes_up().flat_map(|node| cx.view.counterparts(node));
+            let messages = peers.map(|peer| (Addressee::Worker(peer), PeerMessage::DiskHealth(own)));
             cx.outbox.peer_messages.extend(messages);
         }
     }
@@ -207,7 +252,9 @@ impl Peers {
         let named = cx.view.layout().into_iter().flat_map(|layout| &layout.peers);
         let mut named: Vec<NodeId> = named.copied().collect();
         named.sort_unstable();
-        match self.peers.keys().copied().eq(named) {
+        let mut known: Vec<NodeId> = self.peers.keys().map(|peer| peer.node).collect();
+        known.dedup();
+        match known == named {
             true => Ok(()),
             false => Err("the other nodes here are not those that the layout names".to_owned()),
         }

@@ -31,7 +31,7 @@ use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Durability, RaftMessage};
-use ids::{GroupId, Incarnation, Monotonic, NodeId};
+use ids::{GroupId, Incarnation, Monotonic, NodeId, PeerWorker};
 use keyspace::{Keyspace, Operations, SCRUB_FORMAT};
 use mutations::Mutation;
 use peer_wire::{PeerMessage, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome};
@@ -102,7 +102,7 @@ impl Seats {
                 let seats = &cx.layout_of(index).seats;
                 let is_there = |voter: &&Incarnation| {
                     let node = seats.get(voter);
-                    node.is_some_and(|node| cx.view.is_there(*node))
+                    node.is_some_and(|node| cx.view.is_there(*node, group))
                 };
                 let stay = member.members().voters.iter();
                 let stay = stay.filter(|voter| !remove.contains(voter));
@@ -494,9 +494,12 @@ impl Seats {
     }
 
     /// A node has been silent for long.
-    pub(crate) fn on_silence(&mut self, cx: &mut Context, node: NodeId) {
+    pub(crate) fn on_silence(&mut self, cx: &mut Context, peer: PeerWorker) {
         for index in 0..self.seats.len() {
-            for incarnation in incarnations_on(cx, index, node) {
+            if cx.view.counterpart(peer.node, cx.local.replicas[index].group()) != peer {
+                continue;
+            }
+            for incarnation in incarnations_on(cx, index, peer.node) {
                 self.step(cx, index, Input::Silence(incarnation));
             }
             cx.local.visits.wake(index, cx.now);

@@ -1,7 +1,7 @@
 //! Groups with replicas on several nodes.
 
 use crate::out_of_reach::key;
-use crate::world::World;
+use crate::world::{World, first_of};
 use consensus::{Index, MessageBody, RaftMessage, Term};
 use control::Order;
 use ids::{Boot, DurabilityMode, GroupId, Incarnation, NodeId, SemanticsVersion};
@@ -323,7 +323,7 @@ fn term_told_to_an_earlier_incarnation() -> Term {
     };
     let group = GroupId::new(0);
     let node = &mut world.nodes[1].gateway;
-    node.on_peer(NodeId(2), PeerMessage::Raft(Raft { group, message }));
+    node.on_peer(first_of(2), PeerMessage::Raft(Raft { group, message }));
     let mut replica_views = node.replica_views();
     let member = replica_views
         .next()

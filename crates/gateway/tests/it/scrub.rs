@@ -2,7 +2,7 @@
 
 use crate::cluster::replicated;
 use crate::out_of_reach::{figure, key};
-use crate::world::World;
+use crate::world::{World, first_of};
 use consensus::Scrubbed;
 use control::{GroupRef, Order};
 use ids::{GroupId, Incarnation, NodeId};
@@ -182,7 +182,7 @@ fn a_node_speaks_for_its_own_replicas_and_for_no_others() {
         })
     };
     let mut tell = |by: u64, of: usize| {
-        world.nodes[0].gateway.on_peer(NodeId(by), scrub(of));
+        world.nodes[0].gateway.on_peer(first_of(by), scrub(of));
         world.turns(100);
         replica_on(&world, 0).is_some()
     };

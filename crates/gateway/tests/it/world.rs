@@ -4,7 +4,8 @@ use gateway::{
     ClientInfo, Connection, Delivery, Gateway, HandoverImage, Layout, PieceSizes, Session, Shared,
 };
 use ids::{
-    Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis,
+    Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, PeerWorker, Prng,
+    SemanticsVersion, UnixMillis,
 };
 use keyspace::Keyspace;
 use mutations::Mutation;
@@ -59,6 +60,14 @@ pub(crate) struct Node {
     shared: Arc<Shared>,
     /// The newest rules that its build follows.
     knows: SemanticsVersion,
+}
+
+/// The only worker of a node.
+pub(crate) fn first_of(node: u64) -> PeerWorker {
+    PeerWorker {
+        node: NodeId(node),
+        worker: 0,
+    }
 }
 
 impl World {
@@ -188,7 +197,7 @@ impl World {
                 continue;
             }
             if !self.dead[from] && !self.dead[to] {
-                self.nodes[to].gateway.on_peer(NodeId(from as u64), message);
+                self.nodes[to].gateway.on_peer(first_of(from as u64), message);
             }
         }
         for number in 0..self.nodes.len() {
@@ -211,7 +220,7 @@ impl World {
             for (to, message) in node.gateway.take_peer_messages() {
                 let is_chunk = matches!(message, PeerMessage::TransferChunk(_));
                 self.chunks_sent.extend(is_chunk.then_some(self.now));
-                self.wire.push_back((number, to.0 as usize, message));
+                self.wire.push_back((number, to.node.0 as usize, message));
             }
             if mistake.is_some() {
                 mutations::plant(None);

@@ -3,15 +3,19 @@
 //! ```text
 //!  introduction  magic: 63 68 6f 72 61 6c 65 0a, "chorale" and a line's end
 //!                | oldest u16 | newest u16 | nonce 32 bytes | semantics u16 | worker u16 | workers u16 | who
+//!                | to u16 | groups u16
 //!  who   1 joining   |
 //!        2 starting  | cluster u128 | node u64
 //!        3 member    | cluster u128 | node u64 | boot u64
 //! ```
+//!
+//! What stands behind `who` is not there if a build says it that knows only of nodes with the same number of workers: then `to` is
+//! `worker`, and it is not known how many groups there are. Such a build passes it over.
 
 use super::secret::{NONCE_BYTES, Nonce};
 use crate::message::FrameKind;
 use codec::{DecodeError, Reader, Writer};
-use ids::{Boot, ClusterId, NodeId, SemanticsVersion};
+use ids::{Boot, ClusterId, GroupCount, NodeId, SemanticsVersion};
 use std::fmt;
 
 const MAGIC: [u8; 8] = *b"chorale\n";
@@ -112,11 +116,14 @@ pub struct Introduction {
     pub who: Who,
     /// The newest semantics that it knows.
     pub semantics: SemanticsVersion,
-    /// Its worker at this end of the link. A caller is answered by the worker of the same number, modulo the answerer's
-    /// count.
+    /// Its worker at this end of the link.
     pub worker: u16,
     /// How many workers it has.
     pub workers: u16,
+    /// The worker that it wants at the other end. A caller is answered by that one, modulo the answerer's count.
+    pub to: u16,
+    /// How many groups of keys its cluster has; none if it does not know of any.
+    pub groups: Option<GroupCount>,
     /// New for each link.
     pub nonce: Nonce,
 }
@@ -145,6 +152,8 @@ impl Introduction {
                 out.u64(boot.0);
             }
         }
+        out.u16(self.to);
+        out.u16(self.groups.map_or(0, GroupCount::get));
         out
     }
 
@@ -189,12 +198,18 @@ impl Introduction {
             },
             _ => return Err(reader.unknown("somebody that this version knows of")),
         };
+        let (to, groups) = match reader.is_empty() {
+            true => (worker, None),
+            false => (reader.u16()?, GroupCount::new(reader.u16()?)),
+        };
         Ok(Introduction {
             versions,
             who,
             semantics,
             worker,
             workers,
+            to,
+            groups,
             nonce,
         })
     }

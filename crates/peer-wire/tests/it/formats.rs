@@ -349,6 +349,8 @@ fn messages_have_the_bytes_that_they_always_had() {
         semantics: SemanticsVersion(2),
         worker: 1,
         workers: 4,
+        to: 3,
+        groups: GroupCount::new(24),
         nonce: Nonce([7; 32]),
     };
     let mut hello = Vec::new();

@@ -26,6 +26,8 @@ fn own(who: Who, nonce: u8) -> Introduction {
         semantics: SemanticsVersion(1),
         worker: 5,
         workers: 8,
+        to: 5,
+        groups: None,
         nonce: Nonce([nonce; 32]),
     }
 }

@@ -6,18 +6,20 @@ use peer_wire::{PeerMessage, Question};
 /// A piece of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
-    /// Of which workers it is the link.
-    pub(crate) link: u8,
+    /// The worker that says it.
+    pub(crate) from: u8,
+    /// The one that it is for, modulo how many there are.
+    pub(crate) to: u8,
     /// The stream that it belongs to: what is left of an earlier one is dropped by the system.
     pub(crate) stream: u64,
     pub(crate) body: Body,
 }
 
 impl Frame {
-    /// Streams among which it keeps its order: its own, and for an introduction those of its link.
+    /// Streams among which it keeps its order: its own, and for an introduction those of whoever says it.
     pub(crate) fn orders(&self) -> [u64; 2] {
         match self.body {
-            Body::Hello { .. } | Body::Bye => [self.link.into(), self.stream],
+            Body::Hello { .. } | Body::Bye => [self.from.into(), self.stream],
             Body::Bytes(_) => [self.stream, self.stream],
         }
     }
@@ -26,7 +28,12 @@ impl Frame {
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     /// The first of a stream: of whoever dials, or in answer to the first of a stream the other way.
-    Hello { who: Who, answers: Option<u64> },
+    Hello {
+        who: Who,
+        /// How many workers it has.
+        workers: u8,
+        answers: Option<u64>,
+    },
     /// The last of one.
     Bye,
     /// Frames of production, cut anywhere.
@@ -56,9 +63,9 @@ impl Who {
 /// One line about a piece of a stream.
 pub(crate) fn describe_piece(frame: &Frame) -> String {
     match &frame.body {
-        Body::Hello { who, .. } => format!("hello of worker {}, {who:?}", frame.link),
-        Body::Bye => format!("bye of worker {}", frame.link),
-        Body::Bytes(bytes) => format!("{} bytes of worker {}", bytes.len(), frame.link),
+        Body::Hello { who, .. } => format!("hello of worker {} to {}, {who:?}", frame.from, frame.to),
+        Body::Bye => format!("bye of worker {} to {}", frame.from, frame.to),
+        Body::Bytes(bytes) => format!("{} bytes of worker {} to {}", bytes.len(), frame.from, frame.to),
     }
 }
 

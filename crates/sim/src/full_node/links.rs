@@ -1,4 +1,4 @@
-//! A worker's links to the workers of the same number on other machines, as streams, each with an introduction.
+//! A worker's links to workers on other machines, as streams, each with an introduction.
 //!
 //! What a stream carries comes from production's [`Outgoing`]: its lanes, its queues and its frames. Some sockets take little
 //! at once, and in some processes little is much: then messages wait, go by another lane, and at a limit are dropped. A stream
@@ -8,13 +8,13 @@
 //!
 //! Who dials whom is as in production: who joins dials everybody, of two members the one with the smaller id dials, once it
 //! knows the other; if it does not for long, the other one does. A process that has no workers yet has the links of number 0
-//! alone.
+//! alone. How many workers another process has is known from its introductions, and which links there are follows from that.
 
 use super::frame::{Body, Frame, Who};
 use crate::node;
 use bytes::Bytes;
 use control::Contact;
-use ids::{Monotonic, NodeId, Prng};
+use ids::{Groups, Monotonic, NodeId, PeerWorker, Prng};
 use peer_wire::frame::{self, FrameDecoder};
 use peer_wire::{Assembler, Join, PeerMessage, Question};
 use std::collections::BTreeMap;
@@ -30,16 +30,28 @@ const DIALLED_AFTER: Duration = Duration::from_secs(3);
 /// See the file's header.
 pub(crate) struct Links {
     number: u8,
+    /// How many workers the process has, or will have.
+    workers: u8,
+    /// How many any process has; 0 if all have as many.
+    most: u8,
+    groups: Groups,
     who: Who,
     /// Where the process runs.
     machine: usize,
-    /// By machine.
-    peers: Vec<Peer>,
+    machines: usize,
+    peers: BTreeMap<Place, Peer>,
+    /// How many workers the processes have on machines where it is another number.
+    unlike: BTreeMap<usize, u8>,
+    /// The nodes that the gateway was told of as reached.
+    reached: BTreeMap<usize, NodeId>,
     pace: Pace,
     prng: Prng,
     /// What they have brought.
     events: Vec<Event>,
 }
+
+/// A machine, and a worker of the process there.
+type Place = (usize, u8);
 
 /// What the sockets take, in most processes everything at once, and how much is much.
 struct Pace {
@@ -141,21 +153,38 @@ impl Peer {
 
 /// What a link brought.
 pub(crate) enum Event {
+    /// One of them, for the meta group.
     Link(Contact, bool),
+    /// All links to a node, which has so many workers, or not all any more.
+    Node(NodeId, u16, bool),
     /// About the cluster's own state.
     Meta(Contact, Vec<u8>),
     /// For the gateway.
-    Peer(NodeId, PeerMessage),
+    Peer(PeerWorker, PeerMessage),
 }
 
 impl Links {
-    pub(crate) fn new(number: u8, who: Who, machine: usize, machines: usize, prng: &mut Prng) -> Links {
-        let peers = (0..machines).map(|_| Peer::new(prng.next_u64() >> 8));
+    /// Of worker `number`, one of so many. No process has more than `most`, if they have different numbers.
+    pub(crate) fn new(
+        (number, workers, most): (u8, u8, u8),
+        groups: Groups,
+        who: Who,
+        machine: usize,
+        machines: usize,
+        prng: &mut Prng,
+    ) -> Links {
+        let peers = (0..machines).map(|machine| ((machine, number), Peer::new(prng.next_u64() >> 8)));
         Links {
             number,
+            workers,
+            most,
+            groups,
             who,
             machine,
+            machines,
             peers: peers.collect(),
+            unlike: BTreeMap::new(),
+            reached: BTreeMap::new(),
             pace: Pace::draw(prng),
             prng: Prng::new(prng.next_u64()),
             events: Vec::new(),
@@ -174,33 +203,77 @@ impl Links {
         }
     }
 
-    fn say_there(&self, machine: usize, body: Body, out: &mut node::Output) {
+    fn workers_on(&self, machine: usize) -> u8 {
+        self.unlike.get(&machine).copied().unwrap_or(self.workers)
+    }
+
+    /// The workers on a machine that there are links to. A process that has no workers yet has one.
+    fn places_on(&self, machine: usize) -> Vec<Place> {
+        if !matches!(self.who, Who::Member(..)) {
+            return vec![(machine, 0)];
+        }
+        let (own, others) = (self.workers.into(), self.workers_on(machine).into());
+        let numbers = self.groups.counterparts(self.number.into(), own, others);
+        numbers.map(|number| (machine, number as u8)).collect()
+    }
+
+    /// All that there are, on other machines.
+    fn places(&self) -> Vec<Place> {
+        let machines = (0..self.machines).filter(|machine| *machine != self.machine);
+        machines.flat_map(|machine| self.places_on(machine)).collect()
+    }
+
+    fn peer(&self, place: Place) -> Option<&Peer> {
+        self.peers.get(&place)
+    }
+
+    fn peer_mut(&mut self, place: Place) -> &mut Peer {
+        let prng = &mut self.prng;
+        let peer = self.peers.entry(place);
+        peer.or_insert_with(|| Peer::new(prng.next_u64() >> 8))
+    }
+
+    fn is_heard(&self, place: Place) -> bool {
+        self.peer(place).is_some_and(|peer| peer.heard.is_some())
+    }
+
+    fn say_there(&mut self, place: Place, body: Body, out: &mut node::Output) {
         let frame = Frame {
-            link: self.number,
-            stream: self.peers[machine].stream,
+            from: self.number,
+            to: place.1,
+            stream: self.peer_mut(place).stream,
             body,
         };
-        out.frames.push((NodeId(machine as u64), frame));
+        out.frames.push((NodeId(place.0 as u64), frame));
     }
 
     /// Begins a stream.
-    fn greet(&mut self, machine: usize, answers: Option<u64>, out: &mut node::Output) {
-        let peer = &mut self.peers[machine];
+    fn greet(&mut self, place: Place, answers: Option<u64>, out: &mut node::Output) {
+        let limits = self.pace.limits;
+        let peer = self.peer_mut(place);
         peer.stream += 1;
         // What waited is lost with the stream.
-        peer.output = Outgoing::new(self.pace.limits);
+        peer.output = Outgoing::new(limits);
         peer.full_until = Monotonic(0);
-        let who = self.who;
-        self.say_there(machine, Body::Hello { who, answers }, out);
+        let (who, workers) = (self.who, self.workers);
+        let hello = Body::Hello {
+            who,
+            workers,
+            answers,
+        };
+        self.say_there(place, hello, out);
     }
 
     /// Dials all that are to be dialled and were not heard. Who joined may have been heard last before it was a member, and
     /// nobody dials again what is not dialled once.
     pub(crate) fn dial(&mut self, known: &Known, out: &mut node::Output) {
-        for machine in 0..self.peers.len() {
-            let heard = self.peers[machine].heard.and_then(|(who, _)| who.node());
-            if machine != self.machine && heard.is_none() && self.dials(machine, known) {
-                self.greet(machine, None, out);
+        for place in self.places() {
+            let heard = self
+                .peer(place)
+                .and_then(|peer| peer.heard)
+                .and_then(|(who, _)| who.node());
+            if heard.is_none() && self.dials(place.0, known) {
+                self.greet(place, None, out);
             }
         }
     }
@@ -208,88 +281,158 @@ impl Links {
     /// Closes links on which more waits than may, and dials members whose part it is to dial, and who have not for long: they may
     /// not know of this one.
     pub(crate) fn look_after(&mut self, known: &Known, now: Monotonic, out: &mut node::Output) {
-        let machines = 0..self.peers.len();
-        for machine in machines
-            .filter(|machine| self.peers[*machine].output.is_overrun())
-            .collect::<Vec<_>>()
-        {
+        let overrun = self.peers.iter().filter(|(_, peer)| peer.output.is_overrun());
+        for (machine, _) in overrun.map(|(place, _)| *place).collect::<Vec<_>>() {
             self.cut(machine, known, out);
         }
         if !matches!(self.who, Who::Member(..)) {
             return;
         }
+        let machines: Vec<usize> = known.keys().copied().collect();
         let me = self.machine;
-        for &machine in known.keys().filter(|machine| **machine != me) {
-            let is_silent = self.peers[machine].heard.is_none() && !self.dials(machine, known);
-            let since = &mut self.peers[machine].silent_since;
-            let is_long = is_silent && now.since(*since.get_or_insert(now)) >= DIALLED_AFTER;
-            if !is_silent || is_long {
-                *since = None;
-            }
-            if is_long {
-                self.greet(machine, None, out);
+        for machine in machines.into_iter().filter(|machine| *machine != me) {
+            for place in self.places_on(machine) {
+                let is_silent = !self.is_heard(place) && !self.dials(machine, known);
+                let since = &mut self.peer_mut(place).silent_since;
+                let is_long = is_silent && now.since(*since.get_or_insert(now)) >= DIALLED_AFTER;
+                if !is_silent || is_long {
+                    *since = None;
+                }
+                if is_long {
+                    self.greet(place, None, out);
+                }
             }
         }
     }
 
-    fn contact(&self, machine: usize) -> Option<Contact> {
-        let (who, _) = self.peers[machine].heard?;
+    fn contact(&self, place: Place) -> Option<Contact> {
+        let (who, _) = self.peer(place)?.heard?;
         Some(match (self.who, who.node()) {
-            (_, None) => Contact::Newcomer(machine as u64),
+            (_, None) => Contact::Newcomer(place.0 as u64),
             (Who::Joining, Some(_)) => Contact::Introducer,
             (_, Some(node)) => Contact::Node(node),
         })
     }
 
     /// A stream ends.
-    pub(crate) fn on_down(&mut self, machine: usize) {
-        if let Some(contact) = self.contact(machine) {
-            self.events.push(Event::Link(contact, false));
-            self.peers[machine].heard = None;
+    fn end_stream(&mut self, place: Place) {
+        if let Some(contact) = self.contact(place) {
+            if place.1 == 0 {
+                self.events.push(Event::Link(contact, false));
+            }
+            self.peer_mut(place).heard = None;
+            self.look_whether_reached(place.0);
         }
+    }
+
+    /// Tells the gateway of a node once all links to it are there, and when they are not any more.
+    fn look_whether_reached(&mut self, machine: usize) {
+        let places = self.places_on(machine);
+        let node_of = |place: &Place| {
+            let (who, _) = self.peer(*place)?.heard?;
+            who.node()
+        };
+        let node =
+            node_of(&places[0]).filter(|node| places.iter().all(|place| node_of(place) == Some(*node)));
+        let was = self.reached.get(&machine).copied();
+        if was == node {
+            return;
+        }
+        let workers = self.workers_on(machine).into();
+        if let Some(was) = was {
+            self.reached.remove(&machine);
+            self.events.push(Event::Node(was, workers, false));
+        }
+        if let Some(node) = node {
+            self.reached.insert(machine, node);
+            self.events.push(Event::Node(node, workers, true));
+        }
+    }
+
+    /// All streams to a machine end.
+    pub(crate) fn on_down(&mut self, machine: usize) {
+        for place in self.heard_on(machine) {
+            self.end_stream(place);
+        }
+    }
+
+    fn heard_on(&self, machine: usize) -> Vec<Place> {
+        let peers = self.peers.range((machine, 0)..=(machine, u8::MAX));
+        let heard = peers.filter(|(_, peer)| peer.heard.is_some());
+        heard.map(|(place, _)| *place).collect()
     }
 
     /// The way to a machine is open again.
     pub(crate) fn on_up(&mut self, machine: usize, known: &Known, out: &mut node::Output) {
         if self.dials(machine, known) {
             self.on_down(machine);
-            self.greet(machine, None, out);
+            for place in self.places_on(machine) {
+                self.greet(place, None, out);
+            }
+        }
+    }
+
+    /// A process says how many workers it has. Other links may be needed.
+    fn learn_workers(&mut self, machine: usize, workers: u8, known: &Known, out: &mut node::Output) {
+        if workers == self.workers_on(machine) {
+            return;
+        }
+        self.on_down(machine);
+        match workers == self.workers {
+            true => self.unlike.remove(&machine),
+            false => self.unlike.insert(machine, workers),
+        };
+        if self.dials(machine, known) {
+            for place in self.places_on(machine) {
+                self.greet(place, None, out);
+            }
         }
     }
 
     pub(crate) fn on_frame(&mut self, from: usize, frame: Frame, known: &Known, out: &mut node::Output) {
-        let peer = &self.peers[from];
+        let place = (from, frame.from);
+        if let Body::Hello { workers, .. } = frame.body {
+            self.learn_workers(from, workers, known, out);
+        }
+        let own = self.who;
+        let peer = self.peer_mut(place);
         let is_of_stream = peer.heard.map(|(_, stream)| stream) == Some(frame.stream);
         match frame.body {
             // Who joins lets nobody in.
             Body::Hello {
                 who: Who::Joining, ..
-            } if self.who == Who::Joining => {}
-            // Another process has dialled, which was here before: its connection has gone with it.
+            } if own == Who::Joining => {}
+            // Another process has dialled, which was here before: its connection has gone with it. Or another worker has, of a process
+            // that has fewer than was thought.
             Body::Hello {
                 answers: Some(stream),
                 ..
             } if !peer.has_begun(stream) => {}
-            Body::Hello { who, answers } => {
-                self.on_down(from);
-                self.peers[from].hear(who, frame.stream);
+            Body::Hello { who, answers, .. } => {
+                self.end_stream(place);
+                self.peer_mut(place).hear(who, frame.stream);
                 if answers.is_none() {
-                    self.greet(from, Some(frame.stream), out);
+                    self.greet(place, Some(frame.stream), out);
                 }
-                let contact = self.contact(from);
-                self.events
-                    .extend(contact.map(|contact| Event::Link(contact, true)));
+                if place.1 == 0 {
+                    let contact = self.contact(place);
+                    self.events
+                        .extend(contact.map(|contact| Event::Link(contact, true)));
+                }
+                self.look_whether_reached(from);
             }
-            Body::Bye if is_of_stream || self.peers[from].heard.is_none() => {
-                self.on_down(from);
-                if self.dials(from, known) {
-                    self.greet(from, None, out);
+            Body::Bye if is_of_stream || peer.heard.is_none() => {
+                self.end_stream(place);
+                for place in self.places_on(from) {
+                    if !self.is_heard(place) && self.dials(from, known) {
+                        self.greet(place, None, out);
+                    }
                 }
             }
             Body::Bytes(bytes) if is_of_stream => {
-                for message in self.peers[from].receive(&bytes) {
+                for message in peer.receive(&bytes) {
                     out.hear(|| super::frame::describe(from, &message));
-                    let event = self.event(from, message);
+                    let event = self.event(place, message);
                     self.events.extend(event);
                 }
             }
@@ -297,21 +440,28 @@ impl Links {
         }
     }
 
-    fn event(&self, from: usize, message: PeerMessage) -> Option<Event> {
+    fn event(&self, from: Place, message: PeerMessage) -> Option<Event> {
         let contact = self.contact(from)?;
         Some(match message {
             PeerMessage::MetaRequest(Question { bytes, .. }) | PeerMessage::Join(Join { bytes }) => {
                 Event::Meta(contact, bytes.to_vec())
             }
-            message => Event::Peer(self.peers[from].heard?.0.node()?, message),
+            message => {
+                let peer = PeerWorker {
+                    node: self.peer(from)?.heard?.0.node()?,
+                    worker: from.1.into(),
+                };
+                Event::Peer(peer, message)
+            }
         })
     }
 
-    /// The machine on which somebody is that can be reached.
-    fn machine_of(&self, contact: Contact) -> Option<usize> {
+    /// The machine on which somebody is that can be reached, by this worker of it.
+    fn machine_of(&self, contact: Contact, worker: u8) -> Option<usize> {
         let is_there = |is_it: &dyn Fn(Who) -> bool| {
-            let mut peers = self.peers.iter();
-            peers.position(|peer| peer.heard.is_some_and(|(who, _)| is_it(who)))
+            let mut peers = self.peers.iter().filter(|(place, _)| place.1 == worker);
+            let found = peers.find(|(_, peer)| peer.heard.is_some_and(|(who, _)| is_it(who)));
+            found.map(|(place, _)| place.0)
         };
         match contact {
             Contact::Node(node) => is_there(&|who| who.node() == Some(node)),
@@ -320,10 +470,14 @@ impl Links {
         }
     }
 
-    /// Says something to somebody, if he can be reached: it leaves with the next [`Links::flush`].
-    pub(crate) fn say(&mut self, contact: Contact, message: PeerMessage) {
-        if let Some(machine) = self.machine_of(contact) {
-            self.peers[machine].output.send(message);
+    /// Says something to a worker of a node, if it can be reached: it leaves with the next [`Links::flush`].
+    pub(crate) fn say(&mut self, to: PeerWorker, message: PeerMessage) {
+        self.say_to(Contact::Node(to.node), to.worker as u8, message);
+    }
+
+    fn say_to(&mut self, contact: Contact, worker: u8, message: PeerMessage) {
+        if let Some(machine) = self.machine_of(contact, worker) {
+            self.peer_mut((machine, worker)).output.send(message);
         }
     }
 
@@ -334,13 +488,13 @@ impl Links {
             Who::Joining => PeerMessage::Join(Join { bytes }),
             Who::Starting(_) | Who::Member(..) => PeerMessage::MetaRequest(Question { id: 0, bytes }),
         };
-        self.say(contact, message);
+        self.say_to(contact, 0, message);
     }
 
     /// Sends what sockets take.
     pub(crate) fn flush(&mut self, now: Monotonic, out: &mut node::Output) {
-        for machine in 0..self.peers.len() {
-            let peer = &mut self.peers[machine];
+        for place in self.peers.keys().copied().collect::<Vec<_>>() {
+            let peer = self.peers.get_mut(&place).expect("it was listed");
             if peer.output.is_empty() || now < peer.full_until {
                 continue;
             }
@@ -355,43 +509,53 @@ impl Links {
                 let rest = Duration::from_nanos(self.prng.below(self.pace.rest));
                 peer.full_until = now.after(rest);
             }
-            self.say_there(machine, Body::Bytes(bytes), out);
+            self.say_there(place, Body::Bytes(bytes), out);
         }
     }
 
-    /// The nodes that can be reached, and whether a long message is on its way to or from them.
-    pub(crate) fn moving(&self) -> impl Iterator<Item = (NodeId, bool)> {
-        self.peers.iter().filter_map(|peer| {
+    /// The workers of nodes that can be reached, and whether a long message is on its way to or from them.
+    pub(crate) fn moving(&self) -> impl Iterator<Item = (PeerWorker, bool)> {
+        self.peers.iter().filter_map(|(place, peer)| {
             let is_busy = peer.output.is_busy() || peer.assembler.held_bytes() > 0;
-            Some((peer.heard?.0.node()?, is_busy))
+            let peer = PeerWorker {
+                node: peer.heard?.0.node()?,
+                worker: place.1.into(),
+            };
+            Some((peer, is_busy))
         })
     }
 
     /// When a socket takes more.
     pub(crate) fn next_due(&self) -> Option<Monotonic> {
-        let waiting = self.peers.iter().filter(|peer| !peer.output.is_empty());
+        let waiting = self.peers.values().filter(|peer| !peer.output.is_empty());
         waiting.map(|peer| peer.full_until).min()
     }
 
-    /// A connection is lost, for no reason that the machines hear of.
+    /// The connections to a machine are lost, for no reason that the machines hear of.
     pub(crate) fn cut(&mut self, machine: usize, known: &Known, out: &mut node::Output) {
         if machine == self.machine {
             return;
         }
         self.on_down(machine);
-        if self.dials(machine, known) {
-            self.greet(machine, None, out);
-        } else {
-            self.say_there(machine, Body::Bye, out);
+        for place in self.places_on(machine) {
+            if self.dials(machine, known) {
+                self.greet(place, None, out);
+            } else {
+                self.say_there(place, Body::Bye, out);
+            }
         }
     }
 
     /// Takes leave of everybody: who then wants to speak to this process dials again.
     pub(crate) fn end(&mut self, out: &mut node::Output) {
-        let me = self.machine;
-        for machine in (0..self.peers.len()).filter(|machine| *machine != me) {
-            self.on_down(machine);
-            self.say_there(machine, Body::Bye, out);
+        let mut places = self.places();
+        let machines = (0..self.machines).filter(|machine| *machine != self.machine);
+        places.extend(machines.flat_map(|machine| (0..self.most).map(move |number| (machine, number))));
+        places.sort_unstable();
+        places.dedup();
+        for place in places {
+            self.end_stream(place);
+            self.say_there(place, Body::Bye, out);
         }
     }
 }

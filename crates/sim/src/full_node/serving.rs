@@ -90,6 +90,7 @@ pub(crate) struct Making<'a> {
     pub(crate) machines: usize,
     pub(crate) groups: Groups,
     pub(crate) workers: usize,
+    pub(crate) most: u8,
     /// Bytes of one piece of a long operation, on nodes where little is long.
     pub(crate) piece_bytes: usize,
     pub(crate) prng: &'a mut Prng,
@@ -126,6 +127,7 @@ impl Serving {
             machines,
             groups,
             workers,
+            most,
             piece_bytes,
             prng,
         } = making;
@@ -158,7 +160,8 @@ impl Serving {
         let who = Who::Member(node, boot);
         let all = (0..workers as u16).map(|number| {
             let gateway = Gateway::new(number, shared.clone(), secret, prng.next_u64());
-            let links = Links::new(number as u8, who, machine, machines, prng);
+            let place = (number as u8, workers as u8, most);
+            let links = Links::new(place, groups, who, machine, machines, prng);
             Worker::new(number, gateway, links)
         });
         let workers: Vec<Worker> = all.collect();

@@ -229,16 +229,17 @@ impl Worker {
         for event in self.links.take_events() {
             self.gateway.received(lent());
             match event {
+                Event::Node(node, workers, is_up) => {
+                    self.gateway.set_workers_of(node, workers);
+                    self.gateway.on_link(node, is_up);
+                }
                 Event::Link(contact, is_up) => {
-                    if let Contact::Node(node) = contact {
-                        self.gateway.on_link(node, is_up);
-                    }
                     if self.number == 0 {
                         talk.reports.push(Report::Link(contact, is_up));
                     }
                 }
                 Event::Meta(contact, bytes) => talk.reports.push(Report::Message(contact, bytes)),
-                Event::Peer(node, message) => self.gateway.on_peer(node, message),
+                Event::Peer(peer, message) => self.gateway.on_peer(peer, message),
             }
         }
     }
@@ -301,12 +302,12 @@ impl Worker {
                 return;
             }
         }
-        for (node, message) in self.gateway.take_peer_messages() {
-            self.links.say(Contact::Node(node), message);
+        for (to, message) in self.gateway.take_peer_messages() {
+            self.links.say(to, message);
         }
         self.send_meta(talk.out);
-        for (node, is_moving) in self.links.moving() {
-            self.gateway.on_moving(node, is_moving);
+        for (peer, is_moving) in self.links.moving() {
+            self.gateway.on_moving(peer, is_moving);
         }
         self.deliver(talk);
     }

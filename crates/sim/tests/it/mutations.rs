@@ -126,9 +126,19 @@ fn is_caught_in_drains(mutation: Mutation) {
     let options = Options {
         nodes: 4..=6,
         workers: 1..=2,
+        unlike: false,
         ..Options::default()
     };
     is_caught_with(mutation, options);
+}
+
+#[test]
+fn a_node_that_is_taken_to_have_as_many_workers_as_before_is_noticed() {
+    let options = Options {
+        workers: 1..=4,
+        ..Options::default()
+    };
+    is_caught_with(Mutation::FormerWorkersKept, options);
 }
 
 #[test]
@@ -161,6 +171,7 @@ fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
 fn is_caught_durably(mutation: Mutation) {
     let options = Options {
         workers: 1..=2,
+        unlike: false,
         durability: vec![DurabilityMode::Relaxed, DurabilityMode::Strict],
         ..Options::default()
     };
@@ -200,6 +211,7 @@ fn is_caught_alone(mutation: Mutation, mode: DurabilityMode) {
     let options = Options {
         nodes: 1..=1,
         workers: 1..=2,
+        unlike: false,
         durability: vec![mode],
         ..Options::default()
     };

@@ -383,6 +383,7 @@ fn groups_of_which_a_majority_lost_its_power_begin_anew_by_themselves() {
 fn of_any_durability() -> Options {
     Options {
         workers: 1..=2,
+        unlike: false,
         durability: vec![
             DurabilityMode::Memory,
             DurabilityMode::Relaxed,
@@ -423,6 +424,7 @@ fn the_loss_of_one_of_three_zones_loses_nothing_and_the_others_serve_on() {
         let options = Options {
             nodes: 6..=9,
             workers: 1..=2,
+            unlike: false,
             durability,
             ..Options::default()
         };

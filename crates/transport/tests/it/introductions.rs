@@ -25,6 +25,7 @@ impl Node {
             secret: Secret(Some([secret; 32])),
             worker: 0,
             workers: 1,
+            groups: None,
             judge: Arc::new(|_| None),
             nonces: Box::new(move || {
                 count += 1;
