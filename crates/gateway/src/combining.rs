@@ -28,6 +28,7 @@ use command::{CommandId, Spec};
 use ids::{GroupId, Groups};
 use replica::{Operation, Replies, ReplyTo};
 use resp::ArgsBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Groups of one transaction: the more there are, the more commands wait for the slowest of them.
@@ -142,7 +143,8 @@ impl Combining {
 
     /// Takes a program that shares a transaction with others of this turn.
     pub(crate) fn take(&mut self, cx: &mut Context, reply_to: ReplyTo, mut program: Program, extent: Extent) {
-        let command = program.items.pop().expect("the caller has looked");
+        let items = Arc::get_mut(&mut program.items).expect("it is not being carried out");
+        let command = items.pop().expect("the caller has looked");
         let Item::Operation(operation) = &command else {
             unreachable!("the caller has looked");
         };
@@ -187,8 +189,12 @@ pub(crate) fn apart(
     clients: Vec<Combined>,
     program: Program,
 ) -> impl ExactSizeIterator<Item = (Combined, Program)> {
-    let each = clients.into_iter().zip(program.items);
+    let each = clients.into_iter().zip(items_of(program));
     each.map(|(client, command)| (client, Program::of(vec![command])))
+}
+
+fn items_of(program: Program) -> Vec<Item> {
+    Arc::into_inner(program.items).expect("only programs with scripts are carried out elsewhere")
 }
 
 /// What each of these groups has to do for combined commands.

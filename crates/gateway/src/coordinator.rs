@@ -48,15 +48,19 @@ use crate::context::Context;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
 use crate::group_times::GroupTimes;
+use crate::heavy_run::{HeavyRun, HeavyState};
 use crate::idempotency::error_of;
 use crate::offload::{CheckedOut, EVALUATIONS_MAX, OffloadJob};
 use crate::outbox::Finished;
 use crate::plan::Plan;
 use crate::program::{Extent, Program, by_group, group_of_key};
-use crate::script_run::{ProgramRun, RUNS_MAX, RunStop, RunTotals, Surroundings, by_their_groups};
+use crate::script_run::{
+    EndedRun, ProgramRun, RUNS_MAX, RunStop, RunStopped, RunTotals, SentObject, Surroundings, by_their_groups,
+};
+use crate::script_runner::ScriptRunner;
 use crate::timing::Caller;
 use crate::transaction_stats::{OngoingTransaction, TransactionStats};
-use ids::{Db, GroupId, Monotonic, SemanticsVersion, Slot, UnixMillis};
+use ids::{Db, GroupId, Groups, Monotonic, SemanticsVersion, Slot, UnixMillis};
 use keyspace::{Effect, KeyVersion, Lazyfree, SeenObject};
 use mutations::Mutation;
 use old_reads::OldReads;
@@ -97,6 +101,10 @@ const TURN_INSTRUCTIONS: u64 = 40_000;
 /// Transactions of a worker that are not over: what is decided, or in doubt, while one of its groups is out of reach stays
 /// until that is back. Another one is refused then.
 const UNFINISHED_MAX: usize = 65_536;
+
+/// Programs with scripts of a worker that may be on the thread for offload jobs, each for a slice. The others wait: so what else is done there waits
+/// for no more slices than these.
+const HEAVY_RUNS_MAX: usize = 2;
 
 const BEHIND: &str =
     "TRYAGAIN too many transactions of this node wait for groups that are out of reach; nothing was done";
@@ -139,9 +147,30 @@ pub(crate) struct Coordinator {
     scratch: Option<Scratch>,
     /// Programs with scripts that have given way to others, by their numbers. One that begins again may stand here twice.
     runnable: VecDeque<u64>,
+    heavy: HeavyRuns,
     /// What all that run use.
     running: RunTotals,
     recoveries: Recoveries,
+}
+
+/// Programs with scripts that go on elsewhere.
+#[derive(Default)]
+struct HeavyRuns {
+    /// Those that are to, in the order of their turns. One that begins again may stand here twice.
+    in_line: VecDeque<u64>,
+    /// How many are there.
+    away: usize,
+}
+
+/// Where a program with scripts goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RunPlace {
+    /// Here.
+    Worker,
+    /// Elsewhere, when it has its turn.
+    InLine,
+    /// Another thread has it.
+    Away,
 }
 
 /// Transactions whose effects are in one group.
@@ -348,6 +377,8 @@ struct Open {
     behind: Vec<(GroupId, Request)>,
     /// A program with scripts that is being carried out.
     run: Option<Box<ProgramRun>>,
+    /// Where it is.
+    run_place: RunPlace,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Option<Replies>,
     /// What is known of the replies of one that groups carry out.
@@ -460,7 +491,7 @@ impl Coordinator {
                 return Err(format!("invariant 9: {id:?}, {}", open.state()));
             }
             let is_waiting =
-                open.phase.has_asked() || open.outstanding > 0 || open.is_offloaded || open.run.is_some();
+                open.phase.has_asked() || open.outstanding > 0 || open.is_offloaded || open.is_running();
             if !is_waiting || open.outstanding > open.groups.len() {
                 return Err(format!(
                     "invariant 7: {id:?}, {}: {} outstanding",
@@ -594,12 +625,27 @@ impl Open {
         self.outstanding == 0
     }
 
+    /// Whether it is a program with scripts that may go on here.
+    fn is_runnable(&self) -> bool {
+        self.run.is_some() && self.run_place == RunPlace::Worker && self.outstanding == 0
+    }
+
+    /// Whether all groups are locked for it.
+    fn has_locked_all(&self, groups: Groups) -> bool {
+        self.mode == TxnMode::LockInPlace && self.groups.len() == usize::from(groups.count().get())
+    }
+
+    /// Whether it is a program with scripts that has begun to run, here or elsewhere.
+    fn is_running(&self) -> bool {
+        self.run.is_some() || self.run_place == RunPlace::Away
+    }
+
     /// What it waits for, for operators.
     fn state(&self) -> &'static str {
         match self.phase {
             _ if self.doubt != Doubt::None => "in doubt",
             _ if self.is_offloaded => "offloaded",
-            _ if self.run.is_some() => "running a script",
+            _ if self.is_running() => "running a script",
             Phase::Reading => "reading",
             Phase::Locking => "locking",
             Phase::Voting => "voting",
@@ -857,6 +903,7 @@ impl Coordinator {
             ahead: BTreeSet::new(),
             behind: Vec::new(),
             run: None,
+            run_place: RunPlace::Worker,
             evaluated: None,
             plan: Plan::default(),
             has_lost_replies: false,
@@ -914,6 +961,8 @@ impl Coordinator {
         open.parts.clear();
         open.objects.clear();
         let former = open.run.take();
+        // What is elsewhere is of a former attempt, and dropped when it is back.
+        open.run_place = RunPlace::Worker;
         open.is_offloaded = false;
         open.times.clear();
         open.evaluated = None;
@@ -1376,17 +1425,26 @@ impl Coordinator {
             }
         };
         run.rounds += 1;
+        let mut sent = Vec::new();
         for (group, objects) in std::mem::take(&mut open.objects) {
             let keys = run.asked.remove(&group);
             let keys = keys.unwrap_or_else(|| program.objects_in(groups, group, &open.wanted));
-            for (key, (object, version)) in keys.into_iter().zip(objects) {
-                if let Err(error) = run.place(group, key, object, (!after_lock).then_some(version)) {
-                    return match open.reads.may_be_old {
-                        true => self.look_again(cx, txn),
-                        false => self.give_up_run(cx, txn, error),
-                    };
-                }
-            }
+            let its = keys
+                .into_iter()
+                .zip(objects)
+                .map(|(key, (object, version))| SentObject {
+                    group,
+                    key,
+                    object,
+                    version: (!after_lock).then_some(version),
+                });
+            sent.extend(its);
+        }
+        if let Err(error) = run.place_all(sent) {
+            return match open.reads.may_be_old {
+                true => self.look_again(cx, txn),
+                false => self.give_up_run(cx, txn, error),
+            };
         }
         open.run = Some(run);
         self.go_on_answered(cx, txn);
@@ -1408,7 +1466,7 @@ impl Coordinator {
         let Some(open) = attempt(&mut self.open, txn) else {
             return;
         };
-        let (Some(client), Some(mut run)) = (&mut open.client, open.run.take()) else {
+        let (Some(client), Some(run)) = (&open.client, open.run.take()) else {
             return;
         };
         let around = Surroundings {
@@ -1417,11 +1475,38 @@ impl Coordinator {
             shared: &cx.shared,
             began: open.began,
             scope: &client.program.scope,
-            has_locked_all: open.mode == TxnMode::LockInPlace
-                && open.groups.len() == usize::from(cx.groups.count().get()),
+            has_locked_all: open.has_locked_all(cx.groups),
             semantics: cx.turn.semantics,
+            is_worker: true,
+            steps_max: cx.turn.steps_max,
         };
-        match run.go_on(&mut cx.scripts, &client.program, &around, instructions) {
+        let stopped = run.go_on(&mut cx.scripts.runner, &client.program, &around, instructions);
+        self.on_stopped(cx, txn, stopped, false);
+    }
+
+    /// A program with scripts has stopped, here or elsewhere.
+    fn on_stopped(&mut self, cx: &mut Context, txn: TxnId, stopped: RunStopped, was_away: bool) {
+        let Some(open) = attempt(&mut self.open, txn) else {
+            return;
+        };
+        let Some(client) = &mut open.client else { return };
+        let (run, stop) = match stopped {
+            RunStopped::Waits(run, stop) => (run, stop),
+            RunStopped::Over(ended) => return self.on_ended(cx, txn, *ended),
+        };
+        match stop {
+            RunStop::Heavy => {
+                open.run_place = RunPlace::InLine;
+                open.run = Some(run);
+                self.heavy.in_line.push_back(txn.seq);
+                self.send_heavy(cx);
+            }
+            // It stays there until it waits for others: what has been heavy mostly goes on so.
+            RunStop::Spent if was_away => {
+                open.run_place = RunPlace::InLine;
+                open.run = Some(run);
+                self.heavy.in_line.push_back(txn.seq);
+            }
             RunStop::Spent => {
                 open.run = Some(run);
                 self.runnable.push_back(txn.seq);
@@ -1457,29 +1542,94 @@ impl Coordinator {
                 open.run = Some(run);
                 self.give_up_run(cx, txn, error);
             }
-            RunStop::Over => {
-                let is_one_round = run.rounds <= 1;
-                let mut ended = run.finish(cx.groups);
-                if let Some(scripted) = &mut client.program.scripted {
-                    scripted.published = ended.published;
-                }
-                let mut is_known = false;
-                if open.mode == TxnMode::LockInPlace {
-                    let items = client.program.operation_items().collect();
-                    let replies = std::mem::take(&mut ended.evaluated.replies);
-                    let effects = std::mem::take(&mut ended.evaluated.effects);
-                    // It was all so when the last group was locked, if all have said since that they were locked still.
-                    is_known = ended.whole.has_heard_all() && client.program.conditions.is_empty();
-                    open.plan = ended.whole.into_plan(effects, (items, replies));
-                    is_known &= open.plan.steps.is_empty();
-                }
-                self.keep_scratch(ended.scratch);
-                if is_known {
-                    return self.end_unchanged(cx, txn);
-                }
-                self.go_on_after_evaluation(cx, txn, ended.evaluated, ended.expects, is_one_round);
-            }
+            RunStop::Over => unreachable!("its end was looked at above"),
         }
+    }
+
+    /// A program with scripts has come to its end.
+    fn on_ended(&mut self, cx: &mut Context, txn: TxnId, mut ended: EndedRun) {
+        let Some(open) = attempt(&mut self.open, txn) else {
+            return;
+        };
+        let Some(client) = &mut open.client else { return };
+        if let Some(scripted) = &mut client.program.scripted {
+            scripted.published = ended.published;
+        }
+        let mut is_known = false;
+        if open.mode == TxnMode::LockInPlace {
+            let items = client.program.operation_items().collect();
+            let replies = std::mem::take(&mut ended.evaluated.replies);
+            let effects = std::mem::take(&mut ended.evaluated.effects);
+            // It was all so when the last group was locked, if all have said since that they were locked still.
+            is_known = ended.whole.has_heard_all() && client.program.conditions.is_empty();
+            open.plan = ended.whole.into_plan(effects, (items, replies));
+            is_known &= open.plan.steps.is_empty();
+        }
+        self.keep_scratch(ended.scratch);
+        if is_known {
+            return self.end_unchanged(cx, txn);
+        }
+        self.go_on_after_evaluation(cx, txn, ended.evaluated, ended.expects, ended.is_one_round);
+    }
+
+    /// Those that are to go on elsewhere do, as many as there is room for.
+    fn send_heavy(&mut self, cx: &mut Context) {
+        while self.heavy.away < HEAVY_RUNS_MAX {
+            let Some(seq) = self.heavy.in_line.pop_front() else {
+                return;
+            };
+            let Some(open) = self.open.get_mut(&seq) else {
+                continue;
+            };
+            if open.run_place != RunPlace::InLine || open.outstanding > 0 {
+                continue;
+            }
+            let Some(client) = &open.client else { continue };
+            let has_locked_all = open.has_locked_all(cx.groups);
+            let Some(run) = open.run.take() else { continue };
+            open.run_place = RunPlace::Away;
+            self.heavy.away += 1;
+            cx.outbox.offload_jobs.push(OffloadJob::heavy(HeavyRun {
+                txn: open.id,
+                program: client.program.to_carry_out(),
+                groups: cx.groups,
+                times: open.times.clone(),
+                shared: cx.shared.clone(),
+                began: open.began,
+                has_locked_all,
+                semantics: cx.turn.semantics,
+                runner: ScriptRunner::new(cx.scripts.runner.draws.next_u64()),
+                is_encoded: cx.view.is_spread,
+                state: HeavyState::Begins(run),
+            }));
+        }
+    }
+
+    /// A program with scripts has gone on elsewhere. Of an attempt that was given up meanwhile nothing is wanted.
+    pub(crate) fn on_heavy_run(&mut self, cx: &mut Context, heavy: HeavyRun) {
+        self.heavy.away -= 1;
+        let txn = heavy.txn;
+        let HeavyState::Stopped(stopped) = heavy.state else {
+            unreachable!("it was carried out")
+        };
+        match attempt(&mut self.open, txn).filter(|open| open.run_place == RunPlace::Away) {
+            Some(open) => {
+                open.run_place = RunPlace::Worker;
+                // It is its worker's alone again.
+                drop(heavy.program);
+                self.on_stopped(cx, txn, stopped, true);
+            }
+            None => match stopped {
+                RunStopped::Waits(run, _) => forget_run(cx, Some(run)),
+                RunStopped::Over(ended) => {
+                    let bytes = ended.evaluated.replies.bytes().len();
+                    cx.outbox
+                        .offload_jobs
+                        .extend(cx.scripts.drop_elsewhere(ended, bytes));
+                }
+            },
+        }
+        self.send_heavy(cx);
     }
 
     /// A program that has locked all groups, and heard of all of them since, has changed nothing: no votes are asked for.
@@ -1616,7 +1766,7 @@ impl Coordinator {
     pub(crate) fn run_scripts(&mut self, cx: &mut Context) {
         while let Some(seq) = self.runnable.pop_front() {
             let open = self.open.get(&seq);
-            if let Some(open) = open.filter(|open| open.run.is_some() && open.outstanding == 0) {
+            if let Some(open) = open.filter(|open| open.is_runnable()) {
                 let txn = open.id;
                 let place = open.client.as_ref().map(|client| client.reply_to.place());
                 if place.is_some_and(|place| self.one_phase.held_back.contains_key(&place)) {
@@ -2051,7 +2201,7 @@ impl Coordinator {
             Refusal::Busy => return self.answer_transaction(cx, txn, Answers::Failed(BUSY)),
             Refusal::Over => return self.answer_transaction(cx, txn, Answers::Failed(TAKEN_FOR_DEAD)),
             Refusal::Queried if open.doubt != Doubt::None => {
-                let error = if open.run.is_some() {
+                let error = if open.is_running() {
                     TOO_LONG_RUN
                 } else {
                     TIMED_OUT
@@ -2410,7 +2560,7 @@ impl Coordinator {
             // Its end is told again until it is recorded, whatever became of this request.
             Phase::Committed => {}
             // A read under its locks, which did nothing either.
-            Phase::Locking if open.run.is_some() => self.give_up_run(cx, txn, of_a_read(error)),
+            Phase::Locking if open.is_running() => self.give_up_run(cx, txn, of_a_read(error)),
             Phase::Locking | Phase::Voting | Phase::CheckedOut if is_certain => {
                 // The part was never sent, and will not be.
                 self.end_attempt(cx, txn, false);
@@ -2459,7 +2609,7 @@ impl Coordinator {
         let (now, is_spread) = (cx.now, cx.view.is_spread);
         // While all groups are on this node, they answer, if not at once: a key may be held for long.
         // Nor is anybody silent while a script runs: its groups have answered.
-        let is_waiting = |open: &Open| open.has_deadline() && open.run.is_none();
+        let is_waiting = |open: &Open| open.has_deadline() && !open.is_running();
         let is_silent = |open: &Open| is_spread && is_waiting(open) && now.since(open.since) >= PATIENCE;
         let open = self.open.values();
         let late: Vec<TxnId> = open
@@ -2480,10 +2630,10 @@ impl Coordinator {
             match open.phase {
                 Phase::Reading => {
                     // It has done nothing, and whatever still comes is of no use.
-                    let error = match (open.is_offloaded, &open.run) {
+                    let error = match (open.is_offloaded, open.is_running()) {
                         (true, _) => TOO_SLOW,
-                        (false, Some(_)) => TOO_LONG_RUN,
-                        (false, None) => UNREACHABLE,
+                        (false, true) => TOO_LONG_RUN,
+                        (false, false) => UNREACHABLE,
                     };
                     self.answer_transaction(cx, txn, Answers::Failed(error));
                     continue;

@@ -22,6 +22,15 @@ pub(crate) struct Evaluated {
     pub(crate) effects: BTreeMap<GroupId, Vec<Effect>>,
 }
 
+impl Evaluated {
+    /// Encodes what is long of what groups are to install.
+    pub(crate) fn encode(&mut self) {
+        for effects in self.effects.values_mut() {
+            *effects = std::mem::take(effects).into_iter().map(Effect::encoded).collect();
+        }
+    }
+}
+
 /// Values on which commands are carried out, and what these rely on.
 #[derive(Default)]
 pub(crate) struct Fetched {
@@ -119,9 +128,7 @@ impl Evaluation {
         }
         let operations = self.operations.iter().map(|(operation, time)| (operation, *time));
         let mut evaluated = evaluate(&mut scratch, self.groups, operations);
-        for effects in evaluated.effects.values_mut() {
-            *effects = std::mem::take(effects).into_iter().map(Effect::encoded).collect();
-        }
+        evaluated.encode();
         self.evaluated = Some(evaluated);
     }
 }

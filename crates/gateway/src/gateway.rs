@@ -527,7 +527,7 @@ impl Gateway {
     /// The offload jobs that are to be run, for the driver.
     #[inline]
     pub fn take_offload_jobs(&mut self) -> Vec<OffloadJob> {
-        for (run, bytes) in self.cx.scripts.take_large() {
+        for (run, bytes) in self.cx.scripts.runner.take_large() {
             let dropped = self.cx.scripts.drop_elsewhere(Box::new(run), bytes);
             self.cx.outbox.offload_jobs.extend(dropped);
         }
@@ -539,6 +539,7 @@ impl Gateway {
         match offload_job.0 {
             Work::CheckedOut(lent) => self.coordinator.give_back(&mut self.cx, *lent),
             Work::Fetched(evaluation) => self.coordinator.on_evaluated(&mut self.cx, *evaluation),
+            Work::Heavy(heavy) => self.coordinator.on_heavy_run(&mut self.cx, *heavy),
             Work::Compiled(reply_to, compilation) => {
                 self.fanout
                     .seeking

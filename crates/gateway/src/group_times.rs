@@ -11,7 +11,7 @@ use replica::Operation;
 use std::collections::BTreeMap;
 
 /// See the file's header.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct GroupTimes(BTreeMap<GroupId, UnixMillis>);
 
 impl GroupTimes {

@@ -152,7 +152,7 @@ pub(crate) fn request_of(program: &Program, id: RequestUuid, protocol: Protocol)
 /// A hash of all commands with their databases: the same on every node.
 fn digest(program: &Program) -> u64 {
     let mut bytes = vec![u8::from(program.is_exec)];
-    for item in &program.items {
+    for item in program.items.iter() {
         let (db, args) = match item {
             Item::Operation(operation) => (operation.db.number(), &operation.args),
             Item::Connection(queued) => (u8::MAX, &queued.args),

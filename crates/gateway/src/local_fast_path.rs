@@ -289,7 +289,7 @@ pub(crate) fn run_program_here(gateway: &mut Gateway, connection: &mut Connectio
         ReplyWriter::new(out, session.protocol).array(program.items.len());
     }
     let mut began = gateway.cx.timing.now();
-    for item in &program.items {
+    for item in program.items.iter() {
         let start = out.len();
         let (spec, args) = match item {
             Item::Connection(queued) => {

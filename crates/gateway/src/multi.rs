@@ -15,6 +15,7 @@ use keyspace::KeyVersion;
 use replica::{Condition, IndexedKey, Operation, ReplyTo, Request};
 use resp::{Args, Protocol, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use txn::{Locks, Mode};
 
@@ -86,20 +87,21 @@ impl Dispatch<'_> {
             .map(|Watched { db, key, version }| Condition::Unchanged { db, key, version });
         let scope = gateway.cx.scope(&connection.session);
         let mut program = Program {
-            items: Vec::new(),
+            items: Arc::default(),
             conditions: conditions.collect(),
             request: None,
             is_exec: true,
             scope,
             scripted: None,
         };
+        let mut items = Vec::new();
         let (mut db, mut protocol) = (connection.session.db, connection.session.protocol);
         for Queued { spec, args } in block.commands {
             if spec.route != CommandRoute::Connection {
                 let is_scan = spec.route == CommandRoute::Scan;
                 let scan = is_scan.then(|| gateway.cx.scan_on(&connection.session, args.as_args()));
                 let args = scan.flatten().unwrap_or(args);
-                program.items.push(Item::Operation(Operation {
+                items.push(Item::Operation(Operation {
                     spec,
                     db,
                     protocol,
@@ -119,8 +121,9 @@ impl Dispatch<'_> {
                 }
                 _ => {}
             }
-            program.items.push(Item::Connection(Queued { spec, args }));
+            items.push(Item::Connection(Queued { spec, args }));
         }
+        program.items = Arc::new(items);
         if let Some(id) = block.request
             && let Err(error) = name_block(&connection.session, &mut program, id)
         {

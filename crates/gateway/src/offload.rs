@@ -1,5 +1,5 @@
-//! What would hold the worker up, carried out on another thread: commands, the compilation of long scripts (`seeking.rs`), the dropping of what
-//! scripts have made.
+//! What would hold the worker up, carried out on another thread: commands, heavy scripts (`heavy_run.rs`), the compilation of long ones
+//! (`seeking.rs`), the dropping of what they have made.
 //!
 //! A command that walks over very large collections (`SMEMBERS` of a million, `SINTERSTORE` of two) takes longer than other
 //! clients should wait. So its keys are locked, their values are *lent*: moved, not copied, to a scratch keyspace; the
@@ -31,6 +31,7 @@
 use crate::client::ClientInfo;
 use crate::context::Context;
 use crate::evaluation::Evaluation;
+use crate::heavy_run::HeavyRun;
 use crate::program::{Program, names_more};
 use crate::script_cache::Compilation;
 use command::{Command, CommandRoute, Cost, Flags, Spec, Spread};
@@ -59,6 +60,8 @@ pub(crate) enum Work {
     CheckedOut(Box<CheckedOut>),
     /// On values that groups have sent, of which what is to be installed follows.
     Fetched(Box<Evaluation>),
+    /// A program with scripts, which goes on there for a while.
+    Heavy(Box<HeavyRun>),
     /// A long script is compiled, for whoever waits for it.
     Compiled(ReplyTo, Box<Compilation>),
     /// What is large, and nobody's any more, goes: about so many bytes.
@@ -88,6 +91,10 @@ impl OffloadJob {
         OffloadJob(Work::Fetched(Box::new(evaluation)))
     }
 
+    pub(crate) fn heavy(run: HeavyRun) -> OffloadJob {
+        OffloadJob(Work::Heavy(Box::new(run)))
+    }
+
     pub(crate) fn compiled(reply_to: ReplyTo, compilation: Compilation) -> OffloadJob {
         OffloadJob(Work::Compiled(reply_to, Box::new(compilation)))
     }
@@ -99,6 +106,7 @@ impl OffloadJob {
     /// Carries the commands out, or does what else it is.
     pub fn run(&mut self) {
         match &mut self.0 {
+            Work::Heavy(heavy) => heavy.run(),
             Work::Compiled(_, compilation) => compilation.run(),
             Work::Dropped(what, _) => drop(what.take()),
             Work::CheckedOut(lent) => lent.run(),

@@ -12,10 +12,12 @@ use keyspace::{ClientRequest, Cursor};
 use replica::{Condition, FullKey, Operation, Replies};
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter, parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The commands of one request in order, and what must hold for them.
 pub(crate) struct Program {
-    pub(crate) items: Vec<Item>,
+    /// Shared with whoever carries it out elsewhere.
+    pub(crate) items: Arc<Vec<Item>>,
     pub(crate) conditions: Vec<Condition>,
     /// What its client called it.
     pub(crate) request: Option<ClientRequest>,
@@ -73,7 +75,7 @@ impl Program {
     /// Commands that nothing else has to hold for.
     pub(crate) fn of(items: Vec<Item>) -> Program {
         Program {
-            items,
+            items: Arc::new(items),
             conditions: Vec::new(),
             request: None,
             is_exec: false,
@@ -197,6 +199,21 @@ impl Program {
     /// Looks at its scripts, if it has any.
     pub(crate) fn look_at_scripts(&mut self, cx: &mut Context, is_out_of_memory: bool) {
         self.scripted = Scripted::of(cx, self, is_out_of_memory);
+    }
+
+    /// The same program, for whoever carries its scripts out. What was published, and what is asked of groups, stays behind.
+    pub(crate) fn to_carry_out(&self) -> Program {
+        Program {
+            items: self.items.clone(),
+            conditions: Vec::new(),
+            request: self.request,
+            is_exec: self.is_exec,
+            scope: self.scope.clone(),
+            scripted: self
+                .scripted
+                .as_ref()
+                .map(|scripted| Box::new(scripted.to_carry_out())),
+        }
     }
 
     /// The same, now that others have sent scripts.

@@ -253,7 +253,7 @@ fn libraries_here(cx: &mut Context, called: &Called<'_>, shared: &Shared) -> Opt
         return Some(Arc::default());
     };
     let stamp = Stamp::decode(&kept)?;
-    cx.scripts.libraries(&shared.scripts, &stamp.sha1)
+    cx.scripts.runner.libraries(&shared.scripts, &stamp.sha1)
 }
 
 fn run_to_its_end(
@@ -306,7 +306,7 @@ fn run_to_its_end(
     } else if end == Err(Unsuited::ByNature) {
         cx.scripts.put_off(&body.name().to_ascii_lowercase());
     }
-    cx.scripts.let_go(run);
+    cx.scripts.runner.let_go(run);
     if end.is_ok() {
         gateway.tell_noted();
         gateway.publish(publishing.messages);

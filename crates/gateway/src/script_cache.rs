@@ -18,14 +18,15 @@
 
 use crate::library_command::RunningFunction;
 use crate::library_keys::Stamp;
-use crate::library_set::{LibrarySet, MetLibraries};
+use crate::library_set::MetLibraries;
 use crate::offload::OffloadJob;
+use crate::script_runner::ScriptRunner;
 use crate::shared::held;
 use crate::short_script::CallRoom;
 use command::CommandId;
-use ids::{Prng, UnixMillis};
+use ids::UnixMillis;
 use resp::Args;
-use script::{CompiledScript, Interpreter, Lua, LuaRun, Purpose, Run, Script, Shebang, sha1_hex};
+use script::{CompiledScript, Interpreter, Lua, Purpose, Script, Shebang, sha1_hex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -88,7 +89,7 @@ pub(crate) struct SharedScripts {
     /// `DEBUG SET-DISABLE-DENY-SCRIPTS`: scripts may call `DEBUG PROTOCOL`.
     pub(crate) may_debug: AtomicBool,
     /// What any worker has read of libraries of functions.
-    libraries: Mutex<MetLibraries>,
+    pub(crate) libraries: Mutex<MetLibraries>,
     long_runs: Mutex<LongRuns>,
 }
 
@@ -302,10 +303,7 @@ impl SharedScripts {
 
 /// What one worker has met, and what runs it.
 pub(crate) struct WorkerScripts {
-    pub(crate) lua: Lua,
-    /// Where random numbers of scripts begin.
-    pub(crate) draws: Prng,
-    libraries: MetLibraries,
+    pub(crate) runner: ScriptRunner,
     /// Functions that named keys which were not declared, when they ran here; in small letters.
     roaming_functions: BTreeSet<Vec<u8>>,
     met: BTreeMap<Sha1, Met>,
@@ -319,8 +317,6 @@ pub(crate) struct WorkerScripts {
     wrong: VecDeque<(Sha1, Vec<u8>)>,
     /// The long source that came last, with its digits.
     last_long: Option<(Box<[u8]>, Sha1)>,
-    /// Runs that are over, and hold much.
-    large: Vec<LuaRun>,
     /// Bytes of what is to be dropped on the thread for offload jobs, and was not yet.
     dropping_bytes: usize,
     /// Of [`SharedScripts`].
@@ -384,9 +380,7 @@ impl WorkerScripts {
     /// None. `seed` decides where random numbers of scripts begin.
     pub(crate) fn new(seed: u64) -> WorkerScripts {
         WorkerScripts {
-            lua: Lua::default(),
-            draws: Prng::new(seed),
-            libraries: MetLibraries::default(),
+            runner: ScriptRunner::new(seed),
             roaming_functions: BTreeSet::new(),
             met: BTreeMap::new(),
             last: None,
@@ -394,29 +388,9 @@ impl WorkerScripts {
             room: CallRoom::default(),
             wrong: VecDeque::new(),
             last_long: None,
-            large: Vec::new(),
             dropping_bytes: 0,
             version: 0,
         }
-    }
-
-    /// A run is over. What it has made goes elsewhere ([`WorkerScripts::take_large`]), if it is much.
-    pub(crate) fn let_go(&mut self, run: LuaRun) {
-        match run.memory_bytes() > DROPPED_HERE_BYTES_MAX {
-            true => self.large.push(run),
-            false => self.lua.recycle(run),
-        }
-    }
-
-    /// Runs that are over and hold much, with how many bytes: to drop them takes long.
-    pub(crate) fn take_large(&mut self) -> Vec<(LuaRun, usize)> {
-        let large = std::mem::take(&mut self.large).into_iter();
-        large
-            .map(|run| {
-                let bytes = run.memory_bytes();
-                (run, bytes)
-            })
-            .collect()
     }
 
     /// What is to have so many bytes dropped on the thread for offload jobs; `None` if much waits for that already.
@@ -528,7 +502,7 @@ impl WorkerScripts {
             is_loaded,
             outcome,
         } = compilation;
-        let outcome = outcome.unwrap_or_else(|| self.lua.compile(&source));
+        let outcome = outcome.unwrap_or_else(|| self.runner.lua.compile(&source));
         let script = outcome.inspect_err(|error| {
             self.wrong.truncate(WRONG_MAX - 1);
             self.wrong.push_front((sha1, error.clone()));
@@ -579,7 +553,7 @@ impl WorkerScripts {
         let script = match known {
             Some(script) => script,
             None if is_long_source(source) => return Ok((sha1, Sourced::Long)),
-            None => self.lua.compile(source)?,
+            None => self.runner.lua.compile(source)?,
         };
         shared.keep(sha1, &script, source, is_loaded);
         self.meet(sha1, script.clone());
@@ -621,26 +595,6 @@ impl WorkerScripts {
         if let Some(met) = sha1.and_then(|sha1| self.met.get_mut(&sha1)) {
             met.roams = true;
         }
-    }
-
-    /// The libraries that were met last here.
-    pub(crate) fn last_libraries(&self) -> Option<Arc<LibrarySet>> {
-        self.libraries.last().cloned()
-    }
-
-    /// The libraries of these digits, if any worker has met them.
-    pub(crate) fn libraries(&mut self, shared: &SharedScripts, sha1: &[u8; 40]) -> Option<Arc<LibrarySet>> {
-        if let Some(set) = self.libraries.get(sha1) {
-            return Some(set);
-        }
-        let set = held(&shared.libraries).get(sha1)?;
-        self.libraries.meet(*sha1, set.clone());
-        Some(set)
-    }
-
-    pub(crate) fn meet_libraries(&mut self, shared: &SharedScripts, sha1: [u8; 40], set: Arc<LibrarySet>) {
-        held(&shared.libraries).meet(sha1, set.clone());
-        self.libraries.meet(sha1, set);
     }
 
     /// A function has done so.

@@ -211,7 +211,7 @@ fn run_on_copies(
         () => None,
     };
     if let Some(refused) = refused {
-        cx.scripts.let_go(begun.run);
+        cx.scripts.runner.let_go(begun.run);
         return Err(refused);
     }
     let resolved = begun.resolved(called.spec);
@@ -253,7 +253,7 @@ fn libraries_here(cx: &mut Context, called: &Called<'_>, index: usize) -> Option
     let kept = cx.local.replicas[index].keyspace().text(Db::LIBRARIES, stamp)?;
     let stamp = Stamp::decode(&kept)?;
     let shared = cx.shared.clone();
-    cx.scripts.libraries(&shared.scripts, &stamp.sha1)
+    cx.scripts.runner.libraries(&shared.scripts, &stamp.sha1)
 }
 
 /// Runs a script to its end.
@@ -323,7 +323,7 @@ fn run(
         Err(Unsuited::ByNature) => cx.scripts.put_off(&body.name().to_ascii_lowercase()),
         Err(Unsuited::ForNow | Unsuited::PutOff) => {}
     }
-    cx.scripts.let_go(run);
+    cx.scripts.runner.let_go(run);
     (copied.expects, copied.effects, copied.published) = (expects, effects, publishing.messages);
     end
 }

@@ -10,6 +10,7 @@ use resp::Args;
 use script::{Registered, Script, ScriptInput};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// No node in reach knows it.
 pub(crate) const UNKNOWN_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
@@ -27,7 +28,7 @@ const OUT_OF_MEMORY: &str =
 #[derive(Default)]
 pub(crate) struct Scripted {
     /// By the index of their item.
-    scripts: BTreeMap<usize, Resolved>,
+    scripts: Arc<BTreeMap<usize, Resolved>>,
     /// Whether memory was full when the program came.
     pub(crate) is_out_of_memory: bool,
     /// Whether its client has sent more behind it, by then.
@@ -72,22 +73,33 @@ impl Scripted {
             is_out_of_memory,
             ..Scripted::default()
         };
+        let mut scripts = BTreeMap::new();
         for (index, item) in program.items.iter().enumerate() {
             if let Item::Operation(operation) = item
                 && operation.spec.route == CommandRoute::Script
             {
                 let resolved = resolve(cx, operation.spec.id, operation.args.as_args(), is_out_of_memory);
-                scripted.scripts.insert(index, resolved);
+                scripts.insert(index, resolved);
             }
         }
+        scripted.scripts = Arc::new(scripts);
         (!scripted.scripts.is_empty()).then(|| Box::new(scripted))
     }
 
     /// Of a program that is one script, which has run.
     pub(crate) fn of_one(resolved: Resolved, published: Vec<Queued>) -> Scripted {
         Scripted {
-            scripts: BTreeMap::from([(0, resolved)]),
+            scripts: Arc::new(BTreeMap::from([(0, resolved)])),
             published,
+            ..Scripted::default()
+        }
+    }
+
+    /// The same, for whoever carries them out.
+    pub(crate) fn to_carry_out(&self) -> Scripted {
+        Scripted {
+            scripts: self.scripts.clone(),
+            is_out_of_memory: self.is_out_of_memory,
             ..Scripted::default()
         }
     }

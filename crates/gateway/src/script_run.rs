@@ -5,7 +5,7 @@
 //!               |          budget used up: others have their turn
 //!               v       +--------------------------------------+
 //!            go_on -----+                                      |
-//!             ^ |  |    Spent <--------------------------------+
+//!             ^ |  |    Spent, Heavy: elsewhere, perhaps <-----+
 //!             | |  +--> Lacks(keys): groups are asked, `place`
 //!             | |  +--> Asks(parts): groups are asked, `on_answered`
 //!             +-+-----------+
@@ -15,6 +15,9 @@
 //! Commands of scripts, and those beside them in an `EXEC`, run one after the other on copies of the objects that they name. A key that
 //! is not here yet stops the run where it stands. What differs at the end is the effect, on which groups vote, as for any other
 //! transaction whose values cross groups: nobody sees anything of it before.
+//!
+//! What would hold a worker up stops the run there before it happens (`Heavy`): a text that is long to be read, a table that is large to be
+//! written, a command that walks far. It goes on on the thread for offload jobs (`heavy_run.rs`), where nothing waits for it.
 //!
 //! Invariants:
 //! 1. A command on keys runs only when all its keys are on the scratch; one on the whole keyspace only when all groups are locked.
@@ -32,10 +35,11 @@ use crate::script_cache::{DROPPED_HERE_BYTES_MAX, LongRun, LongRunOf, SharedScri
 use crate::script_calls::{Caller, Publishing, admit, answer_own};
 use crate::script_program::{Asked, Resolved, Rules, Scripted, UNKNOWN_SCRIPT, check_call, input_of};
 use crate::script_reply;
+use crate::script_runner::ScriptRunner;
 use crate::session::Queued;
 use crate::shared::Shared;
 use crate::whole_keyspace::{Parts, WholeKeyspace, WholeOutcome};
-use command::{CommandId, CommandRoute, Flags};
+use command::{CommandId, CommandRoute, Cost, Flags};
 use ids::{Db, GroupId, Groups, Prng, SemanticsVersion, UnixMillis, Version};
 use keyspace::{BlockCommand, KeyVersion, Object, SeenObject};
 use mutations::Mutation;
@@ -84,6 +88,28 @@ const ROUNDS_A_TURN: u32 = 64;
 
 /// Keys on a scratch that are dropped where a program ends.
 const DROPPED_HERE_KEYS_MAX: usize = 1_024;
+
+/// Bytes that a script has made from which on it is carried out elsewhere: tables that grow are copied, and a pass over all of it takes some
+/// milliseconds.
+const MADE_HERE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of values on the scratch, and of words that were written there, from which on its commands are.
+const VALUES_HERE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of the words of one command, and of what groups have sent at once, in the same way.
+const SENT_HERE_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of libraries that are read or changed, in the same way: to compile 32 KiB takes one or two milliseconds.
+const LIBRARIES_HERE_BYTES_MAX: usize = 32 * 1024;
+
+/// Steps of one command, in the same way: what it answers becomes a value of the script, which takes longer than the command.
+pub(crate) const STEPS_HERE_MAX: usize = 4_096;
+
+/// Keys on the scratch whose changes are gathered here, or which a command on the whole keyspace looks at.
+const KEYS_HERE_MAX: usize = 4_096;
+
+/// With fewer words than these, a command that does not walk is never worth a thought.
+const WORDS_MIN: usize = 1_024;
 
 /// Milliseconds by which the scratch is opened before what its groups have sent: one that is asked later may be behind.
 const TIMES_APART: i64 = 60_000;
@@ -153,6 +179,8 @@ impl Drop for Share {
 pub(crate) enum RunStop {
     /// Others are to have their turn.
     Spent,
+    /// What comes next would hold the worker up: it is to go on elsewhere.
+    Heavy,
     /// These keys are to be placed.
     Lacks(Vec<FullKey>),
     /// These groups are to be asked, each for its part of a command on the whole keyspace.
@@ -163,6 +191,14 @@ pub(crate) enum RunStop {
     Over,
     /// It is given up, and this is why.
     Failed(&'static str),
+}
+
+/// A program that has stopped.
+pub(crate) enum RunStopped {
+    /// It is not over: it is to be kept, or given up.
+    Waits(Box<ProgramRun>, RunStop),
+    /// It has come to its end.
+    Over(Box<EndedRun>),
 }
 
 /// What is known outside of a run.
@@ -178,6 +214,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) has_locked_all: bool,
     /// The rules that every node of the cluster follows.
     pub(crate) semantics: SemanticsVersion,
+    /// Whether it is carried out by a worker, which others wait for.
+    pub(crate) is_worker: bool,
+    /// Steps that a command may take on a worker.
+    pub(crate) steps_max: usize,
 }
 
 /// See the file's header.
@@ -202,6 +242,14 @@ pub(crate) struct ProgramRun {
     share: Share,
 }
 
+/// What a group holds under a key, and its version, unless it is locked.
+pub(crate) struct SentObject {
+    pub(crate) group: GroupId,
+    pub(crate) key: FullKey,
+    pub(crate) object: Option<SeenObject>,
+    pub(crate) version: Option<KeyVersion>,
+}
+
 /// One that has come to its end.
 pub(crate) struct EndedRun {
     pub(crate) evaluated: Evaluated,
@@ -210,6 +258,8 @@ pub(crate) struct EndedRun {
     pub(crate) published: Vec<Queued>,
     /// It is empty.
     pub(crate) scratch: Scratch,
+    /// Whether groups were asked once, before it began.
+    pub(crate) is_one_round: bool,
 }
 
 /// How much is on the scratch.
@@ -217,6 +267,17 @@ pub(crate) struct EndedRun {
 struct Held {
     keys: usize,
     value_bytes: usize,
+    /// Words of commands that may have written them there.
+    written_bytes: usize,
+    /// What groups have sent that is too much to be placed by the worker.
+    unplaced: Vec<SentObject>,
+}
+
+impl Held {
+    /// About how much is there.
+    fn bytes(&self) -> usize {
+        self.value_bytes.saturating_add(self.written_bytes)
+    }
 }
 
 /// A script of it.
@@ -263,6 +324,8 @@ enum Libraries {
     Known(Arc<LibrarySet>),
     /// They are to be placed.
     Lack(FullKey),
+    /// They are much, and to be read elsewhere.
+    Heavy,
     /// There are none, and this is why.
     Unreadable(&'static str),
 }
@@ -313,7 +376,11 @@ impl ProgramRun {
     /// About how much hangs on it.
     pub(crate) fn bytes(&self) -> usize {
         let of_script = self.script.as_ref().map_or(0, |script| script.run.memory_bytes());
-        of_script.saturating_add(self.held.value_bytes)
+        let unplaced = self.held.unplaced.iter().filter_map(|sent| sent.object.as_ref());
+        let unplaced: usize = unplaced.map(SeenObject::byte_len).sum();
+        of_script
+            .saturating_add(self.held.value_bytes)
+            .saturating_add(unplaced)
     }
 
     /// It does not run any more, however long it has.
@@ -321,17 +388,27 @@ impl ProgramRun {
         self.long = None;
     }
 
-    /// Places what a group holds under a key.
+    /// Places what groups have sent; much of it is placed elsewhere, when the run goes on there.
     ///
     /// # Errors
     /// It is nothing like a value, or together they are too much.
-    pub(crate) fn place(
-        &mut self,
-        group: GroupId,
-        (db, key): FullKey,
-        object: Option<SeenObject>,
-        version: Option<KeyVersion>,
-    ) -> Result<(), &'static str> {
+    pub(crate) fn place_all(&mut self, sent: Vec<SentObject>) -> Result<(), &'static str> {
+        let objects = sent.iter().filter_map(|sent| sent.object.as_ref());
+        let bytes: usize = objects.map(SeenObject::byte_len).sum();
+        if bytes > SENT_HERE_BYTES_MAX {
+            self.held.unplaced = sent;
+            return Ok(());
+        }
+        sent.into_iter().try_for_each(|sent| self.place(sent))
+    }
+
+    fn place(&mut self, sent: SentObject) -> Result<(), &'static str> {
+        let SentObject {
+            group,
+            key: (db, key),
+            object,
+            version,
+        } = sent;
         self.held.keys += 1;
         self.held.value_bytes += object.as_ref().map_or(0, SeenObject::byte_len);
         if self.held.value_bytes > VALUE_BYTES_MAX {
@@ -362,8 +439,21 @@ impl ProgramRun {
 
     /// Goes on, for about so many instructions.
     pub(crate) fn go_on(
+        mut self: Box<Self>,
+        runner: &mut ScriptRunner,
+        program: &Program,
+        around: &Surroundings<'_>,
+        budget: u64,
+    ) -> RunStopped {
+        match self.go_on_to_stop(runner, program, around, budget) {
+            RunStop::Over => RunStopped::Over(Box::new(self.finish(around.groups))),
+            stop => RunStopped::Waits(self, stop),
+        }
+    }
+
+    fn go_on_to_stop(
         &mut self,
-        scripts: &mut WorkerScripts,
+        runner: &mut ScriptRunner,
         program: &Program,
         around: &Surroundings<'_>,
         budget: u64,
@@ -375,28 +465,43 @@ impl ProgramRun {
                 false => KILLED,
             });
         }
+        if around.is_worker && !self.held.unplaced.is_empty() {
+            return RunStop::Heavy;
+        }
+        for sent in std::mem::take(&mut self.held.unplaced) {
+            if let Err(error) = self.place(sent) {
+                return RunStop::Failed(error);
+            }
+        }
         let end = self.spent + budget;
         loop {
             let Some(item) = program.items.get(self.at) else {
-                return RunStop::Over;
+                let is_much = self.held.bytes() > VALUES_HERE_BYTES_MAX || self.held.keys > KEYS_HERE_MAX;
+                return match around.is_worker && is_much {
+                    true => RunStop::Heavy,
+                    false => RunStop::Over,
+                };
             };
             let (Item::Operation(operation), Some(scripted)) = (item, &program.scripted) else {
                 self.at += 1;
                 continue;
             };
             let stop = if operation.spec.route == CommandRoute::Script {
-                self.go_on_with_script(scripts, operation, scripted, around, end)
+                self.go_on_with_script(runner, operation, scripted, around, end)
             } else {
-                self.carry_out_plain(scripts, operation, around)
+                self.carry_out_plain(runner, operation, around)
             };
             match stop {
                 RunStop::Over => self.at += 1,
                 RunStop::Spent
+                | RunStop::Heavy
                 | RunStop::Lacks(_)
                 | RunStop::Asks(_)
                 | RunStop::LocksAll
                 | RunStop::Failed(_) => {
-                    if self.spent >= LONG_INSTRUCTIONS && self.long.is_none() {
+                    // How long a heavy one takes, its instructions do not say.
+                    let is_long = self.spent >= LONG_INSTRUCTIONS || matches!(stop, RunStop::Heavy);
+                    if is_long && self.long.is_none() {
                         self.long = Some(LongRun::begin(around.shared, self.long_run_of(operation, around)));
                     }
                     return stop;
@@ -408,12 +513,12 @@ impl ProgramRun {
     /// A command beside scripts in an `EXEC`.
     fn carry_out_plain(
         &mut self,
-        scripts: &mut WorkerScripts,
+        runner: &mut ScriptRunner,
         operation: &Operation,
         around: &Surroundings<'_>,
     ) -> RunStop {
         if let CommandRoute::Everywhere | CommandRoute::Scan = operation.spec.route {
-            return match self.carry_out_whole(&mut scripts.draws, operation, around) {
+            return match self.carry_out_whole(&mut runner.draws, operation, around) {
                 Ok(reply) => {
                     self.replies.push(operation.protocol, |out| out.raw(&reply));
                     RunStop::Over
@@ -425,6 +530,10 @@ impl ProgramRun {
         if !lacks.is_empty() {
             return self.lacking(lacks);
         }
+        if around.is_worker && self.is_heavy(operation, around) {
+            return RunStop::Heavy;
+        }
+        self.note_written(operation);
         self.scratch.judge_by(self.time_of(operation, around));
         operation.run_on(&mut self.scratch, &mut self.replies);
         RunStop::Over
@@ -432,7 +541,7 @@ impl ProgramRun {
 
     fn go_on_with_script(
         &mut self,
-        scripts: &mut WorkerScripts,
+        runner: &mut ScriptRunner,
         operation: &Operation,
         scripted: &Scripted,
         around: &Surroundings<'_>,
@@ -440,14 +549,21 @@ impl ProgramRun {
     ) -> RunStop {
         let mut script = match self.script.take() {
             Some(script) => script,
+            // What it is given is copied.
+            None if around.is_worker && operation.args.as_args().byte_len() > SENT_HERE_BYTES_MAX => {
+                return RunStop::Heavy;
+            }
             None => match scripted.at(self.at) {
+                Some(Resolved::Script(script, _)) if around.is_worker && script.is_large() => {
+                    return RunStop::Heavy;
+                }
                 Some(Resolved::Script(script, rules)) => {
                     let limits = RunLimits {
                         memory_bytes: RUN_MEMORY_MAX,
                     };
-                    let input = input_of(operation.args.as_args(), scripts.draws.next_u64());
+                    let input = input_of(operation.args.as_args(), runner.draws.next_u64());
                     ScriptRun {
-                        run: scripts.lua.start(script, input, limits),
+                        run: runner.lua.start(script, input, limits),
                         body: Body::Script(script.clone()),
                         rules: *rules,
                         db: operation.db,
@@ -457,14 +573,20 @@ impl ProgramRun {
                 }
                 Some(Resolved::Function { is_read_only }) => {
                     let set = match self.libraries(
-                        scripts,
+                        runner,
                         &around.shared.scripts,
                         library_keys::stamp_of_call(operation),
+                        around.is_worker,
                     ) {
                         Libraries::Known(set) => set,
                         Libraries::Lack(key) => return self.lacking(vec![key]),
+                        Libraries::Heavy => return RunStop::Heavy,
                         Libraries::Unreadable(error) => return RunStop::Failed(error),
                     };
+                    let function = set.function(operation.args.as_args().arg(1));
+                    if around.is_worker && function.is_some_and(|(library, _)| library.read.is_large()) {
+                        return RunStop::Heavy;
+                    }
                     let asked = Asked {
                         is_read_only: *is_read_only,
                         is_out_of_memory: scripted.is_out_of_memory,
@@ -473,7 +595,7 @@ impl ProgramRun {
                     let limits = RunLimits {
                         memory_bytes: RUN_MEMORY_MAX,
                     };
-                    match start_function(scripts, &set, operation.args.as_args(), asked, limits) {
+                    match start_function(runner, &set, operation.args.as_args(), asked, limits) {
                         Ok(begun) => ScriptRun {
                             run: begun.run,
                             body: Body::Function(begun.name),
@@ -485,35 +607,43 @@ impl ProgramRun {
                         Err(error) => return self.answer_error(operation.protocol, &error),
                     }
                 }
-                Some(Resolved::Libraries) => return self.keep_libraries(scripts, operation, around),
+                Some(Resolved::Libraries) => return self.keep_libraries(runner, operation, around),
                 Some(Resolved::Refused(error)) => return self.answer_error(operation.protocol, error),
                 Some(Resolved::Unknown(_) | Resolved::Long) | None => {
                     return self.answer_error(operation.protocol, UNKNOWN_SCRIPT.as_bytes());
                 }
             },
         };
-        let stop = self.run_script(scripts, &mut script, operation.protocol, around, end);
+        let stop = self.run_script(runner, &mut script, operation.protocol, around, end);
         log_lines(&mut script.run);
         match stop {
             RunStop::Over => {
-                scripts.let_go(script.run);
+                runner.let_go(script.run);
                 self.share.is_too_much(0);
             }
-            RunStop::Spent | RunStop::Lacks(_) | RunStop::Asks(_)
+            RunStop::Spent | RunStop::Heavy | RunStop::Lacks(_) | RunStop::Asks(_)
                 if self.share.is_too_much(script.run.memory_bytes()) =>
             {
-                scripts.let_go(script.run);
+                runner.let_go(script.run);
                 return RunStop::Failed(TOO_MUCH_MEMORY);
             }
-            RunStop::Lacks(_) if mutations::is(Mutation::ScriptBegunTwice) => scripts.let_go(script.run),
-            RunStop::Spent | RunStop::Lacks(_) | RunStop::Asks(_) => self.script = Some(script),
-            RunStop::LocksAll | RunStop::Failed(_) => scripts.let_go(script.run),
+            RunStop::Lacks(_) if mutations::is(Mutation::ScriptBegunTwice) => runner.let_go(script.run),
+            RunStop::Spent | RunStop::Heavy | RunStop::Lacks(_) | RunStop::Asks(_) => {
+                self.script = Some(script);
+            }
+            RunStop::LocksAll | RunStop::Failed(_) => runner.let_go(script.run),
         }
         stop
     }
 
     /// The libraries that are there, by a stamp: without reading them, if this worker has met them.
-    fn libraries(&self, scripts: &mut WorkerScripts, shared: &SharedScripts, stamp: &[u8]) -> Libraries {
+    fn libraries(
+        &self,
+        runner: &mut ScriptRunner,
+        shared: &SharedScripts,
+        stamp: &[u8],
+        is_worker: bool,
+    ) -> Libraries {
         let (db, all) = (Db::LIBRARIES, library_keys::LIBRARIES);
         if !self.scratch.holds(db, stamp) {
             return Libraries::Lack((db, stamp.into()));
@@ -521,17 +651,29 @@ impl ProgramRun {
         let Some(kept) = self.scratch.keyspace().text(db, stamp) else {
             return Libraries::Known(Arc::default());
         };
-        if let Some(set) = Stamp::decode(&kept).and_then(|stamp| scripts.libraries(shared, &stamp.sha1)) {
+        if let Some(set) = Stamp::decode(&kept).and_then(|stamp| runner.libraries(shared, &stamp.sha1)) {
             return Libraries::Known(set);
         }
         if !self.scratch.holds(db, all) {
             return Libraries::Lack((db, all.into()));
         }
-        self.all_libraries(scripts, shared)
+        if is_worker && self.libraries_len() > LIBRARIES_HERE_BYTES_MAX {
+            return Libraries::Heavy;
+        }
+        self.all_libraries(runner, shared)
+    }
+
+    /// Bytes of all that are kept, which are here.
+    fn libraries_len(&self) -> usize {
+        let kept = self
+            .scratch
+            .keyspace()
+            .text(Db::LIBRARIES, library_keys::LIBRARIES);
+        kept.map_or(0, |kept| kept.len())
     }
 
     /// All that are kept, which are here.
-    fn all_libraries(&self, scripts: &mut WorkerScripts, shared: &SharedScripts) -> Libraries {
+    fn all_libraries(&self, runner: &mut ScriptRunner, shared: &SharedScripts) -> Libraries {
         let Some(payload) = self
             .scratch
             .keyspace()
@@ -540,14 +682,14 @@ impl ProgramRun {
             return Libraries::Known(Arc::default());
         };
         let digits = Stamp::digits_of(&payload);
-        if let Some(set) = scripts.libraries(shared, &digits) {
+        if let Some(set) = runner.libraries(shared, &digits) {
             return Libraries::Known(set);
         }
-        let known = scripts.last_libraries();
-        match LibrarySet::of_payload(&mut scripts.lua, &payload, known.as_deref()) {
+        let known = runner.last_libraries(shared);
+        match LibrarySet::of_payload(&mut runner.lua, &payload, known.as_deref()) {
             Ok(set) => {
                 let set = Arc::new(set);
-                scripts.meet_libraries(shared, digits, set.clone());
+                runner.meet_libraries(shared, digits, set.clone());
                 Libraries::Known(set)
             }
             Err(error) => {
@@ -561,7 +703,7 @@ impl ProgramRun {
     /// A subcommand of `FUNCTION`.
     fn keep_libraries(
         &mut self,
-        scripts: &mut WorkerScripts,
+        runner: &mut ScriptRunner,
         operation: &Operation,
         around: &Surroundings<'_>,
     ) -> RunStop {
@@ -571,10 +713,15 @@ impl ProgramRun {
         if !lacks.is_empty() {
             return self.lacking(lacks);
         }
+        let bytes = self.libraries_len() + operation.args.as_args().byte_len();
+        if around.is_worker && bytes > LIBRARIES_HERE_BYTES_MAX {
+            return RunStop::Heavy;
+        }
         let replaces_all = id == CommandId::FunctionFlush;
-        let set = match self.all_libraries(scripts, &around.shared.scripts) {
+        let set = match self.all_libraries(runner, &around.shared.scripts) {
             Libraries::Known(set) => set,
             Libraries::Lack(key) => return self.lacking(vec![key]),
+            Libraries::Heavy => return RunStop::Heavy,
             // So there is a way out.
             Libraries::Unreadable(_) if replaces_all => Arc::default(),
             Libraries::Unreadable(error) => return RunStop::Failed(error),
@@ -585,7 +732,7 @@ impl ProgramRun {
             _ => None,
         };
         let args = operation.args.as_args();
-        let outcome = match library_command::carry_out(id, args, &set, &mut scripts.lua, running) {
+        let outcome = match library_command::carry_out(id, args, &set, &mut runner.lua, running) {
             Ok(outcome) => outcome,
             Err(error) => return self.answer_error(operation.protocol, &error),
         };
@@ -593,7 +740,7 @@ impl ProgramRun {
             if around.semantics < SemanticsVersion::LIBRARIES {
                 return self.answer_error(operation.protocol, OLDER_BUILDS.as_bytes());
             }
-            self.put_libraries(scripts, &around.shared.scripts, changed);
+            self.put_libraries(runner, &around.shared.scripts, changed);
         }
         self.replies
             .push(operation.protocol, |out| script_reply::write(&outcome.reply, out));
@@ -601,12 +748,12 @@ impl ProgramRun {
     }
 
     /// Libraries are these from here on.
-    fn put_libraries(&mut self, scripts: &mut WorkerScripts, shared: &SharedScripts, set: LibrarySet) {
+    fn put_libraries(&mut self, runner: &mut ScriptRunner, shared: &SharedScripts, set: LibrarySet) {
         let payload = (!set.is_empty()).then(|| set.to_payload());
         let stamp = payload.as_ref().map(|payload| set.stamp_of(payload));
         if let Some(stamp) = stamp {
             // Known by what it is: nobody is led astray if it does not come to that.
-            scripts.meet_libraries(shared, stamp.sha1, Arc::new(set));
+            runner.meet_libraries(shared, stamp.sha1, Arc::new(set));
         }
         let stamp = stamp.map(|stamp| stamp.encode());
         self.scratch.judge_by(self.opened_at);
@@ -648,14 +795,15 @@ impl ProgramRun {
 
     fn run_script(
         &mut self,
-        scripts: &mut WorkerScripts,
+        runner: &mut ScriptRunner,
         script: &mut ScriptRun,
         protocol: Protocol,
         around: &Surroundings<'_>,
         end: u64,
     ) -> RunStop {
+        script.run.put_off_large(around.is_worker);
         if let Some(operation) = script.awaits.take() {
-            match self.carry_out(scripts, script, operation, around) {
+            match self.carry_out(runner, script, operation, around) {
                 Ok(reply) => script.run.resume_with(&reply),
                 Err(stop) => return stop,
             }
@@ -664,18 +812,22 @@ impl ProgramRun {
             if self.spent >= end {
                 return RunStop::Spent;
             }
+            if around.is_worker && script.run.memory_bytes() > MADE_HERE_BYTES_MAX {
+                return RunStop::Heavy;
+            }
             let before = script.run.instructions();
             let stop = script.run.resume(end - self.spent);
             self.spent += script.run.instructions() - before;
             match stop {
                 ScriptStop::Yielded => return RunStop::Spent,
+                ScriptStop::Large => return RunStop::Heavy,
                 ScriptStop::Call { words, is_resp3 } => {
                     let protocol = if is_resp3 {
                         Protocol::Resp3
                     } else {
                         Protocol::Resp2
                     };
-                    match self.call(scripts, script, ArgsBuf::from_slices(&words), protocol, around) {
+                    match self.call(runner, script, ArgsBuf::from_slices(&words), protocol, around) {
                         Ok(reply) => script.run.resume_with(&reply),
                         Err(stop) => return stop,
                     }
@@ -716,7 +868,7 @@ impl ProgramRun {
     /// It is not answered yet, or not at all.
     fn call(
         &mut self,
-        scripts: &mut WorkerScripts,
+        runner: &mut ScriptRunner,
         script: &mut ScriptRun,
         args: ArgsBuf,
         protocol: Protocol,
@@ -737,7 +889,7 @@ impl ProgramRun {
             args,
         };
         if spec.route != CommandRoute::Connection {
-            return self.carry_out(scripts, script, operation, around);
+            return self.carry_out(runner, script, operation, around);
         }
         self.spent += COMMAND_INSTRUCTIONS;
         let args = operation.args.as_args();
@@ -758,14 +910,14 @@ impl ProgramRun {
     /// As of [`ProgramRun::call`].
     fn carry_out(
         &mut self,
-        scripts: &mut WorkerScripts,
+        runner: &mut ScriptRunner,
         script: &mut ScriptRun,
         operation: Operation,
         around: &Surroundings<'_>,
     ) -> Result<Reply, RunStop> {
         if operation.spec.route != CommandRoute::Keys {
-            let looked = self.carry_out_whole(&mut scripts.draws, &operation, around);
-            if let Err(RunStop::Asks(_)) = looked {
+            let looked = self.carry_out_whole(&mut runner.draws, &operation, around);
+            if let Err(RunStop::Asks(_) | RunStop::Heavy) = looked {
                 script.awaits = Some(operation);
             } else {
                 script.has_written |= operation.spec.flags.contains(Flags::WRITE);
@@ -777,6 +929,11 @@ impl ProgramRun {
             script.awaits = Some(operation);
             return Err(self.lacking(lacks));
         }
+        if around.is_worker && self.is_heavy(&operation, around) {
+            script.awaits = Some(operation);
+            return Err(RunStop::Heavy);
+        }
+        self.note_written(&operation);
         script.has_written |= operation.spec.flags.contains(Flags::WRITE);
         self.scratch.judge_by(self.time_of(&operation, around));
         let mut bytes = Vec::new();
@@ -808,6 +965,10 @@ impl ProgramRun {
         if !around.has_locked_all {
             return Err(RunStop::LocksAll);
         }
+        let looks_far = self.whole.answered_bytes() > SENT_HERE_BYTES_MAX || self.held.keys > KEYS_HERE_MAX;
+        if around.is_worker && looks_far {
+            return Err(RunStop::Heavy);
+        }
         self.scratch.judge_by(self.time_of(operation, around));
         let looked = self
             .whole
@@ -819,6 +980,24 @@ impl ProgramRun {
                 Ok(reply)
             }
             WholeOutcome::Asks(parts) => Err(RunStop::Asks(parts)),
+        }
+    }
+
+    /// Whether a command on keys, which are here, would hold a worker up.
+    fn is_heavy(&self, operation: &Operation, around: &Surroundings<'_>) -> bool {
+        let (spec, args) = operation.argv();
+        let is_much = self.held.bytes() > VALUES_HERE_BYTES_MAX || args.byte_len() > SENT_HERE_BYTES_MAX;
+        let walks = spec.cost != Cost::Little || args.len() > WORDS_MIN;
+        is_much
+            || walks
+                && replica::steps_of([operation], &|_| Some(self.scratch.keyspace()))
+                    > around.steps_max.min(STEPS_HERE_MAX)
+    }
+
+    fn note_written(&mut self, operation: &Operation) {
+        if operation.spec.flags.contains(Flags::WRITE) {
+            let bytes = operation.args.as_args().byte_len();
+            self.held.written_bytes = self.held.written_bytes.saturating_add(bytes);
         }
     }
 
@@ -907,6 +1086,7 @@ impl ProgramRun {
             whole: self.whole,
             published: self.publishing.messages,
             scratch: self.scratch,
+            is_one_round: self.rounds <= 1,
         }
     }
 }
@@ -923,7 +1103,7 @@ pub(crate) struct BegunCall {
 /// # Errors
 /// The error for the client, code first.
 pub(crate) fn start_function(
-    scripts: &mut WorkerScripts,
+    runner: &mut ScriptRunner,
     set: &LibrarySet,
     args: Args<'_>,
     asked: Asked,
@@ -933,8 +1113,8 @@ pub(crate) fn start_function(
     let (library, function) = set.function(args.arg(1)).ok_or(ABSENT)?;
     check_call(args)?;
     let rules = Rules::of_function(function, asked)?;
-    let input = input_of(args, scripts.draws.next_u64());
-    let run = scripts
+    let input = input_of(args, runner.draws.next_u64());
+    let run = runner
         .lua
         .start_function(&library.read, args.arg(1), input, limits);
     Ok(BegunCall {

@@ -16,7 +16,7 @@ use crate::program::names_more;
 use crate::script_calls::{Caller, Publishing, admit, answer_own};
 use crate::script_program::{Asked, Resolved, Rules, UNKNOWN_SCRIPT, input_of, resolve};
 use crate::script_reply;
-use crate::script_run::{Body, start_function};
+use crate::script_run::{Body, STEPS_HERE_MAX, start_function};
 use crate::shared::Shared;
 use command::{CommandId, CommandRoute, Cost, Flags, Spec};
 use ids::{Db, UnixMillis};
@@ -37,6 +37,9 @@ pub(crate) const BYTES_PER_INSTRUCTION: usize = 16;
 
 /// Bytes that it may make.
 const MEMORY_BYTES: usize = 16 * 1024 * 1024;
+
+/// Bytes of the words that it is called with, which are copied.
+const WORDS_BYTES_MAX: usize = 256 * 1024;
 
 /// With fewer words than these, a command on one key that does not walk is never worth a thought.
 const WORDS_MIN: usize = 1_024;
@@ -122,7 +125,7 @@ pub(crate) fn charge_steps(spent: &mut u64, call: &Call<'_>, keyspace: &Keyspace
         Some(keyspace)
     });
     *spent = spent.saturating_add(steps as u64);
-    match *spent <= INSTRUCTIONS {
+    match *spent <= INSTRUCTIONS && steps <= 2 * STEPS_HERE_MAX {
         true => Ok(()),
         false => Err(Unsuited::ByNature),
     }
@@ -158,6 +161,9 @@ pub(crate) fn begin(
 ) -> Result<Begun, Result<Vec<u8>, Unsuited>> {
     const ELSEWHERE: Result<Vec<u8>, Unsuited> = Err(Unsuited::ForNow);
     let args = called.args;
+    if args.byte_len() > WORDS_BYTES_MAX {
+        return Err(ELSEWHERE);
+    }
     let limits = RunLimits {
         memory_bytes: MEMORY_BYTES,
     };
@@ -166,8 +172,11 @@ pub(crate) fn begin(
             if cx.scripts.puts_off() && cx.scripts.is_put_off(script.sha1().as_bytes()) {
                 return Err(Err(Unsuited::PutOff));
             }
-            let input = input_of(args, cx.scripts.draws.next_u64());
-            let run = cx.scripts.lua.start(&script, input, limits);
+            if script.is_large() {
+                return Err(ELSEWHERE);
+            }
+            let input = input_of(args, cx.scripts.runner.draws.next_u64());
+            let run = cx.scripts.runner.lua.start(&script, input, limits);
             let body = Body::Script(script);
             Ok(Begun { run, rules, body })
         }
@@ -176,12 +185,16 @@ pub(crate) fn begin(
                 return Err(Err(Unsuited::PutOff));
             }
             let set = libraries(cx).ok_or(ELSEWHERE)?;
+            let function = set.function(args.arg(1));
+            if function.is_some_and(|(library, _)| library.read.is_large()) {
+                return Err(ELSEWHERE);
+            }
             let asked = Asked {
                 is_read_only,
                 is_out_of_memory: called.is_out_of_memory,
                 is_in_cluster: called.is_in_cluster,
             };
-            let begun = start_function(&mut cx.scripts, &set, args, asked, limits).map_err(Ok)?;
+            let begun = start_function(&mut cx.scripts.runner, &set, args, asked, limits).map_err(Ok)?;
             Ok(Begun {
                 run: begun.run,
                 rules: begun.rules,
@@ -234,6 +247,7 @@ impl<'a, G: Ground> ShortScript<'a, G> {
         room: &mut CallRoom,
         out: &mut ReplyWriter<'_>,
     ) -> Result<(), Unsuited> {
+        run.put_off_large(true);
         loop {
             let used = run.instructions() + self.spent;
             let Some(left) = INSTRUCTIONS.checked_sub(used).filter(|left| *left > 0) else {
@@ -261,7 +275,9 @@ impl<'a, G: Ground> ShortScript<'a, G> {
                     out.error_bytes(&failure.message);
                     return Ok(());
                 }
-                ScriptStop::Yielded | ScriptStop::Failed(_) => return Err(Unsuited::ByNature),
+                ScriptStop::Yielded | ScriptStop::Large | ScriptStop::Failed(_) => {
+                    return Err(Unsuited::ByNature);
+                }
             }
         }
     }

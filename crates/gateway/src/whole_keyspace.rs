@@ -147,6 +147,12 @@ impl WholeKeyspace {
         std::mem::take(&mut self.looked_at)
     }
 
+    /// How much groups have answered to the command that asks.
+    pub(crate) fn answered_bytes(&self) -> usize {
+        let parts = self.answered.iter().flatten();
+        parts.map(|(_, part)| part.len()).sum()
+    }
+
     /// What groups have answered to the command that asked last.
     pub(crate) fn on_answered(&mut self, parts: Parts) {
         self.answered = Some(parts);

@@ -47,6 +47,8 @@ pub(crate) enum Action {
 pub(crate) enum Exit {
     /// The budget is used up.
     Yielded,
+    /// What comes next would take long, and the host wants that put off.
+    Large,
     /// A command is to be carried out; its words are in `values`.
     Command,
     /// Its values are in `values`.
@@ -124,6 +126,11 @@ impl Vm {
             function @ (Value::Native(_) | Value::Bound(_)) => {
                 let native = self.native_of(function).expect("it is one");
                 let flow = library::call(self, native, Args { base: at, count });
+                if let Err(Raise::Large) = flow {
+                    self.thread.top = at + 1 + count;
+                    self.put_off = Some(Action::Call { at, count, then });
+                    return Err(Exit::Large);
+                }
                 self.follow(flow, at, at + 1 + count, then)
             }
             other => {
@@ -167,6 +174,12 @@ impl Vm {
                 self.values.clear();
                 self.wait(waiting, base, top, then);
                 Ok(Action::Resume)
+            }
+            Ok(Flow::PutOff(waiting)) => {
+                self.values.clear();
+                self.wait(waiting, base, top, then);
+                self.put_off = Some(Action::Resume);
+                Err(Exit::Large)
             }
             Ok(Flow::Load(prototype)) => Err(Exit::Load(prototype, then)),
             Ok(Flow::Command { is_protected }) => {
@@ -452,7 +465,8 @@ impl Vm {
                 self.heap.set(table, Value::Str(Event::Err.name()), text)?;
                 Ok(Value::Table(table))
             }
-            Raise::Memory => Err(Raise::Memory),
+            // A call that is put off is no error, and does not come here.
+            Raise::Memory | Raise::Large => Err(Raise::Memory),
         }
     }
 
@@ -568,6 +582,16 @@ impl Vm {
     }
 
     // ---- strings
+
+    /// Bytes of the strings from `first` to `last` of the stack.
+    pub(crate) fn text_bytes(&self, first: usize, last: usize) -> usize {
+        let texts = self.thread.stack[first..=last].iter();
+        let bytes = texts.map(|value| match *value {
+            Value::Str(string) => self.heap.bytes(string).len(),
+            _ => 0,
+        });
+        bytes.sum()
+    }
 
     /// Puts the values from `first` to `last` of the stack together into `to`, from the right.
     pub(crate) fn concat(&mut self, to: usize, first: usize, mut last: usize) -> Result<Action, Raise> {

@@ -286,6 +286,14 @@ impl Vm {
         }
     }
 
+    /// Nothing of the instruction on top has happened, and it is carried out when the host says so.
+    fn put_off_instruction(&mut self) -> Exit {
+        if let Some((Call::Script(frame), _)) = self.thread.calls.last_mut() {
+            frame.pc -= 1;
+        }
+        Exit::Large
+    }
+
     #[allow(clippy::too_many_lines)]
     fn instructions(&mut self, functions: Functions<'_>) -> Result<Action, Exit> {
         'call: loop {
@@ -529,6 +537,9 @@ impl Vm {
                             base + usize::from(b),
                             base + usize::from(c),
                         );
+                        if self.puts_off_large && self.puts_off(0, self.text_bytes(first, last)) {
+                            return Err(self.put_off_instruction());
+                        }
                         match self.concat(to, first, last) {
                             Ok(Action::Go) if !self.heap.wants_step() => {}
                             other => leave!(other),
@@ -606,6 +617,9 @@ impl Vm {
                                 }
                                 let flow = library::call(self, native, Args { base: at, count });
                                 pay!();
+                                if let Err(Raise::Large) = flow {
+                                    return Err(self.put_off_instruction());
+                                }
                                 if !matches!(flow, Err(Raise::Memory)) {
                                     self.thread.top = 0;
                                 }

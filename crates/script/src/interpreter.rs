@@ -5,6 +5,7 @@
 //!
 //!              resume(budget)
 //!      Run  ------------------->  Yielded       the budget is used up: others have their turn, then resume
+//!                                 Large         what comes next takes long by itself: resume where nobody waits
 //!                                 Call          carry this out, then resume_with its reply
 //!                                 Permission    may this be carried out? then resume_with a whole number
 //!                                 Finished      the reply
@@ -41,6 +42,8 @@ pub struct ScriptInput {
 pub enum ScriptStop {
     /// The budget is used up.
     Yielded,
+    /// What comes next would take long by itself, and is put off ([`Run::put_off_large`]).
+    Large,
     /// A command, to be carried out and answered.
     Call {
         /// Its words.
@@ -103,6 +106,10 @@ pub trait Run {
     /// Gives the reply that [`ScriptStop::Call`] or [`ScriptStop::Permission`] asked for. The run goes on with the next
     /// [`resume`](Self::resume).
     fn resume_with(&mut self, reply: &Reply);
+
+    /// Whether what takes more than some milliseconds by itself is put off from here on: a text that is long to be read, a table that is large to be
+    /// written. The run stops before it with [`ScriptStop::Large`]. It begins without.
+    fn put_off_large(&mut self, puts_off: bool);
 
     /// Instructions so far.
     fn instructions(&self) -> u64;

@@ -37,12 +37,16 @@ const IDLE_MAX: usize = 8;
 const REDIS_VERSION: &str = "7.2.0";
 const REDIS_VERSION_NUM: f64 = 459_264.0;
 
+/// Bytes of compiled code that a machine takes in at once: two or three milliseconds.
+const LOADED_AT_ONCE: usize = 256 * 1024;
+
 /// A script that was compiled.
 #[derive(Clone, Debug)]
 pub struct Script {
     prototype: Arc<Prototype>,
     sha1: Arc<str>,
     shebang: Option<Shebang>,
+    is_large: bool,
 }
 
 impl Script {
@@ -50,6 +54,12 @@ impl Script {
     #[must_use]
     pub fn shebang(&self) -> Option<&Shebang> {
         self.shebang.as_ref()
+    }
+
+    /// Whether it takes long to begin a run of it: all that it names is made first.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.is_large
     }
 }
 
@@ -160,6 +170,7 @@ impl Interpreter for Lua {
         let (shebang, body) = Shebang::parse(source, Purpose::Script).map_err(String::into_bytes)?;
         match compile(body, CHUNK_NAME) {
             Ok(prototype) => Ok(Script {
+                is_large: prototype.bytes() > LOADED_AT_ONCE,
                 prototype,
                 sha1: Arc::from(sha1_hex(source)),
                 shebang,
@@ -286,6 +297,7 @@ fn new_machine() -> Vm {
         site: None,
         pinned: Vec::new(),
         put_off: None,
+        puts_off_large: false,
     };
     build(&mut vm).expect("the library has all the memory there is");
     vm.heap.fix();
@@ -418,6 +430,8 @@ enum State {
     Ready(Action),
     /// A reply is awaited.
     Waiting,
+    /// It has returned a value, which is to become a reply.
+    Returning,
     /// It has ended so.
     Over(Box<ScriptStop>),
 }
@@ -444,6 +458,10 @@ impl LuaRun {
                     self.state = State::Ready(self.machine.vm.put_off.take().unwrap_or(Action::Go));
                     return ScriptStop::Yielded;
                 }
+                Exit::Large => {
+                    self.state = State::Ready(self.machine.vm.put_off.take().unwrap_or(Action::Go));
+                    return ScriptStop::Large;
+                }
                 Exit::Command => {
                     self.state = State::Waiting;
                     let words = std::mem::take(&mut self.machine.vm.session.words);
@@ -459,11 +477,7 @@ impl LuaRun {
                     Ok(next) => action = next,
                     Err(_) => return self.end(ScriptStop::Failed(out_of_memory())),
                 },
-                Exit::Finished => {
-                    let value = self.machine.vm.values.first().copied().unwrap_or(Value::Nil);
-                    let reply = self.machine.vm.reply_of(value);
-                    return self.end(ScriptStop::Finished(reply));
-                }
+                Exit::Finished => return self.finish(),
                 Exit::Failed(error) => {
                     let failure = self.failure(error);
                     return self.end(ScriptStop::Failed(failure));
@@ -505,6 +519,18 @@ impl LuaRun {
             count: 2,
             then: crate::thread::Then::Native,
         })
+    }
+
+    /// What it has returned becomes its reply, unless that is much, and to be put off.
+    fn finish(&mut self) -> ScriptStop {
+        let value = self.machine.vm.values.first().copied().unwrap_or(Value::Nil);
+        match self.machine.vm.reply_of(value) {
+            Some(reply) => self.end(ScriptStop::Finished(reply)),
+            None => {
+                self.state = State::Returning;
+                ScriptStop::Large
+            }
+        }
     }
 
     fn end(&mut self, step: ScriptStop) -> ScriptStop {
@@ -564,6 +590,7 @@ impl Run for LuaRun {
                 self.machine.vm.fuel.given -= unused as u64;
                 step
             }
+            State::Returning => self.finish(),
             State::Waiting => panic!("a run that waits for a reply was resumed without one"),
             State::Over(step) => {
                 self.state = State::Over(step.clone());
@@ -594,6 +621,10 @@ impl Run for LuaRun {
         };
     }
 
+    fn put_off_large(&mut self, puts_off: bool) {
+        self.machine.vm.puts_off_large = puts_off;
+    }
+
     fn instructions(&self) -> u64 {
         self.machine.vm.fuel.used()
     }
@@ -612,6 +643,14 @@ impl Run for LuaRun {
 
 // ---- libraries of functions
 
+impl FunctionLibrary {
+    /// Whether it takes long to begin a call of one of its functions.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.is_large
+    }
+}
+
 /// A library of functions, as `FUNCTION LOAD` has read it.
 #[derive(Clone, Debug)]
 pub struct FunctionLibrary {
@@ -620,6 +659,7 @@ pub struct FunctionLibrary {
     /// Its functions.
     pub functions: Vec<Registered>,
     prototype: Arc<Prototype>,
+    is_large: bool,
 }
 
 impl Lua {
@@ -646,14 +686,15 @@ impl Lua {
             ScriptStop::Finished(_) => Ok(FunctionLibrary {
                 name,
                 functions,
+                is_large: prototype.bytes() > LOADED_AT_ONCE,
                 prototype,
             }),
             ScriptStop::Failed(failure) => {
                 Err([b"ERR Error registering functions: ", &failure.message[..]].concat())
             }
             ScriptStop::Yielded => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
-            ScriptStop::Call { .. } | ScriptStop::Permission { .. } => {
-                unreachable!("a library that is loaded has no `redis.call`")
+            ScriptStop::Call { .. } | ScriptStop::Permission { .. } | ScriptStop::Large => {
+                unreachable!("a library that is loaded has no `redis.call`, and nothing of it is put off")
             }
         }
     }
@@ -675,6 +716,7 @@ impl Lua {
             prototype: Arc::clone(&library.prototype),
             sha1: Arc::from(String::from_utf8_lossy(name)),
             shebang: None,
+            is_large: false,
         };
         let mut run = self.start_chunk(&chunk, input, limits, true);
         run.function = Some(index);
@@ -686,6 +728,7 @@ impl Lua {
             prototype: Arc::clone(prototype),
             sha1: Arc::from(""),
             shebang: None,
+            is_large: false,
         };
         self.start_chunk(&chunk, ScriptInput::default(), limits, true)
     }

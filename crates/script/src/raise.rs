@@ -17,6 +17,11 @@ pub(crate) enum Raise {
     Reply(Vec<u8>),
     /// There is no room for what was to be made. No script can catch it.
     Memory,
+    /// It would take long, and the host wants that put off ([`Vm::puts_off`]): nothing has happened, and it is called again. Only what a call of
+    /// the library begins with may give it.
+    ///
+    /// [`Vm::puts_off`]: crate::vm::Vm::puts_off
+    Large,
 }
 
 impl Raise {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::number::to_i64;
 use crate::raise::Raise;
 use crate::value::{TableRef, Value};
-use crate::vm::{Event, Vm};
+use crate::vm::{Event, VALUES_AT_ONCE, Vm};
 
 /// A reply, whatever the protocol.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,9 +171,15 @@ impl Vm {
     }
 
     /// What a script's value is as a reply. Nothing of the script runs: metatables are not asked.
-    pub(crate) fn reply_of(&mut self, value: Value) -> Reply {
-        let mut left = VALUES_MAX;
-        self.reply_within(value, 0, &mut left)
+    /// `None` if it is much, and to be put off.
+    pub(crate) fn reply_of(&mut self, value: Value) -> Option<Reply> {
+        let most = match self.puts_off_large {
+            true => VALUES_AT_ONCE,
+            false => VALUES_MAX,
+        };
+        let mut left = most;
+        let reply = self.reply_within(value, 0, &mut left);
+        (left > 0 || most == VALUES_MAX).then_some(reply)
     }
 
     fn reply_within(&mut self, value: Value, depth: usize, left: &mut usize) -> Reply {

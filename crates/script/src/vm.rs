@@ -31,6 +31,15 @@ const STEPS_PER_DIGIT: u64 = 2;
 /// Values that a call may take from a table, or give back.
 pub(crate) const VALUES_MAX: usize = 8_000;
 
+/// Values that a function of the library looks at before it is put off, where the host wants that: less than a millisecond.
+pub(crate) const VALUES_AT_ONCE: usize = 8 * 1024;
+
+/// Bytes that it copies or makes before it is.
+const BYTES_AT_ONCE: usize = 256 * 1024;
+
+/// Bytes of a text that is read value by value, or compiled, before it is: two or three milliseconds.
+pub(crate) const PARSED_AT_ONCE: usize = 32 * 1024;
+
 /// What is wrong with changing a table of Redis.
 pub(crate) const READONLY: &str = "Attempt to modify a readonly table";
 
@@ -150,6 +159,8 @@ pub(crate) struct Vm {
     pub(crate) pinned: Vec<Value>,
     /// A call that was put off because the budget was used up.
     pub(crate) put_off: Option<Action>,
+    /// Whether the host wants what takes long put off.
+    pub(crate) puts_off_large: bool,
 }
 
 /// The arguments of a function of the library.
@@ -404,6 +415,28 @@ impl Vm {
         self.fuel.left -= instructions as i64;
     }
 
+    /// Whether a function of the library that looks at so many values, or makes so many bytes, is put off before it does more.
+    #[inline]
+    pub(crate) fn puts_off(&self, values: usize, bytes: usize) -> bool {
+        self.puts_off_large && (values > VALUES_AT_ONCE || bytes > BYTES_AT_ONCE)
+    }
+
+    /// Puts off what makes so many bytes.
+    pub(crate) fn may_make(&self, bytes: usize) -> Result<(), Raise> {
+        match self.puts_off(0, bytes) {
+            true => Err(Raise::Large),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts off what reads a text of so many bytes.
+    pub(crate) fn may_parse(&self, bytes: usize) -> Result<(), Raise> {
+        match self.puts_off_large && bytes > PARSED_AT_ONCE {
+            true => Err(Raise::Large),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn to_number(&self, value: Value) -> Option<f64> {
         match value {
             Value::Number(n) => Some(n),
@@ -632,6 +665,7 @@ impl Vm {
         self.pinned.clear();
         self.site = None;
         self.put_off = None;
+        self.puts_off_large = false;
     }
 
     /// True of functions, whoever wrote them.

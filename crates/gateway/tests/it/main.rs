@@ -17,6 +17,7 @@ mod out_of_reach;
 mod pipeline;
 mod scripts;
 mod scripts_at_once;
+mod scripts_heavy;
 mod scrub;
 mod standstill;
 mod topology;

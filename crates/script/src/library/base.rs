@@ -310,6 +310,7 @@ pub(super) fn loadstring(vm: &mut Vm, args: Args) -> Result {
         Value::Nil => text.clone(),
         _ => vm.bytes_arg(args, 1)?,
     };
+    vm.may_parse(text.len())?;
     load_text(vm, &text, &name)
 }
 
@@ -350,6 +351,9 @@ pub(super) fn load_next(vm: &mut Vm, mut text: Vec<u8>, base: usize) -> Result {
             function: vm.arg(args, 0),
             waiting: Waiting::Load(text),
         });
+    }
+    if vm.may_parse(text.len()).is_err() {
+        return Ok(Flow::PutOff(Waiting::Load(text)));
     }
     let name = match vm.arg(args, 1) {
         Value::Str(name) => vm.heap.bytes(name).clone(),

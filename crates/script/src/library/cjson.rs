@@ -181,12 +181,19 @@ fn cannot(what: &str, why: &str) -> Raise {
 impl Encoder<'_> {
     fn value(&mut self, value: Value, depth: usize) -> Made<()> {
         self.work += 1;
+        if self.vm.puts_off(self.work, self.out.len()) {
+            return Err(Raise::Large);
+        }
         // What is written becomes a string, and stands twice while it does.
         if self.out.len().saturating_mul(2) > self.vm.heap.room() {
             return Err(Raise::Memory);
         }
         match value {
-            Value::Str(string) => self.text(self.vm.heap.bytes(string)),
+            Value::Str(string) => {
+                let text = self.vm.heap.bytes(string);
+                self.vm.may_make(text.len())?;
+                self.text(text);
+            }
             Value::Number(n) => return self.number(n),
             Value::Bool(bit) => self.out.extend_from_slice(if bit { b"true" } else { b"false" }),
             Value::Nil | Value::Null => self.out.extend_from_slice(b"null"),
@@ -353,6 +360,7 @@ pub(super) fn decode(vm: &mut Vm, args: Args) -> Result {
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err(Raise::Text("JSON parser does not support UTF-16 or UTF-32"));
     }
+    vm.may_parse(text.len())?;
     let settings = vm.session.cjson;
     let mut decoder = Decoder {
         vm,

@@ -46,6 +46,9 @@ impl Packer<'_> {
 
     fn value(&mut self, value: Value, level: usize) -> Made<()> {
         self.work += 1;
+        if self.vm.puts_off(self.work, self.out.len()) {
+            return Err(Raise::Large);
+        }
         if self.out.len().saturating_mul(2) > self.vm.heap.room() {
             return Err(Raise::Memory);
         }
@@ -53,6 +56,7 @@ impl Packer<'_> {
             Value::Str(string) => {
                 let bytes = self.vm.heap.bytes(string);
                 let length = bytes.len();
+                self.vm.may_make(length)?;
                 match length {
                     0..32 => self.out.push(0xa0 | length as u8),
                     32..=0xff => self.put(0xd9, &[length as u8]),
@@ -195,6 +199,7 @@ fn unpack_some(vm: &mut Vm, args: Args, limit: i32, offset: i32) -> Result {
             bytes.len()
         )));
     }
+    vm.may_parse(bytes.len() - offset as usize)?;
     let is_all = limit == 0 && offset == 0;
     let limit = if is_all { usize::MAX } else { limit as usize };
     let mut unpacker = Unpacker {

@@ -53,6 +53,7 @@ fn directive(text: &[u8]) -> std::result::Result<(Directive, usize), Raise> {
 
 pub(super) fn format(vm: &mut Vm, args: Args) -> Result {
     let format = vm.bytes_arg(args, 0)?;
+    vm.may_make(format.len())?;
     let mut out = Vec::new();
     let mut at = 0;
     let mut arg = 0;
@@ -98,9 +99,14 @@ pub(super) fn format(vm: &mut Vm, args: Args) -> Result {
                 found.unsigned(&mut out, n, letter);
             }
             b'e' | b'E' | b'f' | b'g' | b'G' => found.float(&mut out, vm.number_arg(args, arg)?, letter),
-            b'q' => quote(&mut out, &vm.bytes_arg(args, arg)?),
+            b'q' => {
+                let text = vm.bytes_arg(args, arg)?;
+                vm.may_make(out.len() + text.len())?;
+                quote(&mut out, &text);
+            }
             b's' => {
                 let text = vm.bytes_arg(args, arg)?;
+                vm.may_make(out.len() + text.len())?;
                 if found.precision.is_none() && text.len() >= 100 {
                     out.extend_from_slice(&text);
                 } else {

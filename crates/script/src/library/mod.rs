@@ -46,6 +46,8 @@ pub(crate) enum Flow {
     },
     /// Goes on later: this has taken its time.
     Pause(Waiting),
+    /// The same, as what comes next would take long, and the host wants that put off.
+    PutOff(Waiting),
     /// A function that has been compiled.
     Load(Arc<Prototype>),
     /// The host is to carry out the command in `values`.

@@ -59,6 +59,7 @@ pub(super) fn len(vm: &mut Vm, args: Args) -> Result {
 /// A string that is made byte by byte of another one.
 fn mapped(vm: &mut Vm, args: Args, map: impl Fn(&mut [u8])) -> Result {
     let text = vm.bytes_arg(args, 0)?;
+    vm.may_make(text.len())?;
     vm.charge(text.len() / 32);
     if text.len() > vm.heap.room() {
         return Err(Raise::Memory);
@@ -88,6 +89,7 @@ pub(super) fn rep(vm: &mut Vm, args: Args) -> Result {
     if length.saturating_mul(2) > vm.heap.room() {
         return Err(Raise::Memory);
     }
+    vm.may_make(length)?;
     vm.charge(length / 32);
     let text = text.repeat(count);
     vm.heap.text(&text).map(Flow::One)
@@ -101,6 +103,7 @@ pub(super) fn sub(vm: &mut Vm, args: Args) -> Result {
         return vm.heap.text(b"").map(Flow::One);
     }
     let part = &text[first - 1..last as usize];
+    vm.may_make(part.len())?;
     vm.charge(part.len() / 64);
     vm.heap.text(part).map(Flow::One)
 }

@@ -128,10 +128,12 @@ fn number(vm: &Vm, args: Args, index: usize) -> Made<f64> {
 
 pub(super) fn pack(vm: &mut Vm, args: Args) -> Result {
     let text = vm.bytes_arg(args, 0)?;
+    vm.may_parse(text.len())?;
     let mut format = Format::new(&text);
     let mut out: Vec<u8> = Vec::new();
     let mut arg = 1;
     while let Some(item) = format.next()? {
+        vm.may_make(out.len())?;
         let padding = format.padding(out.len(), &item);
         out.resize(out.len() + padding, 0);
         match item.option {
@@ -209,6 +211,7 @@ fn read_integer(bytes: &[u8], is_little: bool, is_signed: bool) -> f64 {
 
 pub(super) fn unpack(vm: &mut Vm, args: Args) -> Result {
     let (text, data) = (vm.bytes_arg(args, 0)?, vm.bytes_arg(args, 1)?);
+    vm.may_parse(text.len())?;
     let from = vm.optional_integer(args, 2, 1)?;
     if from < 1 {
         return Err(vm.bad_argument(args, 2, "offset must be 1 or greater"));
@@ -287,6 +290,7 @@ pub(super) fn unpack(vm: &mut Vm, args: Args) -> Result {
 
 pub(super) fn size(vm: &mut Vm, args: Args) -> Result {
     let text = vm.bytes_arg(args, 0)?;
+    vm.may_parse(text.len())?;
     let mut format = Format::new(&text);
     let mut at = 0usize;
     while let Some(item) = format.next()? {

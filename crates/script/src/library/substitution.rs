@@ -138,6 +138,9 @@ pub(super) fn substitute(vm: &mut Vm, mut this: Box<Substitution>, base: usize) 
     let replacement = vm.arg(args, 2);
     let text = vm.to_bytes(replacement);
     while goes_on && this.count < this.max {
+        if vm.puts_off(0, this.out.len()) {
+            return Ok(Flow::PutOff(Waiting::Substitution(this)));
+        }
         let before = matcher.steps;
         let start = this.at;
         let found = matcher.attempt(start, usize::from(is_anchored))?;

@@ -32,8 +32,14 @@ pub(super) fn concat(vm: &mut Vm, args: Args) -> Result {
     let mut text = Vec::new();
     let mut index = first;
     while index <= last {
+        if vm.puts_off(usize::try_from(index - first).unwrap_or(0), text.len()) {
+            return Err(Raise::Large);
+        }
         match get(vm, table, index) {
-            Value::Str(string) => text.extend_from_slice(vm.heap.bytes(string)),
+            Value::Str(string) => {
+                vm.may_make(vm.heap.bytes(string).len())?;
+                text.extend_from_slice(vm.heap.bytes(string));
+            }
             Value::Number(n) => crate::number::push_number(&mut text, n),
             other => {
                 return Err(Raise::message(format!(

@@ -49,6 +49,7 @@ pub(crate) fn evaluate_with(
                 run.resume_with(&reply);
             }
             ScriptStop::Permission { .. } => run.resume_with(&Reply::Integer(1)),
+            ScriptStop::Large => unreachable!("nothing is put off"),
             ScriptStop::Finished(reply) => return reply,
             ScriptStop::Failed(failure) => return Reply::Error(failure.message),
         }

@@ -1,0 +1,245 @@
+//! Scripts that would hold their worker up, which go on on the thread for offload jobs.
+
+use crate::cluster::{replicated, spread};
+use crate::world::World;
+use gateway::OffloadJob;
+
+/// Words of a script must have no spaces here. A text that is long to be read.
+const LONG: &str = "local\ts='['..string.rep('1,',20000)..'1]'";
+
+/// All that is to be done on that thread.
+fn taken(world: &mut World) -> Vec<(usize, OffloadJob)> {
+    let nodes = world.nodes.iter_mut().enumerate();
+    let taken = nodes.flat_map(|(number, node)| {
+        let jobs = node.gateway.take_offload_jobs().into_iter();
+        jobs.map(move |job| (number, job))
+    });
+    taken.collect()
+}
+
+fn bring_back(world: &mut World, jobs: Vec<(usize, OffloadJob)>) {
+    for (number, mut job) in jobs {
+        job.run();
+        world.nodes[number].gateway.on_offload_job(job);
+    }
+}
+
+/// What is answered, with that thread beside the workers; and how often something was done there.
+fn beside(world: &mut World, node: usize, client: u64) -> (String, usize) {
+    let mut count = 0;
+    for _ in 0..4_000 {
+        let jobs = taken(world);
+        count += jobs.len();
+        bring_back(world, jobs);
+        let reply = world.nodes[node].take_reply(client);
+        if !reply.is_empty() {
+            return (reply, count);
+        }
+        world.turn();
+    }
+    panic!("no reply");
+}
+
+/// Turns until something is to be done there.
+fn until_taken(world: &mut World) -> Vec<(usize, OffloadJob)> {
+    for _ in 0..200 {
+        let jobs = taken(world);
+        if !jobs.is_empty() {
+            return jobs;
+        }
+        world.turn();
+    }
+    panic!("nothing is to be done elsewhere");
+}
+
+#[test]
+fn what_would_hold_a_worker_up_is_done_elsewhere_and_comes_to_the_same() {
+    let scripts = [
+        (format!("{LONG}return\t#cjson.decode(s)"), ":20001"),
+        (format!("{LONG}local\tok,t=pcall(cjson.decode,s)return\t#t"), ":20001"),
+        (
+            format!("{LONG}local\tt=cjson.decode(s)return\t#cjson.encode(t)+#table.concat(t)"),
+            ":60004",
+        ),
+        (format!("{LONG}local\tt=cjson.decode(s)return\t#cmsgpack.pack(t)"), ":20004"),
+        (
+            "local\ts=string.rep('x',200000)return\t#(s..s)+#string.upper(s..s)".to_owned(),
+            ":800000",
+        ),
+        (
+            "local\ts=string.rep('a',3000)return\t#(s:gsub('a',string.rep('b',1000)))".to_owned(),
+            ":3000000",
+        ),
+        (
+            "return\tloadstring(\"return#'\"..string.rep('x',40000)..\"'\")()".to_owned(),
+            ":40000",
+        ),
+        (
+            "local\tp={\"return#'\",string.rep('x',40000),\"'\"}local\ti=0\treturn\tload(function()i=i+1\treturn\tp[i]end)()".to_owned(),
+            ":40000",
+        ),
+        (
+            "redis.call('DEL','l')for\ti=1,6000\tdo\tredis.call('RPUSH','l',i)end\tlocal\tt=redis.call('LRANGE','l',0,-1)return\t#t+t[6000]".to_owned(),
+            ":12000",
+        ),
+    ];
+    for mut world in [spread(1, 4), replicated(4)] {
+        for (script, expected) in &scripts {
+            world.send(0, 7, &format!("EVAL {script} 0"));
+            let (reply, jobs) = beside(&mut world, 0, 7);
+            assert_eq!(&reply, expected, "{script}");
+            assert!(jobs > 0, "{script}");
+        }
+        world.send(0, 7, "LLEN l");
+        assert_eq!(beside(&mut world, 0, 7).0, ":6000");
+        let many = "local\tt={}for\ti=1,10000\tdo\tt[i]=i\tend\treturn\tt";
+        world.send(0, 7, &format!("EVAL {many} 0"));
+        let (reply, jobs) = beside(&mut world, 0, 7);
+        assert!(reply.starts_with("*10000 :1 :2 ") && reply.ends_with(" :10000"));
+        assert!(jobs > 0);
+        // What is little stays here.
+        world.send(0, 7, "EVAL return\t#cjson.encode({1,2,3}) 0");
+        assert_eq!(beside(&mut world, 0, 7), (":7".to_owned(), 0));
+    }
+}
+
+#[test]
+fn a_script_that_is_elsewhere_asks_for_keys_and_for_the_whole_keyspace() {
+    for mut world in [spread(1, 4), replicated(4)] {
+        for key in ["a", "b", "c"] {
+            world.send(0, 8, &format!("SET {key} 1"));
+            assert_eq!(beside(&mut world, 0, 8).0, "+OK");
+        }
+        let reads = "for\t_,k\tin\tipairs{'a','b','c'}do\tn=n+redis.call('INCR',k)end";
+        let all = "n=n+#redis.call('KEYS','*')redis.call('DEL','c')n=n+redis.call('DBSIZE')";
+        let script = format!("{LONG}local\tn=#cjson.decode(s){reads}\t{all}\treturn\tn");
+        world.send(0, 7, &format!("EVAL {script} 0"));
+        let (reply, jobs) = beside(&mut world, 0, 7);
+        // It begins again to have all for itself.
+        assert_eq!(reply, format!(":{}", 20_001 + 6 + 3 + 2));
+        assert!(jobs >= 2, "{jobs}");
+        world.send(0, 8, "MGET a b c");
+        assert_eq!(beside(&mut world, 0, 8).0, "*3 $1 2 $1 2 $-1");
+        world.turns(2_000);
+        for node in 0..world.nodes.len() {
+            assert_eq!(world.locks_left(node), 0);
+        }
+    }
+}
+
+#[test]
+fn a_script_that_is_elsewhere_can_be_killed_and_others_go_on() {
+    let mut world = spread(1, 4);
+    let endless = format!("redis.call('SET',KEYS[1],'x'){LONG}cjson.decode(s)while\ttrue\tdo\tend");
+    world.send(0, 7, &format!("EVAL {endless} 1 a"));
+    for _ in 0..5 {
+        let jobs = until_taken(&mut world);
+        assert_eq!(world.run(0, 8, "SET b 1"), "+OK");
+        bring_back(&mut world, jobs);
+    }
+    let jobs = until_taken(&mut world);
+    assert_eq!(world.run(0, 8, "SCRIPT KILL"), "+OK");
+    bring_back(&mut world, jobs);
+    let (reply, _) = beside(&mut world, 0, 7);
+    assert!(reply.starts_with("-ERR Script killed by user"), "{reply}");
+    assert_eq!(world.run(0, 8, "EXISTS a"), ":0", "nothing of it was done");
+}
+
+#[test]
+fn scripts_that_are_elsewhere_have_their_turns_and_leave_room_for_others() {
+    let mut world = spread(1, 4);
+    let endless = format!("{LONG}cjson.decode(s)while\ttrue\tdo\tend");
+    for client in 10..15 {
+        world.send(0, client, &format!("EVAL {endless} 0"));
+    }
+    world.turns(300);
+    let jobs = taken(&mut world);
+    assert_eq!(jobs.len(), 2, "the others wait");
+    world.send(0, 7, &format!("EVAL {LONG}return\t#cjson.decode(s) 0"));
+    bring_back(&mut world, jobs);
+    let (reply, jobs) = beside(&mut world, 0, 7);
+    assert_eq!(reply, ":20001");
+    assert!(jobs <= 14, "each has had its turn: {jobs}");
+    assert_eq!(world.run(0, 8, "SCRIPT KILL"), "+OK");
+    for client in 10..15 {
+        let (reply, _) = beside(&mut world, 0, client);
+        assert!(reply.starts_with("-ERR Script killed by user"), "{reply}");
+    }
+}
+
+#[test]
+fn what_a_script_is_given_up_for_is_so_elsewhere() {
+    let mut world = spread(1, 4);
+    let much =
+        format!("{LONG}cjson.decode(s)redis.call('SET','a',1)local\tt={{}}while\ttrue\tdo\tt[#t+1]={{}}end");
+    world.send(0, 7, &format!("EVAL {much} 0"));
+    let (reply, jobs) = beside(&mut world, 0, 7);
+    assert!(reply.contains("not enough memory"), "{reply}");
+    assert!(jobs > 0);
+    // So long that it is not over by its deadline.
+    let endless = format!("{LONG}redis.call('SET','a',1)cjson.decode(s)while\ttrue\tdo\tend");
+    world.send(0, 7, &format!("EVAL {endless} 0"));
+    let jobs = until_taken(&mut world);
+    world.pace *= 1_000;
+    world.turns(100);
+    world.cron();
+    let reply = world.reply(0, 7);
+    assert!(
+        reply.starts_with("-TRYAGAIN the script did not come to its end"),
+        "{reply}"
+    );
+    bring_back(&mut world, jobs);
+    world.turns(100);
+    assert!(world.nodes[0].gateway.is_at_rest(), "nothing of it is left");
+    assert_eq!(world.run(0, 8, "EXISTS a"), ":0", "nothing was done");
+}
+
+#[test]
+fn a_client_that_ends_while_its_script_is_elsewhere_leaves_nothing() {
+    let mut world = spread(1, 4);
+    world.send(
+        0,
+        7,
+        &format!("EVAL {LONG}redis.call('SET','a',#cjson.decode(s)) 0"),
+    );
+    let jobs = until_taken(&mut world);
+    world.nodes[0].hang_up(7);
+    world.turns(10);
+    bring_back(&mut world, jobs);
+    for _ in 0..50 {
+        let jobs = taken(&mut world);
+        bring_back(&mut world, jobs);
+        world.turn();
+    }
+    assert!(world.nodes[0].gateway.is_at_rest());
+    assert_eq!(world.run(0, 8, "GET a"), "$5 20001", "it was sent, and is done");
+}
+
+#[test]
+fn what_changes_while_a_script_is_elsewhere_is_noticed() {
+    let mut world = replicated(4);
+    assert_eq!(world.run(0, 8, "SET a 1"), "+OK");
+    let script =
+        format!("{LONG}local\tn=redis.call('GET','a')cjson.decode(s)redis.call('SET','b',n)return\tn");
+    world.send(0, 7, &format!("EVAL {script} 0"));
+    let jobs = until_taken(&mut world);
+    assert_eq!(world.run(1, 8, "SET a 2"), "+OK");
+    bring_back(&mut world, jobs);
+    assert_eq!(beside(&mut world, 0, 7).0, "$1 2");
+    world.send(0, 8, "GET b");
+    assert_eq!(beside(&mut world, 0, 8).0, "$1 2");
+}
+
+#[test]
+fn libraries_that_are_much_are_loaded_elsewhere() {
+    let mut world = spread(1, 4);
+    let long = "x".repeat(40_000);
+    let library =
+        format!("#!lua\tname=lib\nlocal\ts='{long}'redis.register_function('f',function()return\t#s\tend)");
+    world.send(0, 7, &format!("FUNCTION LOAD {library}"));
+    let (reply, jobs) = beside(&mut world, 0, 7);
+    assert_eq!(reply, "$3 lib");
+    assert!(jobs > 0);
+    world.send(0, 7, "FCALL f 0");
+    assert_eq!(beside(&mut world, 0, 7).0, ":40000");
+}
