@@ -18,6 +18,9 @@ for at = 1, #ARGV, 2 do
 end
 return replies";
 
+/// What makes a script go on on the thread for offload jobs, where it stands in its stead: it makes a string that is long.
+const HEAVY: &str = "local _ = string.rep(' ', 300000)\n";
+
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Scripts {
@@ -32,6 +35,14 @@ pub(crate) struct Task {
     scripted: usize,
     /// Whether a script that only reads says so.
     says_so: bool,
+    /// Whether the script makes something large, before it does anything or behind that.
+    makes_much: Option<Moment>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    Before,
+    Behind,
 }
 
 /// An append to a list, or a read of it.
@@ -75,10 +86,16 @@ impl Workload for Scripts {
             _ => steps.len(),
         };
         let says_so = draw.below(2) == 0;
+        let makes_much = match draw.below(16) {
+            0 => Some(Moment::Before),
+            1 => Some(Moment::Behind),
+            _ => None,
+        };
         Task {
             steps,
             scripted,
             says_so,
+            makes_much,
         }
     }
 
@@ -92,6 +109,7 @@ impl Workload for Scripts {
             steps: steps.collect(),
             scripted: keys as usize,
             says_so: true,
+            makes_much: None,
         })
     }
 
@@ -105,7 +123,7 @@ impl Workload for Scripts {
 
     fn step(&mut self, task: &Task, _: &[i64], _: u64, _: u64) -> Option<Step> {
         let (scripted, plain) = task.steps.split_at(task.scripted);
-        let script = call(scripted, task.says_so);
+        let script = call(scripted, task.says_so, task.makes_much);
         Some(match plain {
             [] => Step::one(script),
             plain => Step::block(std::iter::once(script).chain(plain.iter().map(
@@ -142,13 +160,18 @@ impl Workload for Scripts {
 }
 
 /// The call of the script for these steps. If it only reads it may say so.
-fn call(steps: &[ListStep], says_so: bool) -> Command {
+fn call(steps: &[ListStep], says_so: bool, makes_much: Option<Moment>) -> Command {
     let declared = steps.iter().filter(|step| step.is_declared);
     let mut keys: Vec<String> = declared.map(ListStep::key).collect();
     keys.dedup();
     let reads = steps.iter().all(|step| step.element.is_none());
     let name = if reads && says_so { "EVAL_RO" } else { "EVAL" };
-    let mut words = command![name, SCRIPT, keys.len()];
+    let source = match makes_much {
+        None => SCRIPT.to_owned(),
+        Some(Moment::Before) => format!("{HEAVY}{SCRIPT}"),
+        Some(Moment::Behind) => SCRIPT.replace("return replies", &format!("{HEAVY}return replies")),
+    };
+    let mut words = command![name, source, keys.len()];
     words.extend(keys);
     for step in steps {
         let element = step
