@@ -163,3 +163,68 @@ fn a_machine_that_is_used_again_remembers_nothing() {
         lua.recycle(run);
     }
 }
+
+#[test]
+fn what_takes_long_by_itself_is_put_off_and_comes_to_the_same() {
+    let wide = "local t = {} for i = 1, 9000 do t[i] = i end ";
+    let long = "local s = '[' .. string.rep('1,', 20000) .. '1]' ";
+    // Each with whether anything of it is put off.
+    let sources = [
+        (format!("{wide} return cjson.encode(t)"), true),
+        (
+            format!("{wide} return #cmsgpack.pack(t) + #table.concat(t)"),
+            true,
+        ),
+        (format!("{wide} return select(2, pcall(cjson.encode, t))"), true),
+        (format!("{wide} return t"), true),
+        // What would end, ends so.
+        (
+            format!("{wide} t[9000] = next return select(2, pcall(table.concat, t))"),
+            true,
+        ),
+        (format!("{long} return #cjson.decode(s)"), true),
+        (
+            format!("{long} return #loadstring('return {{' .. s:sub(2, -2) .. '}}')()"),
+            true,
+        ),
+        (
+            "local s = string.rep('x', 200000) return #(s .. s) + #s".to_owned(),
+            true,
+        ),
+        (
+            "local s = string.rep('a', 3000) return #(s:gsub('a', string.rep('b', 100)))".to_owned(),
+            true,
+        ),
+        (
+            "local function f(...) return cjson.encode({...}) end return f(unpack({1, 2, 3}))".to_owned(),
+            false,
+        ),
+    ];
+    let mut lua = Lua::new();
+    for (source, is_put_off) in sources {
+        let chunk = lua.compile(source.as_bytes()).unwrap();
+        let mut plain = lua.start(&chunk, ScriptInput::default(), LIMITS);
+        let (expected, _) = run_by(&mut plain, 1_000_000);
+        let mut run = lua.start(&chunk, ScriptInput::default(), LIMITS);
+        let mut put_off = 0;
+        let found = loop {
+            run.put_off_large(true);
+            match run.resume(10_000) {
+                ScriptStop::Yielded => {}
+                ScriptStop::Large => {
+                    put_off += 1;
+                    run.put_off_large(false);
+                    match run.resume(1) {
+                        ScriptStop::Yielded => {}
+                        ScriptStop::Finished(reply) => break reply,
+                        other => panic!("{source}: {other:?}"),
+                    }
+                }
+                ScriptStop::Finished(reply) => break reply,
+                other => panic!("{source}: {other:?}"),
+            }
+        };
+        assert_eq!(put_off > 0, is_put_off, "{source}");
+        assert!(found == expected, "{source}");
+    }
+}
