@@ -420,11 +420,13 @@ impl Peers {
                 Happening::Up(link, peer) => {
                     if let Remote::Node(node) = link.remote {
                         if !self.on_up(node, link, peer, gateway) {
-                            // Others are, and are dialled with the next look at the map.
-                            self.dialling.links.remove(&link);
-                            let mut ignored = |_: TransportEvent<'_, Peer>| {};
-                            self.transport.forget(link, clock::raw(), &mut ignored);
-                            self.view_version = 0;
+                            // Others are, and are dialled with the next look at the map. Who was dialled leaves it to the other end, which has
+                            // to hear first how many workers there are here.
+                            if self.dialling.links.remove(&link) {
+                                let mut ignored = |_: TransportEvent<'_, Peer>| {};
+                                self.transport.forget(link, clock::raw(), &mut ignored);
+                                self.view_version = 0;
+                            }
                             continue;
                         }
                         if !link.is_dialled_by(self.me) {

@@ -6,7 +6,8 @@ use consensus::{
     SnapshotPoint, Term,
 };
 use ids::{
-    Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, SemanticsVersion, UnixMillis,
+    Boot, ClusterId, Db, Epoch, GatewayId, GroupCount, GroupId, Incarnation, NodeId, SemanticsVersion,
+    UnixMillis,
 };
 use peer_wire::hello::{Caller, Introduction, Nonce, Secret, Versions, Who};
 use peer_wire::{
