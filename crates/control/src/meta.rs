@@ -281,8 +281,8 @@ impl Meta {
         self.work(now);
     }
 
-    /// A node that joins has learned how much it is to have ([`Announcement::weight_percent`]): that depends on the cluster. Told before the
-    /// first link.
+    /// A node that joins has learned how much it is to have ([`Announcement::weight_percent`]): that depends on the cluster. Told before
+    /// each link, as long as it joins.
     pub fn set_weight(&mut self, percent: u16) {
         self.agent.set_weight(percent);
     }

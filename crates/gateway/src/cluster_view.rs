@@ -95,6 +95,9 @@ impl ClusterView {
         {
             Arc::make_mut(&mut layout).keep_unheard(known);
         }
+        let links = &self.links;
+        self.unlike
+            .retain(|node, _| layout.peers.contains(node) || links.contains_key(node));
         self.layout = Some(layout);
     }
 
@@ -141,22 +144,22 @@ impl ClusterView {
         self.layout().is_some_and(|layout| layout.peers.contains(&node))
     }
 
-    /// Whether this is another node that this worker has a link to.
+    /// Whether this is another node that this worker has all its links to.
     pub(crate) fn is_up(&self, node: NodeId) -> bool {
         self.links.contains_key(&node) && self.is_peer(node)
     }
 
-    /// Whether this is another node that it has none to.
+    /// Whether this is another node that it lacks one to.
     pub(crate) fn is_down(&self, node: NodeId) -> bool {
         !self.links.contains_key(&node) && self.is_peer(node)
     }
 
-    /// The other nodes that this worker has a link to.
+    /// The other nodes that this worker has all its links to.
     pub(crate) fn nodes_up(&self) -> impl Iterator<Item = NodeId> {
         self.peers().filter(|node| self.links.contains_key(node))
     }
 
-    /// The other nodes that it has none to.
+    /// The other nodes that it lacks one to.
     pub(crate) fn nodes_down(&self) -> impl Iterator<Item = NodeId> {
         self.peers().filter(|node| !self.links.contains_key(node))
     }

@@ -922,7 +922,7 @@ impl Gateway {
         std::mem::take(&mut self.cx.outbox.notices)
     }
 
-    /// Learns how many workers another node has, if that is not as many as this one. Told before anything that its workers say.
+    /// Learns how many workers another node has: as many as this one, as long as nothing is told. Told before anything that its workers say.
     pub fn set_workers_of(&mut self, node: NodeId, workers: u16) {
         self.cx.view.set_workers_of(node, workers);
     }

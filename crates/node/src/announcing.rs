@@ -65,9 +65,11 @@ pub(crate) fn announcement(
         peer: at(&peer_host, settings.peer_port.unwrap_or(0)),
         zone: settings.zone.clone(),
         name: settings.node_name.clone(),
-        weight_percent: groups.map_or(WEIGHT_PERCENT, |groups| {
-            weight_percent(settings.weight, workers, groups)
-        }),
+        weight_percent: match groups {
+            Some(groups) => weight_percent(settings.weight, workers, groups),
+            // All nodes of a cluster that does not say how many groups it has have as many workers.
+            None => percent_of(settings.weight.unwrap_or(workers), workers.into()),
+        },
         semantics_min: SemanticsVersion::OLDEST,
         semantics_max: SemanticsVersion::CURRENT,
     };
@@ -105,7 +107,12 @@ pub(crate) fn weight_percent(weight: Option<u16>, workers: u16, groups: GroupCou
     /// With more of them, one worker would be hardly more than nothing.
     const USUAL_MAX: u32 = 64;
     let usual = u32::from(groups.get() / GroupCount::PER_WORKER).clamp(1, USUAL_MAX);
-    let percent = (u32::from(weight.unwrap_or(workers)) * u32::from(WEIGHT_PERCENT) + usual / 2) / usual;
+    percent_of(weight.unwrap_or(workers), usual)
+}
+
+/// A weight in hundredths of the usual one, never nothing.
+fn percent_of(weight: u16, usual: u32) -> u16 {
+    let percent = (u32::from(weight) * u32::from(WEIGHT_PERCENT) + usual / 2) / usual.max(1);
     u16::try_from(percent.max(1)).unwrap_or(u16::MAX)
 }
 

@@ -414,8 +414,7 @@ impl NewLogs {
         });
         former.begun(&[]);
         let files = storage::snapshots(&self.disk).map_err(io::Error::other)?;
-        let worker_of =
-            |group: GroupId| group.index() * usize::from(workers) / usize::from(self.groups.get());
+        let worker_of = |group| self.groups.worker_of(group, workers);
         let seen = Arc::new(Seen::new(workers));
         let mut all = Vec::new();
         for worker in 0..workers {
@@ -431,14 +430,12 @@ impl NewLogs {
             };
             let log =
                 WorkerLog::begin(self.disk.clone(), settings, identity, &[]).map_err(io::Error::other)?;
-            let its = files
-                .iter()
-                .filter(|file| worker_of(file.group) == usize::from(worker));
+            let its = files.iter().filter(|file| worker_of(file.group) == worker);
             let its: Vec<SnapshotName> = its.copied().collect();
             let looked = its.iter().map(|name| SnapshotFile::look(&self.disk, *name));
             let looked: Vec<SnapshotFile> = looked.collect();
             let unread = states.iter().map(|state| state.snapshot);
-            let unread = unread.filter(|file| worker_of(file.group) == usize::from(worker));
+            let unread = unread.filter(|file| worker_of(file.group) == worker);
             let worker_disk = WorkerDisk::new(self.mode, log, its, unread.collect());
             all.push(Disk::begin(
                 worker,

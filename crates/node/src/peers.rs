@@ -72,11 +72,9 @@ pub(crate) struct Peers {
     has_given_up: bool,
 }
 
-/// A node to which this worker has a link.
+/// A node that has spoken to this worker by a link.
 struct Linked {
-    /// How many workers it has, as it said last.
-    workers: u16,
-    /// Those that there is a link to.
+    /// Its workers that there is a link to, of those that there is to be one to.
     up: BTreeSet<u16>,
     /// Whether the gateway knows of it.
     is_known: bool,
@@ -280,6 +278,10 @@ impl Peers {
             Remote::Joiner(_) | Remote::Contact(_) => true,
         };
         let gone: Vec<LinkId> = self.dialling.links.iter().copied().filter(is_gone).collect();
+        let linked = &self.linked;
+        self.dialling
+            .unlike
+            .retain(|node, _| map.nodes.contains_key(node) || linked.contains_key(node));
         for link in gone {
             self.dialling.links.remove(&link);
             self.transport
@@ -353,27 +355,32 @@ impl Peers {
 
     /// A worker of a node is there. Whether the link to it is one that this worker is to have.
     fn on_up(&mut self, node: NodeId, link: LinkId, peer: Peer, gateway: &mut Gateway) -> bool {
-        if peer.workers == self.workers {
-            self.dialling.unlike.remove(&node);
-        } else {
-            self.dialling.unlike.insert(node, peer.workers);
+        if peer.groups.is_none() && peer.workers != self.workers {
+            // It answers as a worker of its own choice: the two have no group to talk about.
+            tracing::error!(
+                peer = %link,
+                its_workers = peer.workers,
+                workers = self.workers,
+                "a node of an older build needs as many workers as all others: upgrade it, or set --workers; the groups of this link stay apart"
+            );
+            return true;
+        }
+        let former = match peer.workers == self.workers {
+            true => self.dialling.unlike.remove(&node),
+            false => self.dialling.unlike.insert(node, peer.workers),
+        };
+        if former.unwrap_or(self.workers) != peer.workers {
+            // Other links are to be dialled, and those let go that are not wanted any more.
+            self.view_version = 0;
+            self.let_go(node, link, gateway);
         }
         let links = self.links_to(node);
         let linked = self.linked.entry(node).or_insert_with(|| Linked {
-            workers: peer.workers,
             up: BTreeSet::new(),
             is_known: false,
             connected_at: clock::now(),
             heard_at: clock::now(),
         });
-        if linked.workers != peer.workers {
-            // It has started anew, with another number. What is left of before breaks by itself.
-            linked.workers = peer.workers;
-            linked.up.clear();
-            if std::mem::take(&mut linked.is_known) {
-                gateway.on_link(node, false);
-            }
-        }
         gateway.set_workers_of(node, peer.workers);
         // Whoever dials one that the other node does not have is answered by another.
         if peer.worker != link.number || !links.contains(&link) {
@@ -395,13 +402,30 @@ impl Peers {
         let Some(linked) = self.linked.get_mut(&node) else {
             return;
         };
-        if linked.up.remove(&link.number) && std::mem::take(&mut linked.is_known) {
-            gateway.on_link(node, false);
-        }
-        if linked.up.is_empty() {
+        if linked.up.remove(&link.number) && linked.is_known {
+            self.let_go(node, link, gateway);
+        } else if linked.up.is_empty() {
             self.linked.remove(&node);
         }
         self.linked_at = Monotonic(0);
+    }
+
+    /// Breaks all links to a node but this one, which is down or has just come: what this end forgets of the node the other one has to
+    /// forget of this one, and it hears only of links. They are dialled again with the next look at the map.
+    fn let_go(&mut self, node: NodeId, but: LinkId, gateway: &mut Gateway) {
+        let Some(linked) = self.linked.remove(&node) else {
+            return;
+        };
+        if linked.is_known {
+            gateway.on_link(node, false);
+        }
+        for number in linked.up.into_iter().filter(|number| *number != but.number) {
+            let link = LinkId { number, ..but };
+            let mut ignored = |_: TransportEvent<'_, Peer>| {};
+            self.transport.forget(link, clock::raw(), &mut ignored);
+            self.tell_meta_of(link, false);
+            self.view_version = 0;
+        }
     }
 
     /// What is told of links to the meta group's thread: a node by one of them.

@@ -18,7 +18,7 @@ const LEADERLESS: &str =
 
 const UNTOLD: &str = "whoever leads the meta group has not said yet what the node lacks";
 
-const NEW: &str = "the node has started a moment ago, or nothing is placed on it yet";
+const NEW: &str = "the node has started or was not heard for a moment, or nothing is placed on it yet";
 
 const MAY_STOP: &str = "the node may stop at any moment: chorale admin may-stop";
 

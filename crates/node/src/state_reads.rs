@@ -148,8 +148,8 @@ impl ReaderThreads {
             let next = self.left().states.pop();
             let Some(state) = next else { return };
             let keyspace = self.reads.read(&state);
-            let (workers, groups) = (usize::from(self.mailboxes.workers()), self.shared.groups);
-            let worker = state.group.index() * workers / usize::from(groups.get());
+            let (workers, groups) = (self.mailboxes.workers(), self.shared.groups);
+            let worker = groups.worker_of(state.group, workers);
             let reading = self.clone();
             let read = ReadState {
                 group: state.group,
@@ -157,7 +157,7 @@ impl ReaderThreads {
                 // Whoever hears that the node is ready is served at once.
                 when_taken: Box::new(move || reading.note(state.bytes)),
             };
-            self.mailboxes.hand_state(worker as u16, read);
+            self.mailboxes.hand_state(worker, read);
         }
     }
 

@@ -261,7 +261,7 @@ impl Worker {
             let (workers, number) = (self.mailboxes.workers(), self.number);
             let groups = self.shared.groups;
             peers.begin(&mut self.gateway, |group| {
-                group.index() * usize::from(workers) / usize::from(groups.get()) == usize::from(number)
+                groups.worker_of(group, workers) == number
             });
         }
         while let Some(state) = self.mailboxes.handed_state(self.number) {

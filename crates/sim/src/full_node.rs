@@ -149,7 +149,7 @@ pub(crate) enum Killed {
 }
 
 enum Stage {
-    Starting(Vec<HandoverImage>, Links),
+    Starting(Vec<HandoverImage>, Box<Links>),
     Serving(Box<Serving>),
 }
 
@@ -949,7 +949,7 @@ impl FullNode {
             prng,
             store,
             meta,
-            stage: Stage::Starting(found.kept, links),
+            stage: Stage::Starting(found.kept, Box::new(links)),
             map: None,
             started: None,
             known: Known::new(),

@@ -35,6 +35,7 @@ mod table;
 mod writer;
 
 pub use batch::rewrite_batch;
+pub(crate) use found::sync_logs;
 pub use found::{FoundLogs, ReplicaLog, Unused, drop_segments, has_segments, remove_replicas, sync_segments};
 pub use prepare::{PrepareJob, Prepared};
 pub use reader::read_logs;

@@ -39,6 +39,7 @@
 
 use crate::disk::{Disk, DiskFile, FileStamp};
 use crate::error::StorageError;
+use crate::log::sync_logs;
 use crate::replace::{Replacement, new_name};
 use codec::Damage;
 use ids::Token;
@@ -294,7 +295,7 @@ impl RunMark {
     }
 }
 
-/// The owner has synced everything and does nothing more. Without a mark it says nothing: then there was an
+/// The owner has synced what it wrote, and does nothing more. Without a mark it says nothing: then there was an
 /// error, and it is not known what is durable.
 ///
 /// # Errors
@@ -304,6 +305,9 @@ pub fn set_clean(disk: &impl Disk) -> Result<(), StorageError> {
         return Ok(());
     };
     let mark = decode_run(&bytes)?;
+    // Logs of earlier starts stand as long as something in them is needed. Their owners may have been killed before they had synced them,
+    // and nobody has since.
+    sync_logs(disk)?;
     let mut text = format!("{CLEAN_TITLE}\n");
     write_start(&mut text, &mark.owner);
     write_checksum(&mut text);

@@ -28,7 +28,8 @@ use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// Links of one worker, whatever their phase. More are refused: a thousand nodes with 16 workers each have fewer.
+/// Links of one worker, whatever their phase. More are refused: a thousand nodes with 32 workers each have fewer, even where a worker of a
+/// small node has links with all workers of all others.
 const LINKS_MAX: usize = 32 * 1024;
 /// Accepted connections that have not introduced themselves. One more, and the oldest is closed: an honest peer is done in
 /// a few round trips.

@@ -1,7 +1,7 @@
 //! The other nodes, as far as this worker listens to them: heartbeats, which carry claims to lead groups, and what their wall clocks
 //! show.
 //!
-//! Who is in reach, and who is silent, stands in the [`ClusterView`](crate::cluster_view::ClusterView), where everybody reads it.
+//! Who is in reach, and who is silent, stands in the [`ClusterView`], where everybody reads it.
 //!
 //! Invariant, as [`Peers::check`] looks at it: those are known here that the layout names.
 
@@ -77,29 +77,18 @@ impl Peers {
             return;
         };
         let counterparts: Vec<PeerWorker> = cx.view.counterparts(node).collect();
-        let mut is_other = false;
-        self.peers.retain(|peer, _| {
-            let stays = peer.node != node || counterparts.contains(peer);
-            is_other |= !stays;
-            stays
-        });
+        self.peers
+            .retain(|peer, _| peer.node != node || counterparts.contains(peer));
         for peer in counterparts {
-            let is_new = || {
-                is_other = true;
-                Peer::new(layout.boot)
-            };
-            self.peers
-                .entry(peer)
-                .or_insert_with(is_new)
-                .beats
-                .reconnected(cx.now);
+            let peer = self.peers.entry(peer);
+            let peer = peer.or_insert_with(|| Peer::new(layout.boot));
+            peer.beats.reconnected(cx.now);
         }
         // It may lead before it is told the next time.
         self.told_wall_at = Monotonic(0);
         self.told_disk.1 = Monotonic(0);
-        if is_other {
-            self.claim(cx);
-        }
+        // Another of its workers may have a group, even where these are the same ones.
+        self.claim(cx);
     }
 
     /// Another node claims to lead groups. Replicas that panicked over it are answered.

@@ -391,6 +391,7 @@ impl Links {
 
     pub(crate) fn on_frame(&mut self, from: usize, frame: Frame, known: &Known, out: &mut node::Output) {
         let place = (from, frame.from);
+        let was_reached = self.reached.contains_key(&from);
         if let Body::Hello { workers, .. } = frame.body {
             self.learn_workers(from, workers, known, out);
         }
@@ -437,6 +438,24 @@ impl Links {
                 }
             }
             Body::Bytes(_) | Body::Bye => {}
+        }
+        if was_reached && !self.reached.contains_key(&from) {
+            self.break_others(place, known, out);
+        }
+    }
+
+    /// One link to a machine broke, and so all do, at both ends: what either of them forgets of a node the other has to forget, too.
+    fn break_others(&mut self, broken: Place, known: &Known, out: &mut node::Output) {
+        for place in self.heard_on(broken.0) {
+            if place == broken {
+                continue;
+            }
+            self.end_stream(place);
+            if self.dials(place.0, known) {
+                self.greet(place, None, out);
+            } else {
+                self.say_there(place, Body::Bye, out);
+            }
         }
     }
 

@@ -238,7 +238,7 @@ impl Serving {
 
     /// The worker that a group is with.
     pub(crate) fn worker_with(&mut self, group: GroupId) -> &mut Worker {
-        let at = group.index() * self.workers.len() / usize::from(self.groups.get());
+        let at = usize::from(self.groups.worker_of(group, self.workers.len() as u16));
         &mut self.workers[at]
     }
 

@@ -256,7 +256,7 @@ impl Store {
         };
         let former: Former = Rc::new(RefCell::new((segments, kept)));
         let files = snapshots(&self.disk)?;
-        let worker_of = |group: GroupId| group.index() * workers / usize::from(groups.get());
+        let worker_of = |group| usize::from(groups.worker_of(group, workers as u16));
         let mut all = Vec::new();
         for worker in 0..workers {
             let identity = LogIdentity {

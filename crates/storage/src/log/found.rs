@@ -112,6 +112,17 @@ pub fn sync_segments<D: Disk>(disk: &D, segments: &[String]) -> Result<(), Stora
     Ok(())
 }
 
+/// Syncs all logs that are there, of whichever start.
+///
+/// # Errors
+/// What the disk answers.
+pub(crate) fn sync_logs<D: Disk>(disk: &D) -> Result<(), StorageError> {
+    let names = disk.names().map_err(StorageError::io("list", "the directory"))?;
+    let is_segment = |name: &String| segment::parse_name(name).is_some_and(|name| name.is_segment);
+    let segments: Vec<String> = names.into_iter().filter(is_segment).collect();
+    sync_segments(disk, &segments)
+}
+
 /// Removes the logs and the snapshots of all replicas, which nobody goes on with: what is left of them when another log begins would count.
 ///
 /// # Errors
