@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::number::to_i64;
 use crate::raise::Raise;
-use crate::value::{TableRef, Value};
-use crate::vm::{Event, VALUES_AT_ONCE, Vm};
+use crate::value::{StrRef, TableRef, Value};
+use crate::vm::{BYTES_AT_ONCE, Event, VALUES_AT_ONCE, Vm};
 
 /// A reply, whatever the protocol.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,8 +49,30 @@ const DEPTH_MAX: usize = 1_000;
 /// Values of one reply. A table may hold itself, and then it has no end.
 const VALUES_MAX: usize = 4_000_000;
 
+/// Bytes of its texts. They may be one string many times, and are copied.
+const BYTES_MAX: usize = 512 * 1024 * 1024;
+
 /// What a reply that would never end becomes.
 const TOO_DEEP: &[u8] = b"ERR reached lua stack limit";
+
+/// What a reply of too many bytes becomes.
+const TOO_LONG: &[u8] = b"ERR the reply is too long";
+
+/// What a reply may still have.
+struct Left {
+    values: usize,
+    bytes: usize,
+}
+
+impl Left {
+    fn is_used_up(&self) -> bool {
+        self.values == 0 || self.bytes == 0
+    }
+
+    fn take_bytes(&mut self, text: &[u8]) {
+        self.bytes = self.bytes.saturating_sub(text.len());
+    }
+}
 
 /// The digits of bytes.
 pub(crate) fn hex(bytes: &[u8]) -> Vec<u8> {
@@ -173,22 +195,37 @@ impl Vm {
     /// What a script's value is as a reply. Nothing of the script runs: metatables are not asked.
     /// `None` if it is much, and to be put off.
     pub(crate) fn reply_of(&mut self, value: Value) -> Option<Reply> {
-        let most = match self.puts_off_large {
-            true => VALUES_AT_ONCE,
-            false => VALUES_MAX,
+        let (values, bytes) = match self.puts_off_large {
+            true => (VALUES_AT_ONCE, BYTES_AT_ONCE),
+            false => (VALUES_MAX, BYTES_MAX),
         };
-        let mut left = most;
+        let mut left = Left { values, bytes };
         let reply = self.reply_within(value, 0, &mut left);
-        (left > 0 || most == VALUES_MAX).then_some(reply)
+        match self.puts_off_large {
+            true => (!left.is_used_up()).then_some(reply),
+            false if left.bytes == 0 => Some(Reply::Error(TOO_LONG.to_vec())),
+            false => Some(reply),
+        }
     }
 
-    fn reply_within(&mut self, value: Value, depth: usize, left: &mut usize) -> Reply {
-        if depth > DEPTH_MAX || *left == 0 {
+    /// A text of a reply, on one line.
+    fn line_of(&self, text: StrRef, left: &mut Left) -> Vec<u8> {
+        let text = self.heap.bytes(text);
+        left.take_bytes(text);
+        on_one_line(text)
+    }
+
+    fn reply_within(&mut self, value: Value, depth: usize, left: &mut Left) -> Reply {
+        if depth > DEPTH_MAX || left.is_used_up() {
             return Reply::Error(TOO_DEEP.to_vec());
         }
-        *left -= 1;
+        left.values -= 1;
         match value {
-            Value::Str(string) => Reply::Bulk(Arc::clone(self.heap.bytes(string))),
+            Value::Str(string) => {
+                let text = Arc::clone(self.heap.bytes(string));
+                left.take_bytes(&text);
+                Reply::Bulk(text)
+            }
             Value::Number(n) => Reply::Integer(to_i64(n)),
             Value::Bool(bit) if self.session.is_resp3 => Reply::Bool(bit),
             Value::Bool(true) => Reply::Integer(1),
@@ -203,12 +240,12 @@ impl Vm {
         }
     }
 
-    fn table_reply(&mut self, table: TableRef, depth: usize, left: &mut usize) -> Reply {
+    fn table_reply(&mut self, table: TableRef, depth: usize, left: &mut Left) -> Reply {
         if let Value::Str(text) = self.heap.get_string(table, Event::Err.name()) {
-            return Reply::Error(on_one_line(self.heap.bytes(text)));
+            return Reply::Error(self.line_of(text, left));
         }
         if let Value::Str(text) = self.heap.get_string(table, Event::Ok.name()) {
-            return Reply::Status(on_one_line(self.heap.bytes(text)));
+            return Reply::Status(self.line_of(text, left));
         }
         // The names of the others are looked for only if somebody made a string of them.
         if let Value::Number(n) = self.field(table, "double") {
@@ -221,7 +258,7 @@ impl Vm {
                 from = next;
                 let key = self.reply_within(key, depth + 1, left);
                 pairs.push((key, self.reply_within(value, depth + 1, left)));
-                if *left == 0 {
+                if left.is_used_up() {
                     break;
                 }
             }
@@ -233,19 +270,22 @@ impl Vm {
             while let Some((next, key, _)) = self.heap.table(set).entry_from(from) {
                 from = next;
                 items.push(self.reply_within(key, depth + 1, left));
-                if *left == 0 {
+                if left.is_used_up() {
                     break;
                 }
             }
             return Reply::Set(items);
         }
         if let Some(digits) = self.text_field(table, "big_number") {
+            left.take_bytes(&digits);
             return Reply::BigNumber(on_one_line(&digits));
         }
         if let Value::Table(verbatim) = self.field(table, "verbatim_string")
             && let Some(format) = self.text_field(verbatim, "format")
             && let Some(text) = self.text_field(verbatim, "string")
         {
+            left.take_bytes(&format);
+            left.take_bytes(&text);
             return Reply::Verbatim {
                 format: format.to_vec(),
                 text,
@@ -255,7 +295,7 @@ impl Vm {
         loop {
             let index = u32::try_from(items.len() + 1).unwrap_or(u32::MAX);
             let value = self.heap.get_index(table, index);
-            if value.is_nil() || *left == 0 {
+            if value.is_nil() || left.is_used_up() {
                 return Reply::Array(items);
             }
             items.push(self.reply_within(value, depth + 1, left));

@@ -35,7 +35,7 @@ pub(crate) const VALUES_MAX: usize = 8_000;
 pub(crate) const VALUES_AT_ONCE: usize = 8 * 1024;
 
 /// Bytes that it copies or makes before it is.
-const BYTES_AT_ONCE: usize = 256 * 1024;
+pub(crate) const BYTES_AT_ONCE: usize = 256 * 1024;
 
 /// Bytes of a text that is read value by value, or compiled, before it is: two or three milliseconds.
 pub(crate) const PARSED_AT_ONCE: usize = 32 * 1024;

@@ -12,6 +12,9 @@ use crate::vm::{Args, Vm};
 /// Values within each other, whatever a script sets: this process has a stack too.
 const DEPTH_MAX: usize = 2_000;
 
+/// Bytes of a text that are written before somebody looks whether there is room for more: each may become six.
+const TEXT_BYTES_AT_ONCE: usize = 64 * 1024;
+
 /// What scripts can set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -184,16 +187,9 @@ impl Encoder<'_> {
         if self.vm.puts_off(self.work, self.out.len()) {
             return Err(Raise::Large);
         }
-        // What is written becomes a string, and stands twice while it does.
-        if self.out.len().saturating_mul(2) > self.vm.heap.room() {
-            return Err(Raise::Memory);
-        }
+        self.check_room()?;
         match value {
-            Value::Str(string) => {
-                let text = self.vm.heap.bytes(string);
-                self.vm.may_make(text.len())?;
-                self.text(text);
-            }
+            Value::Str(string) => return self.text(self.vm.heap.bytes(string)),
             Value::Number(n) => return self.number(n),
             Value::Bool(bit) => self.out.extend_from_slice(if bit { b"true" } else { b"false" }),
             Value::Nil | Value::Null => self.out.extend_from_slice(b"null"),
@@ -203,9 +199,23 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn text(&mut self, text: &[u8]) {
+    /// What is written becomes a string, and stands twice while it does.
+    fn check_room(&self) -> Made<()> {
+        match self.out.len().saturating_mul(2) > self.vm.heap.room() {
+            true => Err(Raise::Memory),
+            false => Ok(()),
+        }
+    }
+
+    /// A string, which is a value or a key.
+    fn text(&mut self, text: &[u8]) -> Made<()> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        self.vm.may_parse(text.len())?;
         self.out.push(b'"');
-        for &byte in text {
+        for (index, &byte) in text.iter().enumerate() {
+            if index % TEXT_BYTES_AT_ONCE == TEXT_BYTES_AT_ONCE - 1 {
+                self.check_room()?;
+            }
             match byte {
                 b'"' | b'\\' | b'/' => self.out.extend_from_slice(&[b'\\', byte]),
                 8 => self.out.extend_from_slice(b"\\b"),
@@ -213,11 +223,16 @@ impl Encoder<'_> {
                 10 => self.out.extend_from_slice(b"\\n"),
                 12 => self.out.extend_from_slice(b"\\f"),
                 13 => self.out.extend_from_slice(b"\\r"),
-                0..32 | 127 => self.out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+                0..32 | 127 => {
+                    let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+                    self.out.extend_from_slice(b"\\u00");
+                    self.out.extend_from_slice(&digits);
+                }
                 other => self.out.push(other),
             }
         }
         self.out.push(b'"');
+        Ok(())
     }
 
     fn number(&mut self, n: f64) -> Made<()> {
@@ -293,7 +308,7 @@ impl Encoder<'_> {
                     self.number(n)?;
                     self.out.push(b'"');
                 }
-                Value::Str(string) => self.text(self.vm.heap.bytes(string)),
+                Value::Str(string) => self.text(self.vm.heap.bytes(string))?,
                 other => return Err(cannot(other.type_name(), "table key must be a number or string")),
             }
             self.out.push(b':');

@@ -53,8 +53,10 @@ fn directive(text: &[u8]) -> std::result::Result<(Directive, usize), Raise> {
 
 pub(super) fn format(vm: &mut Vm, args: Args) -> Result {
     let format = vm.bytes_arg(args, 0)?;
-    vm.may_make(format.len())?;
+    vm.may_parse(format.len())?;
     let mut out = Vec::new();
+    // Bytes of numbers, which take longer than those that are copied.
+    let mut of_numbers = 0;
     let mut at = 0;
     let mut arg = 0;
     while at < format.len() {
@@ -76,6 +78,11 @@ pub(super) fn format(vm: &mut Vm, args: Args) -> Result {
         arg += 1;
         if arg >= args.count {
             return Err(vm.bad_argument(args, arg, "no value"));
+        }
+        let before = out.len();
+        let is_number = !matches!(letter, b'q' | b's');
+        if is_number {
+            vm.may_parse(of_numbers)?;
         }
         match letter {
             b'c' => {
@@ -125,11 +132,14 @@ pub(super) fn format(vm: &mut Vm, args: Args) -> Result {
                 return Err(Raise::message(format!("invalid option '%{name}' to 'format'")));
             }
         }
+        if is_number {
+            of_numbers += out.len() - before;
+        }
         if out.len().saturating_mul(2) > vm.heap.room() {
             return Err(Raise::Memory);
         }
     }
-    vm.charge(out.len() / 32);
+    vm.charge(out.len() / 32 + of_numbers / 8);
     vm.heap.text(&out).map(Flow::One)
 }
 

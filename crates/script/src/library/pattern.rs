@@ -23,6 +23,9 @@ const DEPTH_MAX: usize = 200;
 /// Steps of one attempt: some milliseconds.
 const STEPS_MAX: usize = 1_000_000;
 
+/// Bytes of a class that are passed by within a step: further ones are steps.
+const CLASS_BYTES_A_STEP: usize = 32;
+
 /// Steps of a search before it pauses if the budget is used up. Steps are a few for an instruction.
 pub(super) const STEPS_PER_INSTRUCTION: usize = 4;
 
@@ -84,7 +87,14 @@ impl<'a> Matcher<'a> {
         Ok(())
     }
 
-    fn class_end(&self, mut p: usize) -> Matched<usize> {
+    /// The end of a class, which may be long: it is walked over each time.
+    fn class_end(&mut self, p: usize) -> Matched<usize> {
+        let end = self.find_class_end(p)?;
+        self.steps += (end - p).saturating_sub(CLASS_BYTES_A_STEP);
+        Ok(end)
+    }
+
+    fn find_class_end(&self, mut p: usize) -> Matched<usize> {
         let first = self.at(p);
         p += 1;
         match first {
@@ -565,6 +575,13 @@ mod tests {
     fn a_pattern_that_goes_back_for_ever_is_an_error() {
         let source = "a".repeat(5_000);
         let mut matcher = Matcher::new(source.as_bytes(), b".-.-.-.-b");
+        assert!(matches!(
+            matcher.attempt(0, 0),
+            Err(Raise::Text("pattern too complex"))
+        ));
+        // A set that each step passes by, and which is left at its first character.
+        let wide = format!("a-[a{}]c", "b".repeat(200_000));
+        let mut matcher = Matcher::new(source.as_bytes(), wide.as_bytes());
         assert!(matches!(
             matcher.attempt(0, 0),
             Err(Raise::Text("pattern too complex"))

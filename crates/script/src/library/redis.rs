@@ -18,6 +18,12 @@ const REPLICATE_ALL: i64 = 3;
 /// Lines of the log that one run may write; further ones are dropped.
 const LOG_LINES_MAX: usize = 1_000;
 
+/// Bytes of the words of one command. They may be one string many times, and are copied.
+const ASKED_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// Bytes of words that count as one instruction.
+const ASKED_BYTES_PER_INSTRUCTION: usize = 32;
+
 /// Bytes of one line.
 const LOG_LINE_MAX: usize = 16 * 1024;
 
@@ -25,16 +31,17 @@ fn failed(text: &str) -> Raise {
     Raise::reply(&format!("ERR {text}"))
 }
 
-/// The words of a command, or what is wrong with them.
-fn words(vm: &Vm, args: Args) -> std::result::Result<Vec<Arc<[u8]>>, Raise> {
+/// The words of a command, or what is wrong with them. Many bytes are put off before anybody copies them.
+fn words(vm: &mut Vm, args: Args) -> std::result::Result<Vec<Arc<[u8]>>, Raise> {
     if args.count == 0 {
         return Err(failed(
             "Please specify at least one argument for this redis lib call",
         ));
     }
     let mut words = Vec::with_capacity(args.count);
+    let mut bytes = 0_usize;
     for index in 0..args.count {
-        words.push(match vm.arg(args, index) {
+        let word: Arc<[u8]> = match vm.arg(args, index) {
             Value::Str(string) => Arc::clone(vm.heap.bytes(string)),
             Value::Number(n) => {
                 let mut text = Vec::new();
@@ -46,8 +53,15 @@ fn words(vm: &Vm, args: Args) -> std::result::Result<Vec<Arc<[u8]>>, Raise> {
                     "Lua redis lib command arguments must be strings or integers",
                 ));
             }
-        });
+        };
+        bytes = bytes.saturating_add(word.len());
+        words.push(word);
     }
+    if bytes > ASKED_BYTES_MAX {
+        return Err(failed("the words of a command are too long"));
+    }
+    vm.may_make(bytes)?;
+    vm.charge(bytes / ASKED_BYTES_PER_INSTRUCTION);
     Ok(words)
 }
 
@@ -63,6 +77,8 @@ pub(super) fn command(vm: &mut Vm, args: Args, is_protected: bool) -> Result {
             vm.session.asking = Asking::Command;
             Ok(Flow::Command { is_protected })
         }
+        // Neither is an error of the command: nobody catches the one, and the other is called again.
+        Err(raise @ (Raise::Memory | Raise::Large)) => Err(raise),
         Err(raise) if is_protected => vm.error_value(raise).map(Flow::One),
         Err(raise) => Err(raise),
     }

@@ -8,7 +8,10 @@ use crate::execute::Found;
 use crate::raise::Raise;
 use crate::thread::Waiting;
 use crate::value::Value;
-use crate::vm::{Args, Vm};
+use crate::vm::{Args, BYTES_AT_ONCE, Vm};
+
+/// Bytes of a replacement text that count as one instruction.
+const TEXT_BYTES_PER_INSTRUCTION: usize = 16;
 
 /// A substitution that is under way. What replaces is the third argument, on the stack.
 #[derive(Debug)]
@@ -93,16 +96,18 @@ impl Substitution {
     }
 }
 
-/// The replacement text, with what was captured in place of `%1`.
+/// The replacement text, with what was captured in place of `%1`. One text may name a long match many times: whether `out` has become no
+/// longer than `most`; it is not finished otherwise.
 fn fill_in(
     out: &mut Vec<u8>,
     text: &[u8],
     matcher: &Matcher<'_>,
     start: usize,
     end: usize,
-) -> std::result::Result<(), Raise> {
+    most: usize,
+) -> std::result::Result<bool, Raise> {
     let mut index = 0;
-    while index < text.len() {
+    while index < text.len() && out.len() <= most {
         let byte = text[index];
         index += 1;
         if byte != b'%' {
@@ -120,7 +125,7 @@ fn fill_in(
             other => out.push(other),
         }
     }
-    Ok(())
+    Ok(out.len() <= most)
 }
 
 /// Goes on; if a function was asked, what it gave is in `values`.
@@ -149,8 +154,21 @@ pub(super) fn substitute(vm: &mut Vm, mut this: Box<Substitution>, base: usize) 
             this.count += 1;
             match (&text, replacement) {
                 (Some(text), _) => {
-                    fill_in(&mut this.out, text, &matcher, start, end)?;
-                    this.check_room(vm)?;
+                    let (before, room) = (this.out.len(), vm.heap.room() / 2);
+                    let most = match vm.puts_off_large {
+                        true => room.min(BYTES_AT_ONCE),
+                        false => room,
+                    };
+                    vm.charge(text.len() / TEXT_BYTES_PER_INSTRUCTION);
+                    if !fill_in(&mut this.out, text, &matcher, start, end, most)? {
+                        if this.out.len() > room {
+                            return Err(Raise::Memory);
+                        }
+                        // It is matched again there.
+                        this.out.truncate(before);
+                        this.count -= 1;
+                        return Ok(Flow::PutOff(Waiting::Substitution(this)));
+                    }
                 }
                 (None, Value::Table(_)) => {
                     let key = matcher.capture(0, start, end)?.value(vm)?;

@@ -414,3 +414,32 @@ fn colliding_keys_cost_instructions() {
     // Two thousand keys in one chain, looked for ten times each, are twenty million steps.
     assert!(costs[1] > costs[0] + 1_000_000, "{costs:?}");
 }
+
+/// One string may be named many times: what is made of all of them is bounded before it is made.
+#[test]
+fn strings_that_are_named_many_times_make_nothing_endless() {
+    let many = "local s = string.rep('x', 4 * 1024 * 1024) local t = {} for i = 1, 129 do t[i] = s end ";
+    let too_long = "the words of a command are too long";
+    is_error(
+        &format!("{many} return redis.call('RPUSH', 'k', unpack(t))"),
+        too_long,
+    );
+    is_error(
+        &format!("{many} return redis.acl_check_cmd('RPUSH', 'k', unpack(t))"),
+        too_long,
+    );
+    assert!(text(&format!("{many} return redis.pcall('RPUSH', 'k', unpack(t)).err")).contains(too_long));
+    is_error(&format!("{many} return t"), "the reply is too long");
+    is_error(
+        "return #string.gsub(string.rep('a', 250000), '.*', string.rep('%0', 125000))",
+        "not enough memory",
+    );
+    is_error(
+        "return #cjson.encode({[string.rep('\\1', 16 * 1024 * 1024)] = 1})",
+        "not enough memory",
+    );
+    assert_eq!(
+        text("return cjson.encode('\\1\\31\\127/')"),
+        "\"\\u0001\\u001f\\u007f\\/\""
+    );
+}

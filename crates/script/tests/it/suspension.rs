@@ -195,6 +195,30 @@ fn what_takes_long_by_itself_is_put_off_and_comes_to_the_same() {
             "local s = string.rep('a', 3000) return #(s:gsub('a', string.rep('b', 100)))".to_owned(),
             true,
         ),
+        // One replacement that is long by itself, behind others.
+        (
+            "local s = string.rep('a', 3000) return #(('-' .. s):gsub('.[^-]*', string.rep('%0', 200)))".to_owned(),
+            true,
+        ),
+        (
+            "return {('x' .. string.rep('a', 9000)):gsub('%w', string.rep('%0', 200), 2)}".to_owned(),
+            false,
+        ),
+        (
+            "local t = {} for i = 1, 200 do t[i] = 1.7e308 end return #string.format(string.rep('%99.99f', 200), unpack(t))"
+                .to_owned(),
+            true,
+        ),
+        // A key that is long.
+        (
+            "return #cjson.encode({[string.rep('\\1', 40000)] = 1})".to_owned(),
+            true,
+        ),
+        // One string many times.
+        (
+            "local s = string.rep('x', 2000) local t = {} for i = 1, 200 do t[i] = s end return t".to_owned(),
+            true,
+        ),
         (
             "local function f(...) return cjson.encode({...}) end return f(unpack({1, 2, 3}))".to_owned(),
             false,
