@@ -1441,7 +1441,9 @@ impl Coordinator {
             sent.extend(its);
         }
         if let Err(error) = run.place_all(sent) {
-            return match open.reads.may_be_old {
+            let may_be_old = open.reads.may_be_old;
+            forget_run(cx, Some(run));
+            return match may_be_old {
                 true => self.look_again(cx, txn),
                 false => self.give_up_run(cx, txn, error),
             };
@@ -1537,7 +1539,10 @@ impl Coordinator {
                 let place = client.reply_to.place();
                 self.go_on_to_name(cx, txn, place, More::WholeKeyspace);
             }
-            RunStop::Failed(_) if open.reads.may_be_old && !run.is_killed() => self.look_again(cx, txn),
+            RunStop::Failed(_) if open.reads.may_be_old && !run.is_killed() => {
+                forget_run(cx, Some(run));
+                self.look_again(cx, txn);
+            }
             RunStop::Failed(error) => {
                 open.run = Some(run);
                 self.give_up_run(cx, txn, error);

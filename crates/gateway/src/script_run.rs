@@ -39,7 +39,7 @@ use crate::script_runner::ScriptRunner;
 use crate::session::Queued;
 use crate::shared::Shared;
 use crate::whole_keyspace::{Parts, WholeKeyspace, WholeOutcome};
-use command::{CommandId, CommandRoute, Cost, Flags};
+use command::{Command, CommandId, CommandRoute, Cost, Flags, bitfield_operations};
 use ids::{Db, GroupId, Groups, Prng, SemanticsVersion, UnixMillis, Version};
 use keyspace::{BlockCommand, KeyVersion, Object, SeenObject};
 use mutations::Mutation;
@@ -107,6 +107,9 @@ pub(crate) const STEPS_HERE_MAX: usize = 4_096;
 
 /// Keys on the scratch whose changes are gathered here, or which a command on the whole keyspace looks at.
 const KEYS_HERE_MAX: usize = 4_096;
+
+/// Bytes of values on the scratch from which on `LCS`, whose work is their product, is carried out elsewhere.
+const LCS_HERE_BYTES_MAX: usize = 8 * 1024;
 
 /// With fewer words than these, a command that does not walk is never worth a thought.
 const WORDS_MIN: usize = 1_024;
@@ -379,8 +382,13 @@ impl ProgramRun {
         let unplaced = self.held.unplaced.iter().filter_map(|sent| sent.object.as_ref());
         let unplaced: usize = unplaced.map(SeenObject::byte_len).sum();
         of_script
-            .saturating_add(self.held.value_bytes)
+            .saturating_add(self.scratch_bytes())
             .saturating_add(unplaced)
+    }
+
+    /// About how much is on the scratch.
+    fn scratch_bytes(&self) -> usize {
+        self.held.bytes().max(self.scratch.keyspace().memory())
     }
 
     /// It does not run any more, however long it has.
@@ -397,7 +405,10 @@ impl ProgramRun {
         let bytes: usize = objects.map(SeenObject::byte_len).sum();
         if bytes > SENT_HERE_BYTES_MAX {
             self.held.unplaced = sent;
-            return Ok(());
+            return match self.held.value_bytes.saturating_add(bytes) > VALUE_BYTES_MAX {
+                true => Err(TOO_LARGE),
+                false => Ok(()),
+            };
         }
         sent.into_iter().try_for_each(|sent| self.place(sent))
     }
@@ -447,7 +458,18 @@ impl ProgramRun {
     ) -> RunStopped {
         match self.go_on_to_stop(runner, program, around, budget) {
             RunStop::Over => RunStopped::Over(Box::new(self.finish(around.groups))),
-            stop => RunStopped::Waits(self, stop),
+            stop => {
+                // How long a heavy one takes, its instructions do not say; it may stand in line first.
+                let is_long = self.spent >= LONG_INSTRUCTIONS || matches!(stop, RunStop::Heavy);
+                if is_long && self.long.is_none() {
+                    let of = match program.items.get(self.at) {
+                        Some(Item::Operation(operation)) => self.long_run_of(operation, around),
+                        _ => LongRunOf::Script,
+                    };
+                    self.long = Some(LongRun::begin(around.shared, of));
+                }
+                RunStopped::Waits(self, stop)
+            }
         }
     }
 
@@ -476,7 +498,7 @@ impl ProgramRun {
         let end = self.spent + budget;
         loop {
             let Some(item) = program.items.get(self.at) else {
-                let is_much = self.held.bytes() > VALUES_HERE_BYTES_MAX || self.held.keys > KEYS_HERE_MAX;
+                let is_much = self.scratch_bytes() > VALUES_HERE_BYTES_MAX || self.held.keys > KEYS_HERE_MAX;
                 return match around.is_worker && is_much {
                     true => RunStop::Heavy,
                     false => RunStop::Over,
@@ -486,6 +508,10 @@ impl ProgramRun {
                 self.at += 1;
                 continue;
             };
+            // Commands beside scripts may be many.
+            if self.spent >= end {
+                return RunStop::Spent;
+            }
             let stop = if operation.spec.route == CommandRoute::Script {
                 self.go_on_with_script(runner, operation, scripted, around, end)
             } else {
@@ -498,14 +524,7 @@ impl ProgramRun {
                 | RunStop::Lacks(_)
                 | RunStop::Asks(_)
                 | RunStop::LocksAll
-                | RunStop::Failed(_) => {
-                    // How long a heavy one takes, its instructions do not say.
-                    let is_long = self.spent >= LONG_INSTRUCTIONS || matches!(stop, RunStop::Heavy);
-                    if is_long && self.long.is_none() {
-                        self.long = Some(LongRun::begin(around.shared, self.long_run_of(operation, around)));
-                    }
-                    return stop;
-                }
+                | RunStop::Failed(_) => return stop,
             }
         }
     }
@@ -535,7 +554,10 @@ impl ProgramRun {
         }
         self.note_written(operation);
         self.scratch.judge_by(self.time_of(operation, around));
+        let before = self.replies.bytes().len();
         operation.run_on(&mut self.scratch, &mut self.replies);
+        let written = self.replies.bytes().len() - before;
+        self.spent += COMMAND_INSTRUCTIONS + (written / BYTES_PER_INSTRUCTION) as u64;
         RunStop::Over
     }
 
@@ -986,7 +1008,10 @@ impl ProgramRun {
     /// Whether a command on keys, which are here, would hold a worker up.
     fn is_heavy(&self, operation: &Operation, around: &Surroundings<'_>) -> bool {
         let (spec, args) = operation.argv();
-        let is_much = self.held.bytes() > VALUES_HERE_BYTES_MAX || args.byte_len() > SENT_HERE_BYTES_MAX;
+        let held = self.scratch_bytes().saturating_add(zeros_of(operation));
+        let is_much = held > VALUES_HERE_BYTES_MAX
+            || args.byte_len() > SENT_HERE_BYTES_MAX
+            || spec.id == CommandId::Lcs && held > LCS_HERE_BYTES_MAX;
         let walks = spec.cost != Cost::Little || args.len() > WORDS_MIN;
         is_much
             || walks
@@ -1089,6 +1114,27 @@ impl ProgramRun {
             is_one_round: self.rounds <= 1,
         }
     }
+}
+
+/// Bytes that a command may make in front of what it writes.
+fn zeros_of(operation: &Operation) -> usize {
+    let (CommandId::SetRange | CommandId::SetBit | CommandId::BitField) = operation.spec.id else {
+        return 0;
+    };
+    let bytes = match operation.parse() {
+        Ok(Command::SetRange { offset, value, .. }) if !value.is_empty() => offset,
+        Ok(Command::SetBit { offset, .. }) => offset / 8,
+        Ok(Command::BitField {
+            operations,
+            writes: true,
+            ..
+        }) => {
+            let offsets = bitfield_operations(operations).map(|field| field.offset / 8);
+            offsets.max().unwrap_or(0)
+        }
+        _ => 0,
+    };
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// A call of a function that was begun.

@@ -82,6 +82,10 @@ fn what_would_hold_a_worker_up_is_done_elsewhere_and_comes_to_the_same() {
             "redis.call('DEL','l')for\ti=1,6000\tdo\tredis.call('RPUSH','l',i)end\tlocal\tt=redis.call('LRANGE','l',0,-1)return\t#t+t[6000]".to_owned(),
             ":12000",
         ),
+        (
+            "redis.call('DEL','m')local\ts=string.rep('x',200000)redis.pcall('RPUSH','m',s,s)return\tredis.call('LLEN','m')".to_owned(),
+            ":2",
+        ),
     ];
     for mut world in [spread(1, 4), replicated(4)] {
         for (script, expected) in &scripts {
@@ -242,4 +246,70 @@ fn libraries_that_are_much_are_loaded_elsewhere() {
     assert!(jobs > 0);
     world.send(0, 7, "FCALL f 0");
     assert_eq!(beside(&mut world, 0, 7).0, ":40000");
+}
+
+#[test]
+fn a_script_that_stands_in_line_for_what_groups_have_sent_can_be_killed() {
+    let mut world = spread(1, 4);
+    let value = "x".repeat(300_000);
+    for key in ["a", "b", "c"] {
+        world.send(0, 8, &format!("SET {key} {value}"));
+        assert_eq!(beside(&mut world, 0, 8).0, "+OK");
+    }
+    let script = "redis.call('SET',KEYS[1],'y')return\tredis.call('STRLEN',KEYS[2])";
+    world.send(0, 7, &format!("EVAL {script} 3 a b c"));
+    let jobs = until_taken(&mut world);
+    assert_eq!(world.run(0, 9, "SCRIPT KILL"), "+OK");
+    bring_back(&mut world, jobs);
+    let (reply, _) = beside(&mut world, 0, 7);
+    assert!(reply.starts_with("-ERR Script killed by user"), "{reply}");
+    world.send(0, 8, "STRLEN a");
+    assert_eq!(beside(&mut world, 0, 8).0, ":300000", "nothing of it was done");
+}
+
+#[test]
+fn commands_beside_a_script_have_their_turns() {
+    let mut world = spread(1, 4);
+    let mut turns_of = |count: usize| {
+        assert_eq!(world.run(0, 7, "MULTI"), "+OK");
+        assert_eq!(world.run(0, 7, "EVAL return\t1 0"), "+QUEUED");
+        for _ in 0..count {
+            assert_eq!(world.run(0, 7, "INCR n"), "+QUEUED");
+        }
+        world.send(0, 7, "EXEC");
+        for turns in 0..1_000 {
+            let reply = world.nodes[0].take_reply(7);
+            if !reply.is_empty() {
+                assert!(reply.starts_with(&format!("*{} :1 :", count + 1)), "{reply}");
+                return turns;
+            }
+            world.turn();
+        }
+        panic!("no reply");
+    };
+    let few = turns_of(10);
+    let many = turns_of(400);
+    // Each counts as 500 instructions, of which 40,000 are one turn's.
+    assert!(many >= few + 4, "{few} {many}");
+}
+
+#[test]
+fn what_a_command_makes_beside_its_words_is_counted() {
+    let mut world = replicated(4);
+    for command in [
+        "'SETRANGE','a',2000000,'x'",
+        "'SETBIT','b',16000000,1",
+        "'BITFIELD','c','SET','u8',16000000,1",
+    ] {
+        let script =
+            format!("local\tk=({{{command}}})[2]redis.call({command})return\tredis.call('STRLEN',k)");
+        world.send(0, 7, &format!("EVAL {script} 0"));
+        let (reply, jobs) = beside(&mut world, 0, 7);
+        assert_eq!(reply, ":2000001", "{command}");
+        assert!(jobs > 0, "{command}");
+    }
+    // Little of it is done here.
+    let script = "redis.call('SETRANGE','d',2000,'x')return\tredis.call('STRLEN','d')";
+    world.send(0, 7, &format!("EVAL {script} 0"));
+    assert_eq!(beside(&mut world, 0, 7), (":2001".to_owned(), 0));
 }
