@@ -382,6 +382,7 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
         paused_for: (source.below(2) == 0).then(|| Duration::from_secs(source.below(10) as u64)),
         permitted_for: spans(state, source),
         up_for: spans(state, source),
+        raisable_for: (source.below(2) == 0).then(|| Duration::from_secs(source.pick(&[0, 900]))),
         unled_for: state
             .groups()
             .keys()

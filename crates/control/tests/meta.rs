@@ -1308,6 +1308,21 @@ fn a_node_joins_at_the_address_of_one_that_has_ended_and_not_of_one_that_is_ther
 }
 
 #[test]
+fn a_node_that_joins_weighs_what_it_learned_by_its_first_link() {
+    let mut world = World::cluster(44, 3);
+    let leader = world.leader().unwrap();
+    let heavy = world.join(leader);
+    // It has asked before there was anybody.
+    world.machines[heavy].meta.as_mut().unwrap().set_weight(250);
+    world.run_until("it is let in", Duration::from_secs(5), |world| {
+        world.machines[heavy].boot.is_some()
+    });
+    let node = world.machines[heavy].node.unwrap();
+    let announced = &world.state().unwrap().nodes()[&node].announcement;
+    assert_eq!(announced.weight_percent, 250);
+}
+
+#[test]
 fn an_operator_has_a_node_replaced_that_is_away_and_not_one_that_is_there() {
     let mut world = World::cluster(43, 3);
     let leader = world.leader().unwrap();

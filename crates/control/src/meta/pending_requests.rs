@@ -106,9 +106,10 @@ impl PendingRequests {
         self.add(Client::Start, command, Some(proposal.encode()));
     }
 
-    /// A node that joins is to have so much, as far as nobody was asked yet.
+    /// A node that joins is to have so much. What was asked before there was a link has reached nobody; and should it join twice, it is the
+    /// first time that counts.
     pub(crate) fn set_weight(&mut self, percent: u16) {
-        let is_start = |request: &&mut PendingRequest| request.client == Client::Start && request.tries == 0;
+        let is_start = |request: &&mut PendingRequest| request.client == Client::Start;
         let Some(request) = self.list.iter_mut().find(is_start) else {
             return;
         };
