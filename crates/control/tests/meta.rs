@@ -1311,9 +1311,12 @@ fn a_node_joins_at_the_address_of_one_that_has_ended_and_not_of_one_that_is_ther
 fn a_node_that_joins_weighs_what_it_learned_by_its_first_link() {
     let mut world = World::cluster(44, 3);
     let leader = world.leader().unwrap();
-    let heavy = world.join(leader);
-    // It has asked before there was anybody.
-    world.machines[heavy].meta.as_mut().unwrap().set_weight(250);
+    let config = world.config(None, 3);
+    let mut meta = Meta::join(config, world.now);
+    // It has asked before there was anybody, and nobody heard of it.
+    meta.take_effects(world.now);
+    meta.set_weight(250);
+    let heavy = world.add(meta, leader);
     world.run_until("it is let in", Duration::from_secs(5), |world| {
         world.machines[heavy].boot.is_some()
     });
