@@ -132,6 +132,8 @@ fn is_caught_in_drains(mutation: Mutation) {
     is_caught_with(mutation, options);
 }
 
+const UNLIKE: &[Mutation] = &[Mutation::FormerWorkersKept];
+
 #[test]
 fn a_node_that_is_taken_to_have_as_many_workers_as_before_is_noticed() {
     let options = Options {
@@ -370,6 +372,7 @@ fn every_mistake_has_its_test() {
     let all = [
         IN_CLUSTERS,
         IN_DRAINS,
+        UNLIKE,
         DURABLY,
         IN_PAIRS,
         ALONE,
