@@ -44,22 +44,19 @@ impl RaisePlan {
                 list(view.meta_nodes.iter())
             )));
         };
-        let newest = known
-            .iter()
-            .map(|(_, semantics)| *semantics)
-            .max()
-            .unwrap_or(from);
+        let versions = || known.iter().map(|(_, semantics)| *semantics);
+        let (to, newest) = (versions().min().unwrap_or(from), versions().max().unwrap_or(from));
+        if to > from || newest <= from {
+            return Ok(RaisePlan { from, to });
+        }
         let older = known.iter().filter(|(_, semantics)| *semantics < newest);
         let older: Vec<String> = older
             .map(|(node, semantics)| format!("node {node} knows no newer semantics version than {semantics}"))
             .collect();
-        match older.is_empty() {
-            true => Ok(RaisePlan { from, to: newest }),
-            false => Err(NoRaise::Refused(format!(
-                "{}, and others know {newest}: start it with the newer build first",
-                older.join(", ")
-            ))),
-        }
+        Err(NoRaise::Refused(format!(
+            "{}, and others know {newest}: start it with the newer build first",
+            older.join(", ")
+        )))
     }
 }
 
@@ -90,9 +87,14 @@ mod tests {
             Ok(RaisePlan { from: 3, to: 5 })
         );
         assert_eq!(RaisePlan::of(&view(&[Some(3)])), Ok(RaisePlan { from: 3, to: 3 }));
-        let older = RaisePlan::of(&view(&[Some(5), Some(4), Some(5)]));
+        // What the others know beyond that is none of it.
+        assert_eq!(
+            RaisePlan::of(&view(&[Some(5), Some(4), Some(5)])),
+            Ok(RaisePlan { from: 3, to: 4 })
+        );
+        let older = RaisePlan::of(&view(&[Some(5), Some(3), Some(5)]));
         assert!(
-            matches!(&older, Err(NoRaise::Refused(why)) if why.contains("node 2 knows no newer semantics version than 4")),
+            matches!(&older, Err(NoRaise::Refused(why)) if why.contains("node 2 knows no newer semantics version than 3")),
             "{older:?}"
         );
         let unknown = RaisePlan::of(&view(&[Some(5), None]));

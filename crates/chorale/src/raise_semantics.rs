@@ -16,7 +16,7 @@ Examples:
       Entries follow the newest that all nodes know. No node can go back to a build that does not know it.
 
 What commands do is numbered. Newer rules are followed by themselves ten minutes after the last node has started with a build that knows
-them; until then every node can go back to the build that it had. It is refused as long as some node does not know what others know. Given
+them; until then every node can go back to the build that it had. It is refused as long as some node knows nothing newer, and others do. Given
 again it does nothing. The status is 0 if it is done or shown, 2 if it is refused. It is taken from the machine of the node that is asked;
 what nodes know is known to those with a replica of the meta group.";
 
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(semantics_in_words(&view).as_deref(), Some("Semantics version 4."));
         view.semantics = Some(3);
         assert!(semantics_in_words(&view).is_some_and(|said| said.contains("All nodes know 4")));
-        view.nodes[0].semantics = Some(5);
+        (view.nodes[0].semantics, view.nodes[1].semantics) = (Some(5), Some(3));
         assert!(
             semantics_in_words(&view).is_some_and(|said| said.contains("version 3: node 2 knows no newer"))
         );
