@@ -5,8 +5,8 @@ use ids::Token;
 use mutations::Mutation;
 use proptest::prelude::*;
 use storage::{
-    DataDirectory, Fault, FoundRun, KernelBoot, RunMark, SimDisk, StorageError, set_clean, set_failed,
-    take_clean,
+    DataDirectory, Disk, DiskFile, Fault, FoundRun, KernelBoot, RunMark, SimDisk, StorageError, set_clean,
+    set_failed, take_clean,
 };
 
 const KERNEL: KernelBoot = KernelBoot([0xa5; 16]);
@@ -48,6 +48,27 @@ fn it_is_read_as_it_was_written() {
     assert_eq!((found.mark.kernel, found.mark.durability), (KERNEL, RELAXED));
     assert_eq!(starts(&found), [1, 2]);
     assert!(!found.is_copy && !found.is_clean);
+}
+
+/// Found by a simulation (`--nodes 3..5 --workers 1..4 --durability relaxed,strict --seed 151`): the log of a start that was killed was needed
+/// by the next one, which ended well, and what of it nobody had synced went with the power.
+#[test]
+fn a_run_that_ended_well_has_synced_the_logs_of_earlier_ones_too() {
+    const LOG: &str = "log-00000-000000000001";
+    for seed in 0..32 {
+        let disk = SimDisk::new(seed);
+        write(&disk, 1).expect("an intact disk");
+        let mut log = disk.create(LOG).expect("an intact disk");
+        disk.sync_names().expect("an intact disk");
+        log.append(&[7; 20_000]).expect("an intact disk");
+        drop(log);
+        write(&disk, 2).expect("an intact disk");
+        set_clean(&disk).expect("an intact disk");
+        disk.restart();
+        assert!(read(&disk).expect("there is a mark").is_clean);
+        let content = disk.content(LOG).expect("its name was synced");
+        assert!(content == [7; 20_000], "seed {seed}: something is gone");
+    }
 }
 
 #[test]
