@@ -676,7 +676,14 @@ impl Bootstrap {
         now: Monotonic,
     ) -> Result<(), Failure> {
         match heard {
-            Heard::Up(remote, peer) => {
+            Heard::Up(LinkId { remote, number }, _) if number != 0 => {
+                // Another worker, and a node of one worker answers all: it says nothing of the meta group, and the node behind it has not
+                // been reached by that.
+                let link = LinkId { remote, number };
+                let mut ignored = |_: TransportEvent<'_, Peer>| {};
+                transport.forget(link, now, &mut ignored);
+            }
+            Heard::Up(LinkId { remote, .. }, peer) => {
                 if matches!(peer.who, Who::Member { .. }) && peer.workers != workers && peer.groups.is_none()
                 {
                     return Err(unlike(peer.workers, workers));
@@ -995,16 +1002,17 @@ fn list(peers: &[PeerAddress]) -> String {
         .join(" ")
 }
 
-/// What a link brought.
+/// What a link brought; of links with the first workers of others, but for their coming.
 enum Heard {
-    Up(Remote, Peer),
+    Up(LinkId, Peer),
     Down(Remote),
     Message(Remote, bytes::Bytes),
 }
 
 fn note(event: TransportEvent<'_, Peer>) -> Option<Heard> {
     match event {
-        TransportEvent::Up(link, peer) => Some(Heard::Up(link.remote, peer)),
+        TransportEvent::Up(link, peer) => Some(Heard::Up(link, peer)),
+        TransportEvent::Down(link) | TransportEvent::Message(link, _) if link.number != 0 => None,
         TransportEvent::Down(link) => Some(Heard::Down(link.remote)),
         TransportEvent::Message(link, packet) => match PeerMessage::decode(&packet) {
             Ok(PeerMessage::MetaRequest(Question { bytes, .. })) => Some(Heard::Message(link.remote, bytes)),

@@ -389,6 +389,29 @@ fn nodes_with_one_two_and_four_workers_are_one_cluster_and_come_back_with_other_
     }
 }
 
+/// While its start is not counted, workers dial it that are not to speak of that: a node of one worker answers them all.
+#[test]
+fn a_node_of_one_worker_comes_back_though_all_workers_of_others_dial_it_before_it_is_counted() {
+    for paused in 0..2 {
+        let mut cluster = Cluster::new(GROUPS);
+        for workers in [4, 4, 1] {
+            cluster.workers(workers);
+            cluster.add();
+        }
+        cluster.wait_until_replicated();
+        let others = [0, 1].map(|node| cluster.peer_address(node).to_string());
+        cluster.flag("join", &others.join(" "));
+        cluster.kill(2);
+        // If it led the meta group, nobody counts starts until the other two have elected one of them.
+        cluster.pause(paused);
+        cluster.restart(2);
+        cluster.wait_until_ready(2);
+        cluster.resume(paused);
+        cluster.wait_until_replicated();
+        all_nodes_serve_all_keys(&cluster, 0);
+    }
+}
+
 #[test]
 fn a_node_that_comes_back_and_is_told_whom_to_join_has_one_link_with_each_and_keeps_it() {
     let mut cluster = Cluster::start(3, GROUPS);
