@@ -3,7 +3,7 @@
 use crate::deadline::{Base, Unit};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number::{self, LongDouble};
-use crate::spec::{Flags, Merge, Spec, Spread, ValueAccess};
+use crate::spec::{Cost, Flags, Merge, Spec, Spread, ValueAccess};
 use crate::word::Word;
 use crate::{Command, Deadline, LcsOutput, ReplyError, SetCondition, SetExpiry, SetReply, VALUE_BYTES_MAX};
 use resp::Args;
@@ -350,6 +350,7 @@ fn parse_setrange(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 
 pub(crate) const LCS: Spec = Spec::read_several("lcs", -3)
     .keys(&[KeySpec::at(1, KeyFlags::READ).last(1)])
+    .cost(Cost::Part)
     .parse(parse_lcs);
 
 fn parse_lcs(args: Args<'_>) -> Result<Command<'_>, ReplyError> {

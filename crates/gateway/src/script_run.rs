@@ -39,7 +39,7 @@ use crate::script_runner::ScriptRunner;
 use crate::session::Queued;
 use crate::shared::Shared;
 use crate::whole_keyspace::{Parts, WholeKeyspace, WholeOutcome};
-use command::{Command, CommandId, CommandRoute, Cost, Flags, bitfield_operations};
+use command::{CommandId, CommandRoute, Cost, Flags};
 use ids::{Db, GroupId, Groups, Prng, SemanticsVersion, UnixMillis, Version};
 use keyspace::{BlockCommand, KeyVersion, Object, SeenObject};
 use mutations::Mutation;
@@ -53,8 +53,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes of what one script makes. One that needs more ends, and nothing of it is done.
 const RUN_MEMORY_MAX: usize = 128 * 1024 * 1024;
 
-/// The same of all scripts of a worker that are under way. Whoever needs more than [`FAIR_BYTES`] ends then.
-const ALL_MEMORY_MAX: usize = 512 * 1024 * 1024;
+/// The same of all scripts of a worker that are under way, and of what their commands have written. Whoever needs more than
+/// [`FAIR_BYTES`] ends then. One string can be half of it.
+const ALL_MEMORY_MAX: usize = 1024 * 1024 * 1024;
 
 /// What a script may need while others need much.
 const FAIR_BYTES: usize = 1024 * 1024;
@@ -270,6 +271,8 @@ pub(crate) struct EndedRun {
 struct Held {
     keys: usize,
     value_bytes: usize,
+    /// The same as the scratch counts them, those among them that are shared.
+    placed_bytes: usize,
     /// Words of commands that may have written them there.
     written_bytes: usize,
     /// What groups have sent that is too much to be placed by the worker.
@@ -391,6 +394,12 @@ impl ProgramRun {
         self.held.bytes().max(self.scratch.keyspace().memory())
     }
 
+    /// About how much its commands have made there.
+    fn made_bytes(&self) -> usize {
+        let bytes = self.scratch.keyspace().memory();
+        bytes.saturating_sub(self.held.placed_bytes)
+    }
+
     /// It does not run any more, however long it has.
     pub(crate) fn end_long(&mut self) {
         self.long = None;
@@ -429,6 +438,7 @@ impl ProgramRun {
             Some(seen) => Some(seen.into_object().ok_or(UNREADABLE)?),
             None => None,
         };
+        self.held.placed_bytes += object.as_ref().map_or(0, Object::memory);
         if let (None, Some(object)) = (version, &object) {
             self.whole.note_held(db, &key, Some(object.kind()));
         }
@@ -552,6 +562,9 @@ impl ProgramRun {
         if around.is_worker && self.is_heavy(operation, around) {
             return RunStop::Heavy;
         }
+        if !self.has_room_for(operation, 0) {
+            return RunStop::Failed(TOO_MUCH_MEMORY);
+        }
         self.note_written(operation);
         self.scratch.judge_by(self.time_of(operation, around));
         let before = self.replies.bytes().len();
@@ -641,10 +654,12 @@ impl ProgramRun {
         match stop {
             RunStop::Over => {
                 runner.let_go(script.run);
-                self.share.is_too_much(0);
+                self.share.is_too_much(self.made_bytes());
             }
             RunStop::Spent | RunStop::Heavy | RunStop::Lacks(_) | RunStop::Asks(_)
-                if self.share.is_too_much(script.run.memory_bytes()) =>
+                if self
+                    .share
+                    .is_too_much(script.run.memory_bytes().saturating_add(self.made_bytes())) =>
             {
                 runner.let_go(script.run);
                 return RunStop::Failed(TOO_MUCH_MEMORY);
@@ -955,6 +970,9 @@ impl ProgramRun {
             script.awaits = Some(operation);
             return Err(RunStop::Heavy);
         }
+        if !self.has_room_for(&operation, script.run.memory_bytes()) {
+            return Err(RunStop::Failed(TOO_MUCH_MEMORY));
+        }
         self.note_written(&operation);
         script.has_written |= operation.spec.flags.contains(Flags::WRITE);
         self.scratch.judge_by(self.time_of(&operation, around));
@@ -1008,7 +1026,7 @@ impl ProgramRun {
     /// Whether a command on keys, which are here, would hold a worker up.
     fn is_heavy(&self, operation: &Operation, around: &Surroundings<'_>) -> bool {
         let (spec, args) = operation.argv();
-        let held = self.scratch_bytes().saturating_add(zeros_of(operation));
+        let held = self.scratch_bytes().saturating_add(zero_bytes(operation));
         let is_much = held > VALUES_HERE_BYTES_MAX
             || args.byte_len() > SENT_HERE_BYTES_MAX
             || spec.id == CommandId::Lcs && held > LCS_HERE_BYTES_MAX;
@@ -1017,6 +1035,22 @@ impl ProgramRun {
             || walks
                 && replica::steps_of([operation], &|_| Some(self.scratch.keyspace()))
                     > around.steps_max.min(STEPS_HERE_MAX)
+    }
+
+    /// Whether what a command writes has room beside what all scripts of the worker have made, of which its script has so much.
+    fn has_room_for(&mut self, operation: &Operation, of_script: usize) -> bool {
+        if !operation.spec.flags.contains(Flags::WRITE) {
+            return true;
+        }
+        let made = [
+            of_script,
+            self.made_bytes(),
+            zero_bytes(operation),
+            operation.args.as_args().byte_len(),
+        ];
+        !self
+            .share
+            .is_too_much(made.into_iter().fold(0, usize::saturating_add))
     }
 
     fn note_written(&mut self, operation: &Operation) {
@@ -1117,24 +1151,13 @@ impl ProgramRun {
 }
 
 /// Bytes that a command may make in front of what it writes.
-fn zeros_of(operation: &Operation) -> usize {
-    let (CommandId::SetRange | CommandId::SetBit | CommandId::BitField) = operation.spec.id else {
-        return 0;
-    };
-    let bytes = match operation.parse() {
-        Ok(Command::SetRange { offset, value, .. }) if !value.is_empty() => offset,
-        Ok(Command::SetBit { offset, .. }) => offset / 8,
-        Ok(Command::BitField {
-            operations,
-            writes: true,
-            ..
-        }) => {
-            let offsets = bitfield_operations(operations).map(|field| field.offset / 8);
-            offsets.max().unwrap_or(0)
-        }
+fn zero_bytes(operation: &Operation) -> usize {
+    match operation.spec.id {
+        CommandId::SetRange | CommandId::SetBit | CommandId::BitField => operation
+            .parse()
+            .map_or(0, |command| keyspace::zero_bytes(&command)),
         _ => 0,
-    };
-    usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
 }
 
 /// A call of a function that was begun.

@@ -41,6 +41,9 @@ const MEMORY_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of the words that it is called with, which are copied.
 const WORDS_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes of strings that one command copies out, or fills with zeros.
+const STRING_BYTES_MAX: usize = 256 * 1024;
+
 /// With fewer words than these, a command on one key that does not walk is never worth a thought.
 const WORDS_MIN: usize = 1_024;
 
@@ -113,11 +116,15 @@ pub(crate) trait Ground {
     ) -> Result<(), Unsuited>;
 }
 
-/// Counts what a command takes that walks over values.
+/// Counts what a command takes that walks over values, or copies long strings.
 ///
 /// # Errors
 /// It is too much.
 pub(crate) fn charge_steps(spent: &mut u64, call: &Call<'_>, keyspace: &Keyspace) -> Result<(), Unsuited> {
+    let bytes = keyspace::string_bytes(call.command, call.db, &|_| Some(keyspace));
+    if bytes > STRING_BYTES_MAX {
+        return Err(Unsuited::ForNow);
+    }
     if call.spec.cost == Cost::Little && call.args.len() <= WORDS_MIN {
         return Ok(());
     }

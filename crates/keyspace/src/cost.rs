@@ -18,7 +18,7 @@ use crate::sorted_set::View;
 use crate::stream::stream_of;
 use command::{
     BlockingPop, Combination, Command, GeoCommand, HashCommand, ListCommand, RangeQuery, SetCommand,
-    SetOperation, SortedSetCommand, StreamCommand, StreamRead,
+    SetOperation, SetReply, SortedSetCommand, StreamCommand, StreamRead, bitfield_operations,
 };
 use ids::Db;
 use resp::Args;
@@ -33,6 +33,10 @@ const CHANGE: usize = 8;
 const SORT: usize = 8;
 /// Steps of copying one element with everything around it.
 const COPY: usize = 4;
+/// Bytes whose bits are counted in the time of one step.
+const COUNTED_BYTES: usize = 1024;
+/// Pairs of bytes that are compared in the time of one step.
+const COMPARED: usize = 32;
 /// Elements that are passed over in the time of one step.
 const PASSED: usize = 64;
 /// Elements of a list that leave in whole nodes in the time of one step.
@@ -65,7 +69,12 @@ pub fn cost<'k>(command: &Command<'_>, db: Db, keyspace_of: &dyn Fn(&[u8]) -> Op
             values.scored(source, |view| geo::cost(view, search)) * CHANGE
         }
         Command::Sort(command) => values.size(command.key) * SORT,
-        Command::Copy { from, .. } => values.size(from) * COPY,
+        Command::Copy { from, .. } => values.size(from) * COPY + values.text(from) / STEP_BYTES,
+        Command::BitCount { key, .. } | Command::BitPos { key, .. } => values.text(key) / COUNTED_BYTES,
+        Command::BitOp { sources, .. } => {
+            sources.iter().map(|key| values.text(key)).sum::<usize>() / STEP_BYTES
+        }
+        Command::Lcs { left, right, .. } => values.text(left).saturating_mul(values.text(right)) / COMPARED,
         Command::Blocking(command) => match command.pop {
             BlockingPop::Many { keys, count, .. } => values.first_of(keys, count, 1),
             BlockingPop::ManyScored { keys, count, .. } => values.first_of(keys, count, CHANGE),
@@ -74,6 +83,50 @@ pub fn cost<'k>(command: &Command<'_>, db: Db, keyspace_of: &dyn Fn(&[u8]) -> Op
         },
         _ => 0,
     }
+}
+
+/// Bytes of strings that a command copies out, and that it fills with zeros in front of what it writes: what [`cost`] leaves out. Clients
+/// wait for these where they asked for them; a script may ask for many.
+pub fn string_bytes<'k>(
+    command: &Command<'_>,
+    db: Db,
+    keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
+) -> usize {
+    let values = Values { db, keyspace_of };
+    match *command {
+        Command::Get { key }
+        | Command::GetEx { key, .. }
+        | Command::GetDel { key }
+        | Command::Set {
+            key,
+            reply: SetReply::Old,
+            ..
+        } => values.text(key),
+        Command::GetRange { key, start, end } => {
+            let (_, len) = resolve_range(start, end, values.text(key));
+            len
+        }
+        Command::MGet { keys } => keys.iter().map(|key| values.text(key)).sum(),
+        _ => zero_bytes(command),
+    }
+}
+
+/// Bytes that a command may fill with zeros in front of what it writes.
+pub fn zero_bytes(command: &Command<'_>) -> usize {
+    let bytes = match *command {
+        Command::SetRange { offset, value, .. } if !value.is_empty() => offset,
+        Command::SetBit { offset, .. } => offset / 8,
+        Command::BitField {
+            operations,
+            writes: true,
+            ..
+        } => {
+            let offsets = bitfield_operations(operations).map(|field| field.offset / 8);
+            offsets.max().unwrap_or(0)
+        }
+        _ => 0,
+    };
+    to_count(bytes)
 }
 
 /// Steps of a walk over an object's elements, or, if they are large, over their bytes.
@@ -130,6 +183,14 @@ impl<'k> Values<'_, 'k> {
 
     fn size(&self, key: &[u8]) -> usize {
         self.with(key, size)
+    }
+
+    /// Bytes of a string.
+    fn text(&self, key: &[u8]) -> usize {
+        self.with(key, |object| match object.kind() {
+            Kind::String => object.value().len(),
+            _ => 0,
+        })
     }
 
     fn scored(&self, key: &[u8], steps: impl FnOnce(View<'_>) -> usize) -> usize {

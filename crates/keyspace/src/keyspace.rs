@@ -855,7 +855,13 @@ impl Keyspace {
         Some(object.copy_as(key, object.deadline(), object.version()))
     }
 
-    /// The same, with the version; `None` if it takes more than so many bytes.
+    /// [`Keyspace::copy_object`], and a long string is shared.
+    pub fn share_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
+        self.prepare_to_share(db, key);
+        self.copy_object(db, key)
+    }
+
+    /// [`Keyspace::copy_object`], with the version; `None` if it takes more than so many bytes.
     pub fn copy_small(&self, db: Db, key: &[u8], bytes_max: usize) -> Option<(Option<Object>, KeyVersion)> {
         let Some(object) = self.object_at(db, key) else {
             return Some((None, self.version(db, key)));

@@ -75,7 +75,7 @@ mod slot_word;
 
 pub use access::{AccessClock, LfuParameters};
 pub use alone::{Terms, Told, shared};
-pub use cost::cost;
+pub use cost::{cost, string_bytes, zero_bytes};
 pub use database::KeyVersion;
 pub use directories::Cursor;
 pub use directory::Position;

@@ -243,7 +243,8 @@ impl Object {
             return object;
         }
         if let Some(kept) = self.kept_string() {
-            let object = Object::kept(key, kept.clone(), deadline, version);
+            let mut object = Object::kept(key, kept.clone(), deadline, version);
+            object.set_grown(self.is_grown());
             object.set_access(self.access());
             return object;
         }
@@ -712,6 +713,33 @@ impl Object {
     /// short it is.
     pub fn is_grown(&self) -> bool {
         self.header().stamp & GROWN != 0
+    }
+
+    /// Of a string that is kept elsewhere: whether it was changed in place before that.
+    pub(crate) fn set_grown(&mut self, is_grown: bool) {
+        if is_grown {
+            self.header_mut().stamp |= GROWN;
+        }
+    }
+
+    /// Leaves a string where it is, with the whole block, to be shared from now on. What tells the object from others stays.
+    pub(crate) fn share_text(&mut self) {
+        /// A block that is nothing but its value any more.
+        struct Shared(Object);
+        impl AsRef<[u8]> for Shared {
+            fn as_ref(&self) -> &[u8] {
+                self.0.value_area()
+            }
+        }
+        if self.header().stamp & ENCODING_MASK != Encoding::Text as u64 {
+            return;
+        }
+        let (key, is_grown, access) = (self.key().to_vec(), self.is_grown(), self.access());
+        let object = Object::kept(&key, Bytes::new(), self.deadline(), self.version());
+        object.set_access(access);
+        let block = std::mem::replace(self, object);
+        self.set_kept(Bytes::from_owner(Shared(block)));
+        self.set_grown(is_grown);
     }
 
     /// Leader-local access statistics.

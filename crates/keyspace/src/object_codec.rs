@@ -137,19 +137,15 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Whether it is of a string that nothing was added to in place: such a one may stay where it lies.
-    pub(crate) fn is_string(&self) -> bool {
-        self.form == 0 && !self.is_grown
-    }
-
     /// The object of this value, which [`check`] has found to be one; of version 0. A long string stays in `source` if it lies
     /// there.
     pub(crate) fn object(&self, value: &[u8], source: Option<&Bytes>) -> Object {
-        // One that was changed in place has a block of its own.
-        if self.is_string()
+        if self.form == 0
             && let Some(kept) = crate::string::kept(source, value)
         {
-            return Object::kept(self.key, kept, self.deadline, Version(0));
+            let mut object = Object::kept(self.key, kept, self.deadline, Version(0));
+            object.set_grown(self.is_grown);
+            return object;
         }
         if let Some(object) = decode(self.form, self.key, value, self.deadline) {
             return object;

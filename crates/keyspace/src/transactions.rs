@@ -760,6 +760,19 @@ impl Keyspace {
         share_seen(object.as_deref(), version)
     }
 
+    /// Has [`Keyspace::share_seen`] share a long string that was changed in place. It is as it was: nobody can tell but by its place.
+    pub fn prepare_to_share(&mut self, db: Db, key: &[u8]) {
+        let location = self.locate(key);
+        let is_own = |object: &Object| {
+            object.kept_string().is_none()
+                && matches!(object.value(), Value::Bytes(bytes) if bytes.len() >= KEPT_BYTES_MIN)
+        };
+        let found = self.database(db).find(location, key);
+        if found.is_some_and(|object| is_own(&object)) {
+            self.database_mut(db).update(location, key, Object::share_text);
+        }
+    }
+
     /// Whether the operation must wait for a transaction: it is queued, and answered later.
     pub(crate) fn parks(
         &mut self,

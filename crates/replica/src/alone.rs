@@ -337,14 +337,14 @@ impl Alone {
             Asker::Lock(txn, keys) => match Replies::of_vote(told) {
                 (Vote::Prepared, _) => {
                     let copy =
-                        |(db, key): &FullKey| state.keyspace.copy_object(*db, key).map(SeenObject::Whole);
-                    let objects = keys.iter().map(copy);
+                        |(db, key): &FullKey| state.keyspace.share_object(*db, key).map(SeenObject::Whole);
+                    let objects: Vec<_> = keys.iter().map(copy).collect();
                     Output::Locked {
                         txn,
                         group,
                         is_logged: false,
                         time: state.keyspace.time(),
-                        objects: objects.collect(),
+                        objects,
                     }
                 }
                 (vote, replies) => Output::Voted {
@@ -371,7 +371,7 @@ impl Alone {
             Asker::OptimisticRead(txn, keys) => {
                 let seen = |(db, key): &FullKey| {
                     (
-                        state.keyspace.copy_object(*db, key).map(SeenObject::Whole),
+                        state.keyspace.share_object(*db, key).map(SeenObject::Whole),
                         state.keyspace.version(*db, key),
                     )
                 };

@@ -319,7 +319,7 @@ impl GroupState {
     pub fn copy_object(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<Object> {
         self.begin(turn);
         self.open();
-        self.keyspace.copy_object(db, key)
+        self.keyspace.share_object(db, key)
     }
 
     /// Takes an object out, for a command that runs in one step elsewhere: nothing of it is copied.
@@ -501,6 +501,7 @@ impl GroupState {
             Question::SnapshotRead(_) | Question::OptimisticRead(_) => self.age_of(question, now),
             _ => Duration::ZERO,
         };
+        self.prepare_to_share(question);
         crate::waiting_reads::answer(&self.keyspace, &mut self.local, question, age, answers);
     }
 
@@ -510,7 +511,16 @@ impl GroupState {
         if self.keyspace.locks_of(txn).is_none() && !mutations::is(Mutation::LostLocksIgnored) {
             return answers.gone();
         }
+        self.prepare_to_share(question);
         crate::waiting_reads::answer(&self.keyspace, &mut self.local, question, Duration::ZERO, answers);
+    }
+
+    /// Long values that are asked for are copied by nobody.
+    fn prepare_to_share(&mut self, question: &Question<'_>) {
+        if let Question::OptimisticRead(keys) = question {
+            keys.iter()
+                .for_each(|(db, key)| self.keyspace.prepare_to_share(*db, key));
+        }
     }
 
     /// The mistake of [`mutations::Mutation::KeptIgnoredByRead`].

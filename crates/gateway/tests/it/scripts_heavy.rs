@@ -172,6 +172,58 @@ fn scripts_that_are_elsewhere_have_their_turns_and_leave_room_for_others() {
 }
 
 #[test]
+fn what_scripts_write_has_a_bound_however_few_words_they_need_for_it() {
+    let mut world = spread(1, 4);
+    let writes = [
+        "redis.call('SETRANGE','k'..i,300000000,'x')",
+        "redis.call('SETBIT','k'..i,2400000000,1)",
+        "redis.call('BITFIELD','k'..i,'SET','u8','2400000000','1')",
+    ];
+    for write in writes {
+        world.send(0, 7, &format!("EVAL for\ti=1,8\tdo\t{write}\tend 0"));
+        let (reply, jobs) = beside(&mut world, 0, 7);
+        assert!(
+            reply.starts_with("-OOM the scripts that run on this node"),
+            "{reply}"
+        );
+        assert!(jobs > 0, "it holds nobody up");
+        assert_eq!(
+            beside_run(&mut world, "EXISTS k1 k2 k3"),
+            ":0",
+            "nothing was done"
+        );
+    }
+    // What it has let go of is not counted.
+    let turns = "for\ti=1,8\tdo\tredis.call('SETRANGE','k',200000000,'x')redis.call('DEL','k')end\treturn\t1";
+    assert_eq!(beside_run(&mut world, &format!("EVAL {turns} 0")), ":1");
+}
+
+#[test]
+fn long_strings_are_copied_elsewhere() {
+    let mut world = spread(1, 4);
+    assert_eq!(world.run(0, 8, "SETRANGE long 400000 x"), ":400001");
+    for (call, expected) in [
+        ("#redis.call('GET','long')", ":400001"),
+        ("#redis.call('GETRANGE','long',0,-1)", ":400001"),
+        ("#redis.call('MGET','long')[1]", ":400001"),
+        ("#redis.call('GETSET','long','short')", ":400001"),
+    ] {
+        world.send(0, 7, &format!("EVAL return\t{call} 0"));
+        let (reply, jobs) = beside(&mut world, 0, 7);
+        assert_eq!(reply, expected, "{call}");
+        assert!(jobs > 0, "{call}");
+    }
+    world.send(0, 7, "EVAL return\tredis.call('GET','long') 0");
+    assert_eq!(beside(&mut world, 0, 7), ("$5 short".to_owned(), 0));
+}
+
+/// What is answered, with that thread beside the workers.
+fn beside_run(world: &mut World, line: &str) -> String {
+    world.send(0, 8, line);
+    beside(world, 0, 8).0
+}
+
+#[test]
 fn what_a_script_is_given_up_for_is_so_elsewhere() {
     let mut world = spread(1, 4);
     let much =

@@ -319,3 +319,29 @@ fn words_outside_of_the_frame_are_refused() {
     let error = Operations::check(&whole).expect_err("a word ends outside");
     assert_eq!(error.expected, "a frame in which all words lie");
 }
+
+#[test]
+fn a_long_string_that_was_changed_in_place_is_shared_once_somebody_asks_for_it() {
+    let mut node = Node::new(1);
+    node.run("SETRANGE key 1500000 x");
+    node.run("PEXPIREAT key 99999999999999");
+    let before = (node.keyspace.state_hash(), node.keyspace.memory());
+    node.keyspace.prepare_to_share(db(0), b"key");
+    assert_eq!(node.keyspace.state_hash(), before.0, "it is as it was");
+    let grown = node.keyspace.memory().abs_diff(before.1);
+    assert!(grown < 64 * 1024, "{grown}");
+    let share = |node: &Node| node.keyspace.share_seen(db(0), b"key", &node.local);
+    let places = [share(&node), share(&node)].map(|seen| seen.pieces().nth(1).map(|run| run.as_ptr()));
+    assert!(places[0].is_some() && places[0] == places[1], "nobody copies it");
+    let seen = share(&node);
+    let (object, _) = keyspace::read_seen(&seen).expect("it was just written");
+    let object = object
+        .and_then(SeenObject::into_object)
+        .expect("the key is there");
+    assert!(object.is_grown(), "and whoever gets it has the same");
+    // It can be changed in place again, and what was shared stays.
+    node.run("SETRANGE key 0 y");
+    assert!(matches!(object.value(), Value::Bytes(bytes) if bytes[0] == 0 && bytes.len() == 1_500_001));
+    node.run("DEL key");
+    assert!(node.keyspace.memory() < 256 * 1024, "all of it was counted");
+}
