@@ -56,6 +56,10 @@ class Case:
     is_slow: bool = False
     # A command before it, which is not measured.
     before: Words = ()
+    # It need not be carried out: a script may come to the end of its memory.
+    may_fail: bool = False
+    # Redis would take all memory of the machine.
+    is_ours_alone: bool = False
 
 
 def case(text: str, needs: str, spoils: str = "", **more: Any) -> Case:
@@ -153,6 +157,49 @@ CASES = [
 ]
 
 
+def script(name: str, text: str, needs: str = "", **more: Any) -> Case:
+    """A script that would hold others up."""
+    return Case(name, (b"EVAL", text.encode(), b"0"), tuple(needs.split()), **more)
+
+
+LONG = (b"SETRANGE", b"long", b"100000000", b"x")
+BITMAP = (b"SETRANGE", b"long", b"10000000", b"x")
+
+SCRIPTS = [
+    script("nothing", "return 1"),
+    script("200,000 lines of source", "local a = 0\n" + "a = a + 1\n" * 200_000 + "return a"),
+    script("a table of 100,000 tables, as source", "return #{" + ",".join(f"{{{i}}}" for i in range(100_000)) + "}"),
+    script("find in 1,000 bytes, 200 times", "local s=string.rep('a',1000) for i=1,200 do s:find('a-b') end"),
+    script("one pattern that goes back and back", "return string.rep('a',30):find(string.rep('a-',6)..'b')", may_fail=True),
+    script("sort of a million", "local t={} for i=1,1000000 do t[i]=i%7919 end table.sort(t) return 1"),
+    script("gsub over 1 MB, 100 times", "local s=string.rep('x',1000000) for i=1,100 do s=s:gsub('x','y') end return 1"),
+    script("a string of 50 MB", "return #string.rep('x',50*1024*1024)"),
+    script("strings that grow, 20,000 times", "local s='' for i=1,20000 do s=s..string.rep('x',50) end return #s"),
+    script("three million tables", "local t={} for i=1,3000000 do t[i]={} end return 1", may_fail=True),
+    script("cjson.encode of 200,000", "local t={} for i=1,200000 do t[i]=i end return #cjson.encode(t)"),
+    script("cjson.decode of 600 KB", "return #cjson.decode('['..string.rep('1,',300000)..'1]')"),
+    script("cmsgpack.pack of 60 MB", "return #cmsgpack.pack({string.rep('x',60000000)})"),
+    script("a reply of a million", "local t={} for i=1,1000000 do t[i]=i end return t"),
+    script("LRANGE of 100,000, 20 times", "for i=1,20 do redis.call('LRANGE','list',0,99999) end", "list"),
+    script("SMEMBERS of a million", "return #redis.call('SMEMBERS','set')", "set"),
+    script("KEYS * of a million", "return #redis.call('KEYS','*')", "keys"),
+    script("RPUSH, 100,000 times", "for i=1,100000 do redis.call('RPUSH','result',i) end"),
+    script("SET of 8,000 keys", "for i=1,8000 do redis.call('SET','key:'..i,i) end"),
+    script("SET of 60,000 keys", "for i=1,60000 do redis.call('SET','key:'..i,i) end"),
+    script("GET of 100 MB", "return #redis.call('GET','long')", before=LONG),
+    script("BITCOUNT of 100 MB, 100 times", "for i=1,100 do redis.call('BITCOUNT','long') end", before=LONG),
+    script("SETBIT in 10 MB, 50 times", "for i=1,50 do redis.call('SETBIT','long',i,1) end", before=BITMAP),
+    script("APPEND to 100 MB", "return redis.call('APPEND','long','x')", before=LONG),
+    script("SETRANGE to 50 MB, 8 keys", "for i=1,8 do redis.call('SETRANGE','key:'..i,50000000,'x') end"),
+    script(
+        "SETRANGE to 500 MB, 50 keys",
+        "for i=1,50 do redis.call('SETRANGE','key:'..i,500000000,'x') end",
+        may_fail=True,
+        is_ours_alone=True,
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Run:
     """What the prober saw while one command was carried out."""
@@ -190,7 +237,7 @@ class WorkClock:
         os.close(self._file)
 
 
-def send_heavy(port: int, commands: list[Words], is_slow: bool, go: Any, outcome: Any) -> None:
+def send_heavy(port: int, commands: list[Words], is_slow: bool, may_fail: bool, go: Any, outcome: Any) -> None:
     """The other client, a process of its own: its reading must not hold the prober up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -211,7 +258,7 @@ def send_heavy(port: int, commands: list[Words], is_slow: bool, go: Any, outcome
                     raise WireError("the server closed the connection")
                 head = head or data[:100]
                 tail = tail[-64:] + data if len(data) < 64 else data[-64:]
-            if head.startswith(b"-"):
+            if head.startswith(b"-") and not may_fail:
                 raise WireError(f"{commands[-1][0].decode()} was refused: {head!r}")
             outcome.put((time.perf_counter() - began, ""))
     except (WireError, OSError) as error:
@@ -252,7 +299,9 @@ def measure(server: Server, measured: Case, number: int, elements: int) -> Run:
         tuple(middle.get(word, word) for word in command) for command in (measured.before, measured.command) if command
     ]
     heavy = multiprocessing.Process(
-        target=send_heavy, args=(server.port, commands, measured.is_slow, go, outcome), daemon=True
+        target=send_heavy,
+        args=(server.port, commands, measured.is_slow, measured.may_fail, go, outcome),
+        daemon=True,
     )
     clock = WorkClock(server.pid)
     gaps: list[tuple[float, float]] = []
@@ -305,6 +354,8 @@ def measure_all(launch: Launch, cases: list[Case], options: argparse.Namespace, 
     with Server(launch) as server, Connection(server.port) as connection:
         there: set[str] = set()
         for measured in cases:
+            if measured.is_ours_alone and launch.name != "ours":
+                continue
             for number in range(1, options.rounds + 1):
                 progress.step(f"{launch.name}, {measured.name}")
                 if "keys" in measured.needs and "keys" not in there:
@@ -314,7 +365,7 @@ def measure_all(launch: Launch, cases: list[Case], options: argparse.Namespace, 
                     if name not in there:
                         fill(connection, name, options.elements)
                         there.add(name)
-                connection.command(b"DEL", b"result", b"copy", b"small")
+                connection.command(b"DEL", b"result", b"copy", b"small", b"long")
                 # What was dropped before is not to be measured.
                 time.sleep(options.settle)
                 runs.append(measure(server, measured, number, options.elements))
@@ -325,7 +376,8 @@ def measure_all(launch: Launch, cases: list[Case], options: argparse.Namespace, 
 def run(options: argparse.Namespace) -> None:
     """Measures, and writes the record."""
     launches = [Launch("redis", options.redis), Launch("ours", options.ours, workers=1)]
-    cases = [one for one in CASES if not options.only or any(part in one.name for part in options.only)]
+    all_cases = SCRIPTS if options.scripts else CASES
+    cases = [one for one in all_cases if not options.only or any(part in one.name for part in options.only)]
     if not cases:
         raise SetupError(f"no case has any of these in its name: {' '.join(options.only)}")
     facts = record.environment(launches)
@@ -334,10 +386,11 @@ def run(options: argparse.Namespace) -> None:
     for launch in launches:
         runs += measure_all(launch, cases, options, progress)
     progress.end()
-    text = record.preamble("How long a heavy command keeps others waiting", facts)
+    heavy = "script" if options.scripts else "command"
+    text = record.preamble(f"How long a heavy {heavy} keeps others waiting", facts)
     text += (
         f"\nCollections of {options.elements:,} elements, one worker. Another client sends EXISTS and PING, one after the "
-        "other, while the command is carried out and 0.3 s longer. Gap: the longest it waited for an answer. Work: for how "
+        f"other, while the {heavy} is carried out and 0.3 s longer. Gap: the longest it waited for an answer. Work: for how "
         "long of such a wait, at most, the thread that serves it was running, so that the rest of the machine is not "
         f"counted. Milliseconds, the median of {options.rounds} runs with their range.\n\n"
     )
@@ -347,6 +400,9 @@ def run(options: argparse.Namespace) -> None:
         row = [one.name]
         for launch in launches:
             mine = [r for r in runs if r.server == launch.name and r.case == one.name]
+            if not mine:
+                row += ["-", "-", "-"]
+                continue
             spreads = {
                 "gap_ms": record.spread([r.gap_ms for r in mine]),
                 "work_ms": record.spread([r.work_ms for r in mine]),
@@ -357,7 +413,7 @@ def run(options: argparse.Namespace) -> None:
             row.append(format(spreads["command_ms"]["median"], ".0f"))
         over = summary[one.name]["ours"]["work_ms"]["median"] > TARGET_MS
         rows.append([*row, "no" if over else "yes"])
-    headings = ["command", "gap redis", "work redis", "took redis", "gap ours", "work ours", "took ours", "<= 10 ms"]
+    headings = [heavy, "gap redis", "work redis", "took redis", "gap ours", "work ours", "took ours", "<= 10 ms"]
     text += record.table(headings, rows) + "\n"
     data = {"facts": facts, "elements": options.elements, "summary": summary, "runs": [asdict(r) for r in runs]}
     record.write(options.out, data, text)
@@ -369,6 +425,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--ours", default=OURS, help="our server's command line, from the repository root")
     parser.add_argument("--redis", default=REDIS, help="the command line of the server to compare with")
+    parser.add_argument("--scripts", action="store_true", help="scripts instead of commands")
     parser.add_argument("--elements", type=int, default=ELEMENTS, help="elements of a collection")
     parser.add_argument("--rounds", type=int, default=3, help="how often each command is measured")
     parser.add_argument("--settle", type=float, default=0.3, help="seconds of rest before each measurement")

@@ -5,7 +5,7 @@
 
 use crate::large::Large;
 use crate::list::List;
-use crate::object::Object;
+use crate::object::{Object, Value};
 use crate::segment::Segment;
 use crate::sorted_set::SortedSet;
 use crate::stream::Stream;
@@ -16,6 +16,15 @@ const SMALL_MAX: usize = 128;
 
 /// Bytes of a stream of few entries that is dropped at once.
 const SMALL_STREAM_BYTES: usize = 64 * 1024;
+
+/// Bytes of a string that is not dropped at once: to give them back takes the system 0.1 ms for each MiB.
+const LONG_TEXT_BYTES: usize = 1024 * 1024;
+
+/// Bytes of it that are given back at once, where it has a block of its own.
+const TEXT_STEP_BYTES: usize = 16 * 1024 * 1024;
+
+/// Bytes of it that count as an object.
+const TEXT_BYTES_PER_OBJECT: usize = 4 * 1024;
 
 /// Things to be dropped. Not part of the state: no command can see them.
 #[derive(Default)]
@@ -45,6 +54,8 @@ enum Piece {
     List(List),
     SortedSet(SortedSet),
     Stream(Stream),
+    /// A long string.
+    Text(Object),
 }
 
 impl Lazyfree {
@@ -83,6 +94,17 @@ impl Lazyfree {
     pub(crate) fn add(&mut self, mut object: Object) {
         if let Some(large) = object.take_large() {
             self.add_large(*large);
+        } else {
+            self.add_text(object);
+        }
+    }
+
+    /// A string: one that is not long is dropped. As with Redis it is none of the keys that are counted.
+    fn add_text(&mut self, object: Object) {
+        // If others share it, they drop it.
+        let is_last = object.kept_string().is_none_or(|kept| kept.is_unique());
+        if is_long_text(&object) && is_last {
+            self.push(Piece::Text(object), 0);
         }
     }
 
@@ -125,10 +147,9 @@ impl Lazyfree {
         while let Some((piece, objects)) = self.pieces.pop_front() {
             let rest = match piece {
                 Piece::Segment(mut segment) => {
-                    let is_empty = segment.drain(budget, |mut object| {
-                        if let Some(large) = object.take_large() {
-                            self.add_collection(*large, 0);
-                        }
+                    let is_empty = segment.drain(budget, |mut object| match object.take_large() {
+                        Some(large) => self.add_collection(*large, 0),
+                        None => self.add_text(object),
                     });
                     (!is_empty).then_some(Piece::Segment(segment))
                 }
@@ -137,6 +158,12 @@ impl Lazyfree {
                     (!sorted_set.drain(budget)).then_some(Piece::SortedSet(sorted_set))
                 }
                 Piece::Stream(mut stream) => (!stream.drain(budget)).then_some(Piece::Stream(stream)),
+                Piece::Text(object) if *budget == 0 => Some(Piece::Text(object)),
+                Piece::Text(mut object) => {
+                    let bytes = object.cut_text(TEXT_STEP_BYTES);
+                    *budget = budget.saturating_sub(bytes / TEXT_BYTES_PER_OBJECT);
+                    is_long_text(&object).then_some(Piece::Text(object))
+                }
             };
             if let Some(rest) = rest {
                 self.pieces.push_front((rest, objects));
@@ -147,4 +174,8 @@ impl Lazyfree {
         }
         true
     }
+}
+
+fn is_long_text(object: &Object) -> bool {
+    matches!(object.value(), Value::Bytes(bytes) if bytes.len() >= LONG_TEXT_BYTES)
 }

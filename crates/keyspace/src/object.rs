@@ -742,6 +742,14 @@ impl Object {
         self.set_grown(is_grown);
     }
 
+    /// Gives back about so many bytes of a string that nobody needs any more, or all of one that is kept elsewhere. Returns how many.
+    pub(crate) fn cut_text(&mut self, bytes: usize) -> usize {
+        let before = self.memory();
+        drop(self.take_kept());
+        self.set_value_length(self.shape().value.saturating_sub(bytes));
+        before - self.memory()
+    }
+
     /// Leader-local access statistics.
     #[inline]
     pub fn access(&self) -> AccessStats {

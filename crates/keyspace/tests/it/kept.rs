@@ -345,3 +345,23 @@ fn a_long_string_that_was_changed_in_place_is_shared_once_somebody_asks_for_it()
     node.run("DEL key");
     assert!(node.keyspace.memory() < 256 * 1024, "all of it was counted");
 }
+
+#[test]
+fn a_long_string_is_dropped_a_piece_at_a_time() {
+    let mut node = Node::new(1);
+    for end in ["DEL key", "RENAME small key", "FLUSHALL"] {
+        node.run("SET small x");
+        node.run("SETRANGE key 50000000 x");
+        node.run(end);
+        assert!(
+            node.keyspace.memory() < 1024 * 1024,
+            "{end}: it is not there any more"
+        );
+        let mut turns = 1;
+        while !node.keyspace.collect_lazyfree(&mut 100) {
+            turns += 1;
+        }
+        assert!(turns >= 3, "{end}: {turns}");
+    }
+    assert_eq!(node.keyspace.lazyfree_counts().pending, 0);
+}
