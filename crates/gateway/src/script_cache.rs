@@ -47,8 +47,9 @@ const COMPILED_HERE_BYTES_MAX: usize = 32 * 1024;
 /// Long sources of which it is remembered that they do not compile: more than one program sends at once.
 const WRONG_MAX: usize = 16;
 
-/// Bytes that may wait to be dropped on the thread for offload jobs: what comes on top of that is dropped at once.
-const DROPPING_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes that may wait to be dropped on the thread for offload jobs: what comes on top of that is dropped at once. More than all
+/// scripts of a worker may have made.
+const DROPPING_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024;
 
 /// Bytes of a run that are dropped where it ends.
 pub(crate) const DROPPED_HERE_BYTES_MAX: usize = 1024 * 1024;
