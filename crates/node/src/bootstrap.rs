@@ -801,7 +801,7 @@ impl Bootstrap {
         };
         for (remote, bytes) in happened.messages {
             let message = match who {
-                Who::Joining => PeerMessage::Join(Join { bytes }),
+                Who::Joining | Who::Founding { .. } => PeerMessage::Join(Join { bytes }),
                 Who::Starting { .. } | Who::Member { .. } => {
                     PeerMessage::MetaRequest(Question { id: 0, bytes })
                 }
@@ -898,7 +898,7 @@ fn unreachable_nodes(error: std::io::Error) -> Failure {
 
 fn say_what_is_awaited(settings: &Settings, who: Who) {
     match who {
-        Who::Joining => tracing::warn!(
+        Who::Joining | Who::Founding { .. } => tracing::warn!(
             join = %list(&settings.join),
             "still trying to join: is one of these the peer address of a running node, and is the secret the same?"
         ),
