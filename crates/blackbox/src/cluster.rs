@@ -264,6 +264,25 @@ impl Cluster {
         number
     }
 
+    /// Another node that is down, with ports and an empty directory: [`Cluster::restart`] starts it, with the flags that all nodes have
+    /// then and none of its own.
+    pub fn reserve(&mut self) -> usize {
+        let number = self.nodes.len();
+        let directory = self.directory.join(format!("node-{number}"));
+        fs::create_dir_all(&directory).expect("the temporary directory is writable");
+        self.nodes.push(Node {
+            directory,
+            host: Ipv4Addr::LOCALHOST,
+            ports: std::array::from_fn(|_| free_port()),
+            child: None,
+            is_paused: false,
+            flags: Vec::new(),
+            disk: None,
+            wrapper: Vec::new(),
+        });
+        number
+    }
+
     fn spawn(&mut self, number: usize) {
         let node = &self.nodes[number];
         let log = OpenOptions::new()

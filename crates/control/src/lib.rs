@@ -18,6 +18,7 @@
 
 mod apply;
 mod command;
+mod founding;
 mod given_up;
 mod goal;
 mod group;
@@ -41,6 +42,7 @@ pub use codec::DecodeError;
 pub use command::{
     AssignedReplica, Beginning, Factor, MetaCommand, MetaOutcome, MetaRefusal, Report, Target,
 };
+pub use founding::{FOUNDING_LINKS_MAX, Founding, FoundingEnd, FoundingMessage, FoundingNode};
 pub use given_up::GivenUp;
 pub use goal::{MovePause, NodeGoal, Rebalance, Resize};
 pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};

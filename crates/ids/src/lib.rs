@@ -19,7 +19,7 @@ mod version;
 pub use durability_mode::DurabilityMode;
 pub use group::{GroupCount, GroupId};
 pub use key_hash::{HashSeed, KeyHash};
-pub use node::{Boot, ClusterId, GatewayId, Incarnation, NodeId, PeerWorker, Token};
+pub use node::{Boot, ClusterId, FoundingId, GatewayId, Incarnation, NodeId, PeerWorker, Token};
 pub use partition::{Groups, PartitionCount, PartitionId, PartitionRange};
 pub use prng::Prng;
 pub use request::RequestUuid;

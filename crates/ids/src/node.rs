@@ -18,6 +18,10 @@ pub struct Boot(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u128);
 
+/// The name of a node that is none yet and is to be one of the first of a cluster: drawn at random by each process for itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FoundingId(pub u128);
+
 /// The identity of a replica's memory: counted by the meta group over the whole cluster, so that it is never reused. A
 /// replica whose acknowledged state may be gone gets another one. It is also the replica's name in its Raft group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -283,6 +283,8 @@ pub enum Mutation {
     RemnantRead,
     /// A segment of a log goes although groups need what stands in it.
     PinnedSegmentDropped,
+    /// A node makes a cluster as soon as it counts as many nodes as are expected, without their promises.
+    TwoCreators,
 }
 
 impl Mutation {
@@ -415,6 +417,7 @@ impl Mutation {
         Mutation::CleanLeft,
         Mutation::RemnantRead,
         Mutation::PinnedSegmentDropped,
+        Mutation::TwoCreators,
     ];
 }
 

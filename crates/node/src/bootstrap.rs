@@ -3,6 +3,7 @@
 //! ```text
 //!   data directory --- empty, no --join ----> Create: this node is a cluster of one
 //!                  \-- empty, --join -------> Join, by whichever address answers
+//!                  |-- empty, --join-expect -> Create or Join, as the others say (`founding.rs`)
 //!                   \- has an identity -----> Boot: the cluster counts this start, and is told whose memory was kept
 //! ```
 //!
@@ -14,26 +15,27 @@
 
 use crate::announcing::{self, ClientPorts};
 use crate::clock;
+use crate::founding;
 use crate::handover;
 use crate::kept::{self, Company, Confirmed, EarlierLogs, Kept};
 use crate::lost_alone::{self, Refusal};
 use crate::meta::{self, Driver};
-use crate::peers::{Own, PEERS, greeter};
+use crate::peers::Own;
 use crate::random;
 use crate::resolver::{self, Resolver};
+use crate::start_links::StartLinks;
 use crate::start_progress::StartProgress;
 use crate::state_reads::{StateReads, StoredState};
 use crate::view;
 use control::{
-    Announcement, Beginning, Factor, GroupRef, HeldAlone, Meta, MetaConfig, Pace, Restored, RoutingMap,
-    Started,
+    Announcement, Beginning, Factor, FoundingEnd, FoundingNode, GroupRef, HeldAlone, Meta, MetaConfig, Pace,
+    Restored, RoutingMap, Started,
 };
 use gateway::HandoverImage;
 use ids::{
-    ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion,
-    Token,
+    ClusterId, DurabilityMode, FoundingId, GroupCount, GroupId, Groups, Incarnation, Monotonic, NodeId,
+    SemanticsVersion, Token,
 };
-use mio::{Events, Poll};
 use options::{DurabilityChoice, PeerAddress, Settings, TestDisk};
 use peer_wire::hello::{HelloRefusal, NotIntroduced, Peer, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
@@ -83,15 +85,15 @@ impl Bootstrapped {
 const CHECK: Duration = Duration::from_secs(1);
 
 /// Between two words to an operator about a cluster that does not answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Between two looks at who is to be dialled, and where names lead.
-const DIALLING: Duration = Duration::from_secs(1);
+pub(crate) const DIALLING: Duration = Duration::from_secs(1);
 
 /// Addresses of all that `--join` names. At the limit what is found later is left out.
 const CONTACTS_MAX: usize = 256;
 
-type Failure = String;
+pub(crate) type Failure = String;
 
 /// Why there is no node.
 pub(crate) enum BootstrapError {
@@ -128,11 +130,29 @@ pub(crate) fn begin(
     progress: &StartProgress,
 ) -> Result<Bootstrapped, BootstrapError> {
     let found = Found::read(settings)?;
+    let resolver = Resolver::start();
+    let resolver =
+        resolver.map_err(|error| format!("cannot start the thread that looks up names: {error}"))?;
+    let words = settings.cluster_secret.as_deref();
+    let secret = words.map_or(Secret(None), |words| Secret::of_words(words.as_bytes()));
+    let is_creator = match (&found.identity, settings.join_expect) {
+        (Some(_), _) => false,
+        (None, None) => settings.join.is_empty(),
+        (None, Some(expects)) => {
+            // What is wrong with it is to be known before others wait for this node; where it is, may turn out with them.
+            found.announcement(settings, (workers, None), ports)?;
+            let own = FoundingNode {
+                id: FoundingId(random("a name among those who make a cluster")?),
+                expects,
+            };
+            let end = founding::wait(settings, own, &secret, workers, &resolver, told_to_stop, progress)?;
+            end == FoundingEnd::Create
+        }
+    };
     let now = clock::raw();
-    let known_groups = match (&found.identity, settings.join.is_empty()) {
-        (Some(identity), _) => Some(identity.groups),
-        (None, true) => Some(new_groups.count()),
-        (None, false) => None,
+    let known_groups = match &found.identity {
+        Some(identity) => Some(identity.groups),
+        None => is_creator.then(|| new_groups.count()),
     };
     let announcement = found.announcement(settings, (workers, known_groups), ports)?;
     let token = Token(random("a token")?);
@@ -185,7 +205,7 @@ pub(crate) fn begin(
             );
             (meta, who)
         }
-        None if settings.join.is_empty() => (create(config, settings, new_groups, now)?, Who::Joining),
+        None if is_creator => (create(config, settings, new_groups, now)?, Who::Joining),
         None => (Meta::join(config, now), Who::Joining),
     };
     let mut bootstrap = Bootstrap {
@@ -193,13 +213,10 @@ pub(crate) fn begin(
         map: None,
         started: None,
         book,
-        resolver: Resolver::start()
-            .map_err(|error| format!("cannot start the thread that looks up names: {error}"))?,
+        resolver,
         contacts: Vec::new(),
         behind: BTreeMap::new(),
     };
-    let words = settings.cluster_secret.as_deref();
-    let secret = words.map_or(Secret(None), |words| Secret::of_words(words.as_bytes()));
     if let Err(error) = bootstrap.run(settings, who, &secret, (workers, known_groups), told_to_stop) {
         let is_handed_over = earlier.is_none() && !kept.is_empty();
         if let Some(identity) = identity.as_ref().filter(|_| is_handed_over) {
@@ -624,7 +641,7 @@ impl Bootstrap {
             return Ok(());
         }
         let mut check = Check::new(is_checked);
-        let mut links = Links::open(settings, who, secret, workers, groups, check.refusals())?;
+        let mut links = StartLinks::open(settings, who, secret, (workers, groups), check.refusals())?;
         let mut told_at = clock::raw();
         let mut dialled_at = told_at;
         self.dial(settings, who, &mut links.transport);
@@ -634,7 +651,7 @@ impl Bootstrap {
             if told_to_stop.load(Ordering::Relaxed) {
                 return Err(BootstrapError::Stopped);
             }
-            let happened = links.read();
+            let happened = links.read(note);
             // Promises are counted from it: the process may have stood still before the sockets were read.
             let now = clock::raw();
             for one in happened {
@@ -801,7 +818,7 @@ impl Bootstrap {
         };
         for (remote, bytes) in happened.messages {
             let message = match who {
-                Who::Joining => PeerMessage::Join(Join { bytes }),
+                Who::Joining | Who::Founding { .. } => PeerMessage::Join(Join { bytes }),
                 Who::Starting { .. } | Who::Member { .. } => {
                     PeerMessage::MetaRequest(Question { id: 0, bytes })
                 }
@@ -825,80 +842,9 @@ impl Bootstrap {
     }
 }
 
-/// The links of a start, and what it waits with.
-struct Links {
-    poll: Poll,
-    events: Events,
-    transport: Transport<Greeter>,
-}
-
-/// How long a start waits at most before it looks at the time.
-const WAIT_MAX: Duration = Duration::from_millis(50);
-
-impl Links {
-    fn open(
-        settings: &Settings,
-        who: Who,
-        secret: &Secret,
-        workers: u16,
-        groups: Option<GroupCount>,
-        refusals: Refusals,
-    ) -> Result<Links, Failure> {
-        let poll = Poll::new().map_err(unreachable_nodes)?;
-        let transport_settings = transport::TransportSettings {
-            own: who.node(),
-            worker: 0,
-            first_token: PEERS,
-            seed: clock::raw().0,
-        };
-        let registry = poll.registry().try_clone().map_err(unreachable_nodes)?;
-        let mut greeter = greeter(who, secret.clone(), (0, workers), groups, None);
-        greeter.refusals = Some(refusals);
-        let mut transport = Transport::new(transport_settings, greeter, registry);
-        if let (Some(address), Some(_)) = (announcing::peer_address(settings), who.node()) {
-            transport.listen(address).map_err(|error| {
-                format!("cannot listen on the peer port {address}: {error}; choose another with --peer-port")
-            })?;
-        }
-        Ok(Links {
-            poll,
-            events: Events::with_capacity(64),
-            transport,
-        })
-    }
-
-    /// Waits until a socket is ready, or something is due.
-    fn wait(&mut self, timer: Option<Monotonic>) -> Result<(), Failure> {
-        let now = clock::raw();
-        let due = timer.map_or(WAIT_MAX, |timer| timer.since(now));
-        let wait = due.min(self.transport.next_due().since(now)).min(WAIT_MAX);
-        match self.poll.poll(&mut self.events, Some(wait)) {
-            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => Err(unreachable_nodes(error)),
-            Ok(()) | Err(_) => Ok(()),
-        }
-    }
-
-    /// What the links have brought.
-    fn read(&mut self) -> Vec<Heard> {
-        let now = clock::raw();
-        let mut happened = Vec::new();
-        for event in &self.events {
-            self.transport
-                .on_ready(event, now, &mut |event| happened.extend(note(event)));
-        }
-        self.transport
-            .tick(now, &mut |event| happened.extend(note(event)));
-        happened
-    }
-}
-
-fn unreachable_nodes(error: std::io::Error) -> Failure {
-    format!("cannot reach other nodes: {error}")
-}
-
 fn say_what_is_awaited(settings: &Settings, who: Who) {
     match who {
-        Who::Joining => tracing::warn!(
+        Who::Joining | Who::Founding { .. } => tracing::warn!(
             join = %list(&settings.join),
             "still trying to join: is one of these the peer address of a running node, and is the secret the same?"
         ),

@@ -140,7 +140,7 @@ fn judge(peer: &Peer, view: Option<&View>) -> Option<HelloRefusal> {
     let site = seen.map.nodes.get(&node)?;
     let boot = match peer.who {
         Who::Member { boot, .. } => boot,
-        Who::Starting { .. } | Who::Joining => return None,
+        Who::Starting { .. } | Who::Joining | Who::Founding { .. } => return None,
     };
     (boot < site.boot).then_some(HelloRefusal::OldBoot)
 }

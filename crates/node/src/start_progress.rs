@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   reading: logs and snapshots, group by group --> waiting: the cluster is to count this start --> ready: nobody asks here any more
+//!   founding: others are to be there first   -----'
 //! ```
 
 use crate::{clock, service_manager};
@@ -29,6 +30,8 @@ enum Stage {
         done: Load,
         of: Option<Load>,
     },
+    /// There is no cluster yet, and so many nodes of so many.
+    Founding { there: usize, expected: u16 },
     #[default]
     Waiting,
 }
@@ -43,7 +46,7 @@ impl StartProgress {
         let stage = &mut *self.stage();
         let since = match stage {
             Stage::Reading { since, .. } => *since,
-            Stage::Waiting => clock::now(),
+            Stage::Founding { .. } | Stage::Waiting => clock::now(),
         };
         let done = Load::default();
         *stage = Stage::Reading { since, done, of };
@@ -60,7 +63,14 @@ impl StartProgress {
         self.tell(stage);
     }
 
-    /// Nothing more is to be read.
+    /// So many nodes are there of those that are to make a cluster.
+    pub(crate) fn founds(&self, there: usize, expected: u16) {
+        let stage = &mut *self.stage();
+        *stage = Stage::Founding { there, expected };
+        self.tell(stage);
+    }
+
+    /// Nothing more is to be read, and there is a cluster.
     pub(crate) fn waits(&self) {
         let stage = &mut *self.stage();
         *stage = Stage::Waiting;
@@ -76,7 +86,7 @@ impl StartProgress {
     pub(crate) fn reply(&self) -> &'static [u8] {
         match *self.stage() {
             Stage::Reading { .. } => b"-LOADING Chorale is loading the dataset in memory\r\n",
-            Stage::Waiting => {
+            Stage::Founding { .. } | Stage::Waiting => {
                 b"-LOADING Chorale is starting and waits for the other nodes of its cluster\r\n"
             }
         }
@@ -100,7 +110,7 @@ impl StartProgress {
                 of_bytes: of.unwrap_or_default().bytes,
             },
             // For how long is not known: clients ask again after a second.
-            Stage::Waiting => LoadProgress {
+            Stage::Founding { .. } | Stage::Waiting => LoadProgress {
                 since: now,
                 ..LoadProgress::default()
             },
@@ -125,6 +135,9 @@ fn sentence(stage: &Stage) -> String {
                 mib(of.bytes)
             )
         }
+        Stage::Founding { there, expected } => format!(
+            "starting: there is no cluster yet, and {there} of {expected} nodes are there that are to make one; the log says who is missing"
+        ),
         Stage::Waiting => {
             "starting: the cluster has not counted this start yet, which takes a majority of the nodes that \
                            have the meta group; the log says whom it waits for"
@@ -141,6 +154,9 @@ mod tests {
     fn who_asks_is_told_how_far_the_start_is() {
         let progress = StartProgress::default();
         assert!(progress.sentence().contains("counted this start"));
+        progress.founds(2, 3);
+        assert!(progress.sentence().contains("2 of 3 nodes are there"));
+        assert!(progress.reply().starts_with(b"-LOADING Chorale is starting"));
         progress.reads(None);
         assert!(progress.reply().starts_with(b"-LOADING Chorale is loading"));
         progress.reads(Some(Load {

@@ -279,6 +279,13 @@ impl Loading {
             let remedy = "must not be 0 with join: the other nodes have to reach this one";
             self.together("peer-port", Some("0".to_owned()), remedy.to_owned());
         }
+        if let Some(expected) = self.settings.join_expect
+            && self.settings.join.is_empty()
+        {
+            let remedy =
+                "must be 0 without join, which names the nodes that make the cluster, this one among them";
+            self.together("join-expect", Some(expected.to_string()), remedy.to_owned());
+        }
         if self.settings.cluster_secret.is_some() && self.settings.cluster_secret_file.is_some() {
             let remedy = "cannot be given together with cluster-secret-file: leave one of them out";
             self.together("cluster-secret", None, remedy.to_owned());

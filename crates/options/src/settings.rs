@@ -93,6 +93,8 @@ fields! {
     peer_port: Option<u16> = "peer-port";
     /// Nodes of the cluster to become a member of, none of which may be there now. Empty: the node's own.
     join: Vec<PeerAddress> = "join";
+    /// Nodes that make a cluster together where there is none. `None`: the node never makes one that it is to join.
+    join_expect: Option<u16> = "join-expect";
     /// Or what stood in `cluster-secret-file`; `None`: nodes prove nothing to each other.
     cluster_secret: Option<String> = "cluster-secret";
     /// Read it and call [`Settings::take_cluster_secret`].

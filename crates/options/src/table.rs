@@ -309,6 +309,20 @@ const WORKING: &[Parameter] = &[
     .restart(),
     Parameter::new(
         Section::Cluster,
+        "join-expect",
+        integer(0, 256),
+        "0",
+        "With `join`, of a node whose `dir` is empty: how many such nodes make a cluster together, if there is none yet. When all \
+         addresses of `join` answer, and so many nodes are there that expect the same, one of those behind the addresses makes it, and \
+         the others join. So all of them are started with the same options, in any order, `join` naming each of them. Where any address \
+         leads to a node of a cluster, that is joined. Once a node is a member, this means nothing. 0: it joins, and never makes \
+         a cluster.",
+    )
+    .flag()
+    .unit("nodes")
+    .restart(),
+    Parameter::new(
+        Section::Cluster,
         "cluster-secret",
         WORD,
         "",

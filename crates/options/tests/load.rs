@@ -210,6 +210,31 @@ fn a_node_that_joins_can_be_reached_by_the_others() {
 }
 
 #[test]
+fn nodes_that_make_a_cluster_together_name_each_other() {
+    let join = ("join", "a:7389 b:7389 c:7389");
+    let settings = load(&sources(&[join, ("join-expect", "3")], &[], "")).unwrap();
+    assert_eq!(settings.join_expect, Some(3));
+    // A flag turns off what stands in the file.
+    let file = "join = \"a:7389\"\njoin-expect = 3\n";
+    let settings = load(&sources(&[("join-expect", "0")], &[], file)).unwrap();
+    assert_eq!(settings.join_expect, None);
+    assert_eq!(
+        problems(&sources(&[("join", "")], &[], file)),
+        [
+            r#"join-expect: found "3": must be 0 without join, which names the nodes that make the cluster, this one among them"#
+        ]
+    );
+    for wrong in ["-1", "257", "three"] {
+        assert_eq!(
+            problems(&sources(&[join, ("join-expect", wrong)], &[], "")),
+            [format!(
+                "--join-expect: found \"{wrong}\": allowed: an integer from 0 to 256"
+            )]
+        );
+    }
+}
+
+#[test]
 fn redis_names_of_durability_follow_it() {
     for (word, durability, names) in [
         ("memory", options::DurabilityChoice::Memory, ["no", "everysec"]),

@@ -194,7 +194,9 @@ impl Caller {
             Ok(peer) => peer,
             Err(refusal) => return Err(refuse(refusal, out)),
         };
+        let may_found = self.own.who.founding().is_some() && peer.who.founding().is_some();
         let refusal = match (peer.who.node(), self.expected) {
+            (None, None) if may_found => None,
             (None, _) => Some(HelloRefusal::NoCluster),
             (Some(found), Some(expected)) if found != expected => {
                 Some(HelloRefusal::WrongNode { expected, found })

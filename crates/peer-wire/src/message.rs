@@ -10,6 +10,7 @@
 //!                                                           35 wall clock
 //!                                                           36 scrub
 //!                                                           37 disk health
+//!                                                           38 founding
 //! ```
 //!
 //! The number is the frame's kind; the body stands in the file of the message.
@@ -102,6 +103,8 @@ pub enum PeerMessage {
     Scrub(ScrubHash),
     /// How the sender's disk is.
     DiskHealth(DiskHealth),
+    /// From a node without a cluster to another one, in the format of `control`.
+    Founding(Bytes),
 }
 
 /// Messages of one link that stay in order.
@@ -167,6 +170,8 @@ pub enum FrameKind {
     Scrub = 36,
     /// [`PeerMessage::DiskHealth`]
     DiskHealth = 37,
+    /// [`PeerMessage::Founding`]
+    Founding = 38,
 }
 
 impl FrameKind {
@@ -194,6 +199,7 @@ impl FrameKind {
         FrameKind::WallClock,
         FrameKind::Scrub,
         FrameKind::DiskHealth,
+        FrameKind::Founding,
     ];
 
     /// The kind with this number.
@@ -247,7 +253,8 @@ impl PeerMessage {
             | PeerMessage::JoinAnswer(_)
             | PeerMessage::Leave(_)
             | PeerMessage::WallClock(_)
-            | PeerMessage::DiskHealth(_) => None,
+            | PeerMessage::DiskHealth(_)
+            | PeerMessage::Founding(_) => None,
         }
     }
 
@@ -276,6 +283,7 @@ impl PeerMessage {
             PeerMessage::WallClock(_) => FrameKind::WallClock,
             PeerMessage::Scrub(_) => FrameKind::Scrub,
             PeerMessage::DiskHealth(_) => FrameKind::DiskHealth,
+            PeerMessage::Founding(_) => FrameKind::Founding,
         }
     }
 
@@ -302,6 +310,7 @@ impl PeerMessage {
             PeerMessage::WallClock(_) => wall_clock::WEIGHT,
             PeerMessage::Scrub(_) => scrub::WEIGHT,
             PeerMessage::DiskHealth(_) => disk_health::WEIGHT,
+            PeerMessage::Founding(bytes) => bytes.len(),
         }
     }
 
@@ -344,7 +353,8 @@ impl PeerMessage {
             | PeerMessage::Filled(_)
             | PeerMessage::WallClock(_)
             | PeerMessage::Scrub(_)
-            | PeerMessage::DiskHealth(_) => None,
+            | PeerMessage::DiskHealth(_)
+            | PeerMessage::Founding(_) => None,
         }
     }
 
@@ -416,6 +426,7 @@ impl PeerMessage {
             PeerMessage::WallClock(wall) => wall_clock::encode(*wall, out),
             PeerMessage::Scrub(scrub) => scrub.encode(out),
             PeerMessage::DiskHealth(health) => health.encode(out),
+            PeerMessage::Founding(bytes) => out.raw(bytes),
         }
     }
 
@@ -457,6 +468,7 @@ impl PeerMessage {
             FrameKind::WallClock => PeerMessage::WallClock(wall_clock::decode(reader)?),
             FrameKind::Scrub => PeerMessage::Scrub(ScrubHash::decode(reader)?),
             FrameKind::DiskHealth => PeerMessage::DiskHealth(DiskHealth::decode(reader)?),
+            FrameKind::Founding => PeerMessage::Founding(reader.shared_remainder()),
         })
     }
 }

@@ -22,6 +22,7 @@ mod every_node;
 mod eviction;
 mod expiry;
 mod formats;
+mod founding;
 mod functions;
 mod growth;
 mod hostile;

@@ -3,19 +3,22 @@
 //! ```text
 //!  introduction  magic: 63 68 6f 72 61 6c 65 0a, "chorale" and a line's end
 //!                | oldest u16 | newest u16 | nonce 32 bytes | semantics u16 | worker u16 | workers u16 | who
-//!                | to u16 | groups u16
+//!                | to u16 | groups u16 | [founding: of one who says that it joins alone]
 //!  who   1 joining   |
 //!        2 starting  | cluster u128 | node u64
 //!        3 member    | cluster u128 | node u64 | boot u64
 //! ```
+//!  founding      founding node u128 | expects u16
 //!
 //! What stands behind `who` is not there if a build says it that knows only of nodes with the same number of workers: then `to` is
 //! `worker`, and it is not known how many groups there are. Such a build passes it over.
+//! A node that would make a cluster together with others says that it joins, and `founding` behind all else: to a build that does not
+//! know that, it is one that joins.
 
 use super::secret::{NONCE_BYTES, Nonce};
 use crate::message::FrameKind;
 use codec::{DecodeError, Reader, Writer};
-use ids::{Boot, ClusterId, GroupCount, NodeId, SemanticsVersion};
+use ids::{Boot, ClusterId, FoundingId, GroupCount, NodeId, SemanticsVersion};
 use std::fmt;
 
 const MAGIC: [u8; 8] = *b"chorale\n";
@@ -51,6 +54,13 @@ impl fmt::Display for Versions {
 pub enum Who {
     /// Nobody yet: it wants to become a member.
     Joining,
+    /// Nobody yet: it wants to become a member, and where there is no cluster, make one with others like it.
+    Founding {
+        /// Its process.
+        id: FoundingId,
+        /// How many of them there are to be, itself among them.
+        expects: u16,
+    },
     /// A member whose present start the meta group has not counted yet.
     Starting {
         /// Its cluster.
@@ -73,7 +83,7 @@ impl Who {
     /// The cluster, unless it has none yet.
     pub fn cluster(self) -> Option<ClusterId> {
         match self {
-            Who::Joining => None,
+            Who::Joining | Who::Founding { .. } => None,
             Who::Starting { cluster, .. } | Who::Member { cluster, .. } => Some(cluster),
         }
     }
@@ -81,8 +91,16 @@ impl Who {
     /// The node, unless it is none yet.
     pub fn node(self) -> Option<NodeId> {
         match self {
-            Who::Joining => None,
+            Who::Joining | Who::Founding { .. } => None,
             Who::Starting { node, .. } | Who::Member { node, .. } => Some(node),
+        }
+    }
+
+    /// Its process and how many it expects, if it would make a cluster with others.
+    pub fn founding(self) -> Option<(FoundingId, u16)> {
+        match self {
+            Who::Founding { id, expects } => Some((id, expects)),
+            Who::Joining | Who::Starting { .. } | Who::Member { .. } => None,
         }
     }
 
@@ -91,6 +109,7 @@ impl Who {
     pub fn may_say(self, kind: FrameKind) -> bool {
         match self {
             Who::Joining => kind == FrameKind::Join,
+            Who::Founding { .. } => matches!(kind, FrameKind::Join | FrameKind::Founding),
             // The meta group may need its vote before anybody can count its start.
             Who::Starting { .. } => matches!(
                 kind,
@@ -139,7 +158,7 @@ impl Introduction {
         out.u16(self.worker);
         out.u16(self.workers);
         match self.who {
-            Who::Joining => out.u8(1),
+            Who::Joining | Who::Founding { .. } => out.u8(1),
             Who::Starting { cluster, node } => {
                 out.u8(2);
                 out.u128(cluster.0);
@@ -154,6 +173,10 @@ impl Introduction {
         }
         out.u16(self.to);
         out.u16(self.groups.map_or(0, GroupCount::get));
+        if let Who::Founding { id, expects } = self.who {
+            out.u128(id.0);
+            out.u16(expects);
+        }
         out
     }
 
@@ -201,6 +224,13 @@ impl Introduction {
         let (to, groups) = match reader.is_empty() {
             true => (worker, None),
             false => (reader.u16()?, GroupCount::new(reader.u16()?)),
+        };
+        let who = match who {
+            Who::Joining if !reader.is_empty() => Who::Founding {
+                id: FoundingId(reader.u128()?),
+                expects: reader.u16()?,
+            },
+            _ => who,
         };
         Ok(Introduction {
             versions,

@@ -39,6 +39,7 @@ pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
         1 => wait(),
         1 => scrub(),
         1 => disk_health(),
+        1 => bytes(10).prop_map(PeerMessage::Founding),
     ]
 }
 

@@ -6,8 +6,8 @@ use consensus::{
     SnapshotPoint, Term,
 };
 use ids::{
-    Boot, ClusterId, Db, Epoch, GatewayId, GroupCount, GroupId, Incarnation, NodeId, SemanticsVersion,
-    UnixMillis,
+    Boot, ClusterId, Db, Epoch, FoundingId, GatewayId, GroupCount, GroupId, Incarnation, NodeId,
+    SemanticsVersion, UnixMillis,
 };
 use peer_wire::hello::{Caller, Introduction, Nonce, Secret, Versions, Who};
 use peer_wire::{
@@ -307,6 +307,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
                 sync_p99: Some(Duration::from_micros(51_000)),
             }),
         ),
+        ("founding", PeerMessage::Founding(text(b"may I"))),
         (
             "scrub",
             PeerMessage::Scrub(ScrubHash {
@@ -355,7 +356,18 @@ fn messages_have_the_bytes_that_they_always_had() {
         nonce: Nonce([7; 32]),
     };
     let mut hello = Vec::new();
-    Caller::new(own, Secret(None), None, &mut hello);
+    Caller::new(own.clone(), Secret(None), None, &mut hello);
     line(&mut found, "hello", &hello);
+    let founding = Introduction {
+        who: Who::Founding {
+            id: FoundingId(0x0f),
+            expects: 3,
+        },
+        groups: None,
+        ..own
+    };
+    let mut hello = Vec::new();
+    Caller::new(founding, Secret(None), None, &mut hello);
+    line(&mut found, "hello of a founding node", &hello);
     assert!(found == PINNED, "found:\n{found}");
 }

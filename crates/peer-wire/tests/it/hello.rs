@@ -1,6 +1,6 @@
 //! Introductions that succeed, and those that must not, each with its reason.
 
-use ids::{Boot, ClusterId, NodeId, SemanticsVersion};
+use ids::{Boot, ClusterId, FoundingId, NodeId, SemanticsVersion};
 use peer_wire::FrameKind;
 use peer_wire::frame::{self, FrameDecoder, HEAD_BYTES};
 use peer_wire::hello::{
@@ -364,6 +364,44 @@ fn a_joiner_may_say_that_it_joins_and_nothing_else() {
         .filter(|&kind| who.may_say(kind))
         .collect();
     assert_eq!(said, [FrameKind::Join]);
+}
+
+fn founding(id: u128, expects: u16) -> Who {
+    let id = FoundingId(id);
+    Who::Founding { id, expects }
+}
+
+#[test]
+fn nodes_that_make_a_cluster_together_know_each_other_and_themselves() {
+    for answerer in [founding(1, 3), founding(2, 3), founding(2, 5)] {
+        let (caller, answered, _) = Meeting::of(founding(1, 3), answerer).hold(|_, _| ());
+        assert_eq!(caller.unwrap().unwrap().unwrap().who, answerer);
+        assert_eq!(answered.unwrap().unwrap().unwrap().who, founding(1, 3));
+    }
+    let said = FrameKind::ALL.iter().copied();
+    let said: Vec<FrameKind> = said.filter(|&kind| founding(1, 3).may_say(kind)).collect();
+    assert_eq!(said, [FrameKind::Join, FrameKind::Founding]);
+}
+
+#[test]
+fn a_node_that_would_make_a_cluster_joins_one_that_is_there_and_cannot_be_joined() {
+    let (caller, answerer, _) = Meeting::of(founding(1, 3), member(2)).hold(|_, _| ());
+    assert_eq!(caller.unwrap().unwrap().unwrap().who, member(2));
+    assert_eq!(answerer.unwrap().unwrap().unwrap().who, founding(1, 3));
+    for caller in [Who::Joining, member(1)] {
+        let (caller, answerer) = Meeting::of(caller, founding(1, 3)).fail();
+        assert_eq!(caller, NotIntroduced::Refused(HelloRefusal::NoCluster));
+        assert_eq!(answerer, told(HelloRefusal::NoCluster, false));
+    }
+}
+
+#[test]
+fn a_node_that_would_make_a_cluster_proves_that_it_knows_the_secret() {
+    let mut meeting = Meeting::of(founding(1, 3), founding(2, 3));
+    meeting.caller.1 = secret(8);
+    let (caller, answerer) = meeting.fail();
+    assert_eq!(answerer, NotIntroduced::Refused(HelloRefusal::Unproven));
+    assert_eq!(caller, told(HelloRefusal::Unproven, false));
 }
 
 #[test]

@@ -358,6 +358,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::FormerReportCounts,
     // Power that goes between a word and a sync: `crates/gateway/src/cluster/seat.rs`.
     Mutation::ReportNotSynced,
+    // Nodes that have no cluster yet, and simulations begin with one: `crates/control/tests/founding.rs`.
+    Mutation::TwoCreators,
     // What no simulation has yet, because replicas keep no fragments: `crates/coding/tests/it/gathering.rs`.
     Mutation::FragmentChecksumIgnored,
     Mutation::FragmentsMixed,
