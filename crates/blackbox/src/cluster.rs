@@ -14,10 +14,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -138,6 +139,23 @@ impl Cluster {
         cluster.flags = flags.map(str::to_owned).to_vec();
         cluster.network = Some(network);
         Ok(cluster)
+    }
+
+    /// What `chorale admin` answers, asked of a node on its own machine.
+    ///
+    /// # Errors
+    /// Of the system, if it cannot be run.
+    pub fn admin(&self, node: usize, words: &str) -> io::Result<Output> {
+        let mut command = match &self.network {
+            Some(network) => network.command(node, chorale_binary()),
+            None => Command::new(chorale_binary()),
+        };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.admin_address(node).port()));
+        command
+            .arg("admin")
+            .args(words.split(' '))
+            .args(["--admin", &address.to_string()]);
+        command.output()
     }
 
     /// So many nodes that all groups are replicated on.
@@ -316,7 +334,12 @@ impl Cluster {
             }
         }
         let mut flags: BTreeMap<&str, String> = BTreeMap::new();
-        flags.insert("--bind", node.host.to_string());
+        // What is wanted of nodes is taken from their own machine alone.
+        let bind = match &self.network {
+            Some(_) => format!("{} {}", node.host, Ipv4Addr::LOCALHOST),
+            None => node.host.to_string(),
+        };
+        flags.insert("--bind", bind);
         flags.insert("--workers", self.workers.to_string());
         flags.insert("--groups", self.groups.to_string());
         flags.insert("--dir", node.directory.join("data").display().to_string());

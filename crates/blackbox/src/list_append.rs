@@ -251,8 +251,8 @@ impl<'a> Appender<'a> {
             for _ in 0..=self.hand.prng.below(ACTIONS_MAX) {
                 let number = self.hand.prng.below(self.shared.common.mixture.keys);
                 let key = match self.shared.keys {
-                    Keys::Any | Keys::InScripts => format!("l:{generation}:{number}"),
-                    Keys::OneTag => format!("l:{generation}:{{{tag}}}:{number}"),
+                    Keys::Any | Keys::InScripts => format!("t:{generation}:{number}"),
+                    Keys::OneTag => format!("t:{generation}:{{{tag}}}:{number}"),
                 };
                 lock(&self.shared.used).insert(key.clone());
                 planned.push(if self.hand.prng.chance(50) {

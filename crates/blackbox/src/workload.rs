@@ -35,6 +35,8 @@ pub struct Mixture {
     pub patience: Duration,
     /// What decides their choices.
     pub seed: u64,
+    /// Whether it is kept when each command was answered, and how long that took.
+    pub keeps_times: bool,
 }
 
 impl Default for Mixture {
@@ -45,8 +47,18 @@ impl Default for Mixture {
             keys: 8,
             patience: Duration::from_secs(12),
             seed: 1,
+            keeps_times: false,
         }
     }
+}
+
+/// When a command was answered, and how long that took.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    /// Milliseconds since the clients began.
+    pub at_ms: u32,
+    /// Microseconds.
+    pub took_us: u32,
 }
 
 /// What the clients saw, in numbers.
@@ -83,6 +95,7 @@ struct Shared {
     recorder: Mutex<Recorder>,
     keys: Mutex<BTreeSet<String>>,
     seen: Mutex<Seen>,
+    times: Mutex<Vec<Timed>>,
     start: Instant,
     is_over: AtomicBool,
     processes: AtomicU32,
@@ -109,6 +122,7 @@ impl Workload {
             recorder: Mutex::default(),
             keys: Mutex::default(),
             seen: Mutex::default(),
+            times: Mutex::default(),
             start: Instant::now(),
             is_over: AtomicBool::new(false),
             processes: AtomicU32::new(0),
@@ -134,6 +148,23 @@ impl Workload {
         let shared = self.shared.clone();
         self.threads
             .push(thread::spawn(move || Hand::new(&shared, place).work()));
+    }
+
+    /// Clients go to this node no more, and those that are there leave it before their next command: it is about to go.
+    pub fn leave(&mut self, address: SocketAddr) {
+        lock(&self.shared.addresses).retain(|known| *known != address);
+    }
+
+    /// How long the clients have been at work.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.shared.start.elapsed()
+    }
+
+    /// What was kept of each command since this was last asked, in the order of the answers.
+    #[must_use]
+    pub fn take_times(&self) -> Vec<Timed> {
+        std::mem::take(&mut *lock(&self.shared.times))
     }
 
     /// What was seen until now.
@@ -189,7 +220,7 @@ struct Hand<'a> {
     process: Process,
     /// The node that it turns to next, counted without end.
     place: usize,
-    connection: Option<Client>,
+    connection: Option<(SocketAddr, Client)>,
 }
 
 impl Hand<'_> {
@@ -237,7 +268,10 @@ impl Hand<'_> {
 
     /// One command; true if it was carried out.
     fn carry_out(&mut self, key: &str, call: Call) -> bool {
-        let Some(mut connection) = self.connection.take().or_else(|| self.connect()) else {
+        let addresses = &self.shared.addresses;
+        let kept = self.connection.take();
+        let kept = kept.filter(|(address, _)| lock(addresses).contains(address));
+        let Some((address, mut connection)) = kept.or_else(|| self.connect()) else {
             thread::sleep(Duration::from_millis(20));
             return false;
         };
@@ -251,7 +285,7 @@ impl Hand<'_> {
                 Answer::Unknown
             }
             Ok(reply) => {
-                self.connection = Some(connection);
+                self.connection = Some((address, connection));
                 self.judge(call, reply)
             }
         };
@@ -262,15 +296,34 @@ impl Hand<'_> {
             return false;
         }
         let now = self.now();
+        if now - invoked > 200_000_000 {
+            eprintln!(
+                "SLOW {} ms at {} ms: {key} {call:?} at {address} {:?}",
+                (now - invoked) / 1_000_000,
+                invoked / 1_000_000,
+                std::time::SystemTime::now()
+                    .duration_since(std::time::UNIX_EPOCH)
+                    .unwrap()
+                    .as_millis()
+                    % 1_000_000
+            );
+        }
         let is_done = answer != Answer::Refused;
         lock(&self.shared.recorder).answered(ticket, answer, now);
+        if self.shared.mixture.keeps_times && is_done {
+            let to_u32 = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            lock(&self.shared.times).push(Timed {
+                at_ms: to_u32(now / 1_000_000),
+                took_us: to_u32((now - invoked) / 1_000),
+            });
+        }
         let mut seen = lock(&self.shared.seen);
         seen.longest = seen.longest.max(Duration::from_nanos(now - invoked));
         seen.answered += u64::from(is_done);
         is_done
     }
 
-    fn connect(&mut self) -> Option<Client> {
+    fn connect(&mut self) -> Option<(SocketAddr, Client)> {
         let address = {
             let addresses = lock(&self.shared.addresses);
             addresses[self.place % addresses.len()]
@@ -278,7 +331,7 @@ impl Hand<'_> {
         match Client::connect(address) {
             Ok(mut client) => {
                 client.set_patience(self.shared.mixture.patience);
-                Some(client)
+                Some((address, client))
             }
             Err(_) => {
                 self.place += 1;

@@ -3,7 +3,7 @@
 use crate::bitfield;
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number;
-use crate::spec::{Cost, Flags, Spec};
+use crate::spec::{Flags, Spec};
 use crate::{BitOperation, BitRange, BitUnit, Command, ReplyError, VALUE_BYTES_MAX};
 use resp::Args;
 
@@ -42,7 +42,7 @@ pub(crate) const GETBIT: Spec = Spec::read("getbit", 3).flags(Flags::FAST).parse
     })
 });
 
-pub(crate) const BITCOUNT: Spec = Spec::read("bitcount", -2).cost(Cost::Part).parse(parse_bitcount);
+pub(crate) const BITCOUNT: Spec = Spec::read("bitcount", -2).parse(parse_bitcount);
 
 fn parse_bitcount(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let range = match args.len() {
@@ -73,7 +73,7 @@ fn unit(word: Option<&[u8]>) -> Result<BitUnit, ReplyError> {
     }
 }
 
-pub(crate) const BITPOS: Spec = Spec::read("bitpos", -3).cost(Cost::Part).parse(parse_bitpos);
+pub(crate) const BITPOS: Spec = Spec::read("bitpos", -3).parse(parse_bitpos);
 
 fn parse_bitpos(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let bit = match number::integer(args.arg(2))? {
@@ -102,7 +102,6 @@ pub(crate) const BITOP: Spec = Spec::write_several("bitop", -4)
         KeySpec::from(3, KeyFlags::READ),
     ])
     .flags(Flags::DENYOOM)
-    .cost(Cost::Part)
     .parse(parse_bitop);
 
 fn parse_bitop(args: Args<'_>) -> Result<Command<'_>, ReplyError> {

@@ -149,6 +149,11 @@ impl ClusterView {
         self.links.contains_key(&node) && self.is_peer(node)
     }
 
+    /// Whether what is sent to a node arrives there, as far as is known: this one's own, too.
+    pub(crate) fn is_in_reach(&self, node: NodeId) -> bool {
+        node == self.me() || self.is_up(node)
+    }
+
     /// Whether this is another node that it lacks one to.
     pub(crate) fn is_down(&self, node: NodeId) -> bool {
         !self.links.contains_key(&node) && self.is_peer(node)

@@ -66,11 +66,17 @@ impl HeavyRun {
             steps_max: usize::MAX,
         };
         let mut stopped = run.go_on(&mut self.runner, &self.program, &around, SLICE_INSTRUCTIONS);
-        if let (RunStopped::Over(ended), true) = (&mut stopped, self.is_encoded) {
-            ended.evaluated.encode();
+        // What has ended here is dropped here.
+        match &mut stopped {
+            RunStopped::Over(ended) => {
+                if self.is_encoded {
+                    ended.evaluated.encode();
+                }
+                drop(ended.scratch.take_lazyfree());
+            }
+            RunStopped::Waits(run, _) => run.drop_deleted(),
         }
         self.state = HeavyState::Stopped(stopped);
-        // What has ended here is dropped here.
         drop(self.runner.take_large());
     }
 }

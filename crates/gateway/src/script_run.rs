@@ -271,8 +271,8 @@ pub(crate) struct EndedRun {
 struct Held {
     keys: usize,
     value_bytes: usize,
-    /// The same as the scratch counts them, those among them that are shared.
-    placed_bytes: usize,
+    /// By how much commands have made it grow.
+    made_bytes: usize,
     /// Words of commands that may have written them there.
     written_bytes: usize,
     /// What groups have sent that is too much to be placed by the worker.
@@ -394,10 +394,34 @@ impl ProgramRun {
         self.held.bytes().max(self.scratch.keyspace().memory())
     }
 
-    /// About how much its commands have made there.
-    fn made_bytes(&self) -> usize {
-        let bytes = self.scratch.keyspace().memory();
-        bytes.saturating_sub(self.held.placed_bytes)
+    /// What was deleted on the scratch goes.
+    pub(crate) fn drop_deleted(&mut self) {
+        drop(self.scratch.take_lazyfree());
+    }
+
+    /// Carries a command out on the scratch, and counts what it makes there.
+    fn on_scratch(&mut self, operation: &Operation, carry_out: impl FnOnce(&mut Scratch, &mut Replies)) {
+        if !operation.spec.flags.contains(Flags::WRITE) {
+            return carry_out(&mut self.scratch, &mut self.replies);
+        }
+        let before = self.scratch.keyspace().memory();
+        // One that is shared is copied when it is changed in place, and counts as much as before.
+        let unshared = self.unshared_bytes(operation);
+        carry_out(&mut self.scratch, &mut self.replies);
+        let after = self.scratch.keyspace().memory().saturating_add(unshared);
+        let made = self.held.made_bytes.saturating_add(after);
+        self.held.made_bytes = made.saturating_sub(before);
+    }
+
+    /// Bytes of a shared string that a command changes in place.
+    fn unshared_bytes(&self, operation: &Operation) -> usize {
+        match operation.spec.id {
+            CommandId::Append | CommandId::SetRange | CommandId::SetBit | CommandId::BitField => {
+                let (db, key) = (operation.db, operation.args.as_args().arg(1));
+                self.scratch.keyspace().shared_len(db, key)
+            }
+            _ => 0,
+        }
     }
 
     /// It does not run any more, however long it has.
@@ -438,7 +462,6 @@ impl ProgramRun {
             Some(seen) => Some(seen.into_object().ok_or(UNREADABLE)?),
             None => None,
         };
-        self.held.placed_bytes += object.as_ref().map_or(0, Object::memory);
         if let (None, Some(object)) = (version, &object) {
             self.whole.note_held(db, &key, Some(object.kind()));
         }
@@ -568,7 +591,7 @@ impl ProgramRun {
         self.note_written(operation);
         self.scratch.judge_by(self.time_of(operation, around));
         let before = self.replies.bytes().len();
-        operation.run_on(&mut self.scratch, &mut self.replies);
+        self.on_scratch(operation, |scratch, replies| operation.run_on(scratch, replies));
         let written = self.replies.bytes().len() - before;
         self.spent += COMMAND_INSTRUCTIONS + (written / BYTES_PER_INSTRUCTION) as u64;
         RunStop::Over
@@ -654,12 +677,12 @@ impl ProgramRun {
         match stop {
             RunStop::Over => {
                 runner.let_go(script.run);
-                self.share.is_too_much(self.made_bytes());
+                self.share.is_too_much(self.held.made_bytes);
             }
             RunStop::Spent | RunStop::Heavy | RunStop::Lacks(_) | RunStop::Asks(_)
                 if self
                     .share
-                    .is_too_much(script.run.memory_bytes().saturating_add(self.made_bytes())) =>
+                    .is_too_much(script.run.memory_bytes().saturating_add(self.held.made_bytes)) =>
             {
                 runner.let_go(script.run);
                 return RunStop::Failed(TOO_MUCH_MEMORY);
@@ -978,7 +1001,9 @@ impl ProgramRun {
         self.scratch.judge_by(self.time_of(&operation, around));
         let mut bytes = Vec::new();
         let mut out = ReplyWriter::new(&mut bytes, operation.protocol);
-        self.scratch.run(&operation.as_state(), &mut out);
+        self.on_scratch(&operation, |scratch, _| {
+            scratch.run(&operation.as_state(), &mut out)
+        });
         self.spent += COMMAND_INSTRUCTIONS + (bytes.len() / BYTES_PER_INSTRUCTION) as u64;
         Ok(script_reply::read(&bytes))
     }
@@ -1042,10 +1067,18 @@ impl ProgramRun {
         if !operation.spec.flags.contains(Flags::WRITE) {
             return true;
         }
+        let there = match operation.spec.id {
+            CommandId::SetRange | CommandId::SetBit | CommandId::BitField => {
+                let key = operation.args.as_args().arg(1);
+                self.scratch.keyspace().text_len(operation.db, key)
+            }
+            _ => 0,
+        };
         let made = [
             of_script,
-            self.made_bytes(),
-            zero_bytes(operation),
+            self.held.made_bytes,
+            self.unshared_bytes(operation),
+            zero_bytes(operation).saturating_sub(there),
             operation.args.as_args().byte_len(),
         ];
         !self

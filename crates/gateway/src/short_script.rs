@@ -35,6 +35,9 @@ const CALL_INSTRUCTIONS: u64 = 100;
 /// Bytes of an answer, or of a value that is copied, that count as one instruction.
 pub(crate) const BYTES_PER_INSTRUCTION: usize = 16;
 
+/// Bytes of strings that are copied, or filled with zeros, that count as one.
+const COPIED_BYTES_PER_INSTRUCTION: usize = 64;
+
 /// Bytes that it may make.
 const MEMORY_BYTES: usize = 16 * 1024 * 1024;
 
@@ -125,6 +128,7 @@ pub(crate) fn charge_steps(spent: &mut u64, call: &Call<'_>, keyspace: &Keyspace
     if bytes > STRING_BYTES_MAX {
         return Err(Unsuited::ForNow);
     }
+    *spent = spent.saturating_add((bytes / COPIED_BYTES_PER_INSTRUCTION) as u64);
     if call.spec.cost == Cost::Little && call.args.len() <= WORDS_MIN {
         return Ok(());
     }

@@ -17,7 +17,7 @@ use crate::slot_word::ObjectRef;
 use crate::sorted_set::View;
 use crate::stream::stream_of;
 use command::{
-    BlockingPop, Combination, Command, GeoCommand, HashCommand, ListCommand, RangeQuery, SetCommand,
+    BitUnit, BlockingPop, Combination, Command, GeoCommand, HashCommand, ListCommand, RangeQuery, SetCommand,
     SetOperation, SetReply, SortedSetCommand, StreamCommand, StreamRead, bitfield_operations,
 };
 use ids::Db;
@@ -33,8 +33,6 @@ const CHANGE: usize = 8;
 const SORT: usize = 8;
 /// Steps of copying one element with everything around it.
 const COPY: usize = 4;
-/// Bytes whose bits are counted in the time of one step.
-const COUNTED_BYTES: usize = 1024;
 /// Pairs of bytes that are compared in the time of one step.
 const COMPARED: usize = 32;
 /// Elements that are passed over in the time of one step.
@@ -69,11 +67,7 @@ pub fn cost<'k>(command: &Command<'_>, db: Db, keyspace_of: &dyn Fn(&[u8]) -> Op
             values.scored(source, |view| geo::cost(view, search)) * CHANGE
         }
         Command::Sort(command) => values.size(command.key) * SORT,
-        Command::Copy { from, .. } => values.size(from) * COPY + values.text(from) / STEP_BYTES,
-        Command::BitCount { key, .. } | Command::BitPos { key, .. } => values.text(key) / COUNTED_BYTES,
-        Command::BitOp { sources, .. } => {
-            sources.iter().map(|key| values.text(key)).sum::<usize>() / STEP_BYTES
-        }
+        Command::Copy { from, .. } => values.size(from) * COPY,
         Command::Lcs { left, right, .. } => values.text(left).saturating_mul(values.text(right)) / COMPARED,
         Command::Blocking(command) => match command.pop {
             BlockingPop::Many { keys, count, .. } => values.first_of(keys, count, 1),
@@ -85,13 +79,15 @@ pub fn cost<'k>(command: &Command<'_>, db: Db, keyspace_of: &dyn Fn(&[u8]) -> Op
     }
 }
 
-/// Bytes of strings that a command copies out, and that it fills with zeros in front of what it writes: what [`cost`] leaves out. Clients
-/// wait for these where they asked for them; a script may ask for many.
+/// Bytes of strings that a command copies, or fills with zeros in front of what it writes: what [`cost`] leaves out. Clients wait for
+/// these where they asked for them; a script may ask for many. Bits are counted so fast that sixteen bytes are one.
 pub fn string_bytes<'k>(
     command: &Command<'_>,
     db: Db,
     keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
 ) -> usize {
+    /// Bytes whose bits are counted in the time in which one is copied.
+    const COUNTED: usize = 16;
     let values = Values { db, keyspace_of };
     match *command {
         Command::Get { key }
@@ -101,17 +97,43 @@ pub fn string_bytes<'k>(
             key,
             reply: SetReply::Old,
             ..
-        } => values.text(key),
+        }
+        | Command::Copy { from: key, .. } => values.text(key),
         Command::GetRange { key, start, end } => {
             let (_, len) = resolve_range(start, end, values.text(key));
             len
         }
         Command::MGet { keys } => keys.iter().map(|key| values.text(key)).sum(),
-        _ => zero_bytes(command),
+        Command::BitCount { key, range } => {
+            let range = range.map_or((0, -1, BitUnit::Byte), |range| {
+                (range.start, range.end, range.unit)
+            });
+            counted(values.text(key), range) / COUNTED
+        }
+        Command::BitPos {
+            key,
+            start,
+            end,
+            unit,
+            ..
+        } => counted(values.text(key), (start.unwrap_or(0), end.unwrap_or(-1), unit)) / COUNTED,
+        Command::BitOp { sources, .. } => sources.iter().map(|key| values.text(key)).sum(),
+        Command::SetRange { key, .. } | Command::SetBit { key, .. } | Command::BitField { key, .. } => {
+            zero_bytes(command).saturating_sub(values.text(key))
+        }
+        _ => 0,
     }
 }
 
-/// Bytes that a command may fill with zeros in front of what it writes.
+/// Bytes of a string of `len` that a range lies in.
+fn counted(len: usize, (start, end, unit): (i64, i64, BitUnit)) -> usize {
+    match unit {
+        BitUnit::Byte => resolve_range(start, end, len).1,
+        BitUnit::Bit => resolve_range(start, end, len.saturating_mul(8)).1.div_ceil(8),
+    }
+}
+
+/// Bytes that a command may fill with zeros in front of what it writes, if there are none yet.
 pub fn zero_bytes(command: &Command<'_>) -> usize {
     let bytes = match *command {
         Command::SetRange { offset, value, .. } if !value.is_empty() => offset,

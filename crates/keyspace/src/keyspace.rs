@@ -955,6 +955,20 @@ impl Keyspace {
         Some(object.value().text(&mut digits).to_vec())
     }
 
+    /// Bytes of the string under a key.
+    pub fn text_len(&self, db: Db, key: &[u8]) -> usize {
+        self.object_at(db, key).map_or(0, |object| match object.kind() {
+            Kind::String => object.value().len(),
+            _ => 0,
+        })
+    }
+
+    /// The same, if it is shared: whoever changes it in place copies it first.
+    pub fn shared_len(&self, db: Db, key: &[u8]) -> usize {
+        let object = self.object_at(db, key);
+        object.map_or(0, |object| object.kept_string().map_or(0, |kept| kept.len()))
+    }
+
     /// Drops what another keyspace was to drop.
     pub fn adopt_lazyfree(&mut self, lazyfree: Lazyfree) {
         self.lazyfree.append(lazyfree);

@@ -1,7 +1,7 @@
 //! What was deleted and is too large to be dropped at once.
 //!
-//! Dropping a million objects takes longer than a client should wait. So flushed databases and large collections come
-//! here, and the driver drops them piece by piece between turns.
+//! Dropping a million objects takes longer than a client should wait, and so does a string of half a gigabyte. So flushed databases, large
+//! collections and long strings come here, and the driver drops them piece by piece between turns.
 
 use crate::large::Large;
 use crate::list::List;
@@ -23,6 +23,9 @@ const LONG_TEXT_BYTES: usize = 1024 * 1024;
 /// Bytes of it that are given back at once, where it has a block of its own.
 const TEXT_STEP_BYTES: usize = 16 * 1024 * 1024;
 
+/// Bytes of such strings that wait at most: what comes on top of that is dropped at once. Nobody counts them as memory.
+const TEXT_BYTES_MAX: usize = 256 * 1024 * 1024;
+
 /// Bytes of it that count as an object.
 const TEXT_BYTES_PER_OBJECT: usize = 4 * 1024;
 
@@ -32,6 +35,8 @@ pub struct Lazyfree {
     /// Each with how many deleted keys it stands for: none, if others stand for its key.
     pieces: VecDeque<(Piece, usize)>,
     counts: LazyfreeCounts,
+    /// Bytes of the strings among them.
+    text_bytes: usize,
 }
 
 /// How many deleted keys were dropped piece by piece.
@@ -75,6 +80,7 @@ impl Lazyfree {
     /// What another keyspace was to drop.
     pub(crate) fn append(&mut self, mut other: Lazyfree) {
         self.pieces.append(&mut other.pieces);
+        self.text_bytes += other.text_bytes;
         self.counts.pending += other.counts.pending;
         self.counts.dropped += other.counts.dropped;
     }
@@ -99,13 +105,20 @@ impl Lazyfree {
         }
     }
 
-    /// A string: one that is not long is dropped. As with Redis it is none of the keys that are counted.
+    /// A string. One that has a block of its own, and is long, is dropped a piece at a time, as long as these are not much; a shared one goes
+    /// with the last who has it. As with Redis it is none of the keys that are counted.
     fn add_text(&mut self, object: Object) {
-        // If others share it, they drop it.
-        let is_last = object.kept_string().is_none_or(|kept| kept.is_unique());
-        if is_long_text(&object) && is_last {
+        let bytes = text_len(&object);
+        let has_room = self.text_bytes.saturating_add(bytes) <= TEXT_BYTES_MAX;
+        if bytes >= LONG_TEXT_BYTES && object.kept_string().is_none() && has_room {
+            self.text_bytes += bytes;
             self.push(Piece::Text(object), 0);
         }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
     }
 
     /// A collection whose object got another value.
@@ -160,9 +173,18 @@ impl Lazyfree {
                 Piece::Stream(mut stream) => (!stream.drain(budget)).then_some(Piece::Stream(stream)),
                 Piece::Text(object) if *budget == 0 => Some(Piece::Text(object)),
                 Piece::Text(mut object) => {
-                    let bytes = object.cut_text(TEXT_STEP_BYTES);
-                    *budget = budget.saturating_sub(bytes / TEXT_BYTES_PER_OBJECT);
-                    is_long_text(&object).then_some(Piece::Text(object))
+                    let before = text_len(&object);
+                    // What would be short is not moved to a block of its size: it goes with the last piece.
+                    let after = match before.saturating_sub(TEXT_STEP_BYTES) {
+                        ..LONG_TEXT_BYTES => 0,
+                        after => after,
+                    };
+                    *budget = budget.saturating_sub((before - after) / TEXT_BYTES_PER_OBJECT);
+                    self.text_bytes -= before - after;
+                    (after > 0).then(|| {
+                        object.cut_text(after);
+                        Piece::Text(object)
+                    })
                 }
             };
             if let Some(rest) = rest {
@@ -176,6 +198,9 @@ impl Lazyfree {
     }
 }
 
-fn is_long_text(object: &Object) -> bool {
-    matches!(object.value(), Value::Bytes(bytes) if bytes.len() >= LONG_TEXT_BYTES)
+fn text_len(object: &Object) -> usize {
+    match object.value() {
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    }
 }

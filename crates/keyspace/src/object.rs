@@ -742,12 +742,9 @@ impl Object {
         self.set_grown(is_grown);
     }
 
-    /// Gives back about so many bytes of a string that nobody needs any more, or all of one that is kept elsewhere. Returns how many.
-    pub(crate) fn cut_text(&mut self, bytes: usize) -> usize {
-        let before = self.memory();
-        drop(self.take_kept());
-        self.set_value_length(self.shape().value.saturating_sub(bytes));
-        before - self.memory()
+    /// Cuts a string that has a block of its own to so many bytes: nobody needs it any more.
+    pub(crate) fn cut_text(&mut self, length: usize) {
+        self.set_value_length(length);
     }
 
     /// Leader-local access statistics.

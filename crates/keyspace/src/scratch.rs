@@ -80,11 +80,12 @@ impl Scratch {
         self.local.now = time;
     }
 
-    /// Whether it is worth keeping for the next time: one that held very many keys keeps the tables they needed.
+    /// Whether it is worth keeping for the next time: one that held very many keys keeps the tables they needed, and what was deleted and is
+    /// large is dropped with it.
     pub fn is_small(&self) -> bool {
         /// Bytes of tables that an emptied scratch may hold.
         const KEPT_BYTES_MAX: usize = 64 * 1024;
-        self.keyspace.memory() <= KEPT_BYTES_MAX
+        self.keyspace.memory() <= KEPT_BYTES_MAX && self.keyspace.lazyfree.is_empty()
     }
 
     /// How large collections may be and still be kept small: as in the groups whose objects are placed here.

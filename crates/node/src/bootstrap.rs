@@ -740,7 +740,8 @@ impl Bootstrap {
 
     /// Whether there is a link to a node, whichever way.
     fn is_linked(&self, known: Remote, transport: &Transport<Greeter>) -> bool {
-        transport.links().any(|link| self.known(link.remote) == known)
+        let mut links = transport.links();
+        links.any(|link| link.number == 0 && self.known(link.remote) == known)
     }
 
     /// A node is there: it is dialled in no other way than this one. It cannot tell two ways apart, and would close one link for the
@@ -823,7 +824,9 @@ impl Bootstrap {
                     PeerMessage::MetaRequest(Question { id: 0, bytes })
                 }
             };
-            let found = transport.links().find(|link| self.known(link.remote) == remote);
+            let found = transport
+                .links()
+                .find(|link| link.number == 0 && self.known(link.remote) == remote);
             // Whoever joins speaks with any one that answers.
             let any = || {
                 transport

@@ -13,6 +13,7 @@
 //! their order, of the generation that the layout names.
 
 use super::{GroupLayout, Layout};
+use crate::cluster_view::ClusterView;
 use crate::context::Context;
 use consensus::Term;
 use ids::{GatewayId, GroupId, NodeId};
@@ -102,16 +103,22 @@ impl Leader {
 
     /// A node says what became of a batch. What was carried out counts whoever says it, as long as it is not lost since; the
     /// rest only from whom this node takes for the leader, in the term in which it leads.
-    fn on_response(&mut self, from: NodeId, response: &BatchResponse, outputs: &mut Vec<Output>) {
+    fn on_response(
+        &mut self,
+        view: &ClusterView,
+        from: NodeId,
+        response: &BatchResponse,
+        outputs: &mut Vec<Output>,
+    ) {
         let is_present = response.generation == self.client.generation();
         let is_asked = self.target == Some(from);
         let counts = is_asked && response.term >= self.led_in;
         match response.outcome {
             BatchOutcome::Done(_) if is_present => {}
             _ if !counts => return,
-            BatchOutcome::NotLeader { leader } => return self.lose_target(leader, outputs),
+            BatchOutcome::NotLeader { leader } => return self.lose_target(view, leader, outputs),
             // Who was asked knows of another beginning of the group: one of the two is told of it soon.
-            _ if !is_present => return self.lose_target(None, outputs),
+            _ if !is_present => return self.lose_target(view, None, outputs),
             _ => {}
         }
         if counts {
@@ -131,16 +138,17 @@ impl Leader {
     }
 
     /// Whoever was asked does not lead, but may know who does.
-    fn lose_target(&mut self, hint: Option<NodeId>, outputs: &mut Vec<Output>) {
+    fn lose_target(&mut self, view: &ClusterView, hint: Option<NodeId>, outputs: &mut Vec<Output>) {
         let before = self.target.take();
         // One hint a tick is followed: two nodes that each take the other for the leader must not keep the link busy.
-        if let Some(node) = hint.filter(|node| Some(*node) != before)
+        if let Some(node) = hint.filter(|node| Some(*node) != before && view.is_in_reach(*node))
             && !std::mem::replace(&mut self.is_hinted, true)
         {
             self.aim(node, outputs);
         }
     }
 
+    /// Asks a node from now on, which is in reach: what is sent to others is lost, and is asked again a second later.
     fn aim(&mut self, node: NodeId, outputs: &mut Vec<Output>) {
         if self.target != Some(node) {
             self.target = Some(node);
@@ -309,7 +317,7 @@ impl GroupClients {
     ) {
         let mut outputs = Vec::new();
         self.client(cx, index);
-        self.leaders[index].on_response(from, response, &mut outputs);
+        self.leaders[index].on_response(&cx.view, from, response, &mut outputs);
         self.note_reach(cx, index);
         // What it brought is handed out when the turn ends.
         cx.local.visits.touch(index);
@@ -332,7 +340,8 @@ impl GroupClients {
     /// Goes after the leader that the replica here knows.
     pub(crate) fn follow(&mut self, cx: &mut Context, index: usize) {
         let mut outputs = Vec::new();
-        if let Some(node) = known_leader(&cx.local.replicas[index], cx.layout_of(index)) {
+        let known = known_leader(&cx.local.replicas[index], cx.layout_of(index));
+        if let Some(node) = known.filter(|node| cx.view.is_in_reach(*node)) {
             self.leaders[index].aim(node, &mut outputs);
         }
         cx.outbox.outputs.extend(outputs);

@@ -290,3 +290,25 @@ fn what_looks_at_the_whole_keyspace_has_its_turn_among_transactions_that_never_c
     }
     assert!(held_throughout, "there was a moment in which nothing was held");
 }
+
+#[test]
+fn a_leader_is_asked_as_soon_as_there_is_a_link_to_it() {
+    let mut world = crate::cluster::replicated(1);
+    let leader = (0..3)
+        .find(|&node| world.has_lease(node))
+        .expect("somebody leads");
+    assert_eq!(world.run(leader, 1, "SET key value"), "+OK");
+    let other = (leader + 1) % 3;
+    let leader_id = NodeId(leader as u64);
+    world.nodes[other].gateway.on_link(leader_id, false);
+    world.send(other, 2, "GET key");
+    // Its own replica, and the third node, say who leads. To send it there is in vain.
+    for _ in 0..60 {
+        world.turn();
+        world.lose_between(other, leader);
+        assert_eq!(world.nodes[other].take_reply(2), "");
+    }
+    world.nodes[other].gateway.on_link(leader_id, true);
+    world.turns(30);
+    assert_eq!(world.nodes[other].take_reply(2), "$5 value");
+}

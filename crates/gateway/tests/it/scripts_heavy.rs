@@ -193,6 +193,23 @@ fn what_scripts_write_has_a_bound_however_few_words_they_need_for_it() {
             "nothing was done"
         );
     }
+    // Changed in place, a string that is shared takes as much again.
+    for key in 0..3 {
+        assert_eq!(
+            beside_run(&mut world, &format!("SETRANGE s{key} 500000000 x")),
+            ":500000001"
+        );
+    }
+    world.send(0, 7, "EVAL for\ti=0,2\tdo\tredis.call('SETBIT','s'..i,7,1)end 0");
+    let (reply, _) = beside(&mut world, 0, 7);
+    assert!(
+        reply.starts_with("-OOM the scripts that run on this node"),
+        "{reply}"
+    );
+    // Where there is something already, nothing is made.
+    let last = "EVAL return\tredis.call('SETBIT','s0',4000000000,1) 0";
+    assert_eq!(beside_run(&mut world, last), ":0");
+    assert_eq!(beside_run(&mut world, "DEL s0 s1 s2"), ":3");
     // What it has let go of is not counted.
     let turns = "for\ti=1,8\tdo\tredis.call('SETRANGE','k',200000000,'x')redis.call('DEL','k')end\treturn\t1";
     assert_eq!(beside_run(&mut world, &format!("EVAL {turns} 0")), ":1");

@@ -230,6 +230,11 @@ impl World {
         }
     }
 
+    /// What one node has sent to another is lost.
+    pub(crate) fn lose_between(&mut self, from: usize, to: usize) {
+        self.wire.retain(|sent| (sent.0, sent.1) != (from, to));
+    }
+
     pub(crate) fn turns(&mut self, count: usize) {
         (0..count).for_each(|_| self.turn());
     }

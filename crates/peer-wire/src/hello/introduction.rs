@@ -3,23 +3,26 @@
 //! ```text
 //!  introduction  magic: 63 68 6f 72 61 6c 65 0a, "chorale" and a line's end
 //!                | oldest u16 | newest u16 | nonce 32 bytes | semantics u16 | worker u16 | workers u16 | who
-//!                | to u16 | groups u16 | [founding: of one who says that it joins alone]
+//!                | to u16 | groups u16 | [intent u8 | what it is about]
 //!  who   1 joining   |
 //!        2 starting  | cluster u128 | node u64
 //!        3 member    | cluster u128 | node u64 | boot u64
 //! ```
-//!  founding      founding node u128 | expects u16
+//!  intent        1 founding, of one who joins | founding node u128 | expects u16
 //!
 //! What stands behind `who` is not there if a build says it that knows only of nodes with the same number of workers: then `to` is
 //! `worker`, and it is not known how many groups there are. Such a build passes it over.
-//! A node that would make a cluster together with others says that it joins, and `founding` behind all else: to a build that does not
-//! know that, it is one that joins.
+//! A node that would make a cluster together with others says that it joins, and with what intent behind all else: to a build that does
+//! not know that, it is one that joins. Other intents, and what stands behind them, are a later version's, and are passed over.
 
 use super::secret::{NONCE_BYTES, Nonce};
 use crate::message::FrameKind;
 use codec::{DecodeError, Reader, Writer};
 use ids::{Boot, ClusterId, FoundingId, GroupCount, NodeId, SemanticsVersion};
 use std::fmt;
+
+/// The intent of one who would make a cluster together with others.
+const FOUNDING: u8 = 1;
 
 const MAGIC: [u8; 8] = *b"chorale\n";
 
@@ -174,6 +177,7 @@ impl Introduction {
         out.u16(self.to);
         out.u16(self.groups.map_or(0, GroupCount::get));
         if let Who::Founding { id, expects } = self.who {
+            out.u8(FOUNDING);
             out.u128(id.0);
             out.u16(expects);
         }
@@ -225,8 +229,12 @@ impl Introduction {
             true => (worker, None),
             false => (reader.u16()?, GroupCount::new(reader.u16()?)),
         };
-        let who = match who {
-            Who::Joining if !reader.is_empty() => Who::Founding {
+        let intent = match reader.is_empty() {
+            true => 0,
+            false => reader.u8()?,
+        };
+        let who = match (who, intent) {
+            (Who::Joining, FOUNDING) => Who::Founding {
                 id: FoundingId(reader.u128()?),
                 expects: reader.u16()?,
             },
