@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -130,7 +130,7 @@ async fn accept(listener: tokio::net::TcpListener, source: Arc<dyn AdminSource>,
             let Some(idle) = idle else { continue };
             held.remove(idle);
         }
-        let is_local = client.ip().to_canonical().is_loopback();
+        let is_local = is_of_this_machine(client, stream.local_addr());
         let router = if is_local { here.clone() } else { elsewhere.clone() };
         let is_working = Arc::<AtomicBool>::default();
         let (open, closed) = oneshot::channel();
@@ -152,6 +152,13 @@ async fn accept(listener: tokio::net::TcpListener, source: Arc<dyn AdminSource>,
         // Whose place was taken closes its socket now, before the next one is opened.
         tokio::task::yield_now().await;
     }
+}
+
+/// Whether a client is on the node's own machine: it comes by the loopback, or from the very address that it asks. Where only one address is
+/// listened at, there is no other way; and nobody else gets an answer that is sent to it.
+fn is_of_this_machine(client: SocketAddr, here: io::Result<SocketAddr>) -> bool {
+    let ip = client.ip().to_canonical();
+    ip.is_loopback() || here.is_ok_and(|here| here.ip().to_canonical() == ip)
 }
 
 /// The places, whoever panicked while holding them.

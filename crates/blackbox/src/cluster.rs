@@ -150,7 +150,7 @@ impl Cluster {
             Some(network) => network.command(node, chorale_binary()),
             None => Command::new(chorale_binary()),
         };
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.admin_address(node).port()));
+        let address = self.admin_address(node);
         command
             .arg("admin")
             .args(words.split(' '))
@@ -334,12 +334,7 @@ impl Cluster {
             }
         }
         let mut flags: BTreeMap<&str, String> = BTreeMap::new();
-        // What is wanted of nodes is taken from their own machine alone.
-        let bind = match &self.network {
-            Some(_) => format!("{} {}", node.host, Ipv4Addr::LOCALHOST),
-            None => node.host.to_string(),
-        };
-        flags.insert("--bind", bind);
+        flags.insert("--bind", node.host.to_string());
         flags.insert("--workers", self.workers.to_string());
         flags.insert("--groups", self.groups.to_string());
         flags.insert("--dir", node.directory.join("data").display().to_string());

@@ -296,18 +296,6 @@ impl Hand<'_> {
             return false;
         }
         let now = self.now();
-        if now - invoked > 200_000_000 {
-            eprintln!(
-                "SLOW {} ms at {} ms: {key} {call:?} at {address} {:?}",
-                (now - invoked) / 1_000_000,
-                invoked / 1_000_000,
-                std::time::SystemTime::now()
-                    .duration_since(std::time::UNIX_EPOCH)
-                    .unwrap()
-                    .as_millis()
-                    % 1_000_000
-            );
-        }
         let is_done = answer != Answer::Refused;
         lock(&self.shared.recorder).answered(ticket, answer, now);
         if self.shared.mixture.keeps_times && is_done {
