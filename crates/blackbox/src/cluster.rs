@@ -238,8 +238,6 @@ impl Cluster {
     /// If it cannot be begun at all.
     pub fn begin(&mut self, flags: &[&str]) -> usize {
         let number = self.nodes.len();
-        let directory = self.directory.join(format!("node-{number}"));
-        fs::create_dir_all(&directory).expect("the temporary directory is writable");
         let host = match &mut self.network {
             None => Ipv4Addr::LOCALHOST,
             Some(network) => network
@@ -254,18 +252,10 @@ impl Cluster {
         if let Some(running) = running {
             flags.extend(["--join".to_owned(), self.peer_address(running).to_string()]);
         }
-        self.nodes.push(Node {
-            directory,
-            host,
-            ports: [0; 4],
-            child: None,
-            is_paused: false,
-            flags,
-            disk: self.disk_bytes.map(|bytes| {
-                let data = self.directory.join(format!("node-{number}/data"));
-                SmallDisk::new(&data, bytes).unwrap_or_else(|error| panic!("no small disk: {error}"))
-            }),
-            wrapper: Vec::new(),
+        self.push_node(host, flags);
+        self.nodes[number].disk = self.disk_bytes.map(|bytes| {
+            let data = self.nodes[number].directory.join("data");
+            SmallDisk::new(&data, bytes).unwrap_or_else(|error| panic!("no small disk: {error}"))
         });
         for attempt in 1.. {
             self.nodes[number].ports = std::array::from_fn(|_| free_port());
@@ -285,16 +275,23 @@ impl Cluster {
     /// Another node that is down, with ports and an empty directory: [`Cluster::restart`] starts it, with the flags that all nodes have
     /// then and none of its own.
     pub fn reserve(&mut self) -> usize {
+        let number = self.push_node(Ipv4Addr::LOCALHOST, Vec::new());
+        self.nodes[number].ports = std::array::from_fn(|_| free_port());
+        number
+    }
+
+    /// Another node that is down, with an empty directory and no ports yet.
+    fn push_node(&mut self, host: Ipv4Addr, flags: Vec<String>) -> usize {
         let number = self.nodes.len();
         let directory = self.directory.join(format!("node-{number}"));
         fs::create_dir_all(&directory).expect("the temporary directory is writable");
         self.nodes.push(Node {
             directory,
-            host: Ipv4Addr::LOCALHOST,
-            ports: std::array::from_fn(|_| free_port()),
+            host,
+            ports: [0; 4],
             child: None,
             is_paused: false,
-            flags: Vec::new(),
+            flags,
             disk: None,
             wrapper: Vec::new(),
         });

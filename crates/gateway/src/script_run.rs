@@ -413,6 +413,20 @@ impl ProgramRun {
         self.held.made_bytes = made.saturating_sub(before);
     }
 
+    /// Bytes that a command fills with zeros in front of what it writes.
+    fn zero_bytes(&self, operation: &Operation) -> usize {
+        match operation.spec.id {
+            CommandId::SetRange | CommandId::SetBit | CommandId::BitField => {
+                let bytes = operation
+                    .parse()
+                    .map_or(0, |command| keyspace::zero_bytes(&command));
+                let key = operation.args.as_args().arg(1);
+                bytes.saturating_sub(self.scratch.keyspace().text_len(operation.db, key))
+            }
+            _ => 0,
+        }
+    }
+
     /// Bytes of a shared string that a command changes in place.
     fn unshared_bytes(&self, operation: &Operation) -> usize {
         match operation.spec.id {
@@ -1051,7 +1065,7 @@ impl ProgramRun {
     /// Whether a command on keys, which are here, would hold a worker up.
     fn is_heavy(&self, operation: &Operation, around: &Surroundings<'_>) -> bool {
         let (spec, args) = operation.argv();
-        let held = self.scratch_bytes().saturating_add(zero_bytes(operation));
+        let held = self.scratch_bytes().saturating_add(self.zero_bytes(operation));
         let is_much = held > VALUES_HERE_BYTES_MAX
             || args.byte_len() > SENT_HERE_BYTES_MAX
             || spec.id == CommandId::Lcs && held > LCS_HERE_BYTES_MAX;
@@ -1067,18 +1081,11 @@ impl ProgramRun {
         if !operation.spec.flags.contains(Flags::WRITE) {
             return true;
         }
-        let there = match operation.spec.id {
-            CommandId::SetRange | CommandId::SetBit | CommandId::BitField => {
-                let key = operation.args.as_args().arg(1);
-                self.scratch.keyspace().text_len(operation.db, key)
-            }
-            _ => 0,
-        };
         let made = [
             of_script,
             self.held.made_bytes,
             self.unshared_bytes(operation),
-            zero_bytes(operation).saturating_sub(there),
+            self.zero_bytes(operation),
             operation.args.as_args().byte_len(),
         ];
         !self
@@ -1180,16 +1187,6 @@ impl ProgramRun {
             scratch: self.scratch,
             is_one_round: self.rounds <= 1,
         }
-    }
-}
-
-/// Bytes that a command may make in front of what it writes.
-fn zero_bytes(operation: &Operation) -> usize {
-    match operation.spec.id {
-        CommandId::SetRange | CommandId::SetBit | CommandId::BitField => operation
-            .parse()
-            .map_or(0, |command| keyspace::zero_bytes(&command)),
-        _ => 0,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What was deleted and is too large to be dropped at once.
 //!
-//! Dropping a million objects takes longer than a client should wait, and so does a string of half a gigabyte. So flushed databases, large
+//! Dropping a million objects takes longer than a client should wait, and so does a string of a hundred megabytes. So flushed databases, large
 //! collections and long strings come here, and the driver drops them piece by piece between turns.
 
 use crate::large::Large;
@@ -23,7 +23,7 @@ const LONG_TEXT_BYTES: usize = 1024 * 1024;
 /// Bytes of it that are given back at once, where it has a block of its own.
 const TEXT_STEP_BYTES: usize = 16 * 1024 * 1024;
 
-/// Bytes of such strings that wait at most: what comes on top of that is dropped at once. Nobody counts them as memory.
+/// Bytes of such strings of a group that wait at most: what comes on top of that is dropped at once. Nobody counts them as memory.
 const TEXT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Bytes of it that count as an object.

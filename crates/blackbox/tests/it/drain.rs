@@ -18,14 +18,15 @@ const PAUSE_MAX: Duration = Duration::from_secs(3);
 const KEYS: u64 = 50;
 
 pub(crate) fn admin(cluster: &Cluster, node: usize, words: &str) -> Output {
-    let address = cluster.admin_address(node).to_string();
-    let mut command = Command::new(chorale_binary());
-    command.arg("admin").args(words.split(' '));
-    match words {
-        "status" => command.arg(address),
-        _ => command.args(["--admin", &address]),
+    let output = match words {
+        "status" => {
+            let address = cluster.admin_address(node).to_string();
+            let mut command = Command::new(chorale_binary());
+            command.args(["admin", "status", &address]).output()
+        }
+        _ => cluster.admin(node, words),
     };
-    command.output().expect("the binary runs")
+    output.expect("the binary runs")
 }
 
 /// What it says, if it ends with this status.

@@ -93,7 +93,10 @@ fn three_nodes_with_the_same_options_are_one_cluster_at_every_start() {
 fn two_nodes_wait_for_the_third_and_say_whom_they_miss() {
     let mut cluster = alike(3, 3);
     cluster.restart(0);
-    thread::sleep(Duration::from_millis(500));
+    eventually("one is there by itself", || {
+        let health = http_get(cluster.admin_address(0), "/healthz");
+        health.is_ok_and(|health| health.body.contains("1 of 3 nodes are there"))
+    });
     cluster.restart(1);
     let missing = format!(
         "2 of 3 nodes are there that are to make one: no answer from {}",
@@ -170,6 +173,7 @@ fn nodes_that_are_killed_while_they_make_a_cluster_make_one() {
         let mut cluster = alike(3, 3);
         (0..3).for_each(|node| cluster.restart(node));
         let began = Instant::now();
+        // At moments that nothing of what the nodes do decides: there is no condition to wait for.
         while began.elapsed() < Duration::from_secs(3) {
             thread::sleep(Duration::from_millis(prng.below(400) as u64));
             let node = prng.below(3);
