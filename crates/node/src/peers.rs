@@ -89,6 +89,9 @@ struct Dialling {
     unlike: BTreeMap<NodeId, u16>,
     /// Since when nodes are missed whose part it is to dial this one.
     missed: BTreeMap<NodeId, Monotonic>,
+    /// Whether no map has been seen yet. By the first one this worker dials everybody, whosever part it is: others dial a node that starts
+    /// once they know of it, and have failed with its former start, or before it listened; its first clients would wait for their next attempt.
+    is_starting: bool,
     resolver: Resolver,
     /// As of which all were dialled where their names lead.
     resolver_version: u64,
@@ -192,6 +195,7 @@ impl Peers {
                 links: BTreeSet::new(),
                 unlike: BTreeMap::new(),
                 missed: BTreeMap::new(),
+                is_starting: true,
                 resolver,
                 resolver_version: 0,
             },
@@ -265,9 +269,10 @@ impl Peers {
     /// Dials the nodes that are this one's to dial, and lets go of those that are members no longer.
     fn dial(&mut self, map: &RoutingMap, now: Monotonic, happened: &mut Vec<Happening>) {
         let me = self.me;
+        let is_starting = std::mem::take(&mut self.dialling.is_starting);
         for (&node, site) in map.nodes.iter().filter(|(node, _)| **node != me) {
             for link in self.links_to(node) {
-                if link.is_dialled_by(self.me) || self.dialling.links.contains(&link) {
+                if is_starting || link.is_dialled_by(self.me) || self.dialling.links.contains(&link) {
                     self.dial_at(link, &site.peer, now);
                     self.dialling.links.insert(link);
                 }

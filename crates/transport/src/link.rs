@@ -57,6 +57,8 @@ pub(crate) enum Broken {
     Garbled(String),
     /// The peer is refused, or refuses.
     Refused(String),
+    /// Both ends have dialled, and it is the other link that stays.
+    Crossed,
     /// Nothing moved for too long.
     Stalled,
     /// More small messages wait than may.
@@ -75,6 +77,7 @@ impl fmt::Display for Broken {
             Broken::Ended => f.write_str("the peer closed it"),
             Broken::System(error) => error.fmt(f),
             Broken::Garbled(what) | Broken::Refused(what) => f.write_str(what),
+            Broken::Crossed => f.write_str("both ends have dialled, and the other link stays"),
             Broken::Stalled => f.write_str("nothing moved for too long"),
             Broken::Overrun => f.write_str("the peer does not read what it is sent"),
             Broken::Replaced => f.write_str("the peer came back on a new connection"),

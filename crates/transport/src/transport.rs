@@ -733,11 +733,14 @@ impl<I: Introducer> Transport<I> {
         let is_introduced = |key: usize| !matches!(self.links[key].phase, Phase::Dialling(_));
         let is_vain = peer.up.is_none() && peer.failures > 0 && !peer.attempt.is_some_and(is_introduced);
         let is_refused = !peer.addresses.is_empty() && link.is_dialled_by(own) && !is_vain;
-        is_refused.then(|| Broken::Refused(format!("{link} is dialled by this node")))
+        is_refused.then_some(Broken::Crossed)
     }
 
-    /// Logs what a stranger caused.
+    /// Logs what a stranger caused. That nodes which start at the same time dial each other is nothing to look after.
     fn notice(&mut self, address: SocketAddr, reason: &Broken, now: Monotonic) {
+        if matches!(reason, Broken::Crossed) {
+            return tracing::debug!(%address, %reason, "a connection from a node is not accepted");
+        }
         if let Some(left_out) = self.notices.may(now) {
             tracing::warn!(%address, %reason, left_out, "a connection from a node is not accepted");
         }
