@@ -2,8 +2,8 @@
 //! has lost its majority, what is wanted of nodes, and jobs on backups.
 //!
 //! The port has a thread and a small async runtime of its own, so that nothing an HTTP client does can hold up a
-//! worker. It reads the node through [`AdminSource`] and changes nothing but by [`RecoverRequest`] and [`GoalRequest`], which are
-//! taken from this machine alone, and by jobs on backups, which it passes on unread. Who may read it says [`Access`]. Requests are few and answers small;
+//! worker. It reads the node through [`AdminSource`] and changes nothing but by [`RecoverRequest`], which is taken from this machine alone, by
+//! [`GoalRequest`], which is taken from whoever knows the cluster's secret too (`proof.rs`), and by jobs on backups, which it passes on unread. Who may read it says [`Access`]. Requests are few and answers small;
 //! what an unfriendly client can take is bounded by the constants in `port.rs`.
 
 mod access;
@@ -13,6 +13,7 @@ pub mod metrics;
 mod pages;
 mod permit;
 mod port;
+mod proof;
 mod rebalance;
 mod recovery;
 mod semantics;
@@ -27,6 +28,7 @@ pub use goals::{DrainPlan, GoalError, GoalRequest, GoalsSet, Load, blocked, know
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use permit::stoppable;
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
+pub use proof::{CHALLENGE, CHALLENGE_PAGE, PROOF, ProofKey};
 pub use rebalance::{MovePlan, NodeLoad, rebalance_blocked};
 pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};
 pub use semantics::{NoRaise, RaisePlan};

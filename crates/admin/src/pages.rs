@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Bytes;
+use axum::body::{self, Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 
 use crate::access::{self, Access};
 use crate::cluster::ClusterView;
 use crate::goals::{GoalError, GoalRequest, GoalsSet};
+use crate::proof::{CHALLENGE, CHALLENGE_PAGE, Challenges, PROOF, ProofKey, Unproven};
 use crate::rebalance::MovePlan;
 use crate::recovery::{RecoverRequest, Recovered};
 use crate::transactions::TransactionsView;
@@ -41,6 +42,11 @@ pub trait AdminSource: Send + Sync + 'static {
 
     /// Whether these bytes are the password of clients; not if there is none.
     fn is_password(&self, given: &[u8]) -> bool;
+
+    /// What others than this machine prove that they know the cluster's secret with; none if there is no secret.
+    fn proof_key(&self) -> Option<ProofKey> {
+        None
+    }
 
     /// Names that this node goes by.
     fn names(&self) -> Vec<String>;
@@ -135,26 +141,49 @@ const INDEX: &str = concat!(
 /// Whoever posts must set it: no page of a browser can without being allowed to.
 pub const CONFIRMATION: &str = "x-chorale-confirm";
 
+/// What somebody elsewhere is told who wants something of nodes.
+const GOALS_ELSEWHERE: &str = "what is wanted of nodes is taken from the machine of the node that is asked, or from whoever proves that he \
+    knows the cluster's secret: chorale admin --cluster-secret-file FILE\n";
+
 /// Bytes of what is posted: a recovery has all groups of a cluster. More is answered with 413.
 const BODY_BYTES_MAX: usize = 256 << 10;
 
 type Source = Arc<dyn AdminSource>;
 
+/// Who asks, as far as it matters what he may want.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    /// Somebody on this machine.
+    Local,
+    /// Somebody elsewhere, who has proved that he knows the cluster's secret.
+    Proven,
+    /// Anybody else who may read.
+    Other,
+}
+
+/// What the guard goes by.
+#[derive(Clone)]
+struct Guard {
+    source: Source,
+    challenges: Arc<Challenges>,
+    is_local: bool,
+}
+
 /// The pages, for a client of this machine or another one.
-pub(crate) fn router(source: Source, is_local: bool) -> Router {
+pub(crate) fn router(source: Source, challenges: Arc<Challenges>, is_local: bool) -> Router {
     let recovery = if is_local {
         post(recover)
     } else {
         post(recover_elsewhere)
     };
-    let goals = if is_local {
-        post(set_goals)
-    } else {
-        post(goals_elsewhere)
+    let guard_state = Guard {
+        source: source.clone(),
+        challenges,
+        is_local,
     };
     Router::new()
         .route("/recover", recovery)
-        .route("/goals", goals)
+        .route("/goals", post(set_goals))
         .route("/backup", get(backup_jobs).post(order_backup))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route("/", get(index))
@@ -167,23 +196,39 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
         .route("/transactions", get(transactions))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn_with_state((source.clone(), is_local), guard))
+        .layer(middleware::from_fn_with_state(guard_state, guard))
         .with_state(source)
 }
 
-/// Turns away who may not read. See `access.rs`.
-async fn guard(State((source, is_local)): State<(Source, bool)>, request: Request, next: Next) -> Response {
-    let headers = request.headers();
-    let is_known = || access::password(headers).is_some_and(|given| source.is_password(&given));
-    if matches!(request.uri().path(), "/healthz" | "/readyz") {
-        return next.run(request).await;
+/// Turns away who may not read, and says of the others who they are. See `access.rs`.
+async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let Guard {
+        source,
+        challenges,
+        is_local,
+    } = guard;
+    let asker = if is_local { Asker::Local } else { Asker::Other };
+    request.extensions_mut().insert(asker);
+    match request.uri().path() {
+        "/healthz" | "/readyz" => return next.run(request).await,
+        CHALLENGE_PAGE => return challenge(&source, &challenges, request.method()),
+        _ => {}
     }
+    if request.headers().contains_key(PROOF) {
+        request = match proven(&source, &challenges, request).await {
+            Ok(request) => request,
+            Err(refusal) => return refusal,
+        };
+    }
+    let headers = request.headers();
+    let is_known = request.extensions().get() == Some(&Asker::Proven)
+        || access::password(headers).is_some_and(|given| source.is_password(&given));
     let starting = source.starting();
     let shown = async |request| match starting {
         Some(reason) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT_TYPE, format!("{reason}\n")),
         None => next.run(request).await,
     };
-    if is_known() {
+    if is_known {
         return shown(request).await;
     }
     if !access::is_for_us(headers, &source.names()) {
@@ -204,6 +249,57 @@ async fn guard(State((source, is_local)): State<(Source, bool)>, request: Reques
             let text = "no password is set, so this is for the node's own machine alone: set requirepass, or protected-mode no\n";
             answer(StatusCode::FORBIDDEN, TEXT_TYPE, text)
         }
+    }
+}
+
+/// What is to be answered by whoever shows that he knows the cluster's secret. It is told to everybody.
+fn challenge(source: &Source, challenges: &Challenges, method: &Method) -> Response {
+    if method != Method::GET {
+        return answer(StatusCode::METHOD_NOT_ALLOWED, TEXT_TYPE, "GET is allowed here\n");
+    }
+    match source.proof_key() {
+        Some(_) => answer(StatusCode::OK, TEXT_TYPE, format!("{}\n", challenges.give())),
+        None => answer(
+            StatusCode::NOT_FOUND,
+            TEXT_TYPE,
+            "this node has no cluster-secret\n",
+        ),
+    }
+}
+
+/// The request, if it comes from somebody who knows the cluster's secret; else why it is not taken.
+async fn proven(source: &Source, challenges: &Challenges, request: Request) -> Result<Request, Response> {
+    let refused = |text: &'static str| answer(StatusCode::FORBIDDEN, TEXT_TYPE, text);
+    let Some(key) = source.proof_key() else {
+        return Err(refused(
+            "this node has no cluster-secret, so nothing is proved to it\n",
+        ));
+    };
+    let (mut head, body) = request.into_parts();
+    let body = body::to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
+        answer(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            TEXT_TYPE,
+            "the body is too long, or did not come\n",
+        )
+    })?;
+    let word = |name| {
+        head.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    };
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let asked = (head.method.as_str(), path, &body[..]);
+    match challenges.take(&key, word(CHALLENGE), word(PROOF), asked) {
+        Ok(()) => {
+            head.extensions.insert(Asker::Proven);
+            Ok(Request::from_parts(head, Body::from(body)))
+        }
+        Err(Unproven::Challenge) => Err(refused(
+            "the challenge is too old, was used, or is not of this start: ask for another one\n",
+        )),
+        Err(Unproven::Proof) => Err(refused("this is not proved with the cluster's secret\n")),
     }
 }
 
@@ -292,7 +388,15 @@ async fn recover(State(source): State<Source>, headers: HeaderMap, body: Bytes) 
     }
 }
 
-async fn set_goals(State(source): State<Source>, headers: HeaderMap, body: Bytes) -> Response {
+async fn set_goals(
+    State(source): State<Source>,
+    Extension(asker): Extension<Asker>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    if asker == Asker::Other {
+        return answer(StatusCode::FORBIDDEN, TEXT_TYPE, GOALS_ELSEWHERE);
+    }
     if headers.get(CONFIRMATION).is_none_or(|value| value != "goals") {
         let text = format!("what is wanted of nodes is confirmed by the header {CONFIRMATION}: goals\n");
         return answer(StatusCode::FORBIDDEN, TEXT_TYPE, text);
@@ -333,14 +437,6 @@ async fn move_plan(source: Source, factor: Option<String>) -> Response {
         Ok(Err(reason)) => answer(StatusCode::CONFLICT, TEXT_TYPE, format!("{reason}\n")),
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "see the log\n"),
     }
-}
-
-async fn goals_elsewhere() -> Response {
-    answer(
-        StatusCode::FORBIDDEN,
-        TEXT_TYPE,
-        "what is wanted of nodes is taken from the machine of the node that is asked alone\n",
-    )
 }
 
 async fn recover_elsewhere() -> Response {

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::pages::{AdminSource, router};
+use crate::proof::Challenges;
 
 /// Connections served at the same time, if there are descriptors for them. At the limit a new one takes the place of the
 /// oldest that no answer is being made for: however many are slow, a probe of the node's health is answered at once.
@@ -65,7 +66,7 @@ impl Handle {
 }
 
 /// Serves the port on a thread of its own, until the handle is shut down or dropped: so many connections at a time, which
-/// are [`CONNECTIONS_MAX`] where there are descriptors enough.
+/// are [`CONNECTIONS_MAX`] where there are descriptors enough. `challenge_key` is random, and of this start alone.
 ///
 /// # Errors
 /// If the system refuses the thread or what the runtime needs of it.
@@ -73,6 +74,7 @@ pub fn spawn(
     listener: TcpListener,
     source: Arc<dyn AdminSource>,
     connections_max: usize,
+    challenge_key: [u8; 32],
 ) -> io::Result<Handle> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -85,7 +87,8 @@ pub fn spawn(
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
         runtime.block_on(async {
-            tokio::spawn(accept(listener, source, connections_max));
+            let challenges = Arc::new(Challenges::new(challenge_key));
+            tokio::spawn(accept(listener, source, challenges, connections_max));
             // An error means that the handle was dropped: also a reason to stop.
             let _ = stopped.await;
         });
@@ -106,8 +109,14 @@ struct Place {
     _open: oneshot::Sender<()>,
 }
 
-async fn accept(listener: tokio::net::TcpListener, source: Arc<dyn AdminSource>, connections_max: usize) {
-    let (here, elsewhere) = (router(source.clone(), true), router(source, false));
+async fn accept(
+    listener: tokio::net::TcpListener,
+    source: Arc<dyn AdminSource>,
+    challenges: Arc<Challenges>,
+    connections_max: usize,
+) {
+    let here = router(source.clone(), challenges.clone(), true);
+    let elsewhere = router(source, challenges, false);
     let places = Places::default();
     let mut told_at: Option<Instant> = None;
     for number in 0.. {

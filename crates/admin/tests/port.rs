@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use admin::{
     Access, AdminSource, CONNECTIONS_MAX, ClusterView, GoalError, GoalRequest, GoalsSet, Handle, Health,
-    MovePlan, spawn,
+    MovePlan, ProofKey, spawn,
 };
 
 /// How long a client of the port may take for a head (`port.rs`).
@@ -18,6 +18,7 @@ const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
 struct Node {
     ill: AtomicBool,
     access: Option<Access>,
+    cluster_secret: Option<&'static str>,
 }
 
 impl AdminSource for Node {
@@ -45,6 +46,10 @@ impl AdminSource for Node {
 
     fn is_password(&self, given: &[u8]) -> bool {
         given == b"secret"
+    }
+
+    fn proof_key(&self) -> Option<ProofKey> {
+        self.cluster_secret.map(ProofKey::of_words)
     }
 
     fn names(&self) -> Vec<String> {
@@ -86,6 +91,7 @@ fn start_for(node: Node) -> (SocketAddr, Arc<Node>, Handle) {
         listener,
         Arc::clone(&node) as Arc<dyn AdminSource>,
         CONNECTIONS_MAX,
+        [7; 32],
     );
     let handle = handle.expect("a thread can be started");
     (SocketAddr::from(([127, 0, 0, 1], port)), node, handle)
@@ -333,6 +339,91 @@ fn from_elsewhere_the_pages_want_what_the_ports_of_clients_want() {
         assert_eq!(with(elsewhere(), "/metrics", right).0, "200");
         handle.shutdown();
     }
+}
+
+#[test]
+fn from_elsewhere_goals_are_taken_from_whoever_proves_that_he_knows_the_secret() {
+    let (here, _, handle) = start_for(Node {
+        access: Some(Access::Loopback),
+        cluster_secret: Some("open sesame"),
+        ..Node::default()
+    });
+    let Some(outer) = outer_address() else {
+        return;
+    };
+    let ask = |request: String| {
+        let (head, body) = exchange_by(connect_from(outer, here), &request);
+        (head.get(9..12).map(str::to_owned).expect("a status"), body)
+    };
+    let challenge = || {
+        let (status, body) =
+            ask("GET /challenge HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n".to_owned());
+        assert_eq!(status, "200");
+        body.trim_end().to_owned()
+    };
+    let goal = GoalRequest::Rebalance {}.to_json();
+    let post = |challenge: &str, proof: &str, body: &str| {
+        ask(format!(
+            "POST /goals HTTP/1.1\r\nHost: node\r\nx-chorale-confirm: goals\r\nx-chorale-challenge: {challenge}\r\n\
+             x-chorale-proof: {proof}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let key = ProofKey::of_words("open sesame");
+    let given = challenge();
+    let proof = key.proof(&given, "POST", "/goals", goal.as_bytes());
+    // Neither a password nor that others may read helps.
+    let unproven = ask(format!(
+        "POST /goals HTTP/1.1\r\nHost: node\r\nAuthorization: Basic YW55OnNlY3JldA==\r\nx-chorale-confirm: goals\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{goal}",
+        goal.len()
+    ));
+    assert_eq!(unproven.0, "403");
+    assert!(unproven.1.contains("--cluster-secret-file"), "{}", unproven.1);
+    let stranger = ProofKey::of_words("open poppy").proof(&given, "POST", "/goals", goal.as_bytes());
+    assert_eq!(post(&given, &stranger, &goal).0, "403");
+    assert_eq!(
+        post(&given, &proof, &GoalRequest::Resume {}.to_json()).0,
+        "403",
+        "of another request"
+    );
+    let (status, body) = post(&given, &proof, &goal);
+    assert_eq!(status, "200", "{body}");
+    assert!(body.contains("17"), "{body}");
+    assert_eq!(post(&given, &proof, &goal).0, "403", "a proof is taken once");
+    // A recovery stays with the node's own machine.
+    let given = challenge();
+    let proof = key.proof(&given, "POST", "/recover", b"{}");
+    let (status, _) = ask(format!(
+        "POST /recover HTTP/1.1\r\nHost: node\r\nx-chorale-confirm: recover\r\nx-chorale-challenge: {given}\r\n\
+         x-chorale-proof: {proof}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+    ));
+    assert_eq!(status, "403");
+    // And pages are shown, though no password is set.
+    let given = challenge();
+    let proof = key.proof(&given, "GET", "/cluster", b"");
+    let (status, body) = ask(format!(
+        "GET /cluster HTTP/1.1\r\nHost: node\r\nx-chorale-challenge: {given}\r\nx-chorale-proof: {proof}\r\nConnection: close\r\n\r\n"
+    ));
+    assert_eq!(status, "200", "{body}");
+    handle.shutdown();
+}
+
+#[test]
+fn a_node_without_a_secret_takes_no_proof() {
+    let (here, _, handle) = start();
+    let (head, _) = exchange(
+        here,
+        "GET /challenge HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n",
+    );
+    assert!(head.starts_with("http/1.1 404"), "{head}");
+    let proof = ProofKey::of_words("").proof("", "GET", "/cluster", b"");
+    let request = format!(
+        "GET /cluster HTTP/1.1\r\nHost: node\r\nx-chorale-proof: {proof}\r\nConnection: close\r\n\r\n"
+    );
+    let (head, _) = exchange(here, &request);
+    assert!(head.starts_with("http/1.1 403"), "{head}");
+    handle.shutdown();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use admin::{ClusterView, TransactionsView};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 
-use crate::{backup, goals, http, print, recover, status, transactions};
+use crate::{backup, cluster_secret, goals, http, print, recover, status, transactions};
 
 /// Names of the subcommands, and of their arguments.
 pub(crate) const ADMIN: &str = "admin";
@@ -106,6 +106,7 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
+        .arg(cluster_secret::flag())
         .subcommand(
             Command::new(STATUS)
                 .about("Show nodes, groups and replicas as a node sees them")
@@ -212,6 +213,10 @@ pub(crate) fn command() -> Command {
 
 /// Does what the command line says.
 pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
+    let (_, given) = matches.subcommand().expect("clap requires one");
+    if let Err(reason) = cluster_secret::read(given) {
+        return show(Err(reason));
+    }
     match matches.subcommand() {
         Some((STATUS, matches)) => {
             let addresses = matches.get_many::<String>(ADDRESS).expect("it has a default");
@@ -334,9 +339,11 @@ pub(crate) fn page(address: &str, path: &str) -> Result<String, String> {
     match http::get(address, path) {
         Ok(page) if page.status == 200 => Ok(page.body),
         Ok(page) if page.status == 401 => Err(format!(
-            "{address} is on another machine and wants the password of its clients: put it into the environment as {}",
+            "{address} is on another machine and wants the password of its clients: put it into the environment as {}, or name the cluster's \
+             secret by --cluster-secret-file",
             http::PASSWORD_VARIABLE
         )),
+        Ok(page) if page.status == 403 => Err(format!("{address} answers: {}", page.body.trim_end())),
         Ok(page) if page.status == 503 => Err(format!("{address} answers: {}", page.body.trim_end())),
         Ok(page) => Err(format!(
             "{address} answers with status {} to {path}: is it the admin port of a node?",

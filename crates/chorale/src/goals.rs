@@ -75,7 +75,8 @@ Examples:
       Node 4 may have replicas after all. What has moved stays where it is until it is evened out.
 
 It can be ended at any time, and given again: what is wanted is kept by the cluster. The status is 0 if it is done or shown, 2 if it
-is refused, 3 if nothing moves and somebody has to do something about it. It is taken from the machine of the node that is asked.";
+is refused, 3 if nothing moves and somebody has to do something about it. It is taken from the machine of the node that is asked, and from
+others with --cluster-secret-file.";
 
 const REPLACE_EXAMPLES: &str = "\
 Examples:
@@ -92,7 +93,7 @@ pub(crate) fn admin_port() -> Arg {
         .long(ADMIN_PORT)
         .value_name("HOST:PORT")
         .default_value(DEFAULT_ADDRESS)
-        .help("Admin port of a node of this machine; a port alone will do")
+        .help("Admin port of the node that is asked; a port alone is one of this machine")
 }
 
 pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {

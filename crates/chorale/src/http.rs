@@ -1,14 +1,17 @@
 //! Reads pages of a node's admin port. As little of HTTP as that takes: version 1.0, whose answers end with the connection.
 //!
 //! A node on another machine wants the password of its clients. It is taken from where the server takes it, if it is there:
-//! the environment.
+//! the environment. Or it is shown that the cluster's secret is known (`cluster_secret.rs`), if it is.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use admin::{CHALLENGE, CHALLENGE_PAGE, PROOF};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+
+use crate::cluster_secret;
 
 /// From the first byte sent to the last one read, each step alone. The port answers at once, or not at all.
 const STEP_TIME_MAX: Duration = Duration::from_secs(5);
@@ -29,32 +32,50 @@ const CHANGE_TIME_MAX: Duration = Duration::from_secs(90);
 /// Where the server finds the password too.
 pub(crate) const PASSWORD_VARIABLE: &str = "CHORALE_REQUIREPASS";
 
-/// The header that shows the password, if there is one.
-fn authorization() -> String {
-    match std::env::var(PASSWORD_VARIABLE) {
+/// The headers that show who asks: the password, if there is one, and that the secret is known, if it is.
+fn credentials(address: &str, method: &str, path: &str, body: &str) -> String {
+    let password = match std::env::var(PASSWORD_VARIABLE) {
         Ok(password) if !password.is_empty() => {
             let shown = STANDARD.encode(format!("default:{password}"));
             format!("Authorization: Basic {shown}\r\n")
         }
         _ => String::new(),
-    }
+    };
+    password + &proof(address, method, path, body).unwrap_or_default()
+}
+
+/// None where the secret is not known, and where the node has none or does not answer: it says by itself then what it wants.
+fn proof(address: &str, method: &str, path: &str, body: &str) -> Option<String> {
+    let key = cluster_secret::key().filter(|_| !is_loopback(address))?;
+    let request = format!("GET {CHALLENGE_PAGE} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    let page = ask(address, &request, STEP_TIME_MAX).ok()?;
+    let challenge = page.body.trim_end();
+    let is_one = page.status == 200 && challenge.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then(|| {
+        let proof = key.proof(challenge, method, path, body.as_bytes());
+        format!("{CHALLENGE}: {challenge}\r\n{PROOF}: {proof}\r\n")
+    })
+}
+
+/// This machine is believed by itself.
+fn is_loopback(address: &str) -> bool {
+    let ip = address.parse().map(|address: SocketAddr| address.ip());
+    ip.is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 /// Asks for `path` at `address`, `HOST:PORT`.
 pub(crate) fn get(address: &str, path: &str) -> io::Result<Page> {
-    let request = format!(
-        "GET {path} HTTP/1.0\r\nHost: {address}\r\n{}\r\n",
-        authorization()
-    );
+    let shown = credentials(address, "GET", path, "");
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n{shown}\r\n");
     ask(address, &request, STEP_TIME_MAX)
 }
 
 /// Posts a body to `path`, with one header of its own.
 pub(crate) fn post(address: &str, path: &str, (name, value): (&str, &str), body: &str) -> io::Result<Page> {
     let length = body.len();
+    let shown = credentials(address, "POST", path, body);
     let request = format!(
-        "POST {path} HTTP/1.0\r\nHost: {address}\r\n{}{name}: {value}\r\nContent-Length: {length}\r\n\r\n{body}",
-        authorization()
+        "POST {path} HTTP/1.0\r\nHost: {address}\r\n{shown}{name}: {value}\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     ask(address, &request, CHANGE_TIME_MAX)
 }

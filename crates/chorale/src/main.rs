@@ -5,6 +5,7 @@ mod backup;
 mod backup_job;
 mod bench;
 mod cli;
+mod cluster_secret;
 mod dev;
 mod goals;
 mod http;

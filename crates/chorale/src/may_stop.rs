@@ -42,7 +42,8 @@ Examples:
 It is lent to one node at a time among those that share a group, and only if every other replica of the node's groups votes, is there and
 has caught up. While it is lent others lead what the node led, nothing moves in its groups, and nobody takes its place for its silence. It
 ends by itself when the node has started again and has caught up, or when its time is over. The status is 0 if it is lent, 2 if it is
-refused, 3 if it was still refused when --wait ended. It is taken from the machine of the node that is asked.";
+refused, 3 if it was still refused when --wait ended. It is taken from the machine of the node that is asked, and from
+others with --cluster-secret-file.";
 
 /// The command line.
 pub(crate) fn command() -> Command {

@@ -17,7 +17,8 @@ Examples:
 
 What commands do is numbered. Newer rules are followed by themselves ten minutes after the last node has started with a build that knows
 them; until then every node can go back to the build that it had. It is refused as long as some node knows nothing newer, and others do. Given
-again it does nothing. The status is 0 if it is done or shown, 2 if it is refused. It is taken from the machine of the node that is asked;
+again it does nothing. The status is 0 if it is done or shown, 2 if it is refused. It is taken from the machine of the node that is asked,
+and from others with --cluster-secret-file;
 what nodes know is known to those with a replica of the meta group.";
 
 /// The command line.

@@ -34,7 +34,7 @@ go, and voters go one at a time, while all the others of the group are there. It
 the nodes have no memory for them, or if the loss of a zone is borne now and could not be then. It can be ended at any time, and given
 again, or with another number: what is wanted is kept by the cluster, chorale admin jobs shows how far it is, and chorale admin pause
 holds it up. The status is 0 if it is done or shown, 2 if it is refused, 3 if nothing moves and somebody has to do something about it. It
-is taken from the machine of the node that is asked; what would move is known to nodes with a replica of the meta group.";
+is taken from the machine of the node that is asked, and from others with --cluster-secret-file; what would move is known to nodes with a replica of the meta group.";
 
 /// The command line.
 pub(crate) fn command() -> Command {

@@ -11,8 +11,8 @@ use crate::status;
 use crate::transactions;
 use crate::view::View;
 use admin::{
-    Access, AdminSource, ClusterView, GoalError, GoalRequest, GoalsSet, Health, MovePlan, RecoverRequest,
-    Recovered, TransactionsView,
+    Access, AdminSource, ClusterView, GoalError, GoalRequest, GoalsSet, Health, MovePlan, ProofKey,
+    RecoverRequest, Recovered, TransactionsView,
 };
 use backup::{JobAnswer, JobOrder};
 use gateway::{Shared, is_same_secret};
@@ -83,6 +83,11 @@ impl AdminSource for Source {
         let settings = self.settings();
         let expected = settings.requirepass.as_ref();
         expected.is_some_and(|expected| is_same_secret(given, expected.as_bytes()))
+    }
+
+    fn proof_key(&self) -> Option<ProofKey> {
+        let words = self.settings.cluster_secret.as_deref();
+        words.map(ProofKey::of_words)
     }
 
     fn names(&self) -> Vec<String> {

@@ -1,10 +1,12 @@
 //! Nodes that find each other as real machines do: by names with several addresses, at addresses that change, and under a name of their own.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixDatagram;
+use std::process::Command;
 use std::time::Duration;
 
-use blackbox::{Cluster, Value, eventually, http_get};
+use blackbox::{Cluster, Value, chorale_binary, eventually, http_get};
 
 /// Nodes on machines of their own, or nothing where there can be no namespaces.
 fn on_machines() -> Option<Cluster> {
@@ -97,6 +99,49 @@ fn nodes_whose_addresses_change_find_each_other_by_their_names() {
             assert_eq!(cluster.client(node).run("GET key"), Value::bulk("value"));
         }
     }
+}
+
+#[test]
+fn what_is_wanted_of_nodes_is_taken_from_another_machine_with_the_secret_alone() {
+    let Some(mut cluster) = on_machines() else { return };
+    let node = cluster.begin(&[]);
+    cluster.wait_until_ready(node);
+    // This process is at the bridge, and so on no machine of a node.
+    let address = cluster.admin_address(node).to_string();
+    let file = cluster.data(node).with_file_name("secret");
+    let ask = |words: &str, secret: Option<&str>| {
+        let mut command = Command::new(chorale_binary());
+        command
+            .arg("admin")
+            .args(words.split(' '))
+            .args(["--admin", &address]);
+        if let Some(secret) = secret {
+            fs::write(&file, secret).expect("the temporary directory is writable");
+            command.arg("--cluster-secret-file").arg(&file);
+        }
+        let output = command.output().expect("the binary runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    for (secret, why) in [
+        (None, "--cluster-secret-file"),
+        (Some("of somebody else"), "not proved with the cluster's secret"),
+    ] {
+        let (status, said) = ask("pause --for 60s", secret);
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+    let (status, said) = ask("pause --for 60s", Some("of blackbox tests\n"));
+    assert_eq!(status, Some(0), "{said}");
+    // It is one goal of the cluster, whoever set it.
+    let jobs = cluster.admin(node, "jobs").expect("the binary runs");
+    assert!(
+        String::from_utf8_lossy(&jobs.stdout).contains("paused"),
+        "{jobs:?}"
+    );
+    let (status, said) = ask("pause --for 60s", Some("\n"));
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("is empty"), "{said}");
 }
 
 #[test]
