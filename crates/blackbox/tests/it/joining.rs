@@ -136,7 +136,7 @@ fn what_is_wanted_of_nodes_is_taken_from_another_machine_with_the_secret_alone()
     // It is one goal of the cluster, whoever set it.
     let jobs = cluster.admin(node, "jobs").expect("the binary runs");
     assert!(
-        String::from_utf8_lossy(&jobs.stdout).contains("paused"),
+        String::from_utf8_lossy(&jobs.stdout).contains("Nothing moves but what repairs"),
         "{jobs:?}"
     );
     let (status, said) = ask("pause --for 60s", Some("\n"));
