@@ -27,6 +27,9 @@ pub struct ClusterView {
     /// nothing moves, and no group can be recovered.
     #[serde(default)]
     pub is_meta_leaderless: bool,
+    /// Whether the node that answers has begun to serve a moment ago: whom it has not heard of may be there all the same.
+    #[serde(default)]
+    pub is_new: bool,
     /// The nodes on which the meta group has replicas.
     pub meta_nodes: Vec<u64>,
     /// All nodes, in ascending order of their ids.

@@ -15,7 +15,7 @@ use admin::{
     blocked, known, list, rebalance_blocked, replaceable,
 };
 use backup::{RunProgress, bytes_in_words};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::admin_client::{self, DEFAULT_ADDRESS, full};
 use crate::may_stop::{FOR, MAY_STOP};
@@ -34,6 +34,8 @@ pub(crate) const JOBS: &str = "jobs";
 pub(crate) const CANCEL: &str = "cancel";
 
 pub(crate) const NODE: &str = "node";
+/// The node that is asked.
+const SELF: &str = "self";
 const JOB: &str = "job";
 const LEAVE: &str = "leave";
 const WITH: &str = "with";
@@ -102,10 +104,7 @@ pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {
 
 /// The command lines.
 pub(crate) fn commands() -> [Command; 10] {
-    let nodes = Arg::new(NODE)
-        .value_name("NODE")
-        .required(true)
-        .value_parser(value_parser!(u64));
+    let nodes = Arg::new(NODE).value_name("NODE").required(true);
     [
         Command::new(DRAIN)
             .about("Empty nodes: say what would move, and do it if confirmed")
@@ -113,7 +112,7 @@ pub(crate) fn commands() -> [Command; 10] {
                 nodes
                     .clone()
                     .num_args(1..)
-                    .help("Numbers of nodes, as chorale admin status shows them"),
+                    .help("Numbers or names of nodes, as chorale admin status shows them; self is the node that is asked"),
             )
             .arg(flag(
                 LEAVE,
@@ -132,12 +131,11 @@ pub(crate) fn commands() -> [Command; 10] {
             .after_help(DRAIN_EXAMPLES),
         Command::new(REPLACE)
             .about("Have others take over at once what a node has that is down, if confirmed")
-            .arg(nodes.help("The node's number"))
+            .arg(nodes.help("The node's number or name"))
             .arg(
                 Arg::new(WITH)
                     .long(WITH)
                     .value_name("NODE")
-                    .value_parser(value_parser!(u64))
                     .help("The node that gets it"),
             )
             .arg(flag(CONFIRM, "Do it"))
@@ -266,12 +264,32 @@ pub(crate) fn main(name: &str, matches: &ArgMatches) -> ExitCode {
     ExitCode::from(status)
 }
 
+/// The number of a node that is called by it, by its name, or as the one that is asked.
+pub(crate) fn node_of(view: &ClusterView, called: &str) -> Result<u64, Failure> {
+    if called == SELF {
+        return Ok(view.answered_by);
+    }
+    let named = view
+        .nodes
+        .iter()
+        .find(|node| !node.name.is_empty() && node.name == called);
+    let number = named.map(|node| node.id).or_else(|| called.parse().ok());
+    number.ok_or_else(|| {
+        Failure::Refused(format!(
+            "no node is called {called}: chorale admin status shows their numbers and names"
+        ))
+    })
+}
+
 fn drain(address: &str, matches: &ArgMatches) -> Result<String, Failure> {
-    let nodes: Vec<u64> = matches.get_many(NODE).into_iter().flatten().copied().collect();
+    let view = admin_client::cluster(address)?;
+    let called = matches.get_many::<String>(NODE).into_iter().flatten();
+    let nodes: Vec<u64> = called
+        .map(|called| node_of(&view, called))
+        .collect::<Result<_, _>>()?;
     if matches.get_flag(CANCEL) {
         return cancel(address, &nodes);
     }
-    let view = admin_client::cluster(address)?;
     let plan = DrainPlan::of(&view, &nodes, matches.get_flag(LEAVE)).map_err(Failure::Refused)?;
     let mut text = in_words(&plan);
     if !matches.get_flag(CONFIRM) {
@@ -575,9 +593,10 @@ fn cancel(address: &str, nodes: &[u64]) -> Result<String, Failure> {
 }
 
 fn replace(address: &str, matches: &ArgMatches) -> Result<String, Failure> {
-    let node = *matches.get_one::<u64>(NODE).expect("it is required");
-    let with = matches.get_one::<u64>(WITH).copied();
     let view = admin_client::cluster(address)?;
+    let node = node_of(&view, matches.get_one::<String>(NODE).expect("it is required"))?;
+    let with = matches.get_one::<String>(WITH);
+    let with = with.map(|called| node_of(&view, called)).transpose()?;
     replaceable(&view, node, with).map_err(Failure::Refused)?;
     let load = Load::of(&view, &[node].into());
     let mut text = format!(
@@ -742,6 +761,27 @@ mod tests {
         assert_eq!(job("drain-4"), Ok(Job::Drain(4)));
         assert_eq!(job("may-stop-4"), Ok(Job::MayStop(4)));
         assert!(job("drain-").is_err() && job("4").is_err());
+    }
+
+    #[test]
+    fn a_node_is_called_by_its_number_or_its_name() {
+        let node = |id, name: &str| NodeView {
+            id,
+            name: name.to_owned(),
+            ..NodeView::default()
+        };
+        let view = ClusterView {
+            answered_by: 7,
+            nodes: vec![node(4, "cache-4"), node(5, ""), node(6, "4"), node(7, "")],
+            ..ClusterView::default()
+        };
+        let found = |called| node_of(&view, called).ok();
+        assert_eq!(
+            (found("cache-4"), found("5"), found("self")),
+            (Some(4), Some(5), Some(7))
+        );
+        assert_eq!(found("4"), Some(6), "a name goes before a number");
+        assert_eq!((found("cache"), found("")), (None, None));
     }
 
     #[test]

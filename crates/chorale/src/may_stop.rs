@@ -7,14 +7,11 @@ use admin::{ClusterView, GoalRequest, known, stoppable};
 use clap::{Arg, ArgMatches, Command};
 
 use crate::admin_client::cluster;
-use crate::goals::{Failure, NODE, WAIT, admin_port, set, time};
+use crate::goals::{Failure, NODE, WAIT, admin_port, node_of, set, time};
 
 pub(crate) const MAY_STOP: &str = "may-stop";
 
 pub(crate) const FOR: &str = "for";
-
-/// The node that is asked.
-const SELF: &str = "self";
 
 /// For how long it is lent if nobody says so, and waited for.
 const DEFAULT_TIME: &str = "300s";
@@ -53,8 +50,7 @@ pub(crate) fn command() -> Command {
             Arg::new(NODE)
                 .value_name("NODE")
                 .required(true)
-                .value_parser(which)
-                .help("The node's number; self is the node that is asked"),
+                .help("The node's number or name; self is the node that is asked"),
         )
         .arg(
             Arg::new(FOR)
@@ -78,22 +74,14 @@ pub(crate) fn command() -> Command {
         .after_help(EXAMPLES)
 }
 
-/// A node's number; 0, which no node has, for the one that is asked.
-fn which(text: &str) -> Result<u64, String> {
-    match text {
-        SELF => Ok(0),
-        _ => text.parse().map_err(|_| format!("a node is a number, or {SELF}")),
-    }
-}
-
 pub(crate) fn may_stop(address: &str, matches: &ArgMatches) -> Result<String, Failure> {
-    let named = *matches.get_one::<u64>(NODE).expect("it is required");
+    let called = matches.get_one::<String>(NODE).expect("it is required");
     let seconds = *matches.get_one::<u64>(FOR).expect("it has a default");
     let within = matches.get_one::<u64>(WAIT).copied().map(Duration::from_secs);
     let begun = Instant::now();
     let (node, epoch) = loop {
         let view = cluster(address)?;
-        let node = if named == 0 { view.answered_by } else { named };
+        let node = node_of(&view, called)?;
         known(&view, &[node]).map_err(Failure::Refused)?;
         match asked(address, &view, node, seconds) {
             Ok(epoch) => break (node, epoch),
@@ -174,7 +162,5 @@ mod tests {
         let unknown = || Failure::Unknown("no word".to_owned());
         assert_eq!(ends(unknown(), Some(5), 4), "again");
         assert_eq!(ends(unknown(), Some(5), 5), "1 no word");
-        assert_eq!((which("self"), which("7")), (Ok(0), Ok(7)));
-        assert!(which("x").is_err());
     }
 }

@@ -49,7 +49,21 @@ pub(crate) fn report(view: &ClusterView, is_listing: bool) -> String {
 /// What stands still until somebody does something, and what to do.
 fn trouble(view: &ClusterView) -> Option<String> {
     let mut said = Vec::new();
-    if view.is_meta_leaderless {
+    let down: Vec<u64> = view
+        .nodes
+        .iter()
+        .filter(|node| !node.is_up)
+        .map(|node| node.id)
+        .collect();
+    let is_early = view.is_new && !down.is_empty();
+    if is_early {
+        said.push(format!(
+            "Node {} has started a moment ago, and has not heard of node {} yet: ask again in a few seconds.",
+            view.answered_by,
+            list(down.iter())
+        ));
+    }
+    if view.is_meta_leaderless && !is_early {
         said.push(format!(
             "Nobody leads the meta group: members and placement stay as they are. Bring back a majority of its nodes ({}), \
              with their directories; if the directories of a majority are gone for good: chorale admin recover --help.",
@@ -93,12 +107,6 @@ fn trouble(view: &ClusterView) -> Option<String> {
             numbers(lost)
         ));
     }
-    let down: Vec<u64> = view
-        .nodes
-        .iter()
-        .filter(|node| !node.is_up)
-        .map(|node| node.id)
-        .collect();
     said.extend(outage(view));
     let moved = view.nodes.iter().filter(|node| node.placed_zone.is_some());
     let moved = list(moved.map(|node| node.id));
@@ -110,7 +118,7 @@ fn trouble(view: &ClusterView) -> Option<String> {
     }
     let waits = |group: &&GroupView| !group.has_lost_majority && group.lacks_majority(&down);
     let waiting: Vec<&GroupView> = view.groups.iter().filter(waits).collect();
-    if !waiting.is_empty() {
+    if !waiting.is_empty() && !is_early {
         let gone = list(down.iter().map(|node| format!("--gone {node}")));
         said.push(format!(
             "{} {} for nodes that are not heard of: {}. Bring these nodes back ({}); if they will never come back with what \
@@ -444,6 +452,7 @@ mod tests {
             replication_factor: 2,
             meta_leader: Some(2),
             is_meta_leaderless: false,
+            is_new: false,
             meta_nodes: vec![1, 2, 3],
             nodes: vec![node(1), node(2), node(3)],
             groups: vec![
@@ -545,6 +554,14 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
         for part in parts {
             assert!(said.contains(part), "{part} is missing:\n{said}");
         }
+        // Who has just started has heard of nobody yet, and nothing is to be given up for that.
+        view.is_new = true;
+        let said = trouble(&view).expect("it has not heard of all");
+        assert!(said.contains("has not heard of node 3 yet"), "{said}");
+        assert!(
+            !said.contains("--gone") && !said.contains("Nobody leads"),
+            "{said}"
+        );
     }
 
     #[test]

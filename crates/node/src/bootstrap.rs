@@ -675,7 +675,7 @@ impl Bootstrap {
             }
             if now.since(told_at) >= PATIENCE {
                 told_at = now;
-                say_what_is_awaited(settings, who);
+                say_what_is_awaited(settings, who, &self.out_of_reach(who, &links.transport));
             }
             if now.since(dialled_at) >= DIALLING || names != self.resolver.version() {
                 (dialled_at, names) = (now, self.resolver.version());
@@ -744,6 +744,27 @@ impl Bootstrap {
         links.any(|link| link.number == 0 && self.known(link.remote) == known)
     }
 
+    /// The members that there is no link with, as far as they are known, with their addresses.
+    fn out_of_reach(&self, who: Who, transport: &Transport<Greeter>) -> Vec<String> {
+        let Some(me) = who.node() else {
+            return Vec::new();
+        };
+        let members = self.members(me).into_iter();
+        let silent = members.filter(|(node, _)| !self.is_linked(Remote::Node(*node), transport));
+        silent
+            .map(|(node, peer)| format!("node {} at {peer}", node.0))
+            .collect()
+    }
+
+    /// The other members and where they were last, as far as is known.
+    fn members(&self, me: NodeId) -> BTreeMap<NodeId, String> {
+        let mut book = self.book.clone();
+        if let Some(map) = self.driver.known_map() {
+            book.peers.extend(view::book(&map, me).peers);
+        }
+        book.peers
+    }
+
     /// A node is there: it is dialled in no other way than this one. It cannot tell two ways apart, and would close one link for the
     /// other for ever.
     fn leave_other_ways(&self, way: Remote, node: NodeId, transport: &mut Transport<Greeter>) {
@@ -754,7 +775,8 @@ impl Bootstrap {
         }
     }
 
-    /// Dials whoever may know the cluster, each in one way: whom `--join` names as that, at all addresses at once.
+    /// Dials whoever may know the cluster, each in one way: whom `--join` names as that, at all addresses at once. Members too whose part it
+    /// is to dial this one: they do so where it was before, and their links stay if it is still there.
     fn dial(&mut self, settings: &Settings, who: Who, transport: &mut Transport<Greeter>) {
         let now = clock::raw();
         let mut named = Vec::new();
@@ -771,14 +793,10 @@ impl Bootstrap {
         }
         let is_named = |address: &SocketAddr| named.iter().any(|(named, _)| named == address);
         if let Some(me) = who.node() {
-            let mut book = self.book.clone();
-            if let Some(map) = self.driver.known_map() {
-                book.peers.extend(view::book(&map, me).peers);
-            }
-            for (node, peer) in book.peers {
+            for (node, peer) in self.members(me) {
                 let remote = Remote::Node(node);
                 let link = LinkId { remote, number: 0 };
-                if link.is_dialled_by(me) && !self.is_linked(remote, transport) {
+                if !self.is_linked(remote, transport) {
                     self.resolver.want(&peer);
                     let mut addresses = self.resolver.addresses(&peer);
                     addresses.retain(|address| !is_named(address));
@@ -845,14 +863,16 @@ impl Bootstrap {
     }
 }
 
-fn say_what_is_awaited(settings: &Settings, who: Who) {
+fn say_what_is_awaited(settings: &Settings, who: Who, silent: &[String]) {
     match who {
         Who::Joining | Who::Founding { .. } => tracing::warn!(
             join = %list(&settings.join),
             "still trying to join: is one of these the peer address of a running node, and is the secret the same?"
         ),
         Who::Starting { .. } | Who::Member { .. } => tracing::warn!(
-            "waiting for the other nodes of the cluster: this start counts when a majority of the meta group is there, and has the same secret"
+            no_link_with = silent.join(", "),
+            "waiting for the other nodes of the cluster: this start counts when the one that leads the meta group hears of it, which takes a majority of that \
+             group, and the same secret"
         ),
     }
 }

@@ -644,6 +644,7 @@ impl Desk {
         if let Err(error) = storage::set_left(&self.disk) {
             tracing::warn!(%error, "cannot write down that the node has left: a start from its directory will be refused by the cluster alone");
         }
+        self.view.leave();
         tracing::info!(
             "the node holds nothing any more and leaves the cluster, as an operator wanted; it stops, for good"
         );

@@ -39,6 +39,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Ends the node with whichever worker ends first, by a panic too: one without the groups of a worker is no node, and
 /// clients of the others would wait for these for ever.
@@ -438,6 +439,9 @@ fn look(shared: &Arc<Shared>, view: &Arc<View>, cluster: Option<&ClusterParts>) 
     })
 }
 
+/// For how long a node that has left still says so on its admin port: whoever waits for it there looks several times a second.
+const LEFT_SHOWN: Duration = Duration::from_secs(1);
+
 /// A node that serves clients.
 struct Running {
     threads: Vec<WorkerThread>,
@@ -487,6 +491,9 @@ impl Running {
         handle.close();
         drop(watcher.join());
         if let Some((server, _)) = self.admin.server {
+            if self.view.has_left() {
+                std::thread::sleep(LEFT_SHOWN);
+            }
             server.shutdown();
         }
         if panicked {

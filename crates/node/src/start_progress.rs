@@ -136,7 +136,7 @@ fn sentence(stage: &Stage) -> String {
             )
         }
         Stage::Founding { there, expected } => format!(
-            "starting: there is no cluster yet, and {there} of {expected} nodes are there that are to make one; the log says who is missing"
+            "starting: there is no cluster yet, and {there} of {expected} nodes are there that are to make one; the log says what it waits for"
         ),
         Stage::Waiting => {
             "starting: the cluster has not counted this start yet, which takes a majority of the nodes that \

@@ -62,6 +62,9 @@ pub(crate) fn nodes_up(stats: &[ClusterStats], map: &RoutingMap, me: NodeId) -> 
     map.nodes.keys().copied().filter(is_up).collect()
 }
 
+/// For how long a node is new ([`ClusterView::is_new`]): until it has links with whoever is there, and has heard who leads.
+const NEW_MILLIS: i64 = 5_000;
+
 /// What the workers here keep on disk.
 fn disk_view(shared: &Shared) -> DiskView {
     let durability = shared.settings().durability;
@@ -137,7 +140,10 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             boot: site.boot.0,
             is_up: is_up(&id),
             is_leaving: site.goal.is_draining(),
-            goal: goal_view(site.goal),
+            goal: match id == me && view.has_left() {
+                true => GoalView::Left,
+                false => goal_view(site.goal),
+            },
             disk: (id == me).then(|| disk_view(shared)),
             ..NodeView::default()
         }
@@ -200,6 +206,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             .filter(|leader| is_up(leader) && !remains.is_leaderless)
             .map(|node| node.0),
         is_meta_leaderless: remains.is_leaderless,
+        is_new: clock::now().0.saturating_sub(shared.started_at) < NEW_MILLIS,
         meta_nodes: map.meta.replicas.iter().map(|stop| stop.node.0).collect(),
         nodes: nodes.collect(),
         groups: groups.collect(),

@@ -6,7 +6,7 @@ use crate::status::Ledger;
 use control::{Order, RoutingMap};
 use gateway::{GroupPlacement, Layout, NodeHealth, NodeIndex, NodeName, Topology, TopologyNode};
 use ids::{GroupId, Groups, NodeId, UnixMillis};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use storage::PeerBook;
 
@@ -24,6 +24,7 @@ pub(crate) struct View {
     ledger: Mutex<Option<Arc<Ledger>>>,
     remains: Mutex<Remains>,
     ended: Mutex<Option<String>>,
+    has_left: AtomicBool,
     /// For each worker, what leaders of its groups are asked for. Bounded by the steps of one look of the reconciler, and
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
@@ -76,6 +77,15 @@ impl View {
 
     pub(crate) fn end(&self, why: String) {
         lock(&self.ended).get_or_insert(why);
+    }
+
+    /// Whether the node has left the cluster, as an operator wanted.
+    pub(crate) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn leave(&self) {
+        self.has_left.store(true, Ordering::Release);
     }
 
     /// Changes with new orders.

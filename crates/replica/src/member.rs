@@ -38,7 +38,7 @@ mod open_entry;
 mod snapshots;
 mod unconfirmed;
 
-pub use self::snapshots::Chunk;
+pub use self::snapshots::{Chunk, Copied};
 
 use self::gathering::{Gathered, Gathering, Next};
 use self::open_entry::OpenEntry;
@@ -647,9 +647,8 @@ impl Member {
         !self.is_stopped && self.snapshots.wants_to_copy()
     }
 
-    /// Nanoseconds for which pieces of the state were made since this was last asked, if any were; of what writes outrun it is not said,
-    /// since no rest is to follow.
-    pub fn take_copied(&mut self) -> Option<u64> {
+    /// What making pieces of the state took since this was last asked, if any were made.
+    pub fn take_copied(&mut self) -> Option<Copied> {
         self.snapshots.take_copied()
     }
 

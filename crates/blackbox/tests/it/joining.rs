@@ -102,6 +102,32 @@ fn nodes_whose_addresses_change_find_each_other_by_their_names() {
 }
 
 #[test]
+fn a_node_that_comes_back_elsewhere_finds_a_leader_that_it_is_not_to_join() {
+    let Some(mut cluster) = on_machines() else { return };
+    let first = cluster.begin(&[]);
+    cluster.wait_until_ready(first);
+    let at = |cluster: &Cluster, node: usize| cluster.peer_address(node).to_string();
+    let second = cluster.begin(&["--join", &at(&cluster, first)]);
+    cluster.wait_until_ready(second);
+    let third = cluster.begin(&["--join", &at(&cluster, second)]);
+    cluster.wait_until_ready(third);
+    eventually("three members are up", || {
+        members(&cluster, first) == Some((3, 3, 3))
+    });
+    cluster.wait_until_replicated();
+    cluster.client(first).run_ok("SET key value");
+    // The first one leads the meta group, and dials the third one where it was.
+    assert!(cluster.terminate(third).success());
+    cluster.readdress(third);
+    cluster.restart(third);
+    cluster.wait_until_ready(third);
+    eventually("three members are up", || {
+        members(&cluster, third) == Some((3, 3, 3))
+    });
+    assert_eq!(cluster.client(third).run("GET key"), Value::bulk("value"));
+}
+
+#[test]
 fn what_is_wanted_of_nodes_is_taken_from_another_machine_with_the_secret_alone() {
     let Some(mut cluster) = on_machines() else { return };
     let node = cluster.begin(&[]);

@@ -722,8 +722,14 @@ impl Seats {
         let (replica, turn, now) = (&mut cx.local.replicas[index], &cx.turn, cx.now);
         let mut effects = Effects::default();
         let guarded = guard(|| replica.step(turn, now, input, &mut effects));
-        if let Some(nanos) = replica.take_copied() {
-            cx.turn.copying.may_copy = self.copies.copied(now, nanos, cx.shared.hooks.copy_rest_min);
+        if let Some(copied) = replica.take_copied() {
+            // Each worker has its part of the node's.
+            let bandwidth = cx
+                .settings
+                .move_bandwidth
+                .div_ceil(cx.shared.workers.len().max(1) as u64);
+            let rest_min = cx.shared.hooks.copy_rest_min;
+            cx.turn.copying.may_copy = self.copies.copied(now, copied, bandwidth, rest_min);
         }
         match guarded {
             Ok(_) if effects.differs => {

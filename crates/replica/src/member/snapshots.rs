@@ -42,7 +42,16 @@ pub(super) struct Snapshots {
     changes_made: u64,
     changes_stored: u64,
     /// See [`Snapshots::take_copied`].
-    copied: Option<u64>,
+    copied: Option<Copied>,
+}
+
+/// What making pieces of a state took. Of what writes outrun nothing is said, since no rest is to follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Copied {
+    /// Nanoseconds.
+    pub nanos: u64,
+    /// Bytes of those that go to other nodes.
+    pub sent_bytes: usize,
 }
 
 /// State on its way to this replica.
@@ -133,7 +142,7 @@ impl Snapshots {
         let began = (copying.clock)();
         let next = sender.next(state.keyspace_mut(), copying.chunk_bytes, || raft.point());
         if next.as_ref().is_ok_and(Option::is_some) {
-            note_copied(&mut self.copied, copying, began, sender.lags());
+            note_copied(&mut self.copied, copying, began, sender.lags(), 0);
         }
         match next {
             Ok(chunk) => effects.disk.extend(chunk.map(|chunk| DiskRequest::Chunk {
@@ -164,7 +173,7 @@ impl Snapshots {
     }
 
     /// See [`Member::take_copied`](super::Member::take_copied).
-    pub(super) fn take_copied(&mut self) -> Option<u64> {
+    pub(super) fn take_copied(&mut self) -> Option<Copied> {
         self.copied.take()
     }
 
@@ -325,8 +334,8 @@ impl Snapshots {
             for (&to, sender) in &mut self.senders {
                 let began = (copying.clock)();
                 let next = sender.next(state.keyspace_mut(), copying.chunk_bytes, || raft.point());
-                if next.as_ref().is_ok_and(Option::is_some) {
-                    note_copied(&mut self.copied, copying, began, sender.lags());
+                if let Ok(Some(chunk)) = &next {
+                    note_copied(&mut self.copied, copying, began, sender.lags(), chunk.bytes.len());
                 }
                 match next {
                     Ok(chunk) => effects.chunks.extend(chunk.map(|chunk| (to, chunk))),
@@ -345,7 +354,10 @@ impl Snapshots {
 }
 
 /// A piece was made since the clock showed `began`.
-fn note_copied(copied: &mut Option<u64>, copying: Copying, began: u64, lags: bool) {
-    let took = if lags { 0 } else { (copying.clock)() - began };
-    *copied.get_or_insert(0) += took;
+fn note_copied(copied: &mut Option<Copied>, copying: Copying, began: u64, lags: bool, sent_bytes: usize) {
+    let copied = copied.get_or_insert_default();
+    if !lags {
+        copied.nanos += (copying.clock)() - began;
+        copied.sent_bytes += sent_bytes;
+    }
 }
