@@ -27,9 +27,6 @@ pub struct ClusterView {
     /// nothing moves, and no group can be recovered.
     #[serde(default)]
     pub is_meta_leaderless: bool,
-    /// Whether the node that answers has begun to serve a moment ago: whom it has not heard of may be there all the same.
-    #[serde(default)]
-    pub is_new: bool,
     /// The nodes on which the meta group has replicas.
     pub meta_nodes: Vec<u64>,
     /// All nodes, in ascending order of their ids.
@@ -165,8 +162,9 @@ pub struct NodeView {
     pub boot: u64,
     /// Whether the node that answers hears of it.
     pub is_up: bool,
-    /// Whether it is giving up its replicas, or has.
-    pub is_leaving: bool,
+    /// Whether it has begun to serve a moment ago, so that whom it has not heard of may be there all the same: of the node that answers.
+    #[serde(default)]
+    pub is_new: bool,
     /// What is to become of it.
     #[serde(default)]
     pub goal: GoalView,

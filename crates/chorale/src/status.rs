@@ -55,7 +55,8 @@ fn trouble(view: &ClusterView) -> Option<String> {
         .filter(|node| !node.is_up)
         .map(|node| node.id)
         .collect();
-    let is_early = view.is_new && !down.is_empty();
+    let asked = view.nodes.iter().find(|node| node.id == view.answered_by);
+    let is_early = asked.is_some_and(|node| node.is_new) && !down.is_empty();
     if is_early {
         said.push(format!(
             "Node {} has started a moment ago, and has not heard of node {} yet: ask again in a few seconds.",
@@ -452,7 +453,6 @@ mod tests {
             replication_factor: 2,
             meta_leader: Some(2),
             is_meta_leaderless: false,
-            is_new: false,
             meta_nodes: vec![1, 2, 3],
             nodes: vec![node(1), node(2), node(3)],
             groups: vec![
@@ -555,7 +555,10 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
             assert!(said.contains(part), "{part} is missing:\n{said}");
         }
         // Who has just started has heard of nobody yet, and nothing is to be given up for that.
-        view.is_new = true;
+        let asked = view.answered_by;
+        view.nodes
+            .iter_mut()
+            .for_each(|node| node.is_new = node.id == asked);
         let said = trouble(&view).expect("it has not heard of all");
         assert!(said.contains("has not heard of node 3 yet"), "{said}");
         assert!(

@@ -62,7 +62,7 @@ pub(crate) fn nodes_up(stats: &[ClusterStats], map: &RoutingMap, me: NodeId) -> 
     map.nodes.keys().copied().filter(is_up).collect()
 }
 
-/// For how long a node is new ([`ClusterView::is_new`]): until it has links with whoever is there, and has heard who leads.
+/// For how long a node is new ([`NodeView::is_new`]): until it has links with whoever is there, and has heard who leads.
 const NEW_MILLIS: i64 = 5_000;
 
 /// What the workers here keep on disk.
@@ -139,7 +139,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             semantics: placed.map(|(_, newest)| newest.0),
             boot: site.boot.0,
             is_up: is_up(&id),
-            is_leaving: site.goal.is_draining(),
+            is_new: id == me && clock::now().0.saturating_sub(shared.started_at) < NEW_MILLIS,
             goal: match id == me && view.has_left() {
                 true => GoalView::Left,
                 false => goal_view(site.goal),
@@ -206,7 +206,6 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             .filter(|leader| is_up(leader) && !remains.is_leaderless)
             .map(|node| node.0),
         is_meta_leaderless: remains.is_leaderless,
-        is_new: clock::now().0.saturating_sub(shared.started_at) < NEW_MILLIS,
         meta_nodes: map.meta.replicas.iter().map(|stop| stop.node.0).collect(),
         nodes: nodes.collect(),
         groups: groups.collect(),

@@ -38,7 +38,7 @@ mod open_entry;
 mod snapshots;
 mod unconfirmed;
 
-pub use self::snapshots::{Chunk, Copied};
+pub use self::snapshots::{Chunk, CopyCost};
 
 use self::gathering::{Gathered, Gathering, Next};
 use self::open_entry::OpenEntry;
@@ -648,7 +648,7 @@ impl Member {
     }
 
     /// What making pieces of the state took since this was last asked, if any were made.
-    pub fn take_copied(&mut self) -> Option<Copied> {
+    pub fn take_copied(&mut self) -> Option<CopyCost> {
         self.snapshots.take_copied()
     }
 

@@ -20,7 +20,7 @@ use crate::alone::Alone;
 use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::batch::Batch;
 use crate::disk::{DiskAnswer, LogBase};
-use crate::member::{Chunk, Copied, Effects, Member, Sender};
+use crate::member::{Chunk, CopyCost, Effects, Member, Sender};
 use crate::request::{FullKey, Output, Request};
 use crate::state::GroupState;
 use crate::turn::Turn;
@@ -179,7 +179,7 @@ impl Replica {
     }
 
     /// See [`Member::take_copied`].
-    pub fn take_copied(&mut self) -> Option<Copied> {
+    pub fn take_copied(&mut self) -> Option<CopyCost> {
         match &mut self.role {
             Role::Member(member) => member.take_copied(),
             Role::Alone(_) | Role::Elsewhere => None,

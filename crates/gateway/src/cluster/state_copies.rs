@@ -2,7 +2,7 @@
 
 use crate::copy_pace::CopyPace;
 use ids::Monotonic;
-use replica::Copied;
+use replica::CopyCost;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl StateCopies {
     pub(super) fn copied(
         &mut self,
         now: Monotonic,
-        copied: Copied,
+        copied: CopyCost,
         bandwidth: u64,
         rest_min: Duration,
     ) -> bool {
@@ -79,7 +79,7 @@ mod tests {
     fn what_is_sent_takes_its_part_of_the_bandwidth_and_what_is_stored_does_not() {
         let mut copies = StateCopies::default();
         let begin = Monotonic(5);
-        let piece = |sent_bytes| Copied { nanos: 0, sent_bytes };
+        let piece = |sent_bytes| CopyCost { nanos: 0, sent_bytes };
         assert!(copies.copied(begin, piece(0), 1_000, Duration::ZERO));
         assert!(
             copies.copied(begin, piece(500), 0, Duration::ZERO),

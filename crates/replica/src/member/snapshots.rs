@@ -42,12 +42,12 @@ pub(super) struct Snapshots {
     changes_made: u64,
     changes_stored: u64,
     /// See [`Snapshots::take_copied`].
-    copied: Option<Copied>,
+    copied: Option<CopyCost>,
 }
 
 /// What making pieces of a state took. Of what writes outrun nothing is said, since no rest is to follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Copied {
+pub struct CopyCost {
     /// Nanoseconds.
     pub nanos: u64,
     /// Bytes of those that go to other nodes.
@@ -173,7 +173,7 @@ impl Snapshots {
     }
 
     /// See [`Member::take_copied`](super::Member::take_copied).
-    pub(super) fn take_copied(&mut self) -> Option<Copied> {
+    pub(super) fn take_copied(&mut self) -> Option<CopyCost> {
         self.copied.take()
     }
 
@@ -354,7 +354,7 @@ impl Snapshots {
 }
 
 /// A piece was made since the clock showed `began`.
-fn note_copied(copied: &mut Option<Copied>, copying: Copying, began: u64, lags: bool, sent_bytes: usize) {
+fn note_copied(copied: &mut Option<CopyCost>, copying: Copying, began: u64, lags: bool, sent_bytes: usize) {
     let copied = copied.get_or_insert_default();
     if !lags {
         copied.nanos += (copying.clock)() - began;
