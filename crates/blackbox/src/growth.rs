@@ -310,6 +310,7 @@ impl Growth {
             workload,
             wide,
             sampler,
+            killed: None,
             steps: Vec::new(),
             times: Vec::new(),
         };
@@ -337,6 +338,8 @@ struct Run<'a> {
     sampler: Sampler,
     /// Members, in the order of their starts.
     nodes: Vec<usize>,
+    /// Who was killed in the step that is under way.
+    killed: Option<usize>,
     steps: Vec<Step>,
     times: Vec<Timed>,
 }
@@ -377,14 +380,14 @@ impl Run<'_> {
         self.end_step(name, began_ms, None, None);
     }
 
-    /// Something happens, and perhaps a node is killed meanwhile.
+    /// Something happens, and perhaps a node is killed in the middle of it.
     fn step(
         &mut self,
         what: impl FnOnce(&mut Self) -> Result<(String, (usize, usize)), String>,
     ) -> Result<(), String> {
         let began_ms = self.now_ms();
-        let killed = self.kill();
         let (name, moved) = what(self)?;
+        let killed = self.killed.take();
         self.end_step(name, began_ms, Some(moved), killed);
         Ok(())
     }
@@ -423,22 +426,23 @@ impl Run<'_> {
         self.steps.push(step);
     }
 
-    /// Kills one of at least three members, not the first: it has the clients of transactions. It comes back while the step goes on.
-    fn kill(&mut self) -> Option<usize> {
-        if !self.growth.kills || self.nodes.len() < 3 {
-            return None;
+    /// Kills one of the members that were there when the step began, of at least three, and not the first: it has the clients of transactions.
+    /// The step has begun, and goes on without it, or when it is back.
+    fn kill(&mut self, members: usize) {
+        if !self.growth.kills || members < 3 {
+            return;
         }
-        let at = 1 + self.prng.below(self.nodes.len() - 1);
+        let at = 1 + self.prng.below(members - 1);
         let node = self.nodes[at];
         self.cluster.kill(node);
         thread::sleep(DOWN);
         self.cluster.restart(node);
-        Some(node)
+        self.killed = Some(node);
     }
 
     /// So many nodes join.
     fn join(&mut self, count: usize) -> Result<(String, (usize, usize)), String> {
-        let before = self.look()?;
+        let (before, members) = (self.look()?, self.nodes.len());
         let mut names = Vec::new();
         for _ in 0..count {
             let node = self.cluster.add();
@@ -447,6 +451,7 @@ impl Run<'_> {
             names.push((node + 1).to_string());
         }
         self.sample();
+        self.kill(members);
         let after = self.whole()?;
         let replicas: usize = after.replicas.iter().map(Vec::len).sum();
         let most = match count {
@@ -467,7 +472,8 @@ impl Run<'_> {
         let before = self.whole()?;
         let node = self.nodes.pop().expect("there are more than are to stay");
         self.workload.leave(self.cluster.address(node));
-        let words = format!("drain {} --leave --confirm --wait", node + 1);
+        let wait = if self.growth.kills { "" } else { " --wait" };
+        let words = format!("drain {} --leave --confirm{wait}", node + 1);
         let output = self.cluster.admin(self.nodes[0], &words);
         let output = output.map_err(|error| format!("cannot run {words}: {error}"))?;
         if !output.status.success() {
@@ -477,6 +483,7 @@ impl Run<'_> {
                 String::from_utf8_lossy(&output.stderr)
             ));
         }
+        self.kill(self.nodes.len());
         let ended = self.cluster.wait(node);
         if !ended.success() {
             return Err(format!(
