@@ -165,6 +165,8 @@ pub struct NodeView {
     /// Whether it has begun to serve a moment ago, so that whom it has not heard of may be there all the same: of the node that answers.
     #[serde(default)]
     pub is_new: bool,
+    /// Whether it is giving up its replicas, or has: of builds that knew no goals.
+    pub is_leaving: bool,
     /// What is to become of it.
     #[serde(default)]
     pub goal: GoalView,

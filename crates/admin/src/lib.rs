@@ -28,7 +28,7 @@ pub use goals::{DrainPlan, GoalError, GoalRequest, GoalsSet, Load, blocked, know
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use permit::stoppable;
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
-pub use proof::{CHALLENGE, CHALLENGE_PAGE, PROOF, ProofKey};
+pub use proof::{CHALLENGE, CHALLENGE_PAGE, DIGEST, PROOF, ProofKey, digest};
 pub use rebalance::{MovePlan, NodeLoad, rebalance_blocked};
 pub use recovery::{Fate, Plan, RecoverRequest, Recovered, Renewal, list};
 pub use semantics::{NoRaise, RaisePlan};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::{self, Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
@@ -9,12 +10,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Extension, Router};
 
 use crate::access::{self, Access};
 use crate::cluster::ClusterView;
 use crate::goals::{GoalError, GoalRequest, GoalsSet};
-use crate::proof::{CHALLENGE, CHALLENGE_PAGE, Challenges, PROOF, ProofKey, Unproven};
+use crate::proof::{CHALLENGE, CHALLENGE_PAGE, Challenges, DIGEST, PROOF, ProofKey, Unproven, digest};
 use crate::rebalance::MovePlan;
 use crate::recovery::{RecoverRequest, Recovered};
 use crate::transactions::TransactionsView;
@@ -145,6 +145,9 @@ pub const CONFIRMATION: &str = "x-chorale-confirm";
 const GOALS_ELSEWHERE: &str = "what is wanted of nodes is taken from the machine of the node that is asked, or from whoever proves that he \
     knows the cluster's secret: chorale admin --cluster-secret-file FILE\n";
 
+/// The same of a recovery.
+const RECOVERY_ELSEWHERE: &str = "a recovery is taken from the node's own machine alone\n";
+
 /// Bytes of what is posted: a recovery has all groups of a cluster. More is answered with 413.
 const BODY_BYTES_MAX: usize = 256 << 10;
 
@@ -161,9 +164,9 @@ enum Asker {
     Other,
 }
 
-/// What the guard goes by.
+/// What who asks is judged by.
 #[derive(Clone)]
-struct Guard {
+struct Door {
     source: Source,
     challenges: Arc<Challenges>,
     is_local: bool,
@@ -171,18 +174,13 @@ struct Guard {
 
 /// The pages, for a client of this machine or another one.
 pub(crate) fn router(source: Source, challenges: Arc<Challenges>, is_local: bool) -> Router {
-    let recovery = if is_local {
-        post(recover)
-    } else {
-        post(recover_elsewhere)
-    };
-    let guard_state = Guard {
+    let door = Door {
         source: source.clone(),
         challenges,
         is_local,
     };
     Router::new()
-        .route("/recover", recovery)
+        .route("/recover", post(recover))
         .route("/goals", post(set_goals))
         .route("/backup", get(backup_jobs).post(order_backup))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -196,33 +194,41 @@ pub(crate) fn router(source: Source, challenges: Arc<Challenges>, is_local: bool
         .route("/transactions", get(transactions))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn_with_state(guard_state, guard))
+        .layer(middleware::from_fn_with_state(door, guard))
         .with_state(source)
 }
 
-/// Turns away who may not read, and says of the others who they are. See `access.rs`.
-async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
-    let Guard {
+/// Turns away who may not read, or not want what he wants: nothing of what he posts is read then. See `access.rs`.
+async fn guard(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let Door {
         source,
         challenges,
         is_local,
-    } = guard;
-    let asker = if is_local { Asker::Local } else { Asker::Other };
-    request.extensions_mut().insert(asker);
+    } = door;
     match request.uri().path() {
         "/healthz" | "/readyz" => return next.run(request).await,
         CHALLENGE_PAGE => return challenge(&source, &challenges, request.method()),
         _ => {}
     }
-    if request.headers().contains_key(PROOF) {
+    let mut asker = if is_local { Asker::Local } else { Asker::Other };
+    if !is_local && request.headers().contains_key(PROOF) {
         request = match proven(&source, &challenges, request).await {
             Ok(request) => request,
             Err(refusal) => return refusal,
         };
+        asker = Asker::Proven;
+    }
+    let refusal = match (request.method(), request.uri().path(), asker) {
+        (&Method::POST, "/goals", Asker::Other) => Some(GOALS_ELSEWHERE),
+        (&Method::POST, "/recover", Asker::Other | Asker::Proven) => Some(RECOVERY_ELSEWHERE),
+        _ => None,
+    };
+    if let Some(text) = refusal {
+        return answer(StatusCode::FORBIDDEN, TEXT_TYPE, text);
     }
     let headers = request.headers();
-    let is_known = request.extensions().get() == Some(&Asker::Proven)
-        || access::password(headers).is_some_and(|given| source.is_password(&given));
+    let is_known =
+        asker == Asker::Proven || access::password(headers).is_some_and(|given| source.is_password(&given));
     let starting = source.starting();
     let shown = async |request| match starting {
         Some(reason) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT_TYPE, format!("{reason}\n")),
@@ -275,14 +281,7 @@ async fn proven(source: &Source, challenges: &Challenges, request: Request) -> R
             "this node has no cluster-secret, so nothing is proved to it\n",
         ));
     };
-    let (mut head, body) = request.into_parts();
-    let body = body::to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
-        answer(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            TEXT_TYPE,
-            "the body is too long, or did not come\n",
-        )
-    })?;
+    let (head, body) = request.into_parts();
     let word = |name| {
         head.headers
             .get(name)
@@ -290,16 +289,31 @@ async fn proven(source: &Source, challenges: &Challenges, request: Request) -> R
             .unwrap_or_default()
     };
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-    let asked = (head.method.as_str(), path, &body[..]);
-    match challenges.take(&key, word(CHALLENGE), word(PROOF), asked) {
-        Ok(()) => {
-            head.extensions.insert(Asker::Proven);
-            Ok(Request::from_parts(head, Body::from(body)))
+    let said = word(DIGEST);
+    match challenges.take(
+        &key,
+        word(CHALLENGE),
+        word(PROOF),
+        (head.method.as_str(), path, said),
+    ) {
+        Ok(()) => {}
+        Err(Unproven::Challenge) => {
+            return Err(refused(
+                "the challenge is too old, was used, or is not of this start: ask for another one\n",
+            ));
         }
-        Err(Unproven::Challenge) => Err(refused(
-            "the challenge is too old, was used, or is not of this start: ask for another one\n",
-        )),
-        Err(Unproven::Proof) => Err(refused("this is not proved with the cluster's secret\n")),
+        Err(Unproven::Proof) => return Err(refused("this is not proved with the cluster's secret\n")),
+    }
+    let body = body::to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
+        answer(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            TEXT_TYPE,
+            "the body is too long, or did not come\n",
+        )
+    })?;
+    match digest(&body) == said {
+        true => Ok(Request::from_parts(head, Body::from(body))),
+        false => Err(refused("the body is not the one that was proved\n")),
     }
 }
 
@@ -388,15 +402,7 @@ async fn recover(State(source): State<Source>, headers: HeaderMap, body: Bytes) 
     }
 }
 
-async fn set_goals(
-    State(source): State<Source>,
-    Extension(asker): Extension<Asker>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    if asker == Asker::Other {
-        return answer(StatusCode::FORBIDDEN, TEXT_TYPE, GOALS_ELSEWHERE);
-    }
+async fn set_goals(State(source): State<Source>, headers: HeaderMap, body: Bytes) -> Response {
     if headers.get(CONFIRMATION).is_none_or(|value| value != "goals") {
         let text = format!("what is wanted of nodes is confirmed by the header {CONFIRMATION}: goals\n");
         return answer(StatusCode::FORBIDDEN, TEXT_TYPE, text);
@@ -437,14 +443,6 @@ async fn move_plan(source: Source, factor: Option<String>) -> Response {
         Ok(Err(reason)) => answer(StatusCode::CONFLICT, TEXT_TYPE, format!("{reason}\n")),
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "see the log\n"),
     }
-}
-
-async fn recover_elsewhere() -> Response {
-    answer(
-        StatusCode::FORBIDDEN,
-        TEXT_TYPE,
-        "a recovery is taken from the node's own machine alone\n",
-    )
 }
 
 async fn not_found(uri: Uri) -> Response {

@@ -4,17 +4,21 @@
 //!   client                           node
 //!     |---- GET /challenge ----------->|   open to everybody: it says nothing
 //!     |<--- challenge -----------------|   number u64 | milliseconds u64 | mac, keyed with a key of this start: 96 digits
-//!     |---- request ------------------>|   x-chorale-challenge, x-chorale-proof
+//!     |---- request ------------------>|   x-chorale-challenge, x-chorale-digest, x-chorale-proof
 //!
-//!   proof  HMAC-SHA256, keyed with SHA-256 of "chorale admin secret" and the secret, of
-//!          "chorale admin" | length u32 | challenge | length u32 | method | length u32 | path and query | body
+//!   digest  SHA-256 of the body
+//!   proof   HMAC-SHA256, keyed with SHA-256 of "chorale admin secret" and the secret, of "chorale admin", and of challenge, method,
+//!           path and query, and digest, each behind its length, a u32
 //! ```
+//!
+//! The proof is of the head alone, which has the digest of the body: nothing is read from whoever has proved nothing.
 //!
 //! The node keeps nothing of challenges that nobody has proved anything with: whoever asks for many costs no memory. One that was used is
 //! remembered for as long as it would be taken.
 //!
 //! 1. A proof is for one request, and is taken once: recorded, it fits no other one, and not the same one again.
-//! 2. Answers are not proved, as those to this machine are not: who can change what is read here can say anything of the cluster's state.
+//! 2. Neither answers nor the node that is meant are proved. Who can change what is on the way can say anything of the cluster's state, and have
+//!    another node, or another cluster of the same secret, do what was asked, once.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,6 +32,9 @@ pub const CHALLENGE: &str = "x-chorale-challenge";
 
 /// The header with the proof.
 pub const PROOF: &str = "x-chorale-proof";
+
+/// The header with the digest of the body, in hexadecimal digits.
+pub const DIGEST: &str = "x-chorale-digest";
 
 /// The page that challenges.
 pub const CHALLENGE_PAGE: &str = "/challenge";
@@ -59,22 +66,30 @@ impl ProofKey {
         ProofKey(digest.finalize().into())
     }
 
-    /// The proof for one request, in hexadecimal digits.
+    /// The proof for one request with a body of this [`digest`], in hexadecimal digits.
     #[must_use]
-    pub fn proof(&self, challenge: &str, method: &str, path: &str, body: &[u8]) -> String {
-        hex(&self.mac(challenge, method, path, body).finalize().into_bytes())
+    pub fn proof(&self, challenge: &str, method: &str, path: &str, digest: &str) -> String {
+        hex(&self
+            .mac([challenge, method, path, digest])
+            .finalize()
+            .into_bytes())
     }
 
-    fn mac(&self, challenge: &str, method: &str, path: &str, body: &[u8]) -> Hmac<Sha256> {
+    fn mac(&self, parts: [&str; 4]) -> Hmac<Sha256> {
         let mut mac = hmac(&self.0);
         mac.update(b"chorale admin");
-        for part in [challenge, method, path] {
+        for part in parts {
             mac.update(&(part.len() as u32).to_le_bytes());
             mac.update(part.as_bytes());
         }
-        mac.update(body);
         mac
     }
+}
+
+/// Of a body, in hexadecimal digits.
+#[must_use]
+pub fn digest(body: &[u8]) -> String {
+    hex(&Sha256::digest(body))
 }
 
 impl std::fmt::Debug for ProofKey {
@@ -145,17 +160,17 @@ impl Challenges {
         hex(&bytes)
     }
 
-    /// Whether a request is proved, whose challenge is used up then.
+    /// Whether a request is proved (its method, its path and the digest of its body), whose challenge is used up then.
     pub(crate) fn take(
         &self,
         key: &ProofKey,
         challenge: &str,
         proof: &str,
-        (method, path, body): (&str, &str, &[u8]),
+        (method, path, digest): (&str, &str, &str),
     ) -> Result<(), Unproven> {
         let given = unhex(proof).ok_or(Unproven::Proof)?;
         let place = self.place_of(challenge, self.now()).ok_or(Unproven::Challenge)?;
-        let mac = key.mac(challenge, method, path, body);
+        let mac = key.mac([challenge, method, path, digest]);
         mac.verify_slice(&given).map_err(|_| Unproven::Proof)?;
         self.use_up(place, self.now())
     }
@@ -204,7 +219,7 @@ fn unhex(digits: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    const REQUEST: (&str, &str, &[u8]) = ("POST", "/goals", b"{}");
+    const REQUEST: (&str, &str, &str) = ("POST", "/goals", "00ff");
 
     fn proof(key: &ProofKey, challenge: &str) -> String {
         key.proof(challenge, REQUEST.0, REQUEST.1, REQUEST.2)
@@ -218,7 +233,7 @@ mod tests {
         for (other, is_other) in [
             (("GET", REQUEST.1, REQUEST.2), "method"),
             (("POST", "/recover", REQUEST.2), "path"),
-            (("POST", REQUEST.1, &b"{ }"[..]), "body"),
+            (("POST", REQUEST.1, "00fe"), "body"),
         ] {
             let taken = challenges.take(&key, &challenge, &right, other);
             assert_eq!(taken, Err(Unproven::Proof), "another {is_other}");

@@ -484,6 +484,13 @@ impl Run<'_> {
             ));
         }
         self.kill(self.nodes.len());
+        let began = Instant::now();
+        while self.cluster.is_running(node) {
+            if began.elapsed() > STEP_MAX {
+                return Err(format!("node {} does not leave within {STEP_MAX:?}", node + 1));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
         let ended = self.cluster.wait(node);
         if !ended.success() {
             return Err(format!(

@@ -339,8 +339,8 @@ pub(crate) fn page(address: &str, path: &str) -> Result<String, String> {
     match http::get(address, path) {
         Ok(page) if page.status == 200 => Ok(page.body),
         Ok(page) if page.status == 401 => Err(format!(
-            "{address} is on another machine and wants the password of its clients: put it into the environment as {}, or name the cluster's \
-             secret by --cluster-secret-file",
+            "{address} is on another machine and wants the password of its clients: put it into the environment as {}; or, if the node has a \
+             cluster-secret, name its file by --cluster-secret-file",
             http::PASSWORD_VARIABLE
         )),
         Ok(page) if page.status == 403 => Err(format!("{address} answers: {}", page.body.trim_end())),

@@ -2,12 +2,12 @@
 //!
 //! What is wanted of nodes is taken from their own machine. Whoever knows the secret may want it from anywhere.
 
-use std::path::Path;
 use std::sync::OnceLock;
 use std::{env, fs};
 
 use admin::ProofKey;
 use clap::{Arg, ArgMatches};
+use options::Settings;
 
 /// The flag.
 const FILE: &str = "cluster-secret-file";
@@ -16,8 +16,9 @@ const FILE: &str = "cluster-secret-file";
 const SECRET_VARIABLE: &str = "CHORALE_CLUSTER_SECRET";
 const FILE_VARIABLE: &str = "CHORALE_CLUSTER_SECRET_FILE";
 
-/// Read once, when the command begins.
-static KEY: OnceLock<ProofKey> = OnceLock::new();
+/// What the command line names, and what the environment does: read when it is first needed, since most that is asked needs none.
+static NAMED: OnceLock<ProofKey> = OnceLock::new();
+static FROM_ENVIRONMENT: OnceLock<Option<ProofKey>> = OnceLock::new();
 
 /// The flag of all commands that ask a node.
 pub(crate) fn flag() -> Arg {
@@ -28,38 +29,50 @@ pub(crate) fn flag() -> Arg {
         .help("A file with the cluster's secret, which lets a node of another machine be asked; without it the environment is looked at, as the server does")
 }
 
-/// Reads it, if the command line or the environment names it.
+/// Reads the file that the command line names, if it does.
 ///
 /// # Errors
-/// A file that cannot be read, or holds none.
+/// It cannot be read, or holds none.
 pub(crate) fn read(matches: &ArgMatches) -> Result<(), String> {
-    let named = matches.get_one::<String>(FILE).cloned();
-    let words = match (named, env::var(SECRET_VARIABLE)) {
-        (Some(file), _) => Some(words_of(Path::new(&file))?),
-        (None, Ok(words)) if !words.is_empty() => Some(words),
-        _ => match env::var_os(FILE_VARIABLE).filter(|file| !file.is_empty()) {
-            Some(file) => Some(words_of(Path::new(&file))?),
-            None => None,
-        },
-    };
-    if let Some(words) = words {
-        KEY.get_or_init(|| ProofKey::of_words(&words));
+    if let Some(file) = matches.get_one::<String>(FILE) {
+        let key = of_file(file)?;
+        NAMED.get_or_init(|| key);
     }
     Ok(())
 }
 
-/// White space around it, such as the last line's end, is not part of it.
-fn words_of(file: &Path) -> Result<String, String> {
-    let shown = file.display();
+fn of_file(file: &str) -> Result<ProofKey, String> {
     let text =
-        fs::read_to_string(file).map_err(|error| format!("{FILE}: {shown}: cannot be read: {error}"))?;
-    match text.trim() {
-        "" => Err(format!("{FILE}: {shown}: is empty; it must hold the secret")),
-        words => Ok(words.to_owned()),
-    }
+        fs::read_to_string(file).map_err(|error| format!("{FILE}: {file}: cannot be read: {error}"))?;
+    of_text(&text).map_err(|problem| format!("{FILE}: {file}: {problem}"))
 }
 
-/// What to prove with that it is known.
-pub(crate) fn key() -> Option<&'static ProofKey> {
-    KEY.get()
+/// By the rules of the server.
+fn of_text(text: &str) -> Result<ProofKey, String> {
+    let mut settings = Settings::default();
+    settings.take_cluster_secret(text)?;
+    let words = settings.cluster_secret.as_deref();
+    Ok(ProofKey::of_words(words.expect("it was taken")))
+}
+
+fn of_environment() -> Option<ProofKey> {
+    let words = env::var(SECRET_VARIABLE).ok().filter(|words| !words.is_empty());
+    let file = env::var(FILE_VARIABLE).ok().filter(|file| !file.is_empty());
+    let key = match (words, file) {
+        (Some(words), _) => of_text(&words).map_err(|problem| format!("{SECRET_VARIABLE}: {problem}")),
+        (None, Some(file)) => of_file(&file),
+        (None, None) => return None,
+    };
+    // It may be there for the server alone.
+    key.inspect_err(|problem| eprintln!("chorale: the cluster's secret is not used: {problem}"))
+        .ok()
+}
+
+/// What to prove with that it is known, and whether the command line names it.
+pub(crate) fn key() -> Option<(&'static ProofKey, bool)> {
+    let named = NAMED.get().map(|key| (key, true));
+    named.or_else(|| {
+        let found = FROM_ENVIRONMENT.get_or_init(of_environment).as_ref();
+        found.map(|key| (key, false))
+    })
 }

@@ -269,16 +269,20 @@ pub(crate) fn node_of(view: &ClusterView, called: &str) -> Result<u64, Failure> 
     if called == SELF {
         return Ok(view.answered_by);
     }
-    let named = view
-        .nodes
-        .iter()
-        .find(|node| !node.name.is_empty() && node.name == called);
-    let number = named.map(|node| node.id).or_else(|| called.parse().ok());
-    number.ok_or_else(|| {
-        Failure::Refused(format!(
+    let mut all = view.nodes.iter();
+    let named = all.find(|node| !node.name.is_empty() && node.name == called);
+    match (named.map(|node| node.id), called.parse().ok()) {
+        // What is called by both may be what must not be emptied.
+        (Some(named), Some(number)) if named != number && view.nodes.iter().any(|node| node.id == number) => {
+            Err(Failure::Refused(format!(
+                "{called} is the number of one node, and the name of node {named}: call the latter by its number"
+            )))
+        }
+        (Some(node), _) | (None, Some(node)) => Ok(node),
+        (None, None) => Err(Failure::Refused(format!(
             "no node is called {called}: chorale admin status shows their numbers and names"
-        ))
-    })
+        ))),
+    }
 }
 
 fn drain(address: &str, matches: &ArgMatches) -> Result<String, Failure> {
@@ -780,7 +784,8 @@ mod tests {
             (found("cache-4"), found("5"), found("self")),
             (Some(4), Some(5), Some(7))
         );
-        assert_eq!(found("4"), Some(6), "a name goes before a number");
+        assert_eq!(found("4"), None, "it may be one or the other");
+        assert_eq!(found("6"), Some(6));
         assert_eq!((found("cache"), found("")), (None, None));
     }
 

@@ -4,10 +4,10 @@
 //! the environment. Or it is shown that the cluster's secret is known (`cluster_secret.rs`), if it is.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use admin::{CHALLENGE, CHALLENGE_PAGE, PROOF};
+use admin::{CHALLENGE, CHALLENGE_PAGE, DIGEST, PROOF, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -32,8 +32,12 @@ const CHANGE_TIME_MAX: Duration = Duration::from_secs(90);
 /// Where the server finds the password too.
 pub(crate) const PASSWORD_VARIABLE: &str = "CHORALE_REQUIREPASS";
 
-/// The headers that show who asks: the password, if there is one, and that the secret is known, if it is.
-fn credentials(address: &str, method: &str, path: &str, body: &str) -> String {
+/// The headers that show who asks: the password, if there is one, and that the secret is known, if that is to be shown.
+fn credentials(
+    address: &str,
+    at: SocketAddr,
+    (method, path, body): (&str, &str, &str),
+) -> io::Result<String> {
     let password = match std::env::var(PASSWORD_VARIABLE) {
         Ok(password) if !password.is_empty() => {
             let shown = STANDARD.encode(format!("default:{password}"));
@@ -41,50 +45,56 @@ fn credentials(address: &str, method: &str, path: &str, body: &str) -> String {
         }
         _ => String::new(),
     };
-    password + &proof(address, method, path, body).unwrap_or_default()
-}
-
-/// None where the secret is not known, and where the node has none or does not answer: it says by itself then what it wants.
-fn proof(address: &str, method: &str, path: &str, body: &str) -> Option<String> {
-    let key = cluster_secret::key().filter(|_| !is_loopback(address))?;
+    // This machine is believed by itself, unless somebody says that it is to be shown: a tunnel may begin here.
+    let key = match cluster_secret::key() {
+        Some((key, is_named)) if is_named || !at.ip().is_loopback() => key,
+        _ => return Ok(password),
+    };
     let request = format!("GET {CHALLENGE_PAGE} HTTP/1.0\r\nHost: {address}\r\n\r\n");
-    let page = ask(address, &request, STEP_TIME_MAX).ok()?;
-    let challenge = page.body.trim_end();
-    let is_one = page.status == 200 && challenge.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_one.then(|| {
-        let proof = key.proof(challenge, method, path, body.as_bytes());
-        format!("{CHALLENGE}: {challenge}\r\n{PROOF}: {proof}\r\n")
-    })
-}
-
-/// This machine is believed by itself.
-fn is_loopback(address: &str) -> bool {
-    let ip = address.parse().map(|address: SocketAddr| address.ip());
-    ip.is_ok_and(|ip: IpAddr| ip.is_loopback())
+    let page = exchange(
+        TcpStream::connect_timeout(&at, STEP_TIME_MAX)?,
+        &request,
+        STEP_TIME_MAX,
+    )?;
+    if page.status != 200 {
+        // It has no secret, or is of an older version, and says by itself what it takes.
+        return Ok(password);
+    }
+    let (challenge, digest) = (page.body.trim_end(), digest(body.as_bytes()));
+    if !challenge.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no challenge"));
+    }
+    let proof = key.proof(challenge, method, path, &digest);
+    Ok(format!(
+        "{password}{CHALLENGE}: {challenge}\r\n{DIGEST}: {digest}\r\n{PROOF}: {proof}\r\n"
+    ))
 }
 
 /// Asks for `path` at `address`, `HOST:PORT`.
 pub(crate) fn get(address: &str, path: &str) -> io::Result<Page> {
-    let shown = credentials(address, "GET", path, "");
+    let (stream, at) = connect(address)?;
+    let shown = credentials(address, at, ("GET", path, ""))?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n{shown}\r\n");
-    ask(address, &request, STEP_TIME_MAX)
+    exchange(stream, &request, STEP_TIME_MAX)
 }
 
 /// Posts a body to `path`, with one header of its own.
 pub(crate) fn post(address: &str, path: &str, (name, value): (&str, &str), body: &str) -> io::Result<Page> {
+    let (stream, at) = connect(address)?;
     let length = body.len();
-    let shown = credentials(address, "POST", path, body);
+    let shown = credentials(address, at, ("POST", path, body))?;
     let request = format!(
         "POST {path} HTTP/1.0\r\nHost: {address}\r\n{shown}{name}: {value}\r\nContent-Length: {length}\r\n\r\n{body}"
     );
-    ask(address, &request, CHANGE_TIME_MAX)
+    exchange(stream, &request, CHANGE_TIME_MAX)
 }
 
-fn ask(address: &str, request: &str, patience: Duration) -> io::Result<Page> {
+/// A name may lead to several nodes, and a challenge is answered at the one that gave it: which one it is, is found once.
+fn connect(address: &str) -> io::Result<(TcpStream, SocketAddr)> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for socket in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&socket, STEP_TIME_MAX) {
-            Ok(stream) => return exchange(stream, request, patience),
+    for at in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&at, STEP_TIME_MAX) {
+            Ok(stream) => return Ok((stream, at)),
             Err(error) => failure = error,
         }
     }

@@ -99,6 +99,7 @@ impl Context {
                 answers_bytes_max: shared.hooks.piece_sizes.answers_bytes_max,
                 copying: Copying {
                     may_copy: true,
+                    may_send: true,
                     chunk_bytes: shared.hooks.piece_sizes.chunk_bytes,
                     clock: shared.hooks.clock,
                 },

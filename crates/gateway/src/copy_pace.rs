@@ -41,11 +41,6 @@ impl CopyPace {
         self.rests_until
     }
 
-    /// No piece may be made before this.
-    pub(crate) fn rest(&mut self, until: Monotonic) {
-        self.rests_until = self.rests_until.max(until);
-    }
-
     /// Pieces were made since `now`, and took so many nanoseconds. It rests for `rest_min` at least
     /// ([`Hooks::copy_rest_min`](crate::shared::Hooks::copy_rest_min)).
     pub(crate) fn copied(&mut self, now: Monotonic, nanos: u64, rest_min: Duration) {

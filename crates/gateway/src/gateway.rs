@@ -732,7 +732,10 @@ impl Gateway {
         let next = first.fold(visits.next_tick(is_waiting), Monotonic::min);
         // Transactions have deadlines within a node too.
         let next = (self.cx.view.is_spread || self.coordinator.counts().0 > 0).then_some(next);
-        let copies = [self.seats.next_copy(), self.backups.next_piece(self.cx.now)];
+        let copies = [
+            self.seats.next_copy(&self.cx),
+            self.backups.next_piece(self.cx.now),
+        ];
         next.into_iter().chain(copies.into_iter().flatten()).min()
     }
 

@@ -60,6 +60,7 @@ mod local_groups;
 mod maxmemory;
 mod message;
 mod monitor;
+mod move_budget;
 mod multi;
 mod notices;
 mod notify;

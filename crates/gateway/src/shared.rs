@@ -4,6 +4,7 @@ use crate::backup_stats::BackupStats;
 use crate::client::Clients;
 use crate::latency::LatencyMonitor;
 use crate::loading::Loading;
+use crate::move_budget::MoveBudget;
 use crate::notices::Notices;
 use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
@@ -64,6 +65,7 @@ pub struct Shared {
     pub memory: MemoryStats,
     /// Operations per second and bytes per second, as last sampled.
     pub rates: Rates,
+    pub(crate) move_budget: MoveBudget,
     settings: Mutex<Held>,
     settings_version: AtomicU64,
     /// Of each group, whether anything can be done there: written by the worker that it is asked through, read by those whose transactions
@@ -251,6 +253,7 @@ impl Shared {
             leaves_nothing: AtomicBool::new(false),
             memory: MemoryStats::default(),
             rates: Rates::default(),
+            move_budget: MoveBudget::default(),
             settings: Mutex::new(Held {
                 settings: Arc::new(settings),
                 versions: BTreeMap::new(),

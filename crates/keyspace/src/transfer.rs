@@ -98,6 +98,7 @@ pub struct Transfer {
     ending_bytes: usize,
     /// Whether the newest chunk could not carry all changes.
     lags: bool,
+    is_ending: bool,
     /// Of long operations that come in pieces.
     staging: SentStaging,
     parts: SentParts,
@@ -135,6 +136,7 @@ impl Transfer {
             lagging: 0,
             ending_bytes: 0,
             lags: false,
+            is_ending: false,
             staging: SentStaging::default(),
             parts: SentParts::default(),
         })
@@ -149,6 +151,11 @@ impl Transfer {
     /// at once.
     pub fn lags(&self) -> bool {
         self.lags
+    }
+
+    /// Whether all objects have been sent once, so that only what changes is still to follow.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending
     }
 
     /// Whether it has not made its last chunk.
@@ -188,6 +195,7 @@ impl Transfer {
         }
         let chunk = sender.to;
         self.lags = databases.iter().any(|changes| !changes.changed.is_empty());
+        self.is_ending = is_covered;
         if is_covered {
             self.ending_bytes += objects_bytes;
             self.lagging += u32::from(self.lags);

@@ -3,6 +3,7 @@
 use crate::begin_anew::{self, BeginAnew};
 use crate::explore::{End, Report, explore};
 use crate::floor::{self, Floor};
+use crate::partition_move::{self, PartitionMove};
 use crate::progress::{self, Progress};
 use crate::promises::{self, Promises};
 
@@ -122,6 +123,30 @@ pub fn cases() -> Vec<Case> {
             })
         };
         cases.push(wrong("progress", scene, format!("{mistake:?}"), caught, run));
+    }
+    for &(scene, is_wide, bounds) in partition_move::SCENES {
+        let run = move || {
+            explore(&PartitionMove {
+                bounds,
+                mistake: None,
+            })
+        };
+        cases.push(right("partition_move", scene, is_wide, run));
+    }
+    for &(mistake, (scene, _, bounds), caught) in partition_move::MISTAKES {
+        let run = move || {
+            explore(&PartitionMove {
+                bounds,
+                mistake: Some(mistake),
+            })
+        };
+        cases.push(wrong(
+            "partition_move",
+            scene,
+            format!("{mistake:?}"),
+            caught,
+            run,
+        ));
     }
     cases
 }

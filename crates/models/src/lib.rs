@@ -13,6 +13,7 @@ pub mod begin_anew;
 pub mod catalogue;
 pub mod explore;
 pub mod floor;
+pub mod partition_move;
 pub mod progress;
 pub mod promises;
 pub mod replicas;

@@ -8,8 +8,7 @@
 //! ```
 //!
 //! A node that comes back finds the others by what it knows of the meta group's log, by the addresses that it wrote down
-//! with each map, by `--join`, and by the others: those whose part it is to dial, and those that it should dial, and that have
-//! waited for it.
+//! with each map, and by `--join`: it dials all of them, and whoever dials it at the same time.
 //!
 //! Links are needed for the last two, and there are no workers yet: this has a loop of its own, with one transport.
 
@@ -745,15 +744,22 @@ impl Bootstrap {
     }
 
     /// The members that there is no link with, as far as they are known, with their addresses.
-    fn out_of_reach(&self, who: Who, transport: &Transport<Greeter>) -> Vec<String> {
-        let Some(me) = who.node() else {
-            return Vec::new();
-        };
-        let members = self.members(me).into_iter();
-        let silent = members.filter(|(node, _)| !self.is_linked(Remote::Node(*node), transport));
-        silent
+    fn out_of_reach(&self, who: Who, transport: &Transport<Greeter>) -> String {
+        /// Members that are named.
+        const NAMED_MAX: usize = 8;
+        let members = who.node().map(|me| self.members(me)).unwrap_or_default();
+        let silent = members
+            .into_iter()
+            .filter(|(node, _)| !self.is_linked(Remote::Node(*node), transport));
+        let silent: Vec<String> = silent
             .map(|(node, peer)| format!("node {} at {peer}", node.0))
-            .collect()
+            .collect();
+        let named = silent[..silent.len().min(NAMED_MAX)].join(", ");
+        match silent.len().saturating_sub(NAMED_MAX) {
+            _ if silent.is_empty() => "all that are known are there".to_owned(),
+            0 => format!("no link with {named}"),
+            more => format!("no link with {named}, and {more} more"),
+        }
     }
 
     /// The other members and where they were last, as far as is known.
@@ -863,16 +869,15 @@ impl Bootstrap {
     }
 }
 
-fn say_what_is_awaited(settings: &Settings, who: Who, silent: &[String]) {
+fn say_what_is_awaited(settings: &Settings, who: Who, silent: &str) {
     match who {
         Who::Joining | Who::Founding { .. } => tracing::warn!(
             join = %list(&settings.join),
             "still trying to join: is one of these the peer address of a running node, and is the secret the same?"
         ),
         Who::Starting { .. } | Who::Member { .. } => tracing::warn!(
-            no_link_with = silent.join(", "),
-            "waiting for the other nodes of the cluster: this start counts when the one that leads the meta group hears of it, which takes a majority of that \
-             group, and the same secret"
+            "waiting for the other nodes of the cluster ({silent}): this start counts when the one that leads the meta group hears of it, which takes a \
+             majority of that group, and the same secret"
         ),
     }
 }

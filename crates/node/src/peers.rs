@@ -123,14 +123,7 @@ pub(crate) fn greeter(
         workers,
         groups,
         judge: Arc::new(move |peer: &Peer| judge(peer, view.as_deref())),
-        nonces: Box::new(|| {
-            let secret = crate::random::secret::<4>().expect("it was read at the start");
-            let mut nonce = [0; 32];
-            for (bytes, word) in nonce.chunks_mut(8).zip(secret) {
-                bytes.copy_from_slice(&word.to_le_bytes());
-            }
-            Nonce(nonce)
-        }),
+        nonces: Box::new(|| Nonce(crate::random::bytes().expect("it was read at the start"))),
         refusals: None,
         answered: 0,
     }
@@ -266,7 +259,7 @@ impl Peers {
         }
     }
 
-    /// Dials the nodes that are this one's to dial, and lets go of those that are members no longer.
+    /// Dials the nodes that are this one's to dial, all of them when it starts, and lets go of those that are members no longer.
     fn dial(&mut self, map: &RoutingMap, now: Monotonic, happened: &mut Vec<Happening>) {
         let me = self.me;
         let is_starting = std::mem::take(&mut self.dialling.is_starting);

@@ -14,3 +14,13 @@ pub(crate) fn secret<const WORDS: usize>() -> io::Result<[u64; WORDS]> {
     }
     Ok(words)
 }
+
+/// 32 bytes of them.
+pub(crate) fn bytes() -> io::Result<[u8; 32]> {
+    let words: [u64; 4] = secret()?;
+    let mut bytes = [0; 32];
+    for (bytes, word) in bytes.chunks_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    Ok(bytes)
+}

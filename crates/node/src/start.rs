@@ -203,11 +203,7 @@ impl AdminPort {
             return Ok(AdminPort { source, server });
         };
         let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
-        let words: [u64; 4] = trying("cannot read the system's randomness", random::secret())?;
-        let mut key = [0; 32];
-        for (bytes, word) in key.chunks_mut(8).zip(words) {
-            bytes.copy_from_slice(&word.to_le_bytes());
-        }
+        let key = trying("cannot read the system's randomness", random::bytes())?;
         let spawned = admin::spawn(listener, source.clone(), memory::admin_connections(), key);
         let server = Some((trying("cannot start the admin port", spawned)?, port));
         Ok(AdminPort { source, server })

@@ -139,7 +139,9 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             semantics: placed.map(|(_, newest)| newest.0),
             boot: site.boot.0,
             is_up: is_up(&id),
-            is_new: id == me && clock::now().0.saturating_sub(shared.started_at) < NEW_MILLIS,
+            // A clock that was set back says nothing of it.
+            is_new: id == me && (0..NEW_MILLIS).contains(&clock::now().0.saturating_sub(shared.started_at)),
+            is_leaving: site.goal.is_draining(),
             goal: match id == me && view.has_left() {
                 true => GoalView::Left,
                 false => goal_view(site.goal),

@@ -116,7 +116,7 @@ const WORKING: &[Parameter] = &[
         integer(0, 65535),
         "9121",
         "TCP port for operators, on the first address of `bind`: metrics for Prometheus at `/metrics`, health at \
-         `/healthz`. Other machines need the password of clients, or the `cluster-secret`: let only your own network reach it. 0: no admin port.",
+         `/healthz`. Other machines are asked for what clients are, or for the `cluster-secret`: let only your own network reach it. 0: no admin port.",
     )
     .flag()
     .restart(),
@@ -404,8 +404,9 @@ const WORKING: &[Parameter] = &[
         "move-bandwidth",
         memory(0),
         "100mb",
-        "Bytes a second of groups' states that this node sends to others which get a replica, because nodes join, leave or are replaced. What \
-         was written meanwhile comes without a bound in the end, so that a move ends. 0: no bound but a quarter of each worker's time.",
+        "Bytes a second of groups' states that this node sends to others which get a replica, because nodes join, leave or are replaced: all \
+         workers together, and a piece of each state a second at least. What was written meanwhile comes without a bound in the end, so that a \
+         move ends. 0: no bound but a quarter of each worker's time.",
     )
     .flag(),
     Parameter::new(

@@ -647,6 +647,11 @@ impl Member {
         !self.is_stopped && self.snapshots.wants_to_copy()
     }
 
+    /// Whether a piece could be made for a learner.
+    pub fn wants_to_send(&self) -> bool {
+        !self.is_stopped && self.snapshots.wants_to_send()
+    }
+
     /// What making pieces of the state took since this was last asked, if any were made.
     pub fn take_copied(&mut self) -> Option<CopyCost> {
         self.snapshots.take_copied()

@@ -66,6 +66,11 @@ impl SnapshotSender {
         self.transfer.lags()
     }
 
+    /// Whether all that there was has been sent, and only what changes is still to follow.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.point.is_some() || self.transfer.is_ending()
+    }
+
     /// Whether another chunk may be made.
     pub(crate) fn may_send(&self) -> bool {
         self.point.is_none() && self.sent - self.taken < CHUNKS_MAX

@@ -33,6 +33,8 @@ pub struct Turn {
 pub struct Copying {
     /// Whether one may be made now.
     pub may_copy: bool,
+    /// Whether one may be made for a learner: other nodes are to be sent no more than so much.
+    pub may_send: bool,
     /// [`crate::PieceSizes::chunk_bytes`].
     pub chunk_bytes: usize,
     /// Nanoseconds since any fixed moment.
@@ -44,6 +46,7 @@ impl Copying {
     pub fn at_once(chunk_bytes: usize) -> Copying {
         Copying {
             may_copy: true,
+            may_send: true,
             chunk_bytes,
             clock: || 0,
         }

@@ -736,9 +736,10 @@ impl<I: Introducer> Transport<I> {
         is_refused.then_some(Broken::Crossed)
     }
 
-    /// Logs what a stranger caused. That nodes which start at the same time dial each other is nothing to look after.
+    /// Logs what a stranger caused. That nodes which start at the same time dial each other is nothing to look after: one end says so, and the
+    /// other one hears that it is closed.
     fn notice(&mut self, address: SocketAddr, reason: &Broken, now: Monotonic) {
-        if matches!(reason, Broken::Crossed) {
+        if matches!(reason, Broken::Crossed | Broken::Ended) {
             return tracing::debug!(%address, %reason, "a connection from a node is not accepted");
         }
         if let Some(left_out) = self.notices.may(now) {

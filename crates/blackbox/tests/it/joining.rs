@@ -117,6 +117,9 @@ fn a_node_that_comes_back_elsewhere_finds_a_leader_that_it_is_not_to_join() {
     cluster.wait_until_replicated();
     cluster.client(first).run_ok("SET key value");
     // The first one leads the meta group, and dials the third one where it was.
+    let page = http_get(cluster.admin_address(first), "/cluster").expect("it is up");
+    let page: serde_json::Value = serde_json::from_str(&page.body).expect("it is JSON");
+    assert_eq!(page["meta_leader"], 1, "{page}");
     assert!(cluster.terminate(third).success());
     cluster.readdress(third);
     cluster.restart(third);
@@ -137,6 +140,9 @@ fn what_is_wanted_of_nodes_is_taken_from_another_machine_with_the_secret_alone()
     let file = cluster.data(node).with_file_name("secret");
     let ask = |words: &str, secret: Option<&str>| {
         let mut command = Command::new(chorale_binary());
+        for name in ["CHORALE_CLUSTER_SECRET", "CHORALE_CLUSTER_SECRET_FILE"] {
+            command.env_remove(name);
+        }
         command
             .arg("admin")
             .args(words.split(' '))

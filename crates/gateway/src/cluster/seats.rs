@@ -560,15 +560,16 @@ impl Seats {
 
     /// A turn begins: if the worker has rested, the next piece of a state may be made.
     pub(crate) fn begin_copying(&mut self, cx: &mut Context) {
+        let budget = &cx.shared.move_budget;
         cx.turn.copying.may_copy = self.copies.may_copy(cx.now);
-        if let Some(index) = self.copies.next(cx.now) {
-            cx.local.visits.touch(index);
-        }
+        cx.turn.copying.may_send = budget.free_at() <= cx.now;
+        let next = self.copies.next(cx.now, budget).into_iter().flatten();
+        next.for_each(|index| cx.local.visits.touch(index));
     }
 
     /// When the worker has rested, if any piece waits for that.
-    pub(crate) fn next_copy(&self) -> Option<Monotonic> {
-        self.copies.next_at()
+    pub(crate) fn next_copy(&self, cx: &Context) -> Option<Monotonic> {
+        self.copies.next_at(&cx.shared.move_budget)
     }
 
     /// The turn ends: what was gathered is proposed, and what is committed is applied. Whether that was anything.
@@ -581,6 +582,8 @@ impl Seats {
         }
         if !cx.turn.copying.may_copy && member.is_some_and(Member::wants_to_copy) {
             self.copies.wait(index);
+        } else if !cx.turn.copying.may_send && member.is_some_and(Member::wants_to_send) {
+            self.copies.wait_to_send(index);
         }
         let Some(effects) = effects else { return false };
         self.carry_out_effects(cx, index, effects);
@@ -723,13 +726,12 @@ impl Seats {
         let mut effects = Effects::default();
         let guarded = guard(|| replica.step(turn, now, input, &mut effects));
         if let Some(copied) = replica.take_copied() {
-            // Each worker has its part of the node's.
-            let bandwidth = cx
-                .settings
-                .move_bandwidth
-                .div_ceil(cx.shared.workers.len().max(1) as u64);
-            let rest_min = cx.shared.hooks.copy_rest_min;
-            cx.turn.copying.may_copy = self.copies.copied(now, copied, bandwidth, rest_min);
+            let (shared, bandwidth) = (&cx.shared, cx.settings.move_bandwidth);
+            cx.turn.copying.may_copy = self.copies.copied(now, copied.nanos, shared.hooks.copy_rest_min);
+            if copied.sent_bytes > 0 {
+                shared.move_budget.charge(now, copied.sent_bytes, bandwidth);
+                cx.turn.copying.may_send = shared.move_budget.free_at() <= now;
+            }
         }
         match guarded {
             Ok(_) if effects.differs => {

@@ -1,8 +1,8 @@
 //! Which group of a worker makes the next piece of its state, for the disk or for a learner, and when.
 
 use crate::copy_pace::CopyPace;
+use crate::move_budget::MoveBudget;
 use ids::Monotonic;
-use replica::CopyCost;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ pub(super) struct StateCopies {
     pace: CopyPace,
     /// Groups that wait until the worker has rested, by their indices, in the order of their turns.
     waiting: VecDeque<usize>,
+    /// Groups that wait until more may be sent.
+    waiting_to_send: VecDeque<usize>,
 }
 
 impl Default for StateCopies {
@@ -21,6 +23,7 @@ impl Default for StateCopies {
         StateCopies {
             pace: CopyPace::new(PART),
             waiting: VecDeque::new(),
+            waiting_to_send: VecDeque::new(),
         }
     }
 }
@@ -31,22 +34,9 @@ impl StateCopies {
         self.pace.may_copy(now)
     }
 
-    /// Pieces were made: see [`CopyPace::copied`]; the next comes when those that went to other nodes have taken their part of the
-    /// bandwidth, bytes a second, of which 0 is no bound. Whether one more may be made.
-    pub(super) fn copied(
-        &mut self,
-        now: Monotonic,
-        copied: CopyCost,
-        bandwidth: u64,
-        rest_min: Duration,
-    ) -> bool {
-        self.pace.copied(now, copied.nanos, rest_min);
-        if let Some(nanos) = (copied.sent_bytes as u64)
-            .saturating_mul(1_000_000_000)
-            .checked_div(bandwidth)
-        {
-            self.pace.rest(now.after(Duration::from_nanos(nanos)));
-        }
+    /// Pieces were made: see [`CopyPace::copied`]. Whether one more may be made.
+    pub(super) fn copied(&mut self, now: Monotonic, nanos: u64, rest_min: Duration) -> bool {
+        self.pace.copied(now, nanos, rest_min);
         self.pace.may_copy(now)
     }
 
@@ -57,17 +47,29 @@ impl StateCopies {
         }
     }
 
-    /// The group whose turn it is now.
-    pub(super) fn next(&mut self, now: Monotonic) -> Option<usize> {
-        self.pace
-            .may_copy(now)
-            .then(|| self.waiting.pop_front())
-            .flatten()
+    /// A piece of this group's state is to be made when more may be sent.
+    pub(super) fn wait_to_send(&mut self, index: usize) {
+        if !self.waiting_to_send.contains(&index) {
+            self.waiting_to_send.push_back(index);
+        }
+    }
+
+    /// The groups whose turn it is now: one that waited for the worker, and one that waited for others to have sent.
+    pub(super) fn next(&mut self, now: Monotonic, budget: &MoveBudget) -> [Option<usize>; 2] {
+        if !self.pace.may_copy(now) {
+            return [None; 2];
+        }
+        let may_send = budget.free_at() <= now;
+        let sends = may_send.then(|| self.waiting_to_send.pop_front()).flatten();
+        [self.waiting.pop_front(), sends]
     }
 
     /// When it is the turn of the next group.
-    pub(super) fn next_at(&self) -> Option<Monotonic> {
-        (!self.waiting.is_empty()).then(|| self.pace.rests_until())
+    pub(super) fn next_at(&self, budget: &MoveBudget) -> Option<Monotonic> {
+        let rested = self.pace.rests_until();
+        let copies = (!self.waiting.is_empty()).then_some(rested);
+        let sends = (!self.waiting_to_send.is_empty()).then(|| rested.max(budget.free_at()));
+        [copies, sends].into_iter().flatten().min()
     }
 }
 
@@ -76,23 +78,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_takes_its_part_of_the_bandwidth_and_what_is_stored_does_not() {
-        let mut copies = StateCopies::default();
-        let begin = Monotonic(5);
-        let piece = |sent_bytes| CopyCost { nanos: 0, sent_bytes };
-        assert!(copies.copied(begin, piece(0), 1_000, Duration::ZERO));
-        assert!(
-            copies.copied(begin, piece(500), 0, Duration::ZERO),
-            "0 is no bound"
+    fn what_is_stored_does_not_wait_for_what_may_be_sent() {
+        let (mut copies, budget) = (StateCopies::default(), MoveBudget::default());
+        let now = Monotonic(5);
+        budget.charge(now, 500, 1_000);
+        let later = now.after(Duration::from_millis(500));
+        copies.wait_to_send(1);
+        assert_eq!(copies.next_at(&budget), Some(later));
+        copies.wait(2);
+        assert_eq!(
+            copies.next_at(&budget),
+            Some(Monotonic(0)),
+            "the worker is rested"
         );
-        let (mut now, mut sent) = (begin, 0);
-        let end = begin.after(Duration::from_secs(2));
-        while now < end {
-            assert!(copies.may_copy(now));
-            sent += 250;
-            copies.copied(now, piece(250), 1_000, Duration::ZERO);
-            now = copies.pace.rests_until();
-        }
-        assert_eq!(sent, 2_000);
+        assert_eq!(copies.next(now, &budget), [Some(2), None]);
+        assert_eq!(copies.next(later, &budget), [None, Some(1)]);
+        assert_eq!(copies.next_at(&budget), None);
     }
 }

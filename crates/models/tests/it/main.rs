@@ -59,3 +59,13 @@ fn a_follower_that_started_with_less_is_always_filled() {
 fn each_mistake_about_progress_is_caught() {
     explore("progress", true);
 }
+
+#[test]
+fn a_partition_that_moves_is_served_by_one_group_with_all_that_was_acknowledged() {
+    explore("partition_move", false);
+}
+
+#[test]
+fn each_mistake_about_a_partition_that_moves_is_caught() {
+    explore("partition_move", true);
+}

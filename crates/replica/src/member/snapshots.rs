@@ -45,12 +45,13 @@ pub(super) struct Snapshots {
     copied: Option<CopyCost>,
 }
 
-/// What making pieces of a state took. Of what writes outrun nothing is said, since no rest is to follow.
+/// What making pieces of a state took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CopyCost {
-    /// Nanoseconds.
+    /// Nanoseconds. Of what writes outrun none are said, since no rest is to follow.
     pub nanos: u64,
-    /// Bytes of those that go to other nodes.
+    /// Bytes of those that go to other nodes, but for the end of a transfer, when all that there was has been sent: what is written outruns it,
+    /// and comes at once with its last piece.
     pub sent_bytes: usize,
 }
 
@@ -167,9 +168,14 @@ impl Snapshots {
         self.end(keyspace);
     }
 
+    /// Whether a piece could be made for a learner.
+    pub(super) fn wants_to_send(&self) -> bool {
+        self.senders.values().any(SnapshotSender::may_send)
+    }
+
     /// Whether a piece could be made, for the disk or for a learner.
     pub(super) fn wants_to_copy(&self) -> bool {
-        self.may_store() || self.senders.values().any(SnapshotSender::may_send)
+        self.may_store() || self.wants_to_send()
     }
 
     /// See [`Member::take_copied`](super::Member::take_copied).
@@ -330,12 +336,13 @@ impl Snapshots {
         effects: &mut Effects,
     ) {
         let mut lost = Vec::new();
-        if copying.may_copy && !self.senders.is_empty() {
+        if copying.may_copy && copying.may_send && !self.senders.is_empty() {
             for (&to, sender) in &mut self.senders {
                 let began = (copying.clock)();
                 let next = sender.next(state.keyspace_mut(), copying.chunk_bytes, || raft.point());
                 if let Ok(Some(chunk)) = &next {
-                    note_copied(&mut self.copied, copying, began, sender.lags(), chunk.bytes.len());
+                    let charged = if sender.is_ending() { 0 } else { chunk.bytes.len() };
+                    note_copied(&mut self.copied, copying, began, sender.lags(), charged);
                 }
                 match next {
                     Ok(chunk) => effects.chunks.extend(chunk.map(|chunk| (to, chunk))),
@@ -356,8 +363,8 @@ impl Snapshots {
 /// A piece was made since the clock showed `began`.
 fn note_copied(copied: &mut Option<CopyCost>, copying: Copying, began: u64, lags: bool, sent_bytes: usize) {
     let copied = copied.get_or_insert_default();
+    copied.sent_bytes += sent_bytes;
     if !lags {
         copied.nanos += (copying.clock)() - began;
-        copied.sent_bytes += sent_bytes;
     }
 }

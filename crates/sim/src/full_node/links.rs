@@ -6,8 +6,8 @@
 //! when the new one has been introduced; they are dropped here, as in production each stream is a socket of its own
 //! (`crates/transport/tests/it/links.rs`).
 //!
-//! Who dials whom is as in production: who joins dials everybody, of two members the one with the smaller id dials, once it
-//! knows the other; if it does not for long, the other one does. A process that has no workers yet has the links of number 0
+//! Who dials whom is as in production, but for members that start, which dial everybody there, and of whose links two may cross: here who joins
+//! dials everybody, of two members the one with the smaller id dials, once it knows the other; if it does not for long, the other one does. A process that has no workers yet has the links of number 0
 //! alone. How many workers another process has is known from its introductions, and which links there are follows from that.
 
 use super::frame::{Body, Frame, Who};
