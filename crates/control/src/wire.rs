@@ -16,7 +16,7 @@ use ids::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most items of a list: more than two replicas of each group that there can be. A longer one is an error.
-const ITEMS_MAX: usize = 4_096;
+const ITEMS_MAX: usize = 16_384;
 
 /// Most bytes of a text. A longer one is an error.
 const TEXT_BYTES_MAX: usize = 4_096;
@@ -383,7 +383,7 @@ impl Wire for Groups {
     }
 
     fn take(input: &mut Reader<'_>) -> Result<Groups, DecodeError> {
-        let count = GroupCount::new(u16::take(input)?).ok_or(input.error("1 to 1,024 groups"))?;
+        let count = GroupCount::new(u16::take(input)?).ok_or(input.error("1 to 4,096 groups"))?;
         let partitions = PartitionCount::take(input)?;
         Groups::new(count, partitions).ok_or(input.error("a partition for each group"))
     }
