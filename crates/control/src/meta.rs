@@ -55,7 +55,7 @@ use agent::Agent;
 use consensus::{HardState, Members, Times};
 use ids::{Boot, ClusterId, DurabilityMode, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token};
 use leader_search::LeaderSearch;
-use leader_state::Recipient;
+use leader_state::{LeaderState, Recipient};
 use leading::Duty;
 use seat::Seat;
 use std::sync::Arc;
@@ -185,6 +185,11 @@ impl Meta {
     /// Whether this node leads the meta group, as far as it knows.
     pub fn leads(&self) -> bool {
         self.voter.leads()
+    }
+
+    /// How often the reconciler has looked since this node leads; none if it does not. For whoever measures.
+    pub fn looks(&self) -> Option<u64> {
+        self.voter.leader_state().map(LeaderState::looks)
     }
 
     /// Whether it is a member of the meta group, or is to be.

@@ -73,6 +73,7 @@ struct Looks {
     has_news: bool,
     /// The last entry that came of the last look.
     awaited: Index,
+    count: u64,
 }
 
 /// Since when this one knows of what the state has without a time.
@@ -161,6 +162,7 @@ impl LeaderState {
                 last: None,
                 has_news: true,
                 awaited: Index(0),
+                count: 0,
             },
             fills: BTreeMap::new(),
             noticed: Noticed::default(),
@@ -387,6 +389,12 @@ impl LeaderState {
 
     pub(crate) fn on_look(&mut self, now: Monotonic) {
         (self.looks.last, self.looks.has_news) = (Some(now), false);
+        self.looks.count += 1;
+    }
+
+    /// How often there was a look since this one leads.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.count
     }
 
     pub(crate) fn await_entry(&mut self, index: Index) {
