@@ -30,6 +30,7 @@ mod pending_requests;
 mod proposal;
 mod recovered;
 mod seat;
+mod telling;
 mod voter;
 
 pub use contact::Contact;
@@ -373,12 +374,21 @@ impl Meta {
                 leader,
                 leads,
                 recovery_sources,
-            } => self
-                .agent
-                .on_node_heartbeat_reply(from, (leader, leads), recovery_sources, now),
+            } => {
+                if leads && self.voter.leads() {
+                    self.agent.answer_other_leader(from, now, out);
+                }
+                self.agent
+                    .on_node_heartbeat_reply(from, (leader, leads), recovery_sources, now);
+            }
             MetaMessage::Outage(outage) => self.agent.on_outage(from, outage, now),
             MetaMessage::Lack(lack) => self.agent.on_lack(from, lack, now),
             MetaMessage::Map(map) => self.on_map(&map, now),
+            MetaMessage::Difference(difference) => {
+                if let Some(map) = self.agent.on_difference(&difference, out) {
+                    self.read_map(&map, now);
+                }
+            }
             MetaMessage::Settings { version, settings } => {
                 self.agent.view.adopt_settings(version, settings, out);
             }
@@ -464,7 +474,8 @@ impl Meta {
         self.effects.send(from, reply);
         if !self.voter.on_node_heartbeat(from, node_heartbeat, now) {
             let known = (node_heartbeat.epoch, node_heartbeat.settings_version);
-            self.agent.view.tell(from, known, &mut self.effects);
+            // What builds it and others follow is known to whoever leads.
+            self.agent.view.tell(from, known, false, &mut self.effects);
         }
     }
 
@@ -564,9 +575,19 @@ impl Meta {
                 voter.leave_seat(out);
                 agent.say_of_self(Some(Notice::Fenced), out);
             }
-            Some(Duty::Serve { untold, looks }) => {
+            Some(Duty::Serve {
+                greeted,
+                untold,
+                looks,
+            }) => {
+                for node in greeted {
+                    voter.greet(node, agent, now, out);
+                }
                 for (node, known) in untold {
-                    agent.view.tell(Contact::Node(node), known, out);
+                    let takes_differences = voter.takes_differences(node);
+                    agent
+                        .view
+                        .tell(Contact::Node(node), known, takes_differences, out);
                 }
                 if looks {
                     voter.look(agent, now, out);

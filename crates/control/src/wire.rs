@@ -14,6 +14,7 @@ use ids::{
     SemanticsVersion, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Most items of a list: more than two replicas of each group that there can be. A longer one is an error.
 const ITEMS_MAX: usize = 16_384;
@@ -113,6 +114,16 @@ impl<T: Wire> Wire for Option<T> {
 
     fn take(input: &mut Reader<'_>) -> Result<Option<T>, DecodeError> {
         input.option(T::take)
+    }
+}
+
+impl<T: Wire> Wire for Arc<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.as_ref().put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<Arc<T>, DecodeError> {
+        T::take(input).map(Arc::new)
     }
 }
 

@@ -225,6 +225,8 @@ pub enum Mutation {
     UnknownLearnerKept,
     /// What an earlier start of its node said of it counts.
     FormerReportCounts,
+    /// What has changed in a map is applied to whatever map there is.
+    DifferenceOnAnyBase,
     /// What a replica says of its log is said before that is synced.
     ReportNotSynced,
     /// Who has nothing counts as asked.
@@ -388,6 +390,7 @@ impl Mutation {
         Mutation::AskedForGood,
         Mutation::UnknownLearnerKept,
         Mutation::FormerReportCounts,
+        Mutation::DifferenceOnAnyBase,
         Mutation::ReportNotSynced,
         Mutation::EmptyCounts,
         Mutation::LaterMembersPassedOver,

@@ -26,7 +26,7 @@ impl Purpose {
 
     pub(super) fn of(message: &MetaMessage) -> Purpose {
         match message {
-            MetaMessage::Map(_) => Purpose::Maps,
+            MetaMessage::Map(_) | MetaMessage::Difference(_) => Purpose::Maps,
             MetaMessage::NodeHeartbeat(_)
             | MetaMessage::NodeHeartbeatReply { .. }
             | MetaMessage::Outage(_)
