@@ -225,6 +225,8 @@ pub enum Mutation {
     UnknownLearnerKept,
     /// What an earlier start of its node said of it counts.
     FormerReportCounts,
+    /// Groups are not told who has died since their leader came to lead.
+    LaterDeathNotTold,
     /// What has changed in a map is applied to whatever map there is.
     DifferenceOnAnyBase,
     /// What a replica says of its log is said before that is synced.
@@ -391,6 +393,7 @@ impl Mutation {
         Mutation::UnknownLearnerKept,
         Mutation::FormerReportCounts,
         Mutation::DifferenceOnAnyBase,
+        Mutation::LaterDeathNotTold,
         Mutation::ReportNotSynced,
         Mutation::EmptyCounts,
         Mutation::LaterMembersPassedOver,

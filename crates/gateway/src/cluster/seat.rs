@@ -1,13 +1,15 @@
 //! The place of one group's replica on this node: which replica sits there, which did before, and what is to become of it.
 
+use super::boots::Boots;
 use super::visits::QUIET_MAX;
 use super::{GroupLayout, HandoverImage, Layout};
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
 use control::{Configuration, GroupRef, GroupReport, MemberRole, Order, RecoverySource, Report};
-use ids::{Epoch, GroupId, Incarnation, Monotonic, NodeId};
+use ids::{GroupId, Incarnation, Monotonic, NodeId};
 use mutations::Mutation;
 use replica::{Effects, Input, LogBase, Member, MemberCounts, Replica, Request, Turn};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A learner that the map does not name for so long is not wanted any more: a map that does is under way for no longer than a
@@ -35,8 +37,9 @@ pub(crate) struct Seat {
     pub(super) stopped: Option<String>,
     /// The term of the replica that was here.
     left_in: Term,
-    /// The epoch up to which the group was told of dead boots, while this replica leads it.
-    pub(super) fenced: Option<Epoch>,
+    /// The boots as this replica knew them when it was last looked whether the group is to be told who is dead, while it leads the group: it
+    /// was told of all that are dead by these.
+    pub(super) fenced: Option<Arc<Boots>>,
     /// What the members before this one did.
     past: MemberCounts,
     /// The term in which leadership was offered to another, because the node stops, and to whom.

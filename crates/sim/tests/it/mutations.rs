@@ -319,6 +319,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::MapForgets,
     // A leader of before that lives and is not heard when its group begins anew: the same file.
     Mutation::RecoveredDoesNotWait,
+    // A transaction whose coordinator is dead, of a leader that led before: `crates/gateway/tests/it/cluster.rs`.
+    Mutation::LaterDeathNotTold,
     // A map that another one leads on from and that was lost, or is another one: `crates/control/src/map_difference.rs`, and whole
     // clusters in `crates/control/tests/meta.rs`.
     Mutation::DifferenceOnAnyBase,
