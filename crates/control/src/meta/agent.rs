@@ -67,8 +67,6 @@ pub(crate) struct Agent {
     is_closed: bool,
     /// Nodes that there is a link to, or was when last heard. There are no more than nodes.
     linked: BTreeSet<NodeId>,
-    /// The map that is known is not what others take it for.
-    wants_whole: bool,
     /// Replicas of groups that nobody leads, as whoever leads the meta group last told.
     told_recovery_sources: Vec<RecoverySource>,
     /// When whoever leads last said that nodes which are silent are waited for, and what.
@@ -102,6 +100,8 @@ struct Heartbeats {
     is_due: bool,
     /// When another one that leads was last answered by this one, which leads too.
     answered_leader: Option<Monotonic>,
+    /// The map that is known is not what others take it for: none is said to be.
+    wants_whole: bool,
 }
 
 impl Heartbeats {
@@ -134,7 +134,6 @@ impl Agent {
             proposals: 0,
             is_closed: false,
             linked: BTreeSet::new(),
-            wants_whole: false,
             told_recovery_sources: Vec::new(),
             told_outage: None,
             told_lack: ToldLack::default(),
@@ -436,7 +435,7 @@ impl Agent {
             }
             Adopted::Old => None,
             unfit @ (Adopted::Ahead | Adopted::Unfit) => {
-                self.wants_whole |= unfit == Adopted::Unfit;
+                self.heartbeats.wants_whole |= unfit == Adopted::Unfit;
                 self.heartbeats.is_due = true;
                 None
             }
@@ -444,7 +443,7 @@ impl Agent {
     }
 
     fn on_news_of_map(&mut self, map: &RoutingMap) {
-        self.wants_whole = false;
+        self.heartbeats.wants_whole = false;
         if self.search.leader().is_none() && map.meta.leader != self.node() {
             self.search.set(map.meta.leader);
         }
@@ -545,7 +544,7 @@ impl Agent {
     fn send_heartbeat_to(&self, to: Contact, out: &mut MetaEffects) {
         let node_heartbeat = NodeHeartbeat {
             boot: self.counted().map(|(_, boot)| boot),
-            epoch: if self.wants_whole {
+            epoch: if self.heartbeats.wants_whole {
                 Epoch(0)
             } else {
                 self.view.epoch()
