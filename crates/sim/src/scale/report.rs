@@ -149,7 +149,7 @@ fn milliseconds(time: Duration) -> f64 {
 fn may_move(size: &SizeReport, step: &StepReport) -> Option<u64> {
     let replicas = size.replicas as f64;
     let share = 1.0 / (size.nodes as f64 + 1.0);
-    (step.name == "a node joins").then(|| (replicas * (share + 0.05)) as u64)
+    (step.name == "a node joins").then_some((replicas * (share + 0.05)) as u64)
 }
 
 fn row(size: &SizeReport, step: &StepReport) -> String {

@@ -232,7 +232,7 @@ const IN_PAIRS: &[Mutation] = &[Mutation::RemovalNotStamped];
 fn an_absence_that_seems_older_than_it_is_is_noticed() {
     let options = Options {
         nodes: 2..=2,
-        workers: 2..=2,
+        workers: 1..=3,
         ..Options::default()
     };
     is_caught_with(Mutation::RemovalNotStamped, options);
