@@ -376,7 +376,8 @@ impl Meta {
                 recovery_sources,
             } => {
                 if leads && self.voter.leads() {
-                    self.agent.answer_other_leader(from, now, out);
+                    // One of both is deposed, and finds that out.
+                    return self.agent.answer_other_leader(from, now, out);
                 }
                 self.agent
                     .on_node_heartbeat_reply(from, (leader, leads), recovery_sources, now);

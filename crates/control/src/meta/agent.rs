@@ -414,7 +414,9 @@ impl Agent {
 
     /// A map has come. Whether it is news.
     pub(crate) fn on_map(&mut self, map: &Arc<RoutingMap>, out: &mut MetaEffects) -> bool {
-        if !self.view.adopt_map(map, out) {
+        // Who has another map of this version is told the whole to take its place. One that is older is all that there is to be had for now.
+        let wants_whole = std::mem::take(&mut self.heartbeats.wants_whole);
+        if !self.view.adopt_map(map, wants_whole, out) {
             return false;
         }
         self.on_news_of_map(map);

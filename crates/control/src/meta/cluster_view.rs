@@ -78,19 +78,26 @@ impl ClusterView {
         Some(stop.node)
     }
 
-    /// Whether the map is of this cluster, and was not known yet.
-    pub(crate) fn adopt_map(&mut self, map: &Arc<RoutingMap>, out: &mut MetaEffects) -> bool {
+    /// Whether the map is of this cluster, and was not known yet; or is to take the place of another one of its version.
+    pub(crate) fn adopt_map(
+        &mut self,
+        map: &Arc<RoutingMap>,
+        may_replace: bool,
+        out: &mut MetaEffects,
+    ) -> bool {
         let cluster = self.map().map(|map| map.cluster);
         let is_ours = map.cluster.is_some() && cluster.is_none_or(|cluster| cluster == map.cluster);
-        if !is_ours || map.epoch <= self.epoch() {
+        let is_other = || self.map().is_some_and(|known| known != map);
+        let is_news = map.epoch > self.epoch() || may_replace && map.epoch == self.epoch() && is_other();
+        if !is_ours || !is_news {
             return false;
         }
         let digest = match &self.known {
-            Some(known) => {
+            Some(known) if known.map.groups.len() == map.groups.len() && !may_replace => {
                 let changed = ChangedNames::between(&known.map, map);
                 known.digest.after(&known.map, map, &changed)
             }
-            None => MapDigest::of(map),
+            _ => MapDigest::of(map),
         };
         self.follow(Arc::clone(map), digest, out);
         true
@@ -120,8 +127,13 @@ impl ClusterView {
         if let Some(known) = &self.known {
             let changed = ChangedNames::between(&known.map, &map);
             let base = known.map.epoch;
-            self.names += changed.len();
-            self.steps.push_back(Step { base, changed });
+            if base == map.epoch {
+                // It takes the place of another one of its version, from which nobody leads on.
+                (self.steps, self.names) = (VecDeque::new(), 0);
+            } else {
+                self.names += changed.len();
+                self.steps.push_back(Step { base, changed });
+            }
         }
         while (self.steps.len() > VERSIONS_MAX || self.names > NAMES_MAX)
             && let Some(oldest) = self.steps.pop_front()

@@ -179,14 +179,15 @@ impl LeaderState {
         state: &State,
         now: Monotonic,
     ) {
-        let known = (node_heartbeat.epoch, node_heartbeat.settings_version);
-        self.telling.hear(node, known);
-        let Some(known) = state.nodes().get(&node) else {
+        let (epoch, settings_version) = (node_heartbeat.epoch, node_heartbeat.settings_version);
+        let known = state.nodes().get(&node);
+        let is_present = known.is_some_and(|known| node_heartbeat.boot == Some(known.boot));
+        // Of a start that is not counted it is not known of which build it is: it is told whole maps.
+        let epoch = if is_present { epoch } else { Epoch(0) };
+        self.telling.hear(node, (epoch, settings_version));
+        let Some(known) = known.filter(|_| is_present) else {
             return;
         };
-        if node_heartbeat.boot != Some(known.boot) {
-            return;
-        }
         if self.heard.insert(node, (known.boot, now)).is_none() {
             self.looks.has_news = true;
         }

@@ -13,7 +13,7 @@ use ids::{Epoch, Monotonic, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What changes within this time of what was told last is told together.
+/// What changes in the map within this time of what was told last is told together.
 const TELL_AGAIN: Duration = Duration::from_millis(20);
 
 /// Versions of the map and of the settings.
@@ -69,7 +69,9 @@ impl Telling {
         if !has_news && self.behind.is_empty() {
             return Due::default();
         }
-        self.is_waiting = self.last.is_some_and(|last| now < last.after(TELL_AGAIN));
+        // Whoever has set something may be answered already.
+        let has_settings = versions.1 != self.told.1;
+        self.is_waiting = !has_settings && self.last.is_some_and(|last| now < last.after(TELL_AGAIN));
         if self.is_waiting {
             return Due::default();
         }
@@ -79,8 +81,8 @@ impl Telling {
         let mut due = Due::default();
         if has_news {
             let gone = self.known.extract_if(.., |node, _| !nodes.contains_key(node));
-            let gone = gone.filter_map(|(node, known)| Some((node, known?)));
-            due.untold.extend(gone);
+            due.untold
+                .extend(gone.map(|(node, known)| (node, known.unwrap_or_default())));
             self.behind.extend(nodes.keys());
         }
         for node in std::mem::take(&mut self.behind) {

@@ -23,6 +23,9 @@ const HAND_OVER_AGAIN: Duration = Duration::from_secs(2);
 /// voter it would be counted on, and its node may be gone already.
 const LAG_MAX: u64 = 64;
 
+/// As whom, and in which term, a replica leads; none if it does not.
+pub(super) type Reign = Option<(Incarnation, Term)>;
+
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Seat {
@@ -37,9 +40,9 @@ pub(crate) struct Seat {
     pub(super) stopped: Option<String>,
     /// The term of the replica that was here.
     left_in: Term,
-    /// The boots as this replica knew them when it was last looked whether the group is to be told who is dead, while it leads the group: it
-    /// was told of all that are dead by these.
-    pub(super) fenced: Option<Arc<Boots>>,
+    /// In which term, and as whom, this replica last asked that the group be told who is dead, and by which boots. What was asked for in
+    /// another term may have come to nothing.
+    pub(super) fenced: Option<(Reign, Arc<Boots>)>,
     /// What the members before this one did.
     past: MemberCounts,
     /// The term in which leadership was offered to another, because the node stops, and to whom.

@@ -20,7 +20,7 @@ use super::boots::Boots;
 use super::broken::{DIFFERS, guard};
 use super::group_clients::known_leader;
 use super::open_entries::OpenEntries;
-use super::seat::Seat;
+use super::seat::{Reign, Seat};
 use super::state_copies::StateCopies;
 use super::{HandoverImage, Layout};
 use crate::connection::Connection;
@@ -455,13 +455,14 @@ impl Seats {
         let (seat, replica) = (&mut self.seats[index], &cx.local.replicas[index]);
         let without_strangers = seat.without_strangers(layout.group(replica.group()), replica, cx.now);
         if replica.leader().is_some() {
-            let told = seat.fenced.replace(Arc::clone(&layout.boots));
-            let has_died = |told: &Arc<Boots>| {
-                !Arc::ptr_eq(told, &layout.boots)
-                    && layout.boots.has_died_since(told)
-                    && !mutations::is(Mutation::LaterDeathNotTold)
+            let term = replica.member().map(Member::term);
+            let reign = seat.incarnation.zip(term);
+            let told = seat.fenced.replace((reign, Arc::clone(&layout.boots)));
+            let is_told = |(by, told): &(Reign, Arc<Boots>)| {
+                let has_died = !Arc::ptr_eq(told, &layout.boots) && layout.boots.has_died_since(told);
+                *by == reign && (!has_died || mutations::is(Mutation::LaterDeathNotTold))
             };
-            if told.as_ref().is_none_or(has_died) {
+            if !told.as_ref().is_some_and(is_told) {
                 let fence = layout.boots.fence();
                 self.step(cx, index, Input::Own(&keyspace::EntryOperation::Fence { fence }));
             }
